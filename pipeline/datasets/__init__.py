@@ -1,0 +1,1 @@
+"""Readers: one published layout each, all to the schema of schema.py."""

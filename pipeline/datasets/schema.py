@@ -1,0 +1,69 @@
+"""The one schema of pairs that every dataset is read into."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import InputError
+from pipeline.outputs import read_text, write_json_lines
+
+SPLITS = ("train", "val", "test")
+CHANGE_TYPES = ("color", "texture", "add", "drop", "move")
+NO_CHANGE = "none"
+Box = tuple[float, float, float, float]
+"""x, y, width, height in pixels of the image as it lies on disk."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A before image, an after image, and what people said of the difference."""
+
+    pair_id: str
+    scene_id: str  # pairs of one scene share it, and share a split
+    split: str  # one of SPLITS
+    before: str  # file name relative to the dataset's root
+    after: str
+    captions: tuple[str, ...]  # the references, at least one, as written
+    change_type: str | None = None  # one of CHANGE_TYPES, NO_CHANGE, or None where unknown
+    before_box: Box | None = None  # the changed object in the before image
+    after_box: Box | None = None
+    viewpoint_iou: float | None = None  # 0..1, how much the two views overlap
+
+    @property
+    def changed(self) -> bool | None:
+        """Whether something changed; None where the dataset does not say."""
+        return None if self.change_type is None else self.change_type != NO_CHANGE
+
+
+def write_pairs(path: str | Path, pairs: Iterable[Pair]) -> None:
+    """Write pairs as JSON lines, fields in the order of the schema."""
+    write_json_lines(path, (asdict(pair) for pair in pairs))
+
+
+def read_pairs(path: str | Path) -> list[Pair]:
+    """Read what `write_pairs` wrote. Raises InputError naming the line that is not a pair."""
+    # not splitlines(): a caption may hold U+2028 and its like
+    lines = read_text(path, "run `dvc repro prepare` to make it").split("\n")[:-1]
+    return [_pair(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+
+
+def _pair(line: str, where: str) -> Pair:
+    try:
+        record: dict[str, Any] = json.loads(line)
+        tuples = {key: tuple(value) for key, value in record.items() if isinstance(value, list)}
+        return Pair(**(record | tuples))
+    except (ValueError, TypeError) as error:
+        known = ", ".join(field.name for field in fields(Pair))
+        raise InputError(f"{where} is not a pair ({error}); its fields are {known}") from None
+
+
+def of_split(pairs: Iterable[Pair], split: str) -> list[Pair]:
+    """The pairs of one split, in order."""
+    return [pair for pair in pairs if pair.split == split]
+
+
+def images_of(pairs: Iterable[Pair]) -> list[str]:
+    """Every image that the pairs name, once, in order of first mention."""
+    return list(dict.fromkeys(name for pair in pairs for name in (pair.before, pair.after)))

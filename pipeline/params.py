@@ -1,0 +1,179 @@
+"""params.yaml as frozen, typed objects: an unknown key or a wrong type is named, never guessed at."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from pipeline.errors import InputError
+from pipeline.outputs import read_text
+
+Count = Annotated[int, Field(ge=1)]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$")]
+Precision = Literal["auto", "bfloat16", "float32"]
+Positive = Annotated[float, Field(gt=0)]
+Weight = Annotated[float, Field(ge=0)]
+Seed = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Tabletop(Strict):
+    scenes: Annotated[int, Field(ge=10)]
+    seed: Seed
+    min_objects: Annotated[int, Field(ge=1, le=10)]
+    max_objects: Annotated[int, Field(ge=1, le=10)]
+    width: Annotated[int, Field(ge=32, le=4096)]
+    height: Annotated[int, Field(ge=32, le=4096)]
+    viewpoint: Literal["moderate", "extreme"]
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Tabletop":
+        if self.min_objects > self.max_objects:
+            raise ValueError("min_objects exceeds max_objects")
+        return self
+
+
+class Features(Strict):
+    weights: str | None
+    layer: Literal["layer3", "layer4"]
+    resize: Literal["pil_bicubic"]
+    size: Annotated[int, Field(ge=32, le=1024, multiple_of=32)]
+    precision: Precision
+
+
+class Text(Strict):
+    lower_case: bool
+
+
+class Train(Strict):
+    iterations: Count | None
+    batch: Count | None
+    learning_rate: Positive | None
+    validate_every: Count | None
+    precision: Precision
+
+
+class Decode(Strict):
+    batch: Count
+
+
+class Score(Strict):
+    meteor_timeout: Positive
+    no_change_phrases: tuple[str, ...] = Field(strict=False, min_length=1)
+
+
+class Report(Strict):
+    gallery: Count
+    constant_candidates: Count
+
+
+class Prepare(Strict):
+    reader: str
+    root: str
+
+
+class DatasetFeatures(Strict):
+    weights: str
+
+
+class DatasetText(Strict):
+    min_count: Count
+    vocabulary: str | None
+
+
+class DatasetTrain(Strict):
+    iterations: Count
+    batch: Count
+    learning_rate: Positive
+    validate_every: Count
+
+
+class Sizes(Strict):
+    width: Count
+    heads: Count
+    layers: Count
+    decoder_layers: Count
+    word_width: Count
+
+    @model_validator(mode="after")
+    def _divisible(self) -> "Sizes":
+        if self.width % (2 * self.heads):
+            raise ValueError(f"width {self.width} is not a multiple of 2 x heads ({self.heads})")
+        if self.word_width % 2:
+            raise ValueError(f"word_width {self.word_width} is not even")
+        return self
+
+
+class Dataset(Strict):
+    prepare: Prepare
+    features: DatasetFeatures
+    text: DatasetText
+    loss: dict[str, Weight]
+    train: DatasetTrain
+    sizes: Sizes
+
+
+class Params(Strict):
+    """Everything in params.yaml. `loss`, `train`, `features.weights`: null = the dataset's own value."""
+
+    datasets: tuple[Name, ...] = Field(strict=False, min_length=1)
+    models: tuple[Name, ...] = Field(strict=False, min_length=1)
+    seeds: tuple[Seed, ...] = Field(strict=False, min_length=1)
+    tabletop: Tabletop
+    features: Features
+    text: Text
+    loss: dict[str, Weight | None]
+    train: Train
+    decode: Decode
+    score: Score
+    report: Report
+    model: dict[Name, dict[str, Any]]  # checked by the model itself, when it is built
+    dataset: dict[Name, Dataset]
+
+    @model_validator(mode="after")
+    def _known_names(self) -> "Params":
+        for key, names, entries in (
+            ("datasets", self.datasets, self.dataset),
+            ("models", self.models, self.model),
+        ):
+            if unknown := sorted(set(names) - set(entries)):
+                kind = key.removesuffix("s")
+                raise ValueError(
+                    f"{key} names {unknown[0]!r}, which has no entry under {kind!r} (it has {', '.join(entries)})"
+                )
+        return self
+
+    def of(self, dataset: str) -> Dataset:
+        """The settings of one dataset. Raises InputError where params.yaml has no entry for it."""
+        if dataset not in self.dataset:
+            known = ", ".join(self.dataset)
+            raise InputError(f"unknown dataset {dataset!r}; params.yaml has {known} under 'dataset'")
+        return self.dataset[dataset]
+
+
+def load(path: str | Path = "params.yaml") -> Params:
+    """Read and check params.yaml. Raises InputError naming the first key that is wrong."""
+    try:
+        tree = yaml.safe_load(read_text(path, "run the stages from the repository's root"))
+    except yaml.YAMLError as error:
+        raise InputError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    try:
+        return Params.model_validate(tree)
+    except ValidationError as error:
+        raise InputError(f"{path}: {_first(error)}") from None
+
+
+def _first(error: ValidationError) -> str:
+    problem = error.errors()[0]
+    key = ".".join(str(part) for part in problem["loc"] if part != "[key]")
+    if problem["type"] == "extra_forbidden":
+        return f"unknown key {key}; remove it or mend its spelling"
+    if problem["type"] == "missing":
+        return f"the key {key} is missing; add it"
+    said = problem["msg"].removeprefix("Value error, ")
+    found = "" if isinstance(problem["input"], (dict, BaseModel)) else f", not {problem['input']!r}"
+    return f"{key}: {said}{found}" if key else said

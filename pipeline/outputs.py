@@ -25,7 +25,7 @@ def replacing(path: str | Path) -> Iterator[Path]:
         yield beside
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
-        os.replace(beside, path)
+        beside.replace(path)
     finally:
         remove(beside)
 

@@ -39,6 +39,7 @@ class Tabletop(Strict):
 
 class Features(Strict):
     weights: str | None
+    seed: Seed
     layer: Literal["layer3", "layer4"]
     resize: Literal["pil_bicubic"]
     size: Annotated[int, Field(ge=32, le=1024, multiple_of=32)]
@@ -90,6 +91,7 @@ class DatasetTrain(Strict):
     batch: Count
     learning_rate: Positive
     validate_every: Count
+    exchange: bool
 
 
 class Sizes(Strict):
@@ -143,7 +145,7 @@ class Params(Strict):
             if unknown := sorted(set(names) - set(entries)):
                 kind = key.removesuffix("s")
                 raise ValueError(
-                    f"{key} names {unknown[0]!r}, which has no entry under {kind!r} (it has {', '.join(entries)})"
+                    f"{key} names {unknown[0]!r}, unknown under {kind!r} (there are {', '.join(entries)})"
                 )
         return self
 

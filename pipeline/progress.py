@@ -13,7 +13,7 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 def track(items: Iterable[Item], description: str, unit: str, total: int, done: int = 0) -> Iterator[Item]:
-    """Yield `items`, showing how many of `total` are done (`done` before the first), the rate and the time left."""
+    """Yield `items`, showing how many of `total` are done (`done` at first), the rate and the time left."""
     console = Console(stderr=True)
     if console.is_terminal:
         yield from _bar(items, description, unit, total, done, console)

@@ -1,0 +1,38 @@
+# Five words: help, repro, test, lint, bench.
+PYTHON ?= python3
+BIN := .venv/bin
+# DVC runs the stages with the environment's python
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+help: ## say what there is
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 8
+
+repro: .venv/ready ## the main job: render, extract, train, decode, score, report; cached
+	dvc repro
+	@python -m stages.report --show
+
+test: .venv/ready ## the test suite
+	python -m pytest
+
+lint: .venv/ready ## ruff, and that the files are formatted
+	ruff check .
+	ruff format --check .
+
+bench: .venv/ready ## the benchmarks, side by side with reference implementations
+	python -m benchmarks
+
+# The environment: exact pins with hashes; uv installs them in seconds, and is itself one of them.
+.venv/ready: requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "error: Python 3.11 or later is needed; make PYTHON=/path/to/python3" >&2; exit 2; }
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
+	touch $@
+
+# after editing pyproject.toml: pin the newest versions again
+lock:
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --group dev --generate-hashes \
+		--no-emit-index-url pyproject.toml -o requirements.lock
+
+.PHONY: help repro test lint bench lock

@@ -1,0 +1,59 @@
+"""Multi-head attention (Vaswani et al., 2017), as SCORER Eq. 5-6 and the caption decoder use it.
+
+B pairs, h heads, d = D/h; L queries attend to M keys.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class MultiHeadAttention(nn.Module):
+    """Concat_i softmax(q_i k_i^T / sqrt(d)) v_i, then W^O; dropout on the attention weights.
+
+    Projections are methods of their own, because SCORER's matching shares the queries and keys
+    (Eq. 2 with Eq. 5), and because decoding keeps the keys and values of earlier words.
+    """
+
+    def __init__(self, width: int, heads: int, dropout: float):
+        super().__init__()
+        self.heads, self.dropout = heads, dropout
+        self.query = nn.Linear(width, width)
+        self.key = nn.Linear(width, width)
+        self.value = nn.Linear(width, width)
+        self.output = nn.Linear(width, width)
+
+    def split(self, projected: Tensor) -> Tensor:
+        """B x L x D -> B x h x L x d."""
+        B, L, D = projected.shape
+        return projected.view(B, L, self.heads, D // self.heads).transpose(1, 2)
+
+    def queries(self, x: Tensor) -> Tensor:
+        """B x L x D -> B x h x L x d."""
+        return self.split(self.query(x))
+
+    def keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """B x M x D -> twice B x h x M x d."""
+        return self.split(self.key(x)), self.split(self.value(x))
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
+        """Queries B x h x L x d over keys and values B x h x M x d -> B x L x D."""
+        p = self.dropout if self.training else 0.0
+        heads = F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=causal)
+        return self.output(heads.transpose(1, 2).flatten(2))  # B x L x D
+
+    def forward(self, x: Tensor, memory: Tensor, causal: bool = False) -> Tensor:
+        """MHA(x, memory, memory): B x L x D, B x M x D -> B x L x D."""
+        return self.attend(self.queries(x), *self.keys_values(memory), causal)
+
+
+def attention_weights(q: Tensor, k: Tensor, causal: bool = False) -> Tensor:
+    """softmax(q k^T / sqrt(d)), B x h x L x M: what `attend` applies without ever storing it."""
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # B x h x L x M
+    if causal:
+        L, M = scores.shape[-2:]
+        future = torch.ones(L, M, dtype=torch.bool, device=q.device).triu(1 + M - L)
+        scores = scores.masked_fill(future, -math.inf)
+    return scores.softmax(-1)

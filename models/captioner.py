@@ -1,0 +1,107 @@
+"""A change captioner: pair encoding, difference, words; what every model of the papers is made of.
+
+B pairs, C feature channels, H x W grid, N = H*W cells, D width, L words, V vocabulary.
+"""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.decoder import NULL, CaptionDecoder, Words
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Widths and depths of a model; `grid` and `vocabulary` come from the data."""
+
+    channels: int  # C
+    grid: tuple[int, int]  # H, W
+    vocabulary: int  # V
+    longest: int  # L, with both marks
+    width: int  # D
+    heads: int
+    layers: int  # of cross-view reconstruction
+    decoder_layers: int
+    word_width: int  # e
+
+
+@dataclass
+class Difference:
+    """What encoding a batch of pairs gives, by name."""
+
+    memory: Tensor  # B x N x D: what the decoder attends to
+    before: Tensor  # B x N x D: the pair encoding, before any interaction
+    after: Tensor  # B x N x D
+
+
+class PairEncoding(nn.Module):
+    """conv1x1(X) + pos(X), the same for both images (SCORER Eq. 1)."""
+
+    def __init__(self, sizes: Sizes):
+        super().__init__()
+        H, W = sizes.grid
+        self.project = nn.Conv2d(sizes.channels, sizes.width, 1)
+        self.column = nn.Embedding(W, sizes.width // 2)
+        self.row = nn.Embedding(H, sizes.width // 2)
+
+    def positions(self) -> Tensor:
+        """N x D, row-major: at each cell its column's embedding, then its row's."""
+        H, W = self.row.num_embeddings, self.column.num_embeddings
+        column = self.column.weight[None].expand(H, W, -1)  # H x W x D/2
+        row = self.row.weight[:, None].expand(H, W, -1)
+        return torch.cat([column, row], -1).flatten(0, 1)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """B x C x H x W -> B x N x D."""
+        return self.project(features).flatten(2).transpose(1, 2) + self.positions()
+
+
+class Captioner(nn.Module):
+    """`difference` turns two encoded images into a Difference; each regulariser adds a loss term.
+
+    A regulariser is called with the Difference and the Words of a batch and returns a scalar;
+    its name is the term's: `loss.lambda_<name>` weighs it.
+    """
+
+    def __init__(
+        self, sizes: Sizes, difference: nn.Module, regularisers: dict[str, nn.Module], dropout: float
+    ):
+        super().__init__()
+        self.sizes = sizes
+        self.encoding = PairEncoding(sizes)
+        self.difference = difference
+        self.regularisers = nn.ModuleDict(regularisers)
+        self.decoder = CaptionDecoder(
+            sizes.vocabulary,
+            sizes.longest,
+            sizes.word_width,
+            sizes.width,
+            sizes.heads,
+            sizes.decoder_layers,
+            dropout,
+        )
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The names of the loss terms; `cap`, the caption's cross-entropy, first."""
+        return ("cap", *self.regularisers)
+
+    def encode(self, before: Tensor, after: Tensor) -> Difference:
+        """Feature grids B x C x H x W of both images -> their Difference."""
+        return self.difference(self.encoding(before), self.encoding(after))
+
+    def losses(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
+        """Every term of a batch, a scalar each. `tokens`: B x (L+1), with both marks, NULL-padded."""
+        difference = self.encode(before, after)
+        words = self.decoder(tokens, difference.memory)
+        terms = {"cap": caption_loss(words, tokens)}
+        for name, regulariser in self.regularisers.items():
+            terms[name] = regulariser(difference, words)
+        return terms
+
+
+def caption_loss(words: Words, tokens: Tensor) -> Tensor:
+    """L_cap (SCORER Eq. 12): cross-entropy, mean over the real target tokens."""
+    return F.cross_entropy(words.logits.float().flatten(0, 1), tokens[:, 1:].flatten(), ignore_index=NULL)

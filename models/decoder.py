@@ -1,0 +1,126 @@
+"""The caption decoder that the papers share: a post-LN transformer over words (SCORER Eq. 8).
+
+B captions of L words, e word width, D model width, N tokens of memory, V words.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from models.attention import MultiHeadAttention
+
+NULL = 0  # the padding token
+
+
+def sinusoids(length: int, width: int) -> Tensor:
+    """Fixed positions, L x e: sin, cos of position / 10000^(2i/e) in turn (Vaswani et al., 3.5)."""
+    position = torch.arange(length)[:, None]
+    frequency = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000.0) / width))
+    table = torch.zeros(length, width)
+    table[:, 0::2] = torch.sin(position * frequency)
+    table[:, 1::2] = torch.cos(position * frequency)
+    return table
+
+
+class DecoderLayer(nn.Module):
+    """Causal self-attention, cross-attention to the difference, feed-forward; each with residual and LN."""
+
+    def __init__(self, width: int, heads: int, dropout: float):
+        super().__init__()
+        self.self_attention = MultiHeadAttention(width, heads, dropout)
+        self.cross_attention = MultiHeadAttention(width, heads, dropout)
+        self.feed_forward = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.ReLU(), nn.Dropout(dropout), nn.Linear(4 * width, width)
+        )
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
+        """All words at once: B x L x D, B x N x D -> B x L x D."""
+        x = self.norms[0](x + self.dropout(self.self_attention(x, x, causal=True)))
+        return self.rest(x, *self.cross_attention.keys_values(memory))
+
+    def step(self, x: Tensor, past: "Past") -> Tensor:
+        """One more word, B x 1 x D: the same as `forward`'s last word, from what `past` keeps."""
+        q = self.self_attention.queries(x)
+        x = self.norms[0](x + self.dropout(self.self_attention.attend(q, *past.append(self, x))))
+        return self.rest(x, past.memory_keys, past.memory_values)
+
+    def rest(self, x: Tensor, memory_keys: Tensor, memory_values: Tensor) -> Tensor:
+        """Everything after the self-attention."""
+        q = self.cross_attention.queries(x)
+        x = self.norms[1](x + self.dropout(self.cross_attention.attend(q, memory_keys, memory_values)))
+        return self.norms[2](x + self.dropout(self.feed_forward(x)))
+
+
+class Past:
+    """One layer's keys and values: of the memory, computed once, and of the words so far."""
+
+    def __init__(self, layer: DecoderLayer, memory: Tensor):
+        self.memory_keys, self.memory_values = layer.cross_attention.keys_values(memory)  # B x h x N x d
+        self.keys: Tensor | None = None  # B x h x (words so far) x d
+        self.values: Tensor | None = None
+
+    def append(self, layer: DecoderLayer, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of all words up to and with x."""
+        k, v = layer.self_attention.keys_values(x)
+        self.keys = k if self.keys is None else torch.cat([self.keys, k], 2)
+        self.values = v if self.values is None else torch.cat([self.values, v], 2)
+        return self.keys, self.values
+
+
+@dataclass
+class Words:
+    """What the decoder made of a batch of captions, by name."""
+
+    logits: Tensor  # B x L x V
+    hidden: Tensor  # B x L x D, the last layer's states, which `logits` are a linear map of
+    real: Tensor  # B x L, true where the word to predict is not padding
+
+
+class CaptionDecoder(nn.Module):
+    """Words given the words before them and the difference of a pair."""
+
+    def __init__(
+        self,
+        vocabulary: int,
+        longest: int,
+        word_width: int,
+        width: int,
+        heads: int,
+        layers: int,
+        dropout: float,
+    ):
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, word_width, padding_idx=NULL)
+        self.register_buffer("positions", sinusoids(longest, word_width), persistent=False)
+        self.project = nn.Linear(word_width, width)
+        self.norm = nn.LayerNorm(width)
+        self.dropout = nn.Dropout(dropout)
+        self.layers = nn.ModuleList(DecoderLayer(width, heads, dropout) for _ in range(layers))
+        self.vocabulary = nn.Linear(width, vocabulary)
+
+    def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
+        """Tokens B x L, standing at positions first, first + 1, ... -> B x L x D."""
+        placed = self.embedding(tokens) + self.positions[first : first + tokens.shape[1]]  # B x L x e
+        return self.norm(self.dropout(self.project(placed)))
+
+    def forward(self, tokens: Tensor, memory: Tensor) -> Words:
+        """Captions B x (L+1) with both marks, NULL-padded, and memory B x N x D: predict words 1..L."""
+        x = self.embed(tokens[:, :-1])
+        for layer in self.layers:
+            x = layer(x, memory)
+        return Words(self.vocabulary(x), x, tokens[:, 1:] != NULL)
+
+    def begin(self, memory: Tensor) -> list[Past]:
+        """What `step` keeps of a batch's memory, B x N x D."""
+        return [Past(layer, memory) for layer in self.layers]
+
+    def step(self, tokens: Tensor, position: int, past: list[Past]) -> Tensor:
+        """Logits B x V of the word after `tokens` (B), which stand at `position`."""
+        x = self.embed(tokens[:, None], position)
+        for layer, kept in zip(self.layers, past, strict=True):
+            x = layer.step(x, kept)
+        return self.vocabulary(x[:, 0])

@@ -1,0 +1,82 @@
+"""Token-wise matching of every before image with every after image of a batch (SCORER Eq. 2-3).
+
+B images against A images, h heads, d = D/h, N (M) tokens an image. This is the hot spot: the
+similarities of a batch are B x A x h x N x M numbers, and only their row and column maxima matter.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+def token_matching(queries: Tensor, keys: Tensor) -> Tensor:
+    """TM of each head for every pair of images: B x h x N x d, A x h x M x d -> B x A x h, float32.
+
+    TM(Q, K) = 1/2 [ 1/N sum_i max_j q_i.k_j + 1/M sum_j max_i q_i.k_j ]    (SCORER Eq. 2)
+
+    Exact, for one image of `queries` at a time: memory for A x h x N x M similarities, plus
+    B x A x h x (N + M) indices of the maxima (int16) for the backward pass, which reaches the
+    maxima only. A tie sends its gradient to one of the tied tokens.
+    """
+    return _TokenMatching.apply(queries, keys)
+
+
+class _TokenMatching(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, queries: Tensor, keys: Tensor) -> Tensor:
+        matches, row_argmax, column_argmax = [], [], []
+        for q in queries:  # h x N x d
+            e = q @ keys.transpose(-2, -1)  # A x h x N x M
+            row, row_index = e.max(-1)  # A x h x N
+            column, column_index = e.max(-2)  # A x h x M
+            matches.append((row.float().mean(-1) + column.float().mean(-1)) / 2)
+            row_argmax.append(row_index.short())
+            column_argmax.append(column_index.short())
+        ctx.save_for_backward(queries, keys, torch.stack(row_argmax), torch.stack(column_argmax))
+        return torch.stack(matches)  # B x A x h
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        queries, keys, row_argmax, column_argmax = ctx.saved_tensors
+        exact = torch.promote_types(queries.dtype, torch.float32)
+        all_q, k = queries.to(exact), keys.to(exact)
+        grad_q, grad_k = torch.zeros_like(all_q), torch.zeros_like(k)
+        for b, q in enumerate(all_q):
+            q = q.expand(k.shape[0], *q.shape)  # A x h x N x d
+            to_rows = grad[b, :, :, None, None] / (2 * q.shape[2])  # A x h x 1 x 1
+            to_columns = grad[b, :, :, None, None] / (2 * k.shape[2])
+            row = row_argmax[b].long()[..., None].expand(*q.shape)  # which key each query took
+            column = column_argmax[b].long()[..., None].expand(*k.shape)  # which query each key took
+            grad_k.scatter_add_(2, row, to_rows * q)
+            grad_k += to_columns * q.gather(2, column)
+            grad_q[b] = (to_rows * k.gather(2, row)).sum(0)
+            grad_q[b] += torch.zeros_like(q).scatter_add_(2, column, to_columns * k).sum(0)
+        return grad_q.to(queries.dtype), grad_k.to(keys.dtype)
+
+
+def matching(queries: Tensor, keys: Tensor) -> Tensor:
+    """MTM as one number a pair of images (SCORER Eq. 3): TM in each head, then the mean over heads.
+
+    B x h x N x d, A x h x M x d -> B x A, float32.
+    """
+    return token_matching(queries, keys).mean(-1)
+
+
+def contrast(similarity: Tensor, temperature: float) -> Tensor:
+    """-(1/B) sum_k log softmax_r(S_kr / tau)_k: row k's own partner is column k (SCORER Eq. 4)."""
+    partner = torch.arange(len(similarity), device=similarity.device)
+    return nn.functional.cross_entropy(similarity / temperature, partner)
+
+
+class Contrast(nn.Module):
+    """1/2 (L of the one direction + L of the other), each B x B (SCORER Eq. 4 and 11)."""
+
+    def __init__(self, temperature: float):
+        super().__init__()
+        if not temperature > 0:
+            raise ValueError(f"temperature must be positive, not {temperature}")
+        self.temperature = temperature
+
+    def forward(self, one_way: Tensor, other_way: Tensor) -> Tensor:
+        return (contrast(one_way, self.temperature) + contrast(other_way, self.temperature)) / 2

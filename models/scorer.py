@@ -1,0 +1,72 @@
+"""SCORER: self-supervised cross-view representation reconstruction (Tu et al., ICCV 2023), section 3.2.
+
+B pairs, N cells an image, D width, h heads, d = D/h.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from models.attention import MultiHeadAttention
+from models.captioner import Captioner, Difference, Sizes
+from models.decoder import Words
+from models.matching import Contrast, matching
+
+
+@dataclass
+class CrossView(Difference):
+    """The last layer's projected tokens, B x h x N x d, which matching and attention share."""
+
+    before_queries: Tensor
+    before_keys: Tensor
+    after_queries: Tensor
+    after_keys: Tensor
+
+
+class Scorer(nn.Module):
+    """Each image is reconstructed from the other one; what both keep is unchanged (SCORER Eq. 5-7)."""
+
+    def __init__(self, sizes: Sizes, dropout: float):
+        super().__init__()
+        D = sizes.width
+        self.attentions = nn.ModuleList(
+            MultiHeadAttention(D, sizes.heads, dropout) for _ in range(sizes.layers)
+        )
+        self.norms = nn.ModuleList(nn.LayerNorm(D) for _ in range(sizes.layers))
+        self.fuse = nn.Linear(2 * D, D)
+
+    def forward(self, before: Tensor, after: Tensor) -> CrossView:
+        """The pair encoding, twice B x N x D."""
+        b, a = before, after
+        for attention, norm in zip(self.attentions, self.norms, strict=True):
+            b_queries, a_queries = attention.queries(b), attention.queries(a)  # B x h x N x d
+            (b_keys, b_values), (a_keys, a_values) = attention.keys_values(b), attention.keys_values(a)
+            # Eq. 5: both directions read the layer's inputs; Eq. 6: what the views have in common
+            b = norm(b + attention.attend(b_queries, a_keys, a_values))  # B x N x D
+            a = norm(a + attention.attend(a_queries, b_keys, b_values))
+        memory = torch.relu(self.fuse(torch.cat([b, a], -1)))  # Eq. 7, B x N x D
+        return CrossView(memory, before, after, b_queries, b_keys, a_queries, a_keys)
+
+
+class ViewInvariance(nn.Module):
+    """L_cv (SCORER Eq. 4): a pair's two images match each other better than any other image of the batch."""
+
+    def __init__(self, temperature: float):
+        super().__init__()
+        self.contrast = Contrast(temperature)
+
+    def forward(self, pair: CrossView, words: Words) -> Tensor:
+        before_to_after = matching(pair.before_queries, pair.after_keys)  # B x B
+        after_to_before = matching(pair.after_queries, pair.before_keys)
+        return self.contrast(before_to_after, after_to_before)
+
+
+def rr(sizes: Sizes, *, dropout: float) -> Captioner:
+    """Representation reconstruction alone: SCORER without its contrast (Table 6)."""
+    return Captioner(sizes, Scorer(sizes, dropout), {}, dropout)
+
+
+def scorer(sizes: Sizes, *, dropout: float, temperature: float) -> Captioner:
+    """SCORER without backward reasoning (Table 6)."""
+    return Captioner(sizes, Scorer(sizes, dropout), {"cv": ViewInvariance(temperature)}, dropout)

@@ -1,0 +1,114 @@
+"""Pairs, features and captions -> batches, drawn from a seed and the iteration's number alone.
+
+An iteration draws scenes without replacement within an epoch and trains on every pair of each:
+part 0 holds the scenes' first pairs (CLEVR-Change: the semantic change), part 1 their second
+ones (the distractor), and so on (SCORER section 4.3). Because nothing is carried from one
+iteration to the next, training resumes anywhere and continues as if never interrupted.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pipeline.datasets.schema import NO_CHANGE, Pair
+from pipeline.errors import InputError
+from pipeline.prefetch import prefetch
+from pipeline.store import FeatureStore
+from pipeline.text import Vocabulary, pad
+
+Scene = tuple[Pair, ...]
+EPOCH, ITERATION = 0, 1  # separate streams of random numbers
+
+
+@dataclass(frozen=True)
+class Part:
+    """B pairs to train on."""
+
+    before: Tensor  # B x C x H x W, float16
+    after: Tensor  # B x C x H x W, float16
+    tokens: Tensor  # B x (L+1), int64: one caption a pair with both marks, NULL-padded
+
+
+def scenes_of(pairs: Sequence[Pair]) -> list[Scene]:
+    """Pairs by scene, in order; where scenes have different numbers of pairs, every pair for itself."""
+    scenes: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        scenes.setdefault(pair.scene_id, []).append(pair)
+    if len({len(scene) for scene in scenes.values()}) == 1:
+        return [tuple(scene) for scene in scenes.values()]
+    return [(pair,) for pair in pairs]
+
+
+def exchange(scene: Scene) -> Scene:
+    """The scene with the two images of its no-change pair exchanged wherever they stand.
+
+    (default, changed) becomes (distractor, changed); (default, distractor) is turned round.
+    Captions stay true. A scene without a no-change pair stays as it is.
+    """
+    for pair in scene:
+        if pair.change_type == NO_CHANGE:
+            swap = {pair.before: pair.after, pair.after: pair.before}
+            return tuple(
+                replace(p, before=swap.get(p.before, p.before), after=swap.get(p.after, p.after))
+                for p in scene
+            )
+    return scene
+
+
+class Sampler:
+    """Draws the batches of one training run. Raises InputError where there are fewer scenes than a batch."""
+
+    def __init__(self, pairs: Sequence[Pair], batch: int, seed: int, exchanging: bool):
+        self.scenes = scenes_of(pairs)
+        self.batch, self.seed, self.exchanging = batch, seed, exchanging
+        if len(self.scenes) < batch:
+            raise InputError(
+                f"train.batch is {batch} scenes, but the train split has {len(self.scenes)}; lower it"
+            )
+
+    def draw(self, iteration: int) -> tuple[list[Scene], list[list[str]]]:
+        """The scenes of an iteration (counted from 0), and a caption for each pair of each."""
+        epoch, place = divmod(iteration, len(self.scenes) // self.batch)
+        order = np.random.default_rng([self.seed, EPOCH, epoch]).permutation(len(self.scenes))
+        chosen = [self.scenes[i] for i in order[place * self.batch : (place + 1) * self.batch]]
+        random = np.random.default_rng([self.seed, ITERATION, iteration])
+        if self.exchanging:
+            chosen = [exchange(scene) if random.random() < 0.5 else scene for scene in chosen]
+        captions = [
+            [pair.captions[random.integers(len(pair.captions))] for pair in scene] for scene in chosen
+        ]
+        return chosen, captions
+
+
+def training_batches(
+    sampler: Sampler, store: FeatureStore, vocabulary: Vocabulary, iterations: range
+) -> Iterator[list[Part]]:
+    """The parts of each iteration, read ahead by threads."""
+
+    def make(iteration: int) -> list[Part]:
+        scenes, captions = sampler.draw(iteration)
+        before, after = _features(store, [pair for scene in scenes for pair in scene])
+        parts = len(scenes[0])
+        tokens = [[vocabulary.encode(caption) for caption in texts] for texts in captions]
+        return [
+            Part(before[p::parts], after[p::parts], torch.from_numpy(pad([texts[p] for texts in tokens])))
+            for p in range(parts)
+        ]
+
+    return prefetch(make, iterations, threads=1, ahead=2)
+
+
+def feature_batches(
+    pairs: Sequence[Pair], store: FeatureStore, batch: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Before and after features of the pairs in order, `batch` at a time, read ahead."""
+    starts = range(0, len(pairs), batch)
+    return prefetch(lambda start: _features(store, pairs[start : start + batch]), starts, threads=1, ahead=2)
+
+
+def _features(store: FeatureStore, pairs: Sequence[Pair]) -> tuple[Tensor, Tensor]:
+    grids = torch.from_numpy(store.read([name for pair in pairs for name in (pair.before, pair.after)]))
+    return grids[0::2], grids[1::2]

@@ -1,0 +1,36 @@
+"""Which device and precision to compute with, and how to make it repeatable."""
+
+import os
+from contextlib import AbstractContextManager
+
+import torch
+
+
+def device() -> torch.device:
+    """The first GPU where there is one, else the processor."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def precision(wanted: str, on: torch.device) -> torch.dtype:
+    """`auto` is bfloat16 where the device computes in it natively, else float32."""
+    if wanted == "auto":
+        wanted = "bfloat16" if _has_bfloat16(on) else "float32"
+    return {"bfloat16": torch.bfloat16, "float32": torch.float32}[wanted]
+
+
+def autocast(on: torch.device, dtype: torch.dtype) -> AbstractContextManager:
+    """torch.autocast in `dtype`; nothing at all in float32."""
+    return torch.autocast(on.type, dtype=dtype, enabled=dtype != torch.float32)
+
+
+def repeatable() -> None:
+    """The same program on the same machine gives the same bits: only deterministic algorithms."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.benchmark = False
+
+
+def _has_bfloat16(on: torch.device) -> bool:
+    if on.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()

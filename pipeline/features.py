@@ -1,0 +1,180 @@
+"""Images -> ResNet-101 features in a store; decoding, resizing and writing overlap with the network."""
+
+import hashlib
+import os
+import pickle
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+from torchvision.models import ResNet101_Weights
+
+from models.backbone import CHANNELS, MEAN, STD, STRIDE, Backbone, load_backbone, random_backbone
+from pipeline import devices, params
+from pipeline.errors import InputError
+from pipeline.images import Indexed, decode, read_bytes
+from pipeline.prefetch import prefetch
+from pipeline.progress import track
+from pipeline.store import Writer
+
+BATCH = 32  # divides a shard, so that batches are the same after a resume
+CALIBRATION = 64  # images that the statistics of random weights are taken from
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a store holds; written into it, and demanded of it by whoever reads it."""
+
+    weights: str  # imagenet | random | FILE
+    layer: str
+    resize: str
+    size: int  # pixels a side
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of an image's feature grid."""
+        cells = self.size // STRIDE[self.layer]
+        return CHANNELS[self.layer], cells, cells
+
+
+def spec(settings: params.Features, dataset: params.Dataset) -> Spec:
+    """What the parameters ask for; null weights are the dataset's own."""
+    weights = dataset.features.weights if settings.weights is None else settings.weights
+    return Spec(weights, settings.layer, settings.resize, settings.size)
+
+
+def pixels(root: Path, image: Indexed, size: int) -> np.ndarray:
+    """One image squashed to uint8 3 x size x size. Raises InputError where it is not what was indexed."""
+    data = read_bytes(root / image.name)
+    if hashlib.sha256(data).hexdigest() != image.sha256:
+        raise InputError(
+            f"{root / image.name} changed since it was prepared; run `dvc repro` to prepare it again"
+        )
+    small = decode(data, str(root / image.name)).resize((size, size), Image.Resampling.BICUBIC)
+    return np.asarray(small).transpose(2, 0, 1)
+
+
+def backbone(spec: Spec, seed: int, root: Path, calibration: Sequence[Indexed]) -> tuple[Backbone, str]:
+    """The network that the spec names, and an id of its weights.
+
+    `random` weights take their statistics from the first of the `calibration` images.
+    Raises InputError where weights can't be had or don't fit.
+    """
+    if spec.weights == "random":
+        images = calibration[:CALIBRATION]
+        return random_backbone(spec.layer, seed, _batches(root, images, spec.size)), f"random-{seed}"
+    if spec.weights == "imagenet":
+        name, tensors = "ResNet101_Weights.IMAGENET1K_V1", _imagenet()
+    else:
+        name, tensors = _file_id(Path(spec.weights)), _tensors(Path(spec.weights))
+    try:
+        return load_backbone(spec.layer, tensors), name
+    except ValueError as error:
+        raise InputError(f"{spec.weights} is no ResNet-101 of torchvision's names: {error}") from None
+
+
+def _imagenet() -> dict[str, Tensor]:
+    chosen = ResNet101_Weights.IMAGENET1K_V1  # what the released extractors loaded
+    try:
+        return dict(chosen.get_state_dict(progress=True, check_hash=True, weights_only=True))
+    except OSError as error:
+        folder = Path(torch.hub.get_dir()) / "checkpoints"
+        file = chosen.url.rsplit("/", 1)[-1]
+        raise InputError(
+            f"the imagenet weights could not be downloaded ({error}); put torchvision's {file} "
+            f"into {folder}, or set features.weights to a file"
+        ) from None
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    """A safetensors or state-dict file, read without executing anything that it names."""
+    if not path.is_file():
+        raise InputError(f"features.weights: {path} is missing; name a file, or imagenet, or random")
+    try:
+        found = load_file(path) if path.suffix == ".safetensors" else torch.load(path, weights_only=True)
+    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise InputError(f"features.weights: {path} is no file of tensors ({reason})") from None
+    if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
+        raise InputError(f"features.weights: {path} is no state dict (name -> tensor)")
+    return found
+
+
+def _file_id(path: Path) -> str:
+    return f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}" if path.is_file() else str(path)
+
+
+def _batches(root: Path, images: Sequence[Indexed], size: int) -> Iterator[Tensor]:
+    """Batches of uint8 B x 3 x size x size, decoded by threads ahead of the network."""
+    threads = os.cpu_count() or 1
+    batch: list[np.ndarray] = []
+    for count, image in enumerate(prefetch(lambda i: pixels(root, i, size), images, threads, 2 * BATCH), 1):
+        batch.append(image)
+        if len(batch) == BATCH or count == len(images):
+            yield torch.from_numpy(np.stack(batch))
+            batch = []
+
+
+class Extractor:
+    """Run a backbone over images into a Writer, one shard after the other."""
+
+    def __init__(self, network: Backbone, root: Path, images: Sequence[Indexed], size: int, precision: str):
+        self.device = devices.device()
+        self.dtype = devices.precision(precision, self.device)
+        self.network = network.to(self.device, memory_format=torch.channels_last)
+        self.root, self.images, self.size = root, images, size
+
+    def fill(self, writer: Writer) -> None:
+        """Write every missing shard. Raises InputError for an image that broke or features that overflow."""
+        rows = [row for shard in writer.missing for row in writer.rows(shard)]
+        images = [self.images[row] for row in rows]
+        done = len(self.images) - len(images)
+        features = self._features(images)
+        shown = track(features, "extracting", "images", len(self.images), done)
+        writing: Future[None] | None = None
+        with ThreadPoolExecutor(1) as background:
+            for shard in writer.missing:
+                block = np.stack([next(shown) for _ in writer.rows(shard)])
+                if writing is not None:
+                    writing.result()
+                writing = background.submit(writer.write, shard, block)
+            if writing is not None:
+                writing.result()
+        for _ in shown:  # nothing is left; this lets the bar come to its end
+            pass
+
+    @torch.inference_mode()
+    def _features(self, images: Sequence[Indexed]) -> Iterator[np.ndarray]:
+        start = 0
+        for batch in _batches(self.root, images, self.size):
+            with devices.autocast(self.device, self.dtype):
+                grids = self.network(batch.to(self.device))
+            grids = grids.half().contiguous().cpu().numpy()  # B x C x H x W
+            for image, grid in zip(images[start : start + len(grids)], grids, strict=True):
+                if not np.isfinite(grid).all():
+                    raise InputError(
+                        f"the features of {image.name} overflow float16; use other features.weights"
+                    )
+                yield grid
+            start += len(grids)
+
+
+def attributes(spec: Spec, weights_id: str, dtype: torch.dtype, images: Sequence[Indexed]) -> dict[str, Any]:
+    """What a store says of itself: everything that decides its numbers, and which image each row is."""
+    return asdict(spec) | {
+        "backbone": "resnet101",
+        "weights_id": weights_id,
+        "mean": list(MEAN),
+        "std": list(STD),
+        "precision": str(dtype).removeprefix("torch."),
+        "keys": [image.name for image in images],
+        "sha256": [image.sha256 for image in images],
+    }

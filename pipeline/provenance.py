@@ -1,0 +1,66 @@
+"""What a result was made with: kept beside it, a dependency of nothing."""
+
+import hashlib
+import platform
+import subprocess
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pipeline.outputs import write_json
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("torch", "torchvision", "numpy", "zarr", "tensorstore", "pillow", "pycocoevalcap")
+
+
+def sha256(*parts: bytes | str) -> str:
+    """One hash over several byte strings, each with its length."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(f"{len(data)}:".encode() + data)
+    return digest.hexdigest()
+
+
+def code() -> str:
+    """A hash of the source of pipeline/ and models/: scratch work of other code is not taken up."""
+    files = sorted(path for package in ("pipeline", "models") for path in (ROOT / package).rglob("*.py"))
+    parts = [part for path in files for part in (str(path.relative_to(ROOT)), path.read_bytes())]
+    return sha256(*parts, torch.__version__)
+
+
+def scratch(stage: str, *inputs: bytes | str) -> Path:
+    """The folder where a long stage keeps its resume state, keyed by its inputs and the code."""
+    return Path(".scratch") / f"{stage}-{sha256(code(), *inputs)[:16]}"
+
+
+def write(path: str | Path, seconds: float, **facts: Any) -> None:
+    """Write when, where, how long and with which versions and revision a result was made."""
+    record = {
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "seconds": round(seconds, 3),
+        "host": platform.node(),
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "threads": torch.get_num_threads(),
+        "versions": {name: version(name) for name in PACKAGES},
+        "code": code(),
+        "git": _revision(),
+    }
+    write_json(path, record | facts)
+
+
+def _revision() -> str | None:
+    """The checkout's commit, with `+changes` where files differ from it; None outside git."""
+    described = subprocess.run(
+        ["git", "describe", "--always", "--abbrev=40", "--dirty=+changes"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return described.stdout.strip() or None

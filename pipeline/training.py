@@ -1,0 +1,141 @@
+"""The one training loop: step, validate, keep the best snapshot, resume (SCORER section 4.3).
+
+Everything random is drawn from the seed and the iteration's number, so a run that was killed
+continues from its last validation and ends in the same weights, bit for bit.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from models.captioner import Captioner
+from pipeline import devices
+from pipeline.batches import Part, Sampler, training_batches
+from pipeline.errors import InputError
+from pipeline.outputs import replacing
+from pipeline.progress import track
+from pipeline.recipes import Recipe
+from pipeline.store import FeatureStore
+from pipeline.text import Vocabulary
+
+LOG_EVERY = 10  # iterations whose mean losses make one row of the learning curve
+
+
+@dataclass
+class History:
+    """What a run has seen so far; rows are what the learning curves draw."""
+
+    iteration: int = 0  # iterations done
+    losses: list[dict[str, float]] = field(default_factory=list)
+    validation: list[dict[str, float]] = field(default_factory=list)
+    best_iteration: int = 0
+    best_score: float = -math.inf
+    best: dict[str, Tensor] = field(default_factory=dict)  # the chosen weights
+
+
+def seed_all(seed: int, iteration: int) -> None:
+    """Seed torch for one iteration: dropout depends on nothing that came before."""
+    torch.manual_seed(int(np.random.SeedSequence([seed, iteration]).generate_state(1, np.uint64)[0] >> 1))
+
+
+class Training:
+    """One run of one recipe with one seed.
+
+    `validate` scores the model on the validation split, higher is better; ties keep the earlier
+    snapshot. `state` is the file that the run is resumed from.
+    """
+
+    def __init__(
+        self, model: Captioner, recipe: Recipe, seed: int, state: Path, validate: Callable[[Captioner], float]
+    ):
+        self.device = devices.device()
+        self.dtype = devices.precision(recipe.train["precision"], self.device)
+        self.model = model.to(self.device)
+        self.recipe, self.seed, self.state, self.validate = recipe, seed, state, validate
+        self.optimiser = torch.optim.Adam(model.parameters(), lr=recipe.train["learning_rate"])
+        self.history = History()
+        self._resume()
+
+    def run(self, sampler: Sampler, store: FeatureStore, vocabulary: Vocabulary) -> History:
+        """Train to the recipe's last iteration. Raises InputError where a loss is not finite."""
+        iterations, every = self.recipe.train["iterations"], self.recipe.train["validate_every"]
+        todo = range(self.history.iteration, iterations)
+        batches = training_batches(sampler, store, vocabulary, todo)
+        shown = track(batches, "training", "iterations", iterations, done=todo.start)
+        logged: list[Tensor] = []
+        self.model.train()
+        for iteration, parts in zip(todo, shown, strict=True):
+            logged.append(self.step(parts, iteration))
+            last = iteration + 1 == iterations
+            validating = (iteration + 1) % every == 0 or last
+            if validating or (iteration + 1) % LOG_EVERY == 0:
+                self._log(iteration + 1, logged)
+                logged = []
+            if validating:
+                self._validate(iteration + 1)
+        return self.history
+
+    def step(self, parts: list[Part], iteration: int) -> Tensor:
+        """One Adam step on the mean of the parts' losses; returns the terms, in the model's order."""
+        seed_all(self.seed, iteration)
+        weights = torch.tensor([1.0, *(self.recipe.loss[name] for name in self.model.terms[1:])])
+        terms = torch.stack([self._terms(part) for part in parts]).mean(0)
+        self.optimiser.zero_grad(set_to_none=True)
+        (weights.to(self.device) * terms).sum().backward()
+        self.optimiser.step()
+        return terms.detach()
+
+    def _terms(self, part: Part) -> Tensor:
+        with devices.autocast(self.device, self.dtype):
+            losses = self.model.losses(
+                part.before.to(self.device, torch.float32, non_blocking=True),
+                part.after.to(self.device, torch.float32, non_blocking=True),
+                part.tokens.to(self.device, non_blocking=True),
+            )
+        return torch.stack([losses[name].float() for name in self.model.terms])
+
+    def _log(self, iteration: int, logged: list[Tensor]) -> None:
+        """Read the losses off the device, all at once, and refuse to go on where one is not finite."""
+        table = torch.stack(logged).double().cpu()  # iterations x terms
+        first = iteration - len(logged) + 1
+        if len(bad := (~table.isfinite()).nonzero()):
+            row, column = bad[0].tolist()
+            term, value = self.model.terms[column], table[row, column].item()
+            raise InputError(
+                f"the loss {term!r} is {value} at iteration {first + row}; "
+                f"lower train.learning_rate (now {self.recipe.train['learning_rate']:g}) or the loss's weight"
+            )
+        means = dict(zip(self.model.terms, table.mean(0).tolist(), strict=True))
+        self.history.losses.append({"iteration": iteration, **means})
+
+    def _validate(self, iteration: int) -> None:
+        score = self.validate(self.model)
+        history = self.history
+        history.iteration = iteration
+        history.validation.append({"iteration": iteration, "CIDEr-D": score})
+        if score > history.best_score:
+            history.best_iteration, history.best_score = iteration, score
+            history.best = {k: v.detach().cpu().clone() for k, v in self.model.state_dict().items()}
+        self._save()
+
+    def _save(self) -> None:
+        record = {
+            "history": vars(self.history),
+            "model": self.model.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+        }
+        with replacing(self.state) as beside:
+            torch.save(record, beside)
+
+    def _resume(self) -> None:
+        if self.state.exists():
+            record: dict[str, Any] = torch.load(self.state, map_location=self.device, weights_only=True)
+            self.model.load_state_dict(record["model"])
+            self.optimiser.load_state_dict(record["optimiser"])
+            self.history = History(**record["history"])

@@ -1,0 +1,20 @@
+"""recipe@dataset-model: resolve the parameters into all that decides how this model is trained here."""
+
+import argparse
+from pathlib import Path
+
+from pipeline import params, recipes, resolving
+from stages import run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dataset", required=True)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    recipes.save(arguments.out, resolving.resolve(params.load(), arguments.dataset, arguments.model))
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,187 @@
+"""The models of SCORER's tables: encoding, reconstruction, backward reasoning, which parameters learn."""
+
+import math
+
+import pytest
+import torch
+
+from models import MODELS, Sizes, build
+from models.captioner import PairEncoding, caption_loss
+from models.cbr import mean_word
+from models.decoder import Words
+
+SIZES = Sizes(
+    channels=5,
+    grid=(2, 3),
+    vocabulary=9,
+    longest=7,
+    width=8,
+    heads=2,
+    layers=2,
+    decoder_layers=2,
+    word_width=4,
+)
+SETTINGS = {name: {"dropout": 0.0} for name in ("subtraction", "rr")} | {
+    name: {"dropout": 0.0, "temperature": 0.5} for name in ("scorer", "rr_cbr", "scorer_cbr")
+}
+TERMS = {
+    "subtraction": ("cap",),
+    "rr": ("cap",),
+    "scorer": ("cap", "cv"),
+    "rr_cbr": ("cap", "cbr"),
+    "scorer_cbr": ("cap", "cv", "cbr"),
+}
+
+# what both images have alike is gone after a subtraction
+CANCELLED = {"subtraction": ["encoding.project.bias", "encoding.column.weight", "encoding.row.weight"]}
+
+
+def make(name):
+    torch.manual_seed(0)
+    return build(name, SIZES, SETTINGS[name]).double()
+
+
+def batch():
+    random = torch.Generator().manual_seed(1)
+    before, after = torch.randn(2, 3, 5, 2, 3, generator=random, dtype=torch.float64)
+    tokens = torch.tensor([[2, 4, 5, 3, 0], [2, 6, 3, 0, 0], [2, 4, 7, 8, 3]])
+    return before, after, tokens
+
+
+def test_equation_1_by_loops():
+    encoding = PairEncoding(SIZES).double()
+    X = batch()[0]
+    found = encoding(X)
+    weight, bias = encoding.project.weight[:, :, 0, 0], encoding.project.bias
+    for i in range(2):
+        for j in range(3):
+            position = torch.cat([encoding.column.weight[j], encoding.row.weight[i]])  # column first
+            expected = weight @ X[1, :, i, j] + bias + position
+            torch.testing.assert_close(found[1, 3 * i + j], expected)
+
+
+def test_subtraction():
+    model = make("subtraction")
+    before, after, _ = batch()
+    b, a = model.encoding(before), model.encoding(after)
+    torch.testing.assert_close(model.encode(before, after).memory, model.difference.fc(a - b).relu())
+
+
+def test_equations_5_to_7_layer_by_layer():
+    model = make("rr")
+    before, after, _ = batch()
+    b, a = model.encoding(before), model.encoding(after)
+    for attention, norm in zip(model.difference.attentions, model.difference.norms, strict=True):
+        b, a = norm(b + attention(b, a)), norm(a + attention(a, b))
+    expected = model.difference.fuse(torch.cat([b, a], -1)).relu()
+    torch.testing.assert_close(model.encode(before, after).memory, expected)
+
+
+def test_the_contrast_reads_the_last_layers_inputs():
+    model = make("scorer")
+    before, after, _ = batch()
+    b, a = model.encoding(before), model.encoding(after)
+    attention, norm = model.difference.attentions[0], model.difference.norms[0]
+    b, a = norm(b + attention(b, a)), norm(a + attention(a, b))
+    pair = model.encode(before, after)
+    last = model.difference.attentions[1]
+    torch.testing.assert_close(pair.before_queries, last.queries(b))
+    torch.testing.assert_close(pair.after_keys, last.keys_values(a)[0])
+
+
+def match(q, k, heads=2):
+    """MTM by loops (SCORER Eq. 2-3): projected tokens B x N x D, A x M x D -> B x A."""
+    d = q.shape[-1] // heads
+    S = torch.zeros(len(q), len(k), dtype=q.dtype)
+    for b in range(len(q)):
+        for a in range(len(k)):
+            for head in range(heads):
+                part = slice(head * d, (head + 1) * d)
+                e = q[b, :, part] @ k[a, :, part].T
+                S[b, a] += (e.amax(1).mean() + e.amax(0).mean()) / 2 / heads
+    return S
+
+
+def both_ways(first, second, tau=0.5):
+    """1/2 (L of one direction + L of the other), by loops (SCORER Eq. 4)."""
+    losses = []
+    for S in (first, second):
+        rows = [[math.exp(value / tau) for value in row] for row in S.tolist()]
+        losses.append(-sum(math.log(row[k] / sum(row)) for k, row in enumerate(rows)) / len(rows))
+    return sum(losses) / 2
+
+
+def test_equation_4_uses_two_different_matrices():
+    model = make("scorer")
+    before, after, tokens = batch()
+    pair = model.encode(before, after)
+    flat = [
+        t.transpose(1, 2).flatten(2)
+        for t in (pair.before_queries, pair.after_keys, pair.after_queries, pair.before_keys)
+    ]
+    b2a, a2b = match(flat[0], flat[1]), match(flat[2], flat[3])
+    assert not torch.allclose(b2a, a2b.T)
+    found = model.losses(before, after, tokens)["cv"]
+    assert found.item() == pytest.approx(both_ways(b2a, a2b), abs=1e-5)
+
+
+def test_equations_9_to_11_by_loops():
+    model = make("rr_cbr")
+    before, after, tokens = batch()
+    reasoning = model.regularisers["cbr"]
+    pair = model.encode(before, after)
+    hidden = model.decoder(tokens, pair.memory).hidden
+    lengths = [3, 2, 4]  # words and <END>
+    imagined = torch.zeros_like(pair.before)
+    for b, length in enumerate(lengths):
+        sentence = sum(hidden[b, t] for t in range(length)) / length
+        cells = [reasoning.join(torch.cat([cell, sentence])) for cell in pair.before[b]]
+        joined = torch.stack(cells)[None]
+        imagined[b] = reasoning.imagine(reasoning.attention(joined, joined))[0]
+    query, key = reasoning.match.query, reasoning.match.key
+    h2a, a2h = match(query(imagined), key(pair.after)), match(query(pair.after), key(imagined))
+    found = model.losses(before, after, tokens)["cbr"]
+    assert found.item() == pytest.approx(both_ways(h2a, a2h), abs=1e-5)
+
+
+def test_padding_is_no_word():
+    hidden = torch.randn(1, 3, 4)
+    words = Words(torch.empty(0), hidden, torch.tensor([[True, True, False]]))
+    torch.testing.assert_close(mean_word(words), hidden[:, :2].mean(1))
+
+
+def test_caption_loss_by_loops():
+    logits = torch.randn(2, 3, 9)
+    tokens = torch.tensor([[2, 4, 3, 0], [2, 5, 6, 3]])
+    targets = [(0, 0, 4), (0, 1, 3), (1, 0, 5), (1, 1, 6), (1, 2, 3)]
+    total = sum(logits[b, t].exp().sum().log() - logits[b, t, word] for b, t, word in targets)
+    words = Words(logits, logits, tokens[:, 1:] != 0)
+    torch.testing.assert_close(caption_loss(words, tokens), total / 5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_terms_and_gradients(name):
+    model = make(name)
+    assert model.terms == TERMS[name]
+    losses = model.losses(*batch())
+    assert tuple(losses) == TERMS[name]
+    sum(losses.values()).backward()
+    without = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.abs().sum()]
+    # a bias added to every key shifts every score of a query alike: softmax does not see it
+    assert [n for n in without if not n.endswith("key.bias")] == CANCELLED.get(name, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "said"),
+    [
+        ("scorrer", {}, "unknown model 'scorrer'"),
+        ("rr", {"dropout": 0.1, "temperature": 0.5}, "unknown key model.rr.temperature"),
+        ("rr", {}, "the key model.rr.dropout is missing"),
+        ("rr", {"dropout": "0.1"}, "model.rr.dropout must be a float, not '0.1'"),
+        ("rr", {"dropout": 1.5}, "dropout"),
+        ("scorer", {"dropout": 0.1, "temperature": 0.0}, "temperature"),
+    ],
+)
+def test_build_refuses(name, settings, said):
+    with pytest.raises(ValueError, match=said):
+        build(name, SIZES, settings)

@@ -1,0 +1,87 @@
+"""Token-wise matching against loops written from SCORER Eq. 2-4."""
+
+import math
+
+import pytest
+import torch
+
+from models.cbr import MultiHeadMatching
+from models.matching import contrast, matching, token_matching
+
+
+def tm(q, k):
+    """SCORER Eq. 2 for one pair and one head, from lists of vectors."""
+    e = [[sum(a * b for a, b in zip(qi, kj, strict=True)) for kj in k] for qi in q]
+    rows = sum(max(row) for row in e) / len(q)
+    columns = sum(max(e[i][j] for i in range(len(q))) for j in range(len(k))) / len(k)
+    return (rows + columns) / 2
+
+
+def tensors(B=3, A=4, h=2, N=5, M=6, d=3, dtype=torch.float64, seed=0):
+    random = torch.Generator().manual_seed(seed)
+    q = torch.randn(B, h, N, d, dtype=dtype, generator=random, requires_grad=True)
+    k = torch.randn(A, h, M, d, dtype=dtype, generator=random, requires_grad=True)
+    return q, k
+
+
+def test_equation_2_by_loops():
+    q, k = tensors()
+    found = token_matching(q, k)
+    assert found.shape == (3, 4, 2)
+    for b in range(3):
+        for a in range(4):
+            for head in range(2):
+                expected = tm(q[b, head].tolist(), k[a, head].tolist())
+                assert found[b, a, head].item() == pytest.approx(expected, abs=1e-5)
+
+
+def test_equation_3_is_the_mean_over_heads():
+    q, k = tensors()
+    expected = [
+        [sum(tm(q[b, i].tolist(), k[a, i].tolist()) for i in (0, 1)) / 2 for a in range(4)] for b in range(3)
+    ]
+    torch.testing.assert_close(matching(q, k), torch.tensor(expected, dtype=torch.float32))
+
+
+def test_heads_differ_from_one_wide_head():
+    q, k = tensors()
+    one = token_matching(q.transpose(1, 2).flatten(2)[:, None], k.transpose(1, 2).flatten(2)[:, None]).mean(
+        -1
+    )
+    assert not torch.allclose(matching(q, k), one)
+
+
+def test_gradients_equal_autograds_through_the_whole_tensor():
+    q, k = tensors()
+    weights = torch.randn(3, 4, 2, dtype=torch.float64)
+    e = torch.einsum("bhnd,ahmd->bahnm", q, k)
+    whole = (e.amax(-1).mean(-1) + e.amax(-2).mean(-1)) / 2
+    expected = torch.autograd.grad((whole * weights).sum(), (q, k))
+    found = torch.autograd.grad((token_matching(q, k) * weights).sum(), (q, k))
+    for mine, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-8)
+
+
+def test_gradients_keep_the_dtype_of_the_operands():
+    q, k = tensors(dtype=torch.bfloat16)
+    token_matching(q, k).sum().backward()
+    assert q.grad.dtype == k.grad.dtype == torch.bfloat16
+    assert q.grad.abs().sum() > 0
+
+
+def test_equation_4_by_loops():
+    S = torch.randn(4, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    tau = 0.5
+    rows = [[math.exp(value / tau) for value in row] for row in S.tolist()]
+    expected = -sum(math.log(row[k] / sum(row)) for k, row in enumerate(rows)) / 4
+    assert contrast(S, tau).item() == pytest.approx(expected)
+
+
+def test_own_projections_put_queries_on_the_first_argument():
+    torch.manual_seed(0)
+    module = MultiHeadMatching(width=8, heads=2).double()
+    first, second = torch.randn(2, 3, 5, 8, dtype=torch.float64)
+    q = module.query(first).view(3, 5, 2, 4).transpose(1, 2)
+    k = module.key(second).view(3, 5, 2, 4).transpose(1, 2)
+    torch.testing.assert_close(module(first, second), matching(q, k))
+    assert not torch.allclose(module(first, second), module(second, first).T)

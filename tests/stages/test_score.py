@@ -1,0 +1,169 @@
+"""The stage `score`, in the pipeline and alone; the latter under a German locale."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.datasets.schema import Pair, write_pairs
+from stages import run, score
+
+ROOT = Path(__file__).parents[2]
+PAIRS = [
+    Pair("7.png", "7", "test", "7.png", "7a.png", ("the red ball moved", "a ball has moved"), "move"),
+    Pair("7.png_n", "7", "test", "7.png", "7b.png", ("no change was made", "the scene is the same"), "none"),
+    Pair("8.png", "8", "test", "8.png", "8a.png", ("the tiny ball turned blue",), "color"),
+    Pair("8.png_n", "8", "test", "8.png", "8b.png", ("nothing has changed",), "none"),
+    Pair("9.png", "9", "test", "9.png", "9a.png", ("the cube left",), None),
+    Pair("1.png", "1", "train", "1.png", "1a.png", ("a cube is gone",), "drop"),
+]
+CAPTIONS = {
+    "7.png": "The red sphere has moved.",
+    "7.png_n": "there is no change",
+    "8.png": "nothing has changed",
+    "8.png_n": "nothing has changed",
+    "9.png": "",
+}
+GERMAN = dict.fromkeys(("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"), "-Duser.language=de -Duser.country=DE")
+GERMAN["LC_ALL"] = "de_DE.UTF-8"
+
+
+def write_captions(path: Path, captions: list[tuple[Any, str]]) -> str:
+    path.write_text(json.dumps([{"image_id": key, "caption": text} for key, text in captions]))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What both ways of use write for the same captions: pipeline.json(l) and alone.json(l)."""
+    folder = tmp_path_factory.mktemp("score")
+    captions = ["--captions", write_captions(folder / "captions.json", [*CAPTIONS.items()])]
+    write_pairs(folder / "pairs.file", PAIRS)
+    references = {pair.pair_id: pair.captions for pair in PAIRS if pair.split == "test"}
+    (folder / "references.json").write_text(json.dumps(references))
+    against = {
+        "pipeline": (["--pairs", str(folder / "pairs.file"), "--split", "test"], ROOT, {}),
+        "alone": (
+            ["--references", str(folder / "references.json")],
+            folder,
+            GERMAN | {"PYTHONPATH": str(ROOT)},
+        ),
+    }
+    started = []
+    for name, (arguments, place, environment) in against.items():
+        out = ["--out", str(folder / f"{name}.json"), "--per-pair", str(folder / f"{name}.jsonl")]
+        command = [sys.executable, "-m", "stages.score", *captions, *arguments, *out]
+        with (folder / f"{name}.said").open("w") as said:
+            environment = os.environ | {"PYTHONWARNINGS": "error"} | environment
+            started.append(
+                subprocess.Popen(command, cwd=place, stdout=said, stderr=subprocess.STDOUT, env=environment)
+            )
+    for process in started:
+        assert process.wait(timeout=120) == 0, [path.read_text() for path in folder.glob("*.said")]
+    return folder
+
+
+def test_metrics_of_the_pipeline(folder: Path) -> None:
+    metrics = json.loads((folder / "pipeline.json").read_text())
+    parts = {"total", "change", "no_change", "color", "move"}
+    assert set(metrics) == parts | {"change_accuracy", "scorers"}
+    names = {"BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D"}
+    assert all(set(metrics[part]) == names for part in parts)
+    assert metrics["change_accuracy"] == 0.75
+    assert metrics["no_change"]["CIDEr-D"] > metrics["total"]["CIDEr-D"] > 0
+    assert metrics["scorers"]["CIDEr-D document frequencies"] == "subset"
+
+
+def test_scores_of_each_pair(folder: Path) -> None:
+    lines = [json.loads(line) for line in (folder / "pipeline.jsonl").read_text().splitlines()]
+    names = ["pair_id", "caption", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D"]
+    assert all(list(line) == names for line in lines)
+    assert [(line["pair_id"], line["caption"]) for line in lines] == [*CAPTIONS.items()]
+    assert lines[3]["ROUGE-L"] == 1
+    assert lines[4]["METEOR"] == 0
+
+
+def test_alone_and_under_a_german_locale_the_numbers_are_the_same(folder: Path) -> None:
+    metrics, alone = (json.loads((folder / f"{name}.json").read_text()) for name in ("pipeline", "alone"))
+    assert alone == {"total": metrics["total"], "scorers": metrics["scorers"]}
+    assert (folder / "alone.jsonl").read_bytes() == (folder / "pipeline.jsonl").read_bytes()
+
+
+def test_a_table_and_warnings_are_printed(folder: Path) -> None:
+    said = (folder / "pipeline.said").read_text()
+    metrics = json.loads((folder / "pipeline.json").read_text())
+    assert f"{100 * metrics['total']['METEOR']:.1f}" in said
+    assert "warning: move: CIDEr-D is 0 by definition" in said
+    assert "75.0 %" in said
+
+
+def refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path, *arguments: str
+) -> str:
+    out = folder / "out.json"
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(sys, "argv", ["score", *arguments, "--out", str(out)])
+    with pytest.raises(SystemExit) as caught:
+        run(score.main)
+    said = capsys.readouterr()
+    assert (caught.value.code, said.out, out.exists()) == (2, "", False)
+    return said.err
+
+
+@pytest.mark.parametrize(
+    ("captions", "references", "said"),
+    [
+        ([("1", "a")], {"1": ["a"], "2": ["b"]}, "2: has no prediction"),
+        ([("1", "a"), ("3", "b")], {"1": ["a"]}, "3: is predicted but has no references"),
+        ([("1", "a"), (1, "b")], {"1": ["a"]}, "predicts an id more than once"),
+        ([], {"1": ["a"]}, "holds no prediction"),
+        ([("1", "a")], {}, "holds no references"),
+    ],
+)
+def test_wrong_input_is_one_error_and_no_output(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    captions: list[tuple[Any, str]],
+    references: dict[str, list[str]],
+    said: str,
+) -> None:
+    given = write_captions(tmp_path / "captions.json", captions)
+    (tmp_path / "references.json").write_text(json.dumps(references))
+    against = str(tmp_path / "references.json")
+    told = refused(monkeypatch, capsys, tmp_path, "--captions", given, "--references", against)
+    assert told.startswith("error: ")
+    assert said in told
+
+
+def test_without_java_it_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    given = write_captions(tmp_path / "captions.json", [("1.png", "a")])
+    write_pairs(tmp_path / "pairs", PAIRS)
+    chosen = ["--captions", given, "--pairs", str(tmp_path / "pairs"), "--split", "train"]
+    told = refused(monkeypatch, capsys, tmp_path, *chosen)
+    assert told.startswith(f"error: no Java: JAVA_HOME is {tmp_path}")
+    assert told.count("\n") == 1
+
+
+def test_a_split_without_pairs_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = write_captions(tmp_path / "captions.json", [("1.png", "a")])
+    write_pairs(tmp_path / "pairs", PAIRS)
+    chosen = ["--captions", given, "--pairs", str(tmp_path / "pairs"), "--split", "val"]
+    assert "no pair of the split val" in refused(monkeypatch, capsys, tmp_path, *chosen)
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "inf", "nan", "soon"])
+def test_a_time_limit_is_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], seconds: str
+) -> None:
+    chosen = ["--captions", "c", "--references", "r", "--meteor-timeout", seconds]
+    assert "--meteor-timeout: invalid seconds value" in refused(monkeypatch, capsys, tmp_path, *chosen)

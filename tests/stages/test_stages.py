@@ -1,0 +1,269 @@
+"""The stages as DVC runs them: from images to captions, and every mistake as one line and exit code 2."""
+
+import io
+import json
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+from contextlib import chdir, redirect_stderr
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+import yaml
+import zarr
+
+from pipeline.store import FeatureStore
+from tests.synthetic import make_clevr_change
+
+ROOT = Path(__file__).parents[2]
+PAIRS, IMAGES = "data/pairs/tabletop.jsonl", "data/images/tabletop.jsonl"
+STORE, VOCAB, RECIPE = "data/features/tabletop.zarr", "data/vocab/tabletop.json", "data/recipes/recipe.yaml"
+PREPARE = f"prepare --dataset tabletop --pairs {PAIRS} --images {IMAGES}"
+EXTRACT = (
+    f"extract --dataset tabletop --pairs {PAIRS} --images {IMAGES} --out {STORE} --provenance extract.json"
+)
+MAKE_VOCAB = f"vocab --dataset tabletop --pairs {PAIRS} --out {VOCAB}"
+MAKE_RECIPE = f"recipe --dataset tabletop --model scorer_cbr --out {RECIPE}"
+INPUTS = f"--pairs {PAIRS} --vocab {VOCAB} --features {STORE}"
+DECODE = f"decode --weights weights/1 {INPUTS} --out captions.json"
+
+
+def train_with(seed, to):
+    return f"train --recipe {RECIPE} --seed {seed} {INPUTS} --weights {to} --curves curves/{to} --provenance p.json"
+
+
+@dataclass
+class Done:
+    returncode: int
+    stderr: str
+
+
+def stage(folder, command):
+    """Run a stage's script in `folder`, in this process (importing torch anew takes seconds each time)."""
+    name, *arguments = command.split()
+    stderr = io.StringIO()
+    with (
+        chdir(folder),
+        patch.object(sys, "argv", [name, *arguments]),
+        redirect_stderr(stderr),
+        pytest.raises(SystemExit) as left,
+    ):
+        runpy.run_module(f"stages.{name}", run_name="__main__")
+    return Done(left.value.code, stderr.getvalue())
+
+
+def succeed(folder, command):
+    done = stage(folder, command)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def refuse(folder, command, said):
+    """The stage must fail with exit code 2 and a single error that says so; returns its text."""
+    done = stage(folder, command)
+    assert done.returncode == 2, done.stderr
+    errors = [line for line in done.stderr.split("\n") if line.startswith("error: ")]
+    assert len(errors) == 1, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def set_params(folder, **changes):
+    """Write params.yaml: the project's, small, with `changes` by dotted path (dots written as __)."""
+    tree = yaml.safe_load((ROOT / "params.yaml").read_text())
+    small = {
+        "features__size": 64,
+        "train__iterations": 4,
+        "train__batch": 4,
+        "train__validate_every": 2,
+        "dataset__tabletop__sizes__width": 16,
+    }
+    for path, value in (small | changes).items():
+        *parents, last = path.split("__")
+        branch = tree
+        for key in parents:
+            branch = branch[key]
+        branch[last] = value
+    (folder / "params.yaml").write_text(yaml.safe_dump(tree))
+
+
+@pytest.fixture
+def raw(tmp_path):
+    """A folder with params.yaml and raw images."""
+    make_clevr_change(tmp_path / "data/raw/tabletop", scenes=10)
+    set_params(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder in which every stage up to training has run."""
+    folder = tmp_path_factory.mktemp("trained")
+    make_clevr_change(folder / "data/raw/tabletop", scenes=20)
+    set_params(folder)
+    for command in (PREPARE, EXTRACT, MAKE_VOCAB, MAKE_RECIPE, train_with(1, "weights/1")):
+        succeed(folder, command)
+    return folder
+
+
+@pytest.fixture
+def copy(trained, tmp_path):
+    """A copy of `trained`, to damage."""
+    return shutil.copytree(trained, tmp_path / "copy")
+
+
+def test_captions_in_pair_order_in_the_coco_form(trained):
+    succeed(trained, DECODE)
+    captions = json.loads((trained / "captions.json").read_text())
+    pairs = [json.loads(line) for line in (trained / PAIRS).read_text().splitlines()]
+    assert [c["image_id"] for c in captions] == [p["pair_id"] for p in pairs if p["split"] == "test"]
+    assert all(isinstance(c["caption"], str) and c["caption"] for c in captions)
+
+
+def test_one_seed_one_result_another_seed_another(trained):
+    succeed(trained, train_with(1, "weights/again"))
+    succeed(trained, train_with(2, "weights/other"))
+    one, again, other = (
+        (trained / f"weights/{name}/weights.safetensors").read_bytes() for name in ("1", "again", "other")
+    )
+    assert one == again != other
+    succeed(trained, DECODE)
+    succeed(trained, DECODE.replace("weights/1", "weights/again").replace("captions", "same"))
+    assert (trained / "captions.json").read_bytes() == (trained / "same.json").read_bytes()
+    assert (trained / "curves/weights/1/loss.csv").read_text().startswith("iteration,cap,cv,cbr\n")
+
+
+def test_nothing_is_left_in_the_scratch_folder(trained):
+    assert list((trained / ".scratch").iterdir()) == []
+
+
+def test_plain_zarr_reads_what_training_reads(trained):
+    store = FeatureStore(trained / STORE, {})
+    array = zarr.open_array(trained / STORE, path="features", mode="r")
+    assert array.dtype == "float16"
+    for row, key in enumerate(store.attributes["keys"]):
+        assert (array[row] == store.read([key])[0]).all()
+
+
+def test_provenance_says_how_it_was_made(trained):
+    record = json.loads((trained / "extract.json").read_text())
+    assert record["images"] == 60
+    assert record["versions"]["torch"]
+
+
+def test_as_a_process_of_its_own(raw):
+    """As DVC runs it: exit codes 0 and 2, one line, no traceback."""
+
+    def process():
+        return subprocess.run(
+            [sys.executable, "-W", "error", "-m", *f"stages.{PREPARE}".split()],
+            cwd=raw,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    assert process().returncode == 0
+    set_params(raw, train__epochs=3)
+    done = process()
+    assert done.returncode == 2
+    assert done.stderr == "error: params.yaml: unknown key train.epochs; remove it or mend its spelling\n"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"train__epochs": 3}, "unknown key train.epochs"),
+        ({"train__batch": "4"}, "train.batch"),
+        ({"datasets": ["nowhere"]}, "datasets names 'nowhere'"),
+        ({"models": ["scorrer"]}, "models names 'scorrer'"),
+        ({"dataset__tabletop__prepare__reader": "clever"}, "unknown reader 'clever'"),
+        ({"dataset__tabletop__prepare__root": "data/raw/nowhere"}, "data/raw/nowhere is missing"),
+    ],
+)
+def test_bad_parameters(raw, changes, said):
+    set_params(raw, **changes)
+    refuse(raw, PREPARE, said)
+    assert not (raw / "data/pairs").exists()
+
+
+def test_unknown_names_on_the_command_line(raw):
+    refuse(raw, PREPARE.replace("--dataset tabletop", "--dataset nowhere"), "unknown dataset 'nowhere'")
+    refuse(raw, MAKE_RECIPE.replace("scorer_cbr", "scorrer"), "unknown model 'scorrer'")
+
+
+def test_missing_and_truncated_images(raw):
+    folder = raw / "data/raw/tabletop"
+    (folder / "images/CLEVR_default_000003.png").unlink()
+    picture = folder / "sc_images/CLEVR_semantic_000005.png"
+    picture.write_bytes(picture.read_bytes()[:500])
+    said = refuse(raw, PREPARE, "2 problem(s)")
+    assert "CLEVR_default_000003.png" in said
+    assert "CLEVR_semantic_000005.png" in said
+    assert not (raw / "data/pairs").exists()
+
+
+def edit(path, change):
+    value = json.loads(path.read_text())
+    change(value)
+    path.write_text(json.dumps(value))
+
+
+def test_annotations_that_disagree(raw):
+    folder = raw / "data/raw/tabletop"
+    original = (folder / "change_captions.json").read_text()
+    edit(folder / "change_captions.json", lambda c: c.update({"CLEVR_default_000099.png": ["a"]}))
+    refuse(raw, PREPARE, "change_captions.json has scene 99, which is in no split")
+    (folder / "change_captions.json").write_text(original)
+    edit(folder / "change_captions.json", lambda c: c.update({"CLEVR_default_000004.png": []}))
+    refuse(raw, PREPARE, "CLEVR_default_000004.png: has no caption")
+    (folder / "change_captions.json").write_text(original)
+    edit(folder / "splits.json", lambda s: s["train"].append(77))
+    refuse(raw, PREPARE, "splits.json names scene 77")
+
+
+def test_an_image_that_changed_after_it_was_prepared(raw):
+    succeed(raw, PREPARE)
+    folder = raw / "data/raw/tabletop/images"
+    shutil.copy(folder / "CLEVR_default_000001.png", folder / "CLEVR_default_000000.png")
+    refuse(raw, EXTRACT, "CLEVR_default_000000.png changed since it was prepared")
+    assert not (raw / STORE).exists()
+
+
+def test_a_store_of_another_layer(copy):
+    set_params(copy, features__layer="layer4")
+    succeed(copy, MAKE_RECIPE)
+    refuse(copy, train_with(1, "weights/new"), "its layer is 'layer3', params.yaml wants 'layer4'")
+    assert not (copy / "weights/new").exists()
+
+
+def test_a_half_deleted_shard(copy):
+    shard = copy / STORE / "features/c/0/0/0/0"
+    shard.write_bytes(shard.read_bytes()[:1000])
+    refuse(copy, DECODE, "shard 0 has 1000 bytes")
+    shard.unlink()
+    refuse(copy, train_with(1, "weights/new"), "shard 0 (features/c/0/0/0/0) is missing")
+    assert not (copy / "weights/new").exists()
+
+
+def test_weights_that_are_damaged_or_of_another_vocabulary(copy):
+    vocabulary = json.loads((copy / VOCAB).read_text())
+    vocabulary["ids"]["zebra"] = len(vocabulary["ids"])
+    (copy / VOCAB).write_text(json.dumps(vocabulary))
+    refuse(copy, DECODE, "the weights belong to a vocabulary of")
+    file = copy / "weights/1/weights.safetensors"
+    file.write_bytes(file.read_bytes()[:-8])
+    refuse(copy, DECODE, "weights.safetensors does not load")
+
+
+def test_no_java(copy, monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nothing"))
+    refuse(copy, train_with(1, "weights/new"), "JAVA_HOME")
+    assert not (copy / "weights/new").exists()

@@ -17,7 +17,7 @@ class MultiHeadAttention(nn.Module):
     (Eq. 2 with Eq. 5), and because decoding keeps the keys and values of earlier words.
     """
 
-    def __init__(self, width: int, heads: int, dropout: float):
+    def __init__(self, width: int, heads: int, dropout: float = 0.0):
         super().__init__()
         self.heads, self.dropout = heads, dropout
         self.query = nn.Linear(width, width)

@@ -17,12 +17,12 @@ from models.scorer import Scorer, ViewInvariance
 class BackwardReasoning(nn.Module):
     """L_cm (SCORER Eq. 9-11), with a matching of its own."""
 
-    def __init__(self, sizes: Sizes, dropout: float, temperature: float):
+    def __init__(self, sizes: Sizes, temperature: float):
         super().__init__()
         D = sizes.width
         self.contrast = Contrast(temperature)
         self.join = nn.Linear(2 * D, D)  # a 1x1 convolution is a linear map of each cell
-        self.attention = MultiHeadAttention(D, sizes.heads, dropout)
+        self.attention = MultiHeadAttention(D, sizes.heads)
         self.imagine = nn.Linear(D, D)
         self.match = MultiHeadMatching(D, sizes.heads)
 
@@ -63,11 +63,11 @@ def mean_word(words: Words) -> Tensor:
 
 def rr_cbr(sizes: Sizes, *, dropout: float, temperature: float) -> Captioner:
     """Reconstruction and backward reasoning, without the contrast between views (Table 6)."""
-    reasoning = BackwardReasoning(sizes, dropout, temperature)
-    return Captioner(sizes, Scorer(sizes, dropout), {"cbr": reasoning}, dropout)
+    reasoning = BackwardReasoning(sizes, temperature)
+    return Captioner(sizes, Scorer(sizes), {"cbr": reasoning}, dropout)
 
 
 def scorer_cbr(sizes: Sizes, *, dropout: float, temperature: float) -> Captioner:
     """The whole of the paper: SCORER and CBR."""
-    terms = {"cv": ViewInvariance(temperature), "cbr": BackwardReasoning(sizes, dropout, temperature)}
-    return Captioner(sizes, Scorer(sizes, dropout), terms, dropout)
+    terms = {"cv": ViewInvariance(temperature), "cbr": BackwardReasoning(sizes, temperature)}
+    return Captioner(sizes, Scorer(sizes), terms, dropout)

@@ -27,11 +27,11 @@ class CrossView(Difference):
 class Scorer(nn.Module):
     """Each image is reconstructed from the other one; what both keep is unchanged (SCORER Eq. 5-7)."""
 
-    def __init__(self, sizes: Sizes, dropout: float):
+    def __init__(self, sizes: Sizes):
         super().__init__()
         D = sizes.width
         self.attentions = nn.ModuleList(
-            MultiHeadAttention(D, sizes.heads, dropout) for _ in range(sizes.layers)
+            MultiHeadAttention(D, sizes.heads) for _ in range(sizes.layers)
         )
         self.norms = nn.ModuleList(nn.LayerNorm(D) for _ in range(sizes.layers))
         self.fuse = nn.Linear(2 * D, D)
@@ -64,9 +64,9 @@ class ViewInvariance(nn.Module):
 
 def rr(sizes: Sizes, *, dropout: float) -> Captioner:
     """Representation reconstruction alone: SCORER without its contrast (Table 6)."""
-    return Captioner(sizes, Scorer(sizes, dropout), {}, dropout)
+    return Captioner(sizes, Scorer(sizes), {}, dropout)
 
 
 def scorer(sizes: Sizes, *, dropout: float, temperature: float) -> Captioner:
     """SCORER without backward reasoning (Table 6)."""
-    return Captioner(sizes, Scorer(sizes, dropout), {"cv": ViewInvariance(temperature)}, dropout)
+    return Captioner(sizes, Scorer(sizes), {"cv": ViewInvariance(temperature)}, dropout)

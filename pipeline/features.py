@@ -5,7 +5,7 @@ import os
 import pickle
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,37 +18,22 @@ from torch import Tensor
 from torchvision.models import ResNet101_Weights
 
 from models.backbone import CHANNELS, MEAN, STD, STRIDE, Backbone, load_backbone, random_backbone
-from pipeline import devices, params
+from pipeline import devices
 from pipeline.errors import InputError
 from pipeline.images import Indexed, decode, read_bytes
 from pipeline.prefetch import prefetch
 from pipeline.progress import track
+from pipeline.spec import Spec
 from pipeline.store import Writer
 
 BATCH = 32  # divides a shard, so that batches are the same after a resume
 CALIBRATION = 64  # images that the statistics of random weights are taken from
 
 
-@dataclass(frozen=True)
-class Spec:
-    """What a store holds; written into it, and demanded of it by whoever reads it."""
-
-    weights: str  # imagenet | random | FILE
-    layer: str
-    resize: str
-    size: int  # pixels a side
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Channels, height and width of an image's feature grid."""
-        cells = self.size // STRIDE[self.layer]
-        return CHANNELS[self.layer], cells, cells
-
-
-def spec(settings: params.Features, dataset: params.Dataset) -> Spec:
-    """What the parameters ask for; null weights are the dataset's own."""
-    weights = dataset.features.weights if settings.weights is None else settings.weights
-    return Spec(weights, settings.layer, settings.resize, settings.size)
+def grid_shape(spec: Spec) -> tuple[int, int, int]:
+    """Channels, height and width of an image's feature grid."""
+    cells = spec.size // STRIDE[spec.layer]
+    return CHANNELS[spec.layer], cells, cells
 
 
 def pixels(root: Path, image: Indexed, size: int) -> np.ndarray:

@@ -55,7 +55,7 @@ class Train(Strict):
     batch: Count | None
     learning_rate: Positive | None
     validate_every: Count | None
-    precision: Precision
+    precision: Precision | None
 
 
 class Decode(Strict):
@@ -92,6 +92,7 @@ class DatasetTrain(Strict):
     learning_rate: Positive
     validate_every: Count
     exchange: bool
+    precision: Precision
 
 
 class Sizes(Strict):

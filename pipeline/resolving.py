@@ -9,9 +9,10 @@ from pathlib import Path
 import torch
 
 import models
-from pipeline import features, params
+from pipeline import params
 from pipeline.errors import InputError
 from pipeline.recipes import Recipe, build
+from pipeline.spec import spec
 
 MODELS_FOLDER = Path(models.__file__).parent
 
@@ -30,7 +31,7 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
         sizes=of_dataset.sizes.model_dump(),
         loss={},
         train=of_dataset.train.model_dump() | overrides,
-        features=asdict(features.spec(everything.features, of_dataset)),
+        features=asdict(spec(everything.features, of_dataset)),
         code=code_of(model),
     )
     with torch.device("meta"):  # names and shapes only

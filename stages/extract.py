@@ -9,6 +9,7 @@ import torch
 from pipeline import devices, features, params, provenance
 from pipeline.datasets.schema import images_of, of_split, read_pairs
 from pipeline.images import read_index
+from pipeline.spec import spec
 from pipeline.store import Writer
 from stages import run
 
@@ -28,17 +29,17 @@ def extract(arguments: argparse.Namespace) -> None:
     devices.repeatable()
     everything = params.load()
     dataset, settings = everything.of(arguments.dataset), everything.features
-    spec = features.spec(settings, dataset)
+    wanted = spec(settings, dataset)
     index = read_index(arguments.images)
     train = set(images_of(of_split(read_pairs(arguments.pairs), "train")))
     calibration = [image for image in index if image.name in train]
     root = Path(dataset.prepare.root)
 
-    network, weights_id = features.backbone(spec, settings.seed, root, calibration)
-    extractor = features.Extractor(network, root, index, spec.size, settings.precision)
-    described = features.attributes(spec, weights_id, extractor.dtype, index)
+    network, weights_id = features.backbone(wanted, settings.seed, root, calibration)
+    extractor = features.Extractor(network, root, index, wanted.size, settings.precision)
+    described = features.attributes(wanted, weights_id, extractor.dtype, index)
     folder = provenance.scratch("extract", repr(described), str(torch.get_num_threads()))
-    writer = Writer(folder, len(index), spec.shape)
+    writer = Writer(folder, len(index), features.grid_shape(wanted))
     extractor.fill(writer)
     writer.finish(arguments.out, described)
     provenance.write(arguments.provenance, time.monotonic() - start, images=len(index))

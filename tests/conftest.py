@@ -1,50 +1,41 @@
-"""Small data that tests make: a dataset in CLEVR-Change's layout, with images of noise and squares."""
+"""Fixtures that several tests share."""
 
-import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
-TYPES = ("color", "material", "add", "drop", "move")
-SENTENCES = {
-    "color": "the ball changed to red",
-    "material": "the ball turned metal",
-    "add": "a ball has been added",
-    "drop": "the ball is missing",
-    "move": "the ball has been moved",
-}
-
-
-def make_clevr_change(root: Path, scenes: int = 20, size: tuple[int, int] = (48, 32), seed: int = 0) -> Path:
-    """A dataset of `scenes` scenes, 8:1:1, whose images differ from each other."""
-    random = np.random.default_rng(seed)
-    for folder, name in (("images", "default"), ("sc_images", "semantic"), ("nsc_images", "nonsemantic")):
-        (root / folder).mkdir(parents=True)
-        for number in range(scenes):
-            noise = random.integers(0, 255, (size[1], size[0], 3), dtype=np.uint8)
-            Image.fromarray(noise).save(root / folder / f"CLEVR_{name}_{number:06d}.png")
-    kinds = [TYPES[number % 5] for number in range(scenes)]
-    names = [f"CLEVR_default_{number:06d}.png" for number in range(scenes)]
-    files = {
-        "change_captions": {
-            n: [SENTENCES[k], SENTENCES[k] + " ."] for n, k in zip(names, kinds, strict=True)
-        },
-        "no_change_captions": {n: ["nothing has changed", "there is no change"] for n in names},
-        "splits": {
-            "train": list(range(scenes * 8 // 10)),
-            "val": list(range(scenes * 8 // 10, scenes * 9 // 10)),
-            "test": list(range(scenes * 9 // 10, scenes)),
-        },
-        "type_mapping": {t: [f"{n:06d}.png" for n in range(scenes) if kinds[n] == t] for t in TYPES},
-    }
-    for name, value in files.items():
-        (root / f"{name}.json").write_text(json.dumps(value))
-    return root
+from pipeline import datasets, text
+from pipeline.datasets.schema import Pair, images_of, of_split
+from pipeline.store import FeatureStore, Writer
+from pipeline.text import Vocabulary
+from tests.synthetic import make_clevr_change
 
 
 @pytest.fixture
 def clevr_change(tmp_path: Path) -> Path:
     """The folder of a small dataset in CLEVR-Change's layout."""
     return make_clevr_change(tmp_path / "raw")
+
+
+@dataclass
+class Prepared:
+    """A small dataset with a store of made-up features (6 x 3 x 3) and its vocabulary."""
+
+    pairs: list[Pair]
+    store: FeatureStore
+    vocabulary: Vocabulary
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    folder = tmp_path_factory.mktemp("prepared")
+    pairs = datasets.read("clevr_change", make_clevr_change(folder / "raw", scenes=40, size=(2, 2)))
+    keys = images_of(pairs)
+    writer = Writer(folder / "scratch", len(keys), (6, 3, 3))
+    writer.write(0, np.random.default_rng(0).standard_normal((len(keys), 6, 3, 3)).astype(np.float16))
+    writer.finish(folder / "features.zarr", {"keys": keys})
+    captions = [caption for pair in of_split(pairs, "train") for caption in pair.captions]
+    vocabulary = text.build(captions, min_count=1, lower_case=True)
+    return Prepared(pairs, FeatureStore(folder / "features.zarr", {}), vocabulary)

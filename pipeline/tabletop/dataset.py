@@ -1,0 +1,243 @@
+"""Renders `tabletop` to disk in CLEVR-Change's layout, on all cores, resuming where it was stopped.
+
+Work in progress lies in .scratch/render-<hash of the settings, the code and the libraries>/: a
+folder `dataset` with the pictures, and `scenes` with one small file a scene, written last. A
+scene is done when that file and its three pictures are there. The output appears at the end, whole.
+"""
+
+import hashlib
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import asdict
+from functools import partial
+from importlib.metadata import version
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from pipeline.errors import InputError
+from pipeline.outputs import remove, replacing, write_json
+from pipeline.params import Tabletop
+from pipeline.progress import track
+from pipeline.tabletop import grammar, pictures, scenes
+
+DEFAULT = "images/CLEVR_default_{:06d}.png"
+SEMANTIC = "sc_images/CLEVR_semantic_{:06d}.png"
+NONSEMANTIC = "nsc_images/CLEVR_nonsemantic_{:06d}.png"
+PICTURES = (DEFAULT, SEMANTIC, NONSEMANTIC)
+SPLITS = {"train": 0.8, "val": 0.1, "test": 0.1}
+ONE_THREAD = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def render(settings: Tabletop, root: Path, processes: int) -> None:
+    """Render the whole dataset into the folder `root`, replacing it; same settings, same bytes.
+
+    Raises InputError where the settings leave no room for a scene, where a worker dies, and where
+    the disk refuses. What was rendered until then is kept in .scratch/ for the next run.
+    """
+    scratch = Path(".scratch") / f"render-{_key(settings)}"
+    try:
+        for picture in PICTURES:
+            (scratch / "dataset" / picture).parent.mkdir(parents=True, exist_ok=True)
+        for folder in ("scenes", "partial"):
+            (scratch / folder).mkdir(exist_ok=True)
+        todo = [number for number in range(settings.scenes) if not _done(scratch, number)]
+        _render_all(settings, scratch, todo, processes)
+        _write_tables(settings, scratch)
+        with replacing(root) as beside:
+            shutil.move(scratch / "dataset", beside)
+    except OSError as error:
+        raise InputError(f"cannot write the rendering: {error}; mend that and run it again") from None
+    remove(scratch)
+
+
+def _key(settings: Tabletop) -> str:
+    """Everything that the bytes depend on."""
+    digest = hashlib.sha256(settings.model_dump_json().encode())
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    for library in ("numpy", "numba", "pillow"):
+        digest.update(version(library).encode())
+    return digest.hexdigest()[:16]
+
+
+def _done(scratch: Path, number: int) -> bool:
+    pictures_there = all((scratch / "dataset" / name.format(number)).exists() for name in PICTURES)
+    return pictures_there and _record_path(scratch, number).exists()
+
+
+def _record_path(scratch: Path, number: int) -> Path:
+    return scratch / "scenes" / f"{number:06d}.json"
+
+
+def _render_all(settings: Tabletop, scratch: Path, todo: list[int], processes: int) -> None:
+    """Render the scenes `todo`, each in some worker process."""
+    if not todo:
+        return
+    done = settings.scenes - len(todo)
+    with _one_thread_each():
+        pool = ProcessPoolExecutor(
+            min(processes, len(todo)), multiprocessing.get_context("spawn"), initializer=_start_worker
+        )
+        try:
+            finished = pool.map(partial(_render_scene, settings, scratch), todo)
+            for _ in track(finished, "rendering", "scenes", total=settings.scenes, done=done):
+                pass
+        except BrokenProcessPool:
+            raise InputError(
+                "a rendering process was killed (no memory left?); run it again: it goes on where it stopped"
+            ) from None
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Workers inherit the environment: one thread each, since there is a worker for every core."""
+    before = {name: os.environ.get(name) for name in ONE_THREAD}
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _start_worker() -> None:
+    """Leave Ctrl-C to the parent, and do not outlive it (a killed parent would leave us waiting for ever)."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+
+    def follow() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
+def _render_scene(settings: Tabletop, scratch: Path, number: int) -> None:
+    """Draw, paint and write one scene; its record last."""
+    rng = scenes.generator(settings.seed, number)
+    scene = scenes.sample(settings, number, rng)
+    record = _record(scene, rng)
+    shown = ((scene.before, scene.default), (scene.after, scene.semantic), (scene.before, scene.nonsemantic))
+    for name, (things, view) in zip(PICTURES, shown, strict=True):
+        pixels = pictures.render(
+            scenes.solids(things), view.camera, view.lights, settings.width, settings.height
+        )
+        beside = scratch / "partial" / f"{os.getpid()}.png"
+        Image.fromarray(pixels).save(beside, compress_level=1)
+        beside.replace(scratch / "dataset" / name.format(number))
+    beside = scratch / "partial" / f"{os.getpid()}.json"
+    beside.write_text(json.dumps(record), encoding="utf-8")
+    beside.replace(_record_path(scratch, number))
+
+
+def _record(scene: scenes.Scene, rng: np.random.Generator) -> dict[str, Any]:
+    """A scene's entry of scenes.json, and its captions.
+
+    `before` and `after` list the things (position of the centre in CLEVR's units, rotation about z
+    in radians); a view's `boxes` (x, y, width, height in pixels) are in the order of the things
+    that it shows. `changed` is the `number` of the thing that changes; `before_box` is its box in
+    the default view, `after_box` in the semantic view, null where it is not there.
+    """
+    before_box = _box_of(scene.changed, scene.before, scene.default)
+    after_box = _box_of(scene.changed, scene.after, scene.semantic)
+    return {
+        "number": scene.number,
+        "change_type": scene.change_type,
+        "changed": scene.changed,
+        "before": [_described(thing) for thing in scene.before],
+        "after": [_described(thing) for thing in scene.after],
+        "views": {name: asdict(getattr(scene, name)) for name in ("default", "semantic", "nonsemantic")},
+        "before_box": before_box,
+        "after_box": after_box,
+        "semantic_iou": _viewpoint_iou(scene, scene.after, scene.semantic),
+        "distractor_iou": _viewpoint_iou(scene, scene.before, scene.nonsemantic),
+        "captions": grammar.change_captions(scene, rng),
+        "no_change_captions": grammar.no_change_captions(rng),
+    }
+
+
+def _described(thing: scenes.Thing) -> dict[str, Any]:
+    fields = asdict(thing)
+    x, y = fields.pop("x"), fields.pop("y")
+    return {**fields, "position": [x, y, thing.half_height]}
+
+
+def _box_of(number: int, things: tuple[scenes.Thing, ...], view: scenes.View) -> scenes.Box | None:
+    boxes = {thing.number: box for thing, box in zip(things, view.boxes, strict=True)}
+    return boxes.get(number)
+
+
+def _viewpoint_iou(scene: scenes.Scene, things: tuple[scenes.Thing, ...], view: scenes.View) -> float | None:
+    """How alike two views are: the mean, over the things that do not change, of the IoU of their boxes.
+
+    The thing that changes is left out of the distractor's figure too, so that the two figures
+    of a scene compare. None where nothing else is on the table.
+    """
+    ious = [
+        _iou(box, _box_of(thing.number, things, view))
+        for thing, box in zip(scene.before, scene.default.boxes, strict=True)
+        if thing.number != scene.changed
+    ]
+    return round(sum(ious) / len(ious), 6) if ious else None
+
+
+def _iou(a: scenes.Box, b: scenes.Box) -> float:
+    """Intersection over union of two boxes x, y, width, height."""
+    across = min(a[0] + a[2], b[0] + b[2]) - max(a[0], b[0])
+    down = min(a[1] + a[3], b[1] + b[3]) - max(a[1], b[1])
+    shared = max(across, 0) * max(down, 0)
+    return shared / (a[2] * a[3] + b[2] * b[3] - shared)
+
+
+def _write_tables(settings: Tabletop, scratch: Path) -> None:
+    """CLEVR-Change's four JSON files and scenes.json, from the scenes' records."""
+    folder = scratch / "dataset"
+    records = [
+        json.loads(_record_path(scratch, number).read_text("utf-8")) for number in range(settings.scenes)
+    ]
+    for file, key in (
+        ("change_captions.json", "captions"),
+        ("no_change_captions.json", "no_change_captions"),
+    ):
+        write_json(
+            folder / file,
+            {Path(DEFAULT.format(record["number"])).name: record.pop(key) for record in records},
+        )
+    types: dict[str, list[int]] = {kind: [] for kind in scenes.CHANGE_TYPES}
+    for record in records:
+        types[record["change_type"]].append(record["number"])
+    write_json(
+        folder / "type_mapping.json",
+        {kind: [f"{number:06d}.png" for number in numbers] for kind, numbers in types.items()},
+    )
+    write_json(folder / "splits.json", split(types, settings.seed))
+    write_json(folder / "scenes.json", {"scenes": records})
+
+
+def split(types: dict[str, list[int]], seed: int) -> dict[str, list[int]]:
+    """80/10/10 of all scene numbers, the change types as even within each split as they can be."""
+    rng = np.random.default_rng([seed, 0, 1])  # no scene's generator: theirs have two numbers
+    piles = [list(rng.permutation(numbers)) for numbers in types.values()]
+    rng.shuffle(piles)
+    piles.sort(key=len, reverse=True)
+    # deal one of each type in turn: any run of the deal then has each type as often, give or take one
+    dealt = [int(pile[turn]) for turn in range(max(map(len, piles))) for pile in piles if turn < len(pile)]
+    ends = [0, *(round(len(dealt) * share) for share in accumulate(SPLITS.values()))]
+    return {name: sorted(dealt[start:end]) for name, (start, end) in zip(SPLITS, pairwise(ends), strict=True)}

@@ -1,0 +1,129 @@
+"""What people say of a change: captions from CLEVR-Change's grammar, true and unambiguous.
+
+A caption speaks of the picture that shows the thing: the after picture where a thing was added,
+the before picture everywhere else. Every noun phrase picks out one thing of that picture.
+"""
+
+from itertools import product
+
+import numpy as np
+
+from pipeline.tabletop.scenes import Scene, Thing, View, offsets
+
+REFERENCES = 6  # captions a pair
+NEAREST = 0.2  # CLEVR: a thing less than this aside or behind another is neither
+
+WORDS = {
+    "large": ("large", "big"),
+    "small": ("small", "tiny"),
+    "metal": ("metal", "metallic", "shiny"),
+    "rubber": ("rubber", "matte"),
+    "cube": ("cube", "block"),
+    "sphere": ("sphere", "ball"),
+    "cylinder": ("cylinder",),
+}
+ANY_SHAPE = ("thing", "object")
+RIGHT = ("right of", "to the right of", "on the right side of")
+LEFT = ("left of", "to the left of", "on the left side of")
+FRONT = ("in front of",)
+BEHIND = ("behind",)
+
+VERBS = {
+    "color": ("changed to", "turned", "became"),
+    "material": ("turned", "became"),
+    "add": ("has been added", "has appeared", "has been newly placed"),
+    "drop": ("has disappeared", "is missing", "is gone", "is no longer there"),
+    "move": ("changed its location", "is in a different location", "has been moved"),
+}
+NO_CHANGE = (
+    "no change was made",
+    "there is no change",
+    "the two scenes seem identical",
+    "the scene is the same as before",
+    "the scene remains the same",
+    "nothing has changed",
+    "nothing was modified",
+    "no change has occurred",
+    "there is no difference",
+)
+
+
+def change_captions(scene: Scene, rng: np.random.Generator) -> list[str]:
+    """REFERENCES different sentences about the change."""
+    added = scene.change_type == "add"
+    things, view = (scene.after, scene.semantic) if added else (scene.before, scene.default)
+    thing = next(thing for thing in things if thing.number == scene.changed)
+    sentences: dict[str, None] = {}  # a set that keeps its order
+    while len(sentences) < REFERENCES:  # even a lone thing has 12: its verbs, its shape's names
+        subject = _noun_phrase(thing, things, rng) + _maybe_relation(thing, things, view, rng)
+        sentences[f"{subject} {_verb_phrase(scene, rng)}"] = None
+    return list(sentences)
+
+
+def no_change_captions(rng: np.random.Generator) -> list[str]:
+    """REFERENCES different sentences that say that nothing changed."""
+    order = rng.permutation(len(NO_CHANGE))
+    return [NO_CHANGE[at] for at in order[:REFERENCES]]
+
+
+def _noun_phrase(thing: Thing, things: tuple[Thing, ...], rng: np.random.Generator) -> str:
+    """`the [size] [color] [material] shape`, said with attributes that no other thing shares."""
+    size, color, material, shape = _pick(_distinguishing(thing, things), rng)
+    words = [
+        "the",
+        *([_say(thing.size, rng)] if size else []),
+        *([thing.color] if color else []),
+        *([_say(thing.material, rng)] if material else []),
+        _say(thing.shape, rng) if shape else _pick(ANY_SHAPE, rng),
+    ]
+    return " ".join(words)
+
+
+def _distinguishing(thing: Thing, things: tuple[Thing, ...]) -> list[tuple[bool, ...]]:
+    """Every choice of attributes (size, color, material, shape) that fits this thing alone."""
+    return [
+        said
+        for said in product((False, True), repeat=4)
+        if sum(_fits(other, thing, said) for other in things) == 1
+    ]
+
+
+def _fits(other: Thing, thing: Thing, said: tuple[bool, ...]) -> bool:
+    return all(a == b for a, b, counts in zip(other.look, thing.look, said, strict=True) if counts)
+
+
+def _maybe_relation(thing: Thing, things: tuple[Thing, ...], view: View, rng: np.random.Generator) -> str:
+    """Half of the time, where the thing lies from another one."""
+    others = [other for other in things if other is not thing and _relations(thing, other, view)]
+    if not others or rng.random() < 0.5:
+        return ""
+    other = _pick(others, rng)
+    relation = _pick(_pick(_relations(thing, other, view), rng), rng)
+    return f" that is {relation} {_noun_phrase(other, things, rng)}"
+
+
+def _relations(thing: Thing, other: Thing, view: View) -> list[tuple[str, ...]]:
+    """What is true of a thing's place seen from another's, each in its several wordings."""
+    right, behind = offsets(thing, other, view)
+    found = []
+    if abs(right) >= NEAREST:
+        found.append(RIGHT if right > 0 else LEFT)
+    if abs(behind) >= NEAREST:
+        found.append(BEHIND if behind > 0 else FRONT)
+    return found
+
+
+def _verb_phrase(scene: Scene, rng: np.random.Generator) -> str:
+    verb = _pick(VERBS[scene.change_type], rng)
+    if scene.change_type not in ("color", "material"):
+        return verb
+    after = next(thing for thing in scene.after if thing.number == scene.changed)
+    return f"{verb} {after.color if scene.change_type == 'color' else _say(after.material, rng)}"
+
+
+def _say(attribute: str, rng: np.random.Generator) -> str:
+    return _pick(WORDS[attribute], rng)
+
+
+def _pick(options, rng: np.random.Generator):
+    return options[int(rng.integers(len(options)))]

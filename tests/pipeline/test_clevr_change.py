@@ -1,0 +1,161 @@
+"""The CLEVR-Change reader: both pairs of every scene, and each way in which its files can disagree."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline import datasets
+from pipeline.datasets.schema import images_of, of_split, read_pairs, write_pairs
+from pipeline.errors import InputError
+from tests.synthetic import make_clevr_change
+
+SHARED = Path(__file__).parents[3] / "shared" / "data" / "clevr-change"
+
+
+def edit(root, name, change):
+    path = root / name
+    value = json.loads(path.read_text())
+    changed = change(value)
+    path.write_text(json.dumps(value if changed is None else changed))
+
+
+def read(root):
+    return datasets.read("clevr_change", root)
+
+
+def test_every_scene_gives_two_pairs(clevr_change):
+    pairs = read(clevr_change)
+    assert len(pairs) == 40
+    first, second = pairs[:2]
+    assert (first.pair_id, second.pair_id) == ("000000.png", "000000.png_n")
+    assert first.before == second.before == "images/CLEVR_default_000000.png"
+    assert first.after == "sc_images/CLEVR_semantic_000000.png"
+    assert second.after == "nsc_images/CLEVR_nonsemantic_000000.png"
+    assert (first.change_type, second.change_type) == ("color", "none")
+    assert (first.changed, second.changed) == (True, False)
+    assert read(clevr_change)[2].change_type == "texture"  # the papers' name of "material"
+    assert [len(of_split(pairs, split)) for split in ("train", "val", "test")] == [32, 4, 4]
+    assert len(images_of(pairs)) == 60
+
+
+def test_one_missing_file_shifts_nothing(clevr_change):
+    before = {pair.pair_id: pair for pair in read(clevr_change)}
+    (clevr_change / "images/CLEVR_default_000000.png").unlink()
+    assert {pair.pair_id: pair for pair in read(clevr_change)} == before
+
+
+def test_pairs_survive_their_file(clevr_change, tmp_path):
+    edit(
+        clevr_change,
+        "change_captions.json",
+        lambda c: c["CLEVR_default_000000.png"].append("a\u2028b \x0b c"),
+    )
+    pairs = read(clevr_change)
+    write_pairs(tmp_path / "p.jsonl", pairs)
+    assert read_pairs(tmp_path / "p.jsonl") == pairs
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        (
+            "splits.json",
+            lambda s: s["test"].append(99),
+            "splits.json names scene 99, unknown to change_captions",
+        ),
+        ("splits.json", lambda s: s["test"].append(0), "scene 0 stands in 'train' and again in 'test'"),
+        (
+            "splits.json",
+            lambda s: s["test"].remove(18),
+            "change_captions.json has scene 18, which is in no split",
+        ),
+        ("splits.json", lambda s: {"train": s["train"]}, "must map train, val and test"),
+        ("splits.json", lambda s: s.update(val=["3"]), "'val' must be a list of scene numbers"),
+        ("splits.json", lambda s: s.update(val=[]), "'val' is empty"),
+        (
+            "change_captions.json",
+            lambda c: c.update({"CLEVR_default_000003.png": []}),
+            "000003.png: has no caption",
+        ),
+        ("change_captions.json", lambda c: c.update({"CLEVR_default_000003.png": [" "]}), "has no caption"),
+        (
+            "change_captions.json",
+            lambda c: c.update({"CLEVR_default_000003.png": "a"}),
+            "not a list of sentences",
+        ),
+        (
+            "no_change_captions.json",
+            lambda c: {k: v for k, v in c.items() if "000003" not in k},
+            "scene 3, unknown to no_change",
+        ),
+        ("no_change_captions.json", lambda c: c.update({"x.png": ["a"]}), "x.png: is not named like"),
+        ("no_change_captions.json", lambda c: [c], "must map image names"),
+        ("type_mapping.json", lambda t: t["add"].append(t["drop"][0]), "is listed twice"),
+        (
+            "type_mapping.json",
+            lambda t: {"add": t["add"]},
+            "must have the keys color, material, add, drop, move",
+        ),
+        ("type_mapping.json", lambda t: t["add"].append(None), "which is not a name like 000000.png"),
+    ],
+)
+def test_files_that_disagree_are_refused(clevr_change, name, change, said):
+    edit(clevr_change, name, change)
+    with pytest.raises(InputError, match=said):
+        read(clevr_change)
+
+
+def test_a_missing_file_is_named(clevr_change):
+    (clevr_change / "type_mapping.json").unlink()
+    with pytest.raises(InputError, match=r"type_mapping\.json is missing"):
+        read(clevr_change)
+
+
+def test_unknown_readers_and_folders(tmp_path):
+    with pytest.raises(InputError, match="unknown reader 'clever'"):
+        datasets.read("clever", tmp_path)
+    with pytest.raises(InputError, match="nowhere is missing"):
+        datasets.read("clevr_change", tmp_path / "nowhere")
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    name=st.sampled_from(["splits", "change_captions", "no_change_captions", "type_mapping"]),
+    value=st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(["train", "val", "test", "add", "CLEVR_default_000000.png"]), inner
+            )
+        ),
+        max_leaves=8,
+    ),
+)
+def test_damaged_annotations_never_give_a_traceback(tmp_path_factory, name, value):
+    root = tmp_path_factory.mktemp("damaged") / "raw"
+    make_clevr_change(root, scenes=10, size=(2, 2))
+    (root / f"{name}.json").write_text(json.dumps(value))
+    with pytest.raises(InputError, match=name):
+        read(root)
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="CLEVR-Change's own annotation files are not here")
+def test_real_splits_and_types(tmp_path):
+    """Published counts, with captions made up (the real ones are not here)."""
+    for name in ("splits.json", "type_mapping.json"):
+        (tmp_path / name).write_bytes((SHARED / name).read_bytes())
+    numbers = [n for split in json.loads((tmp_path / "splits.json").read_text()).values() for n in split]
+    captions = {f"CLEVR_default_{n:06d}.png": ["a sentence"] for n in numbers}
+    for name in ("change_captions.json", "no_change_captions.json"):
+        (tmp_path / name).write_text(json.dumps(captions))
+    pairs = read(tmp_path)
+    assert len(pairs) == 79_606
+    scenes = [len(of_split(pairs, split)) // 2 for split in ("train", "val", "test")]
+    assert scenes == [33_830, 1_988, 3_985]
+    kinds = [pair.change_type for pair in pairs]
+    counts = [kinds.count(kind) for kind in ("color", "texture", "add", "drop", "move", "none")]
+    assert counts == [7_958, 7_963, 7_966, 7_961, 7_955, 39_803]

@@ -1,0 +1,85 @@
+"""params.yaml: what is wrong is named by its key."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pipeline import params
+from pipeline.errors import InputError
+
+REAL = Path(__file__).parents[2] / "params.yaml"
+
+
+def write(tmp_path, path, value):
+    tree = yaml.safe_load(REAL.read_text())
+    *parents, last = path.split(".")
+    branch = tree
+    for key in parents:
+        branch = branch[key]
+    if value is None:
+        del branch[last]
+    else:
+        branch[last] = value
+    file = tmp_path / "params.yaml"
+    file.write_text(yaml.safe_dump(tree))
+    return file
+
+
+def test_the_committed_file():
+    found = params.load(REAL)
+    assert found.datasets == ("tabletop",)
+    assert found.of("clevr_change").train.iterations == 10_000
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("train.epochs", 3, "unknown key train.epochs"),
+        ("colour", 3, "unknown key colour"),
+        ("dataset.tabletop.sizes.depth", 3, "unknown key dataset.tabletop.sizes.depth"),
+        ("train.batch", "16", "train.batch: .* not '16'"),
+        (
+            "dataset.tabletop.train.learning_rate",
+            "1e-4",
+            "dataset.tabletop.train.learning_rate: .* not '1e-4'",
+        ),
+        ("tabletop.scenes", 2.5, "tabletop.scenes: .* not 2.5"),
+        ("tabletop.scenes", 3, "tabletop.scenes: .* not 3"),
+        ("tabletop.min_objects", 11, "tabletop.min_objects"),
+        ("tabletop.max_objects", 2, "min_objects exceeds max_objects"),
+        ("tabletop.viewpoint", "wild", "tabletop.viewpoint: .* not 'wild'"),
+        ("features.layer", "layer5", "features.layer: .* not 'layer5'"),
+        ("features", None, "the key features is missing"),
+        (
+            "datasets",
+            ["tabletopp"],
+            "datasets names 'tabletopp', unknown under 'dataset' .there are",
+        ),
+        ("datasets", [], "datasets: .*at least 1 item"),
+        ("models", ["scorrer"], "models names 'scorrer', unknown under 'model'"),
+        ("models", ["../up"], "models.0: .* not '../up'"),
+        ("seeds", [-1], "seeds.0: .* not -1"),
+        ("dataset.tabletop.sizes.heads", 3, "width 128 is not a multiple of 2 x heads"),
+        ("loss.lambda_cv", -1.0, "loss.lambda_cv: .* not -1.0"),
+        ("loss.lambda_cv", float("nan"), "loss.lambda_cv"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path, path, value, said):
+    with pytest.raises(InputError, match=said) as caught:
+        params.load(write(tmp_path, path, value))
+    assert "\n" not in str(caught.value)
+    assert "params.yaml: " in str(caught.value)
+
+
+def test_no_file_and_no_yaml(tmp_path):
+    with pytest.raises(InputError, match=r"params\.yaml is missing"):
+        params.load(tmp_path / "params.yaml")
+    (tmp_path / "params.yaml").write_text("a: [")
+    with pytest.raises(InputError, match="is not valid YAML"):
+        params.load(tmp_path / "params.yaml")
+
+
+def test_an_unknown_dataset_is_named():
+    with pytest.raises(InputError, match="unknown dataset 'coco'; params.yaml has tabletop"):
+        params.load(REAL).of("coco")

@@ -1,0 +1,83 @@
+"""Recipes: nulls become the dataset's values, and nothing that a model does not use is in its recipe."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from pipeline import params, recipes, resolving
+from pipeline.errors import InputError
+
+REAL = params.load(Path(__file__).parents[2] / "params.yaml")
+
+
+def with_(**changes):
+    return REAL.model_copy(update=changes)
+
+
+def test_published_values_hold_where_the_top_level_is_null():
+    recipe = resolving.resolve(REAL, "clevr_change", "scorer_cbr")
+    assert recipe.loss == {"cv": 0.1, "cbr": 0.001}
+    assert recipe.train["iterations"] == 10_000
+    assert recipe.features["weights"] == "imagenet"
+
+
+def test_a_number_at_the_top_level_overrides_only_models_with_the_term():
+    changed = with_(loss=REAL.loss | {"lambda_cbr": 0.004})
+    for model, same in (
+        ("subtraction", True),
+        ("rr", True),
+        ("scorer", True),
+        ("rr_cbr", False),
+        ("scorer_cbr", False),
+    ):
+        before, after = (resolving.resolve(p, "tabletop", model) for p in (REAL, changed))
+        assert (before == after) == same
+    assert resolving.resolve(changed, "tabletop", "scorer_cbr").loss["cbr"] == 0.004
+
+
+def test_training_overrides_reach_every_model():
+    changed = with_(train=REAL.train.model_copy(update={"batch": 4}))
+    assert resolving.resolve(changed, "tabletop", "subtraction").train["batch"] == 4
+
+
+def test_the_models_own_files_stand_in_its_recipe():
+    subtraction = resolving.code_of("subtraction")
+    assert set(subtraction) == {f"models/{n}.py" for n in ("attention", "baselines", "captioner", "decoder")}
+    assert set(resolving.code_of("scorer_cbr")) >= {"models/cbr.py", "models/scorer.py", "models/matching.py"}
+
+
+def test_round_trip(tmp_path):
+    recipe = resolving.resolve(REAL, "tabletop", "scorer_cbr")
+    recipes.save(tmp_path / "r.yaml", recipe)
+    assert asdict(recipes.load(tmp_path / "r.yaml")) == asdict(recipe)
+
+
+@pytest.mark.parametrize(
+    ("changes", "model", "said"),
+    [
+        ({}, "scorrer", "unknown model 'scorrer'"),
+        (
+            {"model": REAL.model | {"newer": {"dropout": 0.1}}},
+            "newer",
+            r"models/__init__\.py has subtraction",
+        ),
+        ({"model": {"rr": {"dropout": 0.1, "depth": 2}}}, "rr", r"unknown key model\.rr\.depth"),
+        ({"model": {"rr": {}}}, "rr", r"the key model\.rr\.dropout is missing"),
+    ],
+)
+def test_what_makes_no_model_is_named(changes, model, said):
+    with pytest.raises(InputError, match=said):
+        resolving.resolve(with_(**changes), "tabletop", model)
+
+
+def test_a_term_without_weight_is_named():
+    dataset = REAL.of("tabletop").model_copy(update={"loss": {"lambda_cv": 0.1}})
+    with pytest.raises(InputError, match=r"dataset\.tabletop\.loss\.lambda_cbr is missing"):
+        resolving.resolve(with_(dataset={"tabletop": dataset}), "tabletop", "scorer_cbr")
+
+
+def test_a_file_that_is_no_recipe_is_named(tmp_path):
+    (tmp_path / "r.yaml").write_text("dataset: x\n")
+    with pytest.raises(InputError, match=r"r\.yaml is not a recipe"):
+        recipes.load(tmp_path / "r.yaml")

@@ -1,0 +1,163 @@
+"""Captions are true and pick out one thing each, by a resolver that shares nothing with the grammar."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.params import Tabletop
+from pipeline.tabletop import grammar, scenes
+
+SETTINGS = {
+    viewpoint: Tabletop(
+        scenes=10, seed=0, min_objects=3, max_objects=7, width=96, height=64, viewpoint=viewpoint
+    )
+    for viewpoint in ("moderate", "extreme")
+}
+MEANINGS = {
+    "size": {"large": "large", "big": "large", "small": "small", "tiny": "small"},
+    "color": {c: c for c in ("gray", "red", "blue", "green", "brown", "purple", "cyan", "yellow")},
+    "material": dict.fromkeys(("metal", "metallic", "shiny"), "metal")
+    | dict.fromkeys(("rubber", "matte"), "rubber"),
+    "shape": {
+        "cube": "cube",
+        "block": "cube",
+        "sphere": "sphere",
+        "ball": "sphere",
+        "cylinder": "cylinder",
+        "thing": None,
+        "object": None,
+    },
+}
+ORDER = list(MEANINGS)
+SIDES = {
+    "left of": "left",
+    "to the left of": "left",
+    "on the left side of": "left",
+    "right of": "right",
+    "to the right of": "right",
+    "on the right side of": "right",
+    "in front of": "front",
+    "behind": "behind",
+}
+PHRASE = r"the (?:\w+ )*?(?:cube|block|sphere|ball|cylinder|thing|object)"
+VERBS = {
+    "color": r"(?:changed to|turned|became) (\w+)",
+    "material": r"(?:turned|became) (\w+)",
+    "add": r"has been added|has appeared|has been newly placed",
+    "drop": r"has disappeared|is missing|is gone|is no longer there",
+    "move": r"changed its location|is in a different location|has been moved",
+}
+SENTENCE = (
+    rf"(?P<subject>{PHRASE})(?: that is (?P<side>{'|'.join(SIDES)}) (?P<other>{PHRASE}))? (?P<verb>[a-z ]+)"
+)
+NO_CHANGE = {
+    "no change was made",
+    "there is no change",
+    "the two scenes seem identical",
+    "the scene is the same as before",
+    "the scene remains the same",
+    "nothing has changed",
+    "nothing was modified",
+    "no change has occurred",
+    "there is no difference",
+}
+
+
+def resolve(phrase, things):
+    """The things that fit a noun phrase; its words must stand in CLEVR's order, each attribute once."""
+    words = phrase.split(" ")
+    assert words[0] == "the"
+    said = []
+    for word in words[1:]:
+        (kind,) = (kind for kind, meanings in MEANINGS.items() if word in meanings)
+        said.append((ORDER.index(kind), kind, MEANINGS[kind][word]))
+    assert [place for place, _, _ in said] == sorted({place for place, _, _ in said})
+    assert said[-1][1] == "shape"
+    return [t for t in things if all(value in (None, getattr(t, kind)) for _, kind, value in said)]
+
+
+def side_is_true(side, thing, other, camera):
+    """Whether `thing` lies on a side of `other` for someone at the camera who looks at the origin."""
+    bearing = math.atan2(-camera[1], -camera[0])
+    angle = math.atan2(thing.y - other.y, thing.x - other.x) - bearing
+    distance = math.dist((thing.x, thing.y), (other.x, other.y))
+    ahead, left = distance * math.cos(angle), distance * math.sin(angle)
+    return {"left": left, "right": -left, "behind": ahead, "front": -ahead}[side] >= 0.2 - 1e-9
+
+
+def draw(seed, number, viewpoint):
+    rng = scenes.generator(seed, number)
+    return scenes.sample(SETTINGS[viewpoint], number, rng), rng
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.integers(0, 2**31 - 1), st.integers(0, 10**6), st.sampled_from(["moderate", "extreme"]))
+def test_captions_are_true_and_pick_out_one_thing(seed, number, viewpoint):
+    scene, rng = draw(seed, number, viewpoint)
+    captions = grammar.change_captions(scene, rng)
+    assert len(set(captions)) == len(captions) == 6
+    added = scene.change_type == "add"
+    things, view = (scene.after, scene.semantic) if added else (scene.before, scene.default)
+    for caption in captions:
+        assert re.fullmatch(r"[a-z]+( [a-z]+)*", caption)
+        parsed = re.fullmatch(SENTENCE, caption)
+        (subject,) = resolve(parsed["subject"], things)
+        assert subject.number == scene.changed
+        if parsed["side"]:
+            (other,) = resolve(parsed["other"], things)
+            assert other.number != subject.number
+            assert side_is_true(SIDES[parsed["side"]], subject, other, view.camera)
+        verb = re.fullmatch(VERBS[scene.change_type], parsed["verb"])
+        if scene.change_type in ("color", "material"):
+            (after,) = (thing for thing in scene.after if thing.number == scene.changed)
+            assert MEANINGS[scene.change_type][verb[1]] == getattr(after, scene.change_type)
+        else:
+            assert verb
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    drawn = [draw(1, number, "moderate") for number in range(60)]
+    return [(scene, caption) for scene, rng in drawn for caption in grammar.change_captions(scene, rng)]
+
+
+def test_every_word_of_the_grammar_is_used(corpus):
+    text = "\n".join(caption for _, caption in corpus)
+    for meanings in MEANINGS.values():
+        assert all(re.search(rf"\b{word}\b", text) for word in meanings)
+    assert all(f" that is {side} the " in text for side in SIDES)
+    for kind, verbs in VERBS.items():
+        if "(" not in verbs:
+            assert all(verb in text for verb in verbs.split("|")), kind
+
+
+def test_attributes_are_left_out_where_the_phrase_stays_unique(corpus):
+    lengths = {len(re.match(PHRASE, caption)[0].split()) for _, caption in corpus}
+    assert lengths == {2, 3, 4, 5}
+    assert 0.3 < np.mean([" that is " in caption for _, caption in corpus]) < 0.7
+
+
+def test_the_resolver_knows_an_ambiguous_phrase(corpus):
+    ambiguous = [len(resolve("the thing", scene.before)) for scene, _ in corpus]
+    assert min(ambiguous) >= 3
+
+
+def test_no_change_captions_are_distinct_and_known():
+    for seed in range(20):
+        captions = grammar.no_change_captions(np.random.default_rng(seed))
+        assert len(set(captions)) == len(captions) == 6
+        assert set(captions) <= NO_CHANGE
+
+
+def test_a_lone_thing_has_captions_enough():
+    lone = SETTINGS["moderate"].model_copy(update={"min_objects": 1, "max_objects": 1})
+    for number in range(10):
+        rng = scenes.generator(3, number)
+        scene = scenes.sample(lone, number, rng)
+        captions = grammar.change_captions(scene, rng)
+        assert len(set(captions)) == 6
+        assert scene.change_type == "add" or not any(" that is " in caption for caption in captions)

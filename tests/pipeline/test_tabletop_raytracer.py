@@ -1,0 +1,276 @@
+"""The ray tracer against geometry written anew here: signed distances, marched and sampled."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from pipeline.tabletop import pictures, raytracer, scenes
+from pipeline.tabletop.pictures import identify, render
+from pipeline.tabletop.scenes import CAMERA, COLORS, LIGHTS, MATERIALS, SHAPES, Thing
+
+WIDTH, HEIGHT = 96, 64
+RADIUS = {"large": 0.7, "small": 0.35}
+
+
+def thing(shape="sphere", size="large", color="red", material="rubber", x=0.0, y=0.0, rotation=0.4):
+    return Thing(0, size, color, material, shape, x, y, rotation)
+
+
+def crowd(seed, count=6):
+    """Things anywhere, even inside each other: geometry does not mind."""
+    rng = np.random.default_rng(seed)
+    return tuple(
+        thing(
+            SHAPES[rng.integers(3)],
+            ("large", "small")[rng.integers(2)],
+            tuple(COLORS)[rng.integers(8)],
+            MATERIALS[rng.integers(2)],
+            *rng.uniform(-2.5, 2.5, 2),
+            rng.uniform(0, 6.28),
+        )
+        for _ in range(count)
+    )
+
+
+def signed_distance(t, points):
+    """Distance of points (... x 3) to a thing's surface, negative inside, as the textbooks have it."""
+    half = RADIUS[t.size] / (math.sqrt(2) if t.shape == "cube" else 1)
+    p = points - np.array([t.x, t.y, half])
+    if t.shape == "sphere":
+        return np.linalg.norm(p, axis=-1) - half
+    if t.shape == "cylinder":
+        q = np.stack([np.hypot(p[..., 0], p[..., 1]) - half, np.abs(p[..., 2]) - half], -1)
+    else:
+        turn = np.exp(-1j * t.rotation) * (p[..., 0] + 1j * p[..., 1])
+        q = np.abs(np.stack([turn.real, turn.imag, p[..., 2]], -1)) - half
+    return np.linalg.norm(np.maximum(q, 0), axis=-1) + np.minimum(q.max(-1), 0)
+
+
+def march(things, starts, ways, steps=300):
+    """Distances at which rays come within 1e-9 of a thing (infinity: never), and which thing."""
+    distances = np.zeros(len(ways))
+    for _ in range(steps):
+        points = starts + distances[:, None] * ways
+        gaps = np.stack([signed_distance(t, points) for t in things])
+        distances = np.minimum(distances + np.maximum(gaps.min(0), 0), 100.0)
+    return np.where(gaps.min(0) < 1e-6, distances, np.inf), gaps.argmin(0)
+
+
+def camera_rays(camera, width, height):
+    """Unit directions (height * width x 3) through the pixels' centres."""
+    forward = -np.array(camera) / np.linalg.norm(camera)
+    right = np.cross(forward, [0, 0, 1])
+    right /= np.linalg.norm(right)
+    up = np.cross(right, forward)
+    tangent = math.tan(math.radians(49.1) / 2) / (max(width, height) / 2)
+    columns, lines = np.meshgrid(np.arange(width) + 0.5 - width / 2, np.arange(height) + 0.5 - height / 2)
+    ways = forward + tangent * (columns[..., None] * right - lines[..., None] * up)
+    return (ways / np.linalg.norm(ways, axis=-1, keepdims=True)).reshape(-1, 3)
+
+
+def picture(things, lights=LIGHTS, width=WIDTH, height=HEIGHT, camera=CAMERA):
+    return render(scenes.solids(things), camera, lights, width, height)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_id_buffer_is_what_marching_finds(seed):
+    things, camera = crowd(seed), scenes.jittered(CAMERA, 1.0, np.random.default_rng(seed))
+    rows = identify(scenes.solids(things), camera, WIDTH, HEIGHT).ravel()
+    ways = camera_rays(camera, WIDTH, HEIGHT)
+    distances, nearest = march(things, np.array(camera), ways)
+    ground = np.where(ways[:, 2] < 0, -camera[2] / ways[:, 2], np.inf)
+    expected = np.where(distances < ground, nearest, raytracer.GROUND)
+    assert (rows >= 0).mean() > 0.03
+    # a ray that grazes an edge may end on either side of it
+    assert (rows != expected).mean() < 0.001
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("size", ["large", "small"])
+def test_rays_strike_where_marching_ends(shape, size):
+    t = thing(shape, size, x=0.3, y=-0.2, rotation=0.9)
+    solids, rng = scenes.solids((t,)), np.random.default_rng(0)
+    starts = rng.normal(size=(400, 3)) * 2 + [0, 0, 0.5]
+    starts = starts[signed_distance(t, starts) > 0.05]
+    ways = np.array([t.x, t.y, t.half_height]) + rng.normal(size=starts.shape) * t.half_height - starts
+    ways /= np.linalg.norm(ways, axis=1, keepdims=True)
+    marched, _ = march((t,), starts, ways)
+    struck = [
+        raytracer._strike(solids, 0, tuple(start), tuple(way))
+        for start, way in zip(starts, ways, strict=True)
+    ]
+    found = np.array([distance for distance, _ in struck])
+    assert 0.2 < np.isfinite(found).mean() < 0.9
+    assert (np.isfinite(found) == np.isfinite(marched)).mean() > 0.99
+    both = np.isfinite(found) & np.isfinite(marched)
+    apart = np.abs(found[both] - marched[both])
+    assert apart.max() < 1e-3
+    assert np.median(apart) < 1e-8
+    check_normals(t, solids, starts + np.where(both, found, 0)[:, None] * ways, struck, both)
+
+
+def check_normals(t, solids, points, struck, hits):
+    """Normals are the gradient of the distance, a little outside the surface."""
+    for at in np.flatnonzero(hits):
+        normal = np.array(raytracer._normal(solids, 0, struck[at][1], tuple(points[at])))
+        assert abs(np.linalg.norm(normal) - 1) < 1e-9
+        assert abs(signed_distance(t, points[at] + 0.01 * normal) - 0.01) < 1e-4
+
+
+def test_rays_along_the_axes_meet_flat_faces():
+    cube, cylinder = (scenes.solids((thing(shape, rotation=0.0),)) for shape in ("cube", "cylinder"))
+    half = 0.7 / math.sqrt(2)
+    assert raytracer._strike(cube, 0, (3.0, 0.0, 0.1), (-1.0, 0.0, 0.0)) == pytest.approx((3 - half, 0))
+    assert raytracer._strike(cube, 0, (0.0, -3.0, 0.1), (0.0, 1.0, 0.0)) == pytest.approx((3 - half, 1))
+    assert raytracer._strike(cube, 0, (0.1, 0.1, 5.0), (0.0, 0.0, -1.0)) == pytest.approx((5 - 2 * half, 2))
+    assert raytracer._strike(cube, 0, (0.1, 0.8, 5.0), (0.0, 0.0, -1.0))[0] == math.inf
+    assert raytracer._strike(cylinder, 0, (0.1, 0.1, 5.0), (0.0, 0.0, -1.0)) == pytest.approx((3.6, 2))
+    assert raytracer._strike(cylinder, 0, (2.0, 0.0, 1.0), (-1.0, 0.0, 0.0)) == pytest.approx((1.3, 0))
+    assert raytracer._strike(cylinder, 0, (2.0, 0.0, 1.5), (-1.0, 0.0, 0.0))[0] == math.inf
+    assert raytracer._strike(cylinder, 0, (2.0, 0.0, 1.0), (1.0, 0.0, 0.0))[0] == math.inf
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_lone_thing_is_where_its_centre_projects(shape):
+    for x, y in itertools.product((-2.0, 0.0, 2.0), repeat=2):
+        t = thing(shape, "small", x=x, y=y)
+        rows = identify(scenes.solids((t,)), CAMERA, 480, 320)
+        forward = -np.array(CAMERA) / np.linalg.norm(CAMERA)
+        right = np.cross(forward, [0, 0, 1])
+        right /= np.linalg.norm(right)
+        to = np.array([x, y, t.half_height]) - np.array(CAMERA)
+        scale = 240 / math.tan(math.radians(49.1) / 2) / (to @ forward)
+        column = 240 + scale * (to @ right)
+        line = 160 - scale * (to @ np.cross(right, forward))
+        assert rows[int(line), int(column)] == 0
+        lines, columns = np.nonzero(rows == 0)
+        assert abs(columns.mean() + 0.5 - column) < 2
+        assert abs(lines.mean() + 0.5 - line) < 3
+
+
+def test_a_sphere_is_a_cone_of_rays():
+    rows = identify(scenes.solids((thing(),)), CAMERA, 480, 320).ravel()
+    to = np.array([0, 0, 0.7]) - np.array(CAMERA)
+    cosines = camera_rays(CAMERA, 480, 320) @ to / np.linalg.norm(to)
+    inside = np.arccos(cosines) < np.arcsin(0.7 / np.linalg.norm(to))
+    assert ((rows == 0) == inside).all()
+
+
+def test_soft_shadows_hide_the_share_of_the_lamp_that_a_sphere_hides():
+    """For a sphere the share is known for every place on the lamp: it lies within a cone, or not."""
+    t = thing(rotation=0.0)
+    solids, lamp = scenes.solids((t,)), pictures.lamp_table(LIGHTS)[0]
+    shares = []
+    for x, y in itertools.product(np.linspace(-2.5, 0.8, 24), np.linspace(-1.5, 1.5, 24)):
+        point = np.array([x, y, 0.0])
+        to = np.array([0, 0, 0.7]) - point
+        ways = lamp[: raytracer.PLACES] - point
+        cosines = ways @ to / np.linalg.norm(to) / np.linalg.norm(ways, axis=1)
+        expected = np.mean(np.arccos(cosines) >= np.arcsin(0.7 / np.linalg.norm(to)))
+        seen = raytracer._visible(solids, lamp, tuple(point))
+        shares.append(seen)
+        # where the lamp's corners agree, a shadow's edge that only bulges between them is not looked for
+        assert seen == pytest.approx(expected, abs=0.1)
+    assert {0.0, 1.0} < set(shares)
+    assert sum(0.1 < share < 0.9 for share in shares) > 5
+
+
+def test_things_darken_the_ground_and_nothing_far_away():
+    bare, shaded = picture(()), picture((thing("cube", x=-0.5),))
+    rows = identify(scenes.solids((thing("cube", x=-0.5),)), CAMERA, WIDTH, HEIGHT)
+    darker = bare.astype(int).sum(-1) - shaded.astype(int).sum(-1)
+    assert (darker[rows < 0] >= 0).all()
+    assert 60 < (darker[rows < 0] > 45).sum() < 1500
+    assert (bare[:5] == shaded[:5]).all()
+
+
+def test_the_bare_table_is_well_exposed_and_gray():
+    bare = picture(()).astype(int)
+    assert 120 < bare.mean() < 220
+    assert bare.min() > 80
+    assert bare.max() < 255
+    assert (bare.max(-1) - bare.min(-1)).max() < 40
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("size", ["large", "small"])
+def test_metal_looks_different_from_rubber(shape, size):
+    for color in COLORS:
+        t = thing(shape, size, color, rotation=0.3)
+        rows = identify(scenes.solids((t,)), CAMERA, 240, 160)
+        rubber, metal = (
+            picture((thing(shape, size, color, material, rotation=0.3),), width=240, height=160)
+            for material in MATERIALS
+        )
+        apart = np.abs(rubber.astype(int) - metal.astype(int))[rows == 0]
+        assert apart.mean() > 15, color
+        assert (metal[rows == 0].std(0) > rubber[rows == 0].std(0)).any(), color
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rubber_has_the_colour_that_its_name_says(shape):
+    """Its mean chroma is nearest to its own colour's among all eight."""
+
+    def chroma(rgb):
+        rgb = np.asarray(rgb, dtype=float) + 1e-9
+        return np.append(rgb / rgb.sum(), rgb.max() / 510)
+
+    for color in COLORS:
+        t = thing(shape, color=color)
+        shown = picture((t,))[identify(scenes.solids((t,)), CAMERA, WIDTH, HEIGHT) == 0].mean(0)
+        nearest = min(COLORS, key=lambda name: np.linalg.norm(chroma(COLORS[name]) - chroma(shown)))
+        assert nearest == color
+
+
+def test_metal_mirrors_its_neighbours_and_rubber_does_not():
+    near = thing(color="red", x=1.3, y=-1.3, size="small")
+    redder = {}
+    for material in MATERIALS:
+        ball = thing(material=material, color="gray")
+        rows = identify(scenes.solids((ball, near)), CAMERA, WIDTH, HEIGHT)
+        alone, together = picture((ball,)).astype(int), picture((ball, near)).astype(int)
+        gain = (together[..., 0] - together[..., 1]) - (alone[..., 0] - alone[..., 1])
+        redder[material] = gain[rows == 0].max()
+    assert redder["metal"] > 20
+    assert redder["rubber"] < 5
+
+
+def test_a_pixel_is_the_mean_of_a_finer_picture():
+    """2 x 2 samples, and the shortcut where they agree, against a picture twice as fine."""
+    things = crowd(3)
+    coarse, fine = picture(things), picture(things, width=2 * WIDTH, height=2 * HEIGHT)
+    light = (fine / 255.0) ** 2.2
+    mean = light.reshape(HEIGHT, 2, WIDTH, 2, 3).mean((1, 3)) ** (1 / 2.2) * 255
+    apart = np.abs(mean - coarse)
+    assert apart.mean() < 0.8
+    assert (apart > 25).mean() < 0.01
+    unaliased = np.abs(fine[::2, ::2].astype(int) - coarse)
+    assert (unaliased > 25).mean() > 2 * (apart > 25).mean()
+
+
+@pytest.mark.parametrize(("width", "height"), [(96, 64), (64, 96), (33, 32)])
+def test_pictures_have_the_size_asked_for(width, height):
+    assert picture(crowd(1), width=width, height=height).shape == (height, width, 3)
+    assert identify(scenes.solids(crowd(1)), CAMERA, width, height).shape == (height, width)
+
+
+def test_the_same_scene_is_the_same_bytes_and_another_is_not():
+    things = crowd(2)
+    assert picture(things).tobytes() == picture(things).tobytes()
+    moved = (LIGHTS[0], LIGHTS[1], (LIGHTS[2][0] + 0.2, *LIGHTS[2][1:]))
+    assert picture(things).tobytes() != picture(things, lights=moved).tobytes()
+    assert picture(things).tobytes() != picture(things, camera=(7.4, -6.5, 5.3)).tobytes()
+
+
+def test_kernels_compile_where_no_cache_can_be_written(monkeypatch):
+    real = raytracer.njit
+
+    def refuse(*, cache=False, **options):
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return real(**options)
+
+    monkeypatch.setattr(raytracer, "njit", refuse)
+    assert raytracer.compiled(lambda a: a + 1)(1) == 2

@@ -1,0 +1,161 @@
+"""Scenes keep CLEVR's rules: margins, visibility, unlike things, and exactly one change."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from pipeline.errors import InputError
+from pipeline.params import Tabletop
+from pipeline.tabletop import scenes
+from pipeline.tabletop.pictures import identify
+
+SMALL = Tabletop(scenes=10, seed=5, min_objects=3, max_objects=10, width=96, height=64, viewpoint="moderate")
+RADIUS = {"large": 0.7, "small": 0.35}
+
+
+def sample(number, settings=SMALL):
+    return scenes.sample(settings, number, scenes.generator(settings.seed, number))
+
+
+@pytest.fixture(scope="module")
+def many():
+    return [sample(number) for number in range(60)]
+
+
+def pairs(things):
+    return [(a, b) for at, a in enumerate(things) for b in things[:at]]
+
+
+def test_things_lie_on_the_table_apart_from_each_other(many):
+    for scene in many:
+        for things in (scene.before, scene.after):
+            assert all(abs(thing.x) <= 3 and abs(thing.y) <= 3 for thing in things)
+            for a, b in pairs(things):
+                distance = math.dist((a.x, a.y), (b.x, b.y))
+                assert distance - RADIUS[a.size] - RADIUS[b.size] >= 0.25
+
+
+def test_things_are_apart_along_the_axes_of_the_default_view(many):
+    for scene in many:
+        bearing = math.atan2(-scene.default.camera[1], -scene.default.camera[0])
+        for things in (scene.before, scene.after):
+            for a, b in pairs(things):
+                along = math.atan2(a.y - b.y, a.x - b.x) - bearing
+                distance = math.dist((a.x, a.y), (b.x, b.y))
+                assert abs(distance * math.cos(along)) >= 0.4 - 1e-9
+                assert abs(distance * math.sin(along)) >= 0.4 - 1e-9
+
+
+def test_no_two_things_look_alike_before_or_after(many):
+    for scene in many:
+        for things in (scene.before, scene.after):
+            assert len({(t.size, t.color, t.material, t.shape) for t in things}) == len(things)
+
+
+def test_every_thing_shows_in_every_view(many):
+    least = 200 / (480 * 320) * 96 * 64
+    for scene in many:
+        shown = (
+            (scene.before, scene.default),
+            (scene.after, scene.semantic),
+            (scene.before, scene.nonsemantic),
+        )
+        for things, view in shown:
+            rows = identify(scenes.solids(things), view.camera, 96, 64)
+            assert len(view.boxes) == len(things)
+            for row, (left, top, width, height) in enumerate(view.boxes):
+                assert (rows == row).sum() >= least
+                inside = rows[top : top + height, left : left + width] == row
+                assert inside.sum() == (rows == row).sum()
+                assert inside[0].any()
+                assert inside[-1].any()
+                assert inside[:, 0].any()
+                assert inside[:, -1].any()
+
+
+def test_a_thing_that_shows_too_little_is_refused(monkeypatch):
+    monkeypatch.setattr(scenes, "SHOWN", 40 / (96 * 64))
+    shown = []
+    for number in range(40):
+        scene = sample(number, SMALL.model_copy(update={"max_objects": 5}))
+        for view, things in ((scene.default, scene.before), (scene.semantic, scene.after)):
+            rows = identify(scenes.solids(things), view.camera, 96, 64)
+            shown += [(rows == row).sum() for row in range(len(things))]
+    assert 40 <= min(shown) < 44
+
+
+def test_nothing_changes_but_the_one_thing_in_the_one_way(many):
+    for scene in many:
+        before = {thing.number: thing for thing in scene.before}
+        after = {thing.number: thing for thing in scene.after}
+        old, new = before.pop(scene.changed, None), after.pop(scene.changed, None)
+        assert before == after
+        if scene.change_type == "add":
+            assert old is None
+            assert new is not None
+        elif scene.change_type == "drop":
+            assert old is not None
+            assert new is None
+        elif scene.change_type == "move":
+            assert math.dist((old.x, old.y), (new.x, new.y)) >= 1.2
+            assert replace(new, x=old.x, y=old.y) == old
+        else:
+            was = getattr(old, scene.change_type)
+            assert getattr(new, scene.change_type) != was
+            assert replace(new, **{scene.change_type: was}) == old
+
+
+def test_change_types_are_equally_often(many):
+    kinds = [scene.change_type for scene in many]
+    assert {kinds.count(kind) for kind in set(kinds)} == {12}
+    assert set(kinds) == {"color", "material", "add", "drop", "move"}
+
+
+def test_the_number_of_things_spans_its_range(many):
+    counts = {len(scene.before) for scene in many}
+    assert counts <= set(range(3, 11))
+    assert {3, 10} <= counts
+
+
+@pytest.mark.parametrize("viewpoint", ["moderate", "extreme"])
+def test_cameras_and_lights_move_as_far_as_they_may(viewpoint):
+    settings = SMALL.model_copy(update={"viewpoint": viewpoint, "max_objects": 4})
+    turns = []
+    for number in range(20):
+        scene = sample(number, settings)
+        assert all(abs(a - b) <= 0.5001 for a, b in zip(scene.default.camera, scenes.CAMERA, strict=True))
+        for view in (scene.semantic, scene.nonsemantic):
+            for light, first, base in zip(view.lights, scene.default.lights, scenes.LIGHTS, strict=True):
+                assert max(abs(a - b) for a, b in zip(light, first, strict=True)) <= 0.5001
+                assert max(abs(a - b) for a, b in zip(first, base, strict=True)) <= 1.0001
+            there, here = (math.atan2(v.camera[1], v.camera[0]) for v in (view, scene.default))
+            turns.append(abs(math.remainder(there - here, math.tau)))
+            assert abs(view.camera[2] - scene.default.camera[2]) <= 1.0001
+    if viewpoint == "moderate":
+        assert 0.02 < max(turns) < 0.2
+    else:
+        assert min(turns) < 0.8
+        assert max(turns) > 2.4
+
+
+def test_a_scene_depends_on_the_seed_and_its_number_alone():
+    first = sample(7)
+    assert sample(7, SMALL.model_copy(update={"scenes": 1000})) == first
+    assert sample(7, SMALL.model_copy(update={"seed": 6})) != first
+    assert sample(12).before != first.before  # the same change type, another scene
+
+
+def test_one_thing_is_enough():
+    lone = SMALL.model_copy(update={"min_objects": 1, "max_objects": 1})
+    drop = next(scene for scene in (sample(number, lone) for number in range(5)) if not scene.after)
+    assert drop.change_type == "drop"
+    assert drop.semantic.boxes == ()
+
+
+def test_a_crowded_table_ends_in_an_error(monkeypatch):
+    monkeypatch.setattr(scenes, "ARENA", 0.9)
+    monkeypatch.setattr(scenes, "RESTARTS", 20)
+    crowded = SMALL.model_copy(update={"min_objects": 10})
+    with pytest.raises(InputError, match="10 objects in 20 tries at 96 x 64 pixels; lower max_objects"):
+        sample(0, crowded)

@@ -1,0 +1,147 @@
+"""The stages `constant` and `report`: what they write, what they print, and every mistake as one line."""
+
+import json
+import re
+import subprocess
+import sys
+from contextlib import chdir
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from pipeline.datasets.schema import of_split, read_pairs
+from stages import constant, report, run
+from tests.study import make_cell, make_study
+
+ROOT = Path(__file__).parents[2]
+
+
+def stage(folder, module, *arguments):
+    """Run a stage's main in `folder`, in this process; its exit code."""
+    argv = [module.__name__, *map(str, arguments)]
+    with chdir(folder), patch.object(sys, "argv", argv), pytest.raises(SystemExit) as left:
+        run(module.main)
+    return left.value.code
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    root = tmp_path_factory.mktemp("study")
+    make_study(root)
+    assert stage(root, report, "--out", "results/report") == 0
+    return root
+
+
+def bytes_of(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_report_is_one_page_and_its_numbers(study):
+    out = study / "results/report"
+    assert sorted(path.name for path in out.iterdir()) == ["index.html", "scores.json"]
+    scores = json.loads((out / "scores.json").read_text())
+    assert [s["model"] for s in scores if s["subset"] == "total"] == [
+        "constant",
+        *["subtraction"] * 2,
+        *["scorer"] * 2,
+    ]
+    file = json.loads((study / "results/cells/tabletop/scorer/2/metrics.json").read_text())
+    (total,) = [s for s in scores if (s["model"], s["seed"], s["subset"]) == ("scorer", 2, "total")]
+    assert total == file["total"] | {
+        "dataset": "tabletop", "model": "scorer", "seed": 2, "subset": "total",
+        "change_accuracy": file["change_accuracy"],
+    }  # fmt: skip
+
+
+def test_written_again_it_is_the_same_bytes_and_stale_cells_do_not_count(study):
+    before = bytes_of(study / "results/report")
+    test = of_split(read_pairs(study / "data/pairs/tabletop.jsonl"), "test")
+    make_cell(study, "tabletop", "rr", 1, test, 0.9)
+    (study / "results/cells/clevr_change/constant").mkdir(parents=True)
+    assert stage(study, report) == 0
+    assert bytes_of(study / "results/report") == before
+
+
+def test_show_prints_the_numbers_and_writes_nothing(study, capsys):
+    before = bytes_of(study)
+    assert stage(study, report, "--show") == 0
+    printed = capsys.readouterr().out
+    assert bytes_of(study) == before
+    rows = [line.split() for line in printed.splitlines()]
+    file = json.loads((study / "results/cells/tabletop/scorer/2/metrics.json").read_text())
+    names = ("BLEU-1", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")
+    values = [*(file["total"][name] for name in names), file["change_accuracy"]]
+    assert ["scorer", "2", *(f"{100 * value:.1f}" for value in values)] in rows
+    assert ["subtraction", "mean", "51.5±0.7", "51.8±0.7"] in [row[:4] for row in rows]
+    assert rows[2][:3] == ["model", "seed", "BLEU-1"]
+    (last,) = [line for line in printed.splitlines() if "index.html" in line]
+    assert last.endswith("results/report/index.html")
+
+
+def test_show_cuts_no_number_on_a_narrow_terminal(study, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "20")
+    assert stage(study, report, "--show") == 0
+    assert "…" not in capsys.readouterr().out
+
+
+def test_show_needs_neither_a_drawing_library_nor_java(study):
+    code = "import sys; from stages import report; report.show(report.Path(sys.argv[1])); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, study / "results/report"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not re.search(r"\b(matplotlib|jinja2|pycocoevalcap)\b", done.stdout.splitlines()[-1])
+
+
+def test_show_without_a_report_is_one_line(tmp_path, capsys):
+    assert stage(tmp_path, report, "--show") == 2
+    said = capsys.readouterr()
+    assert said.err == "error: results/report/scores.json is missing; run `dvc repro` to make it\n"
+    assert said.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_cell_is_named_and_the_old_report_stays(study, capsys):
+    path = study / "results/cells/tabletop/scorer/1/captions.json"
+    kept, before = path.read_bytes(), bytes_of(study / "results/report")
+    path.unlink()
+    try:
+        assert stage(study, report) == 2
+    finally:
+        path.write_bytes(kept)
+    said = capsys.readouterr().err
+    assert (
+        said
+        == "error: results/cells/tabletop/scorer/1/captions.json is missing; run `dvc repro` to make it\n"
+    )
+    assert bytes_of(study / "results/report") == before
+
+
+def test_the_constant_caption_is_chosen_on_validation_and_scored_on_test(study):
+    pairs = "data/pairs/tabletop.jsonl"
+    outs = ("--captions", "captions.json", "--out", "metrics.json")
+    assert stage(study, constant, "--dataset", "tabletop", "--pairs", pairs, *outs) == 0
+    captions = json.loads((study / "captions.json").read_text())
+    test = of_split(read_pairs(study / pairs), "test")
+    assert [entry["image_id"] for entry in captions] == [pair.pair_id for pair in test]
+    assert {entry["caption"] for entry in captions} == {"there is no change"}
+    metrics = json.loads((study / "metrics.json").read_text())
+    # half of the pairs have not changed, and it is one of their two references
+    assert metrics["change_accuracy"] == 0.5
+    assert metrics["no_change"]["BLEU-4"] == 1
+    assert set(metrics) - {"change_accuracy", "scorers"} == {
+        "total", "change", "no_change", "color", "texture", "add", "drop", "move",
+    }  # fmt: skip
+
+
+def test_the_constant_caption_needs_test_pairs(study, tmp_path, capsys):
+    lines = (study / "data/pairs/tabletop.jsonl").read_text().split("\n")
+    (tmp_path / "pairs.jsonl").write_text("\n".join(line for line in lines if '"test"' not in line))
+    (tmp_path / "params.yaml").write_bytes((study / "params.yaml").read_bytes())
+    outs = ("--captions", "captions.json", "--out", "metrics.json")
+    assert stage(tmp_path, constant, "--dataset", "tabletop", "--pairs", "pairs.jsonl", *outs) == 2
+    assert "has no pair of the split test" in capsys.readouterr().err

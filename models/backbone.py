@@ -15,7 +15,7 @@ DAMPED_GAIN = 0.1  # measured: 0.90 of cells' colours readable by a linear probe
 
 
 class Backbone(nn.Module):
-    """uint8 RGB images (B x 3 x S x S) -> ReLU features (B x C x S/16 x S/16; S/32 for layer4)."""
+    """uint8 RGB images (B x 3 x S x S) -> features (B x C x S/16 x S/16; S/32 for layer4)."""
 
     def __init__(self, layer: str):
         super().__init__()
@@ -36,11 +36,14 @@ def random_backbone(layer: str, seed: int, images: Iterable[Tensor]) -> Backbone
     """Random weights that keep what a picture shows, for use where no trained ones can be had.
 
     The last batch-norm gain of every bottleneck is damped, and batch statistics are those of
-    `images` (batches of uint8 B x 3 x S x S); without them activations overflow float16.
+    `images` (batches of uint8 B x 3 x S x S); without them activations overflow float16. Each
+    channel is standardised at the end: random ReLU features share a large mean, under which
+    attention between two images learns nothing (a linear probe of cells sees no difference).
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         backbone = Backbone(layer)
+    backbone.stages.add_module("standardise", nn.BatchNorm2d(CHANNELS[layer], affine=False))
     for module in backbone.modules():
         if isinstance(module, Bottleneck):
             nn.init.constant_(module.bn3.weight, DAMPED_GAIN)

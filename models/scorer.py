@@ -30,9 +30,7 @@ class Scorer(nn.Module):
     def __init__(self, sizes: Sizes):
         super().__init__()
         D = sizes.width
-        self.attentions = nn.ModuleList(
-            MultiHeadAttention(D, sizes.heads) for _ in range(sizes.layers)
-        )
+        self.attentions = nn.ModuleList(MultiHeadAttention(D, sizes.heads) for _ in range(sizes.layers))
         self.norms = nn.ModuleList(nn.LayerNorm(D) for _ in range(sizes.layers))
         self.fuse = nn.Linear(2 * D, D)
 

@@ -7,7 +7,6 @@ On its own:       python -m stages.score --captions FILE --references FILE --out
 import argparse
 import math
 import sys
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -15,14 +14,10 @@ from rich.table import Table
 from pipeline import params
 from pipeline.datasets.schema import SPLITS, of_split, read_pairs
 from pipeline.errors import InputError
-from pipeline.outputs import write_json, write_json_lines
-from pipeline.scoring.accuracy import change_accuracy
+from pipeline.scoring import results
 from pipeline.scoring.coco_files import read_references, read_results
 from pipeline.scoring.corpus import Scores, score
-from pipeline.scoring.subsets import subsets
 from stages import run
-
-DIGITS = 6  # of what is written: beyond, processors differ in the last bits of a logarithm
 
 
 def main() -> None:
@@ -31,13 +26,9 @@ def main() -> None:
     scores, accuracy = (_of_pairs if arguments.pairs else _alone)(captions, arguments)
     for warning in scores.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    told = {} if accuracy is None else {"change_accuracy": accuracy}
-    write_json(arguments.out, _rounded(scores.subsets | told) | {"scorers": scores.scorers})
+    results.write_metrics(arguments.out, scores, accuracy)
     if arguments.per_pair:
-        each = (
-            {"pair_id": key, "caption": captions[key]} | _rounded(own) for key, own in scores.pairs.items()
-        )
-        write_json_lines(arguments.per_pair, each)
+        results.write_each(arguments.per_pair, scores, captions)
     _show(scores, accuracy)
 
 
@@ -72,23 +63,13 @@ def _of_pairs(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[
         raise InputError(
             f"{arguments.pairs} has no pair of the split {arguments.split}; choose another split"
         )
-    references = {pair.pair_id: list(pair.captions) for pair in pairs}
     timeout = arguments.meteor_timeout or settings.meteor_timeout
-    scores = score(captions, references, subsets(pairs), timeout)
-    changed = {pair.pair_id: pair.changed for pair in pairs}
-    return scores, change_accuracy(captions, changed, settings.no_change_phrases)
+    return results.score_pairs(captions, pairs, settings.no_change_phrases, timeout)
 
 
 def _alone(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[Scores, None]:
     references = read_references(arguments.references)
     return score(captions, references, {}, arguments.meteor_timeout or 600.0), None
-
-
-def _rounded(values: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: _rounded(value) if isinstance(value, dict) else round(value, DIGITS)
-        for key, value in values.items()
-    }
 
 
 def _show(scores: Scores, accuracy: float | None) -> None:

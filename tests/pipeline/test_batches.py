@@ -54,7 +54,7 @@ def test_about_half_of_the_scenes_are_exchanged_and_all_captions_come_up():
 
 
 def test_a_batch_larger_than_the_split_is_refused():
-    with pytest.raises(InputError, match="train.batch is 11 scenes, but the train split has 10"):
+    with pytest.raises(InputError, match=r"train\.batch is 11 scenes, but the train split has 10"):
         Sampler(PAIRS, batch=11, seed=1, exchanging=True)
 
 

@@ -166,7 +166,7 @@ def test_an_image_that_changed_is_refused(tmp_path):
     name = "images/CLEVR_default_000000.png"
     (image,) = images.index(root, [name])
     Image.new("RGB", (8, 8)).save(root / name)
-    with pytest.raises(InputError, match="000000.png changed since it was prepared"):
+    with pytest.raises(InputError, match=r"000000\.png changed since it was prepared"):
         pixels(root, image, 64)
 
 

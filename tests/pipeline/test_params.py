@@ -81,5 +81,5 @@ def test_no_file_and_no_yaml(tmp_path):
 
 
 def test_an_unknown_dataset_is_named():
-    with pytest.raises(InputError, match="unknown dataset 'coco'; params.yaml has tabletop"):
+    with pytest.raises(InputError, match=r"unknown dataset 'coco'; params\.yaml has tabletop"):
         params.load(REAL).of("coco")

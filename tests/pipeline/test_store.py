@@ -102,7 +102,7 @@ def test_a_missing_shard_is_refused(tmp_path):
     (tmp_path / "s.zarr/features/c/1/0/0/0").unlink()
     # this is why: zarr itself reads zeros
     assert not zarr.open_array(tmp_path / "s.zarr", path="features", mode="r")[4].any()
-    with pytest.raises(InputError, match="shard 1 .* is missing"):
+    with pytest.raises(InputError, match=r"shard 1 .* is missing"):
         FeatureStore(tmp_path / "s.zarr", {})
 
 

@@ -37,7 +37,7 @@ def recipe(**changes):
     )
 
 
-class Killed(Exception):
+class KilledError(Exception):
     pass
 
 
@@ -54,7 +54,7 @@ def train(prepared, folder, seed=1, scores=None, killed_at=None, **changes):
     def validate(model):
         calls.append(model.training)
         if killed_at == len(calls):
-            raise Killed
+            raise KilledError
         return scores[len(calls) - 1] if scores else 0.0
 
     training = Training(model, chosen, seed, folder / "state.pt", validate)
@@ -80,7 +80,7 @@ def test_one_seed_one_result_another_seed_another(prepared, tmp_path):
 @pytest.mark.parametrize("killed_at", [1, 2, 3])
 def test_a_killed_run_ends_in_the_same_bits(prepared, tmp_path, killed_at):
     whole, weights = train(prepared, tmp_path / "whole", scores=[1.0, 3.0, 2.0])
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         train(prepared, tmp_path / "killed", scores=[1.0, 3.0, 2.0], killed_at=killed_at)
     left = [1.0, 3.0, 2.0][killed_at - 1 :]
     resumed, again = train(prepared, tmp_path / "killed", scores=left)
@@ -120,7 +120,7 @@ def test_a_loss_that_is_not_finite_is_named_with_its_iteration(prepared, tmp_pat
         return terms
 
     monkeypatch.setattr(Training, "step", broken)
-    with pytest.raises(InputError, match="the loss 'cv' is nan at iteration 6; lower train.learning_rate"):
+    with pytest.raises(InputError, match=r"the loss 'cv' is nan at iteration 6; lower train\.learning_rate"):
         train(prepared, tmp_path)
 
 

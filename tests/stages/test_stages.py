@@ -33,7 +33,8 @@ DECODE = f"decode --weights weights/1 {INPUTS} --out captions.json"
 
 
 def train_with(seed, to):
-    return f"train --recipe {RECIPE} --seed {seed} {INPUTS} --weights {to} --curves curves/{to} --provenance p.json"
+    outputs = f"--weights {to} --curves curves/{to} --provenance p.json"
+    return f"train --recipe {RECIPE} --seed {seed} {INPUTS} {outputs}"
 
 
 @dataclass

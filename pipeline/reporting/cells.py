@@ -1,0 +1,173 @@
+"""What the earlier stages wrote of a dataset: the cells that params.yaml lists, and no others."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
+
+from pipeline.datasets.schema import Pair, of_split, read_pairs
+from pipeline.errors import InputError
+from pipeline.images import Indexed, read_index
+from pipeline.outputs import read_text
+from pipeline.params import Params
+
+REMEDY = "run `dvc repro` to make it"
+CORPUS_METRICS = ("BLEU-1", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")  # that the page prints
+Curve = dict[str, list[float]]
+"""Column -> values, the iteration first."""
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """A metrics.json; scores are fractions."""
+
+    subsets: dict[str, dict[str, float]]  # "total" and the parts of the split -> metric -> value
+    change_accuracy: float | None  # None where the dataset does not say what changed
+    scorers: dict[str, str]  # what computed the scores
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model, trained with one seed on one dataset, and what it says of the test pairs."""
+
+    model: str
+    seed: int
+    metrics: Metrics
+    captions: dict[str, str]  # by pair id
+    cider_d: dict[str, float]  # by pair id
+    losses: Curve  # terms before they are weighted
+    validation: Curve
+
+
+@dataclass(frozen=True)
+class Results:
+    """A dataset's test pairs and its cells."""
+
+    dataset: str
+    test: list[Pair]
+    root: Path  # the folder that the images' names are relative to
+    images: dict[str, Indexed]  # as they were prepared, by name
+    constant_caption: str
+    constant: Metrics
+    cells: list[Cell]
+
+
+def read(root: Path, params: Params) -> list[Results]:
+    """The results of every dataset that `params` lists, in the repository at `root`.
+
+    Raises InputError naming the first file that is missing, or is not what its stage writes.
+    """
+    return [_results(root, dataset, params) for dataset in params.datasets]
+
+
+def _results(root: Path, dataset: str, params: Params) -> Results:
+    path = root / "data" / "pairs" / f"{dataset}.jsonl"
+    if not (test := of_split(read_pairs(path), "test")):
+        raise InputError(f"{path} has no pair of the split test; {REMEDY} again")
+    constant = root / "results" / "cells" / dataset / "constant"
+    return Results(
+        dataset,
+        test,
+        root / params.of(dataset).prepare.root,
+        {image.name: image for image in read_index(root / "data" / "images" / f"{dataset}.jsonl")},
+        read_captions(constant / "captions.json", test)[test[0].pair_id],
+        read_metrics(constant / "metrics.json"),
+        [_cell(root / "results", dataset, m, seed, test) for m in params.models for seed in params.seeds],
+    )
+
+
+def _cell(results: Path, dataset: str, model: str, seed: int, test: Sequence[Pair]) -> Cell:
+    own = Path(dataset, model, str(seed))
+    return Cell(
+        model,
+        seed,
+        read_metrics(results / "cells" / own / "metrics.json"),
+        read_captions(results / "cells" / own / "captions.json", test),
+        read_cider_d(results / "cells" / own / "pairs.jsonl", test),
+        read_curve(results / "curves" / own / "loss.csv", "iteration"),
+        read_curve(results / "curves" / own / "validation.csv", "iteration", "CIDEr-D"),
+    )
+
+
+def read_metrics(path: Path) -> Metrics:
+    """A metrics.json as stages.score writes it; what is no number is left out."""
+    tree = _parsed(path, _TREE, read_text(path, REMEDY))
+    groups = {name: values for name, values in tree.items() if isinstance(values, dict)}
+    scorers = groups.pop("scorers", {})
+    subsets = {
+        name: {metric: value for metric, value in values.items() if isinstance(value, float)}
+        for name, values in groups.items()
+    }
+    if missing := [metric for metric in CORPUS_METRICS if metric not in subsets.get("total", {})]:
+        raise _wrong(path, f"has no {missing[0]} of total")
+    accuracy = tree.get("change_accuracy")
+    return Metrics(
+        subsets,
+        accuracy if isinstance(accuracy, float) else None,
+        {name: str(value) for name, value in scorers.items()},
+    )
+
+
+def read_captions(path: Path, pairs: Sequence[Pair]) -> dict[str, str]:
+    """Pair id -> caption, of a captions.json that has one for each of `pairs`."""
+    predictions = _parsed(path, _PREDICTIONS, read_text(path, REMEDY))
+    return _of_all(path, {prediction.image_id: prediction.caption for prediction in predictions}, pairs)
+
+
+def read_cider_d(path: Path, pairs: Sequence[Pair]) -> dict[str, float]:
+    """Pair id -> CIDEr-D, of a pairs.jsonl that has one for each of `pairs`."""
+    lines = read_text(path, REMEDY).split("\n")[:-1]
+    scored = [_parsed(path, _SCORED, line, f"line {number}: ") for number, line in enumerate(lines, 1)]
+    return _of_all(path, {pair.pair_id: pair.cider_d for pair in scored}, pairs)
+
+
+def read_curve(path: Path, *columns: str) -> Curve:
+    """The columns of a CSV file of numbers, at least one row; it must have `columns`."""
+    rows = list(csv.reader(io.StringIO(read_text(path, REMEDY))))
+    if len(rows) < 2 or not set(columns) <= set(rows[0]):
+        raise _wrong(path, f"is not a learning curve with the columns {', '.join(columns)}")
+    try:
+        values = [[float(field) for field in row] for row in rows[1:]]
+        return dict(zip(rows[0], map(list, zip(*values, strict=True)), strict=True))
+    except ValueError as error:
+        raise _wrong(path, f"is not a table of numbers ({error})") from None
+
+
+class _Prediction(BaseModel):
+    image_id: str
+    caption: str
+
+
+class _Scored(BaseModel):
+    pair_id: str
+    cider_d: FiniteFloat = Field(alias="CIDEr-D")
+
+
+_PREDICTIONS = TypeAdapter(list[_Prediction])
+_SCORED = TypeAdapter(_Scored)
+_TREE = TypeAdapter(dict[str, FiniteFloat | str | dict[str, FiniteFloat | str | None] | None])
+
+
+def _parsed(path: Path, kind: TypeAdapter[Value], text: str, where: str = "") -> Value:
+    try:
+        return kind.validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise _wrong(path, f"is unreadable ({where}{key + ': ' if key else ''}{first['msg']})") from None
+
+
+def _of_all(path: Path, values: dict[str, Value], pairs: Sequence[Pair]) -> dict[str, Value]:
+    for pair in pairs:
+        if pair.pair_id not in values:
+            raise _wrong(path, f"has nothing of the test pair {pair.pair_id}")
+    return values
+
+
+def _wrong(path: Path, what: str) -> InputError:
+    return InputError(f"{path} {what}; remove it and {REMEDY} again")

@@ -1,0 +1,112 @@
+"""The scores as one flat list of records, and the rows that the page and the terminal print of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+from types import NoneType
+from typing import Any
+
+from pipeline.errors import InputError
+from pipeline.outputs import read_json
+from pipeline.reporting.cells import CORPUS_METRICS, REMEDY, Metrics, Results
+
+CONSTANT = "constant"
+ACCURACY = "change_accuracy"
+TOTAL = "total"
+COLUMNS = (*CORPUS_METRICS, ACCURACY)  # of the score table
+HEADINGS = {ACCURACY: "change told"}
+Record = dict[str, Any]
+"""dataset, model, seed (None: not trained), subset, and its metrics as fractions."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table: a run, or the mean over a model's seeds."""
+
+    model: str
+    seed: int | None  # None of the constant caption and of a mean
+    runs: int  # averaged
+    scores: dict[tuple[str, str], tuple[float, float | None]]  # (subset, metric) -> mean, deviation
+
+    @property
+    def run(self) -> str:
+        """What stands in the seed's column."""
+        if self.runs > 1:
+            return "mean"
+        return "" if self.seed is None else str(self.seed)
+
+    def printed(self, subset: str, metric: str) -> str:
+        """A score x 100 as papers print it, with ± its deviation over seeds; – where there is none."""
+        if (subset, metric) not in self.scores:
+            return "–"
+        mean, deviation = self.scores[subset, metric]
+        return f"{100 * mean:.1f}" + ("" if deviation is None else f" ± {100 * deviation:.1f}")
+
+
+def records(results: Sequence[Results]) -> list[Record]:
+    """A record for each cell and subset; the constant caption's come first of a dataset's."""
+    return [record for each in results for record in _of_dataset(each)]
+
+
+def _of_dataset(results: Results) -> list[Record]:
+    found = _of_cell(results.constant, dataset=results.dataset, model=CONSTANT, seed=None)
+    for cell in results.cells:
+        found += _of_cell(cell.metrics, dataset=results.dataset, model=cell.model, seed=cell.seed)
+    return found
+
+
+def _of_cell(metrics: Metrics, **cell: Any) -> list[Record]:
+    found = [cell | {"subset": subset} | values for subset, values in metrics.subsets.items()]
+    if metrics.change_accuracy is not None:
+        next(record for record in found if record["subset"] == TOTAL)[ACCURACY] = metrics.change_accuracy
+    return found
+
+
+def rows(records: Sequence[Record], dataset: str) -> list[Row]:
+    """A dataset's rows: the constant caption, then each model's seeds and, of several, their mean."""
+    runs: dict[str, dict[int | None, list[Record]]] = {}
+    for record in records:
+        if record["dataset"] == dataset:
+            runs.setdefault(record["model"], {}).setdefault(record["seed"], []).append(record)
+    found = []
+    for model, seeds in runs.items():
+        own = [Row(model, seed, 1, _scores(records)) for seed, records in seeds.items()]
+        found += [*own, _mean(own)] if len(own) > 1 else own
+    return found
+
+
+def _scores(records: Sequence[Record]) -> dict[tuple[str, str], tuple[float, float | None]]:
+    return {
+        (record["subset"], metric): (value, None)
+        for record in records
+        for metric, value in record.items()
+        if metric not in ("dataset", "model", "seed", "subset")
+    }
+
+
+def _mean(runs: Sequence[Row]) -> Row:
+    """Means and sample standard deviations, of the scores that every run has."""
+    common = [key for key in runs[0].scores if all(key in run.scores for run in runs)]
+    values = {key: [run.scores[key][0] for run in runs] for key in common}
+    return Row(
+        runs[0].model,
+        None,
+        len(runs),
+        {key: (fmean(found), stdev(found)) for key, found in values.items()},
+    )
+
+
+def read(path: Path) -> list[Record]:
+    """The records of a scores.json. Raises InputError where it is missing or something else."""
+    found = read_json(path, REMEDY)
+    if not isinstance(found, list) or not all(_is_record(record) for record in found):
+        raise InputError(f"{path} is not a list of scores; remove it and {REMEDY} again")
+    return found
+
+
+def _is_record(record: Any) -> bool:
+    if not isinstance(record, dict) or not {"dataset", "model", "seed", "subset"} <= record.keys():
+        return False
+    kinds = {"dataset": str, "model": str, "subset": str, "seed": (int, NoneType)}
+    return all(isinstance(value, kinds.get(key, (int, float))) for key, value in record.items())

@@ -1,0 +1,41 @@
+"""constant@dataset: the best constant caption, chosen on validation pairs, as every test pair's caption."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from pipeline import constant, params
+from pipeline.datasets.schema import of_split, read_pairs
+from pipeline.errors import InputError
+from pipeline.outputs import write_json
+from pipeline.scoring import results
+from stages import run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dataset", required=True, help="its name under 'dataset' in params.yaml")
+    parser.add_argument("--pairs", type=Path, required=True)
+    parser.add_argument("--captions", type=Path, required=True, help="captions.json to write")
+    parser.add_argument("--out", type=Path, required=True, help="metrics.json to write")
+    arguments = parser.parse_args()
+    everything = params.load()
+    settings = everything.score
+    pairs = read_pairs(arguments.pairs)
+    if not (test := of_split(pairs, "test")):
+        raise InputError(f"{arguments.pairs} has no pair of the split test; add some")
+    chosen = constant.choose(pairs, everything.report.constant_candidates, settings.meteor_timeout)
+
+    captions = {pair.pair_id: chosen.caption for pair in test}
+    scores, accuracy = results.score_pairs(
+        captions, test, settings.no_change_phrases, settings.meteor_timeout
+    )
+    for warning in scores.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    write_json(arguments.captions, [{"image_id": key, "caption": text} for key, text in captions.items()])
+    results.write_metrics(arguments.out, scores, accuracy)
+    print(f"{arguments.dataset}: {chosen.caption!r}, validation CIDEr-D {chosen.cider_d:.3f}")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,67 @@
+"""report: score tables, learning curves and a gallery of every listed cell, as one self-contained page.
+
+python -m stages.report --out FOLDER    write index.html and scores.json
+python -m stages.report --show          print the score table that was written
+"""
+
+import argparse
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from pipeline import params
+from pipeline.outputs import replacing, write_json, write_text
+from pipeline.reporting import cells, tables
+from stages import run
+
+WIDTH = 500  # of what is printed at most: a narrow terminal breaks lines, but no number is cut
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m stages.report", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=Path("results/report"), help="(default: results/report)")
+    parser.add_argument("--show", action="store_true", help="print what was written, and write nothing")
+    arguments = parser.parse_args()
+    (show if arguments.show else write)(arguments.out)
+
+
+def write(out: Path) -> None:
+    """Read every cell that params.yaml lists; write the page and its scores."""
+    # here, and not above: --show needs no drawing library, nor its cache of fonts
+    from pipeline.reporting import page
+
+    everything = params.load()
+    results = cells.read(Path(), everything)
+    records = tables.records(results)
+    html = page.render(results, records, everything)
+    with replacing(out) as beside:
+        write_text(beside / "index.html", html)
+        write_json(beside / "scores.json", records)
+
+
+def show(out: Path) -> None:
+    """Print the score table of each dataset, and where the page is."""
+    records = tables.read(out / "scores.json")
+    console = Console(width=WIDTH)
+    for dataset in dict.fromkeys(record["dataset"] for record in records):
+        title = f"{dataset}: scores × 100, as papers print them"
+        table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+        for heading in ("model", "seed"):
+            table.add_column(heading)
+        for metric in tables.COLUMNS:
+            heading = tables.HEADINGS.get(metric, metric).replace(" ", "\n")
+            table.add_column(heading, justify="right")
+        for row in tables.rows(records, dataset):
+            # without the spaces 80 columns hold the table
+            scores = [row.printed(tables.TOTAL, metric).replace(" ", "") for metric in tables.COLUMNS]
+            table.add_row(row.model, row.run, *scores)
+        console.print(table)
+    console.print(f"with pictures and curves: {out / 'index.html'}", highlight=False, soft_wrap=True)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,255 @@
+"""The page: whole in one file, the same bytes every time, and safe whatever a caption holds."""
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import InputError
+from pipeline.reporting import cells, curves, page, tables
+from tests.study import make_study
+
+HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)">{{ 7 * 7 }}" onload=\'alert(3)\' &amp;'
+VOID = {"meta", "link", "img", "br", "rect", "line"}
+
+
+class Reader(HTMLParser):
+    """Text, tags with their attributes, and the cells of every table; refuses tags that are not closed."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.text, self.tags, self.open, self.tables = [], [], [], []
+        self.feed(html)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("th", "td"):
+            self.tables[-1][-1].append("")
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text.append(data)
+        if {"th", "td"} & set(self.open):
+            self.tables[-1][-1][-1] += data
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    root = tmp_path_factory.mktemp("study")
+    params = make_study(root, ("tabletop", "other"))
+    return cells.read(root, params), params
+
+
+@pytest.fixture(scope="module")
+def html(study):
+    results, params = study
+    return page.render(results, tables.records(results), params)
+
+
+@pytest.fixture(scope="module")
+def read(html):
+    return Reader(html)
+
+
+def render(results, params):
+    return page.render(results, tables.records(results), params)
+
+
+def saying(study, caption):
+    """The first dataset's page, where the first model says that of every pair."""
+    (results, _), params = study
+    first, *others = results.cells
+    first = replace(first, captions=dict.fromkeys(first.captions, caption))
+    return render([replace(results, cells=[first, *others])], params)
+
+
+def test_no_request_leaves_the_page(html, read):
+    written = re.sub(r"data:image/jpeg;base64,[\w+/=]*", "data:", html)
+    assert not re.search(r"(?i)https?:|ftp:|file:|//\w|@import|url\((?!#)|srcset|<base", written)
+    assert set(re.findall(r'\bsrc="([^,]*),', html)) == {"data:image/jpeg;base64"}
+    assert len(re.findall(r"\ssrc=", written)) == len(read.all("img")) == 2 * 20 * 2
+    assert [link["href"] for link in read.all("link")] == ["data:,"]
+    assert all(link["href"].startswith("#") for link in read.all("a"))
+    assert all(use["xlink:href"].startswith("#") for use in read.all("use"))
+    assert not read.all("script")
+    (policy,) = [meta["content"] for meta in read.all("meta") if "http-equiv" in meta]
+    assert policy.startswith("default-src 'none'; ")
+
+
+def test_ids_are_unique_and_links_lead_somewhere(html, read):
+    ids = [attributes["id"] for _, attributes in read.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    targets = [link["href"] for link in read.all("a")] + re.findall(r"url\((#[^)]*)\)", html)
+    targets += [use["xlink:href"] for use in read.all("use")]
+    assert {target[1:] for target in targets} <= set(ids)
+
+
+def test_tables_hold_the_metrics(study, read):
+    (results, _), _ = study
+    scores, cider, meteor, *_ = read.tables
+    assert [cell.split()[0] for cell in scores[0]] == [
+        "model", "seed", "BLEU-1", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "change",
+    ]  # fmt: skip
+    for run, row in zip(results.cells[:2], scores[2:4], strict=True):
+        total = run.metrics.subsets["total"]
+        values = [*(total[name] for name in cells.CORPUS_METRICS), run.metrics.change_accuracy]
+        assert row == [run.model, str(run.seed), *(f"{100 * value:.1f}" for value in values)]
+    assert scores[4][:3] == ["subtraction", "mean", "51.5 ± 0.7"]
+    parts = ["change", "no_change", "color", "texture", "add", "drop", "move"]
+    for table, metric in ((cider, "CIDEr-D"), (meteor, "METEOR")):
+        assert [c.rsplit(" ", 2)[0].replace(" ", "_") for c in table[0][2:]] == parts
+        own = results.cells[0].metrics.subsets
+        assert table[2][2:] == [f"{100 * own[part][metric]:.1f}" for part in parts]
+    assert "40 pairs" not in cider[0][2]
+    assert cider[0][2].endswith("10 pairs")
+
+
+def test_tables_are_told_to_those_who_cannot_see_them(read):
+    assert len(read.all("caption")) == len(read.all("table")) == 6
+    assert {header["scope"] for header in read.all("th")} == {"col", "row"}
+    assert all(image["alt"] for image in read.all("img"))
+    assert all(a["aria-label"] for a in read.all("figure") if a.get("role") == "img")
+    assert read.all("html") == [{"lang": "en"}]
+    levels = [int(tag[1]) for tag, _ in read.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert all(later - earlier <= 1 for earlier, later in pairwise(levels))
+
+
+def test_the_gallery_shows_pictures_references_and_every_models_caption(study, html):
+    (results, _), _ = study
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", html))
+    assert html.count("<article") == 2 * 20
+    for pair in results.test:
+        assert html.count(f'alt="The scene before, pair {pair.pair_id}"') == 2
+        assert all(caption in text for caption in pair.captions)
+    assert (
+        text.count("the ball moved, says subtraction 1") == text.count("the ball moved, says scorer 1") == 40
+    )
+    assert "says scorer 2" not in text  # the first seed alone
+    assert text.count("✓ right: says change; CIDEr-D&nbsp;51.0") == 20
+    assert text.count("✗ wrong: says change; CIDEr-D&nbsp;51.0") == 20
+
+
+@pytest.mark.parametrize(
+    ("caption", "mark"),
+    [("there is no change", "says no change"), ("", "says change"), ("it moved", "says change")],
+)
+def test_right_and_wrong_are_about_change_or_no_change(study, caption, mark):
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", saying(study, caption)))
+    both = {f"{'✓ right' if right else '✗ wrong'}: {mark}; CIDEr-D&nbsp;51.0" for right in (True, False)}
+    assert [text.count(each) for each in both] == [10, 10]
+
+
+def test_without_the_truth_nothing_is_marked(study):
+    (results, _), params = study
+    blind = [replace(pair, change_type=None) for pair in results.test]
+    found = [
+        replace(cell, metrics=cells.Metrics({"total": cell.metrics.subsets["total"]}, None, {}))
+        for cell in results.cells
+    ]
+    constant = replace(results.constant, subsets=found[0].metrics.subsets, change_accuracy=None)
+    html = render([replace(results, test=blind, cells=found, constant=constant)], params)
+    assert "right" not in re.sub(r"(?s)<style>.*?</style>|url.*?;", "", html)
+    assert "change told" not in html
+    assert html.count("<table") == 1
+    assert "kind of change unknown" in html
+
+
+def test_a_hostile_caption_is_text(study):
+    html = saying(study, HOSTILE)
+    assert HOSTILE in "".join(Reader(html).text)
+    assert "<script" not in html
+    assert "<img src=x" not in html
+
+
+def test_hostile_names_of_pairs_and_references_are_text(study):
+    (results, _), params = study
+    first, *others = results.test
+    odd = replace(first, pair_id=HOSTILE, captions=(HOSTILE, "\u202e\u2028"))
+    found = [
+        replace(cell, captions=cell.captions | {HOSTILE: ""}, cider_d=cell.cider_d | {HOSTILE: 0.0})
+        for cell in results.cells
+    ]
+    read = Reader(
+        render([replace(results, test=[odd, *others], cells=found, constant_caption=HOSTILE)], params)
+    )
+    assert not read.all("script")
+    assert not any("onerror" in attributes or "onload" in attributes for _, attributes in read.tags)
+    assert any(HOSTILE in article["aria-label"] for article in read.all("article"))
+
+
+def test_the_same_cells_are_the_same_bytes_and_another_caption_is_not(study, html):
+    results, params = study
+    assert render(results, params) == html
+    assert saying(study, "one") == saying(study, "one") != saying(study, "another")
+
+
+def test_the_page_holds_no_time_and_no_place(study, html):
+    assert not re.search(r"20[2-9]\d-\d\d|\d\d:\d\d", re.sub(r'src="[^"]*"', "", html))
+    assert str(Path.home()) not in html
+    assert str(study[0][0].root) not in html
+
+
+def test_boxes_are_outlined_in_the_files_own_pixels(study):
+    (results, _), params = study
+    assert "<rect" not in re.sub("(?s)<clipPath.*?</clipPath>", "", render([results], params))
+    boxed = [replace(pair, before_box=(1.0, 2.0, 30.0, 4.5)) for pair in results.test]
+    html = render([replace(results, test=boxed)], params)
+    box = (
+        '<svg viewBox="0 0 48 32" aria-hidden="true"><rect x="1.0" y="2.0" width="30.0" height="4.5"/></svg>'
+    )
+    assert html.count(box) == 20
+    assert "outline" in html
+
+
+def test_a_picture_that_is_not_in_the_index_is_named(study):
+    (results, _), params = study
+    with pytest.raises(InputError, match=r"default_\d+\.png is not in the index of tabletop's images"):
+        render([replace(results, images={})], params)
+
+
+def test_different_scorers_are_both_told(study):
+    (results, _), params = study
+    last = replace(results.cells[-1], metrics=replace(results.constant, scorers={"METEOR": "2"}))
+    html = render([replace(results, cells=[*results.cells[:-1], last])], params)
+    assert "METEOR: 1.5 and 2" in html
+
+
+def test_a_panel_for_each_loss_and_a_line_for_each_run(study):
+    (results, _), _ = study
+    titles = [panel.title for panel in curves.panels(results)]
+    assert titles == ["Validation CIDEr-D × 100", "Training loss: caption", "Training loss: view-invariance"]
+    validation, caption, view = curves.panels(results)
+    assert [panel.svg.count("var(--line-0)") > 0 for panel in (validation, caption, view)] == [
+        True,
+        True,
+        False,
+    ]
+    assert view.svg.count("var(--line-1)") == 2
+    assert "scorer, seed 2: maximum 62.00, last 62.00" in validation.told
+    assert "subtraction, seed 1: minimum 0.02, last 0.02" in caption.told
+    assert "#0f0f" not in validation.svg + caption.svg + view.svg
+
+
+def test_many_models_still_have_a_style_each():
+    looks = {(style.colour, style.dashes) for style in (curves.Style("m", n) for n in range(40))}
+    assert len(looks) == 40

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from models import argmax_cpu
+
 
 def token_matching(queries: Tensor, keys: Tensor) -> Tensor:
     """TM of each head for every pair of images: B x h x N x d, A x h x M x d -> B x A x h, float32.
@@ -25,14 +27,13 @@ def token_matching(queries: Tensor, keys: Tensor) -> Tensor:
 class _TokenMatching(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, queries: Tensor, keys: Tensor) -> Tensor:
+        find = argmax_cpu.maxima if queries.device.type == "cpu" else maxima
         matches, row_argmax, column_argmax = [], [], []
         for q in queries:  # h x N x d
-            e = q @ keys.transpose(-2, -1)  # A x h x N x M
-            row, row_index = e.max(-1)  # A x h x N
-            column, column_index = e.max(-2)  # A x h x M
+            row, row_at, column, column_at = find(q @ keys.transpose(-2, -1))  # of A x h x N x M
             matches.append((row.float().mean(-1) + column.float().mean(-1)) / 2)
-            row_argmax.append(row_index.short())
-            column_argmax.append(column_index.short())
+            row_argmax.append(row_at)
+            column_argmax.append(column_at)
         ctx.save_for_backward(queries, keys, torch.stack(row_argmax), torch.stack(column_argmax))
         return torch.stack(matches)  # B x A x h
 
@@ -40,19 +41,33 @@ class _TokenMatching(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
         queries, keys, row_argmax, column_argmax = ctx.saved_tensors
         exact = torch.promote_types(queries.dtype, torch.float32)
-        all_q, k = queries.to(exact), keys.to(exact)
-        grad_q, grad_k = torch.zeros_like(all_q), torch.zeros_like(k)
-        for b, q in enumerate(all_q):
-            q = q.expand(k.shape[0], *q.shape)  # A x h x N x d
-            to_rows = grad[b, :, :, None, None] / (2 * q.shape[2])  # A x h x 1 x 1
-            to_columns = grad[b, :, :, None, None] / (2 * k.shape[2])
-            row = row_argmax[b].long()[..., None].expand(*q.shape)  # which key each query took
-            column = column_argmax[b].long()[..., None].expand(*k.shape)  # which query each key took
-            grad_k.scatter_add_(2, row, to_rows * q)
-            grad_k += to_columns * q.gather(2, column)
-            grad_q[b] = (to_rows * k.gather(2, row)).sum(0)
-            grad_q[b] += torch.zeros_like(q).scatter_add_(2, column, to_columns * k).sum(0)
+        along = argmax_cpu.spread if queries.device.type == "cpu" else spread
+        grad_q, grad_k = along(grad, queries.to(exact), keys.to(exact), row_argmax, column_argmax)
         return grad_q.to(queries.dtype), grad_k.to(keys.dtype)
+
+
+def maxima(e: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Row maxima of A x h x N x M, their columns (int16), column maxima, their rows."""
+    (row, row_at), (column, column_at) = e.max(-1), e.max(-2)
+    return row, row_at.short(), column, column_at.short()
+
+
+def spread(
+    grad: Tensor, queries: Tensor, keys: Tensor, row_argmax: Tensor, column_argmax: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Gradients of queries and keys along the maxima alone, for one image of `queries` at a time."""
+    grad_q, grad_k = torch.zeros_like(queries), torch.zeros_like(keys)
+    for b, q in enumerate(queries):
+        q = q.expand(keys.shape[0], *q.shape)  # A x h x N x d
+        to_rows = grad[b, :, :, None, None] / (2 * q.shape[2])  # A x h x 1 x 1
+        to_columns = grad[b, :, :, None, None] / (2 * keys.shape[2])
+        row = row_argmax[b].long()[..., None].expand(*q.shape)  # which key each query took
+        column = column_argmax[b].long()[..., None].expand(*keys.shape)  # which query each key took
+        grad_k.scatter_add_(2, row, to_rows * q)
+        grad_k += to_columns * q.gather(2, column)
+        grad_q[b] = (to_rows * keys.gather(2, row)).sum(0)
+        grad_q[b] += torch.zeros_like(q).scatter_add_(2, column, to_columns * keys).sum(0)
+    return grad_q, grad_k
 
 
 def matching(queries: Tensor, keys: Tensor) -> Tensor:

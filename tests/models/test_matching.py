@@ -5,6 +5,8 @@ import math
 import pytest
 import torch
 
+from models import argmax_cpu
+from models import matching as plain
 from models.cbr import MultiHeadMatching
 from models.matching import contrast, matching, token_matching
 
@@ -60,6 +62,43 @@ def test_gradients_equal_autograds_through_the_whole_tensor():
     found = torch.autograd.grad((token_matching(q, k) * weights).sum(), (q, k))
     for mine, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-8)
+
+
+def test_maxima_stand_at_the_lowest_index_of_a_tie():
+    random = torch.Generator().manual_seed(0)
+    e = torch.randint(0, 3, (2, 3, 7, 5), generator=random).float()  # mostly ties
+    row, row_at, column, column_at = argmax_cpu.maxima(e)
+    for a in range(2):
+        for t in range(3):
+            rows, columns = e[a, t].tolist(), e[a, t].T.tolist()
+            assert row[a, t].tolist() == [max(x) for x in rows]
+            assert row_at[a, t].tolist() == [x.index(max(x)) for x in rows]
+            assert column[a, t].tolist() == [max(x) for x in columns]
+            assert column_at[a, t].tolist() == [x.index(max(x)) for x in columns]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_the_compiled_path_equals_the_plain_one(dtype, monkeypatch):
+    q, k = tensors(B=4, A=3, h=2, N=33, M=20, d=8, dtype=dtype)
+    q = (
+        q.detach().transpose(1, 2).contiguous().transpose(1, 2).requires_grad_()
+    )  # strides as models have them
+    fast = token_matching(q, k)
+    fast_gradients = torch.autograd.grad(fast.square().sum(), (q, k))
+    monkeypatch.setattr(argmax_cpu, "maxima", plain.maxima)
+    monkeypatch.setattr(argmax_cpu, "spread", plain.spread)
+    slow = token_matching(q, k)
+    assert torch.equal(fast, slow)
+    for mine, theirs in zip(fast_gradients, torch.autograd.grad(slow.square().sum(), (q, k)), strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_a_nan_similarity_reaches_the_matching():
+    q, k = tensors(dtype=torch.float32)
+    with torch.no_grad():
+        q[0, 0, 0, 0] = math.nan
+    assert token_matching(q, k)[0, :, 0].isnan().all()
+    assert token_matching(q, k)[1:].isfinite().all()
 
 
 def test_gradients_keep_the_dtype_of_the_operands():

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.errors import InputError
+from pipeline.gallery_pairs import choose
 from pipeline.params import Params
 from pipeline.reporting import curves, gallery, tables
 from pipeline.reporting.cells import Cell, Results
@@ -146,7 +147,7 @@ def _gallery(results: Results, params: Params) -> list[Kind]:
             sum(pair.change_type == kind for pair in results.test),
             [_shown(pair, results, cells, phrases) for pair in chosen],
         )
-        for kind, chosen in gallery.choose(results.test, params.report.gallery).items()
+        for kind, chosen in choose(results.test, params.report.gallery).items()
     ]
 
 

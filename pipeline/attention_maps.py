@@ -56,7 +56,8 @@ def write(path: str | Path, attended: Mapping[str, Attended]) -> None:
 def read(path: str | Path) -> dict[str, Attended]:
     """What `write` wrote. Raises InputError where the file is missing, damaged or of another form."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # np.load leaves a file that it opened itself open where it fails
+        with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             return dict(_attended({name: file[name] for name in file.files}))
     except FileNotFoundError:
         raise InputError(f"{path} is missing; {REMEDY}") from None

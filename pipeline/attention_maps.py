@@ -43,11 +43,11 @@ def write(path: str | Path, attended: Mapping[str, Attended]) -> None:
         "pair_id": np.array(list(attended), dtype=np.str_),
         "start": np.cumsum([0, *(len(each.words) for each in all_of_it)], dtype=np.int64),
         "word": np.array([word for each in all_of_it for word in each.words], dtype=np.str_),
-        "map": np.concatenate([each.maps for each in all_of_it]).astype(np.float16),
+        "map": np.concatenate([each.maps for each in all_of_it], dtype=np.float16),
     }
     if aligned := {pair: each.alignment for pair, each in attended.items() if each.alignment is not None}:
         arrays["aligned_pair"] = np.array(list(aligned), dtype=np.str_)
-        arrays["alignment"] = np.stack(list(aligned.values())).astype(np.float16)
+        arrays["alignment"] = np.stack(list(aligned.values()), dtype=np.float16)
     with replacing(path) as beside, beside.open("wb") as file:
         # not compressed: what a compressor writes differs from version to version; no time is written
         np.savez(file, **arrays)

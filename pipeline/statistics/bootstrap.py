@@ -23,7 +23,7 @@ def scores(models: Sequence[Evidence], counts: Array) -> list[dict[str, Array]]:
     return [
         {
             metric: METRICS[metric].score(own.reshape(len(counts), len(block), -1)).mean(1)
-            for metric, (own, block) in zip(model.numbers, each, strict=False)
+            for metric, (own, block) in zip(model.numbers, each, strict=False)  # as many as it has metrics
         }
         for model in models
     ]

@@ -67,6 +67,8 @@ def compare_all(
     if resamples < 1:
         raise InputError(f"{resamples} resamples are too few; take at least 1")
     names, every = list(models), list(models.values())
+    if len(names) < 2:
+        return {}
     for name in names[1:]:
         same_pairs(every[0].pair_ids, models[name].pair_ids, f"the scores of {names[0]} and {name}")
     whole = scores(every, np.ones((1, len(every[0].pair_ids))))

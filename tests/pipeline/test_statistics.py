@@ -1,6 +1,5 @@
 """The bootstrap from sums against one that scores every resampled corpus anew, with the library's classes."""
 
-import json
 from pathlib import Path
 from statistics import stdev
 
@@ -16,6 +15,7 @@ from pipeline import statistics
 from pipeline.errors import InputError
 from pipeline.scoring import meteor as jar
 from pipeline.statistics import bootstrap, corpus
+from tests.scored import line, write
 
 WORDS = [
     "the",
@@ -92,18 +92,6 @@ class Corpus:
             "CIDEr-D": np.mean(cider.compute_cider()),
             "change_accuracy": np.mean(known),
         }
-
-
-def line(number: int) -> dict:
-    """A pair's line, all of whose scores are 0."""
-    bleu = {"matches": [0] * 4, "guesses": [0] * 4, "length": 0, "reference_length": 5}
-    scores = {"ROUGE-L": 0.0, "CIDEr-D": 0.0, "SPICE": None, "right": None}
-    return {"pair_id": f"{number}.png", "caption": "", **scores, "bleu": bleu, "meteor": [0.0] * 23}
-
-
-def write(path: Path, rows: list[dict]) -> Path:
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    return path
 
 
 @pytest.fixture(scope="module")

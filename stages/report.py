@@ -13,9 +13,10 @@ from rich.table import Table
 
 from pipeline import params
 from pipeline.outputs import replacing, write_json, write_text
-from pipeline.reporting import cells, tables
+from pipeline.reporting import cells, experiments, tables
 from stages import run
 
+EXPERIMENTS = Path("results/experiments.json")  # what stages.experiments gathers
 WIDTH = 500  # of what is printed at most: a narrow terminal breaks lines, but no number is cut
 
 
@@ -37,7 +38,8 @@ def write(out: Path) -> None:
     everything = params.load()
     results = cells.read(Path(), everything)
     records = tables.records(results)
-    html = page.render(results, records, everything)
+    found = experiments.read(EXPERIMENTS)
+    html = page.render(results, records, everything, found)
     with replacing(out) as beside:
         write_text(beside / "index.html", html)
         write_json(beside / "scores.json", records)

@@ -1,17 +1,15 @@
-"""Which test pairs the page shows, and their pictures as it embeds them."""
+"""The gallery's pictures as the page embeds them; which pairs it shows is in pipeline/gallery_pairs.py."""
 
 import base64
 import hashlib
 import io
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.datasets.schema import CHANGE_TYPES, NO_CHANGE, Pair
 from pipeline.errors import InputError
 from pipeline.images import Indexed, decode, read_bytes
 
-SIDE = 320  # pixels at most, of an embedded picture
+SIDE = 480  # pixels at most, of an embedded picture
 QUALITY = 85  # of JPEG
 
 
@@ -23,30 +21,6 @@ class Picture:
     width: int  # as it is embedded
     height: int
     original: tuple[int, int]  # width and height of the file, which boxes refer to
-
-
-def choose(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
-    """Up to `count` pairs by change type, as many of each type as can be, spread over the pairs' order.
-
-    The types are in the schema's order, then no change, then unknown (None).
-    """
-    kinds = {kind: [p for p in pairs if p.change_type == kind] for kind in (*CHANGE_TYPES, NO_CHANGE, None)}
-    shares = _shares({kind: len(members) for kind, members in kinds.items()}, count)
-    return {kind: _spread(kinds[kind], share) for kind, share in shares.items() if share}
-
-
-def _shares(sizes: dict[str | None, int], count: int) -> dict[str | None, int]:
-    """How many of each kind, dealt out one by one."""
-    shares = dict.fromkeys(sizes, 0)
-    for _ in range(min(count, sum(sizes.values()))):
-        # the first of those that have the fewest so far
-        kind = min((kind for kind in sizes if shares[kind] < sizes[kind]), key=shares.__getitem__)
-        shares[kind] += 1
-    return shares
-
-
-def _spread(members: list[Pair], count: int) -> list[Pair]:
-    return [members[number * len(members) // count] for number in range(count)]
 
 
 def picture(root: Path, image: Indexed) -> Picture:

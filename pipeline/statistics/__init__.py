@@ -1,0 +1,14 @@
+"""How sure a score is: paired bootstrap between models over the same test pairs, mean ± sd over seeds.
+
+    a = statistics.read(pairs.jsonl of each seed of one model)
+    statistics.compare(a, b)["CIDEr-D"].sentence("scorer_cbr", "rr")
+
+A corpus score is a function of sums over pairs (corpus.py), so that a resample of the test pairs is
+scored from those sums and no caption is scored again.
+"""
+
+from pipeline.statistics.comparisons import Comparison, compare, compare_all
+from pipeline.statistics.evidence import Evidence, read
+from pipeline.statistics.seeds import MeanSd, over_seeds
+
+__all__ = ["Comparison", "Evidence", "MeanSd", "compare", "compare_all", "over_seeds", "read"]

@@ -1,0 +1,125 @@
+"""What the bootstrap knows of a model: numbers of each test pair, of each seed, from its pairs.jsonl."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, ValidationError
+
+from pipeline.errors import InputError
+from pipeline.outputs import read_text
+from pipeline.statistics.corpus import METRICS, MILLION, Array, mean, without_perfect_chunks
+
+REMEDY = "run `dvc repro score` to make it"
+Four = Annotated[list[NonNegativeInt], Field(min_length=4, max_length=4)]
+Line = Annotated[list[Annotated[FiniteFloat, Field(ge=0)]], Field(min_length=23, max_length=23)]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One model's numbers, seeds x pairs x numbers (corpus.METRICS says which), all whole.
+
+    Sums of whole numbers are exact in whatever order they are added: a comparison has the same bits
+    on every machine. A metric that some seed lacks (SPICE without its files) is left out.
+    """
+
+    pair_ids: tuple[str, ...]
+    numbers: dict[str, Array]
+
+    @property
+    def seeds(self) -> int:
+        """How many runs of the model there are."""
+        return len(self.numbers["CIDEr-D"])
+
+    def counted(self, metric: str) -> int:
+        """How many pairs have a value of the metric."""
+        own = self.numbers[metric]
+        return int(own[0, :, 1].sum()) if METRICS[metric].score is mean else own.shape[1]
+
+
+def read(paths: Sequence[Path]) -> Evidence:
+    """The pairs.jsonl of each seed of one model.
+
+    Raises InputError where there is no file, where one is missing or is not what stages.score writes, and
+    where two are of other pairs.
+    """
+    if not paths:
+        raise InputError("there is no pairs.jsonl to read; name one for each seed")
+    runs = [_scored(Path(path)) for path in paths]
+    ids = [tuple(pair.pair_id for pair in run) for run in runs]
+    for path, own in zip(paths, ids, strict=True):
+        same_pairs(ids[0], own, f"{paths[0]} and {path}")
+    each = [_numbers(run) for run in runs]
+    common = [metric for metric in each[0] if all(metric in numbers for numbers in each)]
+    return Evidence(ids[0], {metric: np.stack([numbers[metric] for numbers in each]) for metric in common})
+
+
+def same_pairs(a: Sequence[str], b: Sequence[str], what: str) -> None:
+    """Raise InputError, which begins with `what`, unless both are the same pairs in the same order."""
+    if tuple(a) != tuple(b):
+        place = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+        named = [repr(ids[place]) if place < len(ids) else "none" for ids in (a, b)]
+        raise InputError(
+            f"{what} are not of the same pairs: number {place + 1} is {named[0]} in one and {named[1]} in "
+            "the other; compare models scored on one test split"
+        )
+
+
+class _Bleu(BaseModel):
+    matches: Four
+    guesses: Four
+    length: NonNegativeInt
+    reference_length: NonNegativeInt
+
+
+class _Pair(BaseModel):
+    model_config = ConfigDict(strict=True)
+    pair_id: str
+    bleu: _Bleu
+    meteor: Line
+    rouge_l: FiniteFloat = Field(alias="ROUGE-L")
+    cider_d: FiniteFloat = Field(alias="CIDEr-D")  # document frequencies of all the test pairs
+    spice: FiniteFloat | None = Field(alias="SPICE")
+    right: bool | None
+
+
+def _scored(path: Path) -> list[_Pair]:
+    lines = read_text(path, REMEDY).split("\n")[:-1]
+    if not lines:
+        raise InputError(f"{path} holds no pair; remove it and {REMEDY} again")
+    return [_pair(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+
+
+def _pair(line: str, where: str) -> _Pair:
+    try:
+        return _Pair.model_validate_json(line)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        said = f"{key}: {first['msg']}" if key else first["msg"]
+        raise InputError(
+            f"{where} is not a scored pair ({said}); remove the file and {REMEDY} again"
+        ) from None
+
+
+def _numbers(run: Sequence[_Pair]) -> dict[str, Array]:
+    """Metric -> pairs x numbers; a metric that no pair has is left out."""
+    bleu = [[*b.matches, *b.guesses, b.length, b.reference_length] for b in (pair.bleu for pair in run)]
+    values = {
+        "ROUGE-L": [pair.rouge_l for pair in run],
+        "CIDEr-D": [pair.cider_d for pair in run],
+        "SPICE": [pair.spice for pair in run],
+        "change_accuracy": [pair.right for pair in run],
+    }
+    sums = {
+        "BLEU-4": np.array(bleu, float),
+        "METEOR": without_perfect_chunks(np.array([p.meteor for p in run])),
+    }
+    return sums | {name: _millionths(own) for name, own in values.items() if any(v is not None for v in own)}
+
+
+def _millionths(values: Sequence[float | None]) -> Array:
+    """Pairs x 2: each value in whole millionths (as many digits as are written), and 1 where there is one."""
+    return np.array([(0.0, 0.0) if v is None else (float(np.rint(v * MILLION)), 1.0) for v in values])

@@ -1,0 +1,23 @@
+"""The spread over training runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from pipeline.errors import InputError
+
+
+@dataclass(frozen=True)
+class MeanSd:
+    """A score over the seeds of one model."""
+
+    mean: float
+    sd: float | None  # the sample standard deviation (n - 1); None of a single run: one run has no spread
+    runs: int
+
+
+def over_seeds(values: Sequence[float]) -> MeanSd:
+    """The mean and the sample standard deviation. Raises InputError where there is no value."""
+    if not values:
+        raise InputError("there is no run to average; name at least one seed")
+    return MeanSd(fmean(values), stdev(values) if len(values) > 1 else None, len(values))

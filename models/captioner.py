@@ -35,6 +35,10 @@ class Difference:
     before: Tensor  # B x N x D: the pair encoding, before any interaction
     after: Tensor  # B x N x D
 
+    def alignment(self, rows: list[int]) -> Tensor | None:
+        """Where cells of one image look in the other one; None where a model does not compare cells so."""
+        return None
+
 
 class PairEncoding(nn.Module):
     """conv1x1(X) + pos(X), the same for both images (SCORER Eq. 1)."""

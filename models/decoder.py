@@ -1,6 +1,6 @@
 """The caption decoder that the papers share: a post-LN transformer over words (SCORER Eq. 8).
 
-B captions of L words, e word width, D model width, N tokens of memory, V words.
+B captions of L words, e word width, D model width, h heads, d = D/h, N tokens of memory, V words.
 """
 
 import math
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from models.attention import MultiHeadAttention
+from models.attention import MultiHeadAttention, attention_weights
 
 NULL = 0  # the padding token
 
@@ -40,19 +40,22 @@ class DecoderLayer(nn.Module):
     def forward(self, x: Tensor, memory: Tensor) -> Tensor:
         """All words at once: B x L x D, B x N x D -> B x L x D."""
         x = self.norms[0](x + self.dropout(self.self_attention(x, x, causal=True)))
-        return self.rest(x, *self.cross_attention.keys_values(memory))
+        return self.rest(x, *self.cross_attention.keys_values(memory))[0]
 
-    def step(self, x: Tensor, past: "Past") -> Tensor:
-        """One more word, B x 1 x D: the same as `forward`'s last word, from what `past` keeps."""
+    def step(self, x: Tensor, past: "Past") -> tuple[Tensor, Tensor]:
+        """One more word, B x 1 x D: the same as `forward`'s last word, from what `past` keeps.
+
+        Beside it the queries, B x h x 1 x d, with which the word looked at the memory.
+        """
         q = self.self_attention.queries(x)
         x = self.norms[0](x + self.dropout(self.self_attention.attend(q, *past.append(self, x))))
         return self.rest(x, past.memory_keys, past.memory_values)
 
-    def rest(self, x: Tensor, memory_keys: Tensor, memory_values: Tensor) -> Tensor:
-        """Everything after the self-attention."""
+    def rest(self, x: Tensor, memory_keys: Tensor, memory_values: Tensor) -> tuple[Tensor, Tensor]:
+        """Everything after the self-attention, and the queries of the memory."""
         q = self.cross_attention.queries(x)
         x = self.norms[1](x + self.dropout(self.cross_attention.attend(q, memory_keys, memory_values)))
-        return self.norms[2](x + self.dropout(self.feed_forward(x)))
+        return self.norms[2](x + self.dropout(self.feed_forward(x))), q
 
 
 class Past:
@@ -78,6 +81,19 @@ class Words:
     logits: Tensor  # B x L x V
     hidden: Tensor  # B x L x D, the last layer's states, which `logits` are a linear map of
     real: Tensor  # B x L, true where the word to predict is not padding
+
+
+@dataclass
+class NextWord:
+    """What one step of the decoder gives, by name."""
+
+    logits: Tensor  # B x V
+    queries: Tensor  # B x h x 1 x d, the last layer's
+    memory_keys: Tensor  # B x h x N x d, the last layer's
+
+    def attention(self) -> Tensor:
+        """Where the last layer looked to predict the word, B x N: the mean over its heads, summing to 1."""
+        return attention_weights(self.queries, self.memory_keys).mean(1)[:, 0]
 
 
 class CaptionDecoder(nn.Module):
@@ -118,9 +134,9 @@ class CaptionDecoder(nn.Module):
         """What `step` keeps of a batch's memory, B x N x D."""
         return [Past(layer, memory) for layer in self.layers]
 
-    def step(self, tokens: Tensor, position: int, past: list[Past]) -> Tensor:
-        """Logits B x V of the word after `tokens` (B), which stand at `position`."""
+    def step(self, tokens: Tensor, position: int, past: list[Past]) -> NextWord:
+        """The word after `tokens` (B), which stand at `position`."""
         x = self.embed(tokens[:, None], position)
         for layer, kept in zip(self.layers, past, strict=True):
-            x = layer.step(x, kept)
-        return self.vocabulary(x[:, 0])
+            x, queries = layer.step(x, kept)
+        return NextWord(self.vocabulary(x[:, 0]), queries, past[-1].memory_keys)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from models.attention import MultiHeadAttention
+from models.attention import MultiHeadAttention, attention_weights
 from models.captioner import Captioner, Difference, Sizes
 from models.decoder import Words
 from models.matching import Contrast, matching
@@ -22,6 +22,14 @@ class CrossView(Difference):
     before_keys: Tensor
     after_queries: Tensor
     after_keys: Tensor
+
+    def alignment(self, rows: list[int]) -> Tensor:
+        """Of some pairs of the batch, rows x N x N: how the after image is rebuilt from the before image.
+
+        Row i holds where cell i of the after image looks in the before image (Eq. 5, last layer), the
+        mean over the heads, summing to 1. Not for the whole batch at once: N x N is 196 x 196 a head.
+        """
+        return attention_weights(self.after_queries[rows], self.before_keys[rows]).mean(1)
 
 
 class Scorer(nn.Module):

@@ -1,14 +1,15 @@
 """Captions from a trained model: greedy search with cached keys and values."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
-from models.captioner import Captioner
+from models.captioner import Captioner, Difference
+from models.decoder import NextWord
 from pipeline.batches import feature_batches
 from pipeline.datasets.schema import Pair
-from pipeline.progress import track
 from pipeline.store import FeatureStore
 from pipeline.text import END, NULL, START, UNK, Vocabulary
 
@@ -21,19 +22,30 @@ def greedy(model: Captioner, memory: Tensor) -> Tensor:
 
     A caption ends with <END>, followed by <NULL>; one that never ends is cut at the model's longest.
     """
+    return torch.stack([word for word, _ in _search(model, memory)], 1)
+
+
+@torch.inference_mode()
+def greedy_attending(model: Captioner, memory: Tensor) -> tuple[Tensor, Tensor]:
+    """What `greedy` finds, and where the decoder's last layer looked for each word: B x L x N, float16."""
+    found = [(word, step.attention().half()) for word, step in _search(model, memory)]
+    words, maps = zip(*found, strict=True)
+    return torch.stack(words, 1), torch.stack(maps, 1)
+
+
+def _search(model: Captioner, memory: Tensor) -> Iterator[tuple[Tensor, NextWord]]:
+    """Each next word (B), and the step that predicted it."""
     past = model.decoder.begin(memory)
     word = torch.full((len(memory),), START, device=memory.device)
     ended = torch.zeros_like(word, dtype=torch.bool)
-    words = []
     for position in range(model.sizes.longest - 1):
-        logits = model.decoder.step(word, position, past)  # B x V
-        logits[:, NEVER] = -torch.inf
-        word = torch.where(ended, NULL, logits.argmax(-1))
-        words.append(word)
+        step = model.decoder.step(word, position, past)
+        step.logits[:, NEVER] = -torch.inf
+        word = torch.where(ended, NULL, step.logits.argmax(-1))
+        yield word, step
         ended |= word == END
         if ended.all():
             break
-    return torch.stack(words, 1)
 
 
 @torch.inference_mode()
@@ -43,24 +55,32 @@ def captions(
     store: FeatureStore,
     vocabulary: Vocabulary,
     batch: int,
-    shown: bool,
 ) -> dict[str, str]:
-    """Greedy captions of the pairs by pair id, in order, computed in float32; `shown` with progress."""
-    training, device = model.training, next(model.parameters()).device
+    """Greedy captions of the pairs by pair id, in order, computed in float32."""
+    with evaluating(model):
+        rows = [
+            row
+            for difference in differences(model, pairs, store, batch)
+            for row in greedy(model, difference.memory).tolist()
+        ]
+    return {pair.pair_id: vocabulary.decode(row) for pair, row in zip(pairs, rows, strict=True)}
+
+
+@contextmanager
+def evaluating(model: Captioner) -> Iterator[None]:
+    """Without dropout; afterwards as it was."""
+    training = model.training
     model.eval()
-    found: dict[str, str] = {}
-    rows = (
-        row
-        for before, after in feature_batches(pairs, store, batch)
-        for row in greedy(model, _memory(model, before.to(device), after.to(device))).tolist()
-    )
-    if shown:
-        rows = track(rows, "decoding", "pairs", len(pairs))
-    for pair, row in zip(pairs, rows, strict=True):
-        found[pair.pair_id] = vocabulary.decode(row)
-    model.train(training)
-    return found
+    try:
+        yield
+    finally:
+        model.train(training)
 
 
-def _memory(model: Captioner, before: Tensor, after: Tensor) -> Tensor:
-    return model.encode(before.float(), after.float()).memory
+def differences(
+    model: Captioner, pairs: Sequence[Pair], store: FeatureStore, batch: int
+) -> Iterator[Difference]:
+    """Of `batch` pairs at a time, in order, on the model's device and in float32."""
+    device = next(model.parameters()).device
+    for before, after in feature_batches(pairs, store, batch):
+        yield model.encode(before.to(device).float(), after.to(device).float())

@@ -21,6 +21,8 @@ class Indexed:
     """One image as it was when the dataset was prepared."""
 
     name: str  # relative to the dataset's root
+    width: int  # pixels; boxes refer to them
+    height: int
     bytes: int
     sha256: str
 
@@ -59,10 +61,10 @@ def index(root: Path, names: list[str]) -> list[Indexed]:
 def _inspect(path: Path, name: str) -> Indexed | str:
     try:
         data = read_bytes(path)
-        decode(data, str(path))
+        width, height = decode(data, str(path)).size
     except InputError as error:
         return str(error)
-    return Indexed(name, len(data), hashlib.sha256(data).hexdigest())
+    return Indexed(name, width, height, len(data), hashlib.sha256(data).hexdigest())
 
 
 def write_index(path: str | Path, images: list[Indexed]) -> None:

@@ -22,6 +22,6 @@ class Validation:
         self.references = {pair.pair_id: [next(sentences) for _ in pair.captions] for pair in pairs}
 
     def __call__(self, model: Captioner) -> float:
-        found = captions(model, self.pairs, self.store, self.vocabulary, BATCH, shown=False)
+        found = captions(model, self.pairs, self.store, self.vocabulary, BATCH)
         tokenised = dict(zip(found, tokenize(list(found.values())), strict=True))
         return cider_d(tokenised, self.references)

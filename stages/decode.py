@@ -1,35 +1,51 @@
-"""decode@dataset-model-seed: greedy captions of the test pairs, in the COCO results form."""
+"""decode@dataset-model-seed: greedy captions of the test pairs, as COCO results, and their attention.
+
+The report's gallery pairs also get the alignment of their two images, where the model has one.
+"""
 
 import argparse
 from pathlib import Path
 
-from pipeline import devices, params, text, weights
-from pipeline.datasets.schema import SPLITS, of_split, read_pairs
-from pipeline.decoding import captions
+from pipeline import attention_maps, devices, params, text, weights
+from pipeline.attending import attended_captions
+from pipeline.datasets.schema import SPLITS, Pair, of_split, read_pairs
+from pipeline.errors import InputError
+from pipeline.gallery_pairs import choose
 from pipeline.outputs import write_json
 from pipeline.store import FeatureStore
 from stages import run
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--weights", type=Path, required=True, help="the folder that training wrote")
     parser.add_argument("--pairs", type=Path, required=True)
     parser.add_argument("--vocab", type=Path, required=True)
     parser.add_argument("--features", type=Path, required=True)
     parser.add_argument("--split", choices=SPLITS, default="test")
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True, help="captions.json to write")
+    parser.add_argument("--attention", type=Path, required=True, help="attention.npz to write")
     arguments = parser.parse_args()
     devices.repeatable()
+    settings = params.load()
     model, trained = weights.load(arguments.weights)
     vocabulary = text.load(arguments.vocab)
     trained.check_vocabulary(vocabulary)
     store = FeatureStore(arguments.features, expected=trained.recipe.features)
-    pairs = of_split(read_pairs(arguments.pairs), arguments.split)
-    found = captions(
-        model.to(devices.device()), pairs, store, vocabulary, params.load().decode.batch, shown=True
-    )
-    write_json(arguments.out, [{"image_id": pair, "caption": caption} for pair, caption in found.items()])
+    pairs = _pairs(arguments)
+    gallery = {pair.pair_id for kind in choose(pairs, settings.report.gallery).values() for pair in kind}
+    model = model.to(devices.device())
+    found = attended_captions(model, pairs, store, vocabulary, settings.decode.batch, gallery)
+    attention_maps.write(arguments.attention, found)
+    write_json(arguments.out, [{"image_id": pair, "caption": each.caption} for pair, each in found.items()])
+
+
+def _pairs(arguments: argparse.Namespace) -> list[Pair]:
+    if not (pairs := of_split(read_pairs(arguments.pairs), arguments.split)):
+        raise InputError(
+            f"{arguments.pairs} has no pair of the split {arguments.split}; choose another split"
+        )
+    return pairs
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Score captions: every metric, on the whole and on each subset.
 
 In the pipeline:  python -m stages.score --captions FILE --pairs FILE --split test --out FILE
+                  [--attention FILE --images FILE]
 On its own:       python -m stages.score --captions FILE --references FILE --out FILE
 """
 
@@ -11,9 +12,10 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from pipeline import params
+from pipeline import localisation, params
 from pipeline.datasets.schema import SPLITS, of_split, read_pairs
 from pipeline.errors import InputError
+from pipeline.localisation import Localisation
 from pipeline.scoring import results
 from pipeline.scoring.coco_files import read_references, read_results
 from pipeline.scoring.corpus import Scores, score
@@ -26,9 +28,10 @@ def main() -> None:
     scores, accuracy = (_of_pairs if arguments.pairs else _alone)(captions, arguments)
     for warning in scores.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    results.write_metrics(arguments.out, scores, accuracy)
+    located = _located(captions, arguments) if arguments.attention else Localisation({}, {})
+    results.write_metrics(arguments.out, scores, accuracy, located.summary)
     if arguments.per_pair:
-        results.write_each(arguments.per_pair, scores, captions)
+        results.write_each(arguments.per_pair, scores, captions, located.pairs)
     _show(scores, accuracy)
 
 
@@ -41,12 +44,17 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--split", choices=SPLITS, default="test", help="of the pairs (default: test)")
     parser.add_argument("--out", required=True, help="metrics.json to write")
     parser.add_argument("--per-pair", help="pairs.jsonl to write: the scores of each pair")
+    parser.add_argument("--attention", help="attention.npz of these captions, for localisation")
+    parser.add_argument("--images", help="the index of the dataset's images, for localisation")
     parser.add_argument(
         "--meteor-timeout",
         type=seconds,
         help="what a run of Java may take (default: params.yaml's with --pairs, else 600)",
     )
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.attention and not (arguments.pairs and arguments.images):
+        parser.error("--attention needs --pairs and --images")
+    return arguments
 
 
 def seconds(text: str) -> float:
@@ -65,6 +73,11 @@ def _of_pairs(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[
         )
     timeout = arguments.meteor_timeout or settings.meteor_timeout
     return results.score_pairs(captions, pairs, settings.no_change_phrases, timeout)
+
+
+def _located(captions: dict[str, str], arguments: argparse.Namespace) -> Localisation:
+    pairs = of_split(read_pairs(arguments.pairs), arguments.split)
+    return localisation.of_files(arguments.attention, arguments.images, pairs, captions)
 
 
 def _alone(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[Scores, None]:

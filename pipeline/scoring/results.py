@@ -1,6 +1,6 @@
 """Captions of prepared pairs -> metrics.json: the one layout of every cell's scores."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +23,38 @@ def score_pairs(
     return scores, change_accuracy(captions, changed, no_change_phrases)
 
 
-def write_metrics(path: str | Path, scores: Scores, accuracy: float | None) -> None:
-    """Write metrics.json: {"total": {...}, ..., "change_accuracy": ..., "scorers": {...}}."""
+def write_metrics(
+    path: str | Path,
+    scores: Scores,
+    accuracy: float | None,
+    localisation: Mapping[str, float] | None = None,
+) -> None:
+    """Write metrics.json: {"total": {...}, ..., "change_accuracy": ..., "scorers": {...}}.
+
+    `localisation` is written under its name, where there is any.
+    """
     told = {} if accuracy is None else {"change_accuracy": accuracy}
-    write_json(path, rounded(scores.subsets | told) | {"scorers": scores.scorers})
+    located = {"localisation": dict(localisation)} if localisation else {}
+    write_json(path, rounded(scores.subsets | told | located) | {"scorers": scores.scorers})
 
 
-def write_each(path: str | Path, scores: Scores, captions: dict[str, str]) -> None:
-    """Write the scores of each pair, one JSON line a pair."""
-    lines = ({"pair_id": key, "caption": captions[key]} | rounded(own) for key, own in scores.pairs.items())
+def write_each(
+    path: str | Path,
+    scores: Scores,
+    captions: dict[str, str],
+    localisation: Mapping[str, dict[str, float | None]],
+) -> None:
+    """Write the scores of each pair, and of its attention where there are any, one JSON line a pair."""
+    lines = (
+        {"pair_id": key, "caption": captions[key]} | rounded(own | localisation.get(key, {}))
+        for key, own in scores.pairs.items()
+    )
     write_json_lines(path, lines)
 
 
 def rounded(values: dict[str, Any]) -> dict[str, Any]:
-    """Every number of a tree, rounded to what is written."""
+    """Every number of a tree, rounded to what is written; None stays."""
     return {
-        key: rounded(value) if isinstance(value, dict) else round(value, DIGITS)
+        key: rounded(value) if isinstance(value, dict) else value if value is None else round(value, DIGITS)
         for key, value in values.items()
     }

@@ -74,7 +74,7 @@ def test_cached_steps_equal_all_words_at_once(decoder):
     past = decoder.begin(memory)
     for position in range(TOKENS.shape[1] - 1):
         step = decoder.step(TOKENS[:, position], position, past)
-        torch.testing.assert_close(step, whole[:, position], rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(step.logits, whole[:, position], rtol=1e-5, atol=1e-5)
 
 
 def test_real_words_are_those_to_predict(decoder):

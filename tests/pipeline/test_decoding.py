@@ -59,9 +59,7 @@ def test_nothing_follows_the_end(model):
 
 def test_the_batch_size_changes_nothing(model, prepared):
     pairs = of_split(prepared.pairs, "train")
-    one, many = (
-        captions(model, pairs, prepared.store, prepared.vocabulary, batch, shown=False) for batch in (1, 7)
-    )
+    one, many = (captions(model, pairs, prepared.store, prepared.vocabulary, batch) for batch in (1, 7))
     assert one == many
     assert list(one) == [pair.pair_id for pair in pairs]
 
@@ -69,6 +67,6 @@ def test_the_batch_size_changes_nothing(model, prepared):
 def test_decoding_has_no_dropout_and_leaves_the_mode_as_it_was(model, prepared):
     pairs = of_split(prepared.pairs, "val")
     model.train()
-    found = [captions(model, pairs, prepared.store, prepared.vocabulary, 4, shown=False) for _ in range(2)]
+    found = [captions(model, pairs, prepared.store, prepared.vocabulary, 4) for _ in range(2)]
     assert found[0] == found[1]
     assert model.training

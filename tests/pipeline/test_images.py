@@ -13,7 +13,7 @@ NAMES = [f"images/CLEVR_default_{number:06d}.png" for number in range(20)]
 def test_index_and_its_file(clevr_change, tmp_path):
     found = images.index(clevr_change, NAMES)
     data = (clevr_change / NAMES[3]).read_bytes()
-    assert found[3] == images.Indexed(NAMES[3], len(data), hashlib.sha256(data).hexdigest())
+    assert found[3] == images.Indexed(NAMES[3], 48, 32, len(data), hashlib.sha256(data).hexdigest())
     images.write_index(tmp_path / "i.jsonl", found)
     assert images.read_index(tmp_path / "i.jsonl") == found
 

@@ -9,8 +9,9 @@ from PIL import Image
 
 from pipeline.datasets.schema import CHANGE_TYPES, Pair
 from pipeline.errors import InputError
+from pipeline.gallery_pairs import choose
 from pipeline.images import index
-from pipeline.reporting.gallery import choose, picture
+from pipeline.reporting.gallery import picture
 
 
 def pairs(**counts):

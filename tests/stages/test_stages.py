@@ -29,7 +29,7 @@ EXTRACT = (
 MAKE_VOCAB = f"vocab --dataset tabletop --pairs {PAIRS} --out {VOCAB}"
 MAKE_RECIPE = f"recipe --dataset tabletop --model scorer_cbr --out {RECIPE}"
 INPUTS = f"--pairs {PAIRS} --vocab {VOCAB} --features {STORE}"
-DECODE = f"decode --weights weights/1 {INPUTS} --out captions.json"
+DECODE = f"decode --weights weights/1 {INPUTS} --out captions.json --attention attention.npz"
 
 
 def train_with(seed, to):

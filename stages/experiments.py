@@ -24,7 +24,9 @@ def main() -> None:
         description=__doc__,
         formatter_class=argparse.RawTextHelpFormatter,
     )
-    parser.add_argument("--out", type=Path, default=Path("results/experiments.json"), help="(default: %(default)s)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("results/experiments.json"), help="(default: %(default)s)"
+    )
     arguments = parser.parse_args()
     found = experiments.gather(_shown())
     write_json(arguments.out, experiments.records(found))

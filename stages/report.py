@@ -54,12 +54,14 @@ def show(out: Path) -> None:
         table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
         for heading in ("model", "seed"):
             table.add_column(heading)
-        for metric in tables.COLUMNS:
+        rows = tables.rows(records, dataset)
+        metrics = [metric for metric in tables.COLUMNS if tables.has(rows, tables.TOTAL, metric)]
+        for metric in metrics:
             heading = tables.HEADINGS.get(metric, metric).replace(" ", "\n")
             table.add_column(heading, justify="right")
-        for row in tables.rows(records, dataset):
+        for row in rows:
             # without the spaces 80 columns hold the table
-            scores = [row.printed(tables.TOTAL, metric).replace(" ", "") for metric in tables.COLUMNS]
+            scores = [row.printed(tables.TOTAL, metric).replace(" ", "") for metric in metrics]
             table.add_row(row.model, row.run, *scores)
         console.print(table)
     console.print(f"with pictures and curves: {out / 'index.html'}", highlight=False, soft_wrap=True)

@@ -103,9 +103,7 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
     )
 
 
-def _cell(
-    results: Path, name: tuple[str, str, int], test: Sequence[Pair], attended: Sequence[Pair]
-) -> Cell:
+def _cell(results: Path, name: tuple[str, str, int], test: Sequence[Pair], attended: Sequence[Pair]) -> Cell:
     dataset, model, seed = name
     own = Path(dataset, model, str(seed))
     captions = read_captions(results / "cells" / own / "captions.json", test)
@@ -163,6 +161,9 @@ def read_attended(path: Path, pairs: Sequence[Pair], captions: dict[str, str]) -
     for pair in pairs:
         if list(found[pair.pair_id].words) != captions[pair.pair_id].split():
             raise _wrong(path, f"is of another caption of the pair {pair.pair_id} than captions.json")
+    aligned = [found[pair.pair_id].alignment is not None for pair in pairs]
+    if any(aligned) and not all(aligned):
+        raise _wrong(path, f"has no alignment of the pair {pairs[aligned.index(False)].pair_id}")
     return {pair.pair_id: found[pair.pair_id] for pair in pairs}
 
 

@@ -36,7 +36,7 @@ def embedded(attended: Attended, factor: int) -> dict[str, Any]:
     A map's largest value is 255; `peaks` says what share of the attention that is.
     """
     height, width = attended.maps.shape[1:]
-    maps = attended.maps.reshape(len(attended.maps), -1).astype(np.float32)
+    maps = attended.maps.reshape(-1, height * width).astype(np.float32)
     found = {
         "grid": [height, width],
         "maps": _coded(maps),

@@ -50,7 +50,7 @@ def _lines(key: str, results: Results, experiments: Sequence[Experiment], params
     own = styles(results.cells)
     return [
         Line(own[model], others, [(w, over_seeds([*s.values()])) for w, s in sorted(weights.items())])
-        for (model, others), weights in sorted(values.items(), key=lambda item: (own[item[0][0]].number, item[0]))
+        for (model, others), weights in sorted(values.items(), key=lambda item: own[item[0][0]].number)
         if len(weights) > 1
     ]
 

@@ -72,6 +72,10 @@ class Report(Strict):
     constant_candidates: Count
 
 
+class Check(Strict):
+    tolerance: dict[str, Annotated[float, Field(ge=0)]] = Field(min_length=1)
+
+
 class Prepare(Strict):
     reader: str
     root: str
@@ -134,6 +138,7 @@ class Params(Strict):
     decode: Decode
     score: Score
     report: Report
+    check: Check
     model: dict[Name, dict[str, Any]]  # checked by the model itself, when it is built
     dataset: dict[Name, Dataset]
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from pipeline import constant, params
 from pipeline.datasets.schema import of_split, read_pairs
 from pipeline.errors import InputError
-from pipeline.outputs import write_json
+from pipeline.outputs import read_json, write_json
 from pipeline.scoring import results
+from pipeline.scoring.summary import write_summary
 from stages import run
 
 
@@ -18,6 +19,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=Path, required=True)
     parser.add_argument("--captions", type=Path, required=True, help="captions.json to write")
     parser.add_argument("--out", type=Path, required=True, help="metrics.json to write")
+    parser.add_argument("--summary", type=Path, help="summary.json to write: what DVC shows")
     arguments = parser.parse_args()
     everything = params.load()
     settings = everything.score
@@ -34,6 +36,8 @@ def main() -> None:
         print(f"warning: {warning}", file=sys.stderr)
     write_json(arguments.captions, [{"image_id": key, "caption": text} for key, text in captions.items()])
     results.write_metrics(arguments.out, scores, accuracy)
+    if arguments.summary:
+        write_summary(arguments.summary, read_json(arguments.out, "score again"))
     print(f"{arguments.dataset}: {chosen.caption!r}, validation CIDEr-D {chosen.cider_d:.3f}")
 
 

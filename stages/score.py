@@ -16,9 +16,11 @@ from pipeline import localisation, params
 from pipeline.datasets.schema import SPLITS, of_split, read_pairs
 from pipeline.errors import InputError
 from pipeline.localisation import Localisation
+from pipeline.outputs import read_json
 from pipeline.scoring import results
 from pipeline.scoring.coco_files import read_references, read_results
 from pipeline.scoring.corpus import Scores, score
+from pipeline.scoring.summary import write_summary
 from stages import run
 
 
@@ -30,6 +32,8 @@ def main() -> None:
         print(f"warning: {warning}", file=sys.stderr)
     located = _located(captions, arguments) if arguments.attention else Localisation({}, {})
     results.write_metrics(arguments.out, scores, accuracy, located.summary)
+    if arguments.summary:
+        write_summary(arguments.summary, read_json(arguments.out, "score again"))
     if arguments.per_pair:
         results.write_each(arguments.per_pair, scores, captions, located.pairs)
     _show(scores, accuracy)
@@ -43,6 +47,7 @@ def _arguments() -> argparse.Namespace:
     against.add_argument("--references", help="references in COCO form, or id -> sentences")
     parser.add_argument("--split", choices=SPLITS, default="test", help="of the pairs (default: test)")
     parser.add_argument("--out", required=True, help="metrics.json to write")
+    parser.add_argument("--summary", help="summary.json to write: the few scores that DVC shows")
     parser.add_argument("--per-pair", help="pairs.jsonl to write: the scores of each pair")
     parser.add_argument("--attention", help="attention.npz of these captions, for localisation")
     parser.add_argument("--images", help="the index of the dataset's images, for localisation")

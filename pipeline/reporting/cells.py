@@ -9,13 +9,14 @@ from typing import TypeVar
 
 from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
 
-from pipeline import attention_maps, gallery_pairs, statistics
+from pipeline import attention_maps, gallery_pairs, published, statistics
 from pipeline.attention_maps import Attended
 from pipeline.datasets.schema import Pair, of_split, read_pairs
 from pipeline.errors import InputError
 from pipeline.images import Indexed, read_index
 from pipeline.outputs import read_text
 from pipeline.params import Params
+from pipeline.published import Published
 from pipeline.statistics import Evidence
 
 REMEDY = "run `dvc repro` to make it"
@@ -69,6 +70,7 @@ class Results:
     cells: list[Cell]
     evidence: dict[str, Evidence]  # by model, over its seeds
     gallery: dict[str | None, list[Pair]]  # by change type
+    published: list[Published]
 
 
 def read(root: Path, params: Params) -> list[Results]:
@@ -100,6 +102,7 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
         ],
         {model: _evidence(root / "results", dataset, model, params) for model in params.models},
         gallery,
+        published.rows(dataset, root / published.FOLDER),
     )
 
 

@@ -80,11 +80,12 @@ def _differing(flat: Iterable[dict[str, Value]]) -> list[str]:
 
 
 def _metrics(files: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """The total's numbers of every results/cells/dataset/model/seed/metrics.json."""
+    """All pairs' numbers of every results/cells/dataset/model/seed/summary.json, or metrics.json before it."""
     found = {}
     for name, file in sorted(files.items()):
         *_, dataset, model, seed, _ = ("", "", "", *Path(name).parts)
-        total = file.get("data", {}).get("total", {})
+        values = file.get("data", {})
+        total = values.get("total", values)
         if seed.isdecimal() and total:
             found[f"{dataset}/{model}/{seed}"] = {k: v for k, v in sorted(total.items()) if _is_number(v)}
     return found

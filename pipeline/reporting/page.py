@@ -105,7 +105,7 @@ def _section(
         runs=_scores("Each seed.", columns, rows) if len(params.seeds) > 1 else None,
         judged=tables.has(rows, tables.TOTAL, tables.ACCURACY),
         significance=significance(results),
-        literature=literature(results.dataset, ours, params),
+        literature=literature(results, ours, params),
         bars=list(_bars(results, models)),
         details=list(_details(results, models)),
         boxed=any(pair.before_box or pair.after_box for pair in results.test),

@@ -1,0 +1,30 @@
+"""Fail when a score fell against the committed ones, by more than check.tolerance of params.yaml allows.
+
+python -m stages.check --against HEAD    exit code 0: none fell; 1: some did, one line each; 2: cannot tell
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from pipeline import params, regression
+from stages import run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m stages.check", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--against", default="HEAD", help="git revision (default: HEAD)")
+    arguments = parser.parse_args()
+    tolerance = params.load().check.tolerance
+    found, compared = regression.falls(Path(), arguments.against, tolerance)
+    for fall in found:
+        print(fall, file=sys.stderr)
+    if found:
+        sys.exit(1)
+    print(f"none of {compared} scores fell against {arguments.against}")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,31 @@
+"""Compare two models by paired bootstrap over the test pairs, from what stages.score wrote of each pair.
+
+python -m stages.compare A/1/pairs.jsonl A/2/pairs.jsonl --against B/1/pairs.jsonl B/2/pairs.jsonl
+"""
+
+import argparse
+from pathlib import Path
+
+from pipeline import statistics
+from stages import run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m stages.compare", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("model", type=Path, nargs="+", help="pairs.jsonl of each seed of a model")
+    parser.add_argument("--against", type=Path, nargs="+", required=True, help="those of another model")
+    parser.add_argument("--names", nargs=2, metavar=("A", "B"), default=("A", "B"), help="what to call them")
+    parser.add_argument("--resamples", type=int, default=10_000, help="(default: 10000)")
+    parser.add_argument("--seed", type=int, default=1, help="of the resamples (default: 1)")
+    arguments = parser.parse_args()
+    a, b = statistics.read(arguments.model), statistics.read(arguments.against)
+    one, other = arguments.names
+    print(f"{len(a.pair_ids)} test pairs; {one}: {a.seeds} seed(s), {other}: {b.seeds} seed(s)")
+    for comparison in statistics.compare(a, b, arguments.resamples, arguments.seed).values():
+        print(comparison.sentence(one, other))
+
+
+if __name__ == "__main__":
+    run(main)

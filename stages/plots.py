@@ -1,0 +1,22 @@
+"""plots: gather the cells' learning curves and scores by type of change, for `dvc plots show`."""
+
+import argparse
+from pathlib import Path
+
+from pipeline import params, plots
+from pipeline.outputs import replacing, write_json
+from stages import run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="the folder to write")
+    arguments = parser.parse_args()
+    found = plots.tables(Path("results"), params.load())
+    with replacing(arguments.out) as beside:
+        for name, rows in found.items():
+            write_json(beside / name, rows)
+
+
+if __name__ == "__main__":
+    run(main)

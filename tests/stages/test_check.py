@@ -1,0 +1,147 @@
+"""The stage `check` in a made-up repository: equal scores pass, fallen ones fail, mistakes are one line."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stages import check, run
+
+PARAMS = Path(__file__).parents[2] / "params.yaml"
+CELLS = ("tabletop/constant", "tabletop/scorer/1", "tabletop/scorer/2")
+TREE = {
+    "total": {"BLEU-4": 0.3, "CIDEr-D": 0.8, "SPICE": 0.2},
+    "change": {"CIDEr-D": 0.5},
+    "change_accuracy": 0.75,
+    "scorers": {"METEOR": "1.5"},
+}
+
+
+def git(root: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@localhost", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *identity, *arguments], cwd=root, check=True, capture_output=True)
+
+
+def write(root: Path, cell: str, tree: object) -> None:
+    path = root / "results/cells" / cell / "metrics.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(tree))
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch) -> Path:
+    git(tmp_path, "init", "--quiet")
+    (tmp_path / "params.yaml").write_text(PARAMS.read_text())
+    for cell in CELLS:
+        write(tmp_path, cell, TREE)
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "--quiet", "-m", "scores")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def leaves(monkeypatch, capsys, *arguments: str) -> tuple[int, str, list[str]]:
+    """Exit code, standard output, lines of standard error."""
+    monkeypatch.setattr(sys, "argv", ["check", *arguments])
+    with pytest.raises(SystemExit) as left:
+        run(check.main)
+    said = capsys.readouterr()
+    return left.value.code, said.out, said.err.splitlines()
+
+
+def test_equal_scores_pass(repository, monkeypatch, capsys):
+    assert leaves(monkeypatch, capsys) == (0, "none of 12 scores fell against HEAD\n", [])
+
+
+def test_a_rise_and_a_small_fall_pass(repository, monkeypatch, capsys):
+    total = {"BLEU-4": 0.9, "CIDEr-D": 0.79, "SPICE": 0.195}
+    write(repository, CELLS[1], TREE | {"total": total, "change": {"CIDEr-D": 0.0}})
+    assert leaves(monkeypatch, capsys, "--against", "HEAD")[0] == 0
+
+
+def test_each_fallen_score_is_a_line_that_names_its_cell(repository, monkeypatch, capsys):
+    write(repository, CELLS[1], TREE | {"total": TREE["total"] | {"CIDEr-D": 0.7899}})
+    write(repository, CELLS[2], TREE | {"change_accuracy": 0.5, "total": TREE["total"] | {"SPICE": None}})
+    assert leaves(monkeypatch, capsys) == (
+        1,
+        "",
+        [
+            "tabletop/scorer/1: CIDEr-D fell by 0.0101, from 0.8000 to 0.7899; 0.01 is allowed",
+            "tabletop/scorer/2: SPICE is gone; it was 0.2000",
+            "tabletop/scorer/2: change_accuracy fell by 0.2500, from 0.7500 to 0.5000; 0.01 is allowed",
+        ],
+    )
+
+
+def test_the_revision_counts_and_not_the_index(repository, monkeypatch, capsys):
+    write(repository, CELLS[0], TREE | {"total": {"CIDEr-D": 0.1}})
+    git(repository, "add", ".")
+    assert leaves(monkeypatch, capsys)[0] == 1
+    git(repository, "commit", "--quiet", "-m", "worse")
+    assert leaves(monkeypatch, capsys)[0] == 0
+    code, _, said = leaves(monkeypatch, capsys, "--against", "HEAD~1")
+    assert code == 1
+    assert [line.split(":")[0] for line in said] == ["tabletop/constant"] * 3
+
+
+def test_a_folder_below_the_repositorys_top(repository, monkeypatch, capsys):
+    git(repository, "init", "--quiet", "outer")
+    lab = repository / "outer/lab"
+    lab.mkdir()
+    (lab / "params.yaml").write_text(PARAMS.read_text())
+    write(lab, CELLS[0], TREE)
+    git(repository / "outer", "add", ".")
+    git(repository / "outer", "commit", "--quiet", "-m", "scores")
+    monkeypatch.chdir(lab)
+    assert leaves(monkeypatch, capsys)[0] == 0
+
+
+def mistake(monkeypatch, capsys, *arguments: str) -> str:
+    code, out, said = leaves(monkeypatch, capsys, *arguments)
+    assert (code, out, len(said)) == (2, "", 1)
+    return said[0]
+
+
+def test_files_that_are_missing_or_wrong_are_one_line(repository, monkeypatch, capsys):
+    path = repository / "results/cells" / CELLS[2] / "metrics.json"
+    path.unlink()
+    assert f"results/cells/{CELLS[2]}/metrics.json is missing" in mistake(monkeypatch, capsys)
+    path.write_text("{")
+    assert f"results/cells/{CELLS[2]}/metrics.json is not valid JSON" in mistake(monkeypatch, capsys)
+    path.write_text("[]")
+    git(repository, "commit", "--quiet", "-am", "wrong")
+    assert f"HEAD:results/cells/{CELLS[2]}/metrics.json is no metrics.json" in mistake(monkeypatch, capsys)
+    path.write_text("{")
+    git(repository, "commit", "--quiet", "-am", "wrong")
+    assert f"HEAD:results/cells/{CELLS[2]}/metrics.json is not valid" in mistake(monkeypatch, capsys)
+
+
+def test_revisions_that_hold_nothing(repository, monkeypatch, capsys):
+    assert "Not a valid object name" in mistake(monkeypatch, capsys, "--against", "no-such")
+    for value in ("--output=x", ""):
+        assert "git cannot read" in mistake(monkeypatch, capsys, f"--against={value}")
+    git(repository, "rm", "--quiet", "-r", "results")
+    git(repository, "commit", "--quiet", "-m", "none")
+    assert "HEAD holds no results/cells/…/metrics.json" in mistake(monkeypatch, capsys)
+
+
+def test_scores_of_other_names(repository, monkeypatch, capsys):
+    text = PARAMS.read_text().split("  tolerance: {")
+    (repository / "params.yaml").write_text(f"{text[0]}  tolerance: {{CIDEr: 0.1, {text[1]}")
+    assert leaves(monkeypatch, capsys)[0] == 0  # of the others 12 compare
+    (repository / "params.yaml").write_text(f"{text[0]}  tolerance: {{CIDEr: 0.1}}{text[1].split('}', 1)[1]}")
+    assert "HEAD has none of the scores CIDEr;" in mistake(monkeypatch, capsys)
+
+
+def test_no_git(repository, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", str(repository))
+    assert "git is not installed" in mistake(monkeypatch, capsys)
+
+
+def test_no_repository(tmp_path, monkeypatch, capsys):
+    (tmp_path / "params.yaml").write_text(PARAMS.read_text())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert "not a git repository" in mistake(monkeypatch, capsys)

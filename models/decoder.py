@@ -4,6 +4,7 @@ B captions of L words, e word width, D model width, h heads, d = D/h, N tokens o
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -88,12 +89,7 @@ class NextWord:
     """What one step of the decoder gives, by name."""
 
     logits: Tensor  # B x V
-    queries: Tensor  # B x h x 1 x d, the last layer's
-    memory_keys: Tensor  # B x h x N x d, the last layer's
-
-    def attention(self) -> Tensor:
-        """Where the last layer looked to predict the word, B x N: the mean over its heads, summing to 1."""
-        return attention_weights(self.queries, self.memory_keys).mean(1)[:, 0]
+    queries: Tensor  # B x h x 1 x d, of the last layer's cross-attention
 
 
 class CaptionDecoder(nn.Module):
@@ -139,4 +135,12 @@ class CaptionDecoder(nn.Module):
         x = self.embed(tokens[:, None], position)
         for layer, kept in zip(self.layers, past, strict=True):
             x, queries = layer.step(x, kept)
-        return NextWord(self.vocabulary(x[:, 0]), queries, past[-1].memory_keys)
+        return NextWord(self.vocabulary(x[:, 0]), queries)
+
+    def attention(self, steps: Sequence[NextWord], past: list[Past]) -> Tensor:
+        """Where the last layer looked to predict each word, B x L x N: its heads' mean, summing to 1.
+
+        For all steps at once: each product with the keys first copies them.
+        """
+        queries = torch.cat([step.queries for step in steps], 2)  # B x h x L x d
+        return attention_weights(queries, past[-1].memory_keys).mean(1)

@@ -43,11 +43,11 @@ def write(path: str | Path, attended: Mapping[str, Attended]) -> None:
         "pair_id": np.array(list(attended), dtype=np.str_),
         "start": np.cumsum([0, *(len(each.words) for each in all_of_it)], dtype=np.int64),
         "word": np.array([word for each in all_of_it for word in each.words], dtype=np.str_),
-        "map": np.concatenate([each.maps for each in all_of_it]).astype(np.float16),
+        "map": np.concatenate([each.maps for each in all_of_it], dtype=np.float16),
     }
     if aligned := {pair: each.alignment for pair, each in attended.items() if each.alignment is not None}:
         arrays["aligned_pair"] = np.array(list(aligned), dtype=np.str_)
-        arrays["alignment"] = np.stack(list(aligned.values())).astype(np.float16)
+        arrays["alignment"] = np.stack(list(aligned.values()), dtype=np.float16)
     with replacing(path) as beside, beside.open("wb") as file:
         # not compressed: what a compressor writes differs from version to version; no time is written
         np.savez(file, **arrays)
@@ -56,7 +56,8 @@ def write(path: str | Path, attended: Mapping[str, Attended]) -> None:
 def read(path: str | Path) -> dict[str, Attended]:
     """What `write` wrote. Raises InputError where the file is missing, damaged or of another form."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # np.load leaves a file that it opened itself open where it fails
+        with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             return dict(_attended({name: file[name] for name in file.files}))
     except FileNotFoundError:
         raise InputError(f"{path} is missing; {REMEDY}") from None

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from models.captioner import Captioner, Difference
-from models.decoder import NextWord
+from models.decoder import NextWord, Past
 from pipeline.batches import feature_batches
 from pipeline.datasets.schema import Pair
 from pipeline.store import FeatureStore
@@ -22,20 +22,19 @@ def greedy(model: Captioner, memory: Tensor) -> Tensor:
 
     A caption ends with <END>, followed by <NULL>; one that never ends is cut at the model's longest.
     """
-    return torch.stack([word for word, _ in _search(model, memory)], 1)
+    return torch.stack([word for word, _ in _search(model, model.decoder.begin(memory), memory)], 1)
 
 
 @torch.inference_mode()
 def greedy_attending(model: Captioner, memory: Tensor) -> tuple[Tensor, Tensor]:
     """What `greedy` finds, and where the decoder's last layer looked for each word: B x L x N, float16."""
-    found = [(word, step.attention().half()) for word, step in _search(model, memory)]
-    words, maps = zip(*found, strict=True)
-    return torch.stack(words, 1), torch.stack(maps, 1)
-
-
-def _search(model: Captioner, memory: Tensor) -> Iterator[tuple[Tensor, NextWord]]:
-    """Each next word (B), and the step that predicted it."""
     past = model.decoder.begin(memory)
+    words, steps = zip(*_search(model, past, memory), strict=True)
+    return torch.stack(words, 1), model.decoder.attention(steps, past).half()
+
+
+def _search(model: Captioner, past: list[Past], memory: Tensor) -> Iterator[tuple[Tensor, NextWord]]:
+    """Each next word (B), and the step that predicted it."""
     word = torch.full((len(memory),), START, device=memory.device)
     ended = torch.zeros_like(word, dtype=torch.bool)
     for position in range(model.sizes.longest - 1):

@@ -28,6 +28,8 @@ OBJECTS = frozenset(("cube", "block", "sphere", "ball", "cylinder", "thing", "ob
 """What CLEVR-Change, CLEVR-DC and tabletop call a thing by its shape, or by none."""
 Size = tuple[int, int]
 """Width and height of an image in pixels."""
+Placed = tuple[Box, Size]
+"""A box, and the size of the image that it lies in."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def localise(
     each = {pair.pair_id: dict.fromkeys(MEASURES) for pair in pairs}
     areas = []
     for pair in pairs:
-        found, boxes = attended[pair.pair_id], _unit_boxes(pair, sizes)
+        found, boxes = attended[pair.pair_id], _placed(pair, sizes)
         if boxes and found.words:
             each[pair.pair_id] = _measured(found, boxes)
             areas.append(inside(boxes, (1, 1)).item())
@@ -90,22 +92,25 @@ def named_object(words: Sequence[str]) -> int | None:
     return next((place for place, word in enumerate(words) if word.lower() in OBJECTS), None)
 
 
-def inside(boxes: Sequence[Box], grid: tuple[int, int]) -> np.ndarray:
-    """The fraction of each cell's area inside the union of one or two boxes (in shares of the image), H x W."""
-    covered = sum(_overlap(box, grid) for box in boxes)
-    return covered - _overlap(_intersection(*boxes), grid) if len(boxes) == 2 else covered
+def inside(boxes: Sequence[Placed], grid: tuple[int, int]) -> np.ndarray:
+    """The fraction of each cell's area inside the union of one or two boxes, H x W."""
+    shares = [_in_shares(box, *size) for box, size in boxes]
+    covered = sum(_overlap(share, grid) for share in shares)
+    return covered - _overlap(_intersection(*shares), grid) if len(shares) == 2 else covered
 
 
-def centred(boxes: Sequence[Box], grid: tuple[int, int]) -> np.ndarray:
-    """Whether each cell's centre lies in a box, H x W. A box has its left and upper edge, not the others."""
+def centred(boxes: Sequence[Placed], grid: tuple[int, int]) -> np.ndarray:
+    """Whether each cell's centre lies in a box, H x W. A box holds its left and upper edge only."""
     H, W = grid
-    y, x = (np.arange(H) + 0.5)[:, None] / H, (np.arange(W) + 0.5) / W
-    return np.any(
-        [(x >= left) & (x < left + w) & (y >= top) & (y < top + h) for left, top, w, h in boxes], axis=0
-    )
+    found = np.zeros(grid, dtype=bool)
+    for (left, top, w, h), (width, height) in boxes:
+        # in pixels, where edges are whole numbers and a centre on one is told exactly
+        y, x = (np.arange(1, 2 * n, 2) * length / (2 * n) for n, length in ((H, height), (W, width)))
+        found |= np.outer((y >= top) & (y < top + h), (x >= left) & (x < left + w))
+    return found
 
 
-def _measured(found: Attended, boxes: list[Box]) -> dict[str, float | None]:
+def _measured(found: Attended, boxes: list[Placed]) -> dict[str, float | None]:
     grid = found.maps.shape[1:]
     share, hits = inside(boxes, grid), centred(boxes, grid)
     maps = found.maps.astype(np.float64)
@@ -121,13 +126,13 @@ def _of_map(attention: np.ndarray, share: np.ndarray, hits: np.ndarray) -> dict[
     return {"pointing": float(hits.flat[attention.argmax()]), "coverage": float((attention * share).sum())}
 
 
-def _unit_boxes(pair: Pair, sizes: Mapping[str, Size]) -> list[Box]:
-    """The pair's boxes in shares of their image's width and height."""
+def _placed(pair: Pair, sizes: Mapping[str, Size]) -> list[Placed]:
     boxes = ((pair.before_box, pair.before), (pair.after_box, pair.after))
-    return [_scaled(box, *sizes[name]) for box, name in boxes if box is not None]
+    return [(box, sizes[name]) for box, name in boxes if box is not None]
 
 
-def _scaled(box: Box, width: int, height: int) -> Box:
+def _in_shares(box: Box, width: int, height: int) -> Box:
+    """A box in shares of its image's width and height."""
     x, y, w, h = box
     return x / width, y / height, w / width, h / height
 

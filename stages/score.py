@@ -27,10 +27,10 @@ from stages import run
 def main() -> None:
     arguments = _arguments()
     captions = read_results(arguments.captions)
+    located = _located(captions, arguments) if arguments.attention else Localisation({}, {})
     scores, accuracy = (_of_pairs if arguments.pairs else _alone)(captions, arguments)
     for warning in scores.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    located = _located(captions, arguments) if arguments.attention else Localisation({}, {})
     results.write_metrics(arguments.out, scores, accuracy, located.summary)
     if arguments.summary:
         write_summary(arguments.summary, read_json(arguments.out, "score again"))

@@ -89,6 +89,41 @@ def test_the_contrast_reads_the_last_layers_inputs():
     torch.testing.assert_close(pair.after_keys, last.keys_values(a)[0])
 
 
+@torch.no_grad()
+def test_alignment_by_loops():
+    model = make("scorer_cbr")
+    before, after, _ = batch()
+    pair = model.encode(before, after)
+    found = pair.alignment([2, 0])
+    assert found.shape == (2, 6, 6)
+    for place, row in enumerate((2, 0)):
+        expected = torch.zeros(6, 6, dtype=torch.float64)
+        for head in range(2):
+            for i in range(6):
+                q = pair.after_queries[row, head, i]
+                powers = [math.exp(float(q @ pair.before_keys[row, head, j]) / 2) for j in range(6)]
+                expected[i] += torch.tensor(powers, dtype=torch.float64) / sum(powers) / 2
+        torch.testing.assert_close(found[place], expected)
+
+
+def test_the_last_layer_rebuilds_the_after_image_by_its_alignment():
+    sizes = Sizes(**(vars(SIZES) | {"heads": 1}))
+    torch.manual_seed(0)
+    model = build("rr", sizes, {"dropout": 0.0}).double()
+    before, after, _ = batch()
+    b, a = model.encoding(before), model.encoding(after)
+    first, last = model.difference.attentions
+    norm = model.difference.norms[0]
+    b, a = norm(b + first(b, a)), norm(a + first(a, b))
+    rebuilt = last.output(model.encode(before, after).alignment([0, 1, 2]) @ last.value(b))
+    torch.testing.assert_close(last(a, b), rebuilt)
+
+
+def test_subtraction_aligns_nothing():
+    before, after, _ = batch()
+    assert make("subtraction").encode(before, after).alignment([0]) is None
+
+
 def match(q, k, heads=2):
     """MTM by loops (SCORER Eq. 2-3): projected tokens B x N x D, A x M x D -> B x A."""
     d = q.shape[-1] // heads

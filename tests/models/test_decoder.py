@@ -91,3 +91,23 @@ def test_layer_is_post_norm_with_a_wide_feed_forward(decoder):
     three = layer.norms[2](two + last(first(two).relu()))
     assert first.out_features == 4 * 8
     torch.testing.assert_close(layer(x, memory), three)
+
+
+@torch.no_grad()
+def test_attention_of_the_steps_by_loops(decoder):
+    memory = torch.randn(2, 9, 8)
+    x = decoder.layers[0](decoder.embed(TOKENS[:, :-1]), memory)
+    last = decoder.layers[1]
+    x = last.norms[0](x + last.self_attention(x, x, causal=True))
+    q, k = last.cross_attention.query(x), last.cross_attention.key(memory)
+    past = decoder.begin(memory)
+    steps = [decoder.step(TOKENS[:, position], position, past) for position in range(TOKENS.shape[1] - 1)]
+    found = decoder.attention(steps, past)
+    assert found.shape == (2, 5, 9)
+    for position in range(5):
+        for b in range(2):
+            expected = torch.zeros(9)
+            for part in (slice(0, 4), slice(4, 8)):
+                powers = [math.exp(float(q[b, position, part] @ k[b, j, part]) / 2) for j in range(9)]
+                expected += torch.tensor([power / sum(powers) for power in powers]) / 2
+            torch.testing.assert_close(found[b, position], expected, rtol=1e-5, atol=1e-6)

@@ -5,7 +5,7 @@ import torch
 
 from models import Sizes, build
 from pipeline.datasets.schema import of_split
-from pipeline.decoding import NEVER, captions, greedy
+from pipeline.decoding import NEVER, captions, greedy, greedy_attending
 from pipeline.text import END, NULL, START
 
 
@@ -40,6 +40,15 @@ def test_equals_the_slow_search(model):
     assert [[token for token in row if token != NULL] for row in found.tolist()] == expected
     assert len({tuple(row) for row in expected}) > 5
     assert len({len(row) for row in expected}) > 1
+
+
+def test_attending_finds_the_same_words(model):
+    memory = torch.randn(40, 9, 8)
+    words, maps = greedy_attending(model, memory)
+    assert torch.equal(words, greedy(model, memory))
+    assert maps.shape == (*words.shape, 9)
+    assert maps.dtype == torch.float16
+    torch.testing.assert_close(maps.float().sum(-1), torch.ones(words.shape), rtol=0, atol=2e-3)
 
 
 def test_never_says_what_is_no_word(model):

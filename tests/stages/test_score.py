@@ -4,12 +4,18 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from pipeline.datasets.schema import Pair, write_pairs
+from pipeline import attention_maps
+from pipeline.attention_maps import Attended
+from pipeline.datasets.schema import Pair, images_of, write_pairs
+from pipeline.images import Indexed, write_index
+from pipeline.localisation import MEASURES
 from stages import run, score
 
 ROOT = Path(__file__).parents[2]
@@ -28,6 +34,13 @@ CAPTIONS = {
     "8.png_n": "nothing has changed",
     "9.png": "",
 }
+BOXED = [replace(PAIRS[0], before_box=(0, 0, 6, 4), after_box=(6, 4, 6, 4)), *PAIRS[1:]]
+WORDS = {pair: tuple(caption.split()) for pair, caption in CAPTIONS.items()}
+# every word looks at the upper left of 2 x 2 cells
+ATTENDED = {
+    pair: Attended(words, np.array([[[1, 0], [0, 0]]] * len(words), np.float16).reshape(-1, 2, 2))
+    for pair, words in WORDS.items()
+}
 GERMAN = dict.fromkeys(("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"), "-Duser.language=de -Duser.country=DE")
 GERMAN["LC_ALL"] = "de_DE.UTF-8"
 
@@ -42,11 +55,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What both ways of use write for the same captions: pipeline.json(l) and alone.json(l)."""
     folder = tmp_path_factory.mktemp("score")
     captions = ["--captions", write_captions(folder / "captions.json", [*CAPTIONS.items()])]
-    write_pairs(folder / "pairs.file", PAIRS)
+    write_pairs(folder / "pairs.file", BOXED)
+    write_index(folder / "images", [Indexed(name, 12, 8, 1, "") for name in images_of(PAIRS)])
+    attention_maps.write(folder / "attention.npz", ATTENDED)
+    attending = ["--attention", str(folder / "attention.npz"), "--images", str(folder / "images")]
     references = {pair.pair_id: pair.captions for pair in PAIRS if pair.split == "test"}
     (folder / "references.json").write_text(json.dumps(references))
     against = {
-        "pipeline": (["--pairs", str(folder / "pairs.file"), "--split", "test"], ROOT, {}),
+        "pipeline": (["--pairs", str(folder / "pairs.file"), "--split", "test", *attending], ROOT, {}),
         "alone": (
             ["--references", str(folder / "references.json")],
             folder,
@@ -70,7 +86,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_metrics_of_the_pipeline(folder: Path) -> None:
     metrics = json.loads((folder / "pipeline.json").read_text())
     parts = {"total", "change", "no_change", "color", "move"}
-    assert set(metrics) == parts | {"change_accuracy", "scorers"}
+    assert set(metrics) == parts | {"change_accuracy", "localisation", "scorers"}
     names = {"BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D"}
     assert all(set(metrics[part]) == names for part in parts)
     assert metrics["change_accuracy"] == 0.75
@@ -78,10 +94,37 @@ def test_metrics_of_the_pipeline(folder: Path) -> None:
     assert metrics["scorers"]["CIDEr-D document frequencies"] == "subset"
 
 
+def test_localisation_of_the_pairs_with_boxes(folder: Path) -> None:
+    metrics = json.loads((folder / "pipeline.json").read_text())
+    measures = {"pointing": 1.0, "coverage": 1.0, "pointing_at_object": 1.0, "coverage_at_object": 1.0}
+    assert metrics["localisation"] == measures | {"chance": 0.5, "pairs": 1, "pairs_at_object": 1}
+    lines = [json.loads(line) for line in (folder / "pipeline.jsonl").read_text().splitlines()]
+    assert {name: lines[0][name] for name in measures} == measures
+    assert {name: lines[1][name] for name in measures} == dict.fromkeys(measures)
+
+
+def test_attention_needs_pairs_and_sizes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = ["--captions", "c", "--references", "r", "--attention", "a", "--images", "i"]
+    assert "--attention needs --pairs and --images" in refused(monkeypatch, capsys, tmp_path, *chosen)
+    chosen = ["--captions", "c", "--pairs", "p", "--attention", "a"]
+    assert "--attention needs --pairs and --images" in refused(monkeypatch, capsys, tmp_path, *chosen)
+
+
+def test_attention_of_other_captions_leaves_no_output(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = write_captions(tmp_path / "captions.json", [*(CAPTIONS | {"8.png": "the ball"}).items()])
+    chosen = ["--captions", given, "--pairs", str(folder / "pairs.file"), "--images", str(folder / "images")]
+    told = refused(monkeypatch, capsys, tmp_path, *chosen, "--attention", str(folder / "attention.npz"))
+    assert "attention.npz is not of these captions (pair 8.png)" in told
+
+
 def test_scores_of_each_pair(folder: Path) -> None:
     lines = [json.loads(line) for line in (folder / "pipeline.jsonl").read_text().splitlines()]
     names = ["pair_id", "caption", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D"]
-    assert all(list(line) == names for line in lines)
+    assert all(list(line) == [*names, *MEASURES] for line in lines)
     assert [(line["pair_id"], line["caption"]) for line in lines] == [*CAPTIONS.items()]
     assert lines[3]["ROUGE-L"] == 1
     assert lines[4]["METEOR"] == 0
@@ -90,7 +133,13 @@ def test_scores_of_each_pair(folder: Path) -> None:
 def test_alone_and_under_a_german_locale_the_numbers_are_the_same(folder: Path) -> None:
     metrics, alone = (json.loads((folder / f"{name}.json").read_text()) for name in ("pipeline", "alone"))
     assert alone == {"total": metrics["total"], "scorers": metrics["scorers"]}
-    assert (folder / "alone.jsonl").read_bytes() == (folder / "pipeline.jsonl").read_bytes()
+    of_pairs, of_alone = (
+        [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+        for name in ("pipeline", "alone")
+    )
+    localised = [[line.pop(name) for name in MEASURES] for line in of_pairs]
+    assert of_alone == of_pairs
+    assert len(localised) == len(CAPTIONS)
 
 
 def test_a_table_and_warnings_are_printed(folder: Path) -> None:

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 import yaml
 import zarr
 
+from pipeline import attention_maps
 from pipeline.store import FeatureStore
 from tests.synthetic import make_clevr_change
 
@@ -126,6 +128,28 @@ def test_captions_in_pair_order_in_the_coco_form(trained):
     assert all(isinstance(c["caption"], str) and c["caption"] for c in captions)
 
 
+def test_attention_stands_beside_the_captions(trained):
+    set_params(trained, report__gallery=3)
+    succeed(trained, DECODE)
+    captions = json.loads((trained / "captions.json").read_text())
+    found = attention_maps.read(trained / "attention.npz")
+    assert {pair: each.caption for pair, each in found.items()} == {
+        c["image_id"]: c["caption"] for c in captions
+    }
+    aligned = [each.alignment for each in found.values() if each.alignment is not None]
+    assert [alignment.shape for alignment in aligned] == [(16, 16)] * 3
+    for alignment in aligned:
+        np.testing.assert_allclose(alignment.sum(1, dtype=np.float64), 1, atol=0.005)
+    set_params(trained)
+
+
+def test_a_split_without_pairs_is_not_decoded(copy):
+    lines = (copy / PAIRS).read_text().splitlines(keepends=True)
+    (copy / PAIRS).write_text("".join(line for line in lines if '"split": "val"' not in line))
+    refuse(copy, f"{DECODE} --split val".replace("captions", "new"), "has no pair of the split val")
+    assert not (copy / "new.json").exists()
+
+
 def test_one_seed_one_result_another_seed_another(trained):
     succeed(trained, train_with(1, "weights/again"))
     succeed(trained, train_with(2, "weights/other"))
@@ -134,8 +158,14 @@ def test_one_seed_one_result_another_seed_another(trained):
     )
     assert one == again != other
     succeed(trained, DECODE)
-    succeed(trained, DECODE.replace("weights/1", "weights/again").replace("captions", "same"))
+    succeed(
+        trained,
+        DECODE.replace("weights/1", "weights/again")
+        .replace("captions", "same")
+        .replace("attention.", "same."),
+    )
     assert (trained / "captions.json").read_bytes() == (trained / "same.json").read_bytes()
+    assert (trained / "attention.npz").read_bytes() == (trained / "same.npz").read_bytes()
     assert (trained / "curves/weights/1/loss.csv").read_text().startswith("iteration,cap,cv,cbr\n")
 
 

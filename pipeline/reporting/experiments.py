@@ -80,7 +80,7 @@ def _differing(flat: Iterable[dict[str, Value]]) -> list[str]:
 
 
 def _metrics(files: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """All pairs' numbers of every results/cells/dataset/model/seed/summary.json, or metrics.json before it."""
+    """All pairs' numbers, of each results/cells/dataset/model/seed/summary.json or older metrics.json."""
     found = {}
     for name, file in sorted(files.items()):
         *_, dataset, model, seed, _ = ("", "", "", *Path(name).parts)

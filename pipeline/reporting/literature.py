@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from string import ascii_lowercase
 
 from pipeline.params import Params
-from pipeline.published import METRICS, Published, differs
+from pipeline.published import METRICS, differs
 from pipeline.reporting.cells import Results
 from pipeline.reporting.tables import TOTAL, Row
 from pipeline.scoring.subsets import subsets

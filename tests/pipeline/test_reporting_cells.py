@@ -98,9 +98,7 @@ def test_attention_of_another_caption_is_named(study):
 
 def test_a_lacking_alignment_is_named(study):
     pair = spoilt(study, lambda _: {"alignment": None})
-    with pytest.raises(
-        InputError, match=f"{FIRST}/attention.npz has no alignment of the pair {pair}"
-    ):
+    with pytest.raises(InputError, match=f"{FIRST}/attention.npz has no alignment of the pair {pair}"):
         cells.read(*study)
 
 

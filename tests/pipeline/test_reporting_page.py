@@ -124,7 +124,7 @@ def test_ids_are_unique_and_links_lead_somewhere(html, read):
 
 def test_tables_hold_the_metrics(study, read):
     (results, _), _ = study
-    means, scores, _, *others = read.tables[: len(read.tables) // 2]
+    means, scores, _, *others = read.tables[:8]  # the second dataset's stand behind
     cider, meteor, captions, attributes, places = others[-5:]
     assert [cell.split()[0] for cell in scores[0]] == [
         "model", "seed", "BLEU-1", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "change",
@@ -190,10 +190,9 @@ def test_the_gallery_shows_pictures_references_and_every_models_caption(study, h
     for pair in results.test:
         assert html.count(f'alt="The scene before, pair {pair.pair_id}"') == 2
         assert all(caption in text for caption in pair.captions)
-    assert (
-        [text.count(f"{said}, says {model} 1") for said in SAID for model in ("subtraction", "scorer")]
-        == [40, 20, 0, 20]
-    )
+    assert [
+        text.count(f"{said}, says {model} 1") for said in SAID for model in ("subtraction", "scorer")
+    ] == [40, 20, 0, 20]
     assert "says scorer 2" not in text  # the first seed alone
     assert text.count("✓ right: says change; CIDEr-D&nbsp;51.0") == 20
     assert text.count("✓ right: says no change; CIDEr-D&nbsp;61.0") == 20
@@ -238,8 +237,7 @@ def test_without_the_truth_nothing_is_marked(study):
     html = re.sub(r"(?s)<style>.*?</style>|<script>.*?</script>|url.*?;", "", render([unknown], params))
     assert not re.search(r"rightly|✓|✗|Change told|Which differences|The numbers|By kind", html)
     assert re.findall("<h3>.*</h3>", html) == [
-        f"<h3>{title}</h3>"
-        for title in ("Scores", "Learning curves", "Test pairs")
+        f"<h3>{title}</h3>" for title in ("Scores", "Learning curves", "Test pairs")
     ]
     assert html.count("<table") == 2
     assert "kind of change unknown" in html

@@ -5,6 +5,7 @@ python -m stages.report --show          print the score table that was written
 """
 
 import argparse
+import sys
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
@@ -40,6 +41,9 @@ def write(out: Path) -> None:
     records = tables.records(results)
     found = experiments.read(EXPERIMENTS)
     html = page.render(results, records, everything, found)
+    if (size := len(html.encode())) > page.LIMIT:
+        said = f"the page takes {size / 1e6:.1f} MB; a smaller report.gallery in params.yaml makes it smaller"
+        print(f"warning: {said}", file=sys.stderr)
     with replacing(out) as beside:
         write_text(beside / "index.html", html)
         write_json(beside / "scores.json", records)

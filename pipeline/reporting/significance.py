@@ -25,13 +25,13 @@ class Difference:
         low, high = (signed(bound) for bound in (found.low, found.high))
         return f"{signed(found.difference)} [{low}, {high}]"
 
-    def told(self, metric: str) -> str:
-        """Whether that is a difference."""
+    def told(self, metric: str) -> list[str]:
+        """How sure that is, and in words where it is no difference."""
         if metric not in self.by_metric:
-            return ""
+            return []
         found = self.by_metric[metric]
         p = "p < .001" if found.p < 0.001 else f"p = {found.p:.3f}".replace("0.", ".")
-        return p if found.distinguishable else f"{p}, not distinguishable"
+        return [p] if found.distinguishable else [p, "not distinguishable"]
 
 
 @dataclass(frozen=True)

@@ -162,7 +162,7 @@ def test_what_the_pairs_cannot_tell_apart_is_said_so_in_words(study, read):
     assert differences[0][1:3] == ["BLEU-4", "METEOR"]
     row = dict(zip(differences[0], tidy(differences[1]), strict=True))
     assert row["models"] == "scorer − subtraction"
-    assert row["METEOR"] == "0.0 [0.0, 0.0] p = 1.000, not distinguishable"
+    assert row["METEOR"] == "0.0 [0.0, 0.0] p = 1.000 not distinguishable"
     assert row["CIDEr-D"] == "+10.0 [+10.0, +10.0] p < .001"
 
 

@@ -46,6 +46,11 @@ class Table:
     columns: list[tuple[str, str]]
     rows: list[tables.Row]
 
+    @property
+    def seeded(self) -> bool:
+        """Whether some row is of one seed alone."""
+        return any(row.seed is not None for row in self.rows)
+
 
 @dataclass(frozen=True)
 class Section:

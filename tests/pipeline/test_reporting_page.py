@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.reporting import cells, curves, drawing, page, tables
+from pipeline.reporting import bars, cells, curves, drawing, page, tables
 from tests.study import attended, make_study
 
 QUARTILES = [f"viewpoint_iou_q{number}" for number in range(1, 5)]
@@ -334,6 +334,32 @@ def test_a_panel_for_each_loss_and_a_line_for_each_run(study):
     assert "scorer, seed 2: maximum 62.00, last 62.00" in validation.told
     assert "subtraction, seed 1: minimum 0.02, last 0.02" in caption.told
     assert "#0f0f" not in validation.svg + caption.svg + view.svg
+
+
+def test_a_bar_for_each_model_and_a_mark_for_the_constant_caption(study):
+    (results, _), _ = study
+    models = tables.of_models(tables.rows(tables.records([results]), "tabletop"))
+    styles = drawing.styles(results.cells)
+    groups = [bars.Group("color", ("color", "CIDEr-D")), bars.Group("never", ("never", "CIDEr-D"))]
+    panel = bars.panel("Scores", "tabletop", groups, models, styles)
+    assert (
+        panel.told == "Scores. constant: color 28.6; subtraction: color 55.1 ± 0.7; scorer: color 65.1 ± 0.7."
+    )
+    assert [panel.svg.count(f"fill: var(--line-{number})") for number in range(3)] == [1, 1, 0]
+    assert panel.svg.count("stroke: var(--quiet)") == 1
+    assert bars.panel("Scores", "tabletop", groups[1:], models, styles) is None
+
+
+def test_of_one_seed_there_is_no_table_of_runs_and_the_seed_may_be_0(tmp_path):
+    params = make_study(tmp_path, seeds=(0,))
+    first, *others = Reader(render(cells.read(tmp_path, params), params)).tables
+    assert [row[:2] for row in first] == [
+        ["model", "seed"],
+        ["constant", ""],
+        ["subtraction", "0"],
+        ["scorer", "0"],
+    ]
+    assert len(others) == 6
 
 
 def test_many_models_still_have_a_style_each():

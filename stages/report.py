@@ -5,6 +5,7 @@ python -m stages.report --show          print the score table that was written
 """
 
 import argparse
+import sys
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
@@ -13,9 +14,10 @@ from rich.table import Table
 
 from pipeline import params
 from pipeline.outputs import replacing, write_json, write_text
-from pipeline.reporting import cells, tables
+from pipeline.reporting import cells, experiments, tables
 from stages import run
 
+EXPERIMENTS = Path("results/experiments.json")  # what stages.experiments gathers
 WIDTH = 500  # of what is printed at most: a narrow terminal breaks lines, but no number is cut
 
 
@@ -37,7 +39,11 @@ def write(out: Path) -> None:
     everything = params.load()
     results = cells.read(Path(), everything)
     records = tables.records(results)
-    html = page.render(results, records, everything)
+    found = experiments.read(EXPERIMENTS)
+    html = page.render(results, records, everything, found)
+    if (size := len(html.encode())) > page.LIMIT:
+        said = f"the page takes {size / 1e6:.1f} MB; a smaller report.gallery in params.yaml makes it smaller"
+        print(f"warning: {said}", file=sys.stderr)
     with replacing(out) as beside:
         write_text(beside / "index.html", html)
         write_json(beside / "scores.json", records)
@@ -52,12 +58,14 @@ def show(out: Path) -> None:
         table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
         for heading in ("model", "seed"):
             table.add_column(heading)
-        for metric in tables.COLUMNS:
+        rows = tables.rows(records, dataset)
+        metrics = [metric for metric in tables.COLUMNS if tables.has(rows, tables.TOTAL, metric)]
+        for metric in metrics:
             heading = tables.HEADINGS.get(metric, metric).replace(" ", "\n")
             table.add_column(heading, justify="right")
-        for row in tables.rows(records, dataset):
+        for row in rows:
             # without the spaces 80 columns hold the table
-            scores = [row.printed(tables.TOTAL, metric).replace(" ", "") for metric in tables.COLUMNS]
+            scores = [row.printed(tables.TOTAL, metric).replace(" ", "") for metric in metrics]
             table.add_row(row.model, row.run, *scores)
         console.print(table)
     console.print(f"with pictures and curves: {out / 'index.html'}", highlight=False, soft_wrap=True)

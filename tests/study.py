@@ -1,18 +1,23 @@
 """A small repository whose cells are made up: what the report reads, without training anything."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
-from pipeline import datasets, images, params
+from pipeline import attention_maps, datasets, images, params
+from pipeline.attention_maps import Attended
 from pipeline.datasets.schema import Pair, images_of, of_split, write_pairs
 from pipeline.scoring.subsets import subsets
 from tests.synthetic import make_clevr_change
 
 PARAMS = Path(__file__).parents[1] / "params.yaml"
 SCENES = 100  # 10 of them, two of each change type, are test scenes
+GRID = (4, 4)  # cells of attention
+QUARTILES = tuple(f"viewpoint_iou_q{number}" for number in range(1, 5))
 METRICS = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")
 
 
@@ -27,10 +32,13 @@ def make_study(
         }
     tree |= {"datasets": list(names), "models": list(models), "seeds": list(seeds)}
     (root / "params.yaml").write_text(yaml.safe_dump(tree))
+    write_json(root / "results/experiments.json", [])
+    write_published(root / "data/published")
     for name in names:
         pairs = make_data(root, name)
         write_json(root / "results/cells" / name / "constant/metrics.json", metrics(pairs, 0.25))
-        write_json(root / "results/cells" / name / "constant/captions.json", captions(pairs, "no change"))
+        still = captions(pairs, lambda _: "no change")
+        write_json(root / "results/cells" / name / "constant/captions.json", still)
         for place, model in enumerate(models):
             for seed in seeds:
                 make_cell(root, name, model, seed, pairs, 0.5 + 0.1 * place + 0.01 * seed)
@@ -49,12 +57,18 @@ def make_data(root: Path, name: str) -> list[Pair]:
 
 
 def make_cell(root: Path, name: str, model: str, seed: int, pairs: list[Pair], score: float) -> None:
-    """A cell all of whose scores follow from `score`."""
+    """A cell all of whose scores follow from `score`; all models but subtraction see what did not change."""
+
+    def said(pair: Pair) -> str:
+        still = model != "subtraction" and not pair.changed
+        return f"{'nothing has changed' if still else 'the ball moved'}, says {model} {seed}"
+
     folder = root / "results/cells" / name / model / str(seed)
     write_json(folder / "metrics.json", metrics(pairs, score))
-    write_json(folder / "captions.json", captions(pairs, f"the ball moved, says {model} {seed}"))
-    scored = [{"pair_id": pair.pair_id, "caption": "", "CIDEr-D": score} for pair in pairs]
-    (folder / "pairs.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in scored))
+    write_json(folder / "captions.json", captions(pairs, said))
+    write_lines(folder / "pairs.jsonl", [scored(pair, said(pair), score) for pair in pairs])
+    looked = {pair.pair_id: attended(said(pair), place, model) for place, pair in enumerate(pairs)}
+    attention_maps.write(folder / "attention.npz", looked)
     curves = root / "results/curves" / name / model / str(seed)
     curves.mkdir(parents=True)
     terms = "cap,cv" if model == "scorer" else "cap"
@@ -65,16 +79,66 @@ def make_cell(root: Path, name: str, model: str, seed: int, pairs: list[Pair], s
 
 def metrics(pairs: list[Pair], score: float) -> dict[str, Any]:
     """A metrics.json whose every value is another one."""
-    parts = ["total", *subsets(pairs)]
+    parts = ["total", *dict.fromkeys((*subsets(pairs), *QUARTILES))]
     values = {
         part: {name: round(score + 0.01 * p + 0.001 * m, 6) for m, name in enumerate(METRICS)}
         for p, part in enumerate(parts)
     }
-    return values | {"change_accuracy": round(score / 2, 6), "scorers": {"METEOR": "1.5"}}
+    told = {
+        "change_accuracy": round(score / 2, 6),
+        "exact_match": round(score / 4, 6),
+        "distinct_captions": 12,
+        "mean_length": 6.5,
+        "attributes": dict.fromkeys(("type", "color", "material", "shape", "size"), score),
+        "localisation": dict.fromkeys(("pointing", "coverage", "pointing_at_object"), score),
+    }
+    return values | told | {"scorers": {"METEOR": "1.5", "SPICE": "unavailable (no jar)"}}
 
 
-def captions(pairs: list[Pair], caption: str) -> list[dict[str, str]]:
-    return [{"image_id": pair.pair_id, "caption": caption} for pair in pairs]
+def write_published(folder: Path) -> None:
+    """Figures of the dataset "other": a row that says how it was made, and one that does not."""
+    made = {"weights": "random", "iterations": 10_000, "test_pairs": {"total": 7970}}
+    first = {"method": "SCORER", "source": "a", "model": "scorer", "conditions": "a", "CIDEr-D": 126.0}
+    rows = {
+        "total": [first | {"BLEU-4": 55.8}, {"method": "DUDA", "source": "b", "CIDEr-D": 112.3}],
+        "color": [first | {"CIDEr-D": 143.2}],
+    }
+    tree = {
+        "sources": {"a": "One et al., 2023", "b": "Two et al., 2024"},
+        "conditions": {"a": made},
+        "rows": rows,
+    }
+    folder.mkdir(parents=True)
+    (folder / "other.yaml").write_text(yaml.safe_dump(tree, sort_keys=False))
+
+
+def scored(pair: Pair, caption: str, score: float) -> dict[str, Any]:
+    """A line of pairs.jsonl."""
+    right = None if pair.changed is None else pair.changed == ("moved" in caption)
+    values = dict.fromkeys(("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D"), score)
+    bleu = {"matches": [4, 3, 2, 1], "guesses": [6, 5, 4, 3], "length": 6, "reference_length": 5}
+    # words, function words, eight numbers of four stages twice, chunks, matched words
+    line = [6, 5, 2, 2, 3, 3, 1, 1, *[0] * 12, 2, 4, 4]
+    told = {"SPICE": None, "right": right, "bleu": bleu, "meteor": line}
+    return {"pair_id": pair.pair_id, "caption": caption} | values | told
+
+
+def attended(caption: str, place: int, model: str) -> Attended:
+    """Each word looks at a cell of its own, and a little everywhere; a cell is aligned with the next one."""
+    words, cells = caption.split(), GRID[0] * GRID[1]
+    looked = np.full((len(words), cells), 0.5 / cells)
+    looked[range(len(words)), [(place + number) % cells for number in range(len(words))]] += 0.5
+    alignment = 0.5 * np.roll(np.eye(cells), 1, 1) + 0.5 / cells
+    crossing = None if model == "subtraction" else alignment.astype(np.float16)
+    return Attended(tuple(words), looked.reshape(-1, *GRID).astype(np.float16), crossing)
+
+
+def captions(pairs: list[Pair], said: Callable[[Pair], str]) -> list[dict[str, str]]:
+    return [{"image_id": pair.pair_id, "caption": said(pair)} for pair in pairs]
+
+
+def write_lines(path: Path, values: list[Any]) -> None:
+    path.write_text("".join(f"{json.dumps(value)}\n" for value in values))
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -9,11 +9,15 @@ from typing import TypeVar
 
 from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
 
+from pipeline import attention_maps, gallery_pairs, published, statistics
+from pipeline.attention_maps import Attended
 from pipeline.datasets.schema import Pair, of_split, read_pairs
 from pipeline.errors import InputError
 from pipeline.images import Indexed, read_index
 from pipeline.outputs import read_text
 from pipeline.params import Params
+from pipeline.published import Published
+from pipeline.statistics import Evidence
 
 REMEDY = "run `dvc repro` to make it"
 CORPUS_METRICS = ("BLEU-1", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")  # that the page prints
@@ -26,9 +30,17 @@ Value = TypeVar("Value")
 class Metrics:
     """A metrics.json; scores are fractions."""
 
-    subsets: dict[str, dict[str, float]]  # "total" and the parts of the split -> metric -> value
-    change_accuracy: float | None  # None where the dataset does not say what changed
+    subsets: dict[str, dict[str, float]]  # "total", the parts of the split, "attributes" … -> name -> value
+    whole: dict[str, float]  # what has no parts: change_accuracy, exact_match …, where the dataset has them
     scorers: dict[str, str]  # what computed the scores
+
+
+@dataclass(frozen=True)
+class Told:
+    """How good one caption is."""
+
+    cider_d: float  # a fraction
+    right: bool | None  # on change or no change; None where the truth is unknown
 
 
 @dataclass(frozen=True)
@@ -39,7 +51,8 @@ class Cell:
     seed: int
     metrics: Metrics
     captions: dict[str, str]  # by pair id
-    cider_d: dict[str, float]  # by pair id
+    told: dict[str, Told]  # by pair id
+    attended: dict[str, Attended]  # by pair id: of the first seed, the gallery's pairs
     losses: Curve  # terms before they are weighted
     validation: Curve
 
@@ -55,6 +68,9 @@ class Results:
     constant_caption: str
     constant: Metrics
     cells: list[Cell]
+    evidence: dict[str, Evidence]  # by model, over its seeds
+    gallery: dict[str | None, list[Pair]]  # by change type
+    published: list[Published]
 
 
 def read(root: Path, params: Params) -> list[Results]:
@@ -69,7 +85,10 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
     path = root / "data" / "pairs" / f"{dataset}.jsonl"
     if not (test := of_split(read_pairs(path), "test")):
         raise InputError(f"{path} has no pair of the split test; {REMEDY} again")
+    gallery = gallery_pairs.choose(test, params.report.gallery)
+    shown = [pair for pairs in gallery.values() for pair in pairs]
     constant = root / "results" / "cells" / dataset / "constant"
+    runs = [(model, seed) for model in params.models for seed in params.seeds]
     return Results(
         dataset,
         test,
@@ -77,21 +96,35 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
         {image.name: image for image in read_index(root / "data" / "images" / f"{dataset}.jsonl")},
         read_captions(constant / "captions.json", test)[test[0].pair_id],
         read_metrics(constant / "metrics.json"),
-        [_cell(root / "results", dataset, m, seed, test) for m in params.models for seed in params.seeds],
+        [
+            _cell(root / "results", (dataset, *run), test, shown if run[1] == params.seeds[0] else [])
+            for run in runs
+        ],
+        {model: _evidence(root / "results", dataset, model, params) for model in params.models},
+        gallery,
+        published.rows(dataset, root / published.FOLDER),
     )
 
 
-def _cell(results: Path, dataset: str, model: str, seed: int, test: Sequence[Pair]) -> Cell:
+def _cell(results: Path, name: tuple[str, str, int], test: Sequence[Pair], attended: Sequence[Pair]) -> Cell:
+    dataset, model, seed = name
     own = Path(dataset, model, str(seed))
+    captions = read_captions(results / "cells" / own / "captions.json", test)
     return Cell(
         model,
         seed,
         read_metrics(results / "cells" / own / "metrics.json"),
-        read_captions(results / "cells" / own / "captions.json", test),
-        read_cider_d(results / "cells" / own / "pairs.jsonl", test),
+        captions,
+        read_told(results / "cells" / own / "pairs.jsonl", test),
+        read_attended(results / "cells" / own / "attention.npz", attended, captions) if attended else {},
         read_curve(results / "curves" / own / "loss.csv", "iteration"),
         read_curve(results / "curves" / own / "validation.csv", "iteration", "CIDEr-D"),
     )
+
+
+def _evidence(results: Path, dataset: str, model: str, params: Params) -> Evidence:
+    folder = results / "cells" / dataset / model
+    return statistics.read([folder / str(seed) / "pairs.jsonl" for seed in params.seeds])
 
 
 def read_metrics(path: Path) -> Metrics:
@@ -105,10 +138,9 @@ def read_metrics(path: Path) -> Metrics:
     }
     if missing := [metric for metric in CORPUS_METRICS if metric not in subsets.get("total", {})]:
         raise _wrong(path, f"has no {missing[0]} of total")
-    accuracy = tree.get("change_accuracy")
     return Metrics(
         subsets,
-        accuracy if isinstance(accuracy, float) else None,
+        {name: value for name, value in tree.items() if isinstance(value, float)},
         {name: str(value) for name, value in scorers.items()},
     )
 
@@ -119,11 +151,23 @@ def read_captions(path: Path, pairs: Sequence[Pair]) -> dict[str, str]:
     return _of_all(path, {prediction.image_id: prediction.caption for prediction in predictions}, pairs)
 
 
-def read_cider_d(path: Path, pairs: Sequence[Pair]) -> dict[str, float]:
-    """Pair id -> CIDEr-D, of a pairs.jsonl that has one for each of `pairs`."""
+def read_told(path: Path, pairs: Sequence[Pair]) -> dict[str, Told]:
+    """Pair id -> how good its caption is, of a pairs.jsonl that has a line for each of `pairs`."""
     lines = read_text(path, REMEDY).split("\n")[:-1]
     scored = [_parsed(path, _SCORED, line, f"line {number}: ") for number, line in enumerate(lines, 1)]
-    return _of_all(path, {pair.pair_id: pair.cider_d for pair in scored}, pairs)
+    return _of_all(path, {pair.pair_id: Told(pair.cider_d, pair.right) for pair in scored}, pairs)
+
+
+def read_attended(path: Path, pairs: Sequence[Pair], captions: dict[str, str]) -> dict[str, Attended]:
+    """Pair id -> where the decoder looked, of an attention.npz that has the `captions` of `pairs`."""
+    found = _of_all(path, attention_maps.read(path), pairs)
+    for pair in pairs:
+        if list(found[pair.pair_id].words) != captions[pair.pair_id].split():
+            raise _wrong(path, f"is of another caption of the pair {pair.pair_id} than captions.json")
+    aligned = [found[pair.pair_id].alignment is not None for pair in pairs]
+    if any(aligned) and not all(aligned):
+        raise _wrong(path, f"has no alignment of the pair {pairs[aligned.index(False)].pair_id}")
+    return {pair.pair_id: found[pair.pair_id] for pair in pairs}
 
 
 def read_curve(path: Path, *columns: str) -> Curve:
@@ -146,6 +190,7 @@ class _Prediction(BaseModel):
 class _Scored(BaseModel):
     pair_id: str
     cider_d: FiniteFloat = Field(alias="CIDEr-D")
+    right: bool | None
 
 
 _PREDICTIONS = TypeAdapter(list[_Prediction])

@@ -9,7 +9,7 @@ from pathlib import Path
 from pipeline.errors import InputError
 from pipeline.images import Indexed, decode, read_bytes
 
-SIDE = 320  # pixels at most, of an embedded picture
+SIDE = 480  # pixels at most, of an embedded picture
 QUALITY = 85  # of JPEG
 
 

@@ -1,64 +1,55 @@
 """The report's page: one HTML file that holds all it shows, and asks for nothing else."""
 
-from collections.abc import Sequence
+import base64
+import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from pipeline.datasets.schema import NO_CHANGE, Pair
-from pipeline.errors import InputError
-from pipeline.gallery_pairs import choose
+from pipeline.datasets.schema import CHANGE_TYPES
 from pipeline.params import Params
-from pipeline.reporting import curves, gallery, tables
-from pipeline.reporting.cells import Cell, Results
-from pipeline.scoring.accuracy import says_no_change
+from pipeline.reporting import bars, curves, tables, tradeoffs
+from pipeline.reporting.bars import Group
+from pipeline.reporting.cards import Gallery, gallery
+from pipeline.reporting.cells import Results
+from pipeline.reporting.drawing import Panel, Style, styles
+from pipeline.reporting.experiments import Experiment
+from pipeline.reporting.literature import Literature, literature
+from pipeline.reporting.significance import Significance, significance
 from pipeline.scoring.subsets import subsets
 
-TEMPLATE = "report.html.j2"
+HERE = Path(__file__).parent
+TEMPLATE, SCRIPT = "report.html.j2", "report.js"
 PART_METRICS = ("CIDEr-D", "METEOR")  # shown for each part of the split
-KINDS = {NO_CHANGE: "no change", None: "kind of change unknown"}
+QUARTILES = [f"viewpoint_iou_q{number}" for number in range(1, 5)]
+PARTS = ("change", "no_change", *CHANGE_TYPES, *QUARTILES)
+CAPTIONS = ("exact_match", "distinct_captions", "mean_length")
+ATTRIBUTES = ("type", "color", "material", "shape", "size")
+LOCALISATION = {
+    "pointing": "pointing,\nall words",
+    "coverage": "coverage,\nall words",
+    "pointing_at_object": "pointing,\nthe object",
+    "coverage_at_object": "coverage,\nthe object",
+}
+LIMIT = 15_000_000  # bytes that a page should not exceed
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of scores x 100: a line for each row, a column for each (subset, metric)."""
+    """A table of scores: a line for each row, a column for each (subset, metric)."""
 
     caption: str
     headings: list[tuple[str, str]]  # and a note beneath
     columns: list[tuple[str, str]]
     rows: list[tables.Row]
 
-
-@dataclass(frozen=True)
-class Prediction:
-    """What a model says of a shown pair."""
-
-    model: str
-    caption: str
-    cider_d: str  # x 100
-    says: str  # "change" or "no change"
-    right: bool | None  # on that; None where the truth is unknown
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A pair of the gallery."""
-
-    pair: Pair
-    before: gallery.Picture
-    after: gallery.Picture
-    predictions: list[Prediction]
-
-
-@dataclass(frozen=True)
-class Kind:
-    """The gallery's pairs of one change type."""
-
-    name: str
-    of: int  # test pairs of that type
-    shown: list[Shown]
+    @property
+    def seeded(self) -> bool:
+        """Whether some row is of one seed alone."""
+        return any(row.seed is not None for row in self.rows)
 
 
 @dataclass(frozen=True)
@@ -68,65 +59,113 @@ class Section:
     name: str
     pairs: int
     scores: Table
-    by_kind: list[Table]  # one a metric; none where the kinds are unknown
+    runs: Table | None  # each seed's scores, where there are several
     judged: bool  # whether captions could be judged on change or no change
+    significance: Significance | None
+    literature: Literature
+    bars: list[Panel]
+    details: list[Table]  # the numbers behind the bars, and of the captions
     boxed: bool  # whether it is known where something changed
     constant_caption: str
     scorers: dict[str, str]
-    styles: list[curves.Style]
-    panels: list[curves.Panel]
-    gallery: list[Kind]
+    styles: list[Style]
+    curves: list[Panel]
+    tradeoffs: list[Panel]
+    gallery: Gallery
 
 
-def render(results: Sequence[Results], records: Sequence[tables.Record], params: Params) -> str:
+def render(
+    results: Sequence[Results],
+    records: Sequence[tables.Record],
+    params: Params,
+    experiments: Sequence[Experiment] = (),
+) -> str:
     """The page's HTML. Raises InputError where an image is not the one that was prepared."""
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
+        loader=FileSystemLoader(HERE),
         autoescape=True,  # a caption may hold anything
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    sections = [_section(each, tables.rows(records, each.dataset), params) for each in results]
-    return environment.get_template(TEMPLATE).render(params=params, sections=sections, drawing=Markup)
+    sections = [_section(each, tables.rows(records, each.dataset), params, experiments) for each in results]
+    script = (HERE / SCRIPT).read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return environment.get_template(TEMPLATE).render(
+        params=params, sections=sections, drawing=Markup, script=Markup(script), script_hash=digest
+    )
 
 
-def _section(results: Results, rows: list[tables.Row], params: Params) -> Section:
-    parts = {name: len(members) for name, members in subsets(results.test).items()}
-    judged = any((tables.TOTAL, tables.ACCURACY) in row.scores for row in rows)
+def _section(
+    results: Results, rows: list[tables.Row], params: Params, experiments: Sequence[Experiment]
+) -> Section:
+    models = tables.of_models(rows)
+    ours = [row for row in models if row.model != tables.CONSTANT]
+    columns = [m for m in tables.COLUMNS if tables.has(rows, tables.TOTAL, m)]
     return Section(
         name=results.dataset,
         pairs=len(results.test),
-        scores=_scores(rows, judged),
-        by_kind=[_by_kind(rows, metric, parts) for metric in PART_METRICS if parts],
-        judged=judged,
+        scores=_scores("Over all test pairs. Every score × 100, as papers print them.", columns, models),
+        runs=_scores("Each seed.", columns, rows) if len(params.seeds) > 1 else None,
+        judged=tables.has(rows, tables.TOTAL, tables.ACCURACY),
+        significance=significance(results),
+        literature=literature(results, ours, params),
+        bars=list(_bars(results, models)),
+        details=list(_details(results, models)),
         boxed=any(pair.before_box or pair.after_box for pair in results.test),
         constant_caption=results.constant_caption,
         scorers=_scorers(results),
-        styles=list(curves.styles(results.cells).values()),
-        panels=curves.panels(results),
-        gallery=_gallery(results, params),
+        styles=list(styles(results.cells).values()),
+        curves=curves.panels(results),
+        tradeoffs=tradeoffs.panels(results, experiments, params),
+        gallery=gallery(results, params),
     )
 
 
-def _scores(rows: list[tables.Row], judged: bool) -> Table:
-    metrics = tables.COLUMNS if judged else tables.CORPUS_METRICS
-    return Table(
-        "Over all test pairs. Every score × 100, as papers print them.",
-        [(tables.HEADINGS.get(metric, metric), "") for metric in metrics],
-        [(tables.TOTAL, metric) for metric in metrics],
-        rows,
-    )
+def _scores(caption: str, metrics: Sequence[str], rows: list[tables.Row]) -> Table:
+    headings = [(tables.HEADINGS.get(metric, metric), "") for metric in metrics]
+    return Table(caption, headings, [(tables.TOTAL, metric) for metric in metrics], rows)
 
 
-def _by_kind(rows: list[tables.Row], metric: str, parts: dict[str, int]) -> Table:
-    return Table(
-        f"{metric} × 100 of each part of the test split.",
-        [(part.replace("_", " "), f"{pairs} pairs") for part, pairs in parts.items()],
-        [(part, metric) for part in parts],
-        rows,
-    )
+def _bars(results: Results, models: list[tables.Row]) -> Iterable[Panel]:
+    kinds = [Group(kind.replace("_", " "), (kind, "CIDEr-D")) for kind in ("no_change", *CHANGE_TYPES)]
+    ends = ("q1\nleast", "q2", "q3", "q4\nmost")
+    quartiles = [Group(end, (part, "CIDEr-D")) for end, part in zip(ends, QUARTILES, strict=True)]
+    attributes = [Group(name, ("attributes", name)) for name in ATTRIBUTES]
+    places = [Group(label, ("localisation", name)) for name, label in LOCALISATION.items()]
+    for title, groups in (
+        ("CIDEr-D × 100 by kind of change", kinds),
+        ("CIDEr-D × 100 by how much the two views overlap", quartiles),
+        ("Attributes named rightly, percent", attributes),
+        ("Attention on what changed, percent", places),
+    ):
+        if panel := bars.panel(title, results.dataset, groups, models, styles(results.cells)):
+            yield panel
+
+
+def _details(results: Results, models: list[tables.Row]) -> Iterable[Table]:
+    """Tables of what some model has, and no others."""
+    sizes = {name: f"{len(members)} pairs" for name, members in subsets(results.test).items()}
+    parts = [part for part in PARTS if tables.has(models, part, tables.COLUMNS[0])]
+    for metric in PART_METRICS:
+        headings = [(part.replace("_", " "), sizes.get(part, "")) for part in parts]
+        if parts:
+            yield Table(
+                f"{metric} × 100 of each part of the test split.",
+                headings,
+                [(part, metric) for part in parts],
+                models,
+            )
+    if captions := [name for name in CAPTIONS if tables.has(models, tables.TOTAL, name)]:
+        yield _scores("The captions: exact matches in percent, and counts.", captions, models)
+    for group, names, caption in (
+        ("attributes", ATTRIBUTES, "Captions of changes that name it rightly, percent."),
+        ("localisation", LOCALISATION, "The decoder’s attention against the change boxes, percent."),
+    ):
+        if known := [name for name in names if tables.has(models, group, name)]:
+            headings = [(name.replace("_", " "), "") for name in known]
+            yield Table(caption, headings, [(group, name) for name in known], models)
 
 
 def _scorers(results: Results) -> dict[str, str]:
@@ -136,39 +175,3 @@ def _scorers(results: Results) -> dict[str, str]:
         for name, value in metrics.scorers.items():
             found.setdefault(name, {})[value] = None
     return {name: " and ".join(values) for name, values in found.items()}
-
-
-def _gallery(results: Results, params: Params) -> list[Kind]:
-    cells = [cell for cell in results.cells if cell.seed == params.seeds[0]]
-    phrases = params.score.no_change_phrases
-    return [
-        Kind(
-            KINDS.get(kind, str(kind)),
-            sum(pair.change_type == kind for pair in results.test),
-            [_shown(pair, results, cells, phrases) for pair in chosen],
-        )
-        for kind, chosen in choose(results.test, params.report.gallery).items()
-    ]
-
-
-def _shown(pair: Pair, results: Results, cells: Sequence[Cell], phrases: Sequence[str]) -> Shown:
-    before, after = (_picture(name, results) for name in (pair.before, pair.after))
-    return Shown(pair, before, after, [_prediction(pair, cell, phrases) for cell in cells])
-
-
-def _picture(name: str, results: Results) -> gallery.Picture:
-    if name not in results.images:
-        raise InputError(f"{name} is not in the index of {results.dataset}'s images; run `dvc repro`")
-    return gallery.picture(results.root, results.images[name])
-
-
-def _prediction(pair: Pair, cell: Cell, phrases: Sequence[str]) -> Prediction:
-    caption = cell.captions[pair.pair_id]
-    changed = not says_no_change(caption, phrases)
-    return Prediction(
-        cell.model,
-        caption,
-        f"{100 * cell.cider_d[pair.pair_id]:.1f}",
-        "change" if changed else "no change",
-        None if pair.changed is None else changed == pair.changed,
-    )

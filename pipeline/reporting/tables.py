@@ -3,19 +3,26 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, stdev
 from types import NoneType
 from typing import Any
 
 from pipeline.errors import InputError
 from pipeline.outputs import read_json
 from pipeline.reporting.cells import CORPUS_METRICS, REMEDY, Metrics, Results
+from pipeline.statistics import over_seeds
 
 CONSTANT = "constant"
 ACCURACY = "change_accuracy"
 TOTAL = "total"
-COLUMNS = (*CORPUS_METRICS, ACCURACY)  # of the score table
-HEADINGS = {ACCURACY: "change told"}
+SPICE = "SPICE"
+COLUMNS = (*CORPUS_METRICS, SPICE, ACCURACY)  # of the score table
+HEADINGS = {
+    ACCURACY: "change told",
+    "exact_match": "exact match",
+    "distinct_captions": "distinct captions",
+    "mean_length": "words a caption",
+}
+COUNTS = ("distinct_captions", "mean_length")  # which are no fractions
 Record = dict[str, Any]
 """dataset, model, seed (None: not trained), subset, and its metrics as fractions."""
 
@@ -40,8 +47,9 @@ class Row:
         """A score x 100 as papers print it, with ± its deviation over seeds; – where there is none."""
         if (subset, metric) not in self.scores:
             return "–"
+        factor = 1 if metric in COUNTS else 100
         mean, deviation = self.scores[subset, metric]
-        return f"{100 * mean:.1f}" + ("" if deviation is None else f" ± {100 * deviation:.1f}")
+        return f"{factor * mean:.1f}" + ("" if deviation is None else f" ± {factor * deviation:.1f}")
 
 
 def records(results: Sequence[Results]) -> list[Record]:
@@ -58,8 +66,7 @@ def _of_dataset(results: Results) -> list[Record]:
 
 def _of_cell(metrics: Metrics, **cell: Any) -> list[Record]:
     found = [cell | {"subset": subset} | values for subset, values in metrics.subsets.items()]
-    if metrics.change_accuracy is not None:
-        next(record for record in found if record["subset"] == TOTAL)[ACCURACY] = metrics.change_accuracy
+    next(record for record in found if record["subset"] == TOTAL).update(metrics.whole)
     return found
 
 
@@ -88,13 +95,18 @@ def _scores(records: Sequence[Record]) -> dict[tuple[str, str], tuple[float, flo
 def _mean(runs: Sequence[Row]) -> Row:
     """Means and sample standard deviations, of the scores that every run has."""
     common = [key for key in runs[0].scores if all(key in run.scores for run in runs)]
-    values = {key: [run.scores[key][0] for run in runs] for key in common}
-    return Row(
-        runs[0].model,
-        None,
-        len(runs),
-        {key: (fmean(found), stdev(found)) for key, found in values.items()},
-    )
+    spread = {key: over_seeds([run.scores[key][0] for run in runs]) for key in common}
+    return Row(runs[0].model, None, len(runs), {key: (own.mean, own.sd) for key, own in spread.items()})
+
+
+def of_models(rows: Sequence[Row]) -> list[Row]:
+    """One row a model: its mean where it was trained with several seeds."""
+    return list({row.model: row for row in rows}.values())
+
+
+def has(rows: Sequence[Row], subset: str, metric: str) -> bool:
+    """Whether any of the rows has that score."""
+    return any((subset, metric) in row.scores for row in rows)
 
 
 def read(path: Path) -> list[Record]:

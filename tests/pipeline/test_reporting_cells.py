@@ -2,14 +2,17 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
+from pipeline import attention_maps
 from pipeline.errors import InputError
 from pipeline.reporting import cells
 from tests.study import make_cell, make_study
 
 CELL = "results/cells/tabletop/scorer/2"
+FIRST = "results/cells/tabletop/scorer/1"
 CURVES = "results/curves/tabletop/scorer/2"
 FILES = [
     f"{CELL}/captions.json",
@@ -21,6 +24,7 @@ FILES = [
     "results/cells/tabletop/constant/metrics.json",
     "data/pairs/tabletop.jsonl",
     "data/images/tabletop.jsonl",
+    f"{FIRST}/attention.npz",
 ]
 
 
@@ -50,20 +54,77 @@ def test_a_dataset_is_its_test_pairs_and_the_listed_cells(made):
         ("scorer", 2),
     ]
     last = results.cells[-1]
-    assert set(last.captions.values()) == {"the ball moved, says scorer 2"}
-    assert last.metrics.scorers == {"METEOR": "1.5"}
+    said = {"the ball moved, says scorer 2", "nothing has changed, says scorer 2"}
+    assert set(last.captions.values()) == said
+    assert last.metrics.scorers == {"METEOR": "1.5", "SPICE": "unavailable (no jar)"}
     assert list(last.losses) == ["iteration", "cap", "cv"]
     assert last.validation == {"iteration": [150, 300], "CIDEr-D": [0.31, 0.62]}
-    assert set(last.cider_d.values()) == {0.62}
+    assert set(last.told.values()) == {cells.Told(0.62, True)}
+    assert {told.right for told in results.cells[0].told.values()} == {True, False}
+    assert last.metrics.whole == {
+        "change_accuracy": 0.31, "exact_match": 0.155, "distinct_captions": 12, "mean_length": 6.5,
+    }  # fmt: skip
+    assert {model: evidence.seeds for model, evidence in results.evidence.items()} == {
+        "subtraction": 2,
+        "scorer": 2,
+    }
+
+
+def test_attention_is_read_of_the_first_seed_alone(made):
+    (results,) = cells.read(*made)
+    first = results.cells[2]
+    shown = [pair.pair_id for pairs in results.gallery.values() for pair in pairs]
+    assert [cell.seed for cell in results.cells if cell.attended] == [1, 1]
+    assert list(first.attended) == shown
+    assert all(own.caption == first.captions[pair] for pair, own in first.attended.items())
+    assert all(own.alignment is not None for own in first.attended.values())
+    assert all(own.alignment is None for own in results.cells[0].attended.values())
+
+
+def spoilt(study, change):
+    """The first pair's attention of the first scorer, written again after `change`."""
+    path = study[0] / FIRST / "attention.npz"
+    found = attention_maps.read(path)
+    first = next(iter(found))
+    attention_maps.write(path, found | {first: replace(found[first], **change(found[first]))})
+    return first
+
+
+def test_attention_of_another_caption_is_named(study):
+    pair = spoilt(study, lambda own: {"words": ("other", *own.words[1:])})
+    with pytest.raises(InputError, match=f"{FIRST}/attention.npz is of another caption of the pair {pair} "):
+        cells.read(*study)
+
+
+def test_a_lacking_alignment_is_named(study):
+    pair = spoilt(study, lambda _: {"alignment": None})
+    with pytest.raises(InputError, match=f"{FIRST}/attention.npz has no alignment of the pair {pair}"):
+        cells.read(*study)
+
+
+def test_a_pair_without_attention_is_named(study):
+    path = study[0] / FIRST / "attention.npz"
+    found = attention_maps.read(path)
+    pair = found.popitem()[0]
+    attention_maps.write(path, found)
+    with pytest.raises(InputError, match=f"attention.npz has nothing of the test pair {pair}"):
+        cells.read(*study)
 
 
 def test_cells_that_are_not_listed_are_not_read(study):
     root, params = study
-    before = cells.read(*study)
+    before = compared(*study)
+    test = cells.read(*study)[0].test
     (root / "results/cells/tabletop/scorer/3").mkdir()
-    make_cell(root, "tabletop", "gone", 1, before[0].test, 0.9)
+    make_cell(root, "tabletop", "gone", 1, test, 0.9)
     (root / "results/cells/old").mkdir()
-    assert cells.read(root, params) == before
+    assert compared(root, params) == before
+
+
+def compared(root, params):
+    """What is read, as it can be compared."""
+    (results,) = cells.read(root, params)
+    return results.test, [(cell.model, cell.seed, cell.metrics, cell.captions) for cell in results.cells]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -117,11 +178,9 @@ def test_a_metric_that_could_not_be_computed_is_left_out(study):
     path = study[0] / CELL / "metrics.json"
     tree = json.loads(path.read_text())
     tree["total"]["SPICE"] = "unavailable (no jar)"
-    tree["exact_match"] = 0.25
     path.write_text(json.dumps(tree))
     (results,) = cells.read(*study)
     assert "SPICE" not in results.cells[-1].metrics.subsets["total"]
-    assert "exact_match" not in results.cells[-1].metrics.subsets
 
 
 def test_a_dataset_that_does_not_say_what_changed_has_no_accuracy(study):
@@ -129,5 +188,5 @@ def test_a_dataset_that_does_not_say_what_changed_has_no_accuracy(study):
     tree = json.loads(path.read_text())
     path.write_text(json.dumps({"total": tree["total"], "scorers": tree["scorers"]}))
     (results,) = cells.read(*study)
-    assert results.cells[-1].metrics.change_accuracy is None
+    assert results.cells[-1].metrics.whole == {}
     assert list(results.cells[-1].metrics.subsets) == ["total"]

@@ -52,7 +52,7 @@ def test_a_kinds_pairs_are_spread_over_the_split_without_repetition():
 
 
 @pytest.mark.parametrize(
-    ("size", "shown"), [((480, 320), (320, 213)), ((100, 60), (100, 60)), ((200, 640), (100, 320))]
+    ("size", "shown"), [((960, 640), (480, 320)), ((100, 60), (100, 60)), ((200, 640), (150, 480))]
 )
 def test_pictures_are_small_and_in_their_address(tmp_path, size, shown):
     Image.new("RGB", size, "teal").save(tmp_path / "a.png")

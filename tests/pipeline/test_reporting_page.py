@@ -1,5 +1,7 @@
 """The page: whole in one file, the same bytes every time, and safe whatever a caption holds."""
 
+import base64
+import hashlib
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -9,11 +11,14 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.reporting import cells, curves, page, tables
-from tests.study import make_study
+from pipeline.reporting import bars, cells, curves, drawing, page, tables
+from tests.study import attended, make_study
 
+QUARTILES = [f"viewpoint_iou_q{number}" for number in range(1, 5)]
+SAID = ("the ball moved", "nothing has changed")
 HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)">{{ 7 * 7 }}" onload=\'alert(3)\' &amp;'
 VOID = {"meta", "link", "img", "br", "rect", "line"}
+DATA = re.compile(r'(?s)<script type="application/json">.*?</script>')
 
 
 class Reader(HTMLParser):
@@ -78,21 +83,35 @@ def saying(study, caption):
     """The first dataset's page, where the first model says that of every pair."""
     (results, _), params = study
     first, *others = results.cells
-    first = replace(first, captions=dict.fromkeys(first.captions, caption))
+    first = replace(
+        first,
+        captions=dict.fromkeys(first.captions, caption),
+        attended={pair: attended(caption, 0, "subtraction") for pair in first.attended},
+    )
     return render([replace(results, cells=[first, *others])], params)
 
 
 def test_no_request_leaves_the_page(html, read):
-    written = re.sub(r"data:image/jpeg;base64,[\w+/=]*", "data:", html)
+    written = DATA.sub("", re.sub(r"data:image/jpeg;base64,[\w+/=]*", "data:", html))
+    written = re.sub(r"(?m)^ *// .*$", "", written)  # the script's own comments
     assert not re.search(r"(?i)https?:|ftp:|file:|//\w|@import|url\((?!#)|srcset|<base", written)
     assert set(re.findall(r'\bsrc="([^,]*),', html)) == {"data:image/jpeg;base64"}
     assert len(re.findall(r"\ssrc=", written)) == len(read.all("img")) == 2 * 20 * 2
     assert [link["href"] for link in read.all("link")] == ["data:,"]
     assert all(link["href"].startswith("#") for link in read.all("a"))
     assert all(use["xlink:href"].startswith("#") for use in read.all("use"))
-    assert not read.all("script")
+    assert not re.search(r"fetch|XMLHttp|WebSocket|EventSource|sendBeacon|import\(|innerHTML|eval", written)
     (policy,) = [meta["content"] for meta in read.all("meta") if "http-equiv" in meta]
     assert policy.startswith("default-src 'none'; ")
+
+
+def test_one_script_runs_and_its_hash_is_in_the_policy(html, read):
+    assert [script for script in read.all("script") if script != {"type": "application/json"}] == [{}]
+    (script,) = re.findall(r"(?s)<script>(.*?)</script>", html)
+    assert script == (Path(page.__file__).parent / "report.js").read_text()
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    (policy,) = [meta["content"] for meta in read.all("meta") if "http-equiv" in meta]
+    assert f"script-src 'sha256-{digest}';" in policy
 
 
 def test_ids_are_unique_and_links_lead_somewhere(html, read):
@@ -105,26 +124,56 @@ def test_ids_are_unique_and_links_lead_somewhere(html, read):
 
 def test_tables_hold_the_metrics(study, read):
     (results, _), _ = study
-    scores, cider, meteor, *_ = read.tables
+    means, scores, _, *others = read.tables[:8]  # the second dataset's stand behind
+    cider, meteor, captions, attributes, places = others[-5:]
     assert [cell.split()[0] for cell in scores[0]] == [
         "model", "seed", "BLEU-1", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "change",
     ]  # fmt: skip
     for run, row in zip(results.cells[:2], scores[2:4], strict=True):
         total = run.metrics.subsets["total"]
-        values = [*(total[name] for name in cells.CORPUS_METRICS), run.metrics.change_accuracy]
-        assert row == [run.model, str(run.seed), *(f"{100 * value:.1f}" for value in values)]
-    assert scores[4][:3] == ["subtraction", "mean", "51.5 ± 0.7"]
-    parts = ["change", "no_change", "color", "texture", "add", "drop", "move"]
+        values = [*(total[name] for name in cells.CORPUS_METRICS), run.metrics.whole["change_accuracy"]]
+        assert tidy(row) == [run.model, str(run.seed), *(f"{100 * value:.1f}" for value in values)]
+    assert tidy(scores[4])[:3] == ["subtraction", "mean", "51.5 ± 0.7"]
+    assert [row[0] for row in means] == ["model", "constant", "subtraction", "scorer"]
+    assert tidy(means[2])[:2] == ["subtraction", "51.5 ± 0.7"]
+    parts = ["change", "no_change", "color", "texture", "add", "drop", "move", *QUARTILES]
     for table, metric in ((cider, "CIDEr-D"), (meteor, "METEOR")):
-        assert [c.rsplit(" ", 2)[0].replace(" ", "_") for c in table[0][2:]] == parts
-        own = results.cells[0].metrics.subsets
-        assert table[2][2:] == [f"{100 * own[part][metric]:.1f}" for part in parts]
-    assert "40 pairs" not in cider[0][2]
-    assert cider[0][2].endswith("10 pairs")
+        assert [re.sub(r" \d+ pairs", "", c).replace(" ", "_") for c in table[0][1:]] == parts
+        own = [cell.metrics.subsets for cell in results.cells[:2]]
+        assert [cell.split(" ± ")[0] for cell in tidy(table[2])[1:]] == [
+            f"{50 * (own[0][part][metric] + own[1][part][metric]):.1f}" for part in parts
+        ]
+    assert cider[0][1].endswith("10 pairs")
+    assert tidy(captions[2]) == ["subtraction", "12.9 ± 0.2", "12.0 ± 0.0", "6.5 ± 0.0"]
+    assert attributes[0][1:] == ["type", "color", "material", "shape", "size"]
+    assert places[0][1:] == ["pointing", "coverage", "pointing at object"]
+    assert tidy(places[1]) == ["constant", *["25.0"] * 3]
+
+
+def tidy(row):
+    return [" ".join(cell.split()) for cell in row]
+
+
+def test_what_the_pairs_cannot_tell_apart_is_said_so_in_words(study, read):
+    text = " ".join("".join(read.text).split())
+    # every pair of scorer's scores 0.1 more by CIDEr-D; the numbers behind METEOR are the same
+    assert "scorer is better than subtraction by 10.0 CIDEr-D (scorer − subtraction: " in text
+    differences = next(table for table in read.tables if table[0][0] == "models")
+    assert differences[0][1:3] == ["BLEU-4", "METEOR"]
+    row = dict(zip(differences[0], tidy(differences[1]), strict=True))
+    assert row["models"] == "scorer − subtraction"
+    assert row["METEOR"] == "0.0 [0.0, 0.0] p = 1.000 not distinguishable"
+    assert row["CIDEr-D"] == "+10.0 [+10.0, +10.0] p < .001"
+
+
+def test_one_model_alone_is_compared_with_none(study):
+    (results, _), params = study
+    alone = replace(results, evidence={"scorer": results.evidence["scorer"]})
+    assert "Which differences are sure" not in render([alone], params)
 
 
 def test_tables_are_told_to_those_who_cannot_see_them(read):
-    assert len(read.all("caption")) == len(read.all("table")) == 6
+    assert len(read.all("caption")) == len(read.all("table")) >= 2 * 8
     assert {header["scope"] for header in read.all("th")} == {"col", "row"}
     assert all(image["alt"] for image in read.all("img"))
     assert all(a["aria-label"] for a in read.all("figure") if a.get("role") == "img")
@@ -136,48 +185,69 @@ def test_tables_are_told_to_those_who_cannot_see_them(read):
 
 def test_the_gallery_shows_pictures_references_and_every_models_caption(study, html):
     (results, _), _ = study
-    text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", html))
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", DATA.sub("", html)))
     assert html.count("<article") == 2 * 20
     for pair in results.test:
         assert html.count(f'alt="The scene before, pair {pair.pair_id}"') == 2
         assert all(caption in text for caption in pair.captions)
-    assert (
-        text.count("the ball moved, says subtraction 1") == text.count("the ball moved, says scorer 1") == 40
-    )
+    assert [
+        text.count(f"{said}, says {model} 1") for said in SAID for model in ("subtraction", "scorer")
+    ] == [40, 20, 0, 20]
     assert "says scorer 2" not in text  # the first seed alone
     assert text.count("✓ right: says change; CIDEr-D&nbsp;51.0") == 20
+    assert text.count("✓ right: says no change; CIDEr-D&nbsp;61.0") == 20
     assert text.count("✗ wrong: says change; CIDEr-D&nbsp;51.0") == 20
 
 
 @pytest.mark.parametrize(
-    ("caption", "mark"),
-    [("there is no change", "says no change"), ("", "says change"), ("it moved", "says change")],
+    ("caption", "says"), [("there is no change", "no change"), ("", "change"), ("it moved", "change")]
 )
-def test_right_and_wrong_are_about_change_or_no_change(study, caption, mark):
+def test_what_a_caption_says_stands_beneath_it(study, caption, says):
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", saying(study, caption)))
-    both = {f"{'✓ right' if right else '✗ wrong'}: {mark}; CIDEr-D&nbsp;51.0" for right in (True, False)}
-    assert [text.count(each) for each in both] == [10, 10]
+    assert text.count(f": says {says}; CIDEr-D&nbsp;51.0") == 20
+    assert text.count("(nothing)") == (0 if caption else 20)
+
+
+def test_cards_name_who_is_right_and_who_is_wrong(study, read):
+    (results, _), _ = study
+    cards = read.all("article")[:20]
+    changed = {f"Pair {pair.pair_id}": pair.changed for pair in results.test}
+    for card in cards:
+        right, wrong = card["data-right"].split(), card["data-wrong"].split()
+        assert (right, wrong) == (
+            (["subtraction", "scorer"], []) if changed[card["aria-label"]] else (["scorer"], ["subtraction"])
+        )
+    options = [option.get("value") for option in read.all("option")]
+    assert options[:7] == ["", "color", "texture", "add", "drop", "move", "no change"]
 
 
 def test_without_the_truth_nothing_is_marked(study):
     (results, _), params = study
     blind = [replace(pair, change_type=None) for pair in results.test]
     found = [
-        replace(cell, metrics=cells.Metrics({"total": cell.metrics.subsets["total"]}, None, {}))
+        replace(
+            cell,
+            metrics=cells.Metrics({"total": cell.metrics.subsets["total"]}, {}, {}),
+            told={pair: cells.Told(0.5, None) for pair in cell.told},
+        )
         for cell in results.cells
     ]
-    constant = replace(results.constant, subsets=found[0].metrics.subsets, change_accuracy=None)
-    html = render([replace(results, test=blind, cells=found, constant=constant)], params)
-    assert "right" not in re.sub(r"(?s)<style>.*?</style>|url.*?;", "", html)
-    assert "change told" not in html
-    assert html.count("<table") == 1
+    constant = replace(results.constant, subsets=found[0].metrics.subsets, whole={})
+    unknown = replace(results, test=blind, cells=found, constant=constant, gallery={None: blind}, evidence={})
+    html = re.sub(r"(?s)<style>.*?</style>|<script>.*?</script>|url.*?;", "", render([unknown], params))
+    assert not re.search(r"rightly|✓|✗|Change told|Which differences|The numbers|By kind", html)
+    assert re.findall("<h3>.*</h3>", html) == [
+        f"<h3>{title}</h3>" for title in ("Scores", "Learning curves", "Test pairs")
+    ]
+    assert html.count("<table") == 2
     assert "kind of change unknown" in html
 
 
 def test_a_hostile_caption_is_text(study):
     html = saying(study, HOSTILE)
     assert HOSTILE in "".join(Reader(html).text)
-    assert "<script" not in html
+    assert html.count("<script>") == 1
+    assert html.count("</script>") == 1 + 20
     assert "<img src=x" not in html
 
 
@@ -186,13 +256,29 @@ def test_hostile_names_of_pairs_and_references_are_text(study):
     first, *others = results.test
     odd = replace(first, pair_id=HOSTILE, captions=(HOSTILE, "\u202e\u2028"))
     found = [
-        replace(cell, captions=cell.captions | {HOSTILE: ""}, cider_d=cell.cider_d | {HOSTILE: 0.0})
+        replace(
+            cell,
+            captions=cell.captions | {HOSTILE: ""},
+            told=cell.told | {HOSTILE: cells.Told(0.0, None)},
+            attended=cell.attended | {HOSTILE: attended("", 0, cell.model)},
+        )
         for cell in results.cells
     ]
     read = Reader(
-        render([replace(results, test=[odd, *others], cells=found, constant_caption=HOSTILE)], params)
+        render(
+            [
+                replace(
+                    results,
+                    test=[odd, *others],
+                    gallery={"color": [odd]},
+                    cells=found,
+                    constant_caption=HOSTILE,
+                )
+            ],
+            params,
+        )
     )
-    assert not read.all("script")
+    assert len(read.all("script")) == 2
     assert not any("onerror" in attributes or "onload" in attributes for _, attributes in read.tags)
     assert any(HOSTILE in article["aria-label"] for article in read.all("article"))
 
@@ -211,9 +297,9 @@ def test_the_page_holds_no_time_and_no_place(study, html):
 
 def test_boxes_are_outlined_in_the_files_own_pixels(study):
     (results, _), params = study
-    assert "<rect" not in re.sub("(?s)<clipPath.*?</clipPath>", "", render([results], params))
+    assert "<rect x=" not in re.sub("(?s)<clipPath.*?</clipPath>", "", render([results], params))
     boxed = [replace(pair, before_box=(1.0, 2.0, 30.0, 4.5)) for pair in results.test]
-    html = render([replace(results, test=boxed)], params)
+    html = render([replace(results, test=boxed, gallery={"color": boxed})], params)
     box = (
         '<svg viewBox="0 0 48 32" aria-hidden="true"><rect x="1.0" y="2.0" width="30.0" height="4.5"/></svg>'
     )
@@ -250,6 +336,32 @@ def test_a_panel_for_each_loss_and_a_line_for_each_run(study):
     assert "#0f0f" not in validation.svg + caption.svg + view.svg
 
 
+def test_a_bar_for_each_model_and_a_mark_for_the_constant_caption(study):
+    (results, _), _ = study
+    models = tables.of_models(tables.rows(tables.records([results]), "tabletop"))
+    styles = drawing.styles(results.cells)
+    groups = [bars.Group("color", ("color", "CIDEr-D")), bars.Group("never", ("never", "CIDEr-D"))]
+    panel = bars.panel("Scores", "tabletop", groups, models, styles)
+    assert (
+        panel.told == "Scores. constant: color 28.6; subtraction: color 55.1 ± 0.7; scorer: color 65.1 ± 0.7."
+    )
+    assert [panel.svg.count(f"fill: var(--line-{number})") for number in range(3)] == [1, 1, 0]
+    assert panel.svg.count("stroke: var(--quiet)") == 1
+    assert bars.panel("Scores", "tabletop", groups[1:], models, styles) is None
+
+
+def test_of_one_seed_there_is_no_table_of_runs_and_the_seed_may_be_0(tmp_path):
+    params = make_study(tmp_path, seeds=(0,))
+    first, *others = Reader(render(cells.read(tmp_path, params), params)).tables
+    assert [row[:2] for row in first] == [
+        ["model", "seed"],
+        ["constant", ""],
+        ["subtraction", "0"],
+        ["scorer", "0"],
+    ]
+    assert len(others) == 6
+
+
 def test_many_models_still_have_a_style_each():
-    looks = {(style.colour, style.dashes) for style in (curves.Style("m", n) for n in range(40))}
+    looks = {(style.colour, style.dashes) for style in (drawing.Style("m", n) for n in range(40))}
     assert len(looks) == 40

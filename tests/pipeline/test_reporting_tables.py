@@ -7,9 +7,11 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.reporting import cells, tables
-from tests.study import make_study, write_json
+from tests.study import QUARTILES, make_study, write_json
 
-PARTS = ("total", "change", "no_change", "color", "texture", "add", "drop", "move")
+PARTS = ("total", "change", "no_change", "color", "texture", "add", "drop", "move", *QUARTILES)
+WHOLE = ("change_accuracy", "exact_match", "distinct_captions", "mean_length")
+GROUPS = (*PARTS, "attributes", "localisation")
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +38,11 @@ def test_records_are_the_metrics_files_numbers(study, records):
         for seed in (1, 2)
     }
     assert [(r["model"], r["seed"], r["subset"]) for r in records] == [
-        (*run, p) for run in runs for p in PARTS
+        (*run, p) for run in runs for p in GROUPS
     ]
     for record in records:
         file = runs[record["model"], record["seed"]]
-        told = {"change_accuracy": file["change_accuracy"]} if record["subset"] == "total" else {}
+        told = {name: file[name] for name in WHOLE} if record["subset"] == "total" else {}
         names = {key: record[key] for key in ("dataset", "model", "seed", "subset")}
         assert record == names | file[record["subset"]] | told
         assert record["dataset"] == "tabletop"
@@ -85,6 +87,21 @@ def test_scores_are_printed_times_a_hundred(records):
     assert first.printed("total", "CIDEr-D") == "51.6"
     assert first.printed("no_change", "METEOR") == "53.4"
     assert first.printed("total", "change_accuracy") == "25.5"
+    assert first.printed("attributes", "color") == "51.0"
+
+
+def test_counts_are_printed_as_they_are(records):
+    *_, last = tables.of_models(tables.rows(records, "tabletop"))
+    assert last.printed("total", "mean_length") == "6.5 ± 0.0"
+    assert last.printed("total", "distinct_captions") == "12.0 ± 0.0"
+    assert last.printed("total", "exact_match") == "15.4 ± 0.2"
+
+
+def test_a_model_has_one_row_its_mean_where_there_are_seeds(records):
+    rows = tables.of_models(tables.rows(records, "tabletop"))
+    assert [(row.model, row.runs) for row in rows] == [("constant", 1), ("subtraction", 2), ("scorer", 2)]
+    assert tables.has(rows, "total", "METEOR")
+    assert not tables.has(rows, "total", "SPICE")
 
 
 def test_what_some_runs_lack_has_no_mean():

@@ -51,7 +51,7 @@ def test_the_report_is_one_page_and_its_numbers(study):
     (total,) = [s for s in scores if (s["model"], s["seed"], s["subset"]) == ("scorer", 2, "total")]
     assert total == file["total"] | {
         "dataset": "tabletop", "model": "scorer", "seed": 2, "subset": "total",
-        "change_accuracy": file["change_accuracy"],
+        **{name: value for name, value in file.items() if not isinstance(value, dict)},
     }  # fmt: skip
 
 
@@ -62,6 +62,29 @@ def test_written_again_it_is_the_same_bytes_and_stale_cells_do_not_count(study):
     (study / "results/cells/clevr_change/constant").mkdir(parents=True)
     assert stage(study, report) == 0
     assert bytes_of(study / "results/report") == before
+
+
+def test_a_large_page_is_written_with_a_warning(study, capsys, monkeypatch):
+    assert stage(study, report) == 0
+    assert capsys.readouterr().err == ""
+    before = bytes_of(study / "results/report")
+    monkeypatch.setattr("pipeline.reporting.page.LIMIT", 100_000)
+    assert stage(study, report) == 0
+    said = capsys.readouterr().err
+    assert re.fullmatch(r"warning: the page takes \d\.\d MB; a smaller report\.gallery .*\n", said)
+    assert bytes_of(study / "results/report") == before
+
+
+def test_the_file_of_experiments_is_named_where_it_is_missing(study, capsys):
+    path = study / "results/experiments.json"
+    kept = path.read_bytes()
+    path.unlink()
+    try:
+        assert stage(study, report) == 2
+    finally:
+        path.write_bytes(kept)
+    remedy = "run `python -m stages.experiments` to make it"
+    assert capsys.readouterr().err == f"error: results/experiments.json is missing; {remedy}\n"
 
 
 def test_show_prints_the_numbers_and_writes_nothing(study, capsys):

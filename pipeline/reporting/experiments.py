@@ -1,0 +1,110 @@
+"""Experiments that `dvc exp run` made: gathered into one small file, and read from it."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import FiniteFloat, TypeAdapter, ValidationError
+
+from pipeline.errors import InputError
+from pipeline.outputs import read_text
+
+REMEDY = "run `python -m stages.experiments` to make it"
+PARAMS = "params.yaml"
+LISTS = ("datasets", "models", "seeds")  # which cells there are, not what is in them
+Value = str | int | float | bool | None | list[Any]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A commit or an experiment on it."""
+
+    name: str
+    params: dict[str, Value]  # those that differ between the experiments, "loss.lambda_cbr" …
+    metrics: dict[str, dict[str, FiniteFloat]]  # "dataset/model/seed" -> metric of all pairs -> value
+
+
+_EXPERIMENTS = TypeAdapter(list[Experiment])
+
+
+def gather(shown: Any) -> list[Experiment]:
+    """The finished experiments, of what `dvc exp show --json` prints (DVC 3).
+
+    Left out: the workspace, which may lie between two experiments, and what is queued, running or failed.
+    Raises InputError where `shown` is something else.
+    """
+    try:
+        finished = {state["rev"]: state for state in _finished(shown)}.values()
+        flat = [_flat(state["data"]["params"][PARAMS]["data"]) for state in finished]
+        metrics = [_metrics(state["data"]["metrics"]) for state in finished]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"`dvc exp show --json` printed what is no list of experiments ({error!r}); "
+            "run it to see what is wrong"
+        ) from None
+    differing = _differing(flat)
+    found = [
+        Experiment(state["name"] or state["rev"][:7], {key: own.get(key) for key in differing}, scores)
+        for state, own, scores in zip(finished, flat, metrics, strict=True)
+        if scores
+    ]
+    return sorted(found, key=lambda one: (json.dumps(one.params, sort_keys=True), one.name))
+
+
+def _finished(shown: Any) -> Iterator[dict[str, Any]]:
+    """Each commit's state and those of its experiments, which a range of revisions holds, newest first."""
+    for commit in shown:
+        if commit["rev"] != "workspace" and not commit["error"]:
+            yield commit
+        for experiment in commit["experiments"] or []:
+            state = experiment["revs"][0]
+            if not state["error"] and (experiment["executor"] or {}).get("state") in (None, "success"):
+                yield state
+
+
+def _flat(tree: dict[str, Any], prefix: str = "") -> dict[str, Value]:
+    found: dict[str, Value] = {}
+    for key, value in tree.items():
+        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found
+
+
+def _differing(flat: Iterable[dict[str, Value]]) -> list[str]:
+    seen: dict[str, set[str]] = {}
+    for own in flat:
+        for key, value in own.items():
+            seen.setdefault(key, set()).add(json.dumps(value, sort_keys=True))
+    return sorted(key for key, values in seen.items() if len(values) > 1 and key not in LISTS)
+
+
+def _metrics(files: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """All pairs' numbers, of each results/cells/dataset/model/seed/summary.json or older metrics.json."""
+    found = {}
+    for name, file in sorted(files.items()):
+        *_, dataset, model, seed, _ = ("", "", "", *Path(name).parts)
+        values = file.get("data", {})
+        total = values.get("total", values)
+        if seed.isdecimal() and total:
+            found[f"{dataset}/{model}/{seed}"] = {k: v for k, v in sorted(total.items()) if _is_number(v)}
+    return found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def records(experiments: Iterable[Experiment]) -> list[dict[str, Any]]:
+    """As results/experiments.json holds them."""
+    return [asdict(experiment) for experiment in experiments]
+
+
+def read(path: Path) -> list[Experiment]:
+    """What stages.experiments wrote. Raises InputError where it is missing or something else."""
+    try:
+        return _EXPERIMENTS.validate_json(read_text(path, REMEDY))
+    except ValidationError as error:
+        raise InputError(
+            f"{path} is not a list of experiments ({error.errors()[0]['msg']}); {REMEDY} again"
+        ) from None

@@ -1,0 +1,153 @@
+// The gallery: filters, attention word by word, and the alignment of the two images. The page's own
+// data is all it reads: each card holds its maps as bytes in base64, a map's largest value being 255.
+"use strict";
+
+const LEVELS = 255;
+
+for (const gallery of document.querySelectorAll(".gallery")) {
+  const form = gallery.querySelector("form");
+  const cards = [...gallery.querySelectorAll("article")];
+  form.hidden = false;
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("change", () => filter(form, cards));
+  // a browser may keep the choices of an earlier visit
+  form.reset();
+  for (const card of cards) prepare(card, form);
+  filter(form, cards);
+}
+
+function filter(form, cards) {
+  const { kind, told, model } = form.elements;
+  for (const card of cards) {
+    const judged = (card.dataset[told?.value] ?? "").split(" ");
+    card.hidden = (kind.value && card.dataset.kind !== kind.value) || (told?.value && !judged.includes(model.value));
+  }
+  const shown = cards.filter((card) => !card.hidden).length;
+  form.querySelector("output").textContent = `${shown} of ${cards.length} pairs shown`;
+}
+
+// One card: a word shows its attention on both pictures; a cell of the after picture its alignment.
+function prepare(card, form) {
+  const maps = JSON.parse(card.querySelector("script").textContent);
+  const words = [...card.querySelectorAll(".words button")];
+  const after = card.querySelector(".after .picture");
+  const told = card.querySelector(".told");
+  const resting = told.textContent;
+  let cell = null; // [row, column] of the after picture
+
+  function clear() {
+    cell = null;
+    words.forEach((word) => word.setAttribute("aria-pressed", "false"));
+    card.querySelectorAll(".picture").forEach((picture) => uncover(picture));
+    told.textContent = resting;
+  }
+
+  function showWord(button) {
+    clear();
+    button.setAttribute("aria-pressed", "true");
+    const { model, place } = button.dataset;
+    const own = maps[model];
+    const map = row(own.maps, Number(place), own.grid);
+    card.querySelectorAll(".picture").forEach((picture) => cover(picture, map, own.grid));
+    const share = percent(own.peaks[place]);
+    const even = percent(1 / (own.grid[0] * own.grid[1]));
+    told.textContent = `“${button.textContent}”, ${model}: the brightest cell holds ${share} of the attention (spread evenly: ${even}).`;
+  }
+
+  function showCell(chosen) {
+    clear();
+    const model = form.elements.aligned.value;
+    const own = maps[model];
+    const [rows, columns] = own.cells;
+    cell = [clamp(chosen[0], rows), clamp(chosen[1], columns)];
+    const map = row(own.alignment, cell[0] * columns + cell[1], own.cells);
+    cover(card.querySelector(".before .picture"), map, own.cells);
+    mark(after, cell, own.cells);
+    const brightest = map.indexOf(Math.max(...map));
+    const there = [Math.floor(brightest / columns), brightest % columns];
+    told.textContent = `${model} aligns row ${cell[0] + 1}, column ${cell[1] + 1} of after with row ${there[0] + 1}, column ${there[1] + 1} of before.`;
+  }
+
+  for (const button of words) {
+    button.addEventListener("click", () => (button.getAttribute("aria-pressed") === "true" ? clear() : showWord(button)));
+  }
+  for (const caption of card.querySelectorAll(".words")) roving(caption, showWord);
+  card.addEventListener("keydown", (event) => event.key === "Escape" && clear());
+
+  if (!form.elements.aligned) return;
+  const grid = () => maps[form.elements.aligned.value].cells;
+  form.addEventListener("change", () => cell && showCell(cell));
+  after.tabIndex = 0;
+  after.setAttribute("role", "application");
+  after.setAttribute("aria-label", after.dataset.label);
+  after.addEventListener("click", (event) => {
+    const box = after.getBoundingClientRect();
+    const [rows, columns] = grid();
+    const at = [((event.clientY - box.top) / box.height) * rows, ((event.clientX - box.left) / box.width) * columns];
+    showCell(at.map(Math.floor));
+  });
+  after.addEventListener("keydown", (event) => {
+    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    if (event.key !== "Enter" && event.key !== " " && !step) return;
+    event.preventDefault();
+    const middle = grid().map((side) => Math.floor(side / 2));
+    showCell(cell && step ? [cell[0] + step[0], cell[1] + step[1]] : (cell ?? middle));
+  });
+}
+
+// A caption is one stop of the tab key; the arrow keys go from word to word, and show each.
+function roving(caption, show) {
+  const words = [...caption.querySelectorAll("button")];
+  words.forEach((word, place) => (word.tabIndex = place ? -1 : 0));
+  caption.addEventListener("focusin", (event) => words.forEach((word) => (word.tabIndex = word === event.target ? 0 : -1)));
+  caption.addEventListener("keydown", (event) => {
+    const place = words.indexOf(event.target);
+    const next = { ArrowLeft: place - 1, ArrowRight: place + 1, Home: 0, End: words.length - 1 }[event.key];
+    if (!words[next]) return;
+    event.preventDefault();
+    words[next].focus();
+    show(words[next]);
+  });
+}
+
+// Map number `place` of base64 bytes: rows x columns values of 0 to 255.
+function row(coded, place, [rows, columns]) {
+  const bytes = Uint8Array.from(atob(coded), (letter) => letter.charCodeAt(0));
+  return bytes.subarray(place * rows * columns, (place + 1) * rows * columns);
+}
+
+// The map over a picture, one pixel a cell, which the browser stretches smoothly.
+function cover(picture, map, [rows, columns]) {
+  const canvas = document.createElement("canvas");
+  canvas.width = columns;
+  canvas.height = rows;
+  const pixels = new ImageData(columns, rows);
+  map.forEach((value, cell) => pixels.data.set(heat(value / LEVELS), 4 * cell));
+  canvas.getContext("2d").putImageData(pixels, 0, 0);
+  canvas.className = "heat";
+  picture.append(canvas);
+  picture.classList.add("covered");
+}
+
+// Red to yellow, and the more there is the less of the picture is seen through it.
+function heat(share) {
+  return [255, Math.round(60 + 170 * share), Math.round(90 * share * share), Math.round(215 * Math.sqrt(share) * share ** 0.25)];
+}
+
+function mark(picture, [row, column], [rows, columns]) {
+  const square = document.createElement("span");
+  square.className = "cell";
+  Object.assign(square.style, {
+    left: `${(100 * column) / columns}%`, top: `${(100 * row) / rows}%`,
+    width: `${100 / columns}%`, height: `${100 / rows}%`,
+  });
+  picture.append(square);
+}
+
+function uncover(picture) {
+  picture.querySelectorAll(".heat, .cell").forEach((drawn) => drawn.remove());
+  picture.classList.remove("covered");
+}
+
+const clamp = (place, count) => Math.min(Math.max(place, 0), count - 1);
+const percent = (share) => `${(100 * share).toFixed(1)} %`;

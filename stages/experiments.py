@@ -1,0 +1,46 @@
+"""Gather what `dvc exp run` made into one file, from which the report draws CIDEr-D against each λ.
+
+python -m stages.experiments     then `dvc repro report`, and commit the file if it is to stay
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import InputError
+from pipeline.outputs import write_json
+from pipeline.reporting import experiments
+from stages import run
+
+SHOW = (sys.executable, "-m", "dvc", "exp", "show", "--json")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m stages.experiments",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("results/experiments.json"), help="(default: %(default)s)"
+    )
+    arguments = parser.parse_args()
+    found = experiments.gather(_shown())
+    write_json(arguments.out, experiments.records(found))
+    print(f"{arguments.out}: {len(found)} experiment(s)")
+
+
+def _shown() -> Any:
+    """What `dvc exp show --json` prints. Raises InputError where it fails."""
+    done = subprocess.run(SHOW, capture_output=True, text=True, check=False)
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or ["it said nothing"])[0].removeprefix("ERROR: ")
+        raise InputError(f"`dvc exp show --json` failed ({said}); run it to see what is wrong")
+    return json.loads(done.stdout)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,61 @@
+"""The stage `experiments`: in a real DVC repository, and outside of one."""
+
+import json
+import subprocess
+import sys
+from contextlib import chdir
+from unittest.mock import patch
+
+import pytest
+
+from stages import experiments, run
+
+DVC = (sys.executable, "-m", "dvc")
+PIPELINE = """
+stages:
+  score:
+    cmd: >-
+      mkdir -p results/cells/tabletop/scorer/1 &&
+      echo '{"CIDEr-D": 0.5}' > results/cells/tabletop/scorer/1/summary.json
+    params: [loss]
+    metrics: [results/cells/tabletop/scorer/1/summary.json: {cache: false}]
+"""
+
+
+def gather(folder):
+    argv = ["experiments", "--out", "experiments.json"]
+    with chdir(folder), patch.object(sys, "argv", argv), pytest.raises(SystemExit) as left:
+        run(experiments.main)
+    return left.value.code
+
+
+def test_a_real_experiment_is_gathered(tmp_path, monkeypatch):
+    for name, value in (("AUTHOR", "a"), ("COMMITTER", "a")):
+        monkeypatch.setenv(f"GIT_{name}_NAME", value)
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "a@example.org")
+    monkeypatch.setenv("DVC_NO_ANALYTICS", "true")
+    (tmp_path / "params.yaml").write_text("loss: {lambda_cbr: null}\n")
+    (tmp_path / "dvc.yaml").write_text(PIPELINE)
+    for command in (
+        ("git", "init", "-q", "-b", "main"),
+        (*DVC, "init", "-q"),
+        (*DVC, "repro", "-q"),
+        ("git", "add", "-A"),
+        ("git", "commit", "-qm", "first"),
+        (*DVC, "exp", "run", "-q", "-n", "more", "-S", "loss.lambda_cbr=0.004"),
+    ):
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    assert gather(tmp_path) == 0
+    metrics = {"tabletop/scorer/1": {"CIDEr-D": 0.5}}
+    assert json.loads((tmp_path / "experiments.json").read_text()) == [
+        {"name": "more", "params": {"loss.lambda_cbr": 0.004}, "metrics": metrics},
+        {"name": "main", "params": {"loss.lambda_cbr": None}, "metrics": metrics},
+    ]
+
+
+def test_outside_of_a_repository_it_ends_in_one_line(tmp_path, capsys):
+    assert gather(tmp_path) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: `dvc exp show --json` failed (")
+    assert said.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []

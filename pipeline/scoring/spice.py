@@ -19,7 +19,7 @@ from typing import Any
 from pycocoevalcap.spice import spice
 
 from pipeline.errors import InputError
-from pipeline.outputs import read_json, replacing
+from pipeline.outputs import replacing
 from pipeline.scoring import java, spice_files
 from pipeline.scoring.java import Jvm
 
@@ -151,7 +151,12 @@ def _run(items: list[dict[str, Any]], scratch: Path, timeout: float) -> Any:
     if _changed_at(graphs) != before:
         with replacing(kept) as beside:
             shutil.copyfile(graphs, beside)
-    return read_json(answer, "SPICE wrote no answer; try another Java (JAVA_HOME)")
+    try:
+        return json.loads(answer.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError) as error:
+        raise InputError(
+            f"SPICE wrote no answer ({type(error).__name__}); try another Java (JAVA_HOME)"
+        ) from None
 
 
 def _options(scratch: Path) -> list[str]:

@@ -146,7 +146,11 @@ def _run(items: list[dict[str, Any]], scratch: Path, timeout: float) -> Any:
     cache = ["-cache", str(graphs.parent)] if CACHES else []
     arguments = [str(question), "-out", str(answer), "-silent", "-threads", str(THREADS), *cache]
     with Jvm("SPICE", [*_options(scratch), MAIN, *arguments], timeout) as jvm:
-        jvm.finish(b"")
+        try:
+            jvm.finish(b"")
+        except InputError:
+            _check_cache(jvm.stderr())
+            raise
         _check_memory(jvm.stderr())
     if _changed_at(graphs) != before:
         with replacing(kept) as beside:
@@ -174,6 +178,14 @@ def _options(scratch: Path) -> list[str]:
 
 def _changed_at(path: Path) -> int | None:
     return path.stat().st_mtime_ns if path.exists() else None
+
+
+def _check_cache(stderr: str) -> None:
+    if found := re.search(r"LMDBException:? *(.*)", stderr):
+        raise InputError(
+            f"SPICE cannot use its cache ({found[1].strip()[:100]}); "
+            f"delete {GRAPHS} in {spice_files.shown()}, or free some disk space"
+        ) from None
 
 
 def _check_memory(stderr: str) -> None:

@@ -156,6 +156,10 @@ def test_unavailable_without_memory(fake: Fake, monkeypatch: pytest.MonkeyPatch)
             "echo java.lang.OutOfMemoryError: heap >&2; exit 3",
             "ended with exit code 3 before it was done (ja",
         ),
+        (
+            "echo 'Error: failed\norg.x.LMDBException: MDB_INVALID: no LMDB file' >&2; exit 1",
+            "SPICE cannot use its cache (MDB_INVALID: no LMDB file); delete scene-graphs.mdb in $SPICE_CACHE",
+        ),
         ("kill -9 $$", "SPICE: Java was killed by signal 9"),
         (
             f"{WELL}; echo 'WARNING: Parsing of sentence ran out of memory (length=99).  Will ignore.' >&2",

@@ -12,8 +12,8 @@ from stages import run
 def main() -> None:
     argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     for jar in spice_files.JARS:
-        print(f"{jar.name} ({jar.size / 1e6:.2f} MB) ", end="", flush=True)
-        print("fetched" if spice_files.fetch(jar) else "is there", flush=True)
+        print(f"{jar.name} ({jar.size / 1e6:.2f} MB) …", flush=True)
+        print("  fetched" if spice_files.fetch(jar) else "  is there", flush=True)
     if said := spice_files.problem() or spice.unavailable(timeout=60):
         print(f"warning: the files are right, but SPICE cannot run now: {said}")
     else:

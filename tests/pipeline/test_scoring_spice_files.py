@@ -144,7 +144,7 @@ def test_the_command_fetches_what_is_missing_and_what_is_bad(
     command.main()
     assert len(calls(mvn)) == 3
     assert (folder / "beta-2-models.jar").read_bytes() == CONTENT["beta-2-models.jar"]
-    assert "alpha-1.jar (0.00 MB) is there" in (said := capsys.readouterr().out)
+    assert "alpha-1.jar (0.00 MB) …\n  is there\n" in (said := capsys.readouterr().out)
     assert said.endswith("warning: the files are right, but SPICE cannot run now: no memory\n")
 
 

@@ -1,4 +1,4 @@
-# Five words: help, repro, test, lint, bench.
+# Six words: help, repro, test, lint, bench, spice.
 PYTHON ?= python3
 BIN := .venv/bin
 # DVC runs the stages with the environment's python
@@ -21,6 +21,9 @@ lint: .venv/ready ## ruff, and that the files are formatted
 bench: .venv/ready ## the benchmarks, side by side with reference implementations
 	python -m benchmarks
 
+spice: .venv/ready ## bring the files of the metric SPICE (387 MB, once), by their Maven coordinates
+	python -m stages.spice
+
 # The environment: exact pins with hashes; uv installs them in seconds, and is itself one of them.
 .venv/ready: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -35,4 +38,4 @@ lock:
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --group dev --generate-hashes \
 		--no-emit-index-url pyproject.toml -o requirements.lock
 
-.PHONY: help repro test lint bench lock
+.PHONY: help repro test lint bench spice lock

@@ -1,0 +1,207 @@
+"""SPICE 1.0 (Anderson et al., ECCV 2016) through the jar that pycocoevalcap ships, on any Java from 11 on.
+
+Its parses of sentences are kept in a cache of our own. That is an LMDB database, which a run cannot read
+while another one makes it grow, and whose lock a killed run may hold for ever: each run works on a copy
+of its own, which replaces the cache when the run has ended well. Runs at the same time may lose each
+other's new sentences, which are then parsed again.
+"""
+
+import json
+import os
+import platform
+import re
+import shutil
+import tempfile
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from pycocoevalcap.spice import spice
+
+from pipeline.errors import InputError
+from pipeline.outputs import replacing
+from pipeline.scoring import java, spice_files
+from pipeline.scoring.java import Jvm
+
+JAR = Path(spice.__file__).with_name(spice.SPICE_JAR)
+VERSION = f"{JAR.stem.removeprefix('spice-')}, CoreNLP {spice_files.CORENLP}"
+MAIN = "edu.anu.spice.SpiceScorer"
+OLDEST_JAVA = 11  # of Rhino's releases and of --add-opens, the stricter one, rounded up to a supported Java
+HEAP = 3  # GiB; 1.2 are used for sentences of 20 words
+THREADS = min(4, os.cpu_count() or 1)  # each parser has its own chart in the heap
+MAX_WORDS = 100  # of a sentence: one of 100 takes 20 s and 1.3 GiB, one of 400 no longer fits
+PORTION = 2000  # sentences parsed at a time (about 80 s), so that a run that is ended loses no more
+WORTH_A_JVM = 50  # sentences parsed in the time that a JVM takes to start
+# the cache's serializer looks into the fields of java.base's classes
+OPENED = ("lang", "math", "util", "util.concurrent", "net", "text")
+# the cache's native library exists for these alone; elsewhere every run parses all
+CACHES = platform.machine() in ("x86_64", "AMD64")
+GRAPHS = "scene-graphs.mdb"
+
+
+def unavailable(timeout: float) -> str | None:
+    """Why SPICE cannot run here, in one phrase with the remedy; None where it can.
+
+    Looks at Java (for at most `timeout` seconds), at every jar, at the cache folder and at memory.
+    """
+    try:
+        found = java.version(timeout)
+    except InputError as error:
+        return str(error)
+    if (major := re.match(r"\d+", found)) and int(major[0]) < OLDEST_JAVA:
+        return f"Java is {found}, and SPICE needs {OLDEST_JAVA} or later; {java.REMEDY}"
+    return spice_files.problem() or _no_cache() or _no_memory()
+
+
+def _no_cache() -> str | None:
+    folder = spice_files.folder()
+    if {"site-packages", "dist-packages"} & set(folder.parts):
+        return f"{spice_files.shown()} lies in site-packages; set {spice_files.VARIABLE} to another folder"
+    try:
+        tempfile.TemporaryDirectory(dir=folder).cleanup()
+    except OSError as error:
+        return (
+            f"cannot write to {spice_files.shown()} ({error.strerror}); "
+            f"set {spice_files.VARIABLE} to a folder of yours"
+        )
+    return None
+
+
+def _no_memory() -> str | None:
+    free = _available() / 2**30
+    return None if free >= HEAP else f"{free:.1f} GiB of memory are free, and SPICE needs {HEAP}; free some"
+
+
+def _available() -> int:
+    """Bytes of memory that a program can have now; where the system doesn't say, all that there are."""
+    try:
+        meminfo = Path("/proc/meminfo").read_text()
+    except OSError:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return int(re.search(r"MemAvailable:\s+(\d+) kB", meminfo)[1]) * 1024
+
+
+def scores(captions: dict[str, str], references: dict[str, list[str]], timeout: float) -> dict[str, float]:
+    """SPICE (the F1 over the tuples of the scene graphs, 0 to 1) of each caption, in the captions' order.
+
+    Of tokenised sentences; the corpus value is the mean. Where a graph has no tuple F1 is 0, as in the
+    library. No run of Java takes more than `timeout` seconds; the sentences that were parsed before one
+    took longer are kept. Raises InputError where a file is missing or bad, where a sentence is longer than
+    MAX_WORDS, and where Java is missing, dies, stalls, runs out of memory or answers nonsense.
+    """
+    _check_lengths(captions, references)
+    if said := spice_files.problem():
+        raise InputError(f"SPICE is unavailable: {said}")
+    if not captions:
+        return {}
+    # by number, and looked up by number: the order of the answer is the jar's affair
+    items = [_item(n, text, references[key]) for n, (key, text) in enumerate(captions.items())]
+    try:
+        with tempfile.TemporaryDirectory(prefix="run-", dir=spice_files.folder()) as scratch:
+            _parse_each_once(items, Path(scratch), timeout)
+            answer = _run(items, Path(scratch), timeout)
+    except OSError as error:
+        raise InputError(f"SPICE cannot write to {spice_files.shown()} ({error.strerror})") from None
+    values = _f1(answer, len(items))
+    return {key: values[n] for n, key in enumerate(captions)}
+
+
+def _item(number: int, caption: str, references: list[str]) -> dict[str, Any]:
+    return {"image_id": number, "test": caption, "refs": references}
+
+
+def _check_lengths(captions: dict[str, str], references: dict[str, list[str]]) -> None:
+    for key, caption in captions.items():
+        for text in (caption, *references[key]):
+            if (words := len(text.split())) > MAX_WORDS:
+                raise InputError(
+                    f"SPICE: a sentence of {key} has {words} words ({text[:30]!r} …), and its parser takes "
+                    f"minutes and gigabytes for more than {MAX_WORDS}; shorten it"
+                )
+
+
+def _parse_each_once(items: list[dict[str, Any]], scratch: Path, timeout: float) -> None:
+    """Fill the cache with the distinct sentences: the jar would parse each as often as it occurs."""
+    sentences = list(chain.from_iterable((item["test"], *item["refs"]) for item in items))
+    distinct = list(dict.fromkeys(sentences))
+    repeated = len(sentences) - len(distinct)
+    if not CACHES or (repeated < WORTH_A_JVM and len(distinct) <= PORTION):
+        return
+    for first in range(0, len(distinct), PORTION):
+        some = distinct[first : first + PORTION]
+        _run([_item(n, text, [text]) for n, text in enumerate(some)], scratch, timeout)
+
+
+def _run(items: list[dict[str, Any]], scratch: Path, timeout: float) -> Any:
+    """The jar's answer to `items`, one after another or a few thousand at once, through the cache."""
+    question, answer = scratch / "question.json", scratch / "answer.json"
+    answer.unlink(missing_ok=True)
+    # in ASCII: Java reads the file in whatever encoding it takes for the system's
+    question.write_text(json.dumps(items), encoding="ascii")
+    graphs, kept = scratch / "graphs" / "data.mdb", spice_files.folder() / GRAPHS
+    graphs.parent.mkdir(exist_ok=True)
+    if not graphs.exists() and kept.exists():
+        shutil.copyfile(kept, graphs)
+    before = _changed_at(graphs)
+    cache = ["-cache", str(graphs.parent)] if CACHES else []
+    arguments = [str(question), "-out", str(answer), "-silent", "-threads", str(THREADS), *cache]
+    with Jvm("SPICE", [*_options(scratch), MAIN, *arguments], timeout) as jvm:
+        try:
+            jvm.finish(b"")
+        except InputError:
+            _check_cache(jvm.stderr())
+            raise
+        _check_memory(jvm.stderr())
+    if _changed_at(graphs) != before:
+        with replacing(kept) as beside:
+            shutil.copyfile(graphs, beside)
+    try:
+        return json.loads(answer.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError) as error:
+        raise InputError(
+            f"SPICE wrote no answer ({type(error).__name__}); try another Java (JAVA_HOME)"
+        ) from None
+
+
+def _options(scratch: Path) -> list[str]:
+    # ours first: the library may have fetched other copies to where the jar's manifest points
+    jars = [str(spice_files.folder() / jar.name) for jar in spice_files.JARS]
+    return [
+        f"-Xmx{HEAP}G",
+        f"-Djava.io.tmpdir={scratch}",  # the native library is unpacked there
+        "-Dfile.encoding=UTF-8",
+        *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in OPENED),
+        "-cp",
+        os.pathsep.join([*jars, str(JAR)]),
+    ]
+
+
+def _changed_at(path: Path) -> int | None:
+    return path.stat().st_mtime_ns if path.exists() else None
+
+
+def _check_cache(stderr: str) -> None:
+    if found := re.search(r"LMDBException:? *(.*)", stderr):
+        raise InputError(
+            f"SPICE cannot use its cache ({found[1].strip()[:100]}); "
+            f"delete {GRAPHS} in {spice_files.shown()}, or free some disk space"
+        ) from None
+
+
+def _check_memory(stderr: str) -> None:
+    # the parser goes on without the sentence, and its score would depend on the number of cores
+    if found := re.search(r"Parsing of sentence ran out of memory \(length=(\d+)\)", stderr):
+        raise InputError(
+            f"SPICE's parser ran out of its {HEAP} GiB over a sentence of {found[1]} words; shorten it"
+        )
+
+
+def _f1(answer: Any, count: int) -> dict[int, float]:
+    """Number of an item -> its F1."""
+    try:
+        values = {item["image_id"]: float(item["scores"]["All"]["f"]) for item in answer}
+    except (TypeError, KeyError, ValueError) as error:
+        raise InputError(f"SPICE answered no numbers: {type(error).__name__} {error}") from None
+    if sorted(values) != list(range(count)) or not all(0 <= value <= 1 for value in values.values()):
+        raise InputError(f"SPICE answered {len(values)} scores where {count} from 0 to 1 were due")
+    return values

@@ -14,6 +14,7 @@ from pipeline.statistics.evidence import Evidence, same_pairs
 RESAMPLES = 10_000
 SEED = 1
 LEVEL = 0.05  # an interval holds 1 - LEVEL of the resamples
+LEAST = 0.0005  # a difference that papers print as 0.0: two corpora without a 4-gram differ by less in BLEU-4
 DIGITS = 9  # of a difference; beyond them is rounding, which must not make a model differ from itself
 
 
@@ -31,17 +32,18 @@ class Comparison:
 
     def sentence(self, a_name: str, b_name: str) -> str:
         """What a reader may conclude, scores x 100 as papers print them."""
+        name = self.metric.replace("_", " ")
         interval = f"95 % interval {_printed(self.low)} to {_printed(self.high)}, {_p(self.p)}"
         if self.compared > 1:
             interval += f" after Holm's correction for {self.compared} comparisons"
         if not self.distinguishable:
             return (
-                f"{a_name} and {b_name} are not distinguishable by {self.metric} "
+                f"{a_name} and {b_name} are not distinguishable by {name} "
                 f"(difference {_printed(self.difference)}; {interval})."
             )
         better, worse = (a_name, b_name) if self.difference > 0 else (b_name, a_name)
         size = f"{100 * abs(self.difference):.1f}"
-        return f"{better} is better than {worse} by {size} {self.metric} ({a_name} − {b_name}: {interval})."
+        return f"{better} is better than {worse} by {size} {name} ({a_name} − {b_name}: {interval})."
 
 
 def compare(a: Evidence, b: Evidence, resamples: int = RESAMPLES, seed: int = SEED) -> dict[str, Comparison]:
@@ -62,7 +64,7 @@ def compare_all(
 
     Of more than two models each metric's p values carry Holm's correction for the number of comparisons;
     the intervals are of each comparison alone. A pair is distinguishable where the corrected p is below
-    0.05 and the interval does not hold 0.
+    0.05, the interval does not hold 0, and the difference does not print as 0.0.
     """
     if resamples < 1:
         raise InputError(f"{resamples} resamples are too few; take at least 1")
@@ -99,8 +101,9 @@ def _comparison(metric: str, pairs: int, observed: Array, differences: Array) ->
     tail = min((drawn <= 0).sum(), (drawn >= 0).sum()) + 1
     # of so few pairs even a win at each of them would be chance: no paired test gives less
     p = max(min(1.0, 2 * tail / (len(drawn) + 1)), 2.0 ** (1 - pairs))
-    told = bool(p < LEVEL and not low <= 0 <= high)
-    return Comparison(metric, round(float(observed[0]), DIGITS), float(low), float(high), float(p), told)
+    difference = round(float(observed[0]), DIGITS)
+    told = bool(p < LEVEL and not low <= 0 <= high and abs(difference) >= LEAST)
+    return Comparison(metric, difference, float(low), float(high), float(p), told)
 
 
 def _corrected(

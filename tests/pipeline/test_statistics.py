@@ -215,6 +215,16 @@ def test_a_handful_of_pairs_proves_nothing_however_one_sided(pairs, told):
     assert statistics.compare(a, b, 2000)["CIDEr-D"].distinguishable is told
 
 
+def test_what_prints_as_nothing_is_no_difference(tmp_path):
+    for place, score in enumerate((0.5, 0.5004, 0.5006)):
+        write(tmp_path / f"{place}", [line(n) | {"CIDEr-D": score} for n in range(20)])
+    low, near, far = (statistics.read([tmp_path / f"{place}"]) for place in range(3))
+    found = statistics.compare(near, low, 500)["CIDEr-D"]
+    assert found.low > 0
+    assert not found.distinguishable
+    assert statistics.compare(far, low, 500)["CIDEr-D"].distinguishable
+
+
 def test_holms_correction_of_several_models():
     a, b = planted(0.06, 60, 3)
     far = planted(5.0, 60, 3)[0]

@@ -5,6 +5,7 @@ The reference side is pycocoevalcap's own wrappers, in the order of its COCOEval
 
 import os
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 from pycocoevalcap.bleu.bleu import Bleu
@@ -20,6 +21,7 @@ from pipeline.tabletop.scenes import Scene, Thing, View
 
 IMAGES = 8000
 TIMEOUT = 600.0  # seconds for a run of Java
+OF_A_PAIR = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")
 Values = tuple[dict[str, float], dict[str, list[float]]]  # of the corpus, of each image
 
 
@@ -30,7 +32,7 @@ def captions_of(images: int = IMAGES) -> tuple[dict[str, str], dict[str, list[st
     """
     captions, references = {}, {}
     drawn = [_scene(number) for number in range(images // 2 + 1)]
-    for number, (scene, after) in enumerate(zip(drawn, drawn[1:], strict=False)):
+    for number, (scene, after) in enumerate(pairwise(drawn)):
         rng = np.random.default_rng([1, number])
         told = after if number % 2 else scene
         references[f"{number}"] = grammar.change_captions(scene, rng)
@@ -77,7 +79,8 @@ def _thing(number: int, look: int, rng: np.random.Generator) -> Thing:
 
 
 def one_after_another(captions: dict[str, str], references: dict[str, list[str]]) -> Values:
-    """The library's scores; its wrappers find `java` on the path."""
+    """The library's scores; its wrappers find the same `java` as ours, on the path."""
+    os.environ["PATH"] = os.pathsep.join(dict.fromkeys([str(java.find().parent), *_path()]))
     tokenizer = PTBTokenizer()
     texts = {key: [{"caption": text} for text in own] for key, own in references.items()}
     references = tokenizer.tokenize(texts)
@@ -88,3 +91,20 @@ def one_after_another(captions: dict[str, str], references: dict[str, list[str]]
     corpus = {f"BLEU-{n}": value for n, value in enumerate(bleu, 1)}
     corpus |= {name: value for name, (value, _) in scored.items()}
     return corpus, {"BLEU-4": bleu_each[3]} | {name: list(each) for name, (_, each) in scored.items()}
+
+
+def _path() -> list[str]:
+    return os.environ["PATH"].split(os.pathsep)
+
+
+def ours(captions: dict[str, str], references: dict[str, list[str]]) -> Values:
+    """The same numbers, in the same form."""
+    scores = score(captions, references, {}, TIMEOUT)
+    beyond = {"CIDEr-D/corpus-df", "SPICE"}
+    corpus = {name: value for name, value in scores.subsets["total"].items() if name not in beyond}
+    return corpus, {name: [own[name] for own in scores.pairs.values()] for name in OF_A_PAIR}
+
+
+def check(captions: dict[str, str], references: dict[str, list[str]]) -> None:
+    """Refuse to go on unless both sides give the same numbers, to the last digit."""
+    assert ours(captions, references) == one_after_another(captions, references)

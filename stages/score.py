@@ -17,19 +17,20 @@ from pipeline.errors import InputError
 from pipeline.scoring import results
 from pipeline.scoring.coco_files import read_references, read_results
 from pipeline.scoring.corpus import Scores, score
+from pipeline.scoring.results import Told
 from stages import run
 
 
 def main() -> None:
     arguments = _arguments()
     captions = read_results(arguments.captions)
-    scores, accuracy = (_of_pairs if arguments.pairs else _alone)(captions, arguments)
+    scores, told = (_of_pairs if arguments.pairs else _alone)(captions, arguments)
     for warning in scores.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    results.write_metrics(arguments.out, scores, accuracy)
+    results.write_metrics(arguments.out, scores, told)
     if arguments.per_pair:
-        results.write_each(arguments.per_pair, scores, captions)
-    _show(scores, accuracy)
+        results.write_each(arguments.per_pair, scores, captions, told)
+    _show(scores, told)
 
 
 def _arguments() -> argparse.Namespace:
@@ -57,7 +58,7 @@ def seconds(text: str) -> float:
     return value
 
 
-def _of_pairs(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[Scores, float | None]:
+def _of_pairs(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[Scores, Told]:
     settings = params.load().score
     if not (pairs := of_split(read_pairs(arguments.pairs), arguments.split)):
         raise InputError(
@@ -72,17 +73,23 @@ def _alone(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[Sco
     return score(captions, references, {}, arguments.meteor_timeout or 600.0), None
 
 
-def _show(scores: Scores, accuracy: float | None) -> None:
+def _show(scores: Scores, told: Told | None) -> None:
     table = Table(title="scores × 100, as papers print them")
     table.add_column("")
     for name in scores.subsets["total"]:
         table.add_column(name, justify="right")
     for name, values in scores.subsets.items():
-        table.add_row(name, *(f"{100 * value:.1f}" for value in values.values()))
+        table.add_row(name, *("–" if value is None else f"{100 * value:.1f}" for value in values.values()))
     console = Console()
     console.print(table)
-    if accuracy is not None:
-        console.print(f"change or no change told rightly: {100 * accuracy:.1f} %", highlight=False)
+    if told and told.change_accuracy is not None:
+        console.print(f"change or no change told rightly: {_percent(told.change_accuracy)}", highlight=False)
+    for name, value in (told.attributes if told else {}).items():
+        console.print(f"{name} named rightly: {_percent(value)}", highlight=False)
+
+
+def _percent(share: float | None) -> str:
+    return "never named" if share is None else f"{100 * share:.1f} %"
 
 
 if __name__ == "__main__":

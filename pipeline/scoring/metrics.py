@@ -174,7 +174,7 @@ class CiderD:
         self._shared = np.array(list(chain.from_iterable(shared)), dtype=np.int64).reshape(-1, 2)
         rows = np.repeat(np.arange(len(couples)), [len(own) for own in shared])
         self._shared_slot = rows * LONGEST + self._order[self._shared[:, 0]]
-        deltas = np.array([_bigrams(one) - _bigrams(other) for one, other in couples])
+        deltas = np.array([bigrams(one) - bigrams(other) for one, other in couples])
         self._penalty = np.array([np.e ** (-(float(d) ** 2) / (2 * SIGMA**2)) for d in deltas.tolist()])
 
     def each(self, members: Sequence[int]) -> np.ndarray:
@@ -215,6 +215,6 @@ def _shared(one: Mapping[int, int], other: Mapping[int, int]) -> list[tuple[int,
     return [(term, other[gram]) for gram, term in one.items() if gram in other]
 
 
-def _bigrams(sentence: str) -> int:
+def bigrams(sentence: str) -> int:
     """A sentence's length as CIDEr-D counts it."""
     return max(len(sentence.split()) - 1, 0)

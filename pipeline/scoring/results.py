@@ -1,6 +1,6 @@
 """Captions of prepared pairs -> metrics.json and pairs.jsonl: the one layout of every cell's scores."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,24 +41,35 @@ def told(captions: dict[str, str], pairs: Sequence[Pair], no_change_phrases: Seq
     return Told(right, accuracy.share(right.values()), attributes.accuracy(captions, pairs))
 
 
-def write_metrics(path: str | Path, scores: Scores, told: Told | None) -> None:
-    """Write metrics.json: {"total": {...}, ..., "exact_match": ..., "change_accuracy": ..., "scorers": {...}}.
+def write_metrics(
+    path: str | Path, scores: Scores, told: Told | None, localisation: Mapping[str, float] | None = None
+) -> None:
+    """Write metrics.json: {"total": {...}, ..., "exact_match": ..., "scorers": {...}}.
 
-    Without `told`, or without knowledge of what changed, its keys are left out.
+    What is not known is left out: change_accuracy, attributes, localisation.
     """
-    tree: dict[str, Any] = {**scores.subsets, **scores.wording}
-    if told and told.change_accuracy is not None:
-        tree["change_accuracy"] = told.change_accuracy
-    if told and told.attributes:
-        tree["attributes"] = told.attributes
-    write_json(path, rounded(tree) | {"scorers": scores.scorers})
+    known = {
+        "change_accuracy": told.change_accuracy if told else None,
+        "attributes": told.attributes if told else None,
+        "localisation": dict(localisation or {}),
+    }
+    known = {name: value for name, value in known.items() if value not in (None, {})}
+    write_json(path, rounded(scores.subsets | scores.wording | known) | {"scorers": scores.scorers})
 
 
-def write_each(path: str | Path, scores: Scores, captions: dict[str, str], told: Told | None) -> None:
-    """Write the scores of each pair, one JSON line a pair."""
+def write_each(
+    path: str | Path,
+    scores: Scores,
+    captions: dict[str, str],
+    told: Told | None,
+    localisation: Mapping[str, dict[str, float | None]] | None = None,
+) -> None:
+    """Write the scores of each pair, and of its attention where there are any, one JSON line a pair."""
     right = told.right if told else {}
+    located = localisation or {}
     lines = (
-        {"pair_id": key, "caption": captions[key], **rounded(own), "right": right.get(key)}
+        {"pair_id": key, "caption": captions[key]}
+        | rounded(own | {"right": right.get(key)} | located.get(key, {}))
         for key, own in scores.pairs.items()
     )
     write_json_lines(path, lines)

@@ -128,10 +128,10 @@ def test_meteor_killed_in_the_middle(fake: FakeJava) -> None:
     fake.does()
 
     def kill_meteor() -> None:
-        while len(fake.pids()) < 3:  # the version, METEOR, the tokenizer
+        while len(fake.pids()) < 3:  # METEOR, the version, the tokenizer
             time.sleep(0.05)
         time.sleep(0.5)
-        os.kill(fake.pids()[1], signal.SIGKILL)
+        os.kill(fake.pids()[0], signal.SIGKILL)
 
     killer = threading.Thread(target=kill_meteor)
     killer.start()
@@ -149,7 +149,8 @@ def test_tokenizer_that_loses_a_line(fake: FakeJava) -> None:
     ("answers", "said"),
     [
         ("echo Error: nonsense", "where statistics were due"),
-        ('case "$line" in EVAL*) echo "0,5"; echo "0,5"; echo "0,5" ;; *) echo 1.0 ;; esac', "no number"),
+        ('case "$line" in EVAL*) yes 0,5 | head -4 ;; *) echo' + 23 * " 1.0" + " ;; esac", "no number"),
+        ("echo 1.0 2.0", "where statistics were due"),
     ],
 )
 def test_meteor_that_talks_nonsense(fake: FakeJava, answers: str, said: str) -> None:
@@ -165,7 +166,7 @@ def test_any_other_error_ends_meteor_too(
         raise error
 
     fake.does(meteor="sleep 1000")
-    monkeypatch.setattr("pipeline.scoring.metrics.bleu", fail)
+    monkeypatch.setattr("pipeline.scoring.metrics.bleu_counts", fail)
     with pytest.raises(error):
         score(CAPTIONS, REFERENCES, {}, 60)
 

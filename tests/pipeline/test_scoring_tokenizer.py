@@ -35,11 +35,12 @@ def test_what_it_makes_of_a_sentence() -> None:
 
 def test_no_sentence_is_read_by_the_next_one() -> None:
     ends = ["next to b.", "Plan B.", "in the U.S.", "cars etc.", "b", "at 5 p.m.", "b. .", "(b.)", "a.b."]
-    alone = [tokenize([end])[0] for end in ends]
-    assert alone[:4] == ["next to b", "plan b", "in the u.s.", "cars etc."]
-    for following in ("The car left.", "the car", "(It", "5", '"'):
-        sentences = [text for end in ends for text in (end, following)]
-        assert tokenizer._tokenized(sentences, 60)[::2] == alone, following
+    following = ("", "The car left.", "the car", "(It", "5", '"')
+    sentences = [text for end in ends for other in following for text in (end, other)]
+    found = tokenizer._tokenized([*sentences, ends[0]], 60)
+    assert found.pop() == found[0]
+    assert [len({*found[at : at + 12 : 2]}) for at in range(0, len(found), 12)] == [1] * len(ends)
+    assert found[::12][:4] == ["next to b", "plan b", "in the u.s.", "cars etc."]
 
 
 def test_no_sentences_need_no_java(monkeypatch: pytest.MonkeyPatch) -> None:

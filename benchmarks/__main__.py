@@ -1,13 +1,16 @@
 """Run every benchmark and print one table: both sides in one process, interleaved, medians, the ratio.
 
-Before anything is timed, both sides must give the same numbers.
+`python -m benchmarks scoring` runs those that are named. Before anything is timed, both sides must
+give the same numbers.
 """
 
 import os
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +19,7 @@ import zarr
 from rich.console import Console
 from rich.table import Table
 
+import benchmarks.scoring
 from models import Sizes, build
 from models.matching import token_matching
 from pipeline.decoding import NEVER, greedy
@@ -26,11 +30,15 @@ ROUNDS = 7
 
 
 def compare(
-    name: str, ours: Callable[[], object], reference: Callable[[], object], against: str
+    name: str,
+    ours: Callable[[], object],
+    reference: Callable[[], object],
+    against: str,
+    rounds: int = ROUNDS,
 ) -> tuple[str, ...]:
     """A row: the median seconds of both sides, taken in turn after a warm-up, and their ratio."""
     seconds: dict[str, list[float]] = {"ours": [], "reference": []}
-    for turn in range(ROUNDS + 1):
+    for turn in range(rounds + 1):
         for side, function in (("ours", ours), ("reference", reference)):
             start = time.perf_counter()
             function()
@@ -40,8 +48,13 @@ def compare(
     return name, against, f"{1000 * mine:.1f} ms", f"{1000 * theirs:.1f} ms", f"{theirs / mine:.1f}"
 
 
-def reading(folder: Path, images: int = 512, batch: int = 64) -> list[tuple[str, ...]]:
+def reading() -> list[tuple[str, ...]]:
     """Random batches of ReLU-like features 1024 x 14 x 14, from the page cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _reading(Path(folder))
+
+
+def _reading(folder: Path, images: int = 512, batch: int = 64) -> list[tuple[str, ...]]:
     random = np.random.default_rng(0)
     shape = (1024, 14, 14)
     writer = Writer(folder / "scratch", images, shape)
@@ -115,12 +128,28 @@ def decoding(pairs: int = 64) -> list[tuple[str, ...]]:
     ]
 
 
+def scoring(rounds: int = 3) -> list[tuple[str, ...]]:
+    """8,000 captions by 6 references each, against the same scorers one after another."""
+    corpus = benchmarks.scoring.captions_of()
+    benchmarks.scoring.check(*corpus)  # to the last digit
+    ours = partial(benchmarks.scoring.ours, *corpus)
+    reference = partial(benchmarks.scoring.one_after_another, *corpus)
+    name = f"score {len(corpus[0])} captions, median of {rounds}"
+    return [compare(name, ours, reference, "pycocoevalcap, one after another", rounds)]
+
+
+PARTS = {"reading": reading, "matching": matching, "decoding": decoding, "scoring": scoring}
+
+
 def main() -> None:
+    chosen = sys.argv[1:] or list(PARTS)
+    if unknown := [name for name in chosen if name not in PARTS]:
+        sys.exit(f"error: no benchmark is called {unknown[0]!r}; there are {', '.join(PARTS)}")
     table = Table(title=f"{os.cpu_count()} cores, torch {torch.__version__}, medians of {ROUNDS}")
     for column in ("what", "reference", "ours", "reference's", "ratio"):
         table.add_column(column)
-    with tempfile.TemporaryDirectory() as folder:
-        for row in [*reading(Path(folder)), *matching(), *decoding()]:
+    for name in chosen:
+        for row in PARTS[name]():
             table.add_row(*row)
     Console().print(table)
 

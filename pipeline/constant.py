@@ -13,13 +13,10 @@ import numpy as np
 
 from pipeline.datasets.schema import Pair, of_split
 from pipeline.errors import InputError
-from pipeline.scoring.metrics import cider_d
+from pipeline.scoring.metrics import LONGEST, SIGMA, Ngram, bigrams, cider_d, ngrams
 from pipeline.scoring.tokenizer import one_line, tokenize
 
 TOLERANCE = 1e-9  # of a CIDEr-D of at most 10: far above the arithmetic's error
-LONGEST = 4  # words of an n-gram that CIDEr-D compares
-SIGMA = 6.0  # words, the width of CIDEr-D's length penalty
-Ngram = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -123,18 +120,3 @@ class Estimate:
         similarity /= np.where(products == 0, 1, products)
         similarity *= np.exp(-((bigrams(caption) - self._bigrams) ** 2) / (2 * SIGMA**2))
         return float(similarity.mean(0) @ self._weights)
-
-
-def ngrams(sentence: str) -> Counter[Ngram]:
-    """How often each run of 1 to LONGEST words stands in a tokenised sentence."""
-    words = sentence.split()
-    return Counter(
-        tuple(words[first : first + length])
-        for length in range(1, LONGEST + 1)
-        for first in range(len(words) - length + 1)
-    )
-
-
-def bigrams(sentence: str) -> int:
-    """A sentence's length as CIDEr-D counts it."""
-    return max(len(sentence.split()) - 1, 0)

@@ -7,6 +7,7 @@ written beside its name and renamed.
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,8 +70,17 @@ def read_text(path: str | Path, remedy: str) -> str:
 
 
 def read_json(path: str | Path, remedy: str) -> Any:
-    """A JSON file's value; InputError with `remedy` where it is missing or not JSON."""
+    """A JSON file's value; InputError with `remedy` where it is missing, not JSON, or has a key twice."""
+
+    def object_of(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        """An object whose keys differ: json would keep the last of equal ones without a word."""
+        value = dict(items)
+        if len(value) < len(items):
+            doubled = next(key for key, count in Counter(key for key, _ in items).items() if count > 1)
+            raise InputError(f"{path} has the key {doubled!r} more than once in one object; keep one of them")
+        return value
+
     try:
-        return json.loads(read_text(path, remedy))
+        return json.loads(read_text(path, remedy), object_pairs_hook=object_of)
     except (json.JSONDecodeError, RecursionError) as error:
         raise InputError(f"{path} is not valid JSON ({error}); {remedy}") from None

@@ -29,13 +29,11 @@ def main() -> None:
     chosen = constant.choose(pairs, everything.report.constant_candidates, settings.meteor_timeout)
 
     captions = {pair.pair_id: chosen.caption for pair in test}
-    scores, accuracy = results.score_pairs(
-        captions, test, settings.no_change_phrases, settings.meteor_timeout
-    )
+    scores, told = results.score_pairs(captions, test, settings.no_change_phrases, settings.meteor_timeout)
     for warning in scores.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     write_json(arguments.captions, [{"image_id": key, "caption": text} for key, text in captions.items()])
-    results.write_metrics(arguments.out, scores, accuracy)
+    results.write_metrics(arguments.out, scores, told)
     if arguments.summary:
         write_summary(arguments.summary, read_json(arguments.out, "score again"))
     print(f"{arguments.dataset}: {chosen.caption!r}, validation CIDEr-D {chosen.cider_d:.3f}")

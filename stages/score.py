@@ -20,6 +20,7 @@ from pipeline.outputs import read_json
 from pipeline.scoring import results
 from pipeline.scoring.coco_files import read_references, read_results
 from pipeline.scoring.corpus import Scores, score
+from pipeline.scoring.results import Told
 from pipeline.scoring.summary import write_summary
 from stages import run
 
@@ -28,15 +29,15 @@ def main() -> None:
     arguments = _arguments()
     captions = read_results(arguments.captions)
     located = _located(captions, arguments) if arguments.attention else Localisation({}, {})
-    scores, accuracy = (_of_pairs if arguments.pairs else _alone)(captions, arguments)
+    scores, told = (_of_pairs if arguments.pairs else _alone)(captions, arguments)
     for warning in scores.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    results.write_metrics(arguments.out, scores, accuracy, located.summary)
+    results.write_metrics(arguments.out, scores, told, located.summary)
     if arguments.summary:
         write_summary(arguments.summary, read_json(arguments.out, "score again"))
     if arguments.per_pair:
-        results.write_each(arguments.per_pair, scores, captions, located.pairs)
-    _show(scores, accuracy)
+        results.write_each(arguments.per_pair, scores, captions, told, located.pairs)
+    _show(scores, told)
 
 
 def _arguments() -> argparse.Namespace:
@@ -70,7 +71,7 @@ def seconds(text: str) -> float:
     return value
 
 
-def _of_pairs(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[Scores, float | None]:
+def _of_pairs(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[Scores, Told]:
     settings = params.load().score
     if not (pairs := of_split(read_pairs(arguments.pairs), arguments.split)):
         raise InputError(
@@ -90,17 +91,23 @@ def _alone(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[Sco
     return score(captions, references, {}, arguments.meteor_timeout or 600.0), None
 
 
-def _show(scores: Scores, accuracy: float | None) -> None:
+def _show(scores: Scores, told: Told | None) -> None:
     table = Table(title="scores × 100, as papers print them")
     table.add_column("")
     for name in scores.subsets["total"]:
         table.add_column(name, justify="right")
     for name, values in scores.subsets.items():
-        table.add_row(name, *(f"{100 * value:.1f}" for value in values.values()))
+        table.add_row(name, *("–" if value is None else f"{100 * value:.1f}" for value in values.values()))
     console = Console()
     console.print(table)
-    if accuracy is not None:
-        console.print(f"change or no change told rightly: {100 * accuracy:.1f} %", highlight=False)
+    if told and told.change_accuracy is not None:
+        console.print(f"change or no change told rightly: {_percent(told.change_accuracy)}", highlight=False)
+    for name, value in (told.attributes if told else {}).items():
+        console.print(f"{name} named rightly: {_percent(value)}", highlight=False)
+
+
+def _percent(share: float | None) -> str:
+    return "never named" if share is None else f"{100 * share:.1f} %"
 
 
 if __name__ == "__main__":

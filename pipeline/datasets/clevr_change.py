@@ -6,10 +6,11 @@ otherwise shift every later label.
 """
 
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from pipeline.datasets.schema import NO_CHANGE, SPLITS, Pair
+from pipeline.datasets.schema import NO_CHANGE, SPLITS, ChangedObject, Look, Pair
 from pipeline.errors import InputError, listed
 from pipeline.outputs import read_json
 
@@ -52,6 +53,7 @@ def _pairs(
         before_box=_box(scene.get("before_box")),
         after_box=_box(scene.get("after_box")),
         viewpoint_iou=scene.get("semantic_iou"),
+        changed_object=scene.get("changed_object"),
         **shared,
     )
     yield Pair(
@@ -131,8 +133,25 @@ def _scenes(path: Path) -> dict[int, dict[str, Any]]:
     """What is known of each scene beyond CLEVR-Change's own files; empty where there is no scenes.json."""
     if not path.exists():
         return {}
-    table = read_json(path, "remove it or render the dataset again")
-    return {scene["number"]: scene for scene in table["scenes"]}
+    remedy = "remove it or render the dataset again"
+    table = read_json(path, remedy)
+    try:
+        return {scene["number"]: scene | {"changed_object": _changed(scene)} for scene in table["scenes"]}
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{path} does not describe scenes ({error!r}); {remedy}") from None
+
+
+def _changed(scene: dict[str, Any]) -> ChangedObject | None:
+    """The object that changes; None where the scene does not say which."""
+    if "changed" not in scene:
+        return None
+    sides = {
+        side: [thing for thing in scene[side] if thing["number"] == scene["changed"]]
+        for side in ("before", "after")
+    }
+    names = [field.name for field in fields(Look)]
+    looks = {side: [Look(*(thing[name] for name in names)) for thing in own] for side, own in sides.items()}
+    return ChangedObject(**{side: own[0] if own else None for side, own in looks.items()})
 
 
 def _check_scenes(

@@ -17,6 +17,24 @@ Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
+class Look:
+    """What an object of CLEVR looks like, in the generator's words."""
+
+    size: str
+    color: str
+    material: str
+    shape: str
+
+
+@dataclass(frozen=True)
+class ChangedObject:
+    """The object that changes as it looks before and after; None where it is not there."""
+
+    before: Look | None
+    after: Look | None
+
+
+@dataclass(frozen=True)
 class Pair:
     """A before image, an after image, and what people said of the difference."""
 
@@ -30,6 +48,7 @@ class Pair:
     before_box: Box | None = None  # the changed object in the before image
     after_box: Box | None = None
     viewpoint_iou: float | None = None  # 0..1, how much the two views overlap
+    changed_object: ChangedObject | None = None  # of a change pair, where the scenes are known
 
     @property
     def changed(self) -> bool | None:
@@ -53,10 +72,17 @@ def _pair(line: str, where: str) -> Pair:
     try:
         record: dict[str, Any] = json.loads(line)
         tuples = {key: tuple(value) for key, value in record.items() if isinstance(value, list)}
-        return Pair(**(record | tuples))
-    except (ValueError, TypeError) as error:
+        return Pair(**(record | tuples | {"changed_object": _changed_object(record)}))
+    except (ValueError, TypeError, AttributeError) as error:
         known = ", ".join(field.name for field in fields(Pair))
         raise InputError(f"{where} is not a pair ({error}); its fields are {known}") from None
+
+
+def _changed_object(record: dict[str, Any]) -> ChangedObject | None:
+    if (value := record.get("changed_object")) is None:
+        return None
+    looks = {side: None if look is None else Look(**look) for side, look in value.items()}
+    return ChangedObject(**looks)
 
 
 def of_split(pairs: Iterable[Pair], split: str) -> list[Pair]:

@@ -1,7 +1,7 @@
 """Whether a caption says, rightly, that something changed."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from pipeline.scoring.tokenizer import one_line
 
@@ -16,14 +16,12 @@ def says_no_change(caption: str, phrases: Sequence[str]) -> bool:
     return any(re.search(rf"(?<!\w){re.escape(one_line(phrase).lower())}", text) for phrase in phrases)
 
 
-def change_accuracy(
-    captions: Mapping[str, str], changed: Mapping[str, bool | None], phrases: Sequence[str]
-) -> float | None:
-    """The share, 0 to 1, of captions that are right on whether something changed.
+def right(caption: str, changed: bool | None, phrases: Sequence[str]) -> bool | None:
+    """Whether the caption is right on whether something changed; None where that is not known."""
+    return None if changed is None else says_no_change(caption, phrases) != changed
 
-    `changed` is id -> the truth, None where unknown; None is returned where it is nowhere known.
-    """
-    right = [
-        says_no_change(captions[key], phrases) != truth for key, truth in changed.items() if truth is not None
-    ]
-    return sum(right) / len(right) if right else None
+
+def share(answers: Iterable[bool | None]) -> float | None:
+    """The share, 0 to 1, of True among what is known; None where nothing is."""
+    known = [answer for answer in answers if answer is not None]
+    return sum(known) / len(known) if known else None

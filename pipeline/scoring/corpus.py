@@ -1,22 +1,35 @@
 """The one entry point: the scores of a corpus of captions, of its subsets, and of each pair."""
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import chain, islice
+from typing import Any
+
+import numpy as np
 
 from pipeline.errors import InputError, listed
 from pipeline.scoring import java, meteor, metrics, tokenizer
+from pipeline.scoring.meteor import Meteor
 
 TOTAL = "total"
+Values = dict[str, float | None]
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Every score is a fraction: CIDEr-D 1.268 is what the papers print as 126.8."""
+    """Every score is a fraction: CIDEr-D 1.268 is what the papers print as 126.8.
 
-    subsets: dict[str, dict[str, float]]  # name -> BLEU-1 … BLEU-4, METEOR, ROUGE-L, CIDEr-D of the corpus
-    pairs: dict[str, dict[str, float]]  # id -> BLEU-4, METEOR, ROUGE-L, CIDEr-D (frequencies of the total)
+    A subset has BLEU-1 … BLEU-4, METEOR, ROUGE-L, CIDEr-D (the subset's own document frequencies),
+    CIDEr-D/corpus-df (the total's) and SPICE; a pair has BLEU-4, METEOR, ROUGE-L, CIDEr-D (the
+    total's document frequencies), SPICE, and in `bleu` and `meteor` the counts whose sums give a
+    corpus's BLEU and METEOR. SPICE is None where it is unavailable; `scorers` says why.
+    """
+
+    subsets: dict[str, Values]
+    pairs: dict[str, dict[str, Any]]
+    wording: dict[str, float]  # exact_match (share), distinct_captions, mean_length (tokens)
     scorers: dict[str, str]  # what computed them, and by which conventions
     warnings: list[str]
 
@@ -35,20 +48,17 @@ def score(
     """
     _check_ids(captions, references)
     subsets = {TOTAL: list(references), **subsets}
-    scorers = _scorers(java.version(meteor_timeout))
     # METEOR loads for seconds: it starts first and works while Python computes the others.
     # Leaving the block ends the JVM before the thread that waits for it.
     with ThreadPoolExecutor(1) as pool, meteor.start(meteor_timeout) as jvm:
+        scorers = _scorers(java.version(meteor_timeout))
         captions, references = _tokenized(captions, references, meteor_timeout)
         later = pool.submit(meteor.scores, jvm, captions, references, subsets)
         scored, pairs = _python_scores(captions, references, subsets)
-        meteor_subsets, meteor_pairs = later.result()
-    return Scores(
-        {name: _in_order(values | {"METEOR": meteor_subsets[name]}) for name, values in scored.items()},
-        {name: _in_order(values | {"METEOR": meteor_pairs[name]}) for name, values in pairs.items()},
-        scorers,
-        _warnings(references, subsets),
-    )
+        _add_meteor(scored, pairs, later.result())
+    spice, scorers["SPICE"] = _spice(captions, references)
+    _add_spice(scored, pairs, spice, subsets)
+    return Scores(scored, pairs, _wording(captions, references), scorers, _warnings(references, subsets))
 
 
 def _check_ids(captions: dict[str, str], references: dict[str, list[str]]) -> None:
@@ -74,7 +84,6 @@ def _tokenized(
     captions: dict[str, str], references: dict[str, list[str]], timeout: float
 ) -> tuple[dict[str, str], dict[str, list[str]]]:
     """Tokens of both, in the references' order; references without a word are left out."""
-    # the references first, so that their lines stand alike whatever model is scored
     sentences = [*chain.from_iterable(references.values()), *(captions[key] for key in references)]
     tokens = iter(tokenizer.tokenize(sentences, timeout))
     words = {key: [text for text in islice(tokens, len(texts)) if text] for key, texts in references.items()}
@@ -85,28 +94,80 @@ def _tokenized(
 
 def _python_scores(
     captions: dict[str, str], references: dict[str, list[str]], subsets: dict[str, list[str]]
-) -> tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]:
-    rouge = dict(zip(references, metrics.rouge_l(captions, references), strict=True))
-    scored, pairs = {}, {}
+) -> tuple[dict[str, Values], dict[str, dict[str, Any]]]:
+    """BLEU, ROUGE-L and CIDEr-D of the subsets and of the pairs; n-grams are counted once for all."""
+    grams = metrics.counted(captions, references)
+    counts = metrics.bleu_counts(captions, references, grams)
+    rouge = metrics.rouge_l(captions, references)
+    cider = metrics.CiderD(captions, references, grams)
+    of_total = cider.each(range(len(references)))
+    row = {key: number for number, key in enumerate(references)}
+    scored: dict[str, Values] = {}
     for name, members in subsets.items():
-        own = {key: references[key] for key in members}
-        bleu, bleu_4 = metrics.bleu(captions, own)
-        cider = metrics.cider_d_each(captions, own)
-        scored[name] = {f"BLEU-{n}": value for n, value in enumerate(bleu, 1)}
-        scored[name] |= {"ROUGE-L": _mean([rouge[key] for key in members]), "CIDEr-D": _mean(cider)}
-        if name == TOTAL:
-            each = zip(members, bleu_4, cider, strict=True)
-            pairs = {key: {"BLEU-4": b, "ROUGE-L": rouge[key], "CIDEr-D": c} for key, b, c in each}
-    return scored, pairs
+        rows = [row[key] for key in members]
+        own = of_total if name == TOTAL else cider.each(rows)
+        scored[name] = {f"BLEU-{n}": b for n, b in enumerate(metrics.bleu(counts[rows].sum(0)), 1)}
+        scored[name] |= {"METEOR": None, "ROUGE-L": _mean(rouge[rows])}  # METEOR keeps its place
+        scored[name] |= {"CIDEr-D": _mean(own), "CIDEr-D/corpus-df": _mean(of_total[rows])}
+    each = zip(references, counts, rouge.tolist(), of_total.tolist(), strict=True)
+    return scored, {key: _of_pair(*values) for key, *values in each}
 
 
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)
+def _of_pair(counts: np.ndarray, rouge: float, cider: float) -> dict[str, Any]:
+    *runs, words, closest = counts.tolist()
+    return {
+        "BLEU-4": metrics.bleu(counts)[3],
+        "METEOR": None,
+        "ROUGE-L": rouge,
+        "CIDEr-D": cider,
+        "SPICE": None,
+        "bleu": {
+            "matches": runs[: metrics.LONGEST],
+            "guesses": runs[metrics.LONGEST :],
+            "length": words,
+            "reference_length": closest,
+        },
+    }
 
 
-def _in_order(values: dict[str, float]) -> dict[str, float]:
-    order = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")
-    return {name: values[name] for name in order if name in values}
+def _add_meteor(scored: dict[str, Values], pairs: dict[str, dict[str, Any]], found: Meteor) -> None:
+    for name, value in found.subsets.items():
+        scored[name]["METEOR"] = value
+    for key, value in found.pairs.items():
+        pairs[key] |= {"METEOR": value, "meteor": found.statistics[key]}
+
+
+def _spice(
+    captions: Mapping[str, str], references: Mapping[str, list[str]]
+) -> tuple[dict[str, float] | None, str]:
+    """SPICE of each id and its version; or None, and why."""
+    return None, "unavailable (this version does not run it)"
+
+
+def _add_spice(
+    scored: dict[str, Values],
+    pairs: dict[str, dict[str, Any]],
+    spice: dict[str, float] | None,
+    subsets: dict[str, list[str]],
+) -> None:
+    """A corpus's SPICE is the mean of its pairs'."""
+    for name, members in subsets.items():
+        scored[name]["SPICE"] = None if spice is None else _mean(np.array([spice[key] for key in members]))
+    for key, own in pairs.items():
+        own["SPICE"] = None if spice is None else spice[key]
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean())  # numpy's, as the library's: it adds in another order than sum()
+
+
+def _wording(captions: dict[str, str], references: dict[str, list[str]]) -> dict[str, float]:
+    """What the captions are like, as tokens."""
+    return {
+        "exact_match": sum(text in references[key] for key, text in captions.items()) / len(captions),
+        "distinct_captions": len(set(captions.values())),
+        "mean_length": sum(len(text.split()) for text in captions.values()) / len(captions),
+    }
 
 
 def _warnings(references: dict[str, list[str]], subsets: dict[str, list[str]]) -> list[str]:

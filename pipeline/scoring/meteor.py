@@ -1,11 +1,17 @@
 """METEOR 1.5 through the jar that pycocoevalcap ships, in one JVM that we drive ourselves.
 
-The jar reads `SCORE ||| reference ||| … ||| caption` and answers a line of statistics; it reads
-`EVAL ||| statistics ||| …` and answers the score of each, then that of all of them as one corpus.
+The jar reads `SCORE ||| reference ||| … ||| caption` and answers a line of statistics, those of the
+reference that scores best; it reads `EVAL ||| statistics ||| …` and answers the score of each, then
+that of all of them as one corpus. That corpus's statistics are the sums of its captions', but for
+one thing: a caption equal to its reference, which is one chunk, adds none. Written so, sums of
+lines give the very numbers of the corpus.
 """
 
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
+import numpy as np
 from pycocoevalcap.meteor import meteor
 
 from pipeline.errors import InputError
@@ -14,8 +20,24 @@ from pipeline.scoring.java import Jvm
 JAR = Path(meteor.__file__).with_name(meteor.METEOR_JAR)
 VERSION = JAR.stem.removeprefix("meteor-")
 SEPARATOR = " ||| "
-# written before their answers are read: so many answers (at most 200 bytes each) fit into any pipe
-AT_ONCE = 64
+# Written ahead of the answers that are read, so that the JVM never waits for Python: twice as many
+# answers, of at most 200 bytes each, fit into any pipe.
+AT_ONCE = 128
+
+STATISTICS = 23
+WORDS, FUNCTION, MATCHED, CHUNKS, MATCHES = slice(0, 2), slice(2, 4), slice(4, 20), 20, slice(21, 23)
+# The task "rank" of English (Denkowski and Lavie 2014, table 2).
+ALPHA, BETA, GAMMA, DELTA = 0.85, 0.20, 0.60, 0.75
+WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])  # exact, stem, synonym, paraphrase
+
+
+@dataclass(frozen=True)
+class Meteor:
+    """Scores 0 to 1, and each pair's 23 counts."""
+
+    subsets: dict[str, float]
+    pairs: dict[str, float]
+    statistics: dict[str, list[float]]
 
 
 def start(timeout: float) -> Jvm:
@@ -28,19 +50,43 @@ def start(timeout: float) -> Jvm:
 
 def scores(
     jvm: Jvm, captions: dict[str, str], references: dict[str, list[str]], subsets: dict[str, list[str]]
-) -> tuple[dict[str, float], dict[str, float]]:
-    """The corpus value of each subset and the value of each pair, 0 to 1, from tokenised sentences.
+) -> Meteor:
+    """The corpus value of each subset, the value and the statistics of each pair, from tokenised sentences.
 
     Raises InputError where Java dies, stalls or answers no number.
     """
-    ids = list(captions)
-    statistics = dict(
-        zip(ids, _statistics(jvm, [_question(captions[i], references[i]) for i in ids]), strict=True)
-    )
-    corpus = {
-        name: _evaluated(jvm, [statistics[i] for i in members])[-1] for name, members in subsets.items()
-    }
-    return corpus, dict(zip(ids, _evaluated(jvm, list(statistics.values()))[:-1], strict=True))
+    asked = {key: _question(captions[key], references[key]) for key in captions}
+    answered = _statistics(jvm, list(dict.fromkeys(asked.values())))
+    statistics = {key: answered[question] for key, question in asked.items()}
+    sums = [np.sum([statistics[key] for key in members], 0).tolist() for members in subsets.values()]
+    values = iter(_evaluated(jvm, [*statistics.values(), *sums]))
+    pairs = dict(zip(statistics, islice(values, len(statistics)), strict=True))
+    return Meteor(dict(zip(subsets, values, strict=True)), pairs, statistics)
+
+
+def from_statistics(statistics: np.ndarray) -> np.ndarray:
+    """METEOR, 0 to 1, of statistics (... x 23): a pair's, or a corpus's, which are sums of pairs'.
+
+    The jar's own formula, written out to score many sums at once. The 23 counts: words of the caption
+    and of the reference; function words of both; for each of the four matchers the matched content
+    words of the caption, of the reference, function words of the caption, of the reference; chunks
+    (0 of a caption equal to its reference); matched words of the caption and of the reference.
+    """
+    stats = np.asarray(statistics, dtype=np.float64)
+    words, function = stats[..., WORDS], stats[..., FUNCTION]  # ... x (caption, reference)
+    matched = stats[..., MATCHED].reshape(*stats.shape[:-1], 4, 2, 2)  # ... x matcher x content, function x 2
+    found = (np.array([DELTA, 1 - DELTA])[:, None] * matched).sum(-2)
+    found = (WEIGHTS[:, None] * found).sum(-2)
+    share = _ratio(found, DELTA * (words - function) + (1 - DELTA) * function)
+    precision, recall = share[..., 0], share[..., 1]
+    mean = _ratio(precision * recall, ALPHA * precision + (1 - ALPHA) * recall)
+    fragmentation = _ratio(stats[..., CHUNKS], stats[..., MATCHES].mean(-1))
+    return mean * (1 - GAMMA * fragmentation**BETA)
+
+
+def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """Their quotient, 0 where there is nothing."""
+    return np.divide(part, whole, out=np.zeros_like(whole), where=whole != 0)
 
 
 def _question(caption: str, references: list[str]) -> str:
@@ -48,22 +94,41 @@ def _question(caption: str, references: list[str]) -> str:
     return SEPARATOR.join(["SCORE", *(text.replace("|||", "") for text in (*references, caption))])
 
 
-def _statistics(jvm: Jvm, questions: list[str]) -> list[str]:
-    answers = []
-    for first in range(0, len(questions), AT_ONCE):
+def _statistics(jvm: Jvm, questions: list[str]) -> dict[str, list[float]]:
+    """Question -> statistics. The next questions are written before the last ones' answers are read."""
+    answers: list[str] = []
+    unread = 0
+    for first in range(0, len(questions) + AT_ONCE, AT_ONCE):
         some = questions[first : first + AT_ONCE]
         jvm.write("".join(f"{question}\n" for question in some).encode())
-        answers += jvm.lines(len(some))
-    if odd := [answer for answer in answers if not answer[:1].isdigit()]:
-        raise InputError(f"METEOR answered {odd[0][:100]!r} where statistics were due")
-    return answers
+        answers += jvm.lines(unread)
+        unread = len(some)
+    return {question: _counts(answer) for question, answer in zip(questions, answers, strict=True)}
 
 
-def _evaluated(jvm: Jvm, statistics: list[str]) -> list[float]:
-    """The score of each, and last the score of all as one corpus."""
-    jvm.write(f"{SEPARATOR.join(['EVAL', *statistics])}\n".encode())
-    answers = jvm.lines(len(statistics) + 1)
+def _counts(answer: str) -> list[float]:
+    """The statistics of a line, such that they can be summed."""
+    counts = _numbers(answer.split())
+    if len(counts) != STATISTICS:
+        raise InputError(f"METEOR answered {answer[:100]!r} where statistics were due")
+    if counts[CHUNKS] == 1 and counts[MATCHES] == counts[WORDS]:
+        counts[CHUNKS] = 0.0
+    return counts
+
+
+def _evaluated(jvm: Jvm, statistics: list[list[float]]) -> list[float]:
+    """The score of each."""
+    lines = (" ".join(map(str, counts)) for counts in statistics)
+    jvm.write(f"{SEPARATOR.join(['EVAL', *lines])}\n".encode())
+    answers = jvm.lines(len(statistics) + 1)[:-1]  # the last is that of all lines together, sums and all
+    if len(scores := _numbers(answers)) != len(answers):
+        raise InputError(f"METEOR answered no number where scores were due: {answers[0][:100]!r}")
+    return scores
+
+
+def _numbers(words: list[str]) -> list[float]:
+    """None at all where one of them is no number."""
     try:
-        return [float(answer) for answer in answers]
-    except ValueError as error:
-        raise InputError(f"METEOR answered no number: {error}") from None
+        return [float(word) for word in words]
+    except ValueError:
+        return []

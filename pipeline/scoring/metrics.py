@@ -1,40 +1,220 @@
-"""BLEU, ROUGE-L and CIDEr-D of tokenised captions, computed by pycocoevalcap's own classes.
+"""BLEU, ROUGE-L and CIDEr-D of tokenised captions, equal to pycocoevalcap's to the last digit.
 
-Captions are id -> sentence, references id -> sentences (at least one); both have the same ids.
+Captions are id -> sentence, references id -> sentences (at least one); both have the same ids. What
+depends on sentences alone is computed once for each distinct one, whatever parts of the corpus are
+scored. Sums run in the library's order, for sums of floating-point numbers depend on it.
 """
 
-from pycocoevalcap.bleu.bleu import Bleu
-from pycocoevalcap.cider.cider import Cider
-from pycocoevalcap.rouge.rouge import Rouge
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+
+import numpy as np
+
+LONGEST = 4  # words of an n-gram
+SIGMA = 6.0  # words, the width of CIDEr-D's length penalty
+BETA = 1.2  # of ROUGE-L: how much recall weighs against precision
+SMALL, TINY = 1e-9, 1e-15  # the library's, against division by 0
+Ngram = tuple[str, ...]
+Captions = Mapping[str, str]
+References = Mapping[str, list[str]]
 
 
-def bleu(captions: dict[str, str], references: dict[str, list[str]]) -> tuple[list[float], list[float]]:
-    """BLEU-1 to BLEU-4 of the corpus, and BLEU-4 of each caption; 0 to 1."""
-    corpus, each = Bleu(4).compute_score(references, _listed(captions, references), verbose=0)
-    return [float(value) for value in corpus], [float(value) for value in each[3]]
+def ngrams(sentence: str) -> Counter[Ngram]:
+    """How often each run of 1 to LONGEST words stands in a tokenised sentence, shorter runs first."""
+    words = sentence.split()
+    return Counter(
+        tuple(words[first : first + length])
+        for length in range(1, LONGEST + 1)
+        for first in range(len(words) - length + 1)
+    )
 
 
-def rouge_l(captions: dict[str, str], references: dict[str, list[str]]) -> list[float]:
+def counted(captions: Captions, references: References) -> dict[str, Counter[Ngram]]:
+    """The n-grams of each distinct sentence."""
+    sentences = chain(captions.values(), chain.from_iterable(references.values()))
+    return {sentence: ngrams(sentence) for sentence in dict.fromkeys(sentences)}
+
+
+def bleu_counts(
+    captions: Captions, references: References, grams: Mapping[str, Counter[Ngram]]
+) -> np.ndarray:
+    """int64, pairs x 10: matched n-grams of 1 to 4 words, all n-grams of 1 to 4 words, words, and words of
+    the reference closest in length. The counts of a corpus are their sums.
+    """
+    rows = [_bleu_counts(captions[key], references[key], grams) for key in references]
+    return np.array(rows, dtype=np.int64).reshape(-1, 2 * LONGEST + 2)
+
+
+def _bleu_counts(caption: str, references: list[str], grams: Mapping[str, Counter[Ngram]]) -> list[int]:
+    matches, own = [0] * LONGEST, [grams[text] for text in references]
+    for gram, count in grams[caption].items():
+        # Counter's [] would be right too, but calls Python code for what is missing
+        matches[len(gram) - 1] += min(count, max(other.get(gram, 0) for other in own))
+    words = len(caption.split())
+    _, closest = min((abs(length - words), length) for length in (len(text.split()) for text in references))
+    return [*matches, *(max(0, words - n) for n in range(LONGEST)), words, closest]
+
+
+def bleu(counts: np.ndarray) -> list[float]:
+    """BLEU-1 to BLEU-4, 0 to 1, of the counts (10, see `bleu_counts`) of one caption or of a corpus."""
+    *runs, words, closest = counts.tolist()
+    ratio = (words + TINY) / (closest + SMALL)
+    brevity = math.exp(1 - 1 / ratio) if ratio < 1 else 1.0
+    scores, product = [], 1.0
+    for n, (matched, all_) in enumerate(zip(runs[:LONGEST], runs[LONGEST:], strict=True), 1):
+        product *= (matched + TINY) / (all_ + SMALL)
+        scores.append(product ** (1 / n) * brevity)
+    return scores
+
+
+def rouge_l(captions: Captions, references: References) -> np.ndarray:
     """ROUGE-L of each caption, 0 to 1; a corpus's is their mean."""
-    return [float(value) for value in Rouge().compute_score(references, _listed(captions, references))[1]]
+    known: dict[tuple[str, str], int] = {}
+    return np.array([_rouge_l(captions[key], references[key], known) for key in references])
 
 
-def cider_d(captions: dict[str, str], references: dict[str, list[str]]) -> float:
+def _rouge_l(caption: str, references: list[str], known: dict[tuple[str, str], int]) -> float:
+    """Best precision and best recall, of whichever references. `known` remembers what was compared."""
+    words = caption.split(" ")  # as the library does: an empty caption has one word, the empty one
+    precision = recall = 0.0
+    for text in references:
+        other = text.split(" ")
+        if (common := known.get((caption, text))) is None:
+            common = known[caption, text] = common_words(words, other)
+        precision, recall = max(precision, common / len(words)), max(recall, common / len(other))
+    if not precision or not recall:
+        return 0.0
+    return (1 + BETA**2) * precision * recall / (recall + BETA**2 * precision)
+
+
+def common_words(one: Sequence[str], other: Sequence[str]) -> int:
+    """The length of the longest common subsequence.
+
+    All cells of a row of the usual table at once, as bits (Hyyrö 2004, "Bit-parallel LCS-length
+    computation revisited"): a 0 stands where the length grows.
+    """
+    places: dict[str, int] = {}
+    for place, word in enumerate(one):
+        places[word] = places.get(word, 0) | 1 << place
+    row = whole = (1 << len(one)) - 1
+    for word in other:
+        fitting = row & places.get(word, 0)
+        row = (row + fitting | row - fitting) & whole
+    return len(one) - row.bit_count()
+
+
+def cider_d(captions: Captions, references: References) -> float:
     """CIDEr-D of the corpus, 0 to 10 (the papers' 126.8 is 1.268), with its own document frequencies.
 
     Over fewer than two distinct sets of references it is 0 by definition.
     """
-    each = cider_d_each(captions, references)
-    return sum(each) / len(each)
+    return float(cider_d_each(captions, references).mean())
 
 
-def cider_d_each(captions: dict[str, str], references: dict[str, list[str]]) -> list[float]:
+def cider_d_each(captions: Captions, references: References) -> np.ndarray:
     """CIDEr-D of each caption, 0 to 10, with the document frequencies of these references.
 
     What pycocoevalcap calls CIDEr is CIDEr-D: clipped, with the Gaussian length penalty.
     """
-    return [float(value) for value in Cider().compute_score(references, _listed(captions, references))[1]]
+    return CiderD(captions, references, counted(captions, references)).each(range(len(references)))
 
 
-def _listed(captions: dict[str, str], references: dict[str, list[str]]) -> dict[str, list[str]]:
-    return {key: [captions[key]] for key in references}
+class CiderD:
+    """CIDEr-D of any part of a corpus, with that part's own document frequencies.
+
+    A "term" is an n-gram and how often a sentence has it: its weight depends on nothing else. A
+    "couple" is a caption and one reference of its pair; equal couples are compared once.
+    """
+
+    def __init__(self, captions: Captions, references: References, grams: Mapping[str, Counter[Ngram]]):
+        numbers: dict[Ngram, int] = {}
+        terms: dict[tuple[int, int], int] = {}  # (n-gram, count) -> term
+        sentences = {
+            text: {
+                (number := numbers.setdefault(gram, len(numbers))): terms.setdefault(
+                    (number, count), len(terms)
+                )
+                for gram, count in own.items()
+            }
+            for text, own in grams.items()
+        }
+        self._gram, self._count = np.array(list(terms), dtype=np.int64).reshape(-1, 2).T
+        self._order = np.array([len(gram) - 1 for gram in numbers], dtype=np.int64)[self._gram]
+        self._grams, self._pairs = len(numbers), len(references)
+        self._index_sentences(sentences)
+        self._index_documents(references, sentences)
+        self._index_couples(captions, references, sentences)
+
+    def _index_sentences(self, sentences: Mapping[str, Mapping[int, int]]) -> None:
+        """Each sentence's terms, in its order, as one row after another."""
+        self._sentences = len(sentences)
+        self._terms = _flat(own.values() for own in sentences.values())
+        rows = np.repeat(np.arange(self._sentences), [len(own) for own in sentences.values()])
+        self._slot = rows * LONGEST + self._order[self._terms]  # where a term's square is added
+
+    def _index_documents(self, references: References, sentences: Mapping[str, Mapping[int, int]]) -> None:
+        """The distinct n-grams of each pair's references."""
+        documents = [set().union(*(sentences[text] for text in texts)) for texts in references.values()]
+        self._in_document = _flat(documents)
+        self._document = np.repeat(np.arange(len(documents)), [len(own) for own in documents])
+
+    def _index_couples(
+        self, captions: Captions, references: References, sentences: Mapping[str, Mapping[int, int]]
+    ) -> None:
+        """What each distinct couple shares, in the caption's order; and the couples of each pair."""
+        every = [(captions[key], text) for key, texts in references.items() for text in texts]
+        self._of_pair = np.repeat(np.arange(len(references)), [len(texts) for texts in references.values()])
+        couples = {couple: number for number, couple in enumerate(dict.fromkeys(every))}
+        self._couple = np.array([couples[couple] for couple in every], dtype=np.int64)
+        place = {text: number for number, text in enumerate(sentences)}
+        self._sides = np.array([[place[text] for text in couple] for couple in couples]).reshape(-1, 2)
+        shared = [_shared(sentences[one], sentences[other]) for one, other in couples]
+        self._shared = np.array(list(chain.from_iterable(shared)), dtype=np.int64).reshape(-1, 2)
+        rows = np.repeat(np.arange(len(couples)), [len(own) for own in shared])
+        self._shared_slot = rows * LONGEST + self._order[self._shared[:, 0]]
+        deltas = np.array([bigrams(one) - bigrams(other) for one, other in couples])
+        self._penalty = np.array([np.e ** (-(float(d) ** 2) / (2 * SIGMA**2)) for d in deltas.tolist()])
+
+    def each(self, members: Sequence[int]) -> np.ndarray:
+        """CIDEr-D, 0 to 10, of the pairs in the rows `members`, with their own document frequencies."""
+        chosen = np.zeros(self._pairs, dtype=bool)
+        chosen[members] = True
+        similarity = self._similarities(self._weights(chosen))[self._couple]
+        sums = [np.bincount(self._of_pair, similarity[:, n], self._pairs) for n in range(LONGEST)]
+        return (np.stack(sums, 1).mean(1) / np.bincount(self._of_pair) * 10.0)[members]
+
+    def _weights(self, chosen: np.ndarray) -> np.ndarray:
+        """tf-idf of each term, the documents being the references of the chosen pairs."""
+        within = self._in_document[chosen[self._document]]
+        frequency = np.maximum(1.0, np.bincount(within, minlength=self._grams))
+        rarity = np.log(float(chosen.sum())) - np.log(frequency)
+        return self._count * rarity[self._gram]
+
+    def _similarities(self, weight: np.ndarray) -> np.ndarray:
+        """Couples x LONGEST: clipped cosines, times the length penalty."""
+        # Python's **, as the library squares; numpy's may differ in the last bit
+        square = np.array([value**2 for value in weight.tolist()])
+        size = self._sentences * LONGEST
+        norm = np.sqrt(np.bincount(self._slot, square[self._terms], size)).reshape(-1, LONGEST)
+        one, other = weight[self._shared].T
+        products = np.bincount(
+            self._shared_slot, np.minimum(one, other) * other, len(self._sides) * LONGEST
+        ).reshape(-1, LONGEST)
+        norms = norm[self._sides[:, 0]] * norm[self._sides[:, 1]]
+        return products / np.where(norms == 0, 1, norms) * self._penalty[:, None]
+
+
+def _flat(rows: Iterable[Iterable[int]]) -> np.ndarray:
+    return np.fromiter(chain.from_iterable(rows), dtype=np.int64)
+
+
+def _shared(one: Mapping[int, int], other: Mapping[int, int]) -> list[tuple[int, int]]:
+    """The terms of both for each n-gram that both have, in the order of `one`."""
+    return [(term, other[gram]) for gram, term in one.items() if gram in other]
+
+
+def bigrams(sentence: str) -> int:
+    """A sentence's length as CIDEr-D counts it."""
+    return max(len(sentence.split()) - 1, 0)

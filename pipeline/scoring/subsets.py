@@ -4,12 +4,33 @@ from collections.abc import Sequence
 
 from pipeline.datasets.schema import CHANGE_TYPES, Pair
 
+QUARTILES = tuple(f"viewpoint_iou_q{number}" for number in (1, 2, 3, 4))
+
 
 def subsets(pairs: Sequence[Pair]) -> dict[str, list[str]]:
-    """Name -> pair ids: change, no_change and each type of change; a part without pairs is left out."""
+    """Name -> pair ids: change, no_change, each type of change, quartiles of the viewpoints' overlap.
+
+    A part without pairs is left out.
+    """
     parts = {
         "change": [pair.pair_id for pair in pairs if pair.changed],
         "no_change": [pair.pair_id for pair in pairs if pair.changed is False],
     }
     parts |= {kind: [pair.pair_id for pair in pairs if pair.change_type == kind] for kind in CHANGE_TYPES}
-    return {name: members for name, members in parts.items() if members}
+    return {name: members for name, members in (parts | _quartiles(pairs)).items() if members}
+
+
+def _quartiles(pairs: Sequence[Pair]) -> dict[str, list[str]]:
+    """A quarter of the pairs whose overlap is known each, q1 the least; equals in the pairs' order.
+
+    With fewer pairs than quartiles there are none. Members stand in the pairs' order.
+    """
+    known = [number for number, pair in enumerate(pairs) if pair.viewpoint_iou is not None]
+    if len(known) < len(QUARTILES):
+        return {}
+    known.sort(key=lambda number: pairs[number].viewpoint_iou)
+    ends = [len(known) * quarter // len(QUARTILES) for quarter in range(len(QUARTILES) + 1)]
+    return {
+        name: [pairs[number].pair_id for number in sorted(known[start:end])]
+        for name, start, end in zip(QUARTILES, ends, ends[1:], strict=False)
+    }

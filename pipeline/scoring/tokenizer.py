@@ -1,5 +1,6 @@
 """The Penn Treebank tokenizer that the COCO caption evaluation uses, driven so that no line can move."""
 
+import re
 from pathlib import Path
 
 from pycocoevalcap.tokenizer import ptbtokenizer
@@ -8,8 +9,10 @@ from pipeline.errors import InputError
 from pipeline.scoring.java import Jvm
 
 JAR = Path(ptbtokenizer.__file__).with_name(ptbtokenizer.STANFORD_CORENLP_3_4_1_JAR)
-NAME = f"{JAR.stem} PTBTokenizer"
-PUNCTUATION = frozenset(ptbtokenizer.PUNCTUATIONS)
+NAME = f"{JAR.stem} PTBTokenizer, round and curly brackets dropped"
+# The library's list has brackets as -LRB-, but its tokens are in lower case: there they survive.
+PUNCTUATION = frozenset(word.lower() for word in ptbtokenizer.PUNCTUATIONS)
+INITIAL = re.compile(r"(?<![^ ])([a-z])\.$")
 ARGUMENTS = ["edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase", "-encoding", "UTF-8"]
 
 
@@ -44,4 +47,11 @@ def _tokenized(lines: list[str], timeout: float) -> list[str]:
             f"the PTB tokenizer gave {len(answer)} lines for {len(lines)} sentences: "
             "a sentence holds a character that it takes for a line break; remove it"
         )
-    return [" ".join(word for word in line.split(" ") if word not in PUNCTUATION) for line in answer]
+    return [_words(line) for line in answer]
+
+
+def _words(tokens: str) -> str:
+    # "b." at the end of a line is one token or two by the line that follows ("The" makes it two);
+    # no sentence's score may depend on the next one's: it is two
+    tokens = INITIAL.sub(r"\1 .", tokens)
+    return " ".join(word for word in tokens.split(" ") if word not in PUNCTUATION)

@@ -9,43 +9,10 @@ from itertools import product
 import numpy as np
 
 from pipeline.tabletop.scenes import Scene, Thing, View, offsets
+from pipeline.tabletop.words import ANY_SHAPE, BEHIND, FRONT, LEFT, NO_CHANGE, RIGHT, VERBS, WORDS
 
 REFERENCES = 6  # captions a pair
 NEAREST = 0.2  # CLEVR: a thing less than this aside or behind another is neither
-
-WORDS = {
-    "large": ("large", "big"),
-    "small": ("small", "tiny"),
-    "metal": ("metal", "metallic", "shiny"),
-    "rubber": ("rubber", "matte"),
-    "cube": ("cube", "block"),
-    "sphere": ("sphere", "ball"),
-    "cylinder": ("cylinder",),
-}
-ANY_SHAPE = ("thing", "object")
-RIGHT = ("right of", "to the right of", "on the right side of")
-LEFT = ("left of", "to the left of", "on the left side of")
-FRONT = ("in front of",)
-BEHIND = ("behind",)
-
-VERBS = {
-    "color": ("changed to", "turned", "became"),
-    "material": ("turned", "became"),
-    "add": ("has been added", "has appeared", "has been newly placed"),
-    "drop": ("has disappeared", "is missing", "is gone", "is no longer there"),
-    "move": ("changed its location", "is in a different location", "has been moved"),
-}
-NO_CHANGE = (
-    "no change was made",
-    "there is no change",
-    "the two scenes seem identical",
-    "the scene is the same as before",
-    "the scene remains the same",
-    "nothing has changed",
-    "nothing was modified",
-    "no change has occurred",
-    "there is no difference",
-)
 
 
 def change_captions(scene: Scene, rng: np.random.Generator) -> list[str]:

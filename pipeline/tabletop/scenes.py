@@ -12,21 +12,10 @@ import numpy as np
 from pipeline.errors import InputError
 from pipeline.params import Tabletop
 from pipeline.tabletop.pictures import identify
+from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES, SIZES
 
-COLORS = {
-    "gray": (87, 87, 87),
-    "red": (173, 35, 35),
-    "blue": (42, 75, 215),
-    "green": (29, 105, 20),
-    "brown": (129, 74, 25),
-    "purple": (129, 38, 192),
-    "cyan": (41, 208, 208),
-    "yellow": (255, 238, 51),
-}
 CONTRAST = 1.6  # of the colours as reflectances: 1 (as in CLEVR, under its tone curve) is pale, 2.2 dark
-MATERIALS = ("rubber", "metal")
-SHAPES = ("sphere", "cube", "cylinder")  # in the order of the ray tracer's kinds
-RADII = {"large": 0.7, "small": 0.35}  # of the circle on the table that a thing never leaves
+RADII = dict(zip(SIZES, (0.7, 0.35), strict=True))  # of the circle on the table that a thing never leaves
 CHANGE_TYPES = ("color", "material", "add", "drop", "move")
 
 ARENA = 3.0  # x and y lie in (-ARENA, ARENA)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline import datasets
-from pipeline.datasets.schema import images_of, of_split, read_pairs, write_pairs
+from pipeline.datasets.schema import Look, images_of, of_split, read_pairs, write_pairs
 from pipeline.errors import InputError
 from tests.synthetic import make_clevr_change
 
@@ -159,3 +159,45 @@ def test_real_splits_and_types(tmp_path):
     kinds = [pair.change_type for pair in pairs]
     counts = [kinds.count(kind) for kind in ("color", "texture", "add", "drop", "move", "none")]
     assert counts == [7_958, 7_963, 7_966, 7_961, 7_955, 39_803]
+
+
+THING = {"number": 3, "size": "large", "color": "red", "material": "metal", "shape": "cube", "rotation": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ([THING], [THING | {"color": "blue"}], ("red", "blue")),
+        ([THING | {"number": 1}, THING], [THING | {"number": 1}], ("red", None)),
+        ([THING | {"number": 1}], [THING], (None, "red")),
+    ],
+)
+def test_the_changed_object_is_known_from_the_scenes(clevr_change, tmp_path, before, after, expected):
+    scene = {"number": 0, "changed": 3, "before": before, "after": after}
+    other = {"number": 1, "before_box": None}  # says nothing of what changes
+    (clevr_change / "scenes.json").write_text(json.dumps({"scenes": [scene, other]}))
+    pairs = datasets.read("clevr_change", clevr_change)
+    changed = pairs[0].changed_object
+    assert [look and look.color for look in (changed.before, changed.after)] == list(expected)
+    assert (changed.before or changed.after) == Look("large", "red", "metal", "cube")
+    assert [pair.changed_object for pair in pairs[1:4]] == [None] * 3
+    write_pairs(tmp_path / "pairs.jsonl", pairs)
+    assert read_pairs(tmp_path / "pairs.jsonl") == pairs
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        [],
+        {"scene": []},
+        {"scenes": [{}]},
+        {"scenes": [{"number": 0, "changed": 3, "before": [{}]}]},
+        {"scenes": 1},
+    ],
+)
+def test_scenes_of_another_form_are_refused(clevr_change, table):
+    (clevr_change / "scenes.json").write_text(json.dumps(table))
+    with pytest.raises(
+        InputError, match=r"scenes\.json does not describe scenes .* render the dataset again"
+    ):
+        datasets.read("clevr_change", clevr_change)

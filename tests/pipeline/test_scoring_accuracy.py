@@ -1,11 +1,9 @@
-"""Whether a caption says rightly that something changed; and the subsets of pairs."""
+"""Whether a caption says rightly that something changed."""
 
 import pytest
 
 from pipeline import params
-from pipeline.datasets.schema import Pair
-from pipeline.scoring.accuracy import change_accuracy, says_no_change
-from pipeline.scoring.subsets import subsets
+from pipeline.scoring.accuracy import right, says_no_change, share
 
 PHRASES = ("no change", "no difference", "the same as before")
 
@@ -39,26 +37,14 @@ def test_the_usual_sentences_are_known(caption: str, request: pytest.FixtureRequ
     assert says_no_change(caption, settings.no_change_phrases)
 
 
-def test_accuracy_is_over_what_is_known() -> None:
+def test_whether_change_is_told_rightly() -> None:
     captions = {"1": "no change", "2": "no change", "3": "the ball moved", "4": "the ball moved", "5": ""}
     changed = {"1": False, "2": True, "3": True, "4": None, "5": True}
-    assert change_accuracy(captions, changed, PHRASES) == 3 / 4
+    told = [right(captions[key], changed[key], PHRASES) for key in captions]
+    assert told == [True, False, True, None, True]
+    assert share(told) == 3 / 4
 
 
-def test_accuracy_is_none_where_nothing_is_known() -> None:
-    assert change_accuracy({"1": "a"}, {"1": None}, PHRASES) is None
-
-
-def pair(name: str, kind: str | None) -> Pair:
-    return Pair(name, name, "test", "before.png", "after.png", ("a",), kind)
-
-
-def test_subsets_are_those_that_have_pairs() -> None:
-    pairs = [pair("1", "move"), pair("2", "none"), pair("3", "color"), pair("4", None), pair("5", "color")]
-    assert subsets(pairs) == {
-        "change": ["1", "3", "5"],
-        "no_change": ["2"],
-        "color": ["3", "5"],
-        "move": ["1"],
-    }
-    assert subsets([pair("1", None)]) == {}
+def test_a_share_of_nothing_known_is_none() -> None:
+    assert share([None, None]) is None
+    assert share([]) is None

@@ -44,6 +44,7 @@ def test_results_keep_their_order_and_empty_captions(file) -> None:
         ('[{"image_id": 2, "caption": "\\ud800"}]', "half of a surrogate pair"),
         ([GOOD, GOOD], r"(?s)predicts an id more than once.*1 \(2 times\)"),
         ([GOOD, {"image_id": "1", "caption": "b"}], r"(?s)predicts an id more than once.*1 \(2 times\)"),
+        ('[{"image_id": 1, "caption": "a", "caption": "b"}]', "has the key 'caption' more than once"),
         ("[", "is not valid JSON"),
     ],
 )
@@ -87,6 +88,7 @@ def test_references_as_a_mapping(file) -> None:
         ({"images": [{"id": 1}], "annotations": [{"image_id": 1}]}, "caption is null or missing"),
         ({"x": "a"}, "x is a str, not a list"),
         ({"x": [None]}, "x is null or missing, not a string"),
+        ('{"x": ["a"], "y": ["b"], "x": ["c"]}', "has the key 'x' more than once in one object; keep one"),
     ],
 )
 def test_wrong_references(file, value: Any, said: str) -> None:

@@ -9,11 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pipeline.errors import InputError
 from pipeline.scoring import corpus, java
 from pipeline.scoring.corpus import Scores, score
+from pipeline.scoring.meteor import from_statistics
+from pipeline.scoring.metrics import bleu
 
 TESTS = Path(__file__).parents[1]
 SPOT_THE_DIFF = TESTS.parents[1] / "shared/data/spot-the-diff/annotations/test.json"
@@ -30,6 +33,7 @@ SANE: Corpus = (
         "4": "two people walking are no longer there",
         "5": "the small green metal cylinder that is behind the big cube changed its location",
         "6": "nothing has been modified",
+        "7": "There is no difference.",
     },
     {
         "1": ["the red vehicle has left", "a red car isn't there anymore", "The red car is gone!"],
@@ -38,6 +42,7 @@ SANE: Corpus = (
         "4": ["the two persons that walked left", "2 people are missing"],
         "5": ["the small green shiny cylinder moved", "someone changed the location of the tiny green thing"],
         "6": ["nothing was modified", "there is no change"],
+        "7": ["no change", "there is no difference"],
     },
 )
 NASTY: Corpus = (
@@ -133,10 +138,11 @@ def test_the_library_s_own_wrappers_say_the_same(everything: Scores, library: su
     said, errors = library.communicate(timeout=120)
     assert library.returncode == 0, errors
     expected = json.loads(said)
-    assert everything.subsets["sane"] == pytest.approx(expected["corpus"], rel=1e-12)
+    found = everything.subsets["sane"]
+    assert {name: found[name] for name in expected["corpus"]} == expected["corpus"]
     for name in ("METEOR", "ROUGE-L"):
         each = [everything.pairs[f"sane {key}"][name] for key in SANE[0]]
-        assert each == pytest.approx(expected["pairs"][name], rel=1e-12)
+        assert each == expected["pairs"][name]
         assert len(set(each)) > 4
 
 
@@ -153,17 +159,68 @@ def test_known_figures_of_spot_the_diff(everything: Scores, name: str) -> None:
 
 def test_nasty_captions_cost_nobody_else_anything(everything: Scores) -> None:
     nasty = {key: everything.pairs[f"nasty {key}"] for key in NASTY[0]}
+    metrics = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")
     for key in ("empty", "blank", "punctuation", "one long word", "other scripts", "newline token"):
-        assert nasty[key] == pytest.approx(dict.fromkeys(nasty[key], 0.0), abs=1e-6), key
+        assert {name: nasty[key][name] for name in metrics} == pytest.approx(
+            dict.fromkeys(metrics, 0.0), abs=1e-6
+        ), key
     for key in ("line breaks", "control", "separator"):
         assert nasty[key]["METEOR"] > 0.3, key
-    assert all(0 <= value <= 10 for scores in nasty.values() for value in scores.values())
+    assert all(0 <= scores[name] <= 10 for scores in nasty.values() for name in metrics)
 
 
 def test_a_subset_has_its_own_document_frequencies(everything: Scores) -> None:
     with_the_total_s = [everything.pairs[f"sane {key}"]["CIDEr-D"] for key in SANE[0]]
     mean = sum(with_the_total_s) / len(with_the_total_s)
     assert abs(everything.subsets["sane"]["CIDEr-D"] - mean) > 0.05
+    assert everything.subsets["sane"]["CIDEr-D/corpus-df"] == pytest.approx(mean, rel=1e-12)
+    assert everything.subsets["total"]["CIDEr-D/corpus-df"] == everything.subsets["total"]["CIDEr-D"]
+
+
+def members(everything: Scores) -> dict[str, list[str]]:
+    names = list(everything.pairs)
+    return {"total": names} | {
+        name: [key for key in names if key.startswith(f"{name} ")]
+        for name in everything.subsets
+        if name != "total"
+    }
+
+
+def test_a_corpus_s_bleu_follows_from_the_sums_of_its_pairs_counts(everything: Scores) -> None:
+    for name, keys in members(everything).items():
+        counts = [everything.pairs[key]["bleu"] for key in keys]
+        sums = [[*c["matches"], *c["guesses"], c["length"], c["reference_length"]] for c in counts]
+        expected = [everything.subsets[name][f"BLEU-{n}"] for n in (1, 2, 3, 4)]
+        assert bleu(np.array(sums).sum(0)) == expected, name
+        assert len(set(expected)) == 4
+
+
+def test_a_corpus_s_meteor_follows_from_the_sums_of_its_pairs_statistics(everything: Scores) -> None:
+    for name, keys in members(everything).items():
+        statistics = np.array([everything.pairs[key]["meteor"] for key in keys])
+        assert from_statistics(statistics.sum(0)) == pytest.approx(
+            everything.subsets[name]["METEOR"], abs=1e-12
+        )
+        pairs = [everything.pairs[key]["METEOR"] for key in keys]
+        assert from_statistics(statistics) == pytest.approx(pairs, abs=1e-12)
+    equal = everything.pairs["sane 7"]
+    assert equal["METEOR"] == 1
+    assert equal["meteor"][20:] == [0, 4, 4]  # one chunk, but a corpus counts none
+
+
+def test_what_the_captions_are_like(everything: Scores) -> None:
+    tokens = [everything.pairs[key]["bleu"]["length"] for key in everything.pairs]
+    wording = everything.wording
+    assert wording["mean_length"] == pytest.approx(sum(tokens) / len(tokens))
+    # those of SANE, the constant, and the few that annotators of Spot-the-Diff said twice
+    assert 0 < wording["exact_match"] < 0.1
+    assert wording["distinct_captions"] < len(everything.pairs)
+
+
+def test_spice_is_null_with_its_reason(everything: Scores) -> None:
+    values = [own["SPICE"] for own in (*everything.subsets.values(), *everything.pairs.values())]
+    available = not everything.scorers["SPICE"].startswith("unavailable (")
+    assert all((value is not None) == available for value in values)
 
 
 def test_fewer_than_two_sets_of_references_are_warned_of(everything: Scores) -> None:
@@ -174,12 +231,14 @@ def test_fewer_than_two_sets_of_references_are_warned_of(everything: Scores) -> 
 
 def test_the_shape_of_the_result(everything: Scores) -> None:
     metrics = ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D"]
-    assert all(list(scores) == metrics for scores in everything.subsets.values())
-    assert all(list(scores) == metrics[3:] for scores in everything.pairs.values())
+    of_subset = [*metrics, "CIDEr-D/corpus-df", "SPICE"]
+    assert all(list(scores) == of_subset for scores in everything.subsets.values())
+    of_pair = [*metrics[3:], "SPICE", "bleu", "meteor"]
+    assert all(list(scores) == of_pair for scores in everything.pairs.values())
     assert next(iter(everything.subsets)) == "total"
-    assert everything.scorers == {
+    assert {name: said for name, said in everything.scorers.items() if name != "SPICE"} == {
         "pycocoevalcap": "1.2",
-        "tokenizer": "stanford-corenlp-3.4.1 PTBTokenizer",
+        "tokenizer": "stanford-corenlp-3.4.1 PTBTokenizer, round and curly brackets dropped",
         "METEOR": "1.5",
         "Java": java.version(10),
         "CIDEr-D document frequencies": "subset",

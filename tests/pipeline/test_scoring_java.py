@@ -115,6 +115,37 @@ def test_java_that_stalls(fake: FakeJava, stalled: str) -> None:
     assert time.monotonic() - start < 20
 
 
+@pytest.mark.parametrize("stalled", ["version", "tokenizer", "meteor"])
+def test_java_that_computes_nothing_is_not_waited_for_to_the_end(
+    fake: FakeJava, monkeypatch: pytest.MonkeyPatch, stalled: str
+) -> None:
+    monkeypatch.setattr(java, "STALLED", 1.0)
+    monkeypatch.setattr(java, "CHECK", 0.1)
+    fake.does(**{"meteor": "sleep 1000", stalled: "sleep 1000"})
+    start = time.monotonic()
+    assert "Java stalled: it computed nothing for 1 s" in refused(timeout=600)
+    assert time.monotonic() - start < 20
+
+
+def test_java_that_nobody_waits_for_may_rest(fake: FakeJava, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "STALLED", 0.2)
+    monkeypatch.setattr(java, "CHECK", 0.05)
+    fake.does(meteor="cat")
+    with meteor.start(60) as jvm:
+        time.sleep(1)
+        jvm.write(b"a\n")
+        assert jvm.lines(1) == ["a"]
+
+
+def test_java_that_a_script_runs_is_seen_to_compute(fake: FakeJava, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "STALLED", 0.6)
+    monkeypatch.setattr(java, "CHECK", 0.2)
+    work = "import time; [None for _ in iter(lambda: time.process_time() < 1, False)]; print(1)"
+    fake.does(meteor=f"'{sys.executable}' -c '{work}'; true")
+    with meteor.start(60) as jvm:
+        assert jvm.lines(1) == ["1"]
+
+
 @pytest.mark.parametrize("dying", ["tokenizer", "meteor"])
 def test_java_that_floods_stderr_and_dies(fake: FakeJava, dying: str) -> None:
     flood = (
@@ -128,10 +159,10 @@ def test_meteor_killed_in_the_middle(fake: FakeJava) -> None:
     fake.does()
 
     def kill_meteor() -> None:
-        while len(fake.pids()) < 3:  # the version, METEOR, the tokenizer
+        while len(fake.pids()) < 3:  # METEOR, the version, the tokenizer
             time.sleep(0.05)
         time.sleep(0.5)
-        os.kill(fake.pids()[1], signal.SIGKILL)
+        os.kill(fake.pids()[0], signal.SIGKILL)
 
     killer = threading.Thread(target=kill_meteor)
     killer.start()
@@ -149,7 +180,8 @@ def test_tokenizer_that_loses_a_line(fake: FakeJava) -> None:
     ("answers", "said"),
     [
         ("echo Error: nonsense", "where statistics were due"),
-        ('case "$line" in EVAL*) echo "0,5"; echo "0,5"; echo "0,5" ;; *) echo 1.0 ;; esac', "no number"),
+        ('case "$line" in EVAL*) yes 0,5 | head -4 ;; *) echo' + 23 * " 1.0" + " ;; esac", "no number"),
+        ("echo 1.0 2.0", "where statistics were due"),
     ],
 )
 def test_meteor_that_talks_nonsense(fake: FakeJava, answers: str, said: str) -> None:
@@ -165,7 +197,7 @@ def test_any_other_error_ends_meteor_too(
         raise error
 
     fake.does(meteor="sleep 1000")
-    monkeypatch.setattr("pipeline.scoring.metrics.bleu", fail)
+    monkeypatch.setattr("pipeline.scoring.metrics.bleu_counts", fail)
     with pytest.raises(error):
         score(CAPTIONS, REFERENCES, {}, 60)
 

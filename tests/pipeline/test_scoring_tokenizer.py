@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from pipeline.scoring import tokenizer
 from pipeline.scoring.tokenizer import PUNCTUATION, one_line, tokenize
 
 LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
@@ -23,14 +24,23 @@ def test_every_sentence_keeps_its_place(sentences: list[str]) -> None:
 
 
 def test_what_it_makes_of_a_sentence() -> None:
-    # brackets stay, for the library's list has them in capitals and its tokens are in lower case
-    assert tokenize(["The car's gone: it isn't there, (really)...", "", " \r\n", "?", "é 5"]) == [
-        "the car 's gone it is n't there -lrb- really -rrb-",
+    assert tokenize(["The car's gone: it isn't there, ({really})...", "", " \r\n", "?", "é 5"]) == [
+        "the car 's gone it is n't there really",
         "",
         "",
         "",
         "é 5",
     ]
+
+
+def test_no_sentence_is_read_by_the_next_one() -> None:
+    ends = ["next to b.", "Plan B.", "in the U.S.", "cars etc.", "b", "at 5 p.m.", "b. .", "(b.)", "a.b."]
+    following = ("", "The car left.", "the car", "(It", "5", '"')
+    sentences = [text for end in ends for other in following for text in (end, other)]
+    found = tokenizer._tokenized([*sentences, ends[0]], 60)
+    assert found.pop() == found[0]
+    assert [len({*found[at : at + 12 : 2]}) for at in range(0, len(found), 12)] == [1] * len(ends)
+    assert found[::12][:4] == ["next to b", "plan b", "in the u.s.", "cars etc."]
 
 
 def test_no_sentences_need_no_java(monkeypatch: pytest.MonkeyPatch) -> None:

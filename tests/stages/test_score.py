@@ -13,22 +13,35 @@ import pytest
 
 from pipeline import attention_maps
 from pipeline.attention_maps import Attended
-from pipeline.datasets.schema import Pair, images_of, write_pairs
+from pipeline.datasets.schema import ChangedObject, Look, Pair, images_of, write_pairs
 from pipeline.images import Indexed, write_index
 from pipeline.localisation import MEASURES
 from stages import run, score
 
 ROOT = Path(__file__).parents[2]
+BALL = Look("small", "red", "rubber", "sphere")
 PAIRS = [
-    Pair("7.png", "7", "test", "7.png", "7a.png", ("the red ball moved", "a ball has moved"), "move"),
-    Pair("7.png_n", "7", "test", "7.png", "7b.png", ("no change was made", "the scene is the same"), "none"),
-    Pair("8.png", "8", "test", "8.png", "8a.png", ("the tiny ball turned blue",), "color"),
-    Pair("8.png_n", "8", "test", "8.png", "8b.png", ("nothing has changed",), "none"),
+    Pair(
+        *("7.png", "7", "test", "7.png", "7a.png", ("the red ball moved", "a ball has moved"), "move"),
+        viewpoint_iou=0.5,
+        changed_object=ChangedObject(BALL, BALL),
+    ),
+    Pair(
+        *("7.png_n", "7", "test", "7.png", "7b.png", ("no change was made", "the scene is the same")),
+        change_type="none",
+        viewpoint_iou=0.75,
+    ),
+    Pair(
+        *("8.png", "8", "test", "8.png", "8a.png", ("the tiny ball turned blue",), "color"),
+        viewpoint_iou=0.25,
+        changed_object=ChangedObject(BALL, BALL),
+    ),
+    Pair("8.png_n", "8", "test", "8.png", "8b.png", ("nothing has changed",), "none", viewpoint_iou=1.0),
     Pair("9.png", "9", "test", "9.png", "9a.png", ("the cube left",), None),
     Pair("1.png", "1", "train", "1.png", "1a.png", ("a cube is gone",), "drop"),
 ]
 CAPTIONS = {
-    "7.png": "The red sphere has moved.",
+    "7.png": "The  ball\u2028has been moved.",
     "7.png_n": "there is no change",
     "8.png": "nothing has changed",
     "8.png_n": "nothing has changed",
@@ -86,9 +99,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_metrics_of_the_pipeline(folder: Path) -> None:
     metrics = json.loads((folder / "pipeline.json").read_text())
     parts = {"total", "change", "no_change", "color", "move"}
-    assert set(metrics) == parts | {"change_accuracy", "localisation", "scorers"}
+    parts |= {f"viewpoint_iou_q{number}" for number in (1, 2, 3, 4)}
+    wording = {"exact_match", "distinct_captions", "mean_length"}
+    assert set(metrics) == parts | wording | {"change_accuracy", "attributes", "localisation", "scorers"}
     names = {"BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D"}
+    names |= {"CIDEr-D/corpus-df", "SPICE"}
     assert all(set(metrics[part]) == names for part in parts)
+    assert {name: metrics[name] for name in wording} == {
+        "exact_match": 0.2,  # of 5, "nothing has changed" where nothing has
+        "distinct_captions": 4,
+        "mean_length": 3.0,
+    }
+    named = {"type": 0.5, "size": None, "color": None, "material": None, "shape": 1.0}
+    assert metrics["attributes"] == named
     assert metrics["change_accuracy"] == 0.75
     assert metrics["no_change"]["CIDEr-D"] > metrics["total"]["CIDEr-D"] > 0
     assert metrics["scorers"]["CIDEr-D document frequencies"] == "subset"
@@ -122,9 +145,28 @@ def test_attention_of_other_captions_leaves_no_output(
 
 
 def test_scores_of_each_pair(folder: Path) -> None:
-    lines = [json.loads(line) for line in (folder / "pipeline.jsonl").read_text().splitlines()]
-    names = ["pair_id", "caption", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D"]
+    lines = [json.loads(line) for line in (folder / "pipeline.jsonl").read_text().split("\n")[:-1]]
+    names = [
+        "pair_id",
+        "caption",
+        "BLEU-4",
+        "METEOR",
+        "ROUGE-L",
+        "CIDEr-D",
+        "SPICE",
+        "bleu",
+        "meteor",
+        "right",
+    ]
     assert all(list(line) == [*names, *MEASURES] for line in lines)
+    assert [line["right"] for line in lines] == [True, True, False, True, None]
+    assert lines[0]["bleu"] == {
+        "matches": [4, 1, 0, 0],
+        "guesses": [5, 4, 3, 2],
+        "length": 5,
+        "reference_length": 4,
+    }
+    assert all(len(line["meteor"]) == 23 for line in lines)
     assert [(line["pair_id"], line["caption"]) for line in lines] == [*CAPTIONS.items()]
     assert lines[3]["ROUGE-L"] == 1
     assert lines[4]["METEOR"] == 0
@@ -132,14 +174,18 @@ def test_scores_of_each_pair(folder: Path) -> None:
 
 def test_alone_and_under_a_german_locale_the_numbers_are_the_same(folder: Path) -> None:
     metrics, alone = (json.loads((folder / f"{name}.json").read_text()) for name in ("pipeline", "alone"))
-    assert alone == {"total": metrics["total"], "scorers": metrics["scorers"]}
-    of_pairs, of_alone = (
-        [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
-        for name in ("pipeline", "alone")
+    shared = ("total", "exact_match", "distinct_captions", "mean_length", "scorers")
+    assert alone == {name: metrics[name] for name in shared}
+    lines, told = (
+        [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().split("\n")[:-1]]
+        for name in ("alone", "pipeline")
     )
-    localised = [[line.pop(name) for name in MEASURES] for line in of_pairs]
-    assert of_alone == of_pairs
-    assert len(localised) == len(CAPTIONS)
+    # alone, nobody knows what changed, nor where
+    known = ("right", *MEASURES)
+    assert [line | {"right": None} for line in lines] == lines
+    assert lines == [
+        {name: value for name, value in line.items() if name not in known} | {"right": None} for line in told
+    ]
 
 
 def test_a_table_and_warnings_are_printed(folder: Path) -> None:
@@ -148,6 +194,8 @@ def test_a_table_and_warnings_are_printed(folder: Path) -> None:
     assert f"{100 * metrics['total']['METEOR']:.1f}" in said
     assert "warning: move: CIDEr-D is 0 by definition" in said
     assert "75.0 %" in said
+    assert "shape named rightly: 100.0 %" in said
+    assert "size named rightly: never named" in said
 
 
 def refused(

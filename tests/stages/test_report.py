@@ -12,6 +12,7 @@ import pytest
 
 from pipeline.datasets.schema import of_split, read_pairs
 from pipeline.scoring import corpus
+from pipeline.scoring.meteor import Meteor
 from stages import constant, report, run, score
 from tests.study import make_cell, make_study
 
@@ -152,7 +153,9 @@ def no_meteor(monkeypatch):
     monkeypatch.setattr(
         corpus.meteor,
         "scores",
-        lambda _, captions, __, subsets: (dict.fromkeys(subsets, 0.5), dict.fromkeys(captions, 0.5)),
+        lambda _, captions, __, subsets: Meteor(
+            *(dict.fromkeys(names, 0.5) for names in (subsets, captions)), dict.fromkeys(captions, [0.0] * 23)
+        ),
     )
 
 

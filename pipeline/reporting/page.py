@@ -19,12 +19,11 @@ from pipeline.reporting.drawing import Panel, Style, styles
 from pipeline.reporting.experiments import Experiment
 from pipeline.reporting.literature import Literature, literature
 from pipeline.reporting.significance import Significance, significance
-from pipeline.scoring.subsets import subsets
+from pipeline.scoring.subsets import QUARTILES, subsets
 
 HERE = Path(__file__).parent
 TEMPLATE, SCRIPT = "report.html.j2", "report.js"
 PART_METRICS = ("CIDEr-D", "METEOR")  # shown for each part of the split
-QUARTILES = [f"viewpoint_iou_q{number}" for number in range(1, 5)]
 PARTS = ("change", "no_change", *CHANGE_TYPES, *QUARTILES)
 CAPTIONS = ("exact_match", "distinct_captions", "mean_length")
 ATTRIBUTES = ("type", "color", "material", "shape", "size")

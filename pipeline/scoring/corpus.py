@@ -1,6 +1,5 @@
 """The one entry point: the scores of a corpus of captions, of its subsets, and of each pair."""
 
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.errors import InputError, listed
-from pipeline.scoring import java, meteor, metrics, tokenizer
+from pipeline.scoring import java, meteor, metrics, spice, tokenizer
 from pipeline.scoring.meteor import Meteor
 
 TOTAL = "total"
@@ -56,9 +55,12 @@ def score(
         later = pool.submit(meteor.scores, jvm, captions, references, subsets)
         scored, pairs = _python_scores(captions, references, subsets)
         _add_meteor(scored, pairs, later.result())
-    spice, scorers["SPICE"] = _spice(captions, references)
-    _add_spice(scored, pairs, spice, subsets)
-    return Scores(scored, pairs, _wording(captions, references), scorers, _warnings(references, subsets))
+    found, scorers["SPICE"] = _spice(captions, references, meteor_timeout)
+    _add_spice(scored, pairs, found, subsets)
+    warnings = _warnings(references, subsets)
+    if found is None:
+        warnings.append(f"SPICE: {scorers['SPICE']}")
+    return Scores(scored, pairs, _wording(captions, references), scorers, warnings)
 
 
 def _check_ids(captions: dict[str, str], references: dict[str, list[str]]) -> None:
@@ -138,23 +140,28 @@ def _add_meteor(scored: dict[str, Values], pairs: dict[str, dict[str, Any]], fou
 
 
 def _spice(
-    captions: Mapping[str, str], references: Mapping[str, list[str]]
+    captions: dict[str, str], references: dict[str, list[str]], timeout: float
 ) -> tuple[dict[str, float] | None, str]:
-    """SPICE of each id and its version; or None, and why."""
-    return None, "unavailable (this version does not run it)"
+    """SPICE of each id and its version; or None, and why: the other metrics are not lost for it."""
+    if reason := spice.unavailable(timeout):
+        return None, f"unavailable ({reason})"
+    try:
+        return spice.scores(captions, references, timeout), spice.VERSION
+    except InputError as error:
+        return None, f"failed ({error})"
 
 
 def _add_spice(
     scored: dict[str, Values],
     pairs: dict[str, dict[str, Any]],
-    spice: dict[str, float] | None,
+    found: dict[str, float] | None,
     subsets: dict[str, list[str]],
 ) -> None:
     """A corpus's SPICE is the mean of its pairs'."""
     for name, members in subsets.items():
-        scored[name]["SPICE"] = None if spice is None else _mean(np.array([spice[key] for key in members]))
+        scored[name]["SPICE"] = None if found is None else _mean(np.array([found[key] for key in members]))
     for key, own in pairs.items():
-        own["SPICE"] = None if spice is None else spice[key]
+        own["SPICE"] = None if found is None else found[key]
 
 
 def _mean(values: np.ndarray) -> float:

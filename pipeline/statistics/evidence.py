@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, 
 
 from pipeline.errors import InputError
 from pipeline.outputs import read_text
-from pipeline.statistics.corpus import METRICS, MILLION, Array, mean, without_perfect_chunks
+from pipeline.statistics.corpus import METRICS, MILLION, Array, mean
 
 REMEDY = "run `dvc repro score` to make it"
 Four = Annotated[list[NonNegativeInt], Field(min_length=4, max_length=4)]
@@ -115,7 +115,7 @@ def _numbers(run: Sequence[_Pair]) -> dict[str, Array]:
     }
     sums = {
         "BLEU-4": np.array(bleu, float),
-        "METEOR": without_perfect_chunks(np.array([p.meteor for p in run])),
+        "METEOR": np.array([p.meteor for p in run]),
     }
     return sums | {name: _millionths(own) for name, own in values.items() if any(v is not None for v in own)}
 

@@ -72,7 +72,7 @@ class Corpus:
                         "length": cooked["testlen"],
                         "reference_length": closest,
                     },
-                    "meteor": [float(number) for number in self.lines[n].split()],
+                    "meteor": self.lines[n],
                 }
             )
         return write(path, rows)
@@ -108,8 +108,11 @@ def world():
     found = []
     with jar.start(120) as jvm:
         for run in runs:
-            lines = jar._statistics(jvm, [jar._question(c, r) for c, r in zip(run, references, strict=True)])
-            scores = [jar._evaluated(jvm, [lines[n] for n in own])[-1] for own in (*drawn, range(PAIRS))]
+            questions = [jar._question(c, r) for c, r in zip(run, references, strict=True)]
+            counts_of = jar._statistics(jvm, questions)
+            lines = [counts_of[question] for question in questions]
+            sums = [np.array(lines)[own].sum(0).tolist() for own in (*drawn, np.arange(PAIRS))]
+            scores = jar._evaluated(jvm, sums)
             found.append((Corpus(run, references, lines), scores))
     return found, drawn
 

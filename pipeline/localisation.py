@@ -52,7 +52,8 @@ def of_files(
     """
     attended = attention_maps.read(attention)
     for pair in pairs:
-        if pair.pair_id not in attended or attended[pair.pair_id].caption != captions.get(pair.pair_id):
+        words = tuple(captions.get(pair.pair_id, "").split())
+        if pair.pair_id not in attended or attended[pair.pair_id].words != words:
             raise InputError(
                 f"{attention} is not of these captions (pair {pair.pair_id}); {attention_maps.REMEDY} again"
             )

@@ -1,5 +1,6 @@
 """Fixtures that several tests share."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,14 @@ from pipeline.datasets.schema import Pair, images_of, of_split
 from pipeline.store import FeatureStore, Writer
 from pipeline.text import Vocabulary
 from tests.synthetic import make_clevr_change
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_spice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The same scores whether or not `make spice` was run here; the tests of SPICE itself undo it."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("SPICE_CACHE", str(tmp_path_factory.mktemp("spice") / "absent"))
+        yield
 
 
 @pytest.fixture

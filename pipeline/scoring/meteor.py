@@ -16,6 +16,7 @@ from pycocoevalcap.meteor import meteor
 
 from pipeline.errors import InputError
 from pipeline.scoring.java import Jvm
+from pipeline.scoring.meteor_formula import CHUNKS, MATCHES, STATISTICS, WORDS
 
 JAR = Path(meteor.__file__).with_name(meteor.METEOR_JAR)
 VERSION = JAR.stem.removeprefix("meteor-")
@@ -23,12 +24,6 @@ SEPARATOR = " ||| "
 # Written ahead of the answers that are read, so that the JVM never waits for Python: twice as many
 # answers, of at most 200 bytes each, fit into any pipe.
 AT_ONCE = 128
-
-STATISTICS = 23
-WORDS, FUNCTION, MATCHED, CHUNKS, MATCHES = slice(0, 2), slice(2, 4), slice(4, 20), 20, slice(21, 23)
-# The task "rank" of English (Denkowski and Lavie 2014, table 2).
-ALPHA, BETA, GAMMA, DELTA = 0.85, 0.20, 0.60, 0.75
-WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])  # exact, stem, synonym, paraphrase
 
 
 @dataclass(frozen=True)
@@ -62,31 +57,6 @@ def scores(
     values = iter(_evaluated(jvm, [*statistics.values(), *sums]))
     pairs = dict(zip(statistics, islice(values, len(statistics)), strict=True))
     return Meteor(dict(zip(subsets, values, strict=True)), pairs, statistics)
-
-
-def from_statistics(statistics: np.ndarray) -> np.ndarray:
-    """METEOR, 0 to 1, of statistics (... x 23): a pair's, or a corpus's, which are sums of pairs'.
-
-    The jar's own formula, written out to score many sums at once. The 23 counts: words of the caption
-    and of the reference; function words of both; for each of the four matchers the matched content
-    words of the caption, of the reference, function words of the caption, of the reference; chunks
-    (0 of a caption equal to its reference); matched words of the caption and of the reference.
-    """
-    stats = np.asarray(statistics, dtype=np.float64)
-    words, function = stats[..., WORDS], stats[..., FUNCTION]  # ... x (caption, reference)
-    matched = stats[..., MATCHED].reshape(*stats.shape[:-1], 4, 2, 2)  # ... x matcher x content, function x 2
-    found = (np.array([DELTA, 1 - DELTA])[:, None] * matched).sum(-2)
-    found = (WEIGHTS[:, None] * found).sum(-2)
-    share = _ratio(found, DELTA * (words - function) + (1 - DELTA) * function)
-    precision, recall = share[..., 0], share[..., 1]
-    mean = _ratio(precision * recall, ALPHA * precision + (1 - ALPHA) * recall)
-    fragmentation = _ratio(stats[..., CHUNKS], stats[..., MATCHES].mean(-1))
-    return mean * (1 - GAMMA * fragmentation**BETA)
-
-
-def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """Their quotient, 0 where there is nothing."""
-    return np.divide(part, whole, out=np.zeros_like(whole), where=whole != 0)
 
 
 def _question(caption: str, references: list[str]) -> str:

@@ -19,7 +19,6 @@ from typing import Any
 from pycocoevalcap.spice import spice
 
 from pipeline.errors import InputError
-from pipeline.outputs import replacing
 from pipeline.scoring import java, spice_files
 from pipeline.scoring.java import Jvm
 
@@ -153,8 +152,8 @@ def _run(items: list[dict[str, Any]], scratch: Path, timeout: float) -> Any:
             raise
         _check_memory(jvm.stderr())
     if _changed_at(graphs) != before:
-        with replacing(kept) as beside:
-            shutil.copyfile(graphs, beside)
+        # a name that no other run has, on the cache's own disk
+        os.replace(shutil.copyfile(graphs, scratch / GRAPHS), kept)
     try:
         return json.loads(answer.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError) as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.scoring import meteor
+from pipeline.scoring.meteor_formula import STATISTICS, from_statistics
 
 Array = np.ndarray
 # pycocoevalcap's BleuScorer.compute_score: what is added to numerators and denominators
@@ -42,7 +42,7 @@ def mean(sums: Array) -> Array:
 
 METRICS = {
     "BLEU-4": Metric(10, bleu_4),
-    "METEOR": Metric(meteor.STATISTICS, meteor.from_statistics),
+    "METEOR": Metric(STATISTICS, from_statistics),
     "ROUGE-L": Metric(2, mean),
     "CIDEr-D": Metric(2, mean),
     "SPICE": Metric(2, mean),

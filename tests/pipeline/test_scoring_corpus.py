@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.scoring import corpus, java
+from pipeline.scoring import corpus, java, spice
 from pipeline.scoring.corpus import Scores, score
-from pipeline.scoring.meteor import from_statistics
+from pipeline.scoring.meteor_formula import from_statistics
 from pipeline.scoring.metrics import bleu
 
 TESTS = Path(__file__).parents[1]
@@ -219,13 +219,40 @@ def test_what_the_captions_are_like(everything: Scores) -> None:
 
 def test_spice_is_null_with_its_reason(everything: Scores) -> None:
     values = [own["SPICE"] for own in (*everything.subsets.values(), *everything.pairs.values())]
-    available = not everything.scorers["SPICE"].startswith("unavailable (")
-    assert all((value is not None) == available for value in values)
+    assert set(values) == {None}
+    reason = "stanford-corenlp-3.6.0.jar is not in $SPICE_CACHE; run `make spice`"
+    assert everything.scorers["SPICE"] == f"unavailable ({reason})"
+    assert everything.warnings[-1] == f"SPICE: unavailable ({reason})"
+
+
+def test_spice_stands_by_each_pair_and_its_mean_by_each_subset(monkeypatch: pytest.MonkeyPatch) -> None:
+    captions = {"b": "the red cube moved", "a": "nothing changed", "c": "a ball is gone"}
+    told = {"b": 0.5, "a": 0.0, "c": 0.25}
+    monkeypatch.setattr(spice, "unavailable", lambda timeout: None)
+    monkeypatch.setattr(spice, "scores", lambda captions, references, timeout: told)
+    found = score(captions, {key: [text] for key, text in captions.items()}, {"part": ["c", "b"]}, 60)
+    assert {key: own["SPICE"] for key, own in found.pairs.items()} == told
+    assert (found.subsets["total"]["SPICE"], found.subsets["part"]["SPICE"]) == (0.25, 0.375)
+    assert found.scorers["SPICE"] == spice.VERSION
+    assert not [warning for warning in found.warnings if "SPICE" in warning]
+
+
+def test_where_spice_fails_the_other_metrics_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise InputError("SPICE took too long")
+
+    monkeypatch.setattr(spice, "unavailable", lambda timeout: None)
+    monkeypatch.setattr(spice, "scores", fail)
+    found = score({"1": "a b", "2": "c"}, {"1": ["a b"], "2": ["d"]}, {}, 60)
+    assert found.subsets["total"]["SPICE"] is None
+    assert found.subsets["total"]["METEOR"] > 0
+    assert found.scorers["SPICE"] == "failed (SPICE took too long)"
+    assert found.warnings[-1] == "SPICE: failed (SPICE took too long)"
 
 
 def test_fewer_than_two_sets_of_references_are_warned_of(everything: Scores) -> None:
     definition = "CIDEr-D is 0 by definition over fewer than 2 distinct sets of references"
-    assert everything.warnings == [f"nasty: {definition}", f"one: {definition}"]
+    assert everything.warnings[:-1] == [f"nasty: {definition}", f"one: {definition}"]
     assert everything.subsets["one"]["CIDEr-D"] == 0
 
 

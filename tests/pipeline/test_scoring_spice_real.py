@@ -12,6 +12,7 @@ from pipeline.errors import InputError
 from pipeline.scoring import spice, spice_files
 
 ABSENT = spice_files.problem()
+FOLDER = spice_files.folder()  # before the tests are given an empty one
 pytestmark = pytest.mark.skipif(ABSENT is not None, reason=f"SPICE's files: {ABSENT}")
 
 # 2 × tuples that match / (2 × those + surplus + missing), by hand from the jar's `-detailed` answer
@@ -46,7 +47,7 @@ def javas() -> list[str]:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of its own, so that nothing is parsed yet."""
     for jar in spice_files.JARS:
-        (tmp_path / jar.name).symlink_to(spice_files.folder() / jar.name)
+        (tmp_path / jar.name).symlink_to(FOLDER / jar.name)
     monkeypatch.setenv("SPICE_CACHE", str(tmp_path))
     return tmp_path
 

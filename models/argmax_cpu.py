@@ -7,6 +7,7 @@ compiled by Numba. Single-threaded: sums in one order, the same on every run.
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from numba import njit
 from torch import Tensor
@@ -43,19 +44,20 @@ def maxima(e: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 @compiled
 def _locate(e, row, column, row_at, column_at):
+    # no loop leaves early: such ones run as vector instructions, and are three times faster
     pairs, N, M = e.shape
+    nowhere = np.int32(M)
     for p in range(pairs):
         for i in range(N):
-            x, best = e[p, i], row[p, i]
+            x, best, lowest = e[p, i], row[p, i], nowhere
             for j in range(M):
-                if x[j] == best:
-                    row_at[p, i] = j
-                    break
-        at = column_at[p]
+                lowest = min(lowest, np.int32(j) if x[j] == best else nowhere)
+            row_at[p, i] = lowest if lowest < nowhere else 0
+        best, at = column[p], column_at[p]
         for i in range(N - 1, -1, -1):  # upwards, so that the lowest index is written last
             x = e[p, i]
             for j in range(M):
-                at[j] = i if x[j] == column[p, j] else at[j]
+                at[j] = i if x[j] == best[j] else at[j]
 
 
 def spread(

@@ -153,7 +153,7 @@ def _run(items: list[dict[str, Any]], scratch: Path, timeout: float) -> Any:
         _check_memory(jvm.stderr())
     if _changed_at(graphs) != before:
         # a name that no other run has, on the cache's own disk
-        os.replace(shutil.copyfile(graphs, scratch / GRAPHS), kept)
+        Path(shutil.copyfile(graphs, scratch / GRAPHS)).replace(kept)
     try:
         return json.loads(answer.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError) as error:

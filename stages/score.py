@@ -9,6 +9,7 @@ import argparse
 import math
 import sys
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -23,6 +24,8 @@ from pipeline.scoring.corpus import Scores, score
 from pipeline.scoring.results import Told
 from pipeline.scoring.summary import write_summary
 from stages import run
+
+WIDTH = 500  # at most: a narrow terminal breaks lines, but no number is cut
 
 
 def main() -> None:
@@ -92,13 +95,13 @@ def _alone(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[Sco
 
 
 def _show(scores: Scores, told: Told | None) -> None:
-    table = Table(title="scores × 100, as papers print them")
+    table = Table(title="scores × 100, as papers print them", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("")
     for name in scores.subsets["total"]:
-        table.add_column(name, justify="right")
+        table.add_column(name.replace("/", "\n"), justify="right")
     for name, values in scores.subsets.items():
         table.add_row(name, *("–" if value is None else f"{100 * value:.1f}" for value in values.values()))
-    console = Console()
+    console = Console(width=WIDTH)
     console.print(table)
     if told and told.change_accuracy is not None:
         console.print(f"change or no change told rightly: {_percent(told.change_accuracy)}", highlight=False)

@@ -18,6 +18,7 @@ def main() -> None:
         print(f"warning: the files are right, but SPICE cannot run now: {said}")
     else:
         print(f"SPICE {spice.VERSION} is ready in {spice_files.folder()}")
+        print("captions scored without it: dvc repro --force --single-item score constant && dvc repro")
 
 
 if __name__ == "__main__":

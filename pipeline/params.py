@@ -12,6 +12,7 @@ from pipeline.outputs import read_text
 Count = Annotated[int, Field(ge=1)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$")]
 Precision = Literal["auto", "bfloat16", "float32"]
+Schedule = Literal["constant", "step", "cosine"]
 Positive = Annotated[float, Field(gt=0)]
 Weight = Annotated[float, Field(ge=0)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
@@ -41,7 +42,7 @@ class Features(Strict):
     weights: str | None
     seed: Seed
     layer: Literal["layer3", "layer4"]
-    resize: Literal["pil_bicubic"]
+    resize: Literal["pil_bicubic", "opencv_bicubic"]
     size: Annotated[int, Field(ge=32, le=1024, multiple_of=32)]
     precision: Precision
 
@@ -54,6 +55,7 @@ class Train(Strict):
     iterations: Count | None
     batch: Count | None
     learning_rate: Positive | None
+    schedule: Schedule | None
     validate_every: Count | None
     precision: Precision | None
 
@@ -79,14 +81,17 @@ class Check(Strict):
 class Prepare(Strict):
     reader: str
     root: str
+    protocol: str | None
 
 
 class DatasetFeatures(Strict):
     weights: str
+    npy: str | None
 
 
 class DatasetText(Strict):
     min_count: Count
+    max_tokens: Annotated[int, Field(ge=3)] | None
     vocabulary: str | None
 
 
@@ -94,6 +99,7 @@ class DatasetTrain(Strict):
     iterations: Count
     batch: Count
     learning_rate: Positive
+    schedule: Schedule
     validate_every: Count
     exchange: bool
     precision: Precision

@@ -96,6 +96,9 @@ class Captioner(nn.Module):
         """Feature grids B x C x H x W of both images -> their Difference."""
         return self.difference(self.encoding(before), self.encoding(after))
 
+    def constrain(self) -> None:
+        """Bring parameters back into their bounds; called after every optimiser step."""
+
     def losses(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
         """Every term of a batch, a scalar each. `tokens`: B x (L+1), with both marks, NULL-padded."""
         difference = self.encode(before, after)

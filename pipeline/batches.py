@@ -69,9 +69,14 @@ class Sampler:
                 f"train.batch is {batch} scenes, but the train split has {len(self.scenes)}; lower it"
             )
 
+    @property
+    def epoch(self) -> int:
+        """Iterations that draw every scene once; scenes that do not fill a batch wait for the next epoch."""
+        return len(self.scenes) // self.batch
+
     def draw(self, iteration: int) -> tuple[list[Scene], list[list[str]]]:
         """The scenes of an iteration (counted from 0), and a caption for each pair of each."""
-        epoch, place = divmod(iteration, len(self.scenes) // self.batch)
+        epoch, place = divmod(iteration, self.epoch)
         order = np.random.default_rng([self.seed, EPOCH, epoch]).permutation(len(self.scenes))
         chosen = [self.scenes[i] for i in order[place * self.batch : (place + 1) * self.batch]]
         random = np.random.default_rng([self.seed, ITERATION, iteration])

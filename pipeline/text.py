@@ -65,19 +65,22 @@ def count_words(captions: Iterable[str], lower_case: bool) -> Counter[str]:
     return Counter(word for caption in captions for word in tokenise(caption, lower_case))
 
 
-def longest_of(captions: Iterable[str], lower_case: bool) -> int:
-    """Tokens of the longest caption, with both marks."""
-    return 2 + max((len(tokenise(caption, lower_case)) for caption in captions), default=0)
+def longest_of(captions: Iterable[str], lower_case: bool, max_tokens: int | None = None) -> int:
+    """Tokens of the longest caption, with both marks; at most `max_tokens`, which longer ones are cut to."""
+    longest = 2 + max((len(tokenise(caption, lower_case)) for caption in captions), default=0)
+    return longest if max_tokens is None else min(longest, max_tokens)
 
 
-def build(captions: list[str], min_count: int, lower_case: bool) -> Vocabulary:
+def build(captions: list[str], min_count: int, lower_case: bool, max_tokens: int | None = None) -> Vocabulary:
     """The vocabulary of the training captions: words that stand in them at least `min_count` times."""
     counts = count_words(captions, lower_case)
     words = sorted(word for word, count in counts.items() if count >= min_count and word not in SPECIAL)
-    return Vocabulary((*SPECIAL, *words), longest_of(captions, lower_case), lower_case)
+    return Vocabulary((*SPECIAL, *words), longest_of(captions, lower_case, max_tokens), lower_case)
 
 
-def fixed(path: str | Path, captions: list[str], lower_case: bool) -> Vocabulary:
+def fixed(
+    path: str | Path, captions: list[str], lower_case: bool, max_tokens: int | None = None
+) -> Vocabulary:
     """A given vocabulary: a JSON file of word -> id, as the released programs write it."""
     table = read_json(path, "name a JSON file of word -> id, or null")
     if not isinstance(table, dict) or not all(type(number) is int for number in table.values()):
@@ -85,7 +88,7 @@ def fixed(path: str | Path, captions: list[str], lower_case: bool) -> Vocabulary
     words = sorted(table, key=table.__getitem__)
     if sorted(table.values()) != list(range(len(table))) or tuple(words[:4]) != SPECIAL:
         raise InputError(f"{path}: ids must run from 0 without gaps, beginning with {' '.join(SPECIAL)}")
-    return Vocabulary(tuple(words), longest_of(captions, lower_case), lower_case)
+    return Vocabulary(tuple(words), longest_of(captions, lower_case, max_tokens), lower_case)
 
 
 def save(path: str | Path, vocabulary: Vocabulary, counts: Counter[str]) -> None:

@@ -21,6 +21,7 @@ from pipeline.errors import InputError
 from pipeline.outputs import replacing
 from pipeline.progress import track
 from pipeline.recipes import Recipe
+from pipeline.schedule import factor
 from pipeline.store import FeatureStore
 from pipeline.text import Vocabulary
 
@@ -58,7 +59,8 @@ class Training:
         self.dtype = devices.precision(recipe.train["precision"], self.device)
         self.model = model.to(self.device)
         self.recipe, self.seed, self.state, self.validate = recipe, seed, state, validate
-        self.optimiser = torch.optim.Adam(model.parameters(), lr=recipe.train["learning_rate"])
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.optimiser = torch.optim.Adam(trained, lr=recipe.train["learning_rate"])
         self.history = History()
         self._resume()
 
@@ -71,6 +73,7 @@ class Training:
         logged: list[Tensor] = []
         self.model.train()
         for iteration, parts in zip(todo, shown, strict=True):
+            self._set_rate(iteration, sampler.epoch)
             logged.append(self.step(parts, iteration))
             last = iteration + 1 == iterations
             validating = (iteration + 1) % every == 0 or last
@@ -81,6 +84,12 @@ class Training:
                 self._validate(iteration + 1)
         return self.history
 
+    def _set_rate(self, iteration: int, epoch: int) -> None:
+        settings = self.recipe.train
+        change = factor(settings["schedule"], iteration, settings["iterations"], epoch)
+        for group in self.optimiser.param_groups:
+            group["lr"] = settings["learning_rate"] * change
+
     def step(self, parts: list[Part], iteration: int) -> Tensor:
         """One Adam step on the mean of the parts' losses; returns the terms, in the model's order."""
         seed_all(self.seed, iteration)
@@ -89,6 +98,7 @@ class Training:
         self.optimiser.zero_grad(set_to_none=True)
         (weights.to(self.device) * terms).sum().backward()
         self.optimiser.step()
+        self.model.constrain()
         return terms.detach()
 
     def _terms(self, part: Part) -> Tensor:

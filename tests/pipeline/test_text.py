@@ -58,6 +58,13 @@ def test_longer_captions_are_cut_and_keep_their_end():
     assert vocabulary.encode("a b a b") == [text.START, 4, 5, text.END]
 
 
+def test_max_tokens_cuts_captions_but_not_the_vocabulary():
+    vocabulary = text.build(["a b c d e"], min_count=1, lower_case=True, max_tokens=4)
+    assert (vocabulary.longest, len(vocabulary)) == (4, 4 + 5)
+    assert vocabulary.encode("a b c d e") == [text.START, 4, 5, text.END]
+    assert text.build(["a b"], min_count=1, lower_case=True, max_tokens=9).longest == 4
+
+
 def test_the_text_of_a_special_token_is_an_unknown_word():
     vocabulary = text.build(["a <END> b"], min_count=1, lower_case=False)
     assert vocabulary.encode("a <END> b") == [text.START, 4, text.UNK, 5, text.END]

@@ -5,12 +5,13 @@ import math
 import pytest
 import torch
 
-from models.captioner import Sizes
+from models.captioner import Captioner, Sizes
 from pipeline import devices, recipes
 from pipeline.batches import Sampler
 from pipeline.datasets.schema import of_split
 from pipeline.errors import InputError
 from pipeline.recipes import Recipe
+from pipeline.schedule import factor
 from pipeline.training import Training, seed_all
 
 SIZES = {"width": 8, "heads": 2, "layers": 1, "decoder_layers": 1, "word_width": 4}
@@ -18,6 +19,7 @@ TRAIN = {
     "iterations": 12,
     "batch": 4,
     "learning_rate": 1e-2,
+    "schedule": "constant",
     "validate_every": 4,
     "exchange": True,
     "precision": "float32",
@@ -78,12 +80,13 @@ def test_one_seed_one_result_another_seed_another(prepared, tmp_path):
 
 
 @pytest.mark.parametrize("killed_at", [1, 2, 3])
-def test_a_killed_run_ends_in_the_same_bits(prepared, tmp_path, killed_at):
-    whole, weights = train(prepared, tmp_path / "whole", scores=[1.0, 3.0, 2.0])
+@pytest.mark.parametrize("schedule", ["constant", "cosine"])
+def test_a_killed_run_ends_in_the_same_bits(prepared, tmp_path, killed_at, schedule):
+    scores, chosen = [1.0, 3.0, 2.0], {"schedule": schedule}
+    whole, weights = train(prepared, tmp_path / "whole", scores=scores, **chosen)
     with pytest.raises(KilledError):
-        train(prepared, tmp_path / "killed", scores=[1.0, 3.0, 2.0], killed_at=killed_at)
-    left = [1.0, 3.0, 2.0][killed_at - 1 :]
-    resumed, again = train(prepared, tmp_path / "killed", scores=left)
+        train(prepared, tmp_path / "killed", scores=scores, killed_at=killed_at, **chosen)
+    resumed, again = train(prepared, tmp_path / "killed", scores=scores[killed_at - 1 :], **chosen)
     assert same(weights, again)
     assert same(whole.best, resumed.best)
     assert (whole.losses, whole.validation) == (resumed.losses, resumed.validation)
@@ -103,6 +106,40 @@ def test_the_best_snapshot_is_kept_and_ties_keep_the_earlier(prepared, tmp_path)
     assert not same(history.best, weights)
     assert [row["iteration"] for row in history.validation] == [4, 8, 12]
     assert [row["iteration"] for row in history.losses] == [4, 8, 10, 12]
+
+
+def test_the_schedule_sets_the_rate_of_every_iteration(prepared, tmp_path, monkeypatch):
+    rates = []
+    step = Training.step
+
+    def watched(self, parts, iteration):
+        rates.append(self.optimiser.param_groups[0]["lr"])
+        return step(self, parts, iteration)
+
+    monkeypatch.setattr(Training, "step", watched)
+    train(prepared, tmp_path, schedule="cosine")
+    assert rates == pytest.approx([0.01 * factor("cosine", i, 12, 8) for i in range(12)])
+    assert rates[-1] < rates[1] / 10
+
+
+def test_frozen_parameters_stay_and_the_model_is_constrained_after_each_step(prepared, tmp_path, monkeypatch):
+    constrained = []
+    monkeypatch.setattr(Captioner, "constrain", lambda self: constrained.append(1))
+    build = recipes.build
+
+    def half_frozen(*given):
+        model = build(*given)
+        model.regularisers["cbr"].requires_grad_(False)
+        return model
+
+    monkeypatch.setattr(recipes, "build", half_frozen)
+    _, start = train(prepared, tmp_path / "a", iterations=1, learning_rate=1e-30)
+    _, end = train(prepared, tmp_path / "b")
+    frozen = [name for name in start if name.startswith("regularisers.cbr")]
+    assert frozen
+    assert all(torch.equal(start[name], end[name]) for name in frozen)
+    assert not torch.equal(start["encoding.project.weight"], end["encoding.project.weight"])
+    assert len(constrained) == 1 + 12
 
 
 def test_it_learns(prepared, tmp_path):

@@ -61,10 +61,9 @@ def theirs(name: str, layers: int) -> str:
     """The released name of a parameter of ours; `layers` of reconstruction."""
     if name == "regularisers.cv.contrast.s":
         return scale(layers - 1)  # the contrast reads the last layer
-    module, part = name.rsplit(".", 1)
     for ours, released in NAMES.items():
-        if match := re.fullmatch(ours, module):
-            return f"{released.format(*match.groups())}.{part}"
+        if match := re.match(rf"{ours}\.", name):
+            return f"{released.format(*match.groups())}.{name[match.end() :]}"
     raise KeyError(name)
 
 

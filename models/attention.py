@@ -13,17 +13,19 @@ from torch import Tensor, nn
 class MultiHeadAttention(nn.Module):
     """Concat_i softmax(q_i k_i^T / sqrt(d)) v_i, then W^O; dropout on the attention weights.
 
+    `bias`: of all projections. `output`: whether there is a W^O.
+
     Projections are methods of their own, because SCORER's matching shares the queries and keys
     (Eq. 2 with Eq. 5), and because decoding keeps the keys and values of earlier words.
     """
 
-    def __init__(self, width: int, heads: int, dropout: float = 0.0):
+    def __init__(self, width: int, heads: int, dropout: float = 0.0, bias: bool = True, output: bool = True):
         super().__init__()
         self.heads, self.dropout = heads, dropout
-        self.query = nn.Linear(width, width)
-        self.key = nn.Linear(width, width)
-        self.value = nn.Linear(width, width)
-        self.output = nn.Linear(width, width)
+        self.query = nn.Linear(width, width, bias)
+        self.key = nn.Linear(width, width, bias)
+        self.value = nn.Linear(width, width, bias)
+        self.output = nn.Linear(width, width, bias) if output else nn.Identity()
 
     def split(self, projected: Tensor) -> Tensor:
         """B x L x D -> B x h x L x d."""

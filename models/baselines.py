@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from models.captioner import Captioner, Difference, Sizes
+from models.switches import Switches
 
 
 class Subtraction(nn.Module):
@@ -18,6 +19,6 @@ class Subtraction(nn.Module):
         return Difference(torch.relu(self.fc(after - before)), before, after)
 
 
-def subtraction(sizes: Sizes, *, dropout: float) -> Captioner:
+def subtraction(sizes: Sizes, switches: Switches, *, dropout: float) -> Captioner:
     """Subtraction and the shared decoder; no loss but the caption's."""
-    return Captioner(sizes, Subtraction(sizes.width), {}, dropout)
+    return Captioner(sizes, Subtraction(sizes.width), {}, dropout, switches)

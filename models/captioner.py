@@ -10,6 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.decoder import NULL, CaptionDecoder, Words
+from models.switches import PAPER, Switches
+
+DEVIATION = 0.02  # of the released programs' first weights
 
 
 @dataclass(frozen=True)
@@ -41,12 +44,13 @@ class Difference:
 
 
 class PairEncoding(nn.Module):
-    """conv1x1(X) + pos(X), the same for both images (SCORER Eq. 1)."""
+    """conv1x1(X) + pos(X), the same for both images (SCORER Eq. 1); C + 2 channels with coordinates."""
 
-    def __init__(self, sizes: Sizes):
+    def __init__(self, sizes: Sizes, coordinates: bool = False):
         super().__init__()
         H, W = sizes.grid
-        self.project = nn.Conv2d(sizes.channels, sizes.width, 1)
+        self.coordinates = coordinates
+        self.project = nn.Conv2d(sizes.channels + 2 * coordinates, sizes.width, 1)
         self.column = nn.Embedding(W, sizes.width // 2)
         self.row = nn.Embedding(H, sizes.width // 2)
 
@@ -59,22 +63,39 @@ class PairEncoding(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """B x C x H x W -> B x N x D."""
+        if self.coordinates:
+            places = coordinates(features).expand(len(features), -1, -1, -1)
+            features = torch.cat([features, places], 1)  # B x (C+2) x H x W
         return self.project(features).flatten(2).transpose(1, 2) + self.positions()
+
+
+def coordinates(features: Tensor) -> Tensor:
+    """2 x H x W for features B x C x H x W: x = 2j/W - 1, then y = 2i/H - 1."""
+    H, W = features.shape[-2:]
+    x = 2 * torch.arange(W, dtype=features.dtype, device=features.device) / W - 1
+    y = 2 * torch.arange(H, dtype=features.dtype, device=features.device) / H - 1
+    return torch.stack([x.expand(H, W), y[:, None].expand(H, W)])
 
 
 class Captioner(nn.Module):
     """`difference` turns two encoded images into a Difference; each regulariser adds a loss term.
 
     A regulariser is called with the Difference and the Words of a batch and returns a scalar;
-    its name is the term's: `loss.lambda_<name>` weighs it.
+    its name is the term's: `loss.lambda_<name>` weighs it. Its `constrain` brings its parameters
+    back to where they may be after an optimiser's step.
     """
 
     def __init__(
-        self, sizes: Sizes, difference: nn.Module, regularisers: dict[str, nn.Module], dropout: float
+        self,
+        sizes: Sizes,
+        difference: nn.Module,
+        regularisers: dict[str, nn.Module],
+        dropout: float,
+        switches: Switches = PAPER,
     ):
         super().__init__()
         self.sizes = sizes
-        self.encoding = PairEncoding(sizes)
+        self.encoding = PairEncoding(sizes, switches.coordinates)
         self.difference = difference
         self.regularisers = nn.ModuleDict(regularisers)
         self.decoder = CaptionDecoder(
@@ -85,7 +106,10 @@ class Captioner(nn.Module):
             sizes.heads,
             sizes.decoder_layers,
             dropout,
+            switches,
         )
+        if switches.initialisation == "normal":
+            initialise(self)
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -107,6 +131,26 @@ class Captioner(nn.Module):
         for name, regulariser in self.regularisers.items():
             terms[name] = regulariser(difference, words)
         return terms
+
+    def constrain(self) -> None:
+        """To call after every step of the optimiser: learned temperatures stay in their bounds."""
+        for regulariser in self.regularisers.values():
+            regulariser.constrain()
+
+
+@torch.no_grad()
+def initialise(model: nn.Module) -> None:
+    """N(0, 0.02) for every linear map and embedding, biases 0: the released programs' first weights.
+
+    Convolutions and layer norms keep torch's own; the padding token's row stays zero.
+    """
+    for module in model.modules():
+        if type(module) in (nn.Linear, nn.Embedding):
+            module.weight.normal_(0.0, DEVIATION)
+        if type(module) is nn.Linear and module.bias is not None:
+            module.bias.zero_()
+        if type(module) is nn.Embedding and module.padding_idx is not None:
+            module.weight[module.padding_idx].zero_()
 
 
 def caption_loss(words: Words, tokens: Tensor) -> Tensor:

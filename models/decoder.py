@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention, attention_weights
+from models.switches import PAPER, Switches
 
 NULL = 0  # the padding token
 
@@ -28,12 +29,18 @@ def sinusoids(length: int, width: int) -> Tensor:
 class DecoderLayer(nn.Module):
     """Causal self-attention, cross-attention to the difference, feed-forward; each with residual and LN."""
 
-    def __init__(self, width: int, heads: int, dropout: float):
+    def __init__(self, width: int, heads: int, dropout: float, switches: Switches = PAPER):
         super().__init__()
-        self.self_attention = MultiHeadAttention(width, heads, dropout)
-        self.cross_attention = MultiHeadAttention(width, heads, dropout)
-        self.feed_forward = nn.Sequential(
-            nn.Linear(width, 4 * width), nn.ReLU(), nn.Dropout(dropout), nn.Linear(4 * width, width)
+        output = switches.attention_output
+        self.self_attention = MultiHeadAttention(width, heads, dropout, output=output)
+        self.cross_attention = MultiHeadAttention(width, heads, dropout, output=output)
+        self.wide = switches.feed_forward == "wide"
+        self.feed_forward = (
+            nn.Sequential(
+                nn.Linear(width, 4 * width), nn.ReLU(), nn.Dropout(dropout), nn.Linear(4 * width, width)
+            )
+            if self.wide
+            else nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width))
         )
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
         self.dropout = nn.Dropout(dropout)
@@ -56,7 +63,15 @@ class DecoderLayer(nn.Module):
         """Everything after the self-attention, and the queries of the memory."""
         q = self.cross_attention.queries(x)
         x = self.norms[1](x + self.dropout(self.cross_attention.attend(q, memory_keys, memory_values)))
-        return self.norms[2](x + self.dropout(self.feed_forward(x))), q
+        return self.norms[2](self.fed_forward(x)), q
+
+    def fed_forward(self, x: Tensor) -> Tensor:
+        """The feed-forward with its residual, before the norm."""
+        if self.wide:
+            return x + self.dropout(self.feed_forward(x))
+        first, gelu, last = self.feed_forward
+        u = gelu(first(x))
+        return self.dropout(last(u)) + u  # the residual is from u, not from x
 
 
 class Past:
@@ -104,6 +119,7 @@ class CaptionDecoder(nn.Module):
         heads: int,
         layers: int,
         dropout: float,
+        switches: Switches = PAPER,
     ):
         super().__init__()
         self.embedding = nn.Embedding(vocabulary, word_width, padding_idx=NULL)
@@ -111,7 +127,7 @@ class CaptionDecoder(nn.Module):
         self.project = nn.Linear(word_width, width)
         self.norm = nn.LayerNorm(width)
         self.dropout = nn.Dropout(dropout)
-        self.layers = nn.ModuleList(DecoderLayer(width, heads, dropout) for _ in range(layers))
+        self.layers = nn.ModuleList(DecoderLayer(width, heads, dropout, switches) for _ in range(layers))
         self.vocabulary = nn.Linear(width, vocabulary)
 
     def embed(self, tokens: Tensor, first: int = 0) -> Tensor:

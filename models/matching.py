@@ -4,12 +4,16 @@ B images against A images, h heads, d = D/h, N (M) tokens an image. This is the 
 similarities of a batch are B x A x h x N x M numbers, and only their row and column maxima matter.
 """
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from models import argmax_cpu
+from models.switches import Mtm
+
+LARGEST_SCALE = 100.0  # of a learned temperature: exp(s)
 
 
 def token_matching(queries: Tensor, keys: Tensor) -> Tensor:
@@ -70,28 +74,46 @@ def spread(
     return grad_q, grad_k
 
 
-def matching(queries: Tensor, keys: Tensor) -> Tensor:
-    """MTM as one number a pair of images (SCORER Eq. 3): TM in each head, then the mean over heads.
+def matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
+    """MTM as one number a pair of images (SCORER Eq. 3): B x h x N x d, A x h x M x d -> B x A, float32.
 
-    B x h x N x d, A x h x M x d -> B x A, float32.
+    `per_head`: TM in each head, then the mean over heads. `summed`: e_ij is summed over the heads,
+    and only then max'ed. No 1/sqrt(d) in either: Eq. 2 has none.
     """
+    if mtm == "summed":  # one dot product over all heads is one head, D wide
+        queries, keys = (x.transpose(1, 2).flatten(2)[:, None] for x in (queries, keys))  # B x 1 x N x D
     return token_matching(queries, keys).mean(-1)
 
 
-def contrast(similarity: Tensor, temperature: float) -> Tensor:
+def contrast(similarity: Tensor, temperature: float | Tensor) -> Tensor:
     """-(1/B) sum_k log softmax_r(S_kr / tau)_k: row k's own partner is column k (SCORER Eq. 4)."""
     partner = torch.arange(len(similarity), device=similarity.device)
     return nn.functional.cross_entropy(similarity / temperature, partner)
 
 
 class Contrast(nn.Module):
-    """1/2 (L of the one direction + L of the other), each B x B (SCORER Eq. 4 and 11)."""
+    """1/2 (L of the one direction + L of the other), each B x B (SCORER Eq. 4 and 11).
 
-    def __init__(self, temperature: float):
+    With a learned temperature the similarities are multiplied by exp(s), s = 1 at first.
+    """
+
+    def __init__(self, temperature: float, learned: bool = False):
         super().__init__()
         if not temperature > 0:
             raise ValueError(f"temperature must be positive, not {temperature}")
-        self.temperature = temperature
+        self.fixed = temperature
+        self.s = nn.Parameter(torch.tensor(1.0)) if learned else None
+
+    @property
+    def temperature(self) -> float | Tensor:
+        """tau, which similarities are divided by."""
+        return self.fixed if self.s is None else torch.exp(-self.s)
+
+    def constrain(self) -> None:
+        """exp(s) <= 100."""
+        if self.s is not None:
+            with torch.no_grad():
+                self.s.clamp_(max=math.log(LARGEST_SCALE))
 
     def forward(self, one_way: Tensor, other_way: Tensor) -> Tensor:
         return (contrast(one_way, self.temperature) + contrast(other_way, self.temperature)) / 2

@@ -12,6 +12,7 @@ from models.attention import MultiHeadAttention, attention_weights
 from models.captioner import Captioner, Difference, Sizes
 from models.decoder import Words
 from models.matching import Contrast, matching
+from models.switches import Switches
 
 
 @dataclass
@@ -35,12 +36,17 @@ class CrossView(Difference):
 class Scorer(nn.Module):
     """Each image is reconstructed from the other one; what both keep is unchanged (SCORER Eq. 5-7)."""
 
-    def __init__(self, sizes: Sizes):
+    def __init__(self, sizes: Sizes, switches: Switches, dropout: float):
         super().__init__()
         D = sizes.width
-        self.attentions = nn.ModuleList(MultiHeadAttention(D, sizes.heads) for _ in range(sizes.layers))
-        self.norms = nn.ModuleList(nn.LayerNorm(D) for _ in range(sizes.layers))
+        on_weights = dropout if switches.attention_dropout else 0.0
+        self.attentions = nn.ModuleList(
+            MultiHeadAttention(D, sizes.heads, on_weights, output=switches.attention_output)
+            for _ in range(sizes.layers)
+        )
+        self.norms = nn.ModuleList(nn.LayerNorm(D, switches.norm_epsilon) for _ in range(sizes.layers))
         self.fuse = nn.Linear(2 * D, D)
+        self.dropout = nn.Dropout(dropout) if switches.fusion_dropout else nn.Identity()
 
     def forward(self, before: Tensor, after: Tensor) -> CrossView:
         """The pair encoding, twice B x N x D."""
@@ -51,28 +57,33 @@ class Scorer(nn.Module):
             # Eq. 5: both directions read the layer's inputs; Eq. 6: what the views have in common
             b = norm(b + attention.attend(b_queries, a_keys, a_values))  # B x N x D
             a = norm(a + attention.attend(a_queries, b_keys, b_values))
-        memory = torch.relu(self.fuse(torch.cat([b, a], -1)))  # Eq. 7, B x N x D
+        memory = torch.relu(self.dropout(self.fuse(torch.cat([b, a], -1))))  # Eq. 7, B x N x D
         return CrossView(memory, before, after, b_queries, b_keys, a_queries, a_keys)
 
 
 class ViewInvariance(nn.Module):
     """L_cv (SCORER Eq. 4): a pair's two images match each other better than any other image of the batch."""
 
-    def __init__(self, temperature: float):
+    def __init__(self, temperature: float, switches: Switches):
         super().__init__()
-        self.contrast = Contrast(temperature)
+        self.mtm = switches.mtm
+        self.contrast = Contrast(temperature, switches.temperature == "learned")
 
     def forward(self, pair: CrossView, words: Words) -> Tensor:
-        before_to_after = matching(pair.before_queries, pair.after_keys)  # B x B
-        after_to_before = matching(pair.after_queries, pair.before_keys)
+        before_to_after = matching(pair.before_queries, pair.after_keys, self.mtm)  # B x B
+        after_to_before = matching(pair.after_queries, pair.before_keys, self.mtm)
         return self.contrast(before_to_after, after_to_before)
 
+    def constrain(self) -> None:
+        self.contrast.constrain()
 
-def rr(sizes: Sizes, *, dropout: float) -> Captioner:
+
+def rr(sizes: Sizes, switches: Switches, *, dropout: float) -> Captioner:
     """Representation reconstruction alone: SCORER without its contrast (Table 6)."""
-    return Captioner(sizes, Scorer(sizes), {}, dropout)
+    return Captioner(sizes, Scorer(sizes, switches, dropout), {}, dropout, switches)
 
 
-def scorer(sizes: Sizes, *, dropout: float, temperature: float) -> Captioner:
+def scorer(sizes: Sizes, switches: Switches, *, dropout: float, temperature: float) -> Captioner:
     """SCORER without backward reasoning (Table 6)."""
-    return Captioner(sizes, Scorer(sizes), {"cv": ViewInvariance(temperature)}, dropout)
+    difference = Scorer(sizes, switches, dropout)
+    return Captioner(sizes, difference, {"cv": ViewInvariance(temperature, switches)}, dropout, switches)

@@ -43,7 +43,8 @@ def test_training_overrides_reach_every_model():
 
 def test_the_models_own_files_stand_in_its_recipe():
     subtraction = resolving.code_of("subtraction")
-    assert set(subtraction) == {f"models/{n}.py" for n in ("attention", "baselines", "captioner", "decoder")}
+    names = ("attention", "baselines", "captioner", "decoder", "switches")
+    assert set(subtraction) == {f"models/{name}.py" for name in names}
     assert set(resolving.code_of("scorer_cbr")) >= {"models/cbr.py", "models/scorer.py", "models/matching.py"}
 
 

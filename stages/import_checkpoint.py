@@ -1,0 +1,58 @@
+"""Import a released checkpoint of SCORER as weights of our model `scorer`, released variant.
+
+Not a stage of dvc.yaml: its outputs stand where those of train@dataset-scorer-seed do, for `dvc commit`.
+"""
+
+import argparse
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from pipeline import checkpoints, provenance, text, torch_files, weights
+from pipeline.errors import InputError
+from pipeline.outputs import replacing
+from stages import run
+
+# of a scorer's learning curves, without a row: the file does not hold its own
+CURVES = {"loss.csv": "iteration,cap,cv\n", "validation.csv": "iteration,CIDEr-D\n"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("checkpoint", type=Path, help="the file that the released program saved")
+    parser.add_argument("--vocab", type=Path, required=True, help="its vocabulary: JSON, word -> id")
+    parser.add_argument("--out", type=Path, required=True, help="the folder of weights to write")
+    parser.add_argument("--dataset", default="clevr_change", help="what it was trained on")
+    parser.add_argument("--heads", type=int, default=8, help="attention heads, which no tensor tells")
+    parser.add_argument("--seed", type=int, default=1, help="of the cell that it shall stand in")
+    parser.add_argument("--curves", type=Path, help="the folder of empty learning curves to write")
+    parser.add_argument("--provenance", type=Path, help="the file to write of where the weights come from")
+    import_checkpoint(parser.parse_args())
+
+
+def import_checkpoint(arguments: argparse.Namespace) -> None:
+    start = time.monotonic()
+    for path in filter(None, (arguments.out, arguments.curves, arguments.provenance)):
+        if path.exists() or path.is_symlink():
+            raise InputError(f"{path} is there already; remove it, or name another place")
+    vocabulary = text.fixed(arguments.vocab, [], lower_case=False)
+    file = torch_files.read(arguments.checkpoint)
+    trained, tensors = checkpoints.imported(
+        file, vocabulary, arguments.dataset, arguments.heads, arguments.seed
+    )
+    with ExitStack() as outputs:  # all of them appear at its end, or none
+        weights.save(outputs.enter_context(replacing(arguments.out)), trained, tensors)
+        if arguments.curves:
+            folder = outputs.enter_context(replacing(arguments.curves))
+            folder.mkdir()
+            for name, header in CURVES.items():
+                (folder / name).write_text(header, encoding="utf-8")
+        if arguments.provenance:
+            beside = outputs.enter_context(replacing(arguments.provenance))
+            origin = {"checkpoint": file.path.name, "checkpoint_sha256": file.sha256}
+            provenance.write(beside, time.monotonic() - start, **origin)
+    print(f"{arguments.out}: {len(tensors)} tensors of {file.path.name}, sha256 {file.sha256}")
+
+
+if __name__ == "__main__":
+    run(main)

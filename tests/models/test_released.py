@@ -1,0 +1,444 @@
+"""The released variant, and each switch alone, against a transcription by loops of methods.md 1-4."""
+
+import math
+from dataclasses import asdict, fields, replace
+
+import numpy as np
+import pytest
+import torch
+
+from models import MODELS, Sizes, build
+from models.switches import PAPER, RELEASED, resolve
+
+SIZES = Sizes(
+    channels=5,
+    grid=(2, 3),
+    vocabulary=9,
+    longest=7,
+    width=8,
+    heads=2,
+    layers=2,
+    decoder_layers=2,
+    word_width=4,
+)
+TAU = 0.3
+# what a switch does without dropout shows in these, by loops; the others have tests of their own
+VISIBLE = (
+    "coordinates",
+    "mtm",
+    "temperature",
+    "attention_output",
+    "norm_epsilon",
+    "feed_forward",
+    "sentence",
+    "reverse",
+    "cbr_bias",
+)
+
+
+def make(switches=None, name="scorer_cbr", dropout=0.0, variant="paper", sizes=SIZES):
+    torch.manual_seed(0)
+    settings = {"dropout": dropout, "variant": variant, "switches": switches or {}}
+    return build(name, sizes, settings | ({} if name in ("subtraction", "rr") else {"temperature": TAU}))
+
+
+@torch.no_grad()
+def randomise(model, scale=0.5):
+    """All parameters random, by name: biases and norms too, and the same ones in every variant."""
+    for name, parameter in model.named_parameters():
+        random = torch.Generator().manual_seed(sum(map(ord, name)))
+        parameter.copy_(scale * torch.randn(parameter.shape, generator=random))
+    return model.eval()
+
+
+def batch(dtype=torch.float64):
+    random = torch.Generator().manual_seed(1)
+    before, after = torch.randn(2, 3, 5, 2, 3, generator=random, dtype=torch.float64).to(dtype)
+    return before, after, torch.tensor([[2, 4, 5, 3, 0], [2, 6, 3, 0, 0], [2, 4, 7, 8, 3]])
+
+
+@torch.no_grad()
+def found(model, inputs):
+    before, after, tokens = inputs
+    pair = model.encode(before, after)
+    words = model.decoder(tokens, pair.memory)
+    values = {"memory": pair.memory, "logits": words.logits} | model.losses(*inputs)
+    return {name: value.double().numpy() for name, value in values.items()}
+
+
+# --- methods.md by loops: vectors one at a time, P the parameters by name, s the switches ---
+
+
+def linear(P, name, x, bias=True):
+    return P[f"{name}.weight"] @ x + (P[f"{name}.bias"] if bias else 0)
+
+
+def norm(P, name, x, epsilon=1e-5):
+    middle = sum(x) / len(x)
+    variance = sum((value - middle) ** 2 for value in x) / len(x)
+    return P[f"{name}.weight"] * (x - middle) / math.sqrt(variance + epsilon) + P[f"{name}.bias"]
+
+
+def gelu(x):
+    return np.array([value * (1 + math.erf(value / math.sqrt(2))) / 2 for value in x])
+
+
+def attend(P, name, xs, memory, output, bias=True, causal=False):
+    """Each x over the memory's vectors; of a causal one those up to its own place."""
+    q = [linear(P, f"{name}.query", x, bias) for x in xs]
+    k = [linear(P, f"{name}.key", x, bias) for x in memory]
+    v = [linear(P, f"{name}.value", x, bias) for x in memory]
+    d = SIZES.width // SIZES.heads
+    results = []
+    for i in range(len(xs)):
+        seen = range(i + 1) if causal else range(len(memory))
+        joined = []
+        for head in range(SIZES.heads):
+            part = slice(head * d, (head + 1) * d)
+            powers = [math.exp(sum(q[i][part] * k[j][part]) / math.sqrt(d)) for j in seen]
+            joined.append(sum(p * v[j][part] for p, j in zip(powers, seen, strict=True)) / sum(powers))
+        whole = np.concatenate(joined)
+        results.append(linear(P, f"{name}.output", whole, bias) if output else whole)
+    return results
+
+
+def encode(P, s, X):
+    """Section 1: one image C x H x W -> its cells, row by row."""
+    H, W = SIZES.grid
+    cells = []
+    for i in range(H):
+        for j in range(W):
+            x = X[:, i, j]
+            if s.coordinates:
+                x = np.append(x, [2 * j / W - 1, 2 * i / H - 1])
+            place = np.append(P["encoding.column.weight"][j], P["encoding.row.weight"][i])
+            weight = P["encoding.project.weight"][:, :, 0, 0]
+            cells.append(weight @ x + P["encoding.project.bias"] + place)
+    return cells
+
+
+def reconstruct(P, s, b, a):
+    """Section 2: both images' cells -> the memory's, and what the last layer's matching compares."""
+    for layer in range(SIZES.layers):
+        name, ln = f"difference.attentions.{layer}", f"difference.norms.{layer}"
+        projected = {
+            (image, kind): [linear(P, f"{name}.{kind}", x) for x in cells]
+            for image, cells in (("b", b), ("a", a))
+            for kind in ("query", "key")
+        }
+        b_from, a_from = (
+            attend(P, name, b, a, s.attention_output),
+            attend(P, name, a, b, s.attention_output),
+        )
+        b = [norm(P, ln, x + u, s.norm_epsilon) for x, u in zip(b, b_from, strict=True)]
+        a = [norm(P, ln, x + u, s.norm_epsilon) for x, u in zip(a, a_from, strict=True)]
+    fused = [linear(P, "difference.fuse", np.append(x, y)) for x, y in zip(b, a, strict=True)]
+    return [np.maximum(x, 0) for x in fused], projected
+
+
+def decode(P, s, tokens, memory):
+    """Section 3: one caption's hidden states, which the logits are a linear map of."""
+    xs = []
+    for position, token in enumerate(tokens[:-1]):
+        angles = [position / 10_000 ** (2 * (i // 2) / SIZES.word_width) for i in range(SIZES.word_width)]
+        wave = [math.cos(angle) if i % 2 else math.sin(angle) for i, angle in enumerate(angles)]
+        word = P["decoder.embedding.weight"][token] + wave
+        xs.append(norm(P, "decoder.norm", linear(P, "decoder.project", word)))
+    for layer in range(SIZES.decoder_layers):
+        name = f"decoder.layers.{layer}"
+        own = attend(P, f"{name}.self_attention", xs, xs, s.attention_output, causal=True)
+        xs = [norm(P, f"{name}.norms.0", x + u) for x, u in zip(xs, own, strict=True)]
+        seen = attend(P, f"{name}.cross_attention", xs, memory, s.attention_output)
+        xs = [norm(P, f"{name}.norms.1", x + u) for x, u in zip(xs, seen, strict=True)]
+        for i, x in enumerate(xs):
+            first = linear(P, f"{name}.feed_forward.0", x)
+            if s.feed_forward == "wide":
+                rest = x + linear(P, f"{name}.feed_forward.3", np.maximum(first, 0))
+            else:
+                u = gelu(first)
+                rest = linear(P, f"{name}.feed_forward.2", u) + u
+            xs[i] = norm(P, f"{name}.norms.2", rest)
+    return xs
+
+
+def tm(q, k):
+    e = [[sum(x * y) for y in k] for x in q]
+    rows = sum(max(row) for row in e) / len(q)
+    return (rows + sum(max(column) for column in zip(*e, strict=True)) / len(k)) / 2
+
+
+def mtm(s, q, k):
+    if s.mtm == "summed":  # one dot product over all heads and channels
+        return tm(q, k)
+    d = SIZES.width // SIZES.heads
+    parts = [slice(head * d, (head + 1) * d) for head in range(SIZES.heads)]
+    return sum(tm([x[part] for x in q], [x[part] for x in k]) for part in parts) / SIZES.heads
+
+
+def contrast(P, s, name, S):
+    scale = math.exp(P[f"regularisers.{name}.contrast.s"]) if s.temperature == "learned" else 1 / TAU
+    rows = [[scale * value for value in row] for row in S]
+    return -sum(row[k] - np.logaddexp.reduce(row) for k, row in enumerate(rows)) / len(rows)
+
+
+def reason(P, s, cells, hidden, length):
+    """Section 4: the imagined after cells, of a caption with so many words to predict."""
+    name = "regularisers.cbr"
+    sentence = sum(hidden[:length]) / (SIZES.longest if s.sentence == "padded" else length)
+    joined = [linear(P, f"{name}.join", np.append(x, sentence)) for x in cells]
+    attended = attend(P, f"{name}.attention", joined, joined, output=True, bias=s.cbr_bias)
+    return [linear(P, f"{name}.imagine", x) for x in attended]
+
+
+def transcription(model, s, inputs):
+    P = {name: value.double().numpy() for name, value in model.state_dict().items()}
+    before, after = (x.double().numpy() for x in inputs[:2])
+    tokens = inputs[2].tolist()
+    B, lengths = range(len(tokens)), [sum(token != 0 for token in row[1:]) for row in tokens]
+    b, a = [encode(P, s, X) for X in before], [encode(P, s, X) for X in after]
+    memory, projected = zip(*(reconstruct(P, s, *cells) for cells in zip(b, a, strict=True)), strict=True)
+    hidden = [decode(P, s, row, cells) for row, cells in zip(tokens, memory, strict=True)]
+    logits = [[linear(P, "decoder.vocabulary", x) for x in xs] for xs in hidden]
+    cap = [
+        np.logaddexp.reduce(logits[k][t]) - logits[k][t][tokens[k][t + 1]]
+        for k in B
+        for t in range(lengths[k])
+    ]
+    b2a = [[mtm(s, projected[k]["b", "query"], projected[r]["a", "key"]) for r in B] for k in B]
+    a2b = [[mtm(s, projected[k]["a", "query"], projected[r]["b", "key"]) for r in B] for k in B]
+    imagined = [reason(P, s, b[k], hidden[k], lengths[k]) for k in B]
+
+    def own(kind, images):
+        return [[linear(P, f"regularisers.cbr.match.{kind}", x) for x in cells] for cells in images]
+
+    h2a = [[mtm(s, q, k) for k in own("key", a)] for q in own("query", imagined)]
+    a2h = [[mtm(s, q, k) for k in own("key", imagined)] for q in own("query", a)]
+    a2h = a2h if s.reverse == "own" else list(zip(*h2a, strict=True))
+    return {
+        "memory": np.array(memory),
+        "logits": np.array(logits),
+        "cap": sum(cap) / len(cap),
+        "cv": (contrast(P, s, "cv", b2a) + contrast(P, s, "cv", a2b)) / 2,
+        "cbr": (contrast(P, s, "cbr", h2a) + contrast(P, s, "cbr", a2h)) / 2,
+    }
+
+
+def test_the_released_variant_by_loops_in_float32():
+    model, inputs = randomise(make(variant="released")), batch(torch.float32)
+    expected = transcription(model, RELEASED, inputs)
+    for name, value in found(model, inputs).items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("switch", VISIBLE)
+def test_each_switch_alone_changes_the_result_as_the_loops_do(switch):
+    chosen = {switch: asdict(RELEASED)[switch]}
+    inputs = batch()
+    paper, model = (randomise(make(switches)).double() for switches in ({}, chosen))
+    expected = transcription(model, replace(PAPER, **chosen), inputs)
+    values, others = found(model, inputs), found(paper, inputs)
+    for name, value in values.items():
+        exact = {"rtol": 1e-9, "atol": 1e-9} if name in ("memory", "logits") else {"rtol": 1e-5}
+        np.testing.assert_allclose(value, expected[name], **exact, err_msg=name)
+    assert max(abs(values[name] - others[name]).max() for name in values) > 1e-7
+
+
+def test_every_switch_has_two_values_and_a_test():
+    assert [f.name for f in fields(PAPER) if getattr(PAPER, f.name) == getattr(RELEASED, f.name)] == []
+    others = {"attention_dropout", "fusion_dropout", "initialisation", "train_cbr"}
+    assert {field.name for field in fields(PAPER)} == {*VISIBLE, *others}
+
+
+# --- dropout: at rate 1 nothing is left of what is dropped, and the rest can be computed ---
+
+
+def dropped(switches, name="rr"):
+    model = randomise(make(switches, name, dropout=1.0)).double()
+    model.difference.train()
+    before, after, _ = batch()
+    return model, model.encoding(before), model.encoding(after)
+
+
+@torch.no_grad()
+def test_attention_dropout_is_on_the_weights():
+    model, b, a = dropped({"attention_dropout": True, "attention_output": False})
+    expected = [b, a]
+    for ln in model.difference.norms:
+        expected = [ln(x) for x in expected]  # nothing comes from the other image
+    memory = model.difference.fuse(torch.cat(expected, -1)).relu()
+    torch.testing.assert_close(model.difference(b, a).memory, memory)
+    model, b, a = dropped({"attention_output": False})
+    assert not torch.allclose(model.difference(b, a).memory, memory)
+
+
+@torch.no_grad()
+def test_fusion_dropout_is_before_the_relu():
+    model, b, a = dropped({"fusion_dropout": True})
+    assert model.difference(b, a).memory.abs().max() == 0
+    model, b, a = dropped({})
+    assert model.difference(b, a).memory.abs().max() > 0
+    model.difference.dropout.register_forward_hook(lambda module, inputs, output: output.abs().neg())
+    assert model.difference(b, a).memory.abs().max() == 0
+
+
+@torch.no_grad()
+def test_the_inner_residual_is_not_dropped():
+    layer = randomise(make({"feed_forward": "inner_residual"}, dropout=1.0)).decoder.layers[0].train()
+    x = torch.randn(2, 4, 8)
+    u = torch.nn.functional.gelu(layer.feed_forward[0](x))
+    torch.testing.assert_close(layer.fed_forward(x), u)
+
+
+# --- decoding ---
+
+
+@torch.no_grad()
+def test_cached_steps_equal_all_words_at_once():
+    decoder = randomise(make(variant="released", dropout=0.1)).decoder
+    tokens, memory = batch()[2], torch.randn(3, 6, 8)
+    whole = decoder(tokens, memory).logits
+    past = decoder.begin(memory)
+    for position in range(tokens.shape[1] - 1):
+        step = decoder.step(tokens[:, position], position, past)
+        torch.testing.assert_close(step.logits, whole[:, position], rtol=1e-5, atol=1e-5)
+
+
+@torch.no_grad()
+def test_the_last_layer_rebuilds_the_after_image_by_its_alignment():
+    model = randomise(make(name="rr", variant="released", sizes=replace(SIZES, heads=1))).double()
+    b, a = (model.encoding(x) for x in batch()[:2])
+    first, last = model.difference.attentions
+    ln = model.difference.norms[0]
+    b, a = ln(b + first(b, a)), ln(a + first(a, b))
+    alignment = model.encode(*batch()[:2]).alignment([2, 0])
+    torch.testing.assert_close(alignment.sum(-1), torch.ones(2, 6, dtype=torch.float64))
+    torch.testing.assert_close(alignment @ last.value(b[[2, 0]]), last(a, b)[[2, 0]])
+
+
+# --- learning ---
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_gradients_reach_what_is_trained(name):
+    model = randomise(make(name=name, variant="released", dropout=0.1), 0.2).train()
+    sum(model.losses(*batch(torch.float32)).values()).backward()
+    frozen = [n for n, p in model.named_parameters() if n.startswith("regularisers.cbr.")]
+    assert bool(frozen) == name.endswith("_cbr")
+    assert [n for n, p in model.named_parameters() if not p.requires_grad] == frozen
+    assert all(model.get_parameter(n).grad is None for n in frozen)
+    without = {n for n, p in model.named_parameters() if p.grad is None or not p.grad.abs().sum()}
+    # what both images have alike is gone after a subtraction; and a bias added to every key shifts every
+    # score of a query alike, which softmax does not see
+    allowed = {"encoding.project.bias", "encoding.column.weight", "encoding.row.weight"}
+    unseen = without - set(frozen) - (allowed if name == "subtraction" else set())
+    assert [n for n in unseen if not n.endswith("key.bias")] == []
+
+
+def test_backward_reasoning_learns_where_it_is_told_to():
+    model = randomise(make({"train_cbr": True}, variant="released"), 0.2)
+    model.losses(*batch(torch.float32))["cbr"].backward()
+    own = dict(model.regularisers["cbr"].named_parameters())
+    assert {n for n, p in own.items() if p.grad is None or not p.grad.abs().sum()} == set()
+    assert "contrast.s" in own
+
+
+def test_a_frozen_reasoning_still_teaches_the_rest():
+    model = randomise(make(variant="released"), 0.2)
+    model.losses(*batch(torch.float32))["cbr"].backward()
+    assert model.encoding.project.weight.grad.abs().sum() > 0
+    assert model.decoder.embedding.weight.grad.abs().sum() > 0
+
+
+def test_a_learned_temperature_begins_at_one_and_is_clamped():
+    model = make(variant="released")
+    s = model.regularisers["cv"].contrast.s
+    assert s.item() == 1.0
+    model.constrain()
+    assert s.item() == 1.0
+    with torch.no_grad():
+        s.fill_(7.0)
+    model.constrain()
+    assert s.exp().item() == pytest.approx(100, abs=1e-3)
+    assert s.requires_grad
+    with torch.no_grad():
+        s.fill_(-3.0)
+    model.constrain()
+    assert s.item() == -3.0  # there is no lower bound
+
+
+def test_a_fixed_temperature_has_nothing_to_constrain():
+    model = make()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    model.constrain()
+    assert not any(name.endswith("contrast.s") for name in before)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_the_released_first_weights():
+    sizes = Sizes(64, (14, 14), 400, 24, 64, 4, 2, 2, 50)
+    model = make(variant="released", sizes=sizes)
+    convolutions = ("encoding.project", "regularisers.cbr.join", "regularisers.cbr.imagine")
+    linear = {n: m for n, m in model.named_modules() if isinstance(m, torch.nn.Linear | torch.nn.Embedding)}
+    for name in linear.keys() - set(convolutions):
+        rows = linear[name].weight.detach()[1:]  # without the padding's
+        assert rows.std().item() == pytest.approx(0.02, rel=0.1), name
+        assert abs(rows.mean().item()) < 0.002, name
+        assert getattr(linear[name], "bias", None) is None or not linear[name].bias.any(), name
+    assert not model.decoder.embedding.weight[0].any()
+    for name in convolutions:  # uniform within 1/sqrt(inputs), torch's own
+        weight = model.get_submodule(name).weight.detach()
+        assert weight.abs().max().item() == pytest.approx(weight[0].numel() ** -0.5, rel=0.02), name
+        assert model.get_submodule(name).bias.any(), name
+    assert make(sizes=sizes).decoder.vocabulary.weight.std().item() > 0.05
+
+
+# --- the paper's variant is what it was before there were variants ---
+
+# losses of these sizes with seed 3, and of all parameters the sum of absolute values
+BEFORE = {
+    "subtraction": [2.324913, 494.4478],
+    "rr": [2.297508, 622.9092],
+    "scorer": [2.297508, 1.072587, 622.9092],
+    "rr_cbr": [2.165513, 1.10217, 727.8597],
+    "scorer_cbr": [2.165513, 1.092027, 1.10217, 727.8597],
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_paper_variant_is_as_before(name):
+    torch.manual_seed(3)
+    model = build(
+        name, SIZES, {"dropout": 0.0} | ({} if name in ("subtraction", "rr") else {"temperature": 0.5})
+    )
+    losses = model.losses(*batch(torch.float32))
+    values = [loss.item() for loss in losses.values()]
+    weights = sum(value.double().abs().sum().item() for value in model.state_dict().values())
+    assert [*values, weights] == pytest.approx(BEFORE[name], rel=1e-5)
+
+
+# --- settings ---
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"variant": "release"}, r"model\.rr\.variant must be paper or released, not 'release'"),
+        ({"variant": ["paper"]}, r"model\.rr\.variant must be paper or released"),
+        ({"switches": None}, r"model\.rr\.switches must map names"),
+        ({"switches": {"coordinate": True}}, r"unknown key model\.rr\.switches\.coordinate; there are"),
+        ({"switches": {"coordinates": 1}}, r"model\.rr\.switches\.coordinates must be true or false, not 1"),
+        ({"switches": {"mtm": "mean"}}, r"model\.rr\.switches\.mtm must be per_head or summed, not 'mean'"),
+        ({"switches": {"mtm": True}}, r"model\.rr\.switches\.mtm must be"),
+        ({"switches": {"norm_epsilon": 0.0}}, r"model\.rr\.switches\.norm_epsilon must be a positive number"),
+        ({"switches": {"norm_epsilon": "1e-6"}}, r"model\.rr\.switches\.norm_epsilon must be a positive"),
+        ({"variants": "paper"}, r"unknown key model\.rr\.variants; it has variant, switches, dropout"),
+    ],
+)
+def test_what_is_no_variant_is_named(settings, said):
+    with pytest.raises(ValueError, match=said):
+        build("rr", SIZES, {"dropout": 0.1} | settings)
+
+
+def test_single_switches_override_their_variant():
+    assert resolve("model.rr", "paper", {}) == PAPER
+    assert resolve("model.rr", "released", {"coordinates": False}) == replace(RELEASED, coordinates=False)

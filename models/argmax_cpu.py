@@ -4,6 +4,7 @@ torch's `max` with indices and its `scatter_add` are several times slower here t
 compiled by Numba. Single-threaded: sums in one order, the same on every run.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,9 @@ import numpy as np
 import torch
 from numba import njit
 from torch import Tensor
+
+
+WHOLE_NUMBERS = {torch.bfloat16: torch.int16, torch.float32: torch.int32, torch.float64: torch.int64}
 
 
 def compiled(function: Callable) -> Any:
@@ -25,39 +29,70 @@ def compiled(function: Callable) -> Any:
 def maxima(e: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Row maxima, their columns, column maxima, their rows; the lowest index of a tie.
 
-    e: A x h x N x M on the CPU -> A x h x N, int16; A x h x M, int16. A similarity that is NaN
-    makes its maxima NaN, at index 0.
+    e: A x h x N x M on the CPU, bfloat16, float32 or float64 -> A x h x N in e's type, int16;
+    A x h x M, int16. A similarity that is NaN makes its maxima NaN.
     """
-    e = (e if e.dtype in (torch.float32, torch.float64) else e.float()).contiguous()
-    row, column = e.amax(-1), e.amax(-2)
-    row_at, column_at = (torch.zeros_like(x, dtype=torch.int16) for x in (row, column))
-    N, M = e.shape[-2:]
-    _locate(
-        e.view(-1, N, M).numpy(),
-        row.view(-1, N).numpy(),
-        column.view(-1, M).numpy(),
-        row_at.view(-1, N).numpy(),
-        column_at.view(-1, M).numpy(),
-    )
-    return row, row_at, column, column_at
+    whole = WHOLE_NUMBERS[e.dtype]
+    bits = e.contiguous().view(whole)
+    A, h, N, M = e.shape
+    row, column = (bits.new_empty(A, h, size) for size in (N, M))
+    row_at, column_at = (torch.empty(x.shape, dtype=torch.int16) for x in (row, column))
+    flat = (x.flatten(0, 1).numpy() for x in (bits, row, column, row_at, column_at))
+    _locate(*flat, torch.tensor(math.inf, dtype=e.dtype).view(whole).item())
+    return row.view(e.dtype), row_at, column.view(e.dtype), column_at
 
 
 @compiled
-def _locate(e, row, column, row_at, column_at):
-    # no loop leaves early: such ones run as vector instructions, and are three times faster
-    pairs, N, M = e.shape
-    nowhere = np.int32(M)
-    for p in range(pairs):
+def _locate(bits, row, column, row_at, column_at, infinity):
+    # Floating-point numbers as whole ones in the same order: such maxima, taken in loops that do one thing
+    # and never leave early, run as vector instructions.
+    number = bits.dtype.type
+    slabs, N, M = bits.shape
+    least, most = number(np.iinfo(bits.dtype).min), number(np.iinfo(bits.dtype).max)
+    ordered = np.empty((N, M), bits.dtype)
+    nearest = np.empty(M, bits.dtype)
+    for s in range(slabs):
         for i in range(N):
-            x, best, lowest = e[p, i], row[p, i], nowhere
+            _order(bits[s, i], ordered[i], least, most, number(infinity))
+        best = column[s]
+        best[:] = least
+        for i in range(N):
             for j in range(M):
-                lowest = min(lowest, np.int32(j) if x[j] == best else nowhere)
-            row_at[p, i] = lowest if lowest < nowhere else 0
-        best, at = column[p], column_at[p]
+                best[j] = max(best[j], ordered[i, j])
+        nearest[:] = 0
         for i in range(N - 1, -1, -1):  # upwards, so that the lowest index is written last
-            x = e[p, i]
             for j in range(M):
-                at[j] = i if x[j] == best[j] else at[j]
+                nearest[j] = number(i) if ordered[i, j] == best[j] else nearest[j]
+        column_at[s] = nearest
+        for i in range(N):
+            row[s, i], row_at[s, i] = _first_greatest(ordered[i], least, number(M))
+        _undo(row[s], least, most)
+        _undo(best, least, most)
+
+
+@compiled
+def _order(bits, ordered, least, most, infinity):
+    """Negative numbers run backwards; both zeros are one; NaN is above all."""
+    for j in range(len(bits)):
+        b = bits[j]
+        value = least - b if b < 0 else b
+        ordered[j] = most if (b & most) > infinity else value
+
+
+@compiled
+def _undo(ordered, least, most):
+    for j in range(len(ordered)):
+        ordered[j] = least - ordered[j] if ordered[j] < 0 else ordered[j]
+
+
+@compiled
+def _first_greatest(x, least, nowhere):
+    greatest, lowest = least, nowhere
+    for j in range(len(x)):
+        greatest = max(greatest, x[j])
+    for j in range(len(x)):
+        lowest = min(lowest, x.dtype.type(j) if x[j] == greatest else nowhere)
+    return greatest, lowest
 
 
 def spread(

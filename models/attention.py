@@ -43,7 +43,11 @@ class MultiHeadAttention(nn.Module):
     def attend(self, q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
         """Queries B x h x L x d over keys and values B x h x M x d -> B x L x D."""
         p = self.dropout if self.training else 0.0
-        heads = F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=causal)
+        if q.requires_grad and q.device.type == "cpu" and q.dtype == torch.bfloat16:
+            # the fused kernel's backward pass is slower here: 22 against 7 ms for 16 x 2 heads x 196 x 196
+            heads = F.dropout(attention_weights(q, k, causal).to(v.dtype), p) @ v
+        else:
+            heads = F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=causal)
         return self.output(heads.transpose(1, 2).flatten(2))  # B x L x D
 
     def forward(self, x: Tensor, memory: Tensor, causal: bool = False) -> Tensor:

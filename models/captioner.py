@@ -3,7 +3,8 @@
 B pairs, C feature channels, H x W grid, N = H*W cells, D width, L words, V vocabulary.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from models.decoder import NULL, CaptionDecoder, Words
 from models.switches import PAPER, Switches
 
+Record = TypeVar("Record", bound="Difference | Words")
 DEVIATION = 0.02  # of the released programs' first weights
 
 
@@ -120,17 +122,28 @@ class Captioner(nn.Module):
         """Feature grids B x C x H x W of both images -> their Difference."""
         return self.difference(self.encoding(before), self.encoding(after))
 
-    def constrain(self) -> None:
-        """Bring parameters back into their bounds; called after every optimiser step."""
-
     def losses(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
-        """Every term of a batch, a scalar each. `tokens`: B x (L+1), with both marks, NULL-padded."""
-        difference = self.encode(before, after)
+        """Every term of a batch, a scalar each, from feature grids B x C x H x W of both images.
+
+        `tokens`: B x (L+1), with both marks, NULL-padded.
+        """
+        return self.losses_of(self.encoding(before), self.encoding(after), tokens)
+
+    def losses_of(self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1) -> dict[str, Tensor]:
+        """`losses` of encoded images, B x N x D: the mean over `parts` equal parts that follow each other.
+
+        A pair is contrasted with the pairs of its own part (SCORER section 4.3: both pairs of a scene).
+        """
+        difference = self.difference(before, after)
         words = self.decoder(tokens, difference.memory)
-        terms = {"cap": caption_loss(words, tokens)}
-        for name, regulariser in self.regularisers.items():
-            terms[name] = regulariser(difference, words)
-        return terms
+        size = len(tokens) // parts
+        each = [slice(start, start + size) for start in range(0, len(tokens), size)]
+        terms = [self._terms(some(difference, part), some(words, part), tokens[part]) for part in each]
+        return {name: torch.stack([found[name] for found in terms]).mean() for name in self.terms}
+
+    def _terms(self, difference: Difference, words: Words, tokens: Tensor) -> dict[str, Tensor]:
+        regularisers = {name: regulariser(difference, words) for name, regulariser in self.regularisers.items()}
+        return {"cap": caption_loss(words, tokens)} | regularisers
 
     def constrain(self) -> None:
         """To call after every step of the optimiser: learned temperatures stay in their bounds."""
@@ -151,6 +164,11 @@ def initialise(model: nn.Module) -> None:
             module.bias.zero_()
         if type(module) is nn.Embedding and module.padding_idx is not None:
             module.weight[module.padding_idx].zero_()
+
+
+def some(record: Record, pairs: slice) -> Record:
+    """A Difference or Words of some of its pairs: every field is a tensor, pairs first."""
+    return replace(record, **{field.name: getattr(record, field.name)[pairs] for field in fields(record)})
 
 
 def caption_loss(words: Words, tokens: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ class _TokenMatching(torch.autograd.Function):
         matches, row_argmax, column_argmax = [], [], []
         for q in queries:  # h x N x d
             row, row_at, column, column_at = find(q @ keys.transpose(-2, -1))  # of A x h x N x M
-            matches.append((row.float().mean(-1) + column.float().mean(-1)) / 2)
+            matches.append((row.float().mean(-1) + column.float().mean(-1)) / 2)  # A x h
             row_argmax.append(row_at)
             column_argmax.append(column_at)
         ctx.save_for_backward(queries, keys, torch.stack(row_argmax), torch.stack(column_argmax))

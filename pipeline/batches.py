@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pipeline.datasets.schema import NO_CHANGE, Pair
+from pipeline.datasets.schema import NO_CHANGE, Pair, images_of
 from pipeline.errors import InputError
 from pipeline.prefetch import prefetch
 from pipeline.store import FeatureStore
@@ -24,12 +24,14 @@ EPOCH, ITERATION = 0, 1  # separate streams of random numbers
 
 
 @dataclass(frozen=True)
-class Part:
-    """B pairs to train on."""
+class Batch:
+    """P parts of B pairs each, part after part; an image that several pairs show stands in it once."""
 
-    before: Tensor  # B x C x H x W, float16
-    after: Tensor  # B x C x H x W, float16
-    tokens: Tensor  # B x (L+1), int64: one caption a pair with both marks, NULL-padded
+    images: Tensor  # U x C x H x W, float16
+    before: Tensor  # P*B, int64: rows of `images`
+    after: Tensor  # P*B, int64
+    tokens: Tensor  # P*B x (L+1), int64: one caption a pair with both marks, NULL-padded
+    parts: int  # P
 
 
 def scenes_of(pairs: Sequence[Pair]) -> list[Scene]:
@@ -90,18 +92,22 @@ class Sampler:
 
 def training_batches(
     sampler: Sampler, store: FeatureStore, vocabulary: Vocabulary, iterations: range
-) -> Iterator[list[Part]]:
-    """The parts of each iteration, read ahead by threads."""
+) -> Iterator[Batch]:
+    """The batch of each iteration, read ahead by threads."""
 
-    def make(iteration: int) -> list[Part]:
+    def make(iteration: int) -> Batch:
         scenes, captions = sampler.draw(iteration)
-        before, after = _features(store, [pair for scene in scenes for pair in scene])
-        parts = len(scenes[0])
-        tokens = [[vocabulary.encode(caption) for caption in texts] for texts in captions]
-        return [
-            Part(before[p::parts], after[p::parts], torch.from_numpy(pad([texts[p] for texts in tokens])))
-            for p in range(parts)
-        ]
+        pairs = [pair for part in zip(*scenes, strict=True) for pair in part]
+        texts = [text for part in zip(*captions, strict=True) for text in part]
+        names = images_of(pairs)
+        row = {name: number for number, name in enumerate(names)}
+        return Batch(
+            torch.from_numpy(store.read(names)),
+            torch.tensor([row[pair.before] for pair in pairs]),
+            torch.tensor([row[pair.after] for pair in pairs]),
+            torch.from_numpy(pad([vocabulary.encode(text) for text in texts])),
+            len(scenes[0]),
+        )
 
     return prefetch(make, iterations, threads=1, ahead=2)
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from models.captioner import Captioner
 from pipeline import devices
-from pipeline.batches import Part, Sampler, training_batches
+from pipeline.batches import Batch, Sampler, training_batches
 from pipeline.errors import InputError
 from pipeline.outputs import replacing
 from pipeline.progress import track
@@ -60,7 +60,7 @@ class Training:
         self.model = model.to(self.device)
         self.recipe, self.seed, self.state, self.validate = recipe, seed, state, validate
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        self.optimiser = torch.optim.Adam(trained, lr=recipe.train["learning_rate"])
+        self.optimiser = torch.optim.Adam(trained, lr=recipe.train["learning_rate"], fused=True)
         self.history = History()
         self._resume()
 
@@ -72,9 +72,9 @@ class Training:
         shown = track(batches, "training", "iterations", iterations, done=todo.start)
         logged: list[Tensor] = []
         self.model.train()
-        for iteration, parts in zip(todo, shown, strict=True):
+        for iteration, batch in zip(todo, shown, strict=True):
             self._set_rate(iteration, sampler.epoch)
-            logged.append(self.step(parts, iteration))
+            logged.append(self.step(batch, iteration))
             last = iteration + 1 == iterations
             validating = (iteration + 1) % every == 0 or last
             if validating or (iteration + 1) % LOG_EVERY == 0:
@@ -90,24 +90,26 @@ class Training:
         for group in self.optimiser.param_groups:
             group["lr"] = settings["learning_rate"] * change
 
-    def step(self, parts: list[Part], iteration: int) -> Tensor:
+    def step(self, batch: Batch, iteration: int) -> Tensor:
         """One Adam step on the mean of the parts' losses; returns the terms, in the model's order."""
         seed_all(self.seed, iteration)
         weights = torch.tensor([1.0, *(self.recipe.loss[name] for name in self.model.terms[1:])])
-        terms = torch.stack([self._terms(part) for part in parts]).mean(0)
+        terms = self._terms(batch)
         self.optimiser.zero_grad(set_to_none=True)
         (weights.to(self.device) * terms).sum().backward()
         self.optimiser.step()
         self.model.constrain()
         return terms.detach()
 
-    def _terms(self, part: Part) -> Tensor:
+    def _terms(self, batch: Batch) -> Tensor:
+        # autocast would make bfloat16 of float32 images: straight from float16 it is the same, without a copy
+        images = batch.images.to(self.device, self.dtype, non_blocking=True)
+        before, after, tokens = (
+            x.to(self.device, non_blocking=True) for x in (batch.before, batch.after, batch.tokens)
+        )
         with devices.autocast(self.device, self.dtype):
-            losses = self.model.losses(
-                part.before.to(self.device, torch.float32, non_blocking=True),
-                part.after.to(self.device, torch.float32, non_blocking=True),
-                part.tokens.to(self.device, non_blocking=True),
-            )
+            encoded = self.model.encoding(images)  # U x N x D
+            losses = self.model.losses_of(encoded[before], encoded[after], tokens, batch.parts)
         return torch.stack([losses[name].float() for name in self.model.terms])
 
     def _log(self, iteration: int, logged: list[Tensor]) -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from pipeline import weights
-from tests.pipeline.test_checkpoints import VOCABULARY, model, states, write
+from tests.released import VOCABULARY, model, states, write
 
 
 @pytest.fixture

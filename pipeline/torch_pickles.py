@@ -9,6 +9,7 @@ nothing to escape from, and no list of safe functions of some torch version to r
 import math
 import pickletools
 import sys
+from _compat_pickle import IMPORT_MAPPING
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -27,8 +28,8 @@ ITEMS = {  # storage class -> bytes of an element
 # what the description of these is made of: their arguments are plain values
 CONTAINERS = {"collections.OrderedDict": dict, "__builtin__.set": list, "builtins.set": list}
 KNOWN = {REBUILD, *ITEMS, *CONTAINERS}
-# modules that are installed wherever this runs; `__builtin__` is what pickles call `builtins`
-INSTALLED = sys.stdlib_module_names | {"__builtin__", "torch", "torchvision", "numpy"}
+# modules that are installed wherever this runs, and the names of Python 2 that pickles call some of them by
+INSTALLED = sys.stdlib_module_names | set(IMPORT_MAPPING) | {"torch", "torchvision", "numpy"}
 
 
 class RefusedError(ValueError):

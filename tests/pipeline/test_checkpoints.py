@@ -1,0 +1,142 @@
+"""Released checkpoints: checked by name and shape, and equal to what they were when imported."""
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+
+import models
+from models.captioner import Sizes
+from pipeline import checkpoints, torch_files, weights
+from pipeline.errors import InputError
+from pipeline.text import SPECIAL, Vocabulary
+from tests.released import VOCABULARY, model, states, write
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "released_scorer_shapes.json"
+
+
+def bring_in(path, vocabulary=VOCABULARY, heads=2):
+    return checkpoints.imported(torch_files.read(path), vocabulary, "clevr_change", heads, 1)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_round_trip(tmp_path, zipped):
+    made = model()
+    path = write(tmp_path / "their.pt", states(made), _use_new_zipfile_serialization=zipped)
+    with pytest.raises((pickle.UnpicklingError, AttributeError, ModuleNotFoundError)):
+        torch.load(path, weights_only=True)  # torch itself refuses such a file
+    weights.save(tmp_path / "ours", *bring_in(path))
+    again, trained = weights.load(tmp_path / "ours")
+    assert (trained.vocabulary, trained.longest, trained.shape) == (11, 7, (1024, 14, 14))
+    assert trained.recipe.sizes == {"width": 8, "heads": 2, "layers": 2, "decoder_layers": 2, "word_width": 6}
+    assert trained.recipe.features["resize"] == "opencv_bicubic"
+    assert trained.recipe.settings["variant"] == "released"
+    before, after = torch.randn(2, 2, 1024, 14, 14)
+    tokens = torch.tensor([[2, 4, 5, 3], [2, 6, 3, 0]])
+    with torch.no_grad():
+        expected, found = made.losses(before, after, tokens), again.losses(before, after, tokens)
+        memory = made.encode(before, after).memory
+        assert torch.equal(again.encode(before, after).memory, memory)
+        assert torch.equal(again.decoder(tokens, memory).logits, made.decoder(tokens, memory).logits)
+    assert {name: loss.item() for name, loss in found.items()} == {
+        name: loss.item() for name, loss in expected.items()
+    }
+
+
+def test_names_and_shapes_are_the_released_ones():
+    sizes = Sizes(1024, (14, 14), 76, 24, 512, 8, 2, 2, 300)
+    with torch.device("meta"):
+        wanted = checkpoints.wanted(models.build("scorer", sizes, checkpoints.SETTINGS))
+    golden = json.loads(GOLDEN.read_text())
+    assert wanted == {
+        f"{s}.{name}": tuple(shape) for s, names in golden.items() for name, shape in names.items()
+    }
+
+
+def test_the_last_layers_temperature_is_the_contrasts(tmp_path):
+    tree = states(model())
+    tree["change_detector_state"]["scorer.0.attention.logit_scale"] = torch.tensor(0.25)
+    tree["change_detector_state"]["scorer.1.attention.logit_scale"] = torch.tensor(0.75)
+    _, tensors = bring_in(write(tmp_path / "their.pt", tree))
+    assert tensors["regularisers.cv.contrast.s"].item() == 0.75
+
+
+def wrong_shape(tree):
+    tree["change_detector_state"]["scorer.1.attention.key.weight"] = torch.zeros(8, 9)
+
+
+def missing(tree):
+    del tree["speaker_state"]["core.layer.1.norm2.bias"]
+
+
+def surplus(tree):
+    tree["speaker_state"]["core.memory"] = torch.zeros(3)
+
+
+def no_embedding(tree):
+    del tree["speaker_state"]["core.embed.weight"]
+
+
+def flat_embedding(tree):
+    tree["speaker_state"]["core.embed.weight"] = torch.zeros(66)
+
+
+def not_finite(tree):
+    tree["speaker_state"]["logit.bias"] = torch.full((11,), torch.nan)
+
+
+def other_positions(tree):
+    tree["speaker_state"]["core.position_enc.pe"] = torch.zeros(7, 6)
+
+
+def halves(tree):
+    tree["speaker_state"]["logit.bias"] = torch.zeros(11, dtype=torch.float16)
+
+
+def without_coordinates(tree):
+    tree["change_detector_state"]["img.0.weight"] = torch.zeros(8, 1024, 1, 1)
+
+
+def no_speaker(tree):
+    del tree["speaker_state"]
+
+
+def no_tensor(tree):
+    tree["speaker_state"]["logit.bias"] = [0.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (wrong_shape, r"scorer\.1\.attention\.key\.weight is \(8, 9\), where the model has \(8, 8\)"),
+        (missing, r"speaker_state\.core\.layer\.1\.norm2\.bias is missing"),
+        (surplus, r"speaker_state\.core\.memory is no tensor of SCORER"),
+        (no_embedding, r"speaker_state\.core\.embed\.weight is missing"),
+        (flat_embedding, r"speaker_state\.core\.embed\.weight is \(66,\), and has not 2 dimensions"),
+        (not_finite, r"speaker_state\.logit\.bias has a number that is not finite"),
+        (other_positions, r"position_enc\.pe is not the sinusoids"),
+        (halves, r"speaker_state\.logit\.bias is a torch\.HalfStorage, not of 32-bit floats"),
+        (without_coordinates, r"features of \(1022, 14, 14\).*layer3 at 224 pixels gives \(1024, 14, 14\)"),
+        (no_speaker, r"has no tensors under 'speaker_state'"),
+        (no_tensor, r"has no tensors under 'speaker_state'"),
+    ],
+)
+def test_the_first_tensor_that_differs_is_named(tmp_path, change, said):
+    tree = states(model())
+    change(tree)
+    with pytest.raises(InputError, match=said) as error:
+        bring_in(write(tmp_path / "their.pt", tree))
+    assert "\n" not in str(error.value)
+    assert "their.pt" in str(error.value)
+
+
+def test_other_words_and_heads_are_refused(tmp_path):
+    path = write(tmp_path / "their.pt", states(model()))
+    with pytest.raises(InputError, match=r"core\.embed\.weight is of 11 words, the vocabulary of 5"):
+        bring_in(path, Vocabulary((*SPECIAL, "a"), 7, lower_case=False))
+    with pytest.raises(InputError, match=r"its width, 8, is not a multiple of 3 heads; mend --heads"):
+        bring_in(path, heads=3)
+    with pytest.raises(InputError, match=r"not a multiple of 0 heads"):
+        bring_in(path, heads=0)

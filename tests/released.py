@@ -1,0 +1,57 @@
+"""A small released checkpoint, as the authors' program would have written it."""
+
+import sys
+import types
+from collections import OrderedDict
+
+import torch
+
+import models
+from models.captioner import Sizes
+from pipeline import checkpoints
+from pipeline.text import SPECIAL, Vocabulary
+
+SIZES = Sizes(1024, (14, 14), 11, 7, 8, 2, 2, 2, 6)
+VOCABULARY = Vocabulary((*SPECIAL, *"abcdefg"), 7, lower_case=False)
+
+
+def model(sizes=SIZES):
+    """A model with random weights, biases and norms included."""
+    torch.manual_seed(0)
+    made = models.build("scorer", sizes, checkpoints.SETTINGS).eval()
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.copy_(torch.randn(parameter.shape) * 0.2)
+    return made
+
+
+def states(made):
+    """Its tensors as the released program names them."""
+    flat = {checkpoints.theirs(name, SIZES.layers): value for name, value in made.state_dict().items()}
+    flat |= {checkpoints.scale(0): torch.tensor(0.5), checkpoints.POSITIONS: made.decoder.positions}
+    found = {"change_detector_state": OrderedDict(), "speaker_state": OrderedDict()}
+    for name, value in flat.items():
+        state, rest = name.split(".", 1)
+        found[state][rest] = value
+    return found
+
+
+def foreign_class(name="Configuration", bases=(dict,)):
+    """A class of a module that exists while the file is written, as theirs does where they train."""
+    module = types.ModuleType("their_configs")
+    setattr(module, name, type(name, bases, {"__module__": "their_configs"}))
+    return module, getattr(module, name)
+
+
+def write(path, tree, **how):
+    """torch.save with a model_cfg of a class that is gone afterwards."""
+    module, kind = foreign_class()
+    sys.modules["their_configs"] = module
+    try:
+        configuration = kind(width=8)
+        configuration.frozen = True
+        configuration["nested"] = kind(names=["a", "b"], shape=(1, 2), rate=0.1, none=None)
+        torch.save({"model_cfg": configuration} | tree, path, **how)
+    finally:
+        del sys.modules["their_configs"]
+    return path

@@ -1,0 +1,130 @@
+"""import_checkpoint: a released file becomes a cell's weights, whole or not at all."""
+
+import hashlib
+import io
+import json
+import runpy
+import sys
+from contextlib import redirect_stderr
+from unittest.mock import patch
+
+import pytest
+import torch
+
+from pipeline import weights
+from tests.released import VOCABULARY, model, states, write
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write(tmp_path / "checkpoint_9000.pt", states(model()))
+    (tmp_path / "vocab.json").write_text(json.dumps(VOCABULARY.ids))
+    return tmp_path
+
+
+def run(folder, *options, checkpoint="checkpoint_9000.pt", vocab="vocab.json"):
+    """Exit code and what stands on stderr."""
+    arguments = [folder / checkpoint, "--vocab", folder / vocab, "--out", folder / "weights/1", "--heads", 2]
+    stderr = io.StringIO()
+    with (
+        patch.object(sys, "argv", ["import_checkpoint", *map(str, [*arguments, *options])]),
+        redirect_stderr(stderr),
+        pytest.raises(SystemExit) as left,
+    ):
+        runpy.run_module("stages.import_checkpoint", run_name="__main__")
+    return left.value.code, stderr.getvalue()
+
+
+def refused(folder, said, *options, **names):
+    before = sorted(folder.rglob("*"))
+    code, stderr = run(folder, *options, **names)
+    assert code == 2
+    assert stderr.startswith("error: ")
+    assert stderr.count("\n") == 1
+    assert said in stderr
+    assert [path for path in sorted(folder.rglob("*")) if path not in before] == []
+
+
+def test_weights_curves_and_provenance(folder, capsys):
+    curves, provenance = folder / "curves/1", folder / "provenance/1.json"
+    code, stderr = run(folder, "--curves", curves, "--provenance", provenance, "--seed", 3)
+    assert (code, stderr) == (0, "")
+    loaded, trained = weights.load(folder / "weights/1")
+    assert (trained.seed, trained.iteration, trained.recipe.dataset) == (3, 0, "clevr_change")
+    assert trained.validation != trained.validation  # NaN: unknown
+    made = model()
+    assert all(torch.equal(value, made.state_dict()[name]) for name, value in loaded.state_dict().items())
+    assert (curves / "loss.csv").read_text() == "iteration,cap,cv\n"
+    assert (curves / "validation.csv").read_text() == "iteration,CIDEr-D\n"
+    record = json.loads(provenance.read_text())
+    assert record["checkpoint"] == "checkpoint_9000.pt"
+    sha256 = hashlib.sha256((folder / "checkpoint_9000.pt").read_bytes()).hexdigest()
+    assert record["checkpoint_sha256"] == sha256
+    assert sha256 in capsys.readouterr().out
+    assert not list(folder.rglob("*.partial"))
+
+
+def test_weights_alone(folder):
+    assert run(folder) == (0, "")
+    assert sorted(path.name for path in folder.iterdir()) == ["checkpoint_9000.pt", "vocab.json", "weights"]
+
+
+def test_what_is_there_already_is_kept(folder):
+    (folder / "weights/1").mkdir(parents=True)
+    (folder / "weights/1/mine").write_text("x")
+    refused(folder, "weights/1 is there already; remove it, or name another place")
+    (folder / "weights/1/mine").unlink()
+    (folder / "weights/1").rmdir()
+    (folder / "p.json").write_text("x")
+    refused(folder, "p.json is there already", "--provenance", folder / "p.json")
+    refused(folder, "c is there already", "--curves", _made(folder / "c"))
+
+
+def _made(path):
+    path.mkdir()
+    return path
+
+
+def test_other_vocabularies_are_refused(folder):
+    (folder / "other.json").write_text(json.dumps(dict(list(VOCABULARY.ids.items())[:-1])))
+    refused(folder, "core.embed.weight is of 11 words, the vocabulary of 10", vocab="other.json")
+    (folder / "list.json").write_text("[1]")
+    refused(folder, "list.json must map words to ids", vocab="list.json")
+    refused(folder, "absent.json is missing", vocab="absent.json")
+
+
+def test_other_files_are_refused_and_nothing_is_written(folder):
+    data = (folder / "checkpoint_9000.pt").read_bytes()
+    (folder / "cut.pt").write_bytes(data[: len(data) // 2])
+    outputs = ("--curves", folder / "curves", "--provenance", folder / "p.json")
+    refused(folder, "cut.pt cannot be read as a checkpoint", *outputs, checkpoint="cut.pt")
+    refused(folder, "absent.pt cannot be read", *outputs, checkpoint="absent.pt")
+    tree = states(model())
+    del tree["speaker_state"]["logit.bias"]
+    write(folder / "less.pt", tree)
+    refused(folder, "speaker_state.logit.bias is missing", *outputs, checkpoint="less.pt")
+
+
+def test_a_failure_while_writing_leaves_nothing(folder):
+    outputs = ("--curves", folder / "curves", "--provenance", folder / "p.json")
+    before = sorted(folder.iterdir())
+    with (
+        patch("pipeline.provenance.write", side_effect=OSError("disk full")),
+        pytest.raises(OSError, match="full"),
+    ):
+        _run_through(folder, *outputs)
+    left = [path for path in sorted(folder.rglob("*")) if path.name != "weights" and path not in before]
+    assert left == []
+
+
+def _run_through(folder, *options):
+    """As `run`, for what is no user's mistake."""
+    arguments = [
+        folder / "checkpoint_9000.pt",
+        "--vocab",
+        folder / "vocab.json",
+        "--out",
+        folder / "weights/1",
+    ]
+    with patch.object(sys, "argv", ["x", *map(str, [*arguments, "--heads", 2, *options])]):
+        runpy.run_module("stages.import_checkpoint", run_name="__main__")

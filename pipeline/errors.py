@@ -9,8 +9,14 @@ class InputError(Exception):
     """
 
 
-def listed(problems: list[str], what: str, remedy: str, shown: int = 20) -> InputError:
-    """An InputError over many problems: the count, the first ones by name, the remedy."""
-    rest = f" (the first {shown} of {len(problems)})" if len(problems) > shown else ""
+def listed(
+    problems: list[str], what: str, remedy: str, shown: int = 20, count: int | None = None
+) -> InputError:
+    """An InputError over many problems: the count, the first ones by name, the remedy.
+
+    `count` is how many there are where `problems` are only the first of them.
+    """
+    count = len(problems) if count is None else count
+    rest = f" (the first {shown} of {count})" if count > shown else ""
     lines = "".join(f"\n  {problem}" for problem in problems[:shown])
-    return InputError(f"{what}: {len(problems)} problem(s){rest}; {remedy}{lines}")
+    return InputError(f"{what}: {count} problem(s){rest}; {remedy}{lines}")

@@ -4,14 +4,13 @@ import hashlib
 import os
 import pickle
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
@@ -20,9 +19,10 @@ from torchvision.models import ResNet101_Weights
 from models.backbone import CHANNELS, MEAN, STD, STRIDE, Backbone, load_backbone, random_backbone
 from pipeline import devices
 from pipeline.errors import InputError
-from pipeline.images import Indexed, decode, read_bytes
+from pipeline.filling import fill
+from pipeline.images import Indexed
+from pipeline.pixels import pixels
 from pipeline.prefetch import prefetch
-from pipeline.progress import track
 from pipeline.spec import Spec
 from pipeline.store import Writer
 
@@ -36,17 +36,6 @@ def grid_shape(spec: Spec) -> tuple[int, int, int]:
     return CHANNELS[spec.layer], cells, cells
 
 
-def pixels(root: Path, image: Indexed, size: int) -> np.ndarray:
-    """One image squashed to uint8 3 x size x size. Raises InputError where it is not what was indexed."""
-    data = read_bytes(root / image.name)
-    if hashlib.sha256(data).hexdigest() != image.sha256:
-        raise InputError(
-            f"{root / image.name} changed since it was prepared; run `dvc repro` to prepare it again"
-        )
-    small = decode(data, str(root / image.name)).resize((size, size), Image.Resampling.BICUBIC)
-    return np.asarray(small).transpose(2, 0, 1)
-
-
 def backbone(spec: Spec, seed: int, root: Path, calibration: Sequence[Indexed]) -> tuple[Backbone, str]:
     """The network that the spec names, and an id of its weights.
 
@@ -55,7 +44,7 @@ def backbone(spec: Spec, seed: int, root: Path, calibration: Sequence[Indexed]) 
     """
     if spec.weights == "random":
         images = calibration[:CALIBRATION]
-        return random_backbone(spec.layer, seed, _batches(root, images, spec.size)), f"random-{seed}"
+        return random_backbone(spec.layer, seed, _batches(root, images, spec)), f"random-{seed}"
     if spec.weights == "imagenet":
         name, tensors = "ResNet101_Weights.IMAGENET1K_V1", _imagenet()
     else:
@@ -97,11 +86,12 @@ def _file_id(path: Path) -> str:
     return f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}" if path.is_file() else str(path)
 
 
-def _batches(root: Path, images: Sequence[Indexed], size: int) -> Iterator[Tensor]:
+def _batches(root: Path, images: Sequence[Indexed], spec: Spec) -> Iterator[Tensor]:
     """Batches of uint8 B x 3 x size x size, decoded by threads ahead of the network."""
     threads = os.cpu_count() or 1
     batch: list[np.ndarray] = []
-    for count, image in enumerate(prefetch(lambda i: pixels(root, i, size), images, threads, 2 * BATCH), 1):
+    squash = partial(pixels, root, size=spec.size, resize=spec.resize)
+    for count, image in enumerate(prefetch(squash, images, threads, 2 * BATCH), 1):
         batch.append(image)
         if len(batch) == BATCH or count == len(images):
             yield torch.from_numpy(np.stack(batch))
@@ -111,35 +101,20 @@ def _batches(root: Path, images: Sequence[Indexed], size: int) -> Iterator[Tenso
 class Extractor:
     """Run a backbone over images into a Writer, one shard after the other."""
 
-    def __init__(self, network: Backbone, root: Path, images: Sequence[Indexed], size: int, precision: str):
+    def __init__(self, network: Backbone, root: Path, images: Sequence[Indexed], spec: Spec, precision: str):
         self.device = devices.device()
         self.dtype = devices.precision(precision, self.device)
         self.network = network.to(self.device, memory_format=torch.channels_last)
-        self.root, self.images, self.size = root, images, size
+        self.root, self.images, self.spec = root, images, spec
 
     def fill(self, writer: Writer) -> None:
         """Write every missing shard. Raises InputError for an image that broke or features that overflow."""
-        rows = [row for shard in writer.missing for row in writer.rows(shard)]
-        images = [self.images[row] for row in rows]
-        done = len(self.images) - len(images)
-        features = self._features(images)
-        shown = track(features, "extracting", "images", len(self.images), done)
-        writing: Future[None] | None = None
-        with ThreadPoolExecutor(1) as background:
-            for shard in writer.missing:
-                block = np.stack([next(shown) for _ in writer.rows(shard)])
-                if writing is not None:
-                    writing.result()
-                writing = background.submit(writer.write, shard, block)
-            if writing is not None:
-                writing.result()
-        for _ in shown:  # nothing is left; this lets the bar come to its end
-            pass
+        fill(writer, self._features, writer.write, "extracting")
 
     @torch.inference_mode()
-    def _features(self, images: Sequence[Indexed]) -> Iterator[np.ndarray]:
-        start = 0
-        for batch in _batches(self.root, images, self.size):
+    def _features(self, rows: Sequence[int]) -> Iterator[np.ndarray]:
+        images, start = [self.images[row] for row in rows], 0
+        for batch in _batches(self.root, images, self.spec):
             with devices.autocast(self.device, self.dtype):
                 grids = self.network(batch.to(self.device))
             grids = grids.half().contiguous().cpu().numpy()  # B x C x H x W
@@ -154,12 +129,19 @@ class Extractor:
 
 def attributes(spec: Spec, weights_id: str, dtype: torch.dtype, images: Sequence[Indexed]) -> dict[str, Any]:
     """What a store says of itself: everything that decides its numbers, and which image each row is."""
-    return asdict(spec) | {
+    return imported_attributes(spec, weights_id, images) | {
         "backbone": "resnet101",
-        "weights_id": weights_id,
         "mean": list(MEAN),
         "std": list(STD),
         "precision": str(dtype).removeprefix("torch."),
+    }
+
+
+def imported_attributes(spec: Spec, weights_id: str, images: Sequence[Indexed]) -> dict[str, Any]:
+    """The same of features made elsewhere, in float32: network and normalisation are not known here."""
+    return asdict(spec) | {
+        "weights_id": weights_id,
+        "precision": "float32",
         "keys": [image.name for image in images],
         "sha256": [image.sha256 for image in images],
     }

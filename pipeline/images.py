@@ -1,22 +1,38 @@
-"""Images on disk: opened safely, and indexed by name, size and content hash."""
+"""Images on disk: opened safely, converted by one rule, and indexed by name, size and content hash."""
 
 import hashlib
 import io
 import json
 import os
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+import re
+import threading
+import warnings
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
-from PIL import Image
+import numpy as np
+from PIL import Image, UnidentifiedImageError
 
 from pipeline.errors import InputError, listed
-from pipeline.outputs import read_text, write_json_lines
+from pipeline.outputs import read_lines, write_json_lines
+from pipeline.prefetch import prefetch
 from pipeline.progress import track
 
+FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "PPM")
+"""What is opened, by content. Not all that Pillow can: for an EPS it would start Ghostscript."""
+MOST_PIXELS = 89_478_485  # Pillow's own limit, at which it only warns; it refuses twice as many
+MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBX", "RGBA", "RGBa", "CMYK", "YCbCr")
+"""Pillow's names of the kinds of pixels that it converts to RGB as `decode` says."""
+END_OF_PNG = b"IEND\xaeB`\x82"  # its last chunk: name, CRC
+SHOWN = 20  # broken images named in an error
+REMEDY = "run `dvc repro prepare` to make it"
+_QUIET = ("ignore", None, Warning, re.compile(r"PIL\."), 0)
+_LOCK = threading.Lock()
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class Indexed:
     """One image as it was when the dataset was prepared."""
 
@@ -28,13 +44,79 @@ class Indexed:
 
 
 def decode(data: bytes, name: str) -> Image.Image:
-    """An RGB image from a file's bytes. Raises InputError naming an image that does not open whole."""
-    try:
-        image = Image.open(io.BytesIO(data))
-        image.load()
+    """An RGB image of 8 bits a channel from a file's bytes, whatever its extension says.
+
+    - The first frame of an animation (GIF, PNG, WebP), the first page of a TIFF.
+    - Alpha, of pixels, a palette or one transparent colour, is laid over white.
+    - 16 bits keep their high byte, as OpenCV and Pillow do for colour: the scale is the file's
+      depth, never an image's own extremes, so that both images of a pair are treated alike.
+    - 1 bit, grey and palette images are shown as they look. CMYK becomes R = (255 - C)(255 - K) / 255;
+      in a JPEG it is read as inverted (Adobe's convention, which Pillow follows whether or not Adobe's
+      marker is there).
+    - Orientation (EXIF), colour profiles and gamma are NOT applied: boxes are in pixels of the image
+      as it lies on disk, and the loaders that published features were made with (scipy.misc and
+      others over Pillow) do not turn it either.
+
+    Raises InputError naming a file that is empty, no image of FORMATS, truncated, without pixels,
+    above MOST_PIXELS (told from its header, before it is decoded), or of pixels that the rules
+    above do not cover.
+    """
+    if not data:
+        raise InputError(f"{name} is empty (0 bytes); replace the file")
+    _hush()
+    image, raw = _loaded(data, name)
+    if image.mode.startswith("I"):
+        image = _high_byte(image, name)
+    if image.mode not in MODES:
+        raise InputError(f"{name} has pixels of the kind {image.mode}; convert the file to 8-bit RGB")
+    if not image.has_transparency_data:
         return image.convert("RGB")
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise InputError(f"{name} does not open ({error}); replace the file") from None
+    if image.format == "PNG" and image.mode in ("1", "L", "RGB") and raw not in ("L", "RGB"):
+        # Pillow compares the colour, in the file's depth, with pixels of 8 bits
+        raise InputError(f"{name} names a transparent colour in other than 8 bits; convert it to 8-bit RGB")
+    white = Image.new("RGBA", image.size, "white")
+    return Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")
+
+
+def _hush() -> None:
+    """Hide Pillow's warnings, of damaged metadata mostly; what matters of them is refused here.
+
+    For good, not while decoding: warnings.catch_warnings is not safe among threads.
+    """
+    with _LOCK:
+        if _QUIET not in warnings.filters:
+            warnings.filterwarnings("ignore", module=r"PIL\.")
+
+
+def _loaded(data: bytes, name: str) -> tuple[Image.Image, object]:
+    """The image with its pixels, and Pillow's name for how they lie in the file."""
+    try:
+        image = Image.open(io.BytesIO(data), formats=FORMATS)
+        if image.width * image.height > MOST_PIXELS:
+            raise Image.DecompressionBombError
+        raw = image.tile[0].args if image.tile else None
+        image.load()
+    except Image.DecompressionBombError:
+        raise InputError(f"{name} has more than {MOST_PIXELS:,} pixels; scale it down") from None
+    except UnidentifiedImageError:
+        kinds = ", ".join(FORMATS)
+        raise InputError(f"{name} is no image with pixels ({kinds}); replace the file") from None
+    except Exception as error:  # what Pillow raises on damaged files is of any kind
+        reason = str(error) or type(error).__name__
+        raise InputError(f"{name} does not open ({reason}); replace the file") from None
+    if image.format == "PNG" and END_OF_PNG not in data:  # Pillow does not mind
+        raise InputError(f"{name} does not open (image file is truncated: no end mark); replace the file")
+    return image, raw
+
+
+def _high_byte(image: Image.Image, name: str) -> Image.Image:
+    """16-bit grey, which Pillow may hold in 32 bits, as 8-bit grey."""
+    if "transparency" in image.info:
+        raise InputError(f"{name} names a transparent colour in other than 8 bits; convert it to 8-bit RGB")
+    values = np.asarray(image)
+    if values.min() < 0 or values.max() > 0xFFFF:
+        raise InputError(f"{name} has pixels beyond 16 bits; convert the file to 8-bit RGB")
+    return Image.fromarray((values >> 8).astype(np.uint8))
 
 
 def read_bytes(path: Path) -> bytes:
@@ -45,43 +127,46 @@ def read_bytes(path: Path) -> bytes:
         raise InputError(f"{path} cannot be read ({error.strerror}); put the file there") from None
 
 
-def index(root: Path, names: list[str]) -> list[Indexed]:
-    """Open every image whole and hash it. Raises InputError listing the images that are missing or broken."""
-    found, problems = [], []
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for result in track(
-            pool.map(_inspect, (root / n for n in names), names), "checking", "images", len(names)
-        ):
-            (found if isinstance(result, Indexed) else problems).append(result)
-    if problems:
-        raise listed(problems, str(root), "put these images in place")
-    return found
+def index(root: Path, names: list[str]) -> Iterator[Indexed]:
+    """Open every image whole and hash it, in order, a few images ahead and no more in memory.
+
+    Raises InputError after the last: how many images are missing or broken, and the first ones.
+    """
+    first: list[str] = []
+    count = 0
+    threads = os.cpu_count() or 1
+    seen = prefetch(partial(_inspect, root), names, threads, 4 * threads)
+    for result in track(seen, "checking", "images", len(names)):
+        if isinstance(result, Indexed):
+            yield result
+        else:
+            count += 1
+            first += [result] * (count <= SHOWN)
+    if count:
+        raise listed(first, str(root), "put these images in place", SHOWN, count)
 
 
-def _inspect(path: Path, name: str) -> Indexed | str:
+def _inspect(root: Path, name: str) -> Indexed | str:
     try:
-        data = read_bytes(path)
-        width, height = decode(data, str(path)).size
+        data = read_bytes(root / name)
+        width, height = decode(data, str(root / name)).size
     except InputError as error:
         return str(error)
     return Indexed(name, width, height, len(data), hashlib.sha256(data).hexdigest())
 
 
-def write_index(path: str | Path, images: list[Indexed]) -> None:
-    """Write the index as JSON lines, in order."""
+def write_index(path: str | Path, images: Iterable[Indexed]) -> None:
+    """Write the index as JSON lines, in order, as the images come; no file where they end in an error."""
     write_json_lines(path, (asdict(image) for image in images))
 
 
 def read_index(path: str | Path) -> list[Indexed]:
-    """Read what `write_index` wrote."""
-    return list(_records(path))
+    """Read what `write_index` wrote. Raises InputError naming the line that is not of an index."""
+    return [_record(line, f"{path}, line {n}") for n, line in enumerate(read_lines(path, REMEDY), 1)]
 
 
-def _records(path: str | Path) -> Iterator[Indexed]:
-    for line in read_text(path, "run `dvc repro prepare` to make it").split("\n")[:-1]:
-        try:
-            yield Indexed(**json.loads(line))
-        except (ValueError, TypeError):
-            raise InputError(
-                f"{path} is not an index of images; run `dvc repro prepare` to make it"
-            ) from None
+def _record(line: str, where: str) -> Indexed:
+    try:
+        return Indexed(**json.loads(line))
+    except (ValueError, TypeError):
+        raise InputError(f"{where} is not of an index of images; {REMEDY}") from None

@@ -57,16 +57,33 @@ def write_json_lines(path: str | Path, values: Iterable[Any]) -> None:
             file.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def read_text(path: str | Path, remedy: str) -> str:
-    """A UTF-8 file's text; InputError with `remedy` where it is missing or not UTF-8."""
+@contextmanager
+def _named(path: str | Path, remedy: str) -> Iterator[None]:
+    """What can be wrong with a text file, as an InputError with `remedy`."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        yield
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{path} is missing; {remedy}") from None
     except IsADirectoryError:
         raise InputError(f"{path} is a folder, not a file; {remedy}") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text (byte {error.start}); {remedy}") from None
+
+
+def read_text(path: str | Path, remedy: str) -> str:
+    """A UTF-8 file's text; InputError with `remedy` where it is missing or not UTF-8."""
+    with _named(path, remedy):
+        return Path(path).read_text(encoding="utf-8")
+
+
+def read_lines(path: str | Path, remedy: str) -> Iterator[str]:
+    r"""A UTF-8 file's lines one after the other, ended by \n alone; raises as `read_text` does."""
+    with _named(path, remedy), Path(path).open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield line.removesuffix(b"\n").decode()
+            except UnicodeDecodeError:
+                raise InputError(f"{path} is not UTF-8 text (line {number}); {remedy}") from None
 
 
 def read_json(path: str | Path, remedy: str) -> Any:

@@ -86,7 +86,7 @@ class Prepare(Strict):
 
 class DatasetFeatures(Strict):
     weights: str
-    npy: str | None
+    npy: Annotated[str, Field(min_length=1)] | None
 
 
 class DatasetText(Strict):

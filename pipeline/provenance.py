@@ -13,7 +13,16 @@ import torch
 from pipeline.outputs import write_json
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("torch", "torchvision", "numpy", "zarr", "tensorstore", "pillow", "pycocoevalcap")
+PACKAGES = (
+    "torch",
+    "torchvision",
+    "numpy",
+    "zarr",
+    "tensorstore",
+    "pillow",
+    "opencv-python-headless",
+    "pycocoevalcap",
+)
 
 
 def sha256(*parts: bytes | str) -> str:

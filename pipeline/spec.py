@@ -3,19 +3,35 @@
 from dataclasses import dataclass
 
 from pipeline import params
+from pipeline.errors import InputError
+
+IMPORTED = "imported from .npy files"
+"""The weights and the resizing of features that were not made here: who made them knows."""
 
 
 @dataclass(frozen=True)
 class Spec:
     """Everything that decides an image's features, but for the image."""
 
-    weights: str  # imagenet | random | FILE
+    weights: str  # imagenet | random | FILE | IMPORTED
     layer: str
-    resize: str
+    resize: str  # of params.yaml, or IMPORTED
     size: int  # pixels a side
 
 
 def spec(settings: params.Features, dataset: params.Dataset) -> Spec:
-    """What the parameters ask for; null weights are the dataset's own."""
-    weights = dataset.features.weights if settings.weights is None else settings.weights
-    return Spec(weights, settings.layer, settings.resize, settings.size)
+    """What the parameters ask for; null weights are the dataset's own.
+
+    Where the dataset's features are imported, weights and resize are IMPORTED, whatever params.yaml
+    says of them: extracted features are refused in their place, and the other way round.
+    Raises InputError where params.yaml asks for other weights as well.
+    """
+    if dataset.features.npy is None:
+        weights = dataset.features.weights if settings.weights is None else settings.weights
+        return Spec(weights, settings.layer, settings.resize, settings.size)
+    if settings.weights is not None:
+        raise InputError(
+            f"params.yaml: features.weights is {settings.weights!r}, but the dataset's features are to be "
+            f"imported from {dataset.features.npy!r}; set one of features.weights and features.npy to null"
+        )
+    return Spec(IMPORTED, settings.layer, IMPORTED, settings.size)

@@ -68,8 +68,9 @@ class Writer:
 
 
 def _array(folder: Path, images: int, shape: tuple[int, int, int]) -> zarr.Array:
+    config = {"write_empty_chunks": True}  # else a shard of zeros would be no file
     if (folder / ARRAY / "zarr.json").exists():
-        return zarr.open_array(folder / ARRAY, mode="r+", zarr_format=3)
+        return zarr.open_array(folder / ARRAY, mode="r+", zarr_format=3).with_config(config)
     return zarr.create_array(
         folder / ARRAY,
         shape=(images, *shape),
@@ -78,6 +79,7 @@ def _array(folder: Path, images: int, shape: tuple[int, int, int]) -> zarr.Array
         dtype="float16",
         compressors=[BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle", typesize=2), Crc32cCodec()],
         zarr_format=3,
+        config=config,
     )
 
 

@@ -1,4 +1,4 @@
-"""extract@dataset: run ResNet-101 over the images of a dataset into its feature store."""
+"""extract@dataset: fill a dataset's feature store, by ResNet-101 or from the .npy files of others."""
 
 import argparse
 import time
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import torch
 
-from pipeline import devices, features, params, provenance
+from pipeline import devices, features, npy, params, provenance
 from pipeline.datasets.schema import images_of, of_split, read_pairs
-from pipeline.images import read_index
-from pipeline.spec import spec
+from pipeline.images import Indexed, read_index
+from pipeline.spec import Spec, spec
 from pipeline.store import Writer
 from stages import run
 
@@ -21,28 +21,43 @@ def main() -> None:
     parser.add_argument("--images", type=Path, required=True, help="the index of its images")
     parser.add_argument("--out", type=Path, required=True, help="the store to write, a Zarr group")
     parser.add_argument("--provenance", type=Path, required=True, help="where to say how it was made")
-    extract(parser.parse_args())
-
-
-def extract(arguments: argparse.Namespace) -> None:
+    arguments = parser.parse_args()
     start = time.monotonic()
     devices.repeatable()
     everything = params.load()
-    dataset, settings = everything.of(arguments.dataset), everything.features
-    wanted = spec(settings, dataset)
+    dataset = everything.of(arguments.dataset)
+    wanted = spec(everything.features, dataset)
     index = read_index(arguments.images)
+    if dataset.features.npy is None:
+        extract(arguments, everything.features, Path(dataset.prepare.root), wanted, index)
+    else:
+        take_over(Path(dataset.features.npy), arguments.out, wanted, index)
+    provenance.write(arguments.provenance, time.monotonic() - start, images=len(index))
+
+
+def extract(
+    arguments: argparse.Namespace, settings: params.Features, root: Path, wanted: Spec, index: list[Indexed]
+) -> None:
     train = set(images_of(of_split(read_pairs(arguments.pairs), "train")))
     calibration = [image for image in index if image.name in train]
-    root = Path(dataset.prepare.root)
-
     network, weights_id = features.backbone(wanted, settings.seed, root, calibration)
-    extractor = features.Extractor(network, root, index, wanted.size, settings.precision)
+    extractor = features.Extractor(network, root, index, wanted, settings.precision)
     described = features.attributes(wanted, weights_id, extractor.dtype, index)
     folder = provenance.scratch("extract", repr(described), str(torch.get_num_threads()))
     writer = Writer(folder, len(index), features.grid_shape(wanted))
     extractor.fill(writer)
     writer.finish(arguments.out, described)
-    provenance.write(arguments.provenance, time.monotonic() - start, images=len(index))
+
+
+def take_over(folder: Path, out: Path, wanted: Spec, index: list[Indexed]) -> None:
+    shape = features.grid_shape(wanted)
+    files = npy.locate(folder, [image.name for image in index], shape)
+    scratch = provenance.scratch("import", repr(wanted), repr(index), npy.fingerprint(files))
+    writer = Writer(scratch, len(index), shape)
+    importer = npy.Importer(files, shape, writer)
+    weights_id = importer.fill()
+    writer.finish(out, features.imported_attributes(wanted, weights_id, index))
+    importer.forget()
 
 
 if __name__ == "__main__":

@@ -17,10 +17,10 @@ def main() -> None:
     settings = params.load().of(arguments.dataset).prepare
     root = Path(settings.root)
     pairs = datasets.read(settings.reader, root)
-    index = images.index(root, images_of(pairs))
-    images.write_index(arguments.images, index)
+    names = images_of(pairs)
+    images.write_index(arguments.images, images.index(root, names))
     write_pairs(arguments.pairs, pairs)
-    print(f"{arguments.dataset}: {len(pairs)} pairs, {len(index)} images")
+    print(f"{arguments.dataset}: {len(pairs)} pairs, {len(names)} images")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Extraction: what the store holds is what the network gives; weights of every kind; resumption."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ from torchvision.models import resnet101
 from models.backbone import MEAN, STD, Backbone, load_backbone
 from pipeline import features, images, store
 from pipeline.errors import InputError
-from pipeline.features import Extractor, attributes, backbone, grid_shape, pixels
+from pipeline.features import Extractor, attributes, backbone, grid_shape
+from pipeline.pixels import pixels
 from pipeline.spec import Spec
 from pipeline.store import FeatureStore, Writer
 from tests.synthetic import make_clevr_change
@@ -27,7 +29,7 @@ def root(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def index(root):
-    return images.index(root, [f"images/CLEVR_default_{number:06d}.png" for number in range(10)])
+    return list(images.index(root, [f"images/CLEVR_default_{number:06d}.png" for number in range(10)]))
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +38,7 @@ def network(root, index) -> Backbone:
 
 
 def extract(network, root, index, folder, out):
-    extractor = Extractor(network, root, index, 64, "float32")
+    extractor = Extractor(network, root, index, SPEC, "float32")
     writer = Writer(folder, len(index), grid_shape(SPEC))
     extractor.fill(writer)
     writer.finish(out, attributes(SPEC, "random-1", extractor.dtype, index))
@@ -90,7 +92,7 @@ def test_an_interrupted_extraction_gives_the_same_bytes(network, root, index, tm
 def test_random_weights_follow_their_seed_and_show_the_image(root, index, network):
     again, name = backbone(SPEC, 1, root, index)
     other, _ = backbone(SPEC, 2, root, index)
-    batch = torch.from_numpy(np.stack([pixels(root, image, 64) for image in index]))
+    batch = torch.from_numpy(np.stack([pixels(root, image, 64, SPEC.resize) for image in index]))
     with torch.no_grad():
         first, same, different = (net(batch) for net in (network, again, other))
     assert name == "random-1"
@@ -112,7 +114,7 @@ def test_weights_from_files(tmp_path, root, index):
     tensors = resnet101(weights=None).state_dict()
     save_file(tensors, tmp_path / "w.safetensors")
     torch.save(tensors, tmp_path / "w.pth")
-    batch = torch.from_numpy(np.stack([pixels(root, image, 64) for image in index[:2]]))
+    batch = torch.from_numpy(np.stack([pixels(root, image, 64, SPEC.resize) for image in index[:2]]))
     expected = load_backbone("layer3", tensors)(batch)
     names = []
     for file in ("w.safetensors", "w.pth"):
@@ -161,20 +163,26 @@ def test_imagenet_weights_are_asked_for_by_name_where_they_cannot_be_had(tmp_pat
         backbone(Spec("imagenet", "layer3", "pil_bicubic", 64), 1, root, index)
 
 
-def test_an_image_that_changed_is_refused(tmp_path):
-    root = make_clevr_change(tmp_path / "raw", scenes=10)
-    name = "images/CLEVR_default_000000.png"
-    (image,) = images.index(root, [name])
-    Image.new("RGB", (8, 8)).save(root / name)
-    with pytest.raises(InputError, match=r"000000\.png changed since it was prepared"):
-        pixels(root, image, 64)
-
-
 def test_features_that_overflow_are_refused(root, index, network, tmp_path):
     class Loud(torch.nn.Module):
         def forward(self, batch):
             return network(batch) * 1e6
 
-    extractor = Extractor(Loud(), root, index, 64, "float32")
+    extractor = Extractor(Loud(), root, index, SPEC, "float32")
     with pytest.raises(InputError, match="overflow float16"):
         extractor.fill(Writer(tmp_path / "s", len(index), grid_shape(SPEC)))
+
+
+def test_the_resize_of_the_spec_is_what_the_network_sees(network, root, index, tmp_path):
+    spec = Spec("random", "layer3", "opencv_bicubic", 64)
+    extractor = Extractor(network, root, index, spec, "float32")
+    writer = Writer(tmp_path / "scratch", len(index), grid_shape(spec))
+    extractor.fill(writer)
+    writer.finish(tmp_path / "s.zarr", attributes(spec, "random-1", extractor.dtype, index))
+    opened = FeatureStore(tmp_path / "s.zarr", asdict(spec))
+    batch = torch.from_numpy(pixels(root, index[0], 64, "opencv_bicubic")[None])
+    with torch.no_grad():
+        expected = network(batch)[0].numpy()
+    np.testing.assert_allclose(opened.read([index[0].name])[0], expected, rtol=2e-3, atol=2e-3)
+    with pytest.raises(InputError, match=r"its resize is 'opencv_bicubic', .* wants 'pil_bicubic'"):
+        FeatureStore(tmp_path / "s.zarr", asdict(SPEC))

@@ -91,6 +91,15 @@ def test_equal_features_are_equal_bytes_and_others_are_not(tmp_path):
     assert a == b != c
 
 
+def test_a_shard_of_zeros_is_a_file_too(tmp_path):
+    writer = Writer(tmp_path / "scratch", 4, SHAPE)
+    writer.write(0, np.zeros((4, *SHAPE), np.float16))
+    again = Writer(tmp_path / "scratch", 4, SHAPE)
+    again.write(0, np.zeros((4, *SHAPE), np.float16))
+    again.finish(tmp_path / "s.zarr", {"keys": ["a", "b", "c", "d"]})
+    assert not FeatureStore(tmp_path / "s.zarr", {}).read(["c"]).any()
+
+
 def test_another_layer_is_refused_by_the_attributes_name(tmp_path):
     make(tmp_path / "s.zarr")
     with pytest.raises(InputError, match=r"s\.zarr: its layer is 'layer3', params.yaml wants 'layer4'"):

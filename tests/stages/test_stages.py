@@ -275,6 +275,44 @@ def test_a_store_of_another_layer(copy):
     assert not (copy / "weights/new").exists()
 
 
+def leave_npy(folder):
+    """Features 1024 x 4 x 4 of every image, as a released extractor leaves them."""
+    for row, line in enumerate((folder / IMAGES).read_text().splitlines()):
+        file = folder / "npy" / f"{json.loads(line)['name'].replace('images/', 'features/')}.npy"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.save(file, np.random.default_rng(row).standard_normal((1024, 4, 4)).astype(np.float32))
+
+
+def test_features_made_elsewhere_are_imported_and_are_not_those_made_here(copy):
+    leave_npy(copy)
+    set_params(copy, dataset__tabletop__features__npy="npy")
+    succeed(copy, MAKE_RECIPE)
+    refuse(copy, train_with(1, "weights/new"), "its weights is 'random', params.yaml wants 'imported from")
+    succeed(copy, EXTRACT)
+    store = FeatureStore(copy / STORE, {"precision": "float32", "resize": "imported from .npy files"})
+    expected = np.random.default_rng(7).standard_normal((1024, 4, 4)).astype(np.float32)
+    found = store.read([store.attributes["keys"][7]])[0]
+    np.testing.assert_array_equal(found, expected.astype(np.float16))
+    assert list((copy / ".scratch").iterdir()) == []
+    refuse(copy, DECODE, "its weights is 'imported from .npy files', params.yaml wants 'random'")
+    succeed(copy, train_with(1, "weights/new"))
+    succeed(copy, DECODE.replace("weights/1", "weights/new"))
+
+
+def test_features_made_elsewhere_that_are_missing_or_of_another_layer(copy):
+    leave_npy(copy)
+    shutil.rmtree(copy / STORE)
+    (copy / "npy/sc_features/CLEVR_semantic_000003.png.npy").unlink()
+    set_params(copy, dataset__tabletop__features__npy="npy")
+    refuse(copy, EXTRACT, "sc_images/CLEVR_semantic_000003.png.npy is missing")
+    leave_npy(copy)
+    set_params(copy, dataset__tabletop__features__npy="npy", features__layer="layer4")
+    refuse(copy, EXTRACT, "60 problem(s) (the first 20 of 60)")
+    set_params(copy, dataset__tabletop__features__npy="npy", features__weights="random")
+    refuse(copy, EXTRACT, "set one of features.weights and features.npy to null")
+    assert not (copy / STORE).exists()
+
+
 def test_a_half_deleted_shard(copy):
     shard = copy / STORE / "features/c/0/0/0/0"
     shard.write_bytes(shard.read_bytes()[:1000])

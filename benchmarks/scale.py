@@ -1,0 +1,153 @@
+"""A dataset of CLEVR-Change's size: memory and time of `prepare`, `dvc status` and opening a store.
+
+240,000 images are hard links to copies of three pictures that `tabletop` renders: they take no room, but
+are read, decoded and hashed like others. They are small, 120 x 80, because decoding takes most of the time
+and none of the memory that grows. Beside it, a dataset of a tenth.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+from pipeline import params
+from pipeline.outputs import write_json
+from pipeline.store import FeatureStore, Writer
+from pipeline.tabletop import dataset
+
+ROOT = Path(__file__).resolve().parent.parent
+SCENES = 80_000  # each has three images and two pairs
+LINKS = 10_000  # to one file; file systems allow 65,000 and less
+TYPES = ("color", "material", "add", "drop", "move")
+MEASURED = """
+import json, resource, subprocess, sys, time
+start = time.monotonic()
+code = subprocess.call(sys.argv[1:], stdout=sys.stderr)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps([code, used.ru_maxrss * 1024, time.monotonic() - start]))
+"""  # a process of its own: a child's peak counts from its parent's size
+
+
+def compare(scenes: int = SCENES) -> list[tuple[str, ...]]:
+    """Rows: what, the dataset of a tenth, the whole, the tenth, how many times the whole is as large."""
+    with tempfile.TemporaryDirectory() as folder:
+        pictures = _pictures(Path(folder) / "pictures")
+        whole = _measure(Path(folder) / "whole", scenes, pictures)
+        tenth = _measure(Path(folder) / "tenth", scenes // 10, pictures)
+    return [
+        (
+            name,
+            f"{3 * scenes // 10:,} images",
+            f"{mine:.1f} {unit}",
+            f"{less:.1f} {unit}",
+            f"{mine / less:.1f}",
+        )
+        for (name, unit), mine, less in zip(
+            (
+                (f"prepare {3 * scenes:,} images: peak memory", "MB"),
+                ("the same: time", "s"),
+                ("`dvc status` of it, nothing changed", "s"),
+                ("open a store of as many keys: peak memory", "MB"),
+                ("the same: time, without importing", "ms"),
+            ),
+            whole,
+            tenth,
+            strict=True,
+        )
+    ]
+
+
+def _pictures(folder: Path) -> list[Path]:
+    """The three pictures of one rendered scene."""
+    small = {"scenes": 10, "width": 120, "height": 80}
+    settings = params.load(ROOT / "params.yaml").tabletop.model_copy(update=small)
+    dataset.render(settings, folder, os.cpu_count() or 1)
+    return [folder / name.format(0) for name in dataset.PICTURES]
+
+
+def _measure(folder: Path, scenes: int, pictures: list[Path]) -> list[float]:
+    _project(folder, scenes, pictures)
+    prepare = ("-m", "stages.prepare", "--dataset", "big")
+    outputs = ("--pairs", "pairs.jsonl", "--images", "images.jsonl")
+    memory, seconds = _run(folder, [sys.executable, *prepare, *outputs])
+    for command in (("init", "--no-scm", "-q"), ("commit", "-f", "-q")):
+        _run(folder, [sys.executable, "-m", "dvc", *command])
+    _, status = _run(folder, [sys.executable, "-m", "dvc", "status"])
+    _store(folder / "s.zarr", scenes)
+    opening = "from pipeline.store import FeatureStore; FeatureStore('s.zarr', {})"
+    opened, _ = _run(folder, [sys.executable, "-c", opening])
+    start = time.perf_counter()
+    FeatureStore(folder / "s.zarr", {})
+    return [memory / 1e6, seconds, status, opened / 1e6, 1000 * (time.perf_counter() - start)]
+
+
+def _run(folder: Path, command: list[str]) -> tuple[float, float]:
+    """Peak memory in bytes and seconds of a command that must succeed."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, *command],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    code, memory, seconds = json.loads(done.stdout)
+    if code:
+        sys.exit(f"error: {' '.join(command)} left with {code}")
+    return memory, seconds
+
+
+def _project(folder: Path, scenes: int, pictures: list[Path]) -> None:
+    """A folder with params.yaml, a DVC stage whose dependency is a small card, and the dataset."""
+    _images(folder / "raw", scenes, pictures)
+    _annotations(folder / "raw", scenes)
+    tree = yaml.safe_load((ROOT / "params.yaml").read_text())
+    tree["dataset"]["big"] = tree["dataset"]["clevr_change"] | {
+        "prepare": {"reader": "clevr_change", "root": "raw", "protocol": None}
+    }
+    (folder / "params.yaml").write_text(yaml.safe_dump(tree))
+    (folder / "card.yaml").write_text("reader: clevr_change\n")
+    stage = {"cmd": "exit 1", "deps": ["card.yaml"], "outs": ["pairs.jsonl", "images.jsonl"]}
+    (folder / "dvc.yaml").write_text(yaml.safe_dump({"stages": {"prepare": stage}}))
+
+
+def _images(root: Path, scenes: int, pictures: list[Path]) -> None:
+    for name, picture in zip(dataset.PICTURES, pictures, strict=True):
+        (root / name).parent.mkdir(parents=True)
+        for number in range(scenes):
+            first = root / name.format(number - number % LINKS)
+            if number % LINKS:
+                (root / name.format(number)).hardlink_to(first)
+            else:
+                shutil.copy(picture, first)
+
+
+def _annotations(root: Path, scenes: int) -> None:
+    """Captions of CLEVR-Change's length and number (6.2 a pair), splits 85:5:10, types in turn."""
+    names = [Path(dataset.DEFAULT.format(number)).name for number in range(scenes)]
+    change = [
+        f"the small red metal cylinder that is behind the cube changed to green, way {n}" for n in range(6)
+    ]
+    same = [f"there is no difference between the two scenes, way {n}" for n in range(6)]
+    ends = (0, scenes * 85 // 100, scenes * 90 // 100, scenes)
+    splits = {s: list(range(*ends[i : i + 2])) for i, s in enumerate(("train", "val", "test"))}
+    types = {t: [f"{number:06d}.png" for number in range(i, scenes, 5)] for i, t in enumerate(TYPES)}
+    write_json(root / "change_captions.json", dict.fromkeys(names, change))
+    write_json(root / "no_change_captions.json", dict.fromkeys(names, same))
+    write_json(root / "splits.json", splits)
+    write_json(root / "type_mapping.json", types)
+
+
+def _store(path: Path, scenes: int) -> None:
+    """A store with a key and a hash for every image, and one number for its features."""
+    keys = [name.format(number) for number in range(scenes) for name in dataset.PICTURES]
+    writer = Writer(path.with_suffix(".scratch"), len(keys), (1, 1, 1))
+    for shard in writer.missing:
+        writer.write(shard, np.ones((len(writer.rows(shard)), 1, 1, 1), np.float16))
+    writer.finish(path, {"keys": keys, "sha256": ["0" * 64] * len(keys)})

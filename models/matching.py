@@ -33,6 +33,7 @@ class _TokenMatching(torch.autograd.Function):
     def forward(ctx: Any, queries: Tensor, keys: Tensor) -> Tensor:
         find = argmax_cpu.maxima if queries.device.type == "cpu" else maxima
         matches, row_argmax, column_argmax = [], [], []
+        keys = keys.contiguous()  # not in every product
         for q in queries:  # h x N x d
             row, row_at, column, column_at = find(q @ keys.transpose(-2, -1))  # of A x h x N x M
             matches.append((row.float().mean(-1) + column.float().mean(-1)) / 2)  # A x h

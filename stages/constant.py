@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from pipeline import constant, params
+from pipeline import constant, facts, params
 from pipeline.datasets.schema import of_split, read_pairs
 from pipeline.errors import InputError
 from pipeline.outputs import read_json, write_json
@@ -17,6 +17,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", required=True, help="its name under 'dataset' in params.yaml")
     parser.add_argument("--pairs", type=Path, required=True)
+    parser.add_argument("--facts", type=Path, required=True, help="how the pairs were prepared")
     parser.add_argument("--captions", type=Path, required=True, help="captions.json to write")
     parser.add_argument("--out", type=Path, required=True, help="metrics.json to write")
     parser.add_argument("--summary", type=Path, help="summary.json to write: what DVC shows")
@@ -33,7 +34,7 @@ def main() -> None:
     for warning in scores.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     write_json(arguments.captions, [{"image_id": key, "caption": text} for key, text in captions.items()])
-    results.write_metrics(arguments.out, scores, told)
+    results.write_metrics(arguments.out, scores, told, references=facts.read(arguments.facts).references)
     if arguments.summary:
         write_summary(arguments.summary, read_json(arguments.out, "score again"))
     print(f"{arguments.dataset}: {chosen.caption!r}, validation CIDEr-D {chosen.cider_d:.3f}")

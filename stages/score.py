@@ -13,7 +13,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from pipeline import localisation, params
+from pipeline import facts, localisation, params
 from pipeline.datasets.schema import SPLITS, of_split, read_pairs
 from pipeline.errors import InputError
 from pipeline.localisation import Localisation
@@ -35,7 +35,8 @@ def main() -> None:
     scores, told = (_of_pairs if arguments.pairs else _alone)(captions, arguments)
     for warning in scores.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    results.write_metrics(arguments.out, scores, told, located.summary)
+    references = facts.read(arguments.facts).references if arguments.facts else None
+    results.write_metrics(arguments.out, scores, told, located.summary, references)
     if arguments.summary:
         write_summary(arguments.summary, read_json(arguments.out, "score again"))
     if arguments.per_pair:
@@ -49,6 +50,7 @@ def _arguments() -> argparse.Namespace:
     against = parser.add_mutually_exclusive_group(required=True)
     against.add_argument("--pairs", help="prepared pairs, for references and subsets; reads params.yaml")
     against.add_argument("--references", help="references in COCO form, or id -> sentences")
+    parser.add_argument("--facts", help="how the pairs were prepared: which references the scores stand on")
     parser.add_argument("--split", choices=SPLITS, default="test", help="of the pairs (default: test)")
     parser.add_argument("--out", required=True, help="metrics.json to write")
     parser.add_argument("--summary", help="summary.json to write: the few scores that DVC shows")

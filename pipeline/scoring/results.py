@@ -42,11 +42,16 @@ def told(captions: dict[str, str], pairs: Sequence[Pair], no_change_phrases: Seq
 
 
 def write_metrics(
-    path: str | Path, scores: Scores, told: Told | None, localisation: Mapping[str, float] | None = None
+    path: str | Path,
+    scores: Scores,
+    told: Told | None,
+    localisation: Mapping[str, float] | None = None,
+    references: str | None = None,
 ) -> None:
     """Write metrics.json: {"total": {...}, ..., "exact_match": ..., "scorers": {...}}.
 
-    What is not known is left out: change_accuracy, attributes, localisation.
+    What is not known is left out: change_accuracy, attributes, localisation, and what the `references`
+    are, which stands among the scorers.
     """
     known = {
         "change_accuracy": told.change_accuracy if told else None,
@@ -54,7 +59,8 @@ def write_metrics(
         "localisation": dict(localisation or {}),
     }
     known = {name: value for name, value in known.items() if value not in (None, {})}
-    write_json(path, rounded(scores.subsets | scores.wording | known) | {"scorers": scores.scorers})
+    scorers = scores.scorers if references is None else scores.scorers | {"references": references}
+    write_json(path, rounded(scores.subsets | scores.wording | known) | {"scorers": scorers})
 
 
 def write_each(

@@ -1,4 +1,4 @@
-"""Small datasets in the layouts of the real ones, with images of noise: for tests of all that follows the readers.
+"""Small datasets in the layouts of the real ones, with images of noise, for tests of what follows reading.
 
 Each maker writes 20 image pairs, split 8:1:1, and returns the folder.
 """

@@ -91,7 +91,7 @@ def test_pairs_survive_their_file(clevr_change, tmp_path):
             lambda c: {k: v for k, v in c.items() if "000003" not in k},
             "scene 3, unknown to no_change",
         ),
-        ("no_change_captions.json", lambda c: c.update({"x.png": ["a"]}), "x.png: is not named like"),
+        ("no_change_captions.json", lambda c: c.update({"x.png": ["a"]}), "'x.png' is not named like"),
         ("no_change_captions.json", lambda c: [c], "must map image names"),
         ("type_mapping.json", lambda t: t["add"].append(t["drop"][0]), "is listed twice"),
         (

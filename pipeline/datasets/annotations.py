@@ -93,10 +93,10 @@ def image_fault(name: Any) -> str | None:
     return None
 
 
-def check_splits(where: Path, pairs: Iterable[Pair]) -> None:
-    """Raises InputError naming `where` and a split without pairs."""
+def check_splits(where: Path, pairs: Iterable[Pair], splits: Iterable[str] = SPLITS) -> None:
+    """Raises InputError naming `where` and one of `splits` without pairs."""
     found = {pair.split for pair in pairs}
-    if missing := [split for split in SPLITS if split not in found]:
+    if missing := [split for split in splits if split not in found]:
         raise InputError(f"{where} has no pair in {missing[0]!r}; every split needs pairs")
 
 

@@ -96,7 +96,7 @@ def changed_pairs(prepared: Sequence[Pair], now: Sequence[Pair]) -> list[str]:
         "other than they were": [name for name in new if name in old and new[name] != old[name]],
     }
     return [
-        f"{len(names):,} pairs are {kind}, such as {', '.join(names[:3])}"
+        f"pairs that are {kind}: {len(names):,}, such as {', '.join(names[:3])}"
         for kind, names in kinds.items()
         if names
     ]

@@ -44,8 +44,8 @@ def read(root: Path) -> list[Pair]:
     layout = layout_of(root)
     splits = numbered.read_splits(root / layout.splits, REMEDY)
     captions, keys = numbered.read_captions(root / layout.captions, REMEDY, KEY, "0 or 000000.png")
-    types = _types(root / TYPES_FILE, captions)
     numbered.check_agreement(root, layout.splits, splits, {layout.captions: captions})
+    types = _types(root / TYPES_FILE, captions)
     return [
         Pair(
             pair_id=f"{number:06d}.png",

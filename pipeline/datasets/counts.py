@@ -55,7 +55,7 @@ def differences(counts: Counts, expected: Mapping[str, Any]) -> list[str]:
     """
     return [
         f"{_place(where)} {ours:,} {what}, published {published:,}"
-        + (f" ({left_out:,} of them without a sentence)" if left_out else "")
+        + (f" ({left_out:,} of them say nothing)" if left_out else "")
         for where, what, ours, published, left_out in compared(counts, expected)
         if ours != published - left_out
     ]

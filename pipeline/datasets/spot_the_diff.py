@@ -86,7 +86,8 @@ def read(root: Path, protocol: str) -> list[Pair]:
         for pair_id, image, captions in _WAYS[protocol](own)
         if captions
     ]
-    check_splits(root / "annotations", pairs)
+    for split in SPLITS:
+        check_splits(root / f"annotations/{split}.json", pairs, (split,))
     return pairs
 
 

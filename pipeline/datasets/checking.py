@@ -3,7 +3,7 @@
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -99,6 +99,21 @@ def changed_pairs(prepared: Sequence[Pair], now: Sequence[Pair]) -> list[str]:
         f"pairs that are {kind}: {len(names):,}, such as {', '.join(names[:3])}"
         for kind, names in kinds.items()
         if names
+    ]
+
+
+def hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
+    """File, relative to the dataset's root -> sha256 of its content."""
+    return {file.relative_to(root).as_posix(): sha256(file) for file in files}
+
+
+def changed_files(recorded: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Which files differ between two results of `hashes`, in words."""
+    names = [*now, *(name for name in recorded if name not in now)]
+    return [
+        f"{name}: {'new' if name not in recorded else 'gone' if name not in now else 'other content'}"
+        for name in names
+        if recorded.get(name) != now.get(name)
     ]
 
 

@@ -85,3 +85,16 @@ def test_changed_pairs_are_counted():
         "pairs that are gone: 1, such as p4",
         "pairs that are other than they were: 1, such as p0",
     ]
+
+
+def test_changed_annotation_files(root):
+    before = checking.hashes(root, [root / "d.txt", root / "images/a.png", root / "images/b.png"])
+    assert list(before) == ["d.txt", "images/a.png", "images/b.png"]
+    (root / "images/a.png").write_text("images/A.png")
+    now = checking.hashes(root, [root / "d.txt", root / "images/a.png", root / "other/c.JPG"])
+    assert checking.changed_files(before, before) == []
+    assert checking.changed_files(before, now) == [
+        "images/a.png: other content",
+        "other/c.JPG: new",
+        "images/b.png: gone",
+    ]

@@ -1,15 +1,19 @@
-# Six words: help, repro, test, lint, bench, spice.
+# Seven words: help, repro, check-data, test, lint, bench, spice.
 PYTHON ?= python3
 BIN := .venv/bin
 # DVC runs the stages with the environment's python
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 help: ## say what there is
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 8
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
 repro: .venv/ready ## the main job: render, extract, train, decode, score, report; cached
 	dvc repro
 	@python -m stages.report --show
+
+check-data: .venv/ready ## is a real dataset's folder complete? make check-data DATASET=spot_the_diff
+	$(if $(DATASET),,$(error name a dataset: make check-data DATASET=spot_the_diff))
+	@python -m stages.check_data --dataset $(DATASET)
 
 test: .venv/ready ## the test suite
 	python -m pytest
@@ -38,4 +42,4 @@ lock:
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --group dev --generate-hashes \
 		--no-emit-index-url pyproject.toml -o requirements.lock
 
-.PHONY: help repro test lint bench spice lock
+.PHONY: help repro check-data test lint bench spice lock

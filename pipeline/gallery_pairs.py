@@ -2,15 +2,16 @@
 
 from collections.abc import Sequence
 
-from pipeline.datasets.schema import CHANGE_TYPES, NO_CHANGE, Pair
+from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE, Pair
 
 
 def choose(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
     """Up to `count` pairs by change type, as many of each type as can be, spread over the pairs' order.
 
-    The types are in the schema's order, then no change, then unknown (None).
+    The types are in the schema's order, then a change of unnamed type, no change, unknown (None).
     """
-    kinds = {kind: [p for p in pairs if p.change_type == kind] for kind in (*CHANGE_TYPES, NO_CHANGE, None)}
+    order = (*CHANGE_TYPES, CHANGE, NO_CHANGE, None)
+    kinds = {kind: [p for p in pairs if p.change_type == kind] for kind in order}
     shares = _shares({kind: len(members) for kind, members in kinds.items()}, count)
     return {kind: _spread(kinds[kind], share) for kind, share in shares.items() if share}
 

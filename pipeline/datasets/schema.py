@@ -12,6 +12,8 @@ from pipeline.outputs import read_text, write_json_lines
 SPLITS = ("train", "val", "test")
 CHANGE_TYPES = ("color", "texture", "add", "drop", "move")
 NO_CHANGE = "none"
+CHANGE = "change"
+"""A change of a kind that the dataset does not name."""
 Box = tuple[float, float, float, float]
 """x, y, width, height in pixels of the image as it lies on disk."""
 
@@ -44,7 +46,7 @@ class Pair:
     before: str  # file name relative to the dataset's root
     after: str
     captions: tuple[str, ...]  # the references, at least one, as written
-    change_type: str | None = None  # one of CHANGE_TYPES, NO_CHANGE, or None where unknown
+    change_type: str | None = None  # one of CHANGE_TYPES, CHANGE, NO_CHANGE, or None where unknown
     before_box: Box | None = None  # the changed object in the before image
     after_box: Box | None = None
     viewpoint_iou: float | None = None  # 0..1, how much the two views overlap

@@ -12,7 +12,7 @@ from pipeline.datasets.schema import Look, images_of, of_split, read_pairs, writ
 from pipeline.errors import InputError
 from tests.synthetic import make_clevr_change
 
-SHARED = Path(__file__).parents[3] / "shared" / "data" / "clevr-change"
+SHARED = Path(__file__).parents[4] / "shared" / "data" / "clevr-change"
 
 
 def edit(root, name, change):
@@ -91,7 +91,7 @@ def test_pairs_survive_their_file(clevr_change, tmp_path):
             lambda c: {k: v for k, v in c.items() if "000003" not in k},
             "scene 3, unknown to no_change",
         ),
-        ("no_change_captions.json", lambda c: c.update({"x.png": ["a"]}), "x.png: is not named like"),
+        ("no_change_captions.json", lambda c: c.update({"x.png": ["a"]}), "'x.png' is not named like"),
         ("no_change_captions.json", lambda c: [c], "must map image names"),
         ("type_mapping.json", lambda t: t["add"].append(t["drop"][0]), "is listed twice"),
         (
@@ -193,6 +193,11 @@ def test_the_changed_object_is_known_from_the_scenes(clevr_change, tmp_path, bef
         {"scenes": [{}]},
         {"scenes": [{"number": 0, "changed": 3, "before": [{}]}]},
         {"scenes": 1},
+        {"scenes": [{"number": 0, "before_box": [1, 2, 3]}]},
+        {"scenes": [{"number": 0, "before_box": "abcd"}]},
+        {"scenes": [{"number": 0, "after_box": [1, 2, 3, float("inf")]}]},
+        {"scenes": [{"number": 0, "semantic_iou": 1.5}]},
+        {"scenes": [{"number": 0, "distractor_iou": "half"}]},
     ],
 )
 def test_scenes_of_another_form_are_refused(clevr_change, table):
@@ -201,3 +206,17 @@ def test_scenes_of_another_form_are_refused(clevr_change, table):
         InputError, match=r"scenes\.json does not describe scenes .* render the dataset again"
     ):
         datasets.read("clevr_change", clevr_change)
+
+
+def test_a_scene_that_is_described_twice_is_refused(clevr_change):
+    (clevr_change / "scenes.json").write_text(json.dumps({"scenes": [{"number": 0}, {"number": 0}]}))
+    with pytest.raises(InputError, match=r"scenes\.json describes a scene twice"):
+        read(clevr_change)
+
+
+def test_boxes_and_overlaps_are_kept_as_they_are_written(clevr_change):
+    scene = {"number": 0, "before_box": [1, 2.5, 3, 4], "semantic_iou": 0.5, "distractor_iou": 1}
+    (clevr_change / "scenes.json").write_text(json.dumps({"scenes": [scene]}))
+    first, second = read(clevr_change)[:2]
+    assert repr(first.before_box) == "(1, 2.5, 3, 4)"
+    assert (first.after_box, first.viewpoint_iou, second.viewpoint_iou) == (None, 0.5, 1)

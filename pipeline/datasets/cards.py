@@ -1,0 +1,93 @@
+"""Dataset cards, data/cards/<dataset>.yaml: what a dataset is, which files go where, what to count."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import Field, ValidationError
+
+from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE
+from pipeline.errors import InputError
+from pipeline.outputs import read_text
+from pipeline.params import Strict
+
+FOLDER = Path("data/cards")
+DEFAULT = "default"  # counts of a dataset without protocols
+REMEDY = "restore it with git"
+Number = Annotated[int, Field(ge=0)]
+KINDS = (*CHANGE_TYPES, CHANGE, NO_CHANGE, "unknown")
+
+
+class LeftOut(Strict):
+    """How many of the published ones say nothing, and are not read."""
+
+    pairs: Number = 0
+    captions: Number = 0
+
+
+class Split(Strict):
+    """Published counts of one split; what is not published is left out."""
+
+    pairs: Number
+    scenes: Number | None = None
+    images: Number | None = None
+    captions: Number | None = None
+    left_out: LeftOut | None = None
+
+
+class References(Strict):
+    fewest: Number
+    most: Number
+
+
+class Expected(Strict):
+    """What pipeline/datasets/counts.py should count."""
+
+    train: Split
+    val: Split
+    test: Split
+    types: dict[str, Number] | None = None
+    pairs: Number | None = None
+    images: Number | None = None
+    captions: Number | None = None
+    references: References | None = None
+    vocabulary: Number | None = None
+    longest: Number | None = None
+
+
+class Card(Strict):
+    """One dataset. `expected`: by protocol, or `default`; absent where nothing is published."""
+
+    name: str
+    citation: str
+    source: str  # where it is to be had
+    files: dict[str, str] = Field(min_length=1)  # path, {} for a number or name -> meaning
+    size: str | None = None
+    notes: tuple[str, ...] = Field(default=(), strict=False)
+    expected: dict[str, Expected] | None = None
+
+    def counts(self, protocol: str | None) -> dict[str, Any] | None:
+        """The expected counts of a protocol, without what is not known; None where there are none."""
+        found = (self.expected or {}).get(DEFAULT if protocol is None else protocol)
+        return None if found is None else found.model_dump(exclude_none=True)
+
+
+def load(dataset: str, folder: Path = FOLDER) -> Card:
+    """The card of a dataset. Raises InputError naming the file and the first key that is wrong."""
+    path = folder / f"{dataset}.yaml"
+    try:
+        card = Card.model_validate(yaml.safe_load(read_text(path, REMEDY)))
+    except yaml.YAMLError as error:
+        raise InputError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    except ValidationError as error:
+        raise InputError(f"{path}: {_first(error)}; mend it") from None
+    for protocol, own in (card.expected or {}).items():
+        if unknown := [kind for kind in own.types or {} if kind not in KINDS]:
+            raise InputError(f"{path}: expected.{protocol}.types.{unknown[0]}: there are {', '.join(KINDS)}")
+    return card
+
+
+def _first(error: ValidationError) -> str:
+    problem = error.errors()[0]
+    key = ".".join(str(part) for part in problem["loc"] if part != "[key]")
+    return f"{key}: {problem['msg']}" if key else problem["msg"]

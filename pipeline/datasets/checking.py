@@ -1,0 +1,123 @@
+"""Is a dataset's folder complete, and is it still what was prepared? Names and sizes first, contents last."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pipeline.datasets.schema import Pair
+from pipeline.errors import InputError
+
+IMAGES = frozenset(("png", "jpg", "jpeg", "gif", "bmp", "webp", "tif", "tiff"))
+
+
+class Recorded(Protocol):
+    """A file as it was: pipeline.images.Indexed is one."""
+
+    name: str  # relative to the dataset's root
+    bytes: int
+    sha256: str
+
+
+def missing(root: Path, names: Iterable[str]) -> list[str]:
+    """The images that are not there or hold nothing, each with what is wrong. No image is opened."""
+    return [f"{name}: {fault}" for name in names if (fault := _fault(root / name))]
+
+
+def _fault(path: Path) -> str | None:
+    try:
+        found = path.stat()
+    except (OSError, ValueError) as error:
+        absent = isinstance(error, FileNotFoundError | NotADirectoryError)
+        return "missing" if absent else f"cannot be read ({getattr(error, 'strerror', error)})"
+    if not stat.S_ISREG(found.st_mode):
+        return "not a file"
+    return None if found.st_size else "empty (0 bytes)"
+
+
+@dataclass(frozen=True)
+class Surplus:
+    """Images in the folder that no pair names."""
+
+    count: int
+    first: list[str]  # names of some
+
+
+def surplus(root: Path, names: Iterable[str], shown: int = 3) -> Surplus:
+    """Which of the folder's images (by extension, below links too) are not among `names`."""
+    known = {os.path.normpath(name) for name in names}
+    count, first = 0, []
+    for name in _images(root):
+        if name not in known:
+            count += 1
+            first += [name] * (count <= shown)
+    return Surplus(count, first)
+
+
+def _images(folder: Path, prefix: str = "", above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[str]:
+    own = folder.stat()
+    identity = (own.st_dev, own.st_ino)
+    if identity in above:  # a link to a folder above
+        return
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be read ({error.strerror}); mend its permissions") from None
+    for entry in entries:
+        if entry.is_dir():
+            yield from _images(folder / entry.name, f"{prefix}{entry.name}/", above | {identity})
+        elif entry.name.rpartition(".")[2].lower() in IMAGES:
+            yield prefix + entry.name
+
+
+def changed(root: Path, recorded: Iterable[Recorded]) -> Iterator[str]:
+    """The files that are no longer as recorded, in words; of the same size, they are read and hashed."""
+    for record in recorded:
+        try:
+            size = (root / record.name).stat().st_size
+            same = size == record.bytes and sha256(root / record.name) == record.sha256
+        except OSError as error:
+            yield f"{record.name}: cannot be read ({error.strerror})"
+            continue
+        if not same:
+            told = f"{record.bytes:,} bytes, now {size:,}" if size != record.bytes else "other content"
+            yield f"{record.name}: {told}"
+
+
+def changed_pairs(prepared: Sequence[Pair], now: Sequence[Pair]) -> list[str]:
+    """What the annotation files say otherwise than when the pairs were prepared, in words; empty: nothing."""
+    old, new = ({pair.pair_id: pair for pair in pairs} for pairs in (prepared, now))
+    kinds = {
+        "new": [name for name in new if name not in old],
+        "gone": [name for name in old if name not in new],
+        "other than they were": [name for name in new if name in old and new[name] != old[name]],
+    }
+    return [
+        f"pairs that are {kind}: {len(names):,}, such as {', '.join(names[:3])}"
+        for kind, names in kinds.items()
+        if names
+    ]
+
+
+def hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
+    """File, relative to the dataset's root -> sha256 of its content."""
+    return {file.relative_to(root).as_posix(): sha256(file) for file in files}
+
+
+def changed_files(recorded: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Which files differ between two results of `hashes`, in words."""
+    names = [*now, *(name for name in recorded if name not in now)]
+    return [
+        f"{name}: {'new' if name not in recorded else 'gone' if name not in now else 'other content'}"
+        for name in names
+        if recorded.get(name) != now.get(name)
+    ]
+
+
+def sha256(path: Path) -> str:
+    """The hash of a file's content, read piece by piece."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,81 @@
+"""What is known of CLEVR-Change's scenes beyond its authors' files: scenes.json, as `tabletop` writes it."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pipeline.datasets.annotations import read_annotations
+from pipeline.datasets.schema import ChangedObject, Look
+from pipeline.errors import InputError
+
+REMEDY = "remove it or render the dataset again"
+Share = Annotated[float, Field(ge=0, le=1)]
+Pixels = Annotated[int | float, Field(ge=-(10**6), le=10**6)]  # as written: 3 stays 3
+Box = tuple[Pixels, Pixels, Pixels, Pixels]
+
+
+class _Known(BaseModel):
+    """The keys that are read; others may stand beside them."""
+
+    model_config = ConfigDict(frozen=True, strict=True, allow_inf_nan=False)
+
+
+class _Thing(_Known):
+    number: int
+    size: str
+    color: str
+    material: str
+    shape: str
+
+
+class Scene(_Known):
+    """A scene; None where the file does not say."""
+
+    number: int
+    before_box: Box | None = Field(default=None, strict=False)
+    after_box: Box | None = Field(default=None, strict=False)
+    semantic_iou: Share | None = None
+    distractor_iou: Share | None = None
+    changed: int | None = None  # the number of the object that changes
+    before: tuple[_Thing, ...] = Field(default=(), strict=False)
+    after: tuple[_Thing, ...] = Field(default=(), strict=False)
+
+    @property
+    def changed_object(self) -> ChangedObject | None:
+        """The object that changes; None where the scene does not say which."""
+        if self.changed is None:
+            return None
+        return ChangedObject(self._look(self.before), self._look(self.after))
+
+    def _look(self, things: tuple[_Thing, ...]) -> Look | None:
+        own = [Look(t.size, t.color, t.material, t.shape) for t in things if t.number == self.changed]
+        return own[0] if own else None
+
+
+class _File(_Known):
+    scenes: tuple[Scene, ...] = Field(strict=False)
+
+
+def read_scenes(path: Path) -> dict[int, Scene]:
+    """Scene number -> what is known of it; empty where there is no such file.
+
+    Raises InputError naming the file and the first key that is wrong.
+    """
+    if not path.exists():
+        return {}
+    tree = read_annotations(path, REMEDY)
+    try:
+        scenes = _File.model_validate(tree).scenes
+    except ValidationError as error:
+        raise InputError(f"{path} does not describe scenes ({_first(error)}); {REMEDY}") from None
+    numbered = {scene.number: scene for scene in scenes}
+    if len(numbered) < len(scenes):
+        raise InputError(f"{path} describes a scene twice; {REMEDY}")
+    return numbered
+
+
+def _first(error: ValidationError) -> str:
+    problem: Any = error.errors(include_input=False, include_url=False)[0]
+    key = ".".join(map(str, problem["loc"]))
+    return f"{key}: {problem['msg']}" if key else problem["msg"]

@@ -1,0 +1,120 @@
+"""Spot-the-Diff (Jhamtani and Berg-Kirkpatrick, 2018): pairs of frames of surveillance videos.
+
+An annotator's work on a pair is an entry, of one sentence or several; 686 pairs have several entries.
+Published scores differ in what is an item and what its references are: the protocol.
+
+In the published files 66 sentences are empty, and 60 entries (48 pairs; 7 pairs of test) hold nothing else.
+Empty sentences are dropped, and what is left without any is left out: it can be neither trained on nor
+scored. The published counts, 8,566 / 1,493 / 1,270 pairs, are of the files, with these.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.datasets.annotations import check_splits, read_entries, sentences_fault, shown, written
+from pipeline.datasets.schema import SPLITS, Pair
+from pipeline.errors import InputError, listed
+
+FILES = tuple(f"annotations/{split}.json" for split in SPLITS)
+OPTIONAL = ()
+REMEDY = "data/README.md lists the files of Spot-the-Diff"
+MULTI_WORDS = 60  # the joined reference is cut there
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What one annotator wrote of a pair."""
+
+    image: str
+    number: int  # among the pair's entries, from 1, those without a sentence included
+    sentences: tuple[str, ...]  # those that say something
+
+
+Items = Iterator[tuple[str, str, tuple[str, ...]]]
+"""Pair id, image id, references."""
+
+
+def _per_entry(entries: list[Entry]) -> Items:
+    """Every entry is an item, with its own sentences: 1,404 in test (1,397 of them with a sentence)."""
+    for entry in entries:
+        yield f"{entry.image}-{entry.number}", entry.image, entry.sentences
+
+
+def _merged(entries: list[Entry]) -> Items:
+    """Every image pair is an item, with all sentences of its entries (CLIP4IDC and later works)."""
+    merged: dict[str, tuple[str, ...]] = {}
+    for entry in entries:
+        merged[entry.image] = merged.get(entry.image, ()) + entry.sentences
+    for image, sentences in merged.items():
+        yield image, image, sentences
+
+
+def _multi(entries: list[Entry]) -> Items:
+    """As merged, all sentences joined into one reference of at most 60 words."""
+    for pair_id, image, sentences in _merged(entries):
+        words = " ".join(sentences).split()[:MULTI_WORDS]
+        yield pair_id, image, (" ".join(words),) if words else ()
+
+
+_WAYS: dict[str, Callable[[list[Entry]], Items]] = {
+    "merged": _merged,
+    "per_entry": _per_entry,
+    "multi": _multi,
+}
+PROTOCOLS = tuple(_WAYS)  # the default first
+UNKNOWN_PROTOCOL = (
+    'the "single change" file of SCORER and DIRL is not public, so that their protocol cannot be rebuilt'
+)
+
+
+def read(root: Path, protocol: str) -> list[Pair]:
+    """The items of a protocol, in the files' order. Raises InputError naming the file and the entry."""
+    entries = {split: _entries(root / f"annotations/{split}.json") for split in SPLITS}
+    _check_disjoint(root, entries)
+    pairs = [
+        Pair(
+            pair_id=pair_id,
+            scene_id=image,
+            split=split,
+            before=f"resized_images/{image}.png",
+            after=f"resized_images/{image}_2.png",
+            captions=captions,
+        )
+        for split, own in entries.items()
+        for pair_id, image, captions in _WAYS[protocol](own)
+        if captions
+    ]
+    for split in SPLITS:
+        check_splits(root / f"annotations/{split}.json", pairs, (split,))
+    return pairs
+
+
+def _entries(path: Path) -> list[Entry]:
+    entries, problems = [], []
+    counts: dict[str, int] = {}
+    for number, record in enumerate(read_entries(path, REMEDY, ("img_id", "sentences"))):
+        image, sentences = record["img_id"], record["sentences"]
+        if not isinstance(image, str) or not re.fullmatch(r"[0-9A-Za-z]{1,40}", image):
+            problems.append(f"entry {number}: img_id {shown(image)} is not like '256'")
+        elif fault := sentences_fault(sentences):
+            problems.append(f"entry {number}, img_id {image}: {fault}")
+        else:
+            counts[image] = counts.get(image, 0) + 1
+            entries.append(Entry(image, counts[image], written(sentences)))
+    if problems:
+        raise listed(problems, str(path), REMEDY)
+    return entries
+
+
+def _check_disjoint(root: Path, entries: dict[str, list[Entry]]) -> None:
+    where: dict[str, str] = {}
+    for split, own in entries.items():
+        for image in {entry.image: None for entry in own}:
+            if image in where:
+                raise InputError(
+                    f"{root / f'annotations/{split}.json'}: img_id {image} stands in "
+                    f"{where[image]}.json too; leave it in one split"
+                )
+            where[image] = split

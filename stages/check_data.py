@@ -1,0 +1,93 @@
+"""Is a dataset's folder complete? Said in words, before anything runs; no image is opened.
+
+python -m stages.check_data --dataset spot_the_diff    exit code 0: complete; 2: something is missing
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from pipeline import datasets, images, params
+from pipeline.datasets import cards, checking, counts
+from pipeline.datasets.schema import Pair, images_of, read_pairs
+from pipeline.errors import listed
+from pipeline.progress import track
+from stages import run
+
+SHOWN = 20
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m stages.check_data",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
+    parser.add_argument("--dataset", required=True, help="its name under 'dataset' in params.yaml")
+    name = parser.parse_args().dataset
+    settings = params.load().of(name).prepare
+    root = Path(settings.root)
+    pairs = datasets.read(settings.reader, root, settings.protocol)
+    protocol = datasets.protocol_of(settings.reader, settings.protocol)
+    print(f"{name}: {', '.join(str(file) for file in datasets.annotation_files(settings.reader, root))}")
+    # a dataset that is not published, such as the embedded one, may have no card
+    card = cards.load(name) if (cards.FOLDER / f"{name}.yaml").exists() else None
+    _counts(counts.count(pairs), card and card.counts(protocol), protocol)
+    names = images_of(pairs)
+    problems = checking.missing(root, names)
+    _surplus(checking.surplus(root, names))
+    if problems:
+        raise listed(problems, str(root), f"put these images in place (data/cards/{name}.yaml)", SHOWN)
+    print(f"all {len(names):,} images are there")
+    _since_prepared(name, root, pairs, names)
+
+
+def _counts(ours: counts.Counts, expected: dict | None, protocol: str | None) -> None:
+    """A table of our counts beside the published ones, and what differs."""
+    if expected is None:
+        held = ", ".join(f"{ours[what]:,} {what}" for what in ("pairs", "images", "captions"))
+        print(f"{held}; no published counts to compare")
+        return
+    table = Table("", "", "here", "published", box=SIMPLE_HEAD, title=protocol and f"protocol {protocol}")
+    for where, what, own, published, left_out in counts.compared(ours, expected):
+        note = f" ({left_out:,} say nothing)" if left_out else ""
+        table.add_row(where, what, f"{own:,}", f"{published:,}{note}")
+    Console(soft_wrap=True).print(table)
+    if ours["shared_images"]:
+        print(f"{ours['shared_images']:,} images stand in more than one split")
+    found = counts.differences(ours, expected)
+    print("\n".join(found) if found else "the counts are the published ones")
+
+
+def _surplus(found: checking.Surplus) -> None:
+    if found.count:
+        print(f"{found.count:,} images that no pair names, such as {', '.join(found.first)}: left alone")
+
+
+def _since_prepared(name: str, root: Path, pairs: Sequence[Pair], names: Sequence[str]) -> None:
+    """Tell what is not as it was when the dataset was prepared, if it was."""
+    path = Path(f"data/images/{name}.jsonl")
+    if not path.exists():
+        print("not prepared yet: `dvc repro` will")
+        return
+    index = images.read_index(path)
+    # one after the other: 12 GB are read for CLEVR-Change, and nothing is kept of them
+    found = list(checking.changed(root, track(index, "comparing", "images", len(index))))
+    prepared = {image.name for image in index}
+    found += [f"{image}: not prepared" for image in names if image not in prepared]
+    if Path(f"data/pairs/{name}.jsonl").exists():
+        found += checking.changed_pairs(read_pairs(f"data/pairs/{name}.jsonl"), pairs)
+    if not found:
+        print("nothing has changed since the dataset was prepared")
+        return
+    rest = f"\n  and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
+    print("since the dataset was prepared:\n  " + "\n  ".join(found[:SHOWN]) + rest)
+    print(f"prepare it again: dvc repro --force --single-item prepare@{name}")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,101 @@
+"""The CLEVR-DC reader: two layouts of one dataset, and each way in which its files can disagree."""
+
+import json
+
+import pytest
+
+from pipeline import datasets
+from pipeline.datasets.schema import Pair
+from pipeline.errors import InputError
+from tests.synthetic_real import make_clevr_dc, make_clevr_dc_dirl, write_json
+
+
+@pytest.fixture
+def authors(tmp_path):
+    return make_clevr_dc(tmp_path / "authors")
+
+
+@pytest.fixture
+def dirl(tmp_path):
+    return make_clevr_dc_dirl(tmp_path / "dirl")
+
+
+def edit(path, change):
+    value = json.loads(path.read_text())
+    change(value)
+    path.write_text(json.dumps(value))
+
+
+def test_the_authors_layout(authors):
+    pairs = datasets.read("clevr_dc", authors)
+    captions = ("the person was moved", "someone moved the person .")
+    assert pairs[1] == Pair("000001.png", "000001", "train", "bef/1.png", "aft/1.png", captions, "texture")
+    kinds = [pair.change_type for pair in pairs[:6]]
+    assert kinds == ["color", "texture", "add", "drop", "move", "none"]
+
+
+def test_dirls_layout(authors, dirl):
+    pairs = datasets.read("clevr_dc", dirl)
+    assert (pairs[1].before, pairs[1].after) == ("images/000001.png", "sc_images/000001.png")
+    assert {pair.change_type for pair in pairs} == {None}
+    ours = datasets.read("clevr_dc", authors)
+    assert [(p.pair_id, p.split, p.captions) for p in pairs] == [
+        (p.pair_id, p.split, p.captions) for p in ours
+    ]
+
+
+def test_the_old_captions_beside_dirls_layout(dirl):
+    """DIRL's script writes change_captions.json and leaves captions.json."""
+    (dirl / "captions.json").write_text("{}")
+    assert datasets.read("clevr_dc", dirl)[0].before == "images/000000.png"
+
+
+def test_both_layouts_or_neither_are_refused(authors, tmp_path):
+    make_clevr_dc_dirl(authors)
+    with pytest.raises(
+        InputError, match=r"captions\.json, split\.json, bef/ .* or change_captions\.json.* not both"
+    ):
+        datasets.read("clevr_dc", authors)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"empty must hold captions\.json"):
+        datasets.read("clevr_dc", tmp_path / "empty")
+
+
+def test_scenes_of_no_listed_type_are_unknown(authors):
+    edit(authors / "type_mapping.json", lambda types: types.pop("none"))
+    assert [pair.change_type for pair in datasets.read("clevr_dc", authors)][4:7] == ["move", None, "color"]
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "said"),
+    [
+        ("captions.json", lambda c: c.update({"01": ["a"]}), "01 and 1 are the same scene"),
+        ("captions.json", lambda c: c.update({"x": ["a"]}), "'x' is not named like 0 or 000000.png"),
+        ("captions.json", lambda c: c.update({"1": ["", " "]}), "1: has no caption"),
+        (
+            "captions.json",
+            lambda c: c.update({"99": ["a"]}),
+            "captions.json has scene 99, which is in no split",
+        ),
+        ("captions.json", lambda c: c.pop("3"), "split.json names scene 3, unknown to captions.json"),
+        ("split.json", lambda s: s["val"].append(0), "scene 0 stands in 'train' and again in 'val'"),
+        ("split.json", lambda s: s.pop("val"), "must map train, val and test"),
+        (
+            "type_mapping.json",
+            lambda t: t["add"].append("000099.png"),
+            "names scene 99, which has no captions",
+        ),
+        ("type_mapping.json", lambda t: t.pop("add"), "must have the keys color, material, add, drop, move"),
+        ("type_mapping.json", lambda t: t.update(add="000001.png"), "'add' must be a list of names"),
+    ],
+)
+def test_files_that_disagree_are_refused(authors, file, change, said):
+    edit(authors / file, change)
+    with pytest.raises(InputError, match=said):
+        datasets.read("clevr_dc", authors)
+
+
+def test_a_table_of_types_that_is_none(authors):
+    write_json(authors / "type_mapping.json", [])
+    with pytest.raises(InputError, match=r"type_mapping\.json must map change types"):
+        datasets.read("clevr_dc", authors)

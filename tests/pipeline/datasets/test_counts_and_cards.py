@@ -1,0 +1,137 @@
+"""Counts of a dataset, the cards with the published ones, and what differs, in words."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pipeline import datasets, params
+from pipeline.datasets import cards, counts
+from pipeline.datasets.schema import Pair
+from pipeline.errors import InputError
+from tests.synthetic_real import MAKERS
+
+ROOT = Path(__file__).parents[3]
+CARDS = ROOT / "data/cards"
+PAIRS = [
+    Pair("p0", "s", "train", "a", "b", ("the car left .", "Car , gone"), "add"),
+    Pair("p1", "s", "train", "a", "c", ("the van left",), "none"),
+    Pair("p2", "t", "val", "d", "e", ("a man walked in",)),
+    Pair("p3", "u", "test", "a", "f", ("x", "y", "z"), "add"),
+    Pair("p4", "u", "test", "g", "f", ("x",)),
+]
+
+
+def test_a_count_by_hand():
+    assert counts.count(PAIRS) == {
+        "train": {"pairs": 2, "scenes": 1, "images": 3, "captions": 3},
+        "val": {"pairs": 1, "scenes": 1, "images": 2, "captions": 1},
+        "test": {"pairs": 2, "scenes": 1, "images": 3, "captions": 4},
+        "types": {"add": 2, "none": 1, "unknown": 2},
+        "pairs": 5,
+        "images": 7,
+        "captions": 8,
+        "shared_images": 1,
+        "references": {"fewest": 1, "most": 3},
+        "vocabulary": 4 + len({"the", "car", "left", ",", "gone", "van"}),
+        "longest": 5,
+        "mean_words": round((4 + 3 + 3 + 4 + 4) / 8, 2),
+    }
+
+
+def test_nothing_to_count():
+    counted = counts.count([])
+    assert (counted["pairs"], counted["longest"], counted["mean_words"]) == (0, 2, 0)
+
+
+def test_differences_are_words():
+    expected = {
+        "train": {"pairs": 8566, "captions": 3},
+        "val": {"pairs": 3, "left_out": {"pairs": 2, "captions": 1}},
+        "test": {"pairs": 4, "left_out": {"pairs": 1}},
+        "types": {"add": 2, "move": 1},
+        "images": 7,
+        "vocabulary": 76,
+        "references": {"fewest": 2},
+    }
+    assert counts.differences(counts.count(PAIRS), expected) == [
+        "train has 2 pairs, published 8,566",
+        "test has 2 pairs, published 4 (1 of them say nothing)",
+        "of the types there are 0 move, published 1",
+        "the whole has 10 vocabulary, published 76",
+        "references has 1 fewest, published 2",
+    ]
+    assert counts.differences(counts.count(PAIRS), {}) == []
+
+
+@pytest.mark.parametrize("reader", MAKERS)
+def test_every_reader_has_a_card_and_settings(reader):
+    card = cards.load(reader, CARDS)
+    settings = params.load(ROOT / "params.yaml").of(reader)
+    assert settings.prepare.reader == reader
+    protocol = datasets.protocol_of(reader, settings.prepare.protocol)
+    assert card.counts(protocol)["train"]["pairs"] > 0
+    assert set(card.expected) == set(datasets.READERS[reader].protocols or (cards.DEFAULT,))
+    for name in datasets.READERS[reader].files:
+        assert name in card.files
+
+
+def test_exchange_is_for_scenes_of_two_pairs():
+    settings = params.load(ROOT / "params.yaml").dataset
+    assert {name for name, own in settings.items() if own.train.exchange} == {"tabletop", "clevr_change"}
+
+
+def test_a_card_without_counts(tmp_path):
+    write(tmp_path, expected=None)
+    assert cards.load("card", tmp_path).counts(None) is None
+
+
+def write(folder, **changes):
+    card = {
+        "name": "n",
+        "citation": "c",
+        "source": "s",
+        "files": {"a.json": "all"},
+        "expected": {"default": {split: {"pairs": 1} for split in ("train", "val", "test")}},
+    }
+    (folder / "card.yaml").write_text(
+        yaml.safe_dump({k: v for k, v in (card | changes).items() if v is not None})
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"name": None}, "name: Field required; mend it"),
+        ({"colour": 1}, "colour: Extra inputs are not permitted"),
+        ({"files": {}}, "files: Dictionary should have at least 1 item"),
+        ({"expected": {"default": {"train": {"pairs": 1}}}}, "expected.default.val: Field required"),
+        (
+            {"expected": {"default": {key: {"pairs": -1} for key in ("train", "val", "test")}}},
+            "train.pairs: ",
+        ),
+        (
+            {
+                "expected": {
+                    "x": {"types": {"colour": 1}} | {key: {"pairs": 1} for key in ("train", "val", "test")}
+                }
+            },
+            "expected.x.types.colour: there are color, texture",
+        ),
+    ],
+)
+def test_wrong_cards_are_refused_by_key(tmp_path, changes, said):
+    write(tmp_path, **changes)
+    with pytest.raises(InputError, match=rf"card\.yaml: .*{said}"):
+        cards.load("card", tmp_path)
+
+
+def test_cards_that_are_missing_or_no_yaml(tmp_path):
+    with pytest.raises(InputError, match=r"card\.yaml is missing; restore it with git"):
+        cards.load("card", tmp_path)
+    (tmp_path / "card.yaml").write_text("a: [")
+    with pytest.raises(InputError, match=r"card\.yaml is not valid YAML"):
+        cards.load("card", tmp_path)
+    (tmp_path / "card.yaml").write_text("- 1")
+    with pytest.raises(InputError, match=r"card\.yaml: "):
+        cards.load("card", tmp_path)

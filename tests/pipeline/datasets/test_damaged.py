@@ -1,0 +1,183 @@
+"""Every reader, fed damaged annotation files: they are read correctly, or refused by an error naming one."""
+
+import json
+from copy import deepcopy
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline import datasets
+from pipeline.datasets.annotations import image_fault
+from pipeline.datasets.schema import SPLITS, read_pairs, write_pairs
+from pipeline.errors import InputError
+from tests.synthetic_real import MAKERS, make_clevr_dc_dirl
+
+# what json.dumps does not write, put in place of these strings
+RAW = {
+    "@float beyond all": "1e400",
+    "@beyond 64 bits": "9" * 40,
+    "@too long an integer": "9" * 5000,
+    "@deep": "[" * 400 + "]" * 400,
+    "@too deep": "[" * 100_000 + "]" * 100_000,
+    "@not a number": "NaN",
+}
+JUNK = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(
+        [*RAW, "\ud800", "../x.png", "/etc/x.png", "a\0b", "", " ", "\u2028", [], {}, [[]], [None]]
+    )
+    | st.lists(st.integers() | st.text(max_size=3), max_size=3)
+    | st.dictionaries(st.text(max_size=3), st.integers(), max_size=2)
+)
+FOLDERS = {**MAKERS, "clevr_dc ": make_clevr_dc_dirl}
+SCENES = {
+    "number": 0,
+    "before_box": [1, 2, 3, 4],
+    "after_box": None,
+    "semantic_iou": 0.5,
+    "distractor_iou": 0.25,
+    "changed": 1,
+    "before": [{"number": 1, "size": "large", "color": "red", "material": "metal", "shape": "cube"}],
+    "after": [],
+}
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory) -> dict[str, dict[str, bytes]]:
+    """Reader (with a space: the other layout) -> the annotation files of a sound dataset."""
+    found = {}
+    for name, make in FOLDERS.items():
+        root = make(tmp_path_factory.mktemp(name.strip()) / "raw")
+        if name == "clevr_change":
+            (root / "scenes.json").write_text(json.dumps({"scenes": [SCENES]}))
+        if name == "birds_to_words":
+            images = {
+                f"https://static.inaturalist.org/photos/{bird}/large.jpg?1": f"images/{bird}.jpg"
+                for bird in (*range(101, 120), *range(200, 220))
+            }
+            (root / "images.json").write_text(json.dumps(images))
+        paths = datasets.annotation_files(name.strip(), root)
+        found[name] = {str(path.relative_to(root)): path.read_bytes() for path in paths}
+    return found
+
+
+def places(value: Any) -> list[tuple[Any, ...]]:
+    """Every place in a JSON value, as the keys that lead there."""
+    below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [(), *((key, *rest) for key, inner in below for rest in places(inner))]
+
+
+def damage_json(draw: Any, text: str) -> str:
+    """One to three places deleted, doubled or replaced."""
+    tree = {"": json.loads(text)}
+    for _ in range(draw(st.integers(1, 3))):
+        *path, last = draw(st.sampled_from(places(tree)[1:]))
+        branch = tree
+        for key in path:
+            branch = branch[key]
+        how = draw(st.sampled_from(["replace", "replace", "delete", "double"]))
+        if how == "replace" or last == "":
+            branch[last] = deepcopy(draw(JUNK))  # the strategy's own lists must stay as they are
+        elif how == "double" and isinstance(branch, list):
+            branch.append(deepcopy(branch[last]))
+        elif how == "double":
+            branch[draw(st.text(max_size=4)) or last] = deepcopy(branch[last])
+        else:
+            del branch[last]
+        if "" not in tree:
+            break
+    text = json.dumps(tree.get(""))
+    for name, raw in RAW.items():
+        text = text.replace(json.dumps(name), raw)
+    return text
+
+
+def damage_bytes(draw: Any, data: bytes) -> bytes:
+    """A piece cut out, and something else put there."""
+    start = draw(st.integers(0, len(data)))
+    end = draw(st.integers(start, min(len(data), start + 30)) | st.just(len(data)))
+    pieces = [
+        b"",
+        b"\xff",
+        b"\x00",
+        b"\xed\xa0\x80",
+        b"\t",
+        b"\n",
+        b"\r",
+        b'"',
+        b"{",
+        b"]",
+        b",",
+        b"\xef\xbb\xbf",
+    ]
+    return data[:start] + draw(st.sampled_from(pieces) | st.binary(max_size=4)) + data[end:]
+
+
+def check(reader: str, root: Path) -> None:
+    """What was read can be written, and is sound."""
+    pairs = datasets.read(reader, root)
+    assert len({pair.pair_id for pair in pairs}) == len(pairs)
+    assert {pair.split for pair in pairs} == set(SPLITS)
+    for pair in pairs:
+        assert pair.captions
+        assert all(isinstance(text, str) and text.strip() for text in pair.captions)
+        assert image_fault(pair.before) is None
+        assert image_fault(pair.after) is None
+    write_pairs(root / "pairs.jsonl", pairs)
+    assert read_pairs(root / "pairs.jsonl") == pairs
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_damaged_files_are_read_or_refused_by_name(sound, name, data):
+    files = dict(sound[name])
+    file = data.draw(st.sampled_from(sorted(files)))
+    if file.endswith(".json") and data.draw(st.booleans()):
+        files[file] = damage_json(data.draw, files[file].decode()).encode()
+    else:
+        files[file] = damage_bytes(data.draw, files[file])
+    with TemporaryDirectory() as folder:
+        root = Path(folder)
+        for path, content in files.items():
+            (root / path).parent.mkdir(exist_ok=True)
+            (root / path).write_bytes(content)
+        said = ""
+        try:
+            check(name.strip(), root)
+        except InputError as error:
+            said = str(error)
+        assert not said or any(path in said for path in files)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_sound_files_are_read(sound, name, tmp_path):
+    for path, content in sound[name].items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes(content)
+    check(name.strip(), tmp_path)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+@pytest.mark.parametrize("raw", RAW.values(), ids=RAW)
+@pytest.mark.parametrize("nested", [False, True])
+def test_extreme_values_are_refused(sound, name, raw, nested, tmp_path):
+    """In place of the whole file, or of its values."""
+    for path in sound[name]:
+        if path.endswith("json"):
+            for other, content in sound[name].items():
+                (tmp_path / other).parent.mkdir(exist_ok=True)
+                (tmp_path / other).write_bytes(content)
+            value = json.loads(sound[name][path])
+            inside = json.dumps(["@"] if isinstance(value, list) else dict.fromkeys(value, "@"))
+            (tmp_path / path).write_text(inside.replace('"@"', raw) if nested else raw)
+            with pytest.raises(InputError, match=Path(path).name):
+                datasets.read(name.strip(), tmp_path)

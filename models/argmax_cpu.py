@@ -13,7 +13,6 @@ import torch
 from numba import njit
 from torch import Tensor
 
-
 WHOLE_NUMBERS = {torch.bfloat16: torch.int16, torch.float32: torch.int32, torch.float64: torch.int64}
 
 

@@ -142,7 +142,9 @@ class Captioner(nn.Module):
         return {name: torch.stack([found[name] for found in terms]).mean() for name in self.terms}
 
     def _terms(self, difference: Difference, words: Words, tokens: Tensor) -> dict[str, Tensor]:
-        regularisers = {name: regulariser(difference, words) for name, regulariser in self.regularisers.items()}
+        regularisers = {
+            name: regulariser(difference, words) for name, regulariser in self.regularisers.items()
+        }
         return {"cap": caption_loss(words, tokens)} | regularisers
 
     def constrain(self) -> None:

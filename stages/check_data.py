@@ -11,7 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from pipeline import datasets, images, params
+from pipeline import datasets, facts, images, params
 from pipeline.datasets import cards, checking, counts
 from pipeline.datasets.schema import Pair, images_of, read_pairs
 from pipeline.errors import listed
@@ -33,17 +33,18 @@ def main() -> None:
     root = Path(settings.root)
     pairs = datasets.read(settings.reader, root, settings.protocol)
     protocol = datasets.protocol_of(settings.reader, settings.protocol)
-    print(f"{name}: {', '.join(str(file) for file in datasets.annotation_files(settings.reader, root))}")
+    annotations = datasets.annotation_files(settings.reader, root)
+    print(f"{name}: {', '.join(str(file) for file in annotations)}")
     # a dataset that is not published, such as the embedded one, may have no card
-    card = cards.load(name) if (cards.FOLDER / f"{name}.yaml").exists() else None
+    card = cards.load(cards.path_of(name)) if cards.path_of(name).exists() else None
     _counts(counts.count(pairs), card and card.counts(protocol), protocol)
     names = images_of(pairs)
     problems = checking.missing(root, names)
     _surplus(checking.surplus(root, names))
     if problems:
-        raise listed(problems, str(root), f"put these images in place (data/cards/{name}.yaml)", SHOWN)
+        raise listed(problems, str(root), f"put these images in place ({cards.path_of(name)})", SHOWN)
     print(f"all {len(names):,} images are there")
-    _since_prepared(name, root, pairs, names)
+    _since_prepared(name, root, annotations, pairs)
 
 
 def _counts(ours: counts.Counts, expected: dict | None, protocol: str | None) -> None:
@@ -68,7 +69,7 @@ def _surplus(found: checking.Surplus) -> None:
         print(f"{found.count:,} images that no pair names, such as {', '.join(found.first)}: left alone")
 
 
-def _since_prepared(name: str, root: Path, pairs: Sequence[Pair], names: Sequence[str]) -> None:
+def _since_prepared(name: str, root: Path, annotations: Sequence[Path], pairs: Sequence[Pair]) -> None:
     """Tell what is not as it was when the dataset was prepared, if it was."""
     path = Path(f"data/images/{name}.jsonl")
     if not path.exists():
@@ -78,8 +79,10 @@ def _since_prepared(name: str, root: Path, pairs: Sequence[Pair], names: Sequenc
     # one after the other: 12 GB are read for CLEVR-Change, and nothing is kept of them
     found = list(checking.changed(root, track(index, "comparing", "images", len(index))))
     prepared = {image.name for image in index}
-    found += [f"{image}: not prepared" for image in names if image not in prepared]
-    if Path(f"data/pairs/{name}.jsonl").exists():
+    found += [f"{image}: not prepared" for image in images_of(pairs) if image not in prepared]
+    record = Path(f"data/pairs/{name}.facts.json")
+    if record.exists():
+        found += checking.changed_files(facts.read(record).files, checking.hashes(root, annotations))
         found += checking.changed_pairs(read_pairs(f"data/pairs/{name}.jsonl"), pairs)
     if not found:
         print("nothing has changed since the dataset was prepared")

@@ -3,24 +3,40 @@
 import argparse
 from pathlib import Path
 
-from pipeline import datasets, images, params
+from pipeline import datasets, facts, images, params
+from pipeline.datasets import cards, checking, counts
 from pipeline.datasets.schema import images_of, write_pairs
+from pipeline.facts import Facts
 from stages import run
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", required=True, help="its name under 'dataset' in params.yaml")
+    parser.add_argument("--card", type=Path, required=True, help="its card, whose counts are compared")
     parser.add_argument("--pairs", type=Path, required=True, help="the pairs to write, JSON lines")
     parser.add_argument("--images", type=Path, required=True, help="the index of images to write, JSON lines")
-    arguments = parser.parse_args()
+    parser.add_argument("--facts", type=Path, required=True, help="how it was prepared, to write")
+    prepare(parser.parse_args())
+
+
+def prepare(arguments: argparse.Namespace) -> None:
     settings = params.load().of(arguments.dataset).prepare
-    root = Path(settings.root)
-    pairs = datasets.read(settings.reader, root)
+    root, reader = Path(settings.root), settings.reader
+    protocol = datasets.protocol_of(reader, settings.protocol)
+    card = cards.load(arguments.card)
+    pairs = datasets.read(reader, root, protocol)
     names = images_of(pairs)
+    counted = counts.count(pairs)
+    # before the images, which take long
+    print(f"{arguments.dataset}: {len(pairs)} pairs, {len(names)} images")
+    for difference in counts.differences(counted, card.counts(protocol) or {}):
+        print(f"note: {difference}")
+
     images.write_index(arguments.images, images.index(root, names))
     write_pairs(arguments.pairs, pairs)
-    print(f"{arguments.dataset}: {len(pairs)} pairs, {len(names)} images")
+    read = checking.hashes(root, datasets.annotation_files(reader, root))
+    facts.write(arguments.facts, Facts(reader, protocol, read, counted))
 
 
 if __name__ == "__main__":

@@ -6,15 +6,17 @@ from pathlib import Path
 
 import stages
 from pipeline import params
-from pipeline.tabletop import dataset
+from pipeline.tabletop import card, dataset
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("data/raw/tabletop"))
+    parser.add_argument("--card", type=Path, default=Path("data/cards/tabletop.yaml"))
     parser.add_argument("--params", type=Path, default=Path("params.yaml"))
     arguments = parser.parse_args()
     dataset.render(params.load(arguments.params).tabletop, arguments.out, cores())
+    card.write_card(arguments.card, arguments.out)
 
 
 def cores() -> int:

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import yaml
 
-from pipeline import attention_maps, datasets, images, params
+from pipeline import attention_maps, datasets, facts, images, params
 from pipeline.attention_maps import Attended
 from pipeline.datasets.schema import Pair, images_of, of_split, write_pairs
+from pipeline.facts import Facts
 from pipeline.scoring.subsets import subsets
 from tests.synthetic import make_clevr_change
 
@@ -28,7 +29,7 @@ def make_study(
     tree = yaml.safe_load(PARAMS.read_text())
     for name in names:
         tree["dataset"][name] = tree["dataset"]["tabletop"] | {
-            "prepare": {"reader": "clevr_change", "root": f"data/raw/{name}"}
+            "prepare": {"reader": "clevr_change", "root": f"data/raw/{name}", "protocol": None}
         }
     tree |= {"datasets": list(names), "models": list(models), "seeds": list(seeds)}
     (root / "params.yaml").write_text(yaml.safe_dump(tree))
@@ -51,6 +52,7 @@ def make_data(root: Path, name: str) -> list[Pair]:
     pairs = datasets.read("clevr_change", folder)
     (root / "data/pairs").mkdir(exist_ok=True)
     write_pairs(root / "data/pairs" / f"{name}.jsonl", pairs)
+    facts.write(root / "data/pairs" / f"{name}.facts.json", Facts("clevr_change", None, {}, {}))
     test = of_split(pairs, "test")
     images.write_index(root / "data/images" / f"{name}.jsonl", images.index(folder, images_of(test)))
     return test

@@ -72,9 +72,13 @@ class Card(Strict):
         return None if found is None else found.model_dump(exclude_none=True)
 
 
-def load(dataset: str, folder: Path = FOLDER) -> Card:
-    """The card of a dataset. Raises InputError naming the file and the first key that is wrong."""
-    path = folder / f"{dataset}.yaml"
+def path_of(dataset: str) -> Path:
+    """Where the card of a dataset lies."""
+    return FOLDER / f"{dataset}.yaml"
+
+
+def load(path: Path) -> Card:
+    """The card in a file. Raises InputError naming the file and the first key that is wrong."""
     try:
         card = Card.model_validate(yaml.safe_load(read_text(path, REMEDY)))
     except yaml.YAMLError as error:

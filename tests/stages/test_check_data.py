@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipeline import images
+from pipeline import facts, images
 from stages import check_data, prepare, run
 from tests.synthetic_real import MAKERS, make_spot_the_diff
 
@@ -114,7 +114,11 @@ def test_a_dataset_without_a_card(repository, monkeypatch, capsys):
 def test_what_changed_since_it_was_prepared(repository, monkeypatch, capsys):
     root = make_spot_the_diff(repository / STD)
     files = ("--pairs", "data/pairs/spot_the_diff.jsonl", "--images", "data/images/spot_the_diff.jsonl")
-    assert leaves(monkeypatch, capsys, "--dataset", "spot_the_diff", *files, stage=prepare)[0] == 0
+    more = ("--card", "data/cards/spot_the_diff.yaml", "--facts", "data/pairs/spot_the_diff.facts.json")
+    told = leaves(monkeypatch, capsys, "--dataset", "spot_the_diff", *files, *more, stage=prepare)
+    assert told[0] == 0
+    assert "note: val has 2 pairs, published 1,493 (4 of them say nothing)" in told[1]
+    assert facts.read("data/pairs/spot_the_diff.facts.json").references == "spot_the_diff, protocol merged"
     assert images.read_index("data/images/spot_the_diff.jsonl")
     assert "nothing has changed since the dataset was prepared" in check(monkeypatch, capsys)[1]
     data = bytearray((root / "resized_images/3.png").read_bytes())
@@ -136,6 +140,8 @@ def test_what_changed_since_it_was_prepared(repository, monkeypatch, capsys):
     assert told[3:] == [
         "  resized_images/1.png: not prepared",
         "  resized_images/1_2.png: not prepared",
+        "  annotations/train.json: other content",
+        "  annotations/val.json: other content",
         "  pairs that are new: 1, such as 1",
         "  pairs that are other than they were: 1, such as 16",
         "prepare it again: dvc repro --force --single-item prepare@spot_the_diff",

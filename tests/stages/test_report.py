@@ -160,7 +160,7 @@ def no_meteor(monkeypatch):
 
 
 def test_the_constant_caption_is_chosen_on_validation_and_scored_on_test_as_a_models(study, no_meteor):
-    pairs = ("--pairs", "data/pairs/tabletop.jsonl")
+    pairs = ("--pairs", "data/pairs/tabletop.jsonl", "--facts", "data/pairs/tabletop.facts.json")
     captions = ("--captions", "captions.json")
     assert stage(study, constant, "--dataset", "tabletop", *pairs, *captions, "--out", "metrics.json") == 0
     entries = json.loads((study / "captions.json").read_text())
@@ -171,12 +171,13 @@ def test_the_constant_caption_is_chosen_on_validation_and_scored_on_test_as_a_mo
     assert stage(study, score, *pairs, *captions, "--out", "model.json") == 0
     assert (study / "metrics.json").read_bytes() == (study / "model.json").read_bytes()
     assert json.loads((study / "metrics.json").read_text())["change_accuracy"] == 0.5
+    assert json.loads((study / "metrics.json").read_text())["scorers"]["references"] == "clevr_change"
 
 
 def test_the_constant_caption_needs_test_pairs(study, tmp_path, capsys):
     lines = (study / "data/pairs/tabletop.jsonl").read_text().split("\n")
     (tmp_path / "pairs.jsonl").write_text("\n".join(line for line in lines if '"test"' not in line))
     (tmp_path / "params.yaml").write_bytes((study / "params.yaml").read_bytes())
-    outs = ("--captions", "captions.json", "--out", "metrics.json")
+    outs = ("--facts", "facts.json", "--captions", "captions.json", "--out", "metrics.json")
     assert stage(tmp_path, constant, "--dataset", "tabletop", "--pairs", "pairs.jsonl", *outs) == 2
     assert "has no pair of the split test" in capsys.readouterr().err

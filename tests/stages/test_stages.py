@@ -1,9 +1,9 @@
 """The stages as DVC runs them: from images to captions, and every mistake as one line and exit code 2."""
 
+import importlib
 import io
 import json
 import os
-import runpy
 import shutil
 import subprocess
 import sys
@@ -19,12 +19,15 @@ import zarr
 
 from pipeline import attention_maps
 from pipeline.store import FeatureStore
+from pipeline.tabletop.card import write_card
+from stages import run
 from tests.synthetic import make_clevr_change
 
 ROOT = Path(__file__).parents[2]
 PAIRS, IMAGES = "data/pairs/tabletop.jsonl", "data/images/tabletop.jsonl"
 STORE, VOCAB, RECIPE = "data/features/tabletop.zarr", "data/vocab/tabletop.json", "data/recipes/recipe.yaml"
-PREPARE = f"prepare --dataset tabletop --pairs {PAIRS} --images {IMAGES}"
+CARD, FACTS = "data/cards/tabletop.yaml", "data/pairs/tabletop.facts.json"
+PREPARE = f"prepare --dataset tabletop --card {CARD} --pairs {PAIRS} --images {IMAGES} --facts {FACTS}"
 EXTRACT = (
     f"extract --dataset tabletop --pairs {PAIRS} --images {IMAGES} --out {STORE} --provenance extract.json"
 )
@@ -55,7 +58,7 @@ def stage(folder, command):
         redirect_stderr(stderr),
         pytest.raises(SystemExit) as left,
     ):
-        runpy.run_module(f"stages.{name}", run_name="__main__")
+        run(importlib.import_module(f"stages.{name}").main)
     return Done(left.value.code, stderr.getvalue())
 
 
@@ -98,7 +101,7 @@ def set_params(folder, **changes):
 @pytest.fixture
 def raw(tmp_path):
     """A folder with params.yaml and raw images."""
-    make_clevr_change(tmp_path / "data/raw/tabletop", scenes=10)
+    write_card(tmp_path / CARD, make_clevr_change(tmp_path / "data/raw/tabletop", scenes=10))
     set_params(tmp_path)
     return tmp_path
 
@@ -107,7 +110,7 @@ def raw(tmp_path):
 def trained(tmp_path_factory):
     """A folder in which every stage up to training has run."""
     folder = tmp_path_factory.mktemp("trained")
-    make_clevr_change(folder / "data/raw/tabletop", scenes=20)
+    write_card(folder / CARD, make_clevr_change(folder / "data/raw/tabletop", scenes=20))
     set_params(folder)
     for command in (PREPARE, EXTRACT, MAKE_VOCAB, MAKE_RECIPE, train_with(1, "weights/1")):
         succeed(folder, command)

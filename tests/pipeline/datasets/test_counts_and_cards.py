@@ -66,7 +66,7 @@ def test_differences_are_words():
 
 @pytest.mark.parametrize("reader", MAKERS)
 def test_every_reader_has_a_card_and_settings(reader):
-    card = cards.load(reader, CARDS)
+    card = cards.load(CARDS / f"{reader}.yaml")
     settings = params.load(ROOT / "params.yaml").of(reader)
     assert settings.prepare.reader == reader
     protocol = datasets.protocol_of(reader, settings.prepare.protocol)
@@ -83,7 +83,7 @@ def test_exchange_is_for_scenes_of_two_pairs():
 
 def test_a_card_without_counts(tmp_path):
     write(tmp_path, expected=None)
-    assert cards.load("card", tmp_path).counts(None) is None
+    assert cards.load(tmp_path / "card.yaml").counts(None) is None
 
 
 def write(folder, **changes):
@@ -123,15 +123,15 @@ def write(folder, **changes):
 def test_wrong_cards_are_refused_by_key(tmp_path, changes, said):
     write(tmp_path, **changes)
     with pytest.raises(InputError, match=rf"card\.yaml: .*{said}"):
-        cards.load("card", tmp_path)
+        cards.load(tmp_path / "card.yaml")
 
 
 def test_cards_that_are_missing_or_no_yaml(tmp_path):
     with pytest.raises(InputError, match=r"card\.yaml is missing; restore it with git"):
-        cards.load("card", tmp_path)
+        cards.load(tmp_path / "card.yaml")
     (tmp_path / "card.yaml").write_text("a: [")
     with pytest.raises(InputError, match=r"card\.yaml is not valid YAML"):
-        cards.load("card", tmp_path)
+        cards.load(tmp_path / "card.yaml")
     (tmp_path / "card.yaml").write_text("- 1")
     with pytest.raises(InputError, match=r"card\.yaml: "):
-        cards.load("card", tmp_path)
+        cards.load(tmp_path / "card.yaml")

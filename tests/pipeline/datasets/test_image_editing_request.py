@@ -68,7 +68,7 @@ def test_real_counts_are_the_published_ones():
     print(counted)
     assert [counted[split]["pairs"] for split in ("train", "val", "test")] == [3_061, 383, 495]
     assert (counted["captions"], counted["images"], counted["shared_images"]) == (5_695, 5_883, 161)
-    card = cards.load("image_editing_request", Path(__file__).parents[3] / "data/cards")
+    card = cards.load(Path(__file__).parents[3] / "data/cards/image_editing_request.yaml")
     assert counts.differences(counted, card.counts(None)) == []
     captions = [caption for pair in of_split(pairs, "train") for caption in pair.captions]
     vocabulary = text.build(captions, min_count=3, lower_case=True)

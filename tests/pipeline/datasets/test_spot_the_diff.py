@@ -115,7 +115,7 @@ def test_real_counts_are_the_published_ones(protocol, pairs, captions, longest):
     assert [counted[split]["pairs"] for split in ("train", "val", "test")] == pairs
     assert [counted[split]["captions"] for split in ("train", "val", "test")] == captions
     assert counted["longest"] == longest
-    expected = cards.load("spot_the_diff", Path(__file__).parents[3] / "data/cards").counts(protocol)
+    expected = cards.load(Path(__file__).parents[3] / "data/cards/spot_the_diff.yaml").counts(protocol)
     assert counts.differences(counted, expected) == []
     ids = [pair.pair_id for pair in found]
     assert len(ids) == len(set(ids))
@@ -124,7 +124,7 @@ def test_real_counts_are_the_published_ones(protocol, pairs, captions, longest):
 @REAL
 def test_what_the_real_files_hold():
     """The card's published counts, straight from the files."""
-    expected = cards.load("spot_the_diff", Path(__file__).parents[3] / "data/cards").expected
+    expected = cards.load(Path(__file__).parents[3] / "data/cards/spot_the_diff.yaml").expected
     for split in ("train", "val", "test"):
         entries = json.loads((SHARED / f"annotations/{split}.json").read_text())
         sentences = [sentence for entry in entries for sentence in entry["sentences"]]

@@ -1,0 +1,45 @@
+"""The dataset card of `tabletop`: what was rendered, and its hash, which DVC watches for the folder."""
+
+import hashlib
+from pathlib import Path
+
+import yaml
+
+from pipeline.outputs import read_json, write_text
+
+FILES = {
+    "images/CLEVR_default_{:06d}.png": "before",
+    "sc_images/CLEVR_semantic_{:06d}.png": "after a change, from another viewpoint",
+    "nsc_images/CLEVR_nonsemantic_{:06d}.png": "nothing changed, from another viewpoint",
+    "change_captions.json": "sentences of the first pair of each scene",
+    "no_change_captions.json": "sentences of its second pair",
+    "splits.json": "scene numbers of train, val and test",
+    "type_mapping.json": "what changes in each scene",
+    "scenes.json": "objects, boxes, cameras, lights",
+}
+
+
+def write_card(path: Path, root: Path) -> None:
+    """Write the card of the rendered folder `root`, in the form that pipeline/datasets/cards.py reads."""
+    splits = read_json(root / "splits.json", "render again")
+    scenes = {name: len(numbers) for name, numbers in splits.items()}
+    whole = sum(scenes.values())
+    counts = {name: {"pairs": 2 * number, "scenes": number} for name, number in scenes.items()}
+    card = {
+        "name": "tabletop",
+        "citation": "the embedded dataset, after Park et al., ICCV 2019",
+        "source": "the stage render",
+        "files": FILES,
+        "notes": [f"sha256 of all files, by name and content: {fingerprint(root)}"],
+        "expected": {"default": counts | {"pairs": 2 * whole, "images": 3 * whole}},
+    }
+    write_text(path, yaml.safe_dump(card, sort_keys=False, width=1000))
+
+
+def fingerprint(root: Path) -> str:
+    """One sha256 of the names and contents of all files in the folder."""
+    digest = hashlib.sha256()
+    for file in sorted(path for path in root.rglob("*") if path.is_file()):
+        content = hashlib.sha256(file.read_bytes()).hexdigest()
+        digest.update(f"{file.relative_to(root).as_posix()} {content}\n".encode())
+    return digest.hexdigest()

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipeline import images
-from stages import check_data, prepare, run
+from pipeline import datasets, images
+from pipeline.datasets.schema import images_of, write_pairs
+from stages import check_data, run
 from tests.synthetic_real import MAKERS, make_spot_the_diff
 
 ROOT = Path(__file__).parents[2]
@@ -25,11 +26,11 @@ def repository(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def leaves(monkeypatch, capsys, *arguments: str, stage=check_data) -> tuple[int, str, str]:
+def leaves(monkeypatch, capsys, *arguments: str) -> tuple[int, str, str]:
     """Exit code, standard output, standard error."""
     monkeypatch.setattr(sys, "argv", ["stage", *arguments])
     with pytest.raises(SystemExit) as left:
-        run(stage.main)
+        run(check_data.main)
     said = capsys.readouterr()
     return left.value.code, said.out, said.err
 
@@ -113,9 +114,9 @@ def test_a_dataset_without_a_card(repository, monkeypatch, capsys):
 
 def test_what_changed_since_it_was_prepared(repository, monkeypatch, capsys):
     root = make_spot_the_diff(repository / STD)
-    files = ("--pairs", "data/pairs/spot_the_diff.jsonl", "--images", "data/images/spot_the_diff.jsonl")
-    assert leaves(monkeypatch, capsys, "--dataset", "spot_the_diff", *files, stage=prepare)[0] == 0
-    assert images.read_index("data/images/spot_the_diff.jsonl")
+    pairs = datasets.read("spot_the_diff", root)
+    write_pairs("data/pairs/spot_the_diff.jsonl", pairs)
+    images.write_index("data/images/spot_the_diff.jsonl", images.index(root, images_of(pairs)))
     assert "nothing has changed since the dataset was prepared" in check(monkeypatch, capsys)[1]
     data = bytearray((root / "resized_images/3.png").read_bytes())
     data[-1] ^= 1

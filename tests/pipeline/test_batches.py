@@ -63,18 +63,19 @@ def test_scenes_of_different_numbers_of_pairs_are_taken_apart():
     assert len(scenes_of(PAIRS[:-1])) == 19
 
 
-def test_parts_hold_the_features_and_words_of_their_pairs(prepared):
+def test_a_batch_holds_the_features_and_words_of_its_pairs(prepared):
     sampler = Sampler(of_split(prepared.pairs, "train"), batch=4, seed=3, exchanging=True)
-    for iteration, parts in enumerate(
-        training_batches(sampler, prepared.store, prepared.vocabulary, range(3))
-    ):
+    drawn = training_batches(sampler, prepared.store, prepared.vocabulary, range(3))
+    for iteration, batch in enumerate(drawn):
         scenes, captions = sampler.draw(iteration)
-        assert len(parts) == 2
-        for p, part in enumerate(parts):
+        assert batch.parts == 2
+        assert len(batch.images) == 3 * 4  # a scene's before image stands in both of its pairs
+        for p in range(2):
             for row in range(4):
-                pair = scenes[row][p]
-                assert (part.before[row].numpy() == prepared.store.read([pair.before])[0]).all()
-                assert (part.after[row].numpy() == prepared.store.read([pair.after])[0]).all()
+                pair, place = scenes[row][p], 4 * p + row
+                before, after = (batch.images[rows[place]].numpy() for rows in (batch.before, batch.after))
+                assert (before == prepared.store.read([pair.before])[0]).all()
+                assert (after == prepared.store.read([pair.after])[0]).all()
                 words = prepared.vocabulary.encode(captions[row][p])
-                assert part.tokens[row, : len(words)].tolist() == words
-                assert not part.tokens[row, len(words) :].any()
+                assert batch.tokens[place, : len(words)].tolist() == words
+                assert not batch.tokens[place, len(words) :].any()

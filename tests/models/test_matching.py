@@ -4,6 +4,8 @@ import math
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from models import argmax_cpu
 from models import matching as plain
@@ -75,6 +77,32 @@ def test_maxima_stand_at_the_lowest_index_of_a_tie():
             assert row_at[a, t].tolist() == [x.index(max(x)) for x in rows]
             assert column[a, t].tolist() == [max(x) for x in columns]
             assert column_at[a, t].tolist() == [x.index(max(x)) for x in columns]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@given(data=st.data())
+def test_maxima_of_any_numbers(dtype, data):
+    N, M = (data.draw(st.integers(1, 5)) for _ in range(2))
+    number = st.sampled_from([0.0, -0.0, 1.5, -1.5, 3e-39, -3e-39, math.inf, -math.inf]) | st.floats(width=16)
+    values = data.draw(st.lists(number.filter(lambda x: x == x), min_size=N * M, max_size=N * M))
+    e = torch.tensor(values, dtype=dtype).view(1, 1, N, M)
+    row, row_at, column, column_at = argmax_cpu.maxima(e)
+    rows, columns = e[0, 0].tolist(), e[0, 0].T.tolist()
+    assert row[0, 0].tolist() == [max(x) for x in rows]
+    assert row_at[0, 0].tolist() == [x.index(max(x)) for x in rows]
+    assert column[0, 0].tolist() == [max(x) for x in columns]
+    assert column_at[0, 0].tolist() == [x.index(max(x)) for x in columns]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_nan_of_either_sign_is_the_maximum(dtype, sign):
+    e = torch.zeros(1, 1, 3, 2, dtype=dtype)
+    e[0, 0, 1, 1] = math.copysign(math.nan, sign)
+    row, row_at, column, column_at = argmax_cpu.maxima(e)
+    assert row[0, 0].isnan().tolist() == [False, True, False]
+    assert column[0, 0].isnan().tolist() == [False, True]
+    assert (row_at[0, 0, 1], column_at[0, 0, 1]) == (1, 1)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])

@@ -67,9 +67,11 @@ def code_of(model: str) -> dict[str, str]:
 
 
 def _imports(path: Path) -> list[Path]:
-    """Files of models/ that a file imports (`from models.x import ...`, as the house writes it)."""
-    tree = ast.parse(path.read_bytes())
-    names = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
-    return [
-        MODELS_FOLDER / f"{name.removeprefix('models.')}.py" for name in names if name.startswith("models.")
-    ]
+    """Files of models/ that a file imports (`from models.x import y` or `from models import x`)."""
+    names = []
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.ImportFrom) and node.module == "models":
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("models."):
+            names.append(node.module.removeprefix("models."))
+    return [MODELS_FOLDER / f"{name}.py" for name in names]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import InputError
-from pipeline.outputs import read_text, write_json_lines
+from pipeline.outputs import read_lines, write_json_lines
 
 SPLITS = ("train", "val", "test")
 CHANGE_TYPES = ("color", "texture", "add", "drop", "move")
@@ -65,8 +65,7 @@ def write_pairs(path: str | Path, pairs: Iterable[Pair]) -> None:
 
 def read_pairs(path: str | Path) -> list[Pair]:
     """Read what `write_pairs` wrote. Raises InputError naming the line that is not a pair."""
-    # not splitlines(): a caption may hold U+2028 and its like
-    lines = read_text(path, "run `dvc repro prepare` to make it").split("\n")[:-1]
+    lines = read_lines(path, "run `dvc repro prepare` to make it")
     return [_pair(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
 
 

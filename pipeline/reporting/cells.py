@@ -171,13 +171,14 @@ def read_attended(path: Path, pairs: Sequence[Pair], captions: dict[str, str]) -
 
 
 def read_curve(path: Path, *columns: str) -> Curve:
-    """The columns of a CSV file of numbers, at least one row; it must have `columns`."""
+    """The columns of a CSV file of numbers; it must have `columns`. Imported weights have no row."""
     rows = list(csv.reader(io.StringIO(read_text(path, REMEDY))))
-    if len(rows) < 2 or not set(columns) <= set(rows[0]):
+    if not rows or not set(columns) <= set(rows[0]):
         raise _wrong(path, f"is not a learning curve with the columns {', '.join(columns)}")
     try:
         values = [[float(field) for field in row] for row in rows[1:]]
-        return dict(zip(rows[0], map(list, zip(*values, strict=True)), strict=True))
+        columns_of = map(list, zip(*values, strict=True)) if values else ([] for _ in rows[0])
+        return dict(zip(rows[0], columns_of, strict=True))
     except ValueError as error:
         raise _wrong(path, f"is not a table of numbers ({error})") from None
 

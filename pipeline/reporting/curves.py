@@ -24,22 +24,26 @@ class Line:
 
 
 def panels(results: Results) -> list[Panel]:
-    """A panel of the validation's CIDEr-D x 100, and one for each training loss that some model has."""
+    """A panel of the validation's CIDEr-D x 100, and one for each training loss that some model has.
+
+    Cells whose weights were imported have no curves, and stand in none.
+    """
     own = styles(results.cells)
     scores = [
         Line(own[cell.model], cell.seed, curve["iteration"], [100 * score for score in curve["CIDEr-D"]])
         for cell in results.cells
         for curve in [cell.validation]
     ]
-    found = [_panel("Validation CIDEr-D × 100", results.dataset, scores, max)]
+    found = [("Validation CIDEr-D × 100", scores, max)]
     for term in dict.fromkeys(name for cell in results.cells for name in cell.losses if name != "iteration"):
         losses = [
             Line(own[cell.model], cell.seed, cell.losses["iteration"], cell.losses[term])
             for cell in results.cells
             if term in cell.losses
         ]
-        found.append(_panel(f"Training loss: {TERMS.get(term, term)}", results.dataset, losses, min))
-    return found
+        found.append((f"Training loss: {TERMS.get(term, term)}", losses, min))
+    drawn = [(title, [line for line in lines if line.y], best) for title, lines, best in found]
+    return [_panel(title, results.dataset, lines, best) for title, lines, best in drawn if lines]
 
 
 def _panel(title: str, dataset: str, lines: list[Line], best: Callable[[list[float]], float]) -> Panel:

@@ -41,6 +41,16 @@ def test_every_cell_is_in_one_table(study):
     assert found["types.json"][-1]["CIDEr-D"] == written["no_change"]["CIDEr-D"]
 
 
+def test_a_cell_without_curves_gives_no_points(tmp_path):
+    params = make_study(tmp_path)
+    for kind, header in (("loss", "iteration,cap"), ("validation", "iteration,CIDEr-D")):
+        (tmp_path / f"results/curves/tabletop/subtraction/1/{kind}.csv").write_text(f"{header}\n")
+    found = plots.tables(tmp_path / "results", params)
+    gone = "tabletop/subtraction/1"
+    assert gone not in {row["cell"] for name in ("validation", "losses") for row in found[f"{name}.json"]}
+    assert gone in {row["cell"] for row in found["types.json"]}
+
+
 def test_a_cell_that_is_missing_is_named(study, tmp_path):
     with pytest.raises(
         InputError, match=r"tabletop/subtraction/1/validation\.csv is missing; run `dvc repro`"

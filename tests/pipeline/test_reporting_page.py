@@ -336,6 +336,21 @@ def test_a_panel_for_each_loss_and_a_line_for_each_run(study):
     assert "#0f0f" not in validation.svg + caption.svg + view.svg
 
 
+def test_cells_whose_weights_were_imported_have_no_curves(tmp_path):
+    params = make_study(tmp_path)
+    for kind, seed in (("loss", 2), ("validation", 2), ("loss", 1), ("validation", 1)):
+        path = tmp_path / f"results/curves/tabletop/scorer/{seed}/{kind}.csv"
+        path.write_text(path.read_text().split("\n")[0] + "\n")
+        (results,) = cells.read(tmp_path, params)
+        found = curves.panels(results)
+    assert [panel.title for panel in found] == ["Validation CIDEr-D × 100", "Training loss: caption"]
+    assert "scorer" not in "".join(panel.told for panel in found)
+    assert "Training loss" in render([results], params)
+    alone = replace(results, cells=[cell for cell in results.cells if cell.model == "scorer"])
+    assert curves.panels(alone) == []
+    assert "Learning curves" not in render([alone], params)
+
+
 def test_a_bar_for_each_model_and_a_mark_for_the_constant_caption(study):
     (results, _), _ = study
     models = tables.of_models(tables.rows(tables.records([results]), "tabletop"))

@@ -44,7 +44,7 @@ def javas() -> list[str]:
 
 
 def processor_time() -> float:
-    """Seconds that ended child processes have computed: unlike the clock's, others' work does not change it."""
+    """Seconds that ended child processes computed: what else runs here does not change it."""
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
 
 

@@ -32,6 +32,7 @@ spice: .venv/ready ## bring the files of the metric SPICE (387 MB, once), by the
 .venv/ready: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "error: Python 3.11 or later is needed; make PYTHON=/path/to/python3" >&2; exit 2; }
+	@test ! -L .venv || { echo "error: .venv is a link, and what it leads to would be emptied; remove it" >&2; exit 2; }
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock

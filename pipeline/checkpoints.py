@@ -19,7 +19,7 @@ from models.decoder import sinusoids
 from pipeline import recipes, resolving
 from pipeline.errors import InputError
 from pipeline.recipes import Recipe
-from pipeline.spec import Spec
+from pipeline.spec import IMPORTED, Spec
 from pipeline.text import Vocabulary
 from pipeline.torch_files import TorchFile
 from pipeline.torch_pickles import View
@@ -136,17 +136,29 @@ def check(path: Path, found: dict[str, View], expected: dict[str, tuple[int, ...
         raise InputError(f"{path}: {surplus} is no tensor of SCORER; name a released checkpoint of SCORER")
 
 
+def check_features(wanted: Spec) -> None:
+    """Raises InputError where the features of params.yaml are not those that the released programs made."""
+    for key, value in asdict(FEATURES).items():
+        found = getattr(wanted, key)
+        # features that their extractor made, and we imported, are what they are
+        if found != value and not (key in ("weights", "resize") and found == IMPORTED):
+            raise InputError(
+                f"params.yaml: features.{key} is {found!r}, the checkpoint was trained with {value!r}; "
+                f"set it, or the dataset's features.npy"
+            )
+
+
 def imported(
-    file: TorchFile, vocabulary: Vocabulary, dataset: str, heads: int, seed: int
+    file: TorchFile, vocabulary: Vocabulary, dataset: str, features: Spec, heads: int, seed: int
 ) -> tuple[Trained, dict[str, Tensor]]:
-    """The checkpoint as our weights and what is known of them.
+    """The checkpoint as our weights, to run on those `features`, and what is known of them.
 
     `seed` is the cell's that it shall stand in. Its iteration is not in the file: 0, its validation
     NaN. Raises InputError naming the tensor or the file that does not fit.
     """
     found = views(file)
     sizes = sizes_of(file.path, found, heads)
-    recipe = _recipe(dataset, sizes)
+    recipe = _recipe(dataset, features, sizes)
     with torch.device("meta"):  # names and shapes only
         model = recipes.build(recipe, sizes)
     expected = wanted(model)
@@ -181,9 +193,9 @@ def _finite(file: TorchFile, name: str, view: View) -> Tensor:
     return tensor
 
 
-def _recipe(dataset: str, sizes: Sizes) -> Recipe:
+def _recipe(dataset: str, features: Spec, sizes: Sizes) -> Recipe:
     """How the model is built. How it was trained is not in the file: no loss and no training."""
     widths = {
         key: getattr(sizes, key) for key in ("width", "heads", "layers", "decoder_layers", "word_width")
     }
-    return Recipe(dataset, MODEL, SETTINGS, widths, {}, {}, asdict(FEATURES), resolving.code_of(MODEL))
+    return Recipe(dataset, MODEL, SETTINGS, widths, {}, {}, asdict(features), resolving.code_of(MODEL))

@@ -8,9 +8,10 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from pipeline import checkpoints, provenance, text, torch_files, weights
+from pipeline import checkpoints, params, provenance, text, torch_files, weights
 from pipeline.errors import InputError
 from pipeline.outputs import replacing
+from pipeline.spec import spec
 from stages import run
 
 # of a scorer's learning curves, without a row: the file does not hold its own
@@ -35,10 +36,13 @@ def import_checkpoint(arguments: argparse.Namespace) -> None:
     for path in filter(None, (arguments.out, arguments.curves, arguments.provenance)):
         if path.exists() or path.is_symlink():
             raise InputError(f"{path} is there already; remove it, or name another place")
+    everything = params.load()
+    wanted = spec(everything.features, everything.of(arguments.dataset))
+    checkpoints.check_features(wanted)
     vocabulary = text.fixed(arguments.vocab, [], lower_case=False)
     file = torch_files.read(arguments.checkpoint)
     trained, tensors = checkpoints.imported(
-        file, vocabulary, arguments.dataset, arguments.heads, arguments.seed
+        file, vocabulary, arguments.dataset, wanted, arguments.heads, arguments.seed
     )
     with ExitStack() as outputs:  # all of them appear at its end, or none
         weights.save(outputs.enter_context(replacing(arguments.out)), trained, tensors)

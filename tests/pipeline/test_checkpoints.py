@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import models
 from models.captioner import Sizes
 from pipeline import checkpoints, torch_files, weights
 from pipeline.errors import InputError
+from pipeline.spec import IMPORTED
 from pipeline.text import SPECIAL, Vocabulary
 from tests.released import VOCABULARY, model, states, write
 
@@ -18,7 +20,8 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "released_scorer_shapes.json"
 
 
 def bring_in(path, vocabulary=VOCABULARY, heads=2):
-    return checkpoints.imported(torch_files.read(path), vocabulary, "clevr_change", heads, 1)
+    file, features = torch_files.read(path), checkpoints.FEATURES
+    return checkpoints.imported(file, vocabulary, "clevr_change", features, heads, 1)
 
 
 @pytest.mark.parametrize("zipped", [True, False])
@@ -140,3 +143,13 @@ def test_other_words_and_heads_are_refused(tmp_path):
         bring_in(path, heads=3)
     with pytest.raises(InputError, match=r"not a multiple of 0 heads"):
         bring_in(path, heads=0)
+
+
+def test_features_are_the_released_ones_or_imported():
+    checkpoints.check_features(checkpoints.FEATURES)
+    checkpoints.check_features(replace(checkpoints.FEATURES, weights=IMPORTED, resize=IMPORTED))
+    for key, value in {"weights": "random", "layer": "layer4", "resize": "pil_bicubic", "size": 64}.items():
+        with pytest.raises(
+            InputError, match=rf"features\.{key} is {value!r}, the checkpoint was trained with"
+        ):
+            checkpoints.check_features(replace(checkpoints.FEATURES, **{key: value}))

@@ -6,17 +6,25 @@ import json
 import runpy
 import sys
 from contextlib import redirect_stderr
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 import torch
+import yaml
 
 from pipeline import weights
 from tests.released import VOCABULARY, model, states, write
 
+ROOT = Path(__file__).parents[2]
+
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path, monkeypatch):
+    tree = yaml.safe_load((ROOT / "params.yaml").read_text())
+    tree["features"]["resize"] = "opencv_bicubic"
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(tree))
+    monkeypatch.chdir(tmp_path)
     write(tmp_path / "checkpoint_9000.pt", states(model()))
     (tmp_path / "vocab.json").write_text(json.dumps(VOCABULARY.ids))
     return tmp_path
@@ -66,7 +74,8 @@ def test_weights_curves_and_provenance(folder, capsys):
 
 def test_weights_alone(folder):
     assert run(folder) == (0, "")
-    assert sorted(path.name for path in folder.iterdir()) == ["checkpoint_9000.pt", "vocab.json", "weights"]
+    made = {"checkpoint_9000.pt", "params.yaml", "vocab.json", "weights"}
+    assert {path.name for path in folder.iterdir()} == made
 
 
 def test_what_is_there_already_is_kept(folder):
@@ -128,3 +137,9 @@ def _run_through(folder, *options):
     ]
     with patch.object(sys, "argv", ["x", *map(str, [*arguments, "--heads", 2, *options])]):
         runpy.run_module("stages.import_checkpoint", run_name="__main__")
+
+
+def test_other_features_are_refused(folder):
+    (folder / "params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
+    refused(folder, "features.resize is 'pil_bicubic', the checkpoint was trained with 'opencv_bicubic'")
+    refused(folder, "unknown dataset 'nowhere'", "--dataset", "nowhere")

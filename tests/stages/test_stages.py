@@ -1,29 +1,21 @@
 """The stages as DVC runs them: from images to captions, and every mistake as one line and exit code 2."""
 
-import importlib
-import io
 import json
 import os
 import shutil
 import subprocess
 import sys
-from contextlib import chdir, redirect_stderr
-from dataclasses import dataclass
-from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 import pytest
-import yaml
 import zarr
 
 from pipeline import attention_maps
 from pipeline.store import FeatureStore
 from pipeline.tabletop.card import write_card
-from stages import run
+from tests.running import ROOT, refuse, set_params, succeed
 from tests.synthetic import make_clevr_change
 
-ROOT = Path(__file__).parents[2]
 PAIRS, IMAGES = "data/pairs/tabletop.jsonl", "data/images/tabletop.jsonl"
 STORE, VOCAB, RECIPE = "data/features/tabletop.zarr", "data/vocab/tabletop.json", "data/recipes/recipe.yaml"
 CARD, FACTS = "data/cards/tabletop.yaml", "data/pairs/tabletop.facts.json"
@@ -40,62 +32,6 @@ DECODE = f"decode --weights weights/1 {INPUTS} --out captions.json --attention a
 def train_with(seed, to):
     outputs = f"--weights {to} --curves curves/{to} --provenance p.json"
     return f"train --recipe {RECIPE} --seed {seed} {INPUTS} {outputs}"
-
-
-@dataclass
-class Done:
-    returncode: int
-    stderr: str
-
-
-def stage(folder, command):
-    """Run a stage's script in `folder`, in this process (importing torch anew takes seconds each time)."""
-    name, *arguments = command.split()
-    stderr = io.StringIO()
-    with (
-        chdir(folder),
-        patch.object(sys, "argv", [name, *arguments]),
-        redirect_stderr(stderr),
-        pytest.raises(SystemExit) as left,
-    ):
-        run(importlib.import_module(f"stages.{name}").main)
-    return Done(left.value.code, stderr.getvalue())
-
-
-def succeed(folder, command):
-    done = stage(folder, command)
-    assert done.returncode == 0, done.stderr
-    return done
-
-
-def refuse(folder, command, said):
-    """The stage must fail with exit code 2 and a single error that says so; returns its text."""
-    done = stage(folder, command)
-    assert done.returncode == 2, done.stderr
-    errors = [line for line in done.stderr.split("\n") if line.startswith("error: ")]
-    assert len(errors) == 1, done.stderr
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stderr
-
-
-def set_params(folder, **changes):
-    """Write params.yaml: the project's, small, with `changes` by dotted path (dots written as __)."""
-    tree = yaml.safe_load((ROOT / "params.yaml").read_text())
-    small = {
-        "features__size": 64,
-        "train__iterations": 4,
-        "train__batch": 4,
-        "train__validate_every": 2,
-        "dataset__tabletop__sizes__width": 16,
-    }
-    for path, value in (small | changes).items():
-        *parents, last = path.split("__")
-        branch = tree
-        for key in parents:
-            branch = branch[key]
-        branch[last] = value
-    (folder / "params.yaml").write_text(yaml.safe_dump(tree))
 
 
 @pytest.fixture

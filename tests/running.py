@@ -1,0 +1,72 @@
+"""Run a stage's script as DVC does, but in this process: importing torch anew takes seconds each time."""
+
+import importlib
+import io
+import sys
+from contextlib import chdir, redirect_stderr
+from dataclasses import dataclass
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+import yaml
+
+from stages import run
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass
+class Done:
+    returncode: int
+    stderr: str
+
+
+def stage(folder, command):
+    """Run a stage's script in `folder`."""
+    name, *arguments = command.split()
+    stderr = io.StringIO()
+    with (
+        chdir(folder),
+        patch.object(sys, "argv", [name, *arguments]),
+        redirect_stderr(stderr),
+        pytest.raises(SystemExit) as left,
+    ):
+        run(importlib.import_module(f"stages.{name}").main)
+    return Done(left.value.code, stderr.getvalue())
+
+
+def succeed(folder, command):
+    done = stage(folder, command)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def refuse(folder, command, said):
+    """The stage must fail with exit code 2 and a single error that says so; returns its text."""
+    done = stage(folder, command)
+    assert done.returncode == 2, done.stderr
+    errors = [line for line in done.stderr.split("\n") if line.startswith("error: ")]
+    assert len(errors) == 1, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def set_params(folder, **changes):
+    """Write params.yaml: the project's, small, with `changes` by dotted path (dots written as __)."""
+    tree = yaml.safe_load((ROOT / "params.yaml").read_text())
+    small = {
+        "features__size": 64,
+        "train__iterations": 4,
+        "train__batch": 4,
+        "train__validate_every": 2,
+        "dataset__tabletop__sizes__width": 16,
+    }
+    for path, value in (small | changes).items():
+        *parents, last = path.split("__")
+        branch = tree
+        for key in parents:
+            branch = branch[key]
+        branch[last] = value
+    (folder / "params.yaml").write_text(yaml.safe_dump(tree))

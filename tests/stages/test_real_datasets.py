@@ -1,0 +1,84 @@
+"""Real datasets from their folder to scores, stage by stage, on small folders in their layouts."""
+
+import json
+
+import pytest
+
+from pipeline import facts, images
+from pipeline.datasets.schema import read_pairs
+from tests.running import ROOT, set_params, succeed
+from tests.synthetic_real import MAKERS
+
+SMALL = {
+    "width": 16,
+    "heads": 2,
+    "layers": 1,
+    "decoder_layers": 1,
+    "word_width": 8,
+}
+
+
+def prepare(folder, dataset, **changes):
+    """The first stage; returns the files that it wrote: pairs, images, facts."""
+    MAKERS[dataset](folder / "data/raw" / dataset)
+    set_params(folder, features__weights="random", **{f"dataset__{dataset}__sizes": SMALL}, **changes)
+    pairs, index, told = (f"data/{name}" for name in ("p.jsonl", "i.jsonl", "f.json"))
+    card = ROOT / "data/cards" / f"{dataset}.yaml"
+    outs = f"--pairs {pairs} --images {index} --facts {told}"
+    succeed(folder, f"prepare --dataset {dataset} --card {card} {outs}")
+    return pairs, index, told
+
+
+def run(folder, dataset, **changes):
+    """All stages of one cell; returns its metrics."""
+    pairs, index, told = prepare(folder, dataset, **changes)
+    data = f"--pairs {pairs} --vocab v.json --features s.zarr"
+    for command in (
+        f"extract --dataset {dataset} --pairs {pairs} --images {index} --out s.zarr --provenance e.json",
+        f"vocab --dataset {dataset} --pairs {pairs} --out v.json",
+        f"recipe --dataset {dataset} --model scorer_cbr --out r.yaml",
+        f"train --recipe r.yaml --seed 1 {data} --weights w --curves c --provenance p.json",
+        f"decode --weights w {data} --out captions.json --attention a.npz",
+        f"score --captions captions.json --pairs {pairs} --facts {told} --attention a.npz --images {index}"
+        " --out metrics.json --summary summary.json --per-pair each.jsonl",
+    ):
+        succeed(folder, command)
+    return json.loads((folder / "metrics.json").read_text())
+
+
+def test_changes_of_unnamed_kinds_from_the_folder_to_scores(tmp_path):
+    metrics = run(tmp_path, "levir_cc")
+    pairs = read_pairs(tmp_path / "data/p.jsonl")
+    captions = json.loads((tmp_path / "captions.json").read_text())
+    assert [each["image_id"] for each in captions] == [p.pair_id for p in pairs if p.split == "test"]
+    assert set(metrics["change"]) == set(metrics["no_change"]) >= {"BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D"}
+    assert 0 <= metrics["change_accuracy"] <= 1
+    assert metrics["scorers"]["references"] == "levir_cc"
+    read = facts.read(tmp_path / "data/f.json")
+    assert read.counts["pairs"] == len(pairs)
+    assert read.counts["images"] == len(images.read_index(tmp_path / "data/i.jsonl"))
+    assert list(read.files) == ["LevirCCcaptions.json"]
+
+
+def test_spot_the_diff_as_the_released_program_would_train(tmp_path):
+    own = {"model__scorer_cbr__variant": "released", "train__schedule": "step"}
+    metrics = run(tmp_path, "spot_the_diff", features__resize="opencv_bicubic", **own)
+    assert metrics["scorers"]["references"] == "spot_the_diff, protocol merged"
+    assert "change" not in metrics  # nobody says which pairs have changed
+    assert "variant: released" in (tmp_path / "w/model.yaml").read_text()
+    store = json.loads((tmp_path / "s.zarr/zarr.json").read_text())["attributes"]
+    assert store["resize"] == "opencv_bicubic"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "captions"),
+    [
+        ("merged", [("the car is gone", "a bus came")]),
+        ("per_entry", [("the car is gone",), ("a bus came",)]),
+        ("multi", [("the car is gone a bus came",)]),
+    ],
+)
+def test_the_protocol_decides_the_references(tmp_path, protocol, captions):
+    pairs, _, told = prepare(tmp_path, "spot_the_diff", dataset__spot_the_diff__prepare__protocol=protocol)
+    assert [p.captions for p in read_pairs(tmp_path / pairs) if p.scene_id == "0"] == captions
+    assert facts.read(tmp_path / told).references == f"spot_the_diff, protocol {protocol}"

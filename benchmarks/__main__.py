@@ -1,8 +1,8 @@
 """Run every benchmark and print one table: both sides in one process, interleaved, medians, the ratio.
 
 `python -m benchmarks scoring` runs those that are named. Before anything is timed, both sides must
-give the same numbers. `scale` takes some five minutes and runs only where it is named; its table has
-a dataset of a tenth as the reference.
+give the same numbers. `scale` and `decoding_1000` take some five minutes each and run only where they
+are named; the table of `scale` has a dataset of a tenth as the reference.
 """
 
 import os
@@ -103,11 +103,13 @@ def matching(pairs: int = 16, heads: int = 4, tokens: int = 196, width: int = 32
     return [compare(f"matching, {pairs} pairs, {heads} heads", ours, whole, "the whole similarity tensor")]
 
 
-def decoding(rounds: int = 3) -> list[tuple[str, ...]]:
+def decoding(
+    pairs: int = 128, ends: tuple[float, ...] = benchmarks.decoding.ENDS, rounds: int = 3
+) -> list[tuple[str, ...]]:
     """Greedy captions, against recomputing all words at every step."""
     return [
         compare(f"{name}, median of {rounds}", ours, reference, against, rounds)
-        for name, ours, reference, against in benchmarks.decoding.cases()
+        for name, ours, reference, against in benchmarks.decoding.cases(pairs, ends=ends)
     ]
 
 
@@ -122,7 +124,10 @@ def scoring(rounds: int = 3) -> list[tuple[str, ...]]:
 
 
 PARTS = {"reading": reading, "matching": matching, "decoding": decoding, "scoring": scoring}
-NAMED_ONLY = {"scale": benchmarks.scale.compare}
+NAMED_ONLY = {
+    "scale": benchmarks.scale.compare,
+    "decoding_1000": partial(decoding, 1000, benchmarks.decoding.ENDS[:1], 1),
+}
 
 
 def main() -> None:

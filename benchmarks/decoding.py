@@ -13,7 +13,7 @@ from pipeline.text import END, NULL
 
 SIZES = Sizes(1024, (14, 14), 76, 24, 512, 8, 2, 2, 300)
 BATCH = 256  # on both sides, where pairs are decoded together
-NEVER_ENDS, UNEVEN = -100.0, 14.0  # the bias of <END>
+ENDS = (14.0, -100.0)  # the bias of <END>: captions of any length, captions that are all cut
 
 Captions = list[list[int]]
 Side = Callable[[], Captions]
@@ -31,12 +31,14 @@ def model(end: float) -> Captioner:
     return model
 
 
-def cases(together: int = 1000, alone: int = 32) -> Iterator[tuple[str, Side, Side, str]]:
+def cases(
+    together: int, alone: int = 128, ends: tuple[float, ...] = ENDS
+) -> Iterator[tuple[str, Side, Side, str]]:
     """Name, ours, the reference, what that is; the captions of both are the same.
 
     One pair at a time is timed on fewer pairs, the same ones on both sides: nothing is scaled.
     """
-    for end in (UNEVEN, NEVER_ENDS):
+    for end in ends:
         captioner, memory = model(end), torch.randn(together, *(SIZES.grid[0] * SIZES.grid[1], SIZES.width))
         for pairs, theirs, said in (
             (together, batched, f"no cached keys and values, batches of {BATCH}"),

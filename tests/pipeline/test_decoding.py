@@ -69,7 +69,7 @@ def test_captions_that_leave_the_batch_do_not_touch_the_others(uneven, pairs):
     found = [row for part in memory.split(pairs) for row in without_padding(greedy(uneven, part))]
     assert found == [slow(uneven, memory[row : row + 1]) for row in range(150)]
     lengths = {len(row) for row in found}
-    assert len(lengths) > 10
+    assert len(lengths) > 8
     assert max(lengths) == 23
 
 

@@ -1,8 +1,8 @@
 """Run every benchmark and print one table: both sides in one process, interleaved, medians, the ratio.
 
 `python -m benchmarks scoring` runs those that are named. Before anything is timed, both sides must
-give the same numbers. `scale` takes some five minutes and runs only where it is named; its table has
-a dataset of a tenth as the reference.
+give the same numbers. `scale` and `decoding_1000` take some five minutes each and run only where they
+are named; the table of `scale` has a dataset of a tenth as the reference.
 """
 
 import os
@@ -20,13 +20,11 @@ import zarr
 from rich.console import Console
 from rich.table import Table
 
+import benchmarks.decoding
 import benchmarks.scale
 import benchmarks.scoring
-from models import Sizes, build
 from models.matching import token_matching
-from pipeline.decoding import NEVER, greedy
 from pipeline.store import ARRAY, FeatureStore, Writer
-from pipeline.text import END, NULL, START
 
 ROUNDS = 7
 
@@ -105,28 +103,13 @@ def matching(pairs: int = 16, heads: int = 4, tokens: int = 196, width: int = 32
     return [compare(f"matching, {pairs} pairs, {heads} heads", ours, whole, "the whole similarity tensor")]
 
 
-@torch.inference_mode()
-def decoding(pairs: int = 64) -> list[tuple[str, ...]]:
-    """Greedy captions of 24 tokens, against recomputing all words at every step."""
-    sizes = Sizes(1024, (14, 14), 76, 24, 512, 8, 2, 2, 300)
-    model = build("rr", sizes, {"dropout": 0.1}).eval()
-    memory = torch.randn(pairs, 196, 512)
-
-    def uncached() -> torch.Tensor:
-        tokens = torch.full((pairs, 1), START)
-        while tokens.shape[1] < sizes.longest:
-            padded = torch.cat([tokens, torch.full((pairs, 1), NULL)], 1)
-            logits = model.decoder(padded, memory).logits[:, -1]
-            logits[:, NEVER] = -torch.inf
-            tokens = torch.cat([tokens, logits.argmax(-1)[:, None]], 1)
-        ended = (tokens == END).cumsum(1).roll(1, 1).bool()
-        ended[:, 0] = False
-        return tokens.masked_fill(ended, NULL)[:, 1:]
-
-    found = greedy(model, memory)
-    assert torch.equal(found, uncached()[:, : found.shape[1]])
+def decoding(
+    pairs: int = 128, ends: tuple[float, ...] = benchmarks.decoding.ENDS, rounds: int = 3
+) -> list[tuple[str, ...]]:
+    """Greedy captions, against recomputing all words at every step."""
     return [
-        compare(f"decode {pairs} pairs", lambda: greedy(model, memory), uncached, "no cached keys, values")
+        compare(f"{name}, median of {rounds}", ours, reference, against, rounds)
+        for name, ours, reference, against in benchmarks.decoding.cases(pairs, ends=ends)
     ]
 
 
@@ -141,7 +124,10 @@ def scoring(rounds: int = 3) -> list[tuple[str, ...]]:
 
 
 PARTS = {"reading": reading, "matching": matching, "decoding": decoding, "scoring": scoring}
-NAMED_ONLY = {"scale": benchmarks.scale.compare}
+NAMED_ONLY = {
+    "scale": benchmarks.scale.compare,
+    "decoding_1000": partial(decoding, 1000, benchmarks.decoding.ENDS[:1], 1),
+}
 
 
 def main() -> None:

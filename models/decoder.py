@@ -4,7 +4,6 @@ B captions of L words, e word width, D model width, h heads, d = D/h, N tokens o
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -50,14 +49,17 @@ class DecoderLayer(nn.Module):
         x = self.norms[0](x + self.dropout(self.self_attention(x, x, causal=True)))
         return self.rest(x, *self.cross_attention.keys_values(memory))[0]
 
-    def step(self, x: Tensor, past: "Past") -> tuple[Tensor, Tensor]:
-        """One more word, B x 1 x D: the same as `forward`'s last word, from what `past` keeps.
+    def step(self, x: Tensor, past: "Past", position: int) -> tuple[Tensor, Tensor]:
+        """One more word of each caption, R x 1 x D: `forward`'s last word, from what `past` keeps.
 
-        Beside it the queries, B x h x 1 x d, with which the word looked at the memory.
+        Beside it the queries, B x h x k x d, with which the k captions of a pair looked at its memory.
         """
         q = self.self_attention.queries(x)
-        x = self.norms[0](x + self.dropout(self.self_attention.attend(q, *past.append(self, x))))
-        return self.rest(x, past.memory_keys, past.memory_values)
+        keys, values = past.append(self, x, position)
+        x = self.norms[0](x + self.dropout(self.self_attention.attend(q, keys, values)))
+        together = x.view(-1, past.beam, x.shape[-1])  # B x k x D: a pair's captions share its memory
+        x, q = self.rest(together, past.memory_keys[: past.left], past.memory_values[: past.left])
+        return x.flatten(0, 1)[:, None], q
 
     def rest(self, x: Tensor, memory_keys: Tensor, memory_values: Tensor) -> tuple[Tensor, Tensor]:
         """Everything after the self-attention, and the queries of the memory."""
@@ -75,19 +77,64 @@ class DecoderLayer(nn.Module):
 
 
 class Past:
-    """One layer's keys and values: of the memory, computed once, and of the words so far."""
+    """One layer's keys and values: of the memory, computed once, and of the words so far.
 
-    def __init__(self, layer: DecoderLayer, memory: Tensor):
+    Of the B pairs, each with k captions, the first `left` are still captioned: R = left * k rows. There is
+    room for the longest caption from the start, because room that grows is copied at every word.
+    """
+
+    def __init__(self, layer: DecoderLayer, memory: Tensor, longest: int, beam: int):
         self.memory_keys, self.memory_values = layer.cross_attention.keys_values(memory)  # B x h x N x d
-        self.keys: Tensor | None = None  # B x h x (words so far) x d
-        self.values: Tensor | None = None
+        self.beam, self.left = beam, len(memory)
+        B, h, _, d = self.memory_keys.shape
+        self.keys = memory.new_empty(B, beam, h, longest, d)
+        self.values = torch.empty_like(self.keys)
 
-    def append(self, layer: DecoderLayer, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of all words up to and with x."""
+    def append(self, layer: DecoderLayer, x: Tensor, position: int) -> tuple[Tensor, Tensor]:
+        """Keys and values of all words up to and with x (R x 1 x D): R x h x (position + 1) x d."""
         k, v = layer.self_attention.keys_values(x)
-        self.keys = k if self.keys is None else torch.cat([self.keys, k], 2)
-        self.values = v if self.values is None else torch.cat([self.values, v], 2)
-        return self.keys, self.values
+        keys, values = (kept[: self.left].flatten(0, 1) for kept in (self.keys, self.values))  # views
+        keys[:, :, position], values[:, :, position] = k[:, :, 0], v[:, :, 0]
+        return keys[:, :, : position + 1], values[:, :, : position + 1]
+
+    def follow(self, parents: Tensor, words: int) -> None:
+        """Each caption goes on from the first `words` words of the row that `parents` (R) names."""
+        for kept in (self.keys, self.values):
+            rows = kept[: self.left].flatten(0, 1)[:, :, :words]  # a view
+            rows.copy_(rows[parents])
+
+    def leave(self, places: "Exchange") -> None:
+        """Only the first `places.left` pairs are captioned from here on, after the exchange.
+
+        Of pairs that left, only the memory's keys are kept: `CaptionDecoder.attention` needs them.
+        """
+        places.apply(self.memory_keys)
+        for kept in (self.memory_values, self.keys, self.values):
+            places.move(kept)
+        self.left = places.left
+
+
+class Exchange:
+    """Brings the rows that go on to the front: each that does not stand there takes an ended one's place."""
+
+    def __init__(self, ended: Tensor):
+        """`ended`: for each row in its place, whether it is to leave."""
+        here = ~ended
+        self.left = int(here.sum())
+        self.front = ended[: self.left].nonzero()[:, 0].tolist()  # ended
+        self.back = (self.left + here[self.left :].nonzero()[:, 0]).tolist()  # going on
+
+    def move(self, rows: Tensor) -> None:
+        """Copy the rows that go on; ended ones are lost. Row by row, for there is no room for many."""
+        for front, back in zip(self.front, self.back, strict=True):
+            rows[front].copy_(rows[back])
+
+    def apply(self, rows: Tensor) -> None:
+        """Exchange the rows: none is lost."""
+        for front, back in zip(self.front, self.back, strict=True):
+            ended = rows[front].clone()
+            rows[front].copy_(rows[back])
+            rows[back].copy_(ended)
 
 
 @dataclass
@@ -103,8 +150,8 @@ class Words:
 class NextWord:
     """What one step of the decoder gives, by name."""
 
-    logits: Tensor  # B x V
-    queries: Tensor  # B x h x 1 x d, of the last layer's cross-attention
+    logits: Tensor  # R x V
+    queries: Tensor  # left x h x k x d, of the last layer's cross-attention
 
 
 class CaptionDecoder(nn.Module):
@@ -142,21 +189,20 @@ class CaptionDecoder(nn.Module):
             x = layer(x, memory)
         return Words(self.vocabulary(x), x, tokens[:, 1:] != NULL)
 
-    def begin(self, memory: Tensor) -> list[Past]:
-        """What `step` keeps of a batch's memory, B x N x D."""
-        return [Past(layer, memory) for layer in self.layers]
+    def begin(self, memory: Tensor, beam: int = 1) -> list[Past]:
+        """What `step` keeps of a batch's memory, B x N x D, to write `beam` captions of each pair."""
+        return [Past(layer, memory, len(self.positions), beam) for layer in self.layers]
 
     def step(self, tokens: Tensor, position: int, past: list[Past]) -> NextWord:
-        """The word after `tokens` (B), which stand at `position`."""
+        """The word after `tokens` (R), which stand at `position`."""
         x = self.embed(tokens[:, None], position)
         for layer, kept in zip(self.layers, past, strict=True):
-            x, queries = layer.step(x, kept)
+            x, queries = layer.step(x, kept, position)
         return NextWord(self.vocabulary(x[:, 0]), queries)
 
-    def attention(self, steps: Sequence[NextWord], past: list[Past]) -> Tensor:
-        """Where the last layer looked to predict each word, B x L x N: its heads' mean, summing to 1.
+    def attention(self, queries: Tensor, past: list[Past]) -> Tensor:
+        """Where the last layer looked with the queries of each word, B x h x L x d -> B x L x N.
 
-        For all steps at once: each product with the keys first copies them.
+        The mean of its heads, summing to 1. For all words at once: each product with the keys copies them.
         """
-        queries = torch.cat([step.queries for step in steps], 2)  # B x h x L x d
         return attention_weights(queries, past[-1].memory_keys).mean(1)

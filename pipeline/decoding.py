@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from models.captioner import Captioner, Difference
-from models.decoder import NextWord, Past
+from models.decoder import Exchange
 from pipeline.batches import feature_batches
 from pipeline.datasets.schema import Pair
 from pipeline.store import FeatureStore
@@ -21,30 +21,67 @@ def greedy(model: Captioner, memory: Tensor) -> Tensor:
     """The likeliest next word each time: memory B x N x D -> token ids B x L, <START> left out.
 
     A caption ends with <END>, followed by <NULL>; one that never ends is cut at the model's longest.
+    Of words that are equally likely, the one with the lowest id.
     """
-    return torch.stack([word for word, _ in _search(model, model.decoder.begin(memory), memory)], 1)
+    return Greedy(model, memory).run().words
 
 
 @torch.inference_mode()
 def greedy_attending(model: Captioner, memory: Tensor) -> tuple[Tensor, Tensor]:
-    """What `greedy` finds, and where the decoder's last layer looked for each word: B x L x N, float16."""
-    past = model.decoder.begin(memory)
-    words, steps = zip(*_search(model, past, memory), strict=True)
-    return torch.stack(words, 1), model.decoder.attention(steps, past).half()
+    """What `greedy` finds, and where the decoder's last layer looked for each word: B x L x N, float16.
+
+    After a caption's end there is nothing to see in the maps.
+    """
+    search = Greedy(model, memory, attending=True).run()
+    return search.words, search.maps()
 
 
-def _search(model: Captioner, past: list[Past], memory: Tensor) -> Iterator[tuple[Tensor, NextWord]]:
-    """Each next word (B), and the step that predicted it."""
-    word = torch.full((len(memory),), START, device=memory.device)
-    ended = torch.zeros_like(word, dtype=torch.bool)
-    for position in range(model.sizes.longest - 1):
-        step = model.decoder.step(word, position, past)
-        step.logits[:, NEVER] = -torch.inf
-        word = torch.where(ended, NULL, step.logits.argmax(-1))
-        yield word, step
-        ended |= word == END
-        if ended.all():
-            break
+class Greedy:
+    """The captions of a batch, of which those that have ended cost nothing more.
+
+    The first `len(rows)` rows of `past` are the captions still to be ended: `rows` says which they are.
+    """
+
+    def __init__(self, model: Captioner, memory: Tensor, attending: bool = False):
+        self.decoder = model.decoder
+        self.past = self.decoder.begin(memory)
+        self.longest = model.sizes.longest - 1
+        self.words = torch.full((len(memory), self.longest), NULL, device=memory.device)
+        self.order = torch.arange(len(memory), device=memory.device)  # which caption stands where in `past`
+        _, h, _, d = self.past[-1].memory_keys.shape
+        self.queries = memory.new_zeros(len(memory), h, self.longest, d) if attending else None
+
+    def run(self) -> "Greedy":
+        """Write all captions; `words` is then as wide as the longest of them."""
+        word = torch.full_like(self.order, START)
+        for position in range(self.longest):
+            rows = self.order[: len(word)]
+            step = self.decoder.step(word, position, self.past)
+            step.logits[:, NEVER] = -torch.inf
+            word = self.words[rows, position] = step.logits.argmax(-1)
+            if self.queries is not None:
+                self.queries[rows, :, position] = step.queries[:, :, 0]
+            word = self._leave(word)
+            if not len(word):
+                break
+        self.words = self.words[:, : position + 1]
+        return self
+
+    def _leave(self, word: Tensor) -> Tensor:
+        """Without those that have ended."""
+        places = Exchange(word == END)
+        if places.left < len(word):
+            for kept in self.past:
+                kept.leave(places)
+            places.apply(self.order)
+            places.move(word)
+        return word[: places.left]
+
+    def maps(self) -> Tensor:
+        """Where each word looked: B x L x N."""
+        queries = self.queries[self.order, :, : self.words.shape[1]]  # as they stand in `past`
+        maps = self.decoder.attention(queries, self.past).half()
+        return maps[self.order.argsort()]
 
 
 @torch.inference_mode()

@@ -62,6 +62,8 @@ class Train(Strict):
 
 class Decode(Strict):
     batch: Count
+    beam: Count
+    length_penalty: Weight
 
 
 class Score(Strict):

@@ -1,4 +1,4 @@
-"""decode@dataset-model-seed: greedy captions of the test pairs, as COCO results, and their attention.
+"""decode@dataset-model-seed: captions of the test pairs, as COCO results, and their attention.
 
 The report's gallery pairs also get the alignment of their two images, where the model has one.
 """
@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from pipeline import attention_maps, devices, params, text, weights
-from pipeline.attending import attended_captions
+from pipeline.attending import attended_captions, searching
 from pipeline.datasets.schema import SPLITS, Pair, of_split, read_pairs
 from pipeline.errors import InputError
 from pipeline.gallery_pairs import choose
@@ -35,7 +35,9 @@ def main() -> None:
     pairs = _pairs(arguments)
     gallery = {pair.pair_id for kind in choose(pairs, settings.report.gallery).values() for pair in kind}
     model = model.to(devices.device())
-    found = attended_captions(model, pairs, store, vocabulary, settings.decode.batch, gallery)
+    decode = settings.decode
+    search = searching(decode.beam, decode.length_penalty)
+    found = attended_captions(model, pairs, store, vocabulary, decode.batch, gallery, search)
     attention_maps.write(arguments.attention, found)
     write_json(arguments.out, [{"image_id": pair, "caption": each.caption} for pair, each in found.items()])
 

@@ -102,7 +102,7 @@ def test_attention_of_the_steps_by_loops(decoder):
     q, k = last.cross_attention.query(x), last.cross_attention.key(memory)
     past = decoder.begin(memory)
     steps = [decoder.step(TOKENS[:, position], position, past) for position in range(TOKENS.shape[1] - 1)]
-    found = decoder.attention(steps, past)
+    found = decoder.attention(torch.cat([step.queries for step in steps], 2), past)
     assert found.shape == (2, 5, 9)
     for position in range(5):
         for b in range(2):

@@ -6,9 +6,10 @@ import torch
 
 from models import MODELS, Sizes, build
 from models.attention import attention_weights
-from pipeline.attending import attended_captions
+from pipeline.attending import attended_captions, searching
+from pipeline.beam import beam_search
 from pipeline.datasets.schema import of_split
-from pipeline.decoding import captions
+from pipeline.decoding import captions, greedy_attending
 from pipeline.text import END, START
 
 
@@ -33,8 +34,8 @@ def model(prepared):
     return make("scorer", prepared)
 
 
-def attend(model, prepared, pairs, batch=7, aligned=()):
-    return attended_captions(model, pairs, prepared.store, prepared.vocabulary, batch, aligned)
+def attend(model, prepared, pairs, batch=7, aligned=(), search=greedy_attending):
+    return attended_captions(model, pairs, prepared.store, prepared.vocabulary, batch, aligned, search)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -99,3 +100,22 @@ def test_there_is_no_dropout_and_the_mode_stays(model, prepared):
     one, other = (attend(model, prepared, pairs) for _ in range(2))
     assert all((one[pair].maps == other[pair].maps).all() for pair in one)
     assert model.training
+
+
+@pytest.mark.parametrize("name", ["subtraction", "scorer"])
+def test_a_beam_writes_its_own_captions_and_their_maps(prepared, name):
+    model, pairs = make(name, prepared), of_split(prepared.pairs, "train")
+    found = attend(model, prepared, pairs, search=searching(3, 1.0))
+    grids = [torch.from_numpy(prepared.store.read([p.before, p.after])).float()[:, None] for p in pairs]
+    with torch.inference_mode():
+        memory = torch.cat([model.encode(*grid).memory for grid in grids])
+    words = beam_search(model, memory, 3, 1.0).tolist()
+    assert [each.caption for each in found.values()] == [prepared.vocabulary.decode(row) for row in words]
+    assert all(each.maps.shape == (len(each.words), 3, 3) for each in found.values())
+    assert [each.caption for each in attend(model, prepared, pairs).values()] != [
+        each.caption for each in found.values()
+    ]
+
+
+def test_a_beam_of_one_is_searched_greedily():
+    assert searching(1, 0.5) is greedy_attending

@@ -1,0 +1,73 @@
+"""Greedy decoding at the papers' size, beside the same search without cached keys and values."""
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from benchmarks import reference
+from models import Sizes, build
+from models.captioner import Captioner
+from pipeline.decoding import greedy
+from pipeline.text import END, NULL
+
+SIZES = Sizes(1024, (14, 14), 76, 24, 512, 8, 2, 2, 300)
+BATCH = 256  # on both sides, where pairs are decoded together
+ENDS = (14.0, -100.0)  # the bias of <END>: captions of any length, captions that are all cut
+
+Captions = list[list[int]]
+Side = Callable[[], Captions]
+
+
+def model(end: float) -> Captioner:
+    """An untrained model that sees its memory, so that captions differ from pair to pair."""
+    torch.manual_seed(0)
+    model = build("rr", SIZES, {"dropout": 0.1}).eval()
+    with torch.no_grad():
+        model.decoder.vocabulary.weight.mul_(8)
+        model.decoder.vocabulary.bias[END] = end
+        for layer in model.decoder.layers:
+            layer.cross_attention.output.weight.mul_(20)
+    return model
+
+
+def cases(
+    together: int, alone: int = 128, ends: tuple[float, ...] = ENDS
+) -> Iterator[tuple[str, Side, Side, str]]:
+    """Name, ours, the reference, what that is; the captions of both are the same.
+
+    One pair at a time is timed on fewer pairs, the same ones on both sides: nothing is scaled.
+    """
+    for end in ends:
+        captioner, memory = model(end), torch.randn(together, *(SIZES.grid[0] * SIZES.grid[1], SIZES.width))
+        for pairs, theirs, said in (
+            (together, batched, f"no cached keys and values, batches of {BATCH}"),
+            (alone, reference.one_at_a_time, "no cached keys and values, one pair at a time"),
+        ):
+            mine, other = (bound(side, captioner, memory[:pairs]) for side in (ours, theirs))
+            found = mine()
+            assert found == other()
+            tokens = [len(caption) for caption in found]
+            mean = sum(tokens) / pairs
+            yield (
+                f"decode {pairs:,} pairs, {min(tokens)} to {max(tokens)} tokens, mean {mean:.1f}",
+                mine,
+                other,
+                said,
+            )
+
+
+def bound(side: Callable[[Captioner, Tensor], Captions], captioner: Captioner, memory: Tensor) -> Side:
+    """One side of one case, without gradients."""
+    return torch.inference_mode()(lambda: side(captioner, memory))
+
+
+def ours(captioner: Captioner, memory: Tensor) -> list[list[int]]:
+    """The tokens of each caption up to its <END>."""
+    found = [row for part in memory.split(BATCH) for row in greedy(captioner, part).tolist()]
+    return [[token for token in row if token != NULL] for row in found]
+
+
+def batched(captioner: Captioner, memory: Tensor) -> list[list[int]]:
+    """The reference, in batches as large as ours."""
+    return [caption for part in memory.split(BATCH) for caption in reference.uncached(captioner, part)]

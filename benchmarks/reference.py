@@ -1,0 +1,32 @@
+"""The plain ways of doing what the benchmarks time: the other side of each comparison."""
+
+import torch
+from torch import Tensor
+
+from models.captioner import Captioner
+from pipeline.decoding import NEVER
+from pipeline.text import END, NULL, START
+
+# --- greedy decoding without cached keys and values ---
+
+
+def uncached(model: Captioner, memory: Tensor) -> list[list[int]]:
+    """All words of all pairs are computed anew at every step, until each caption has ended.
+
+    Memory B x N x D -> the tokens of each caption up to its <END>.
+    """
+    tokens = torch.full((len(memory), 1), START)
+    ended = torch.zeros(len(memory), dtype=torch.bool)
+    while tokens.shape[1] < model.sizes.longest and not ended.all():
+        padded = torch.cat([tokens, torch.full((len(memory), 1), NULL)], 1)
+        logits = model.decoder(padded, memory).logits[:, -1]
+        logits[:, NEVER] = -torch.inf
+        word = logits.argmax(-1).masked_fill(ended, NULL)
+        tokens = torch.cat([tokens, word[:, None]], 1)
+        ended |= word == END
+    return [[token for token in row if token != NULL] for row in tokens[:, 1:].tolist()]
+
+
+def one_at_a_time(model: Captioner, memory: Tensor) -> list[list[int]]:
+    """The same with one pair after another, as the released programs decode."""
+    return [caption for pair in memory.split(1) for caption in uncached(model, pair)]

@@ -157,7 +157,9 @@ class Importer:
         self.files, self.shape, self.writer = files, shape, writer
         self.log = writer.folder.with_name(f"{writer.folder.name}.sha256.json")
         self.digests: dict[str, str] = json.loads(self.log.read_text()) if self.log.exists() else {}
-        writer.complete = {shard: size for shard, size in writer.complete.items() if shard in self.digests}
+        for shard in writer.shards:
+            if str(shard) not in self.digests:
+                writer.forget(shard)
 
     def fill(self) -> str:
         """Write every missing shard; return the id of all features, a hash of them in float16.

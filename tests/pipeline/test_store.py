@@ -70,7 +70,7 @@ def test_an_interrupted_writer_goes_on_with_the_first_missing_shard(tmp_path):
     first = Writer(folder, 10, SHAPE)
     first.write(0, features[:4])
     # a shard that was written but not recorded, as after a kill, is written again
-    first.array[4:8] = 0
+    first.array[4:8].write(0).result()
     again = Writer(folder, 10, SHAPE)
     assert again.missing == [1, 2]
     again.write(1, features[4:8])
@@ -111,7 +111,7 @@ def test_a_missing_shard_is_refused(tmp_path):
     (tmp_path / "s.zarr/features/c/1/0/0/0").unlink()
     # this is why: zarr itself reads zeros
     assert not zarr.open_array(tmp_path / "s.zarr", path="features", mode="r")[4].any()
-    with pytest.raises(InputError, match=r"shard 1 .* is missing"):
+    with pytest.raises(InputError, match=r"features/c/1/0/0/0 is missing"):
         FeatureStore(tmp_path / "s.zarr", {})
 
 
@@ -119,7 +119,7 @@ def test_a_half_deleted_shard_is_refused(tmp_path):
     make(tmp_path / "s.zarr")
     shard = tmp_path / "s.zarr/features/c/2/0/0/0"
     shard.write_bytes(shard.read_bytes()[:50])
-    with pytest.raises(InputError, match="shard 2 has 50 bytes"):
+    with pytest.raises(InputError, match=r"c/2/0/0/0 is missing or shorter than its \d+ bytes"):
         FeatureStore(tmp_path / "s.zarr", {})
 
 

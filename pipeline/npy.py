@@ -166,7 +166,7 @@ class Importer:
 
         Raises InputError naming a file that cannot be imported.
         """
-        fill(self.writer, self._features, self._write, "importing")
+        fill(self.writer, self.writer.missing, self._features, self._write, "importing")
         together = "".join(self.digests[str(shard)] for shard in range(len(self.digests)))
         return f"npy:{hashlib.sha256(together.encode()).hexdigest()}"
 

@@ -51,7 +51,7 @@ class Writer:
     """
 
     def __init__(self, folder: Path, images: int, shape: tuple[int, int, int]):
-        self.folder, self.images = folder, images
+        self.folder, self.images, self.shape = folder, images, shape
         self.log = folder / "complete"
         if not (folder / ARRAY / "zarr.json").exists():
             _define(folder / ARRAY, images, shape)

@@ -55,7 +55,7 @@ def backbone(spec: Spec, seed: int, root: Path, calibration: Sequence[Indexed]) 
     """
     if spec.weights == "random":
         images = calibration[:CALIBRATION]
-        return random_backbone(spec.layer, seed, _batches(root, images, spec)), f"random-{seed}"
+        return random_backbone(spec.layer, seed, batches(root, images, spec)), f"random-{seed}"
     if spec.weights == "imagenet":
         name, tensors = "ResNet101_Weights.IMAGENET1K_V1", _imagenet()
     else:
@@ -97,7 +97,7 @@ def _file_id(path: Path) -> str:
     return f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}" if path.is_file() else str(path)
 
 
-def _batches(root: Path, images: Sequence[Indexed], spec: Spec) -> Iterator[Tensor]:
+def batches(root: Path, images: Sequence[Indexed], spec: Spec) -> Iterator[Tensor]:
     """Batches of uint8 B x 3 x size x size, decoded by threads ahead of the network."""
     threads = os.cpu_count() or 1
     batch: list[np.ndarray] = []
@@ -126,7 +126,7 @@ class Extractor:
         images = [self.images[row] for row in rows]
         computing: deque[Computing] = deque()
         done = 0
-        for batch in _batches(self.root, images, self.spec):
+        for batch in batches(self.root, images, self.spec):
             computing.append(self._start(batch))
             if len(computing) > 1:  # one is copied back while the device computes the next
                 grids = self._end(computing.popleft(), images[done:])

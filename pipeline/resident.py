@@ -1,20 +1,18 @@
 """Features held in memory, the processor's or a device's: read once, then gathered without a file."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from pipeline import memory
 from pipeline.errors import InputError
 from pipeline.progress import track
 from pipeline.store import FeatureStore
 
 BLOCK = 64  # images read at once
 SHARE = 0.9  # of the free memory; the rest is for the network and its batches
-MEMINFO = Path("/proc/meminfo")
-CGROUP = Path("/sys/fs/cgroup")  # a container's limit, version 2
 
 
 class Resident:
@@ -63,22 +61,12 @@ def held(
 
 def _check_room(images: int, shape: tuple[int, int, int], device: torch.device) -> None:
     wanted = images * int(np.prod(shape)) * 2
-    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else _free()
+    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else memory.free()
+    if free is None:
+        raise InputError("train.cache: how much memory is free is not known here; set train.cache: none")
     if wanted > SHARE * free:
         raise InputError(
             f"train.cache: the features of {images:,} images take {wanted / 1e9:.1f} GB, and of the "
             f"{device.type} memory {free / 1e9:.1f} GB are free ({SHARE:.0%} to be used); "
             "set train.cache: none"
         )
-
-
-def _free() -> int:
-    """Bytes of memory that a new array may take: the machine's, or the container's where it has less."""
-    if not MEMINFO.exists():
-        raise InputError(f"train.cache: free memory is read from {MEMINFO}, not here; set train.cache: none")
-    lines = dict(line.split(":") for line in MEMINFO.read_text().splitlines())
-    free = int(lines["MemAvailable"].split()[0]) * 1024
-    limit, used = CGROUP / "memory.max", CGROUP / "memory.current"
-    if limit.exists() and (most := limit.read_text().strip()) != "max":
-        free = min(free, int(most) - int(used.read_text()))
-    return free

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline import resident, store
+from pipeline import memory, resident, store
 from pipeline.errors import InputError
 from pipeline.resident import Resident, held, images
 from pipeline.store import FeatureStore
@@ -51,25 +51,14 @@ def test_an_image_that_was_not_read_is_named(opened):
 
 
 def test_without_room_nothing_is_read(opened, monkeypatch):
-    monkeypatch.setattr(resident, "_free", lambda: 4 * 24)
+    monkeypatch.setattr(memory, "free", lambda: 4 * 24)
     Resident(opened, KEYS[:2], CPU)  # 2 images x 24 bytes
     monkeypatch.setattr(FeatureStore, "read", None)
     with pytest.raises(InputError, match=r"of 4 images take 0\.0 GB, .*90%.*; set train\.cache: none"):
         Resident(opened, KEYS, CPU)
 
 
-def test_a_containers_limit_counts(tmp_path, monkeypatch):
-    monkeypatch.setattr(resident, "CGROUP", tmp_path)
-    machine = resident._free()
-    assert machine > 1e6
-    (tmp_path / "memory.max").write_text("max\n")
-    assert resident._free() > 1e6
-    (tmp_path / "memory.max").write_text("5000\n")
-    (tmp_path / "memory.current").write_text("2000\n")
-    assert resident._free() == 3000
-
-
-def test_where_free_memory_cannot_be_told_the_remedy_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(resident, "MEMINFO", tmp_path / "meminfo")
+def test_where_free_memory_cannot_be_told_the_remedy_is_said(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
     with pytest.raises(InputError, match=r"set train\.cache: none"):
-        resident._free()
+        Resident(opened, KEYS, CPU)

@@ -42,6 +42,24 @@ def test_reads_what_was_written_in_any_order(tmp_path):
     np.testing.assert_array_equal(opened.read(["7.png", "2.png", "7.png", "9.png"]), features[[7, 2, 7, 9]])
 
 
+@pytest.mark.parametrize(("free", "mapped"), [(10**12, True), (100, False), (None, False)])
+def test_only_a_store_that_stays_in_memory_is_mapped(tmp_path, monkeypatch, free, mapped):
+    features = make(tmp_path / "s.zarr")
+    monkeypatch.setattr(store.memory, "free", lambda: free)
+    opened = FeatureStore(tmp_path / "s.zarr", ATTRIBUTES)
+    assert ("file_io_mode" in opened._reading()["context"]) == mapped
+    np.testing.assert_array_equal(opened.read(["7.png", "2.png"]), features[[7, 2]])
+
+
+def test_reads_into_memory_that_is_given(tmp_path):
+    features = make(tmp_path / "s.zarr")
+    out = np.zeros((3, *SHAPE), np.float16)
+    opened = FeatureStore(tmp_path / "s.zarr", ATTRIBUTES)
+    for rows in ([7, 2, 5], [7, 2, 7]):
+        assert opened.read([f"{row}.png" for row in rows], out) is out
+        np.testing.assert_array_equal(out, features[rows])
+
+
 def test_plain_zarr_reads_the_same(tmp_path):
     features = make(tmp_path / "s.zarr")
     array = zarr.open_array(tmp_path / "s.zarr", path="features", mode="r")

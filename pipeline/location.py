@@ -16,7 +16,7 @@ SCHEMES = ("http://", "https://", "s3://", "gs://")
 PATIENCE = 60.0  # seconds for one answer: a batch of 25 MB at half a megabyte a second
 RETRIES = {"max_retries": 3, "initial_delay": "200ms", "max_delay": "2s"}  # TensorStore's own: 32, minutes
 CONTEXT = dict.fromkeys(("http_request_retries", "s3_request_retries", "gcs_request_retries"), RETRIES)
-DAMAGE = ("DATA_LOSS", "NOT_FOUND")  # how TensorStore begins its messages
+DAMAGE = ("DATA_LOSS", "FAILED_PRECONDITION", "NOT_FOUND")  # how TensorStore begins its messages
 Result = TypeVar("Result")
 
 

@@ -5,9 +5,10 @@ image, 256 images a shard, crc32c on every chunk and on the shard's index. A MIS
 reads as zeros without a word in most Zarr readers, so the group's attributes record each
 shard's size, and opening the store checks them.
 
-Chunks are not compressed: by measurement (benchmarks/README.md, `python -m benchmarks codecs`)
-LZ4 saves a quarter of the bytes of such features, but random batches then come hardly twice as
-fast as from one float32 file an image, which has twice the bytes even so.
+The codec is LZ4 without a shuffle, by measurement (benchmarks/README.md, `python -m benchmarks
+codecs`): random batches come as fast as without a codec, dense features take as many bytes, and
+sparse ones, as trained weights give after a ReLU, half. Bitshuffle saves a quarter of dense ones too,
+and Zstandard more, but reading then takes 1.4 and 3 times as long.
 
 TensorStore reads and writes: random batches came 50 times faster than through zarr-python, which
 defines the array and opens it, as any Zarr v3 reader does.
@@ -22,7 +23,7 @@ from typing import Any
 import numpy as np
 import tensorstore
 import zarr
-from zarr.codecs import Crc32cCodec
+from zarr.codecs import BloscCodec, Crc32cCodec
 
 from pipeline import memory
 from pipeline.errors import InputError
@@ -32,7 +33,7 @@ from pipeline.outputs import replacing, write_json, write_text
 SCHEMA = 1
 SHARD = 256
 ARRAY = "features"
-CODECS = (Crc32cCodec(),)
+CODECS = (BloscCodec(cname="lz4", clevel=5, shuffle="noshuffle", typesize=2), Crc32cCodec())
 # a shard of zeros is a file too; what was lost in a power cut is noticed by its size
 WRITING = {"store_data_equal_to_fill_value": True, "context": {"file_io_sync": False}}
 # a store does not change while it is open

@@ -117,7 +117,7 @@ def test_a_flipped_bit_is_noticed_there_too(tmp_path, address):
     make(tmp_path / "s.zarr")
     shard = tmp_path / "s.zarr/features/c/0/0/0/0"
     data = bytearray(shard.read_bytes())
-    data[5] ^= 1
+    data[30] ^= 1
     shard.write_bytes(data)
     opened = FeatureStore(f"{address}/s.zarr", {})
     with pytest.raises(InputError, match=r"s\.zarr is damaged \(.*[Dd]igest"):

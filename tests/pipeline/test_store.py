@@ -141,9 +141,9 @@ def test_a_half_deleted_shard_is_refused(tmp_path):
         FeatureStore(tmp_path / "s.zarr", {})
 
 
-@pytest.mark.parametrize("place", [5, -5])
+@pytest.mark.parametrize("place", [5, 30, 41, -5])
 def test_a_flipped_bit_is_noticed(tmp_path, place):
-    """In a chunk and in the shard's index."""
+    """In a chunk's head, its numbers and its sum, and in the shard's index."""
     make(tmp_path / "s.zarr")
     shard = tmp_path / "s.zarr/features/c/0/0/0/0"
     data = bytearray(shard.read_bytes())

@@ -1,8 +1,9 @@
 """Run every benchmark and print one table: both sides in one process, interleaved, medians, the ratio.
 
 `python -m benchmarks scoring` runs those that are named. Before anything is timed, both sides must
-give the same numbers. `scale` and `decoding_1000` take some five minutes each and run only where they
-are named; the table of `scale` has a dataset of a tenth as the reference.
+give the same numbers. `scale`, `decoding_1000` and `codecs` (the feature store's codecs and shard sizes
+against one float32 .npy an image) take some five minutes each and run only where they are named; the
+table of `scale` has a dataset of a tenth as the reference.
 """
 
 import os
@@ -16,15 +17,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import zarr
 from rich.console import Console
 from rich.table import Table
 
 import benchmarks.decoding
+import benchmarks.extraction
+import benchmarks.reading
 import benchmarks.scale
 import benchmarks.scoring
 from models.matching import token_matching
-from pipeline.store import ARRAY, FeatureStore, Writer
 
 ROUNDS = 7
 
@@ -48,43 +49,25 @@ def compare(
     return name, against, f"{1000 * mine:.1f} ms", f"{1000 * theirs:.1f} ms", f"{theirs / mine:.1f}"
 
 
-def reading() -> list[tuple[str, ...]]:
-    """Random batches of ReLU-like features 1024 x 14 x 14, from the page cache."""
+def reading(images: int = 512) -> list[tuple[str, ...]]:
+    """Random batches of 64 images' features 1024 x 14 x 14, from the page cache."""
     with tempfile.TemporaryDirectory() as folder:
-        return _reading(Path(folder))
+        store, files, plain_zarr = benchmarks.reading.sides(Path(folder), images)
+        rows = np.random.default_rng(1).choice(images, benchmarks.reading.BATCH, replace=False)
+        assert (store(rows) == files(rows)).all()
+        assert (store(rows) == plain_zarr(rows)).all()
+        name = f"read {len(rows)} images"
+        return [
+            compare(name, partial(store, rows), partial(files, rows), "one float32 .npy an image"),
+            compare(name, partial(store, rows), partial(plain_zarr, rows), "zarr-python on the same store"),
+        ]
 
 
-def _reading(folder: Path, images: int = 512, batch: int = 64) -> list[tuple[str, ...]]:
-    random = np.random.default_rng(0)
-    shape = (1024, 14, 14)
-    writer = Writer(folder / "scratch", images, shape)
-    for shard in writer.missing:
-        rows = writer.rows(shard)
-        grids = np.maximum(random.standard_normal((len(rows), *shape)), 0).astype(np.float16)
-        writer.write(shard, grids)
-        for row, grid in zip(rows, grids, strict=True):
-            np.save(folder / f"{row}.npy", grid.astype(np.float32))
-    writer.finish(folder / "s.zarr", {"keys": [str(row) for row in range(images)]})
-    store, array = (
-        FeatureStore(folder / "s.zarr", {}),
-        zarr.open_array(folder / "s.zarr", path=ARRAY, mode="r"),
-    )
-    rows = random.choice(images, batch, replace=False)
-    keys = [str(row) for row in rows]
-
-    def files() -> np.ndarray:
-        return np.stack([np.load(folder / f"{row}.npy") for row in rows])
-
-    def plain_zarr() -> np.ndarray:
-        return array.oindex[rows]
-
-    assert (store.read(keys) == files()).all()
-    assert (store.read(keys) == plain_zarr()).all()
-    name = f"read {batch} images"
-    return [
-        compare(name, lambda: store.read(keys), files, "one float32 .npy an image"),
-        compare(name, lambda: store.read(keys), plain_zarr, "zarr-python on the same store"),
-    ]
+def extraction(images: int = 128) -> list[tuple[str, ...]]:
+    """PNG files to a store: the network should be all that takes time."""
+    with tempfile.TemporaryDirectory() as folder:
+        whole, bare = benchmarks.extraction.sides(Path(folder), images)
+        return [compare(f"extract {images} images, median of 5", whole, bare, "the network alone", 5)]
 
 
 def matching(pairs: int = 16, heads: int = 4, tokens: int = 196, width: int = 32) -> list[tuple[str, ...]]:
@@ -123,9 +106,16 @@ def scoring(rounds: int = 3) -> list[tuple[str, ...]]:
     return [compare(name, ours, reference, "pycocoevalcap, one after another", rounds)]
 
 
-PARTS = {"reading": reading, "matching": matching, "decoding": decoding, "scoring": scoring}
+PARTS = {
+    "reading": reading,
+    "extraction": extraction,
+    "matching": matching,
+    "decoding": decoding,
+    "scoring": scoring,
+}
 NAMED_ONLY = {
     "scale": benchmarks.scale.compare,
+    "codecs": benchmarks.reading.codecs,
     "decoding_1000": partial(decoding, 1000, benchmarks.decoding.ENDS[:1], 1),
 }
 

@@ -1,5 +1,9 @@
-"""The plain ways of doing what the benchmarks time: the other side of each comparison."""
+"""The plainest way, as the released programs do it: what the benchmarks measure ours against."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,3 +34,11 @@ def uncached(model: Captioner, memory: Tensor) -> list[list[int]]:
 def one_at_a_time(model: Captioner, memory: Tensor) -> list[list[int]]:
     """The same with one pair after another, as the released programs decode."""
     return [caption for pair in memory.split(1) for caption in uncached(model, pair)]
+
+
+# --- reading features ---
+
+
+def load_files(folder: Path, names: Sequence[str]) -> np.ndarray:
+    """One float32 .npy an image, one after the other: images x C x H x W."""
+    return np.stack([np.load(folder / f"{name}.npy") for name in names])

@@ -3,8 +3,9 @@
 import hashlib
 import os
 import pickle
+from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,23 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torchvision.models import ResNet101_Weights
 
-from models.backbone import CHANNELS, MEAN, STD, STRIDE, Backbone, load_backbone, random_backbone
+from models.backbone import (
+    CHANNELS,
+    MEAN,
+    STD,
+    STRIDE,
+    Backbone,
+    for_inference,
+    load_backbone,
+    random_backbone,
+)
 from pipeline import devices
 from pipeline.errors import InputError
 from pipeline.filling import fill
 from pipeline.images import Indexed
 from pipeline.pixels import pixels
 from pipeline.prefetch import prefetch
+from pipeline.ranks import Ranks
 from pipeline.spec import Spec
 from pipeline.store import Writer
 
@@ -44,7 +55,7 @@ def backbone(spec: Spec, seed: int, root: Path, calibration: Sequence[Indexed]) 
     """
     if spec.weights == "random":
         images = calibration[:CALIBRATION]
-        return random_backbone(spec.layer, seed, _batches(root, images, spec)), f"random-{seed}"
+        return random_backbone(spec.layer, seed, batches(root, images, spec)), f"random-{seed}"
     if spec.weights == "imagenet":
         name, tensors = "ResNet101_Weights.IMAGENET1K_V1", _imagenet()
     else:
@@ -86,7 +97,7 @@ def _file_id(path: Path) -> str:
     return f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}" if path.is_file() else str(path)
 
 
-def _batches(root: Path, images: Sequence[Indexed], spec: Spec) -> Iterator[Tensor]:
+def batches(root: Path, images: Sequence[Indexed], spec: Spec) -> Iterator[Tensor]:
     """Batches of uint8 B x 3 x size x size, decoded by threads ahead of the network."""
     threads = os.cpu_count() or 1
     batch: list[np.ndarray] = []
@@ -104,27 +115,75 @@ class Extractor:
     def __init__(self, network: Backbone, root: Path, images: Sequence[Indexed], spec: Spec, precision: str):
         self.device = devices.device()
         self.dtype = devices.precision(precision, self.device)
-        self.network = network.to(self.device, memory_format=torch.channels_last)
+        self.network = for_inference(network, self.dtype).to(self.device)
         self.root, self.images, self.spec = root, images, spec
 
-    def fill(self, writer: Writer) -> None:
-        """Write every missing shard. Raises InputError for an image that broke or features that overflow."""
-        fill(writer, self._features, writer.write, "extracting")
+    def fill(self, writer: Writer, shards: Sequence[int]) -> None:
+        """Write these shards. Raises InputError for an image that broke or features that overflow."""
+        fill(writer, shards, self._features, writer.write, "extracting")
+
+    def _features(self, rows: Sequence[int]) -> Iterator[np.ndarray]:
+        images = [self.images[row] for row in rows]
+        computing: deque[Computing] = deque()
+        done = 0
+        for batch in batches(self.root, images, self.spec):
+            computing.append(self._start(batch))
+            if len(computing) > 1:  # one is copied back while the device computes the next
+                grids = self._end(computing.popleft(), images[done:])
+                yield from grids
+                done += len(grids)
+        while computing:
+            yield from self._end(computing.popleft(), images[done:])
 
     @torch.inference_mode()
-    def _features(self, rows: Sequence[int]) -> Iterator[np.ndarray]:
-        images, start = [self.images[row] for row in rows], 0
-        for batch in _batches(self.root, images, self.spec):
-            with devices.autocast(self.device, self.dtype):
-                grids = self.network(batch.to(self.device))
-            grids = grids.half().contiguous().cpu().numpy()  # B x C x H x W
-            for image, grid in zip(images[start : start + len(grids)], grids, strict=True):
-                if not np.isfinite(grid).all():
-                    raise InputError(
-                        f"the features of {image.name} overflow float16; use other features.weights"
-                    )
-                yield grid
-            start += len(grids)
+    def _start(self, batch: Tensor) -> "Computing":
+        """Begin with a batch of uint8 images; on a GPU nothing is waited for."""
+        cuda = self.device.type == "cuda"
+        grids = self.network((batch.pin_memory() if cuda else batch).to(self.device, non_blocking=True))
+        grids = grids.half().contiguous()  # B x C x H x W
+        finite = grids.isfinite().flatten(1).all(1)
+        if not cuda:
+            return Computing(grids, finite, None)
+        back = Computing(_pinned_like(grids), _pinned_like(finite), torch.cuda.Event())
+        back.grids.copy_(grids, non_blocking=True)
+        back.finite.copy_(finite, non_blocking=True)
+        back.copied.record()
+        return back
+
+    def _end(self, back: "Computing", images: Sequence[Indexed]) -> np.ndarray:
+        if back.copied is not None:
+            back.copied.synchronize()
+        for image, finite in zip(images, back.finite.tolist(), strict=False):
+            if not finite:
+                raise InputError(f"the features of {image.name} overflow float16; use other features.weights")
+        return back.grids.numpy()
+
+
+@dataclass(frozen=True)
+class Computing:
+    """A batch on its way back from the device."""
+
+    grids: Tensor  # B x C x H x W, float16, in the processor's memory once `copied` is over
+    finite: Tensor  # B
+    copied: torch.cuda.Event | None  # None on the processor: it is over
+
+
+def _pinned_like(tensor: Tensor) -> Tensor:
+    return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+
+
+def extract(extractor: Extractor, ranks: Ranks, folder: Path, out: Path, described: dict[str, Any]) -> None:
+    """Make the store `out` in `folder`, each process writing its share of the shards that are missing.
+
+    The store is the same, to the bit, whatever the number of processes. Raises as Extractor.fill does.
+    """
+    writer = ranks.first(lambda: Writer(folder, len(extractor.images), grid_shape(extractor.spec)))
+    missing = writer.missing
+    ranks.wait()  # nobody writes before all have seen what is missing
+    extractor.fill(writer, ranks.share(missing))
+    ranks.wait()
+    if ranks.rank == 0:
+        writer.finish(out, described)
 
 
 def attributes(spec: Spec, weights_id: str, dtype: torch.dtype, images: Sequence[Indexed]) -> dict[str, Any]:

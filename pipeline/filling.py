@@ -12,18 +12,26 @@ Grids = Callable[[Sequence[int]], Iterator[np.ndarray]]
 """Rows of the store -> their features (float16 C x H x W), one after the other."""
 
 
-def fill(writer: Writer, grids: Grids, write: Callable[[int, np.ndarray], None], description: str) -> None:
-    """Hand every missing shard's features (images x C x H x W) to `write`, in order, with progress.
+def fill(
+    writer: Writer,
+    shards: Sequence[int],
+    grids: Grids,
+    write: Callable[[int, np.ndarray], None],
+    description: str,
+) -> None:
+    """Hand these shards' features (images x C x H x W) to `write`, in order, with progress.
 
     Raises what `grids` and `write` raise; shards written until then are kept by the writer.
     """
-    missing = writer.missing
-    rows = [row for shard in missing for row in writer.rows(shard)]
-    shown = track(grids(rows), description, "images", writer.images, writer.images - len(rows))
+    rows = [row for shard in shards for row in writer.rows(shard)]
+    others = sum(len(writer.rows(shard)) for shard in writer.missing) - len(rows)
+    shown = track(
+        grids(rows), description, "images", writer.images - others, writer.images - others - len(rows)
+    )
     writing: Future[None] | None = None
     with ThreadPoolExecutor(1) as background:
-        for shard in missing:
-            block = np.stack([next(shown) for _ in writer.rows(shard)])
+        for shard in shards:
+            block = _block(writer, shard, shown)
             if writing is not None:
                 writing.result()
             writing = background.submit(write, shard, block)
@@ -31,3 +39,11 @@ def fill(writer: Writer, grids: Grids, write: Callable[[int, np.ndarray], None],
             writing.result()
     for _ in shown:  # nothing is left; this lets the bar come to its end
         pass
+
+
+def _block(writer: Writer, shard: int, grids: Iterator[np.ndarray]) -> np.ndarray:
+    """A shard's features, copied together as they come, so that batches need not wait in memory."""
+    block = np.empty((len(writer.rows(shard)), *writer.shape), np.float16)
+    for row in block:
+        row[...] = next(grids)
+    return block

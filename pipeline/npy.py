@@ -157,14 +157,16 @@ class Importer:
         self.files, self.shape, self.writer = files, shape, writer
         self.log = writer.folder.with_name(f"{writer.folder.name}.sha256.json")
         self.digests: dict[str, str] = json.loads(self.log.read_text()) if self.log.exists() else {}
-        writer.complete = {shard: size for shard, size in writer.complete.items() if shard in self.digests}
+        for shard in writer.shards:
+            if str(shard) not in self.digests:
+                writer.forget(shard)
 
     def fill(self) -> str:
         """Write every missing shard; return the id of all features, a hash of them in float16.
 
         Raises InputError naming a file that cannot be imported.
         """
-        fill(self.writer, self._features, self._write, "importing")
+        fill(self.writer, self.writer.missing, self._features, self._write, "importing")
         together = "".join(self.digests[str(shard)] for shard in range(len(self.digests)))
         return f"npy:{hashlib.sha256(together.encode()).hexdigest()}"
 

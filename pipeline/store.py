@@ -2,11 +2,16 @@
 
 A Zarr v3 group whose array `features` holds images x C x H x W in float16: one chunk an
 image, 256 images a shard, crc32c on every chunk and on the shard's index. A MISSING shard
-reads as zeros without a word in every Zarr reader, so the group's attributes record each
+reads as zeros without a word in most Zarr readers, so the group's attributes record each
 shard's size, and opening the store checks them.
 
-zarr-python writes (any Zarr v3 reader opens the store), TensorStore reads: random batches
-came 50 times faster through it.
+The codec is LZ4 without a shuffle, by measurement (benchmarks/README.md, `python -m benchmarks
+codecs`): random batches come as fast as without a codec, dense features take as many bytes, and
+sparse ones, as trained weights give after a ReLU, half. Bitshuffle saves a quarter of dense ones too,
+and Zstandard more, but reading then takes 1.4 and 3 times as long.
+
+TensorStore reads and writes: random batches came 50 times faster than through zarr-python, which
+defines the array and opens it, as any Zarr v3 reader does.
 """
 
 import json
@@ -20,31 +25,52 @@ import tensorstore
 import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec
 
+from pipeline import memory
 from pipeline.errors import InputError
-from pipeline.outputs import replacing, write_json
+from pipeline.location import CONTEXT, Location
+from pipeline.outputs import replacing, write_json, write_text
 
 SCHEMA = 1
 SHARD = 256
 ARRAY = "features"
-REMEDY = "run `dvc repro extract` to make it again"
+CODECS = (BloscCodec(cname="lz4", clevel=5, shuffle="noshuffle", typesize=2), Crc32cCodec())
+# a shard of zeros is a file too; what was lost in a power cut is noticed by its size
+WRITING = {"store_data_equal_to_fill_value": True, "context": {"file_io_sync": False}}
+# a store does not change while it is open
+READING = {
+    "fill_missing_data_reads": False,
+    "recheck_cached_data": "open",
+    "recheck_cached_metadata": "open",
+}
+# Mapped files save a copy of what the page cache holds (random batches in half the time), but come
+# from the disk at half its speed: for stores that stay in memory once they are read.
+MAPPED = {"file_io_mode": {"mode": "memmap"}}
+CACHED = 0.5  # of the free memory is what such a store takes at most
 
 
 class Writer:
     """Write a store shard by shard in a folder of its own; what was completed before a kill is kept.
 
-    The attributes say what the features are; a folder with other attributes is refused.
+    A completed shard is recorded in a file of its own, so that several processes may write, each
+    its own shards, once the first has made the folder.
     """
 
     def __init__(self, folder: Path, images: int, shape: tuple[int, int, int]):
-        self.folder, self.images = folder, images
-        self.array = _array(folder, images, shape)
-        self.log = folder / "complete.json"
-        self.complete: dict[str, int] = json.loads(self.log.read_text()) if self.log.exists() else {}
+        self.folder, self.images, self.shape = folder, images, shape
+        self.log = folder / "complete"
+        if not (folder / ARRAY / "zarr.json").exists():
+            _define(folder / ARRAY, images, shape)
+        self.array = tensorstore.open(_spec(Location(folder)) | WRITING, read=True, write=True).result()
+
+    @property
+    def shards(self) -> range:
+        """All shards of the store."""
+        return range(math.ceil(self.images / SHARD))
 
     @property
     def missing(self) -> list[int]:
         """The shards still to write, in order."""
-        return [shard for shard in range(math.ceil(self.images / SHARD)) if str(shard) not in self.complete]
+        return [shard for shard in self.shards if not self._record(shard).exists()]
 
     def rows(self, shard: int) -> range:
         """The images of a shard."""
@@ -53,101 +79,124 @@ class Writer:
     def write(self, shard: int, features: np.ndarray) -> None:
         """Write one whole shard: features (images of the shard x C x H x W), finite in float16."""
         rows = self.rows(shard)
-        self.array[rows.start : rows.stop] = features
-        self.complete[str(shard)] = _shard_file(self.folder, shard).stat().st_size
-        write_json(self.log, self.complete)
+        self.array[rows.start : rows.stop].write(features).result()
+        write_text(self._record(shard), str((self.folder / ARRAY / _file(shard)).stat().st_size))
+
+    def forget(self, shard: int) -> None:
+        """Count a shard as missing."""
+        self._record(shard).unlink(missing_ok=True)
 
     def finish(self, path: Path, attributes: dict[str, Any]) -> None:
         """Record the shards and the attributes, and move the store to `path`."""
-        sizes = [self.complete[str(shard)] for shard in range(len(self.complete))]
-        group = {"schema": SCHEMA, "shard_bytes": sizes} | attributes
+        records = [self._record(shard) for shard in self.shards]
+        group = {"schema": SCHEMA, "shard_bytes": [int(file.read_text()) for file in records]} | attributes
         write_json(self.folder / "zarr.json", {"zarr_format": 3, "node_type": "group", "attributes": group})
-        self.log.unlink()
+        for file in records:
+            file.unlink()
+        self.log.rmdir()
         with replacing(path) as beside:
             self.folder.rename(beside)
 
+    def _record(self, shard: int) -> Path:
+        return self.log / str(shard)
 
-def _array(folder: Path, images: int, shape: tuple[int, int, int]) -> zarr.Array:
-    config = {"write_empty_chunks": True}  # else a shard of zeros would be no file
-    if (folder / ARRAY / "zarr.json").exists():
-        return zarr.open_array(folder / ARRAY, mode="r+", zarr_format=3).with_config(config)
-    return zarr.create_array(
-        folder / ARRAY,
+
+def _define(folder: Path, images: int, shape: tuple[int, int, int]) -> None:
+    zarr.create_array(
+        folder,
         shape=(images, *shape),
         chunks=(1, *shape),
         shards=(SHARD, *shape),
         dtype="float16",
-        compressors=[BloscCodec(cname="lz4", clevel=5, shuffle="bitshuffle", typesize=2), Crc32cCodec()],
+        compressors=CODECS,
         zarr_format=3,
-        config=config,
     )
 
 
-def _shard_file(folder: Path, shard: int) -> Path:
-    return folder / ARRAY / "c" / str(shard) / "0" / "0" / "0"
+def _file(shard: int) -> str:
+    return f"c/{shard}/0/0/0"
+
+
+def _spec(location: Location) -> dict[str, Any]:
+    return {"driver": "zarr3", "kvstore": location.spec(f"{ARRAY}/")}
 
 
 class FeatureStore:
-    """Read a store: features by image key.
+    """Read a store: features by image key, from a folder or an address (http, https, s3, gs).
 
     `expected` names attributes that must hold, for example {"layer": "layer3"}. Raises
-    InputError naming the attribute that differs, or the shard that is damaged.
+    InputError naming the attribute that differs, or the shard that is damaged, and where the
+    place does not answer.
     """
 
-    def __init__(self, path: str | Path, expected: dict[str, Any]):
-        self.path = Path(path)
-        self.attributes = _attributes(self.path)
+    def __init__(self, place: str | Path, expected: dict[str, Any]):
+        self.location = Location(place)
+        self.record = self._group()
+        self.attributes = self._attributes()
         self._check(expected)
         self.row = {key: row for row, key in enumerate(self.attributes["keys"])}
-        self.array = tensorstore.open(_spec(self.path / ARRAY), read=True).result()
+        self.array = self.location.answer(tensorstore.open(self._reading(), read=True))
+
+    def _reading(self) -> dict[str, Any]:
+        fits = sum(self.attributes["shard_bytes"]) < CACHED * (memory.free() or 0)
+        context = CONTEXT | (MAPPED if fits and not self.location.remote else {})
+        return _spec(self.location) | READING | {"context": context}
+
+    def _group(self) -> bytes:
+        """The group's metadata; they hold every image's hash and what made the features of it."""
+        if (found := self.location.get(["zarr.json"], [0])[0]) is None:
+            raise self._error(" is not a feature store")
+        return found
+
+    def _attributes(self) -> dict[str, Any]:
+        try:
+            attributes = json.loads(self.record)["attributes"]
+        except (ValueError, KeyError, TypeError):
+            raise self._error(" is not a feature store") from None
+        if attributes.get("schema") != SCHEMA:
+            raise self._error(f": its schema is {attributes.get('schema')!r}, not {SCHEMA}")
+        return attributes
 
     def _check(self, expected: dict[str, Any]) -> None:
         for name, value in expected.items():
             if (found := self.attributes.get(name)) != value:
-                raise InputError(
-                    f"{self.path}: its {name} is {found!r}, params.yaml wants {value!r}; {REMEDY}"
-                )
-        for shard, size in enumerate(self.attributes["shard_bytes"]):
-            file = _shard_file(self.path, shard)
-            if not file.exists():
-                raise InputError(
-                    f"{self.path}: shard {shard} ({file.relative_to(self.path)}) is missing; {REMEDY}"
-                )
-            if (found := file.stat().st_size) != size:
-                raise InputError(f"{self.path}: shard {shard} has {found} bytes, not {size}; {REMEDY}")
+                raise self._error(f": its {name} is {found!r}, params.yaml wants {value!r}")
+        sizes = self.attributes["shard_bytes"]
+        files = [f"{ARRAY}/{_file(shard)}" for shard in range(len(sizes))]
+        # one byte of each: the last, with nothing after it
+        for file, size, last in zip(
+            files, sizes, self.location.get(files, [size - 1 for size in sizes]), strict=True
+        ):
+            if not last:
+                raise self._error(f": {file} is missing or shorter than its {size} bytes")
+            if len(last) > 1:
+                raise self._error(f": {file} is longer than its {size} bytes")
+
+    def _error(self, fault: str) -> InputError:
+        return InputError(f"{self.location.name}{fault}; {self.location.remedy}")
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """Channels, height and width of one image's feature grid."""
         return tuple(self.array.shape[1:])
 
-    def read(self, keys: Sequence[str]) -> np.ndarray:
-        """Features of the images, float16 (images x C x H x W), in the order of `keys`."""
-        try:
-            rows = [self.row[key] for key in keys]
-        except KeyError as error:
-            raise InputError(f"{self.path} has no image {error}; {REMEDY}") from None
+    def read(self, keys: Sequence[str], out: np.ndarray | None = None) -> np.ndarray:
+        """Features of the images, float16 (images x C x H x W), in the order of `keys`.
+
+        They are read straight into `out`, where it is given: memory written before is faster than new.
+        """
         # one read of distinct images: a scene's before image stands in both of its pairs
-        distinct, places = np.unique(rows, return_inverse=True)
+        place = {key: number for number, key in enumerate(dict.fromkeys(keys))}
         try:
-            return self.array[distinct].read().result()[places]
-        except ValueError as error:
-            raise InputError(f"{self.path} is damaged ({_first_clause(error)}); {REMEDY}") from None
+            rows = [self.row[key] for key in place]
+        except KeyError as error:
+            raise self._error(f" has no image {error}") from None
+        if len(rows) == len(keys):
+            out = np.empty((len(keys), *self.shape), np.float16) if out is None else out
+            return self._into(out, rows)
+        distinct = self._into(np.empty((len(rows), *self.shape), np.float16), rows)
+        return np.take(distinct, [place[key] for key in keys], axis=0, out=out)
 
-
-def _attributes(path: Path) -> dict[str, Any]:
-    try:
-        attributes = json.loads((path / "zarr.json").read_text(encoding="utf-8"))["attributes"]
-    except (OSError, ValueError, KeyError):
-        raise InputError(f"{path} is not a feature store; {REMEDY}") from None
-    if attributes.get("schema") != SCHEMA:
-        raise InputError(f"{path}: its schema is {attributes.get('schema')!r}, not {SCHEMA}; {REMEDY}")
-    return attributes
-
-
-def _spec(folder: Path) -> dict[str, Any]:
-    return {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(folder.absolute())}}
-
-
-def _first_clause(error: Exception) -> str:
-    return " ".join(str(error).split("[")[0].split())
+    def _into(self, out: np.ndarray, rows: list[int]) -> np.ndarray:
+        self.location.answer(tensorstore.array(out).write(self.array[rows]))
+        return out

@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, required=True, help="the folder that training wrote")
     parser.add_argument("--pairs", type=Path, required=True)
     parser.add_argument("--vocab", type=Path, required=True)
-    parser.add_argument("--features", type=Path, required=True)
+    parser.add_argument("--features", required=True, help="the store: a folder, or an address (http, s3, gs)")
     parser.add_argument("--split", choices=SPLITS, default="test")
     parser.add_argument("--out", type=Path, required=True, help="captions.json to write")
     parser.add_argument("--attention", type=Path, required=True, help="attention.npz to write")

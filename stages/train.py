@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--pairs", type=Path, required=True)
     parser.add_argument("--vocab", type=Path, required=True)
-    parser.add_argument("--features", type=Path, required=True, help="the store, a Zarr group")
+    parser.add_argument("--features", required=True, help="the store: a folder, or an address (http, s3, gs)")
     parser.add_argument("--weights", type=Path, required=True, help="the folder to write")
     parser.add_argument(
         "--curves", type=Path, required=True, help="the folder of loss.csv and validation.csv"
@@ -38,9 +38,7 @@ def train(arguments: argparse.Namespace) -> None:
     pairs, vocabulary = read_pairs(arguments.pairs), text.load(arguments.vocab)
     store = FeatureStore(arguments.features, expected=recipe.features)
     inputs = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
-    scratch = provenance.scratch(
-        "train", *inputs, (arguments.features / "zarr.json").read_bytes(), str(arguments.seed)
-    )
+    scratch = provenance.scratch("train", *inputs, store.record, str(arguments.seed))
 
     seed_all(arguments.seed, 0)
     model = recipes.build(recipe, recipe.sizes_for(store.shape, len(vocabulary), vocabulary.longest))

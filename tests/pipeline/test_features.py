@@ -1,5 +1,6 @@
 """Extraction: what the store holds is what the network gives; weights of every kind; resumption."""
 
+from copy import deepcopy
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,11 +11,12 @@ from PIL import Image
 from safetensors.torch import save_file
 from torchvision.models import resnet101
 
-from models.backbone import MEAN, STD, Backbone, load_backbone
+from models.backbone import MEAN, STD, Backbone, for_inference, load_backbone
 from pipeline import features, images, store
 from pipeline.errors import InputError
 from pipeline.features import Extractor, attributes, backbone, grid_shape
 from pipeline.pixels import pixels
+from pipeline.ranks import Ranks
 from pipeline.spec import Spec
 from pipeline.store import FeatureStore, Writer
 from tests.synthetic import make_clevr_change
@@ -39,9 +41,8 @@ def network(root, index) -> Backbone:
 
 def extract(network, root, index, folder, out):
     extractor = Extractor(network, root, index, SPEC, "float32")
-    writer = Writer(folder, len(index), grid_shape(SPEC))
-    extractor.fill(writer)
-    writer.finish(out, attributes(SPEC, "random-1", extractor.dtype, index))
+    described = attributes(SPEC, "random-1", extractor.dtype, index)
+    features.extract(extractor, Ranks(0, 1), folder, out, described)
 
 
 def test_the_store_holds_what_the_network_gives(network, root, index, tmp_path):
@@ -164,20 +165,53 @@ def test_imagenet_weights_are_asked_for_by_name_where_they_cannot_be_had(tmp_pat
 
 
 def test_features_that_overflow_are_refused(root, index, network, tmp_path):
-    class Loud(torch.nn.Module):
-        def forward(self, batch):
-            return network(batch) * 1e6
+    loud = deepcopy(network)
+    loud.stages.standardise.running_mean[7] = -1e6
+    extractor = Extractor(loud, root, index, SPEC, "float32")
+    writer = Writer(tmp_path / "s", len(index), grid_shape(SPEC))
+    with pytest.raises(InputError, match=r"CLEVR_default_000000\.png overflow float16"):
+        extractor.fill(writer, writer.missing)
 
-    extractor = Extractor(Loud(), root, index, SPEC, "float32")
-    with pytest.raises(InputError, match="overflow float16"):
-        extractor.fill(Writer(tmp_path / "s", len(index), grid_shape(SPEC)))
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_folded_norms_compute_the_same(network, root, index, precision):
+    """With statistics that are not 0 and 1: those of images."""
+    batch = torch.from_numpy(np.stack([pixels(root, image, 64, SPEC.resize) for image in index[:3]]))
+    dtype = getattr(torch, precision)
+    folded = for_inference(network, dtype)
+    norms = [name for name, part in folded.named_modules() if isinstance(part, torch.nn.BatchNorm2d)]
+    assert norms == ["stages.standardise"]
+    with torch.no_grad():
+        found, expected = folded(batch).float(), network(batch)
+    # bfloat16 has 8 bits, and a hundred layers
+    tolerance = 1e-4 if dtype == torch.float32 else 0.3
+    torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
+    assert network.stages.conv1.weight.dtype == torch.float32  # it was not changed itself
+
+
+def test_folding_keeps_trained_looking_weights(index, root):
+    """Every norm with its own gain, shift, mean and variance, as in downloaded weights."""
+    torch.manual_seed(0)
+    plain = Backbone("layer4")
+    for part in plain.modules():
+        if isinstance(part, torch.nn.BatchNorm2d):
+            torch.nn.init.uniform_(part.weight, 0.2, 0.6)
+            for tensor in (part.bias, part.running_mean):
+                torch.nn.init.normal_(tensor, std=0.1)
+            torch.nn.init.uniform_(part.running_var, 0.5, 2)
+    batch = torch.from_numpy(np.stack([pixels(root, image, 64, SPEC.resize) for image in index[:2]]))
+    with torch.no_grad():
+        expected = plain.eval()(batch)
+        found = for_inference(plain, torch.float32)(batch)
+    assert expected.std() > 0.1
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_the_resize_of_the_spec_is_what_the_network_sees(network, root, index, tmp_path):
     spec = Spec("random", "layer3", "opencv_bicubic", 64)
     extractor = Extractor(network, root, index, spec, "float32")
     writer = Writer(tmp_path / "scratch", len(index), grid_shape(spec))
-    extractor.fill(writer)
+    extractor.fill(writer, writer.missing)
     writer.finish(tmp_path / "s.zarr", attributes(spec, "random-1", extractor.dtype, index))
     opened = FeatureStore(tmp_path / "s.zarr", asdict(spec))
     batch = torch.from_numpy(pixels(root, index[0], 64, "opencv_bicubic")[None])

@@ -1,0 +1,54 @@
+"""Pictures of `tabletop` for the benchmarks, rendered anew, and features of them."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from pipeline import devices, features, params
+from pipeline.features import Extractor
+from pipeline.images import Indexed
+from pipeline.spec import Spec
+from pipeline.tabletop import dataset
+
+ROOT = Path(__file__).resolve().parent.parent
+SPEC = Spec("random", "layer3", "pil_bicubic", 224)
+
+
+def render(root: Path, images: int) -> list[Indexed]:
+    """Render 480 x 320 pictures under `root`, three a scene, and index the first `images`."""
+    settings = params.load(ROOT / "params.yaml").tabletop.model_copy(update={"scenes": -(-images // 3)})
+    dataset.render(settings, root, os.cpu_count() or 1)
+    files = sorted(root.glob("*images/*.png"))[:images]
+    return [_indexed(file, root, (settings.width, settings.height)) for file in files]
+
+
+def _indexed(file: Path, root: Path, size: tuple[int, int]) -> Indexed:
+    data = file.read_bytes()
+    return Indexed(str(file.relative_to(root)), *size, len(data), hashlib.sha256(data).hexdigest())
+
+
+def extractor(root: Path, images: list[Indexed]) -> Extractor:
+    """Random weights calibrated on the pictures; bfloat16 where the device has it."""
+    network, _ = features.backbone(SPEC, 1, root, images)
+    return Extractor(network, root, images, SPEC, "auto")
+
+
+def grids(root: Path, images: list[Indexed]) -> dict[str, np.ndarray]:
+    """Features by kind, float16 (images x 1024 x 14 x 14), real but for ImageNet's weights.
+
+    `standardised`: what `random` weights store, dense. `as they come`: the same before it, the sum
+    of a ReLU's and damped ones. `ReLU`: the first through a ReLU, as sparse as trained weights' may be.
+    """
+    network = extractor(root, images).network.to(devices.device())
+    standardise = network.stages.standardise
+    del network.stages.standardise
+    with torch.inference_mode():
+        batches = features.batches(root, images, SPEC)
+        raw = [network(batch.to(devices.device())) for batch in batches]
+        dense = torch.cat([standardise(grid).half().cpu() for grid in raw])
+        plain = torch.cat([grid.half().cpu() for grid in raw])
+    kinds = {"standardised": dense, "as they come": plain, "ReLU": dense.relu()}
+    return {name: grid.contiguous().numpy() for name, grid in kinds.items()}

@@ -1,0 +1,83 @@
+"""Where a store lies: a folder, or an address of an object store, read in the same way.
+
+https://google.github.io/tensorstore/kvstore/ has the addresses and how each finds its credentials.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import TimeoutError as Unanswered
+from pathlib import Path
+from typing import Any, TypeVar
+
+import tensorstore
+
+from pipeline.errors import InputError
+
+SCHEMES = ("http://", "https://", "s3://", "gs://")
+PATIENCE = 60.0  # seconds for one answer: a batch of 25 MB at half a megabyte a second
+RETRIES = {"max_retries": 3, "initial_delay": "200ms", "max_delay": "2s"}  # TensorStore's own: 32, minutes
+CONTEXT = dict.fromkeys(("http_request_retries", "s3_request_retries", "gcs_request_retries"), RETRIES)
+DAMAGE = ("DATA_LOSS", "FAILED_PRECONDITION", "NOT_FOUND")  # how TensorStore begins its messages
+Result = TypeVar("Result")
+
+
+class Location:
+    """A folder or an address, `name` as the user gave it."""
+
+    def __init__(self, place: str | Path):
+        self.name = str(place)
+        self.remote = self.name.startswith(SCHEMES)
+        self.remedy = (
+            "look at the address, or copy a whole store there again"
+            if self.remote
+            else "run `dvc repro extract` to make it again"
+        )
+        if "://" in self.name and not self.remote:
+            raise InputError(f"{place}: a store lies in a folder or at {', '.join(SCHEMES)}")
+
+    def spec(self, below: str = "") -> Any:
+        """TensorStore's key-value store of what lies in the folder `below`."""
+        if self.remote:
+            return f"{self.name.rstrip('/')}/{below}"
+        return {"driver": "file", "path": f"{Path(self.name).absolute()}/{below}"}
+
+    def get(self, keys: Sequence[str], starts: Sequence[int]) -> list[bytes | None]:
+        """The bytes of each key from its start on; None where there is no such key or no such byte.
+
+        Raises InputError where the place does not answer, or refuses to.
+        """
+        store = self.answer(tensorstore.KvStore.open(self.spec(), context=tensorstore.Context(CONTEXT)))
+        asked = [
+            store.read(key, byte_range=slice(start, None)) for key, start in zip(keys, starts, strict=True)
+        ]
+        return [self._value(future) for future in asked]
+
+    def answer(self, future: "tensorstore.Future[Result]") -> Result:
+        """What was asked for. Raises InputError after PATIENCE seconds, or where it is damaged or refused."""
+        try:
+            return self._wait(future)
+        except ValueError as error:
+            said = "is damaged" if _kind(error) in DAMAGE else "cannot be read"
+            raise InputError(f"{self.name} {said} ({_clause(error)}); {self.remedy}") from None
+
+    def _value(self, future: "tensorstore.Future[tensorstore.KvStore.ReadResult]") -> bytes | None:
+        try:
+            result = self._wait(future)
+        except ValueError as error:
+            if _kind(error) == "OUT_OF_RANGE":
+                return None
+            raise InputError(f"{self.name} cannot be read ({_clause(error)}); {self.remedy}") from None
+        return result.value if result.state == "value" else None
+
+    def _wait(self, future: "tensorstore.Future[Result]") -> Result:
+        try:
+            return future.result(timeout=PATIENCE)
+        except Unanswered:
+            raise InputError(f"{self.name} did not answer in {PATIENCE:g} s; {self.remedy}") from None
+
+
+def _kind(error: Exception) -> str:
+    return str(error).split(":")[0]
+
+
+def _clause(error: Exception) -> str:
+    return " ".join(str(error).split("[")[0].split())

@@ -1,0 +1,94 @@
+"""Two processes over one extraction: the bytes of one, each shard computed once."""
+
+import os
+import socket
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+import torch
+
+from models.backbone import Backbone
+from pipeline import features, images, store
+from pipeline.errors import InputError
+from pipeline.features import Extractor, attributes
+from pipeline.ranks import Ranks, join
+from pipeline.spec import Spec
+from pipeline.store import Writer
+from tests.synthetic import make_clevr_change
+
+SPEC = Spec("random", "layer3", "pil_bicubic", 64)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory) -> Path:
+    return make_clevr_change(tmp_path_factory.mktemp("images") / "raw", scenes=10)
+
+
+def extract(rank: int, world: int, port: int, root: Path, folder: Path, out: Path) -> None:
+    """One process, as torchrun starts it; process 1 comes with other weights."""
+    addresses = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "LOCAL_RANK": rank}
+    os.environ.update({k: str(v) for k, v in (addresses | {"RANK": rank, "WORLD_SIZE": world}).items()})
+    torch.set_num_threads(1)
+    store.SHARD, features.BATCH = 4, 2
+    write = Writer.write
+
+    def noted(self, shard, block):
+        (out.parent / f"{out.name}.{shard}.{rank}").touch(exist_ok=False)
+        write(self, shard, block)
+
+    Writer.write = noted
+    ranks = join()
+    torch.manual_seed(rank)
+    network = Backbone("layer3").eval()
+    torch.nn.init.constant_(network.stages.bn1.weight, 1e-3)
+    ranks.agree(network)
+    index = list(images.index(root, [f"images/CLEVR_default_{number:06d}.png" for number in range(10)]))
+    extractor = Extractor(network, root, index, SPEC, "float32")
+    features.extract(extractor, ranks, folder, out, attributes(SPEC, "a", extractor.dtype, index))
+    ranks.leave()
+
+
+def run(world: int, root: Path, folder: Path, out: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    arguments = (world, port, root, folder, out)
+    processes = [
+        get_context("spawn").Process(target=extract, args=(rank, *arguments)) for rank in range(world)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+    assert [process.exitcode for process in processes] == [0] * world
+
+
+def test_two_processes_make_the_bytes_of_one(root, tmp_path):
+    run(1, root, tmp_path / "a", tmp_path / "one.zarr")
+    run(2, root, tmp_path / "b", tmp_path / "two.zarr")
+    files = [path for path in (tmp_path / "one.zarr").rglob("*") if path.is_file()]
+    assert len(files) == 5  # two of metadata, three shards
+    for file in files:
+        twin = tmp_path / "two.zarr" / file.relative_to(tmp_path / "one.zarr")
+        assert file.read_bytes() == twin.read_bytes()
+    assert len([path for path in (tmp_path / "two.zarr").rglob("*") if path.is_file()]) == 5
+    assert {path.name for path in tmp_path.glob("two.zarr.*")} == {
+        "two.zarr.0.0",
+        "two.zarr.1.1",
+        "two.zarr.2.0",
+    }
+
+
+def test_alone_without_torchrun(monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    assert join() == Ranks(0, 1)
+    assert Ranks(1, 3).share(range(8)) == range(1, 8, 3)
+
+
+def test_more_processes_than_gpus_are_refused(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    for name, value in {"RANK": "2", "WORLD_SIZE": "4", "LOCAL_RANK": "2"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match="process 2 of this machine has no GPU, there are 2"):
+        join()

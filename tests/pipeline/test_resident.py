@@ -1,0 +1,64 @@
+"""Features in memory: the store's own numbers, and refused before reading where there is no room."""
+
+import numpy as np
+import pytest
+import torch
+
+from pipeline import memory, resident, store
+from pipeline.errors import InputError
+from pipeline.resident import Resident, held, images
+from pipeline.store import FeatureStore
+from tests.pipeline.test_store import SHAPE, make
+
+CPU = torch.device("cpu")
+KEYS = [f"{row}.png" for row in (7, 2, 7, 9, 0)]
+
+
+@pytest.fixture
+def opened(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "SHARD", 4)
+    monkeypatch.setattr(resident, "BLOCK", 3)
+    make(tmp_path / "s.zarr")
+    return FeatureStore(tmp_path / "s.zarr", {})
+
+
+@pytest.mark.parametrize("cache", ["none", "ram", "device"])
+def test_every_cache_gives_the_stores_numbers(opened, cache):
+    source = held(opened, KEYS, cache, CPU)
+    assert isinstance(source, FeatureStore if cache == "none" else Resident)
+    assert source.shape == SHAPE
+    expected = opened.read(KEYS)
+    np.testing.assert_array_equal(source.read(KEYS), expected)
+    found = images(source, KEYS)
+    assert (found.dtype, found.device) == (torch.float16, CPU)
+    np.testing.assert_array_equal(found.numpy(), expected)
+
+
+def test_files_are_read_once(opened, tmp_path):
+    source = Resident(opened, KEYS, CPU)
+    expected = opened.read(KEYS)
+    for shard in (tmp_path / "s.zarr/features/c").rglob("0"):
+        if shard.is_file():
+            shard.unlink()
+    np.testing.assert_array_equal(source.read(KEYS), expected)
+    with pytest.raises(InputError, match="damaged"):
+        opened.read(KEYS)
+
+
+def test_an_image_that_was_not_read_is_named(opened):
+    with pytest.raises(InputError, match=r"image '1\.png' of .*s\.zarr was not read into memory"):
+        Resident(opened, KEYS, CPU).read(["7.png", "1.png"])
+
+
+def test_without_room_nothing_is_read(opened, monkeypatch):
+    monkeypatch.setattr(memory, "free", lambda: 4 * 24)
+    Resident(opened, KEYS[:2], CPU)  # 2 images x 24 bytes
+    monkeypatch.setattr(FeatureStore, "read", None)
+    with pytest.raises(InputError, match=r"of 4 images take 0\.0 GB, .*90%.*; set train\.cache: none"):
+        Resident(opened, KEYS, CPU)
+
+
+def test_where_free_memory_cannot_be_told_the_remedy_is_said(opened, tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
+    with pytest.raises(InputError, match=r"set train\.cache: none"):
+        Resident(opened, KEYS, CPU)

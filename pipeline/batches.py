@@ -16,6 +16,7 @@ from torch import Tensor
 from pipeline.datasets.schema import NO_CHANGE, Pair, images_of
 from pipeline.errors import InputError
 from pipeline.prefetch import prefetch
+from pipeline.resident import Resident, images
 from pipeline.store import FeatureStore
 from pipeline.text import Vocabulary, pad
 
@@ -91,9 +92,9 @@ class Sampler:
 
 
 def training_batches(
-    sampler: Sampler, store: FeatureStore, vocabulary: Vocabulary, iterations: range
+    sampler: Sampler, store: FeatureStore | Resident, vocabulary: Vocabulary, iterations: range
 ) -> Iterator[Batch]:
-    """The batch of each iteration, read ahead by threads."""
+    """The batch of each iteration, read ahead by a thread; in pinned memory where there is a GPU."""
 
     def make(iteration: int) -> Batch:
         scenes, captions = sampler.draw(iteration)
@@ -101,15 +102,20 @@ def training_batches(
         texts = [text for part in zip(*captions, strict=True) for text in part]
         names = images_of(pairs)
         row = {name: number for number, name in enumerate(names)}
-        return Batch(
-            torch.from_numpy(store.read(names)),
+        tensors = (
+            images(store, names),
             torch.tensor([row[pair.before] for pair in pairs]),
             torch.tensor([row[pair.after] for pair in pairs]),
             torch.from_numpy(pad([vocabulary.encode(text) for text in texts])),
-            len(scenes[0]),
         )
+        return Batch(*map(_pinned, tensors), len(scenes[0]))
 
     return prefetch(make, iterations, threads=1, ahead=2)
+
+
+def _pinned(tensor: Tensor) -> Tensor:
+    """Copies from pinned memory to a GPU do not make the program wait."""
+    return tensor.pin_memory() if torch.cuda.is_available() and tensor.device.type == "cpu" else tensor
 
 
 def feature_batches(

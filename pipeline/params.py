@@ -13,6 +13,7 @@ Count = Annotated[int, Field(ge=1)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$")]
 Precision = Literal["auto", "bfloat16", "float32"]
 Schedule = Literal["constant", "step", "cosine"]
+Cache = Literal["none", "ram", "device"]
 Positive = Annotated[float, Field(gt=0)]
 Weight = Annotated[float, Field(ge=0)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
@@ -58,6 +59,7 @@ class Train(Strict):
     schedule: Schedule | None
     validate_every: Count | None
     precision: Precision | None
+    cache: Cache | None
 
 
 class Decode(Strict):
@@ -105,6 +107,7 @@ class DatasetTrain(Strict):
     validate_every: Count
     exchange: bool
     precision: Precision
+    cache: Cache
 
 
 class Sizes(Strict):

@@ -21,6 +21,7 @@ from pipeline.errors import InputError
 from pipeline.outputs import replacing
 from pipeline.progress import track
 from pipeline.recipes import Recipe
+from pipeline.resident import Resident
 from pipeline.schedule import factor
 from pipeline.store import FeatureStore
 from pipeline.text import Vocabulary
@@ -64,7 +65,7 @@ class Training:
         self.history = History()
         self._resume()
 
-    def run(self, sampler: Sampler, store: FeatureStore, vocabulary: Vocabulary) -> History:
+    def run(self, sampler: Sampler, store: FeatureStore | Resident, vocabulary: Vocabulary) -> History:
         """Train to the recipe's last iteration. Raises InputError where a loss is not finite."""
         iterations, every = self.recipe.train["iterations"], self.recipe.train["validate_every"]
         todo = range(self.history.iteration, iterations)
@@ -102,8 +103,8 @@ class Training:
         return terms.detach()
 
     def _terms(self, batch: Batch) -> Tensor:
-        # autocast would make bfloat16 of float32 images: straight from float16 it is the same, without a copy
-        images = batch.images.to(self.device, self.dtype, non_blocking=True)
+        # converted on the device; straight to bfloat16, as autocast would convert float32 ones
+        images = batch.images.to(self.device, non_blocking=True).to(self.dtype)
         before, after, tokens = (
             x.to(self.device, non_blocking=True) for x in (batch.before, batch.after, batch.tokens)
         )

@@ -8,8 +8,9 @@ from typing import Any
 
 from pipeline import devices, provenance, recipes, text, weights
 from pipeline.batches import Sampler
-from pipeline.datasets.schema import of_split, read_pairs
+from pipeline.datasets.schema import images_of, of_split, read_pairs
 from pipeline.outputs import remove, replacing
+from pipeline.resident import held
 from pipeline.store import FeatureStore
 from pipeline.training import Training, seed_all
 from pipeline.validation import Validation
@@ -45,8 +46,11 @@ def train(arguments: argparse.Namespace) -> None:
     validation = Validation(of_split(pairs, "val"), store, vocabulary)
     training = Training(model, recipe, arguments.seed, scratch / "state.pt", validation)
     settings = recipe.train
-    sampler = Sampler(of_split(pairs, "train"), settings["batch"], arguments.seed, settings["exchange"])
-    history = training.run(sampler, store, vocabulary)
+    own = of_split(pairs, "train")
+    sampler = Sampler(own, settings["batch"], arguments.seed, settings["exchange"])
+    history = training.run(
+        sampler, held(store, images_of(own), settings["cache"], training.device), vocabulary
+    )
 
     trained = weights.Trained(
         recipe,

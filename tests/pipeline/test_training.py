@@ -9,9 +9,10 @@ import torch
 from models.captioner import Captioner, Sizes
 from pipeline import devices, recipes
 from pipeline.batches import Sampler, training_batches
-from pipeline.datasets.schema import of_split
+from pipeline.datasets.schema import images_of, of_split
 from pipeline.errors import InputError
 from pipeline.recipes import Recipe
+from pipeline.resident import Resident
 from pipeline.schedule import factor
 from pipeline.training import Training, seed_all
 
@@ -99,6 +100,14 @@ def test_precision_changes_the_result(prepared, tmp_path):
     _, bfloat16 = train(prepared, tmp_path / "b", precision="bfloat16")
     assert not same(float32, bfloat16)
     assert all(tensor.dtype == torch.float32 for tensor in bfloat16.values())
+
+
+def test_features_held_in_memory_give_the_same_bits(prepared, tmp_path):
+    _, weights = train(prepared, tmp_path / "a")
+    names = images_of(of_split(prepared.pairs, "train"))
+    held = replace(prepared, store=Resident(prepared.store, names, torch.device("cpu")))
+    _, again = train(held, tmp_path / "b")
+    assert same(weights, again)
 
 
 def test_the_best_snapshot_is_kept_and_ties_keep_the_earlier(prepared, tmp_path):

@@ -63,7 +63,7 @@ def reading(images: int = 512) -> list[tuple[str, ...]]:
         ]
 
 
-def extraction(images: int = 128) -> list[tuple[str, ...]]:
+def extraction(images: int = 96) -> list[tuple[str, ...]]:
     """PNG files to a store: the network should be all that takes time."""
     with tempfile.TemporaryDirectory() as folder:
         whole, bare = benchmarks.extraction.sides(Path(folder), images)

@@ -26,11 +26,14 @@ class Resident:
         self.name, self.shape, self.device = store.location.name, store.shape, device
         self.row = {key: row for row, key in enumerate(keys)}
         _check_room(len(keys), self.shape, device)
-        self.features = torch.empty((len(keys), *self.shape), dtype=torch.float16, device=device)
+        C, H, W = self.shape
+        # channels last: the first thing that a model does is a linear map of each cell's channels
+        self.features = torch.empty((len(keys), H * W, C), dtype=torch.float16, device=device)
         starts = range(0, len(keys), BLOCK)
         for start in track(starts, f"reading features into {device.type} memory", "blocks", len(starts)):
             block = keys[start : start + BLOCK]
-            self.features[start : start + len(block)] = torch.from_numpy(store.read(block))
+            read = torch.from_numpy(store.read(block))
+            self.features[start : start + len(block)] = read.flatten(2).transpose(1, 2)
 
     def images(self, keys: Sequence[str]) -> Tensor:
         """Features of the images on the device, images x C x H x W, in the order of `keys`."""
@@ -38,7 +41,8 @@ class Resident:
             rows = [self.row[key] for key in keys]
         except KeyError as error:
             raise InputError(f"image {error} of {self.name} was not read into memory") from None
-        return self.features.index_select(0, torch.tensor(rows, device=self.device))
+        found = self.features.index_select(0, torch.tensor(rows, device=self.device))  # images x HW x C
+        return found.transpose(1, 2).unflatten(2, self.shape[1:])
 
     def read(self, keys: Sequence[str]) -> np.ndarray:
         """The same in the processor's memory, as FeatureStore reads them."""

@@ -1,11 +1,16 @@
-"""Where the maxima of a similarity tensor stand, and gradients along them alone: the matching's CPU path.
+"""Where the maxima of the similarities stand, and gradients along them alone: the matching on a processor.
 
-torch's `max` with indices and its `scatter_add` are several times slower here than a plain loop
-compiled by Numba. Single-threaded: sums in one order, the same on every run.
+The similarities exist a tile at a time, small enough for a core's own cache, and one core computes a
+tile and finds its maxima: torch's `max` with indices, its `scatter_add` and its parallel products of
+small matrices are several times slower here. B x A images, h heads, d = D/h, N (M) tokens an image.
 """
 
 import math
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -13,7 +18,10 @@ import torch
 from numba import njit
 from torch import Tensor
 
-WHOLE_NUMBERS = {torch.bfloat16: torch.int16, torch.float32: torch.int32, torch.float64: torch.int64}
+WHOLE_NUMBERS = {torch.bfloat16: torch.int16, torch.float32: torch.int32}
+TILE = 4 * 196  # tokens on each side of a tile
+CHANNELS = 64  # whose gradients are summed together
+_alone = Lock()  # on the process's number of threads
 
 
 def compiled(function: Callable) -> Any:
@@ -25,104 +33,187 @@ def compiled(function: Callable) -> Any:
         return njit(**options)(function)
 
 
-def maxima(e: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Row maxima, their columns, column maxima, their rows; the lowest index of a tie.
+def share(tasks: Iterable[tuple], work: Callable[[deque], None]) -> None:
+    """Let as many threads as torch uses each `work` through tasks until none is left.
 
-    e: A x h x N x M on the CPU, bfloat16, float32 or float64 -> A x h x N in e's type, int16;
-    A x h x M, int16. A similarity that is NaN makes its maxima NaN.
+    Within them torch's own operations are single-threaded: whoever does a task, its numbers are the
+    same, and no thread waits at the end of every small product for one that has lost its core.
     """
+    left = deque(tasks)
+    with _alone:
+        threads = torch.get_num_threads()
+        try:
+            with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+                for done in [pool.submit(work, left) for _ in range(min(threads, len(left)))]:
+                    done.result()
+        finally:
+            torch.set_num_threads(threads)
+
+
+def taken(tasks: deque) -> Iterable[tuple]:
+    """The tasks that this thread comes to before the others."""
+    while True:
+        try:
+            yield tasks.popleft()
+        except IndexError:
+            return
+
+
+def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """TM (SCORER Eq. 2), and where each token's best partner stands; the lowest index of a tie.
+
+    B x h x N x d, A x h x M x d, bfloat16 or float32 -> B x A x h, float32; B x A x h x N and
+    B x A x h x M, int16. A similarity that is NaN makes its matching NaN.
+    """
+    (B, h, N, d), (A, _, M, _) = queries.shape, keys.shape
+    q, k = (x.detach().transpose(0, 1).reshape(h, -1, d) for x in (queries, keys))  # h x BN x d, h x AM x d
+    found = torch.empty(B, A, h), *(torch.empty(B, A, h, n, dtype=torch.int16) for n in (N, M))
+    rows, columns = max(1, TILE // N), max(1, TILE // M)  # images
+
+    def work(tasks: deque) -> None:
+        memory = q.new_empty(rows * N * columns * M)
+        for t, b, a in taken(tasks):
+            some_q, some_k = q[t, b * N : (b + rows) * N], k[t, a * M : (a + columns) * M]
+            e = memory[: len(some_q) * len(some_k)].view(len(some_q), len(some_k))
+            torch.mm(some_q, some_k.T, out=e)
+            maxima(e, *found, (b, a, t))
+
+    share(product(range(h), range(0, B, rows), range(0, A, columns)), work)
+    return found
+
+
+def maxima(
+    e: Tensor, matches: Tensor, row_at: Tensor, column_at: Tensor, first: tuple[int, int, int]
+) -> None:
+    """Write what `locate` finds in a tile of some images by others, which begins at `first`: b, a, head."""
     whole = WHOLE_NUMBERS[e.dtype]
-    bits = e.contiguous().view(whole)
-    A, h, N, M = e.shape
-    row, column = (bits.new_empty(A, h, size) for size in (N, M))
-    row_at, column_at = (torch.empty(x.shape, dtype=torch.int16) for x in (row, column))
-    flat = (x.flatten(0, 1).numpy() for x in (bits, row, column, row_at, column_at))
-    _locate(*flat, torch.tensor(math.inf, dtype=e.dtype).view(whole).item())
-    return row.view(e.dtype), row_at, column.view(e.dtype), column_at
+    infinity = torch.tensor(math.inf, dtype=e.dtype).view(whole).item()
+    _locate(e.view(whole).numpy(), matches.numpy(), row_at.numpy(), column_at.numpy(), *first, infinity)
 
 
 @compiled
-def _locate(bits, row, column, row_at, column_at, infinity):
+def _locate(bits, matches, row_at, column_at, first_b, first_a, t, infinity):
     # Floating-point numbers as whole ones in the same order: such maxima, taken in loops that do one thing
     # and never leave early, run as vector instructions.
-    number = bits.dtype.type
-    slabs, N, M = bits.shape
-    least, most = number(np.iinfo(bits.dtype).min), number(np.iinfo(bits.dtype).max)
+    N, M = row_at.shape[3], column_at.shape[3]
     ordered = np.empty((N, M), bits.dtype)
-    nearest = np.empty(M, bits.dtype)
-    for s in range(slabs):
-        for i in range(N):
-            _order(bits[s, i], ordered[i], least, most, number(infinity))
-        best = column[s]
-        best[:] = least
-        for i in range(N):
-            for j in range(M):
-                best[j] = max(best[j], ordered[i, j])
-        nearest[:] = 0
-        for i in range(N - 1, -1, -1):  # upwards, so that the lowest index is written last
-            for j in range(M):
-                nearest[j] = number(i) if ordered[i, j] == best[j] else nearest[j]
-        column_at[s] = nearest
-        for i in range(N):
-            row[s, i], row_at[s, i] = _first_greatest(ordered[i], least, number(M))
-        _undo(row[s], least, most)
-        _undo(best, least, most)
+    row, row_index = np.empty(N, bits.dtype), np.empty(N, bits.dtype)
+    column, column_index = np.empty(M, bits.dtype), np.empty(M, bits.dtype)
+    for b in range(bits.shape[0] // N):
+        for a in range(bits.shape[1] // M):
+            _order(bits, b * N, a * M, ordered, infinity)
+            _rows(ordered, row, row_index)
+            _columns(ordered, column, column_index)
+            at = first_b + b, first_a + a, t
+            row_at[at] = row_index
+            column_at[at] = column_index
+            matches[at] = (_mean(row) + _mean(column)) / 2
 
 
 @compiled
-def _order(bits, ordered, least, most, infinity):
+def _order(bits, top, left, ordered, infinity):
     """Negative numbers run backwards; both zeros are one; NaN is above all."""
-    for j in range(len(bits)):
-        b = bits[j]
-        value = least - b if b < 0 else b
-        ordered[j] = most if (b & most) > infinity else value
+    number = bits.dtype.type
+    least, most = number(np.iinfo(bits.dtype).min), number(np.iinfo(bits.dtype).max)
+    N, M = ordered.shape
+    for i in range(N):
+        x, to = bits[top + i][left : left + M], ordered[i]
+        for j in range(M):
+            value = least - x[j] if x[j] < 0 else x[j]
+            to[j] = most if (x[j] & most) > number(infinity) else value
 
 
 @compiled
-def _undo(ordered, least, most):
+def _rows(ordered, best, at):
+    N, M = ordered.shape
+    number = ordered.dtype.type
+    nowhere = number(M)
+    for i in range(N):
+        greatest, lowest = ordered[i, 0], nowhere
+        for j in range(M):
+            greatest = max(greatest, ordered[i, j])
+        for j in range(M):
+            lowest = min(lowest, number(j) if ordered[i, j] == greatest else nowhere)
+        best[i], at[i] = greatest, lowest
+
+
+@compiled
+def _columns(ordered, best, at):
+    N, M = ordered.shape
+    number = ordered.dtype.type
+    nowhere = number(N)
+    best[:] = ordered[0]
+    for i in range(N):
+        for j in range(M):
+            best[j] = max(best[j], ordered[i, j])
+    at[:] = nowhere
+    for i in range(N):
+        for j in range(M):
+            at[j] = min(at[j], number(i) if ordered[i, j] == best[j] else nowhere)
+
+
+@compiled
+def _mean(ordered):
+    least = ordered.dtype.type(np.iinfo(ordered.dtype).min)
+    bits = np.empty(len(ordered), np.int32)
     for j in range(len(ordered)):
-        ordered[j] = least - ordered[j] if ordered[j] < 0 else ordered[j]
-
-
-@compiled
-def _first_greatest(x, least, nowhere):
-    greatest, lowest = least, nowhere
-    for j in range(len(x)):
-        greatest = max(greatest, x[j])
-    for j in range(len(x)):
-        lowest = min(lowest, x.dtype.type(j) if x[j] == greatest else nowhere)
-    return greatest, lowest
+        bits[j] = least - ordered[j] if ordered[j] < 0 else ordered[j]
+    if ordered.itemsize == 2:  # bfloat16: the upper half of a float32
+        bits <<= 16
+    return bits.view(np.float32).astype(np.float64).sum() / len(ordered)
 
 
 def spread(
     grad: Tensor, queries: Tensor, keys: Tensor, row_at: Tensor, column_at: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of the queries B x h x N x d and keys A x h x M x d, given B x A x h of the matching."""
-    given = (x.contiguous() for x in (grad.to(queries.dtype), queries, keys, row_at, column_at))
-    # contiguous whatever the strides of the operands: a copy would be filled in vain
-    grad_q, grad_k = (torch.zeros(x.shape, dtype=x.dtype) for x in (queries, keys))
-    _spread(*(x.numpy() for x in (*given, grad_q, grad_k)))
-    return grad_q, grad_k
+    """Gradients of the queries B x h x N x d and keys A x h x M x d, given B x A x h of the matching.
+
+    In float32 at least, whatever the operands' type; each sum in one order, over the other images.
+    """
+    exact = torch.promote_types(queries.dtype, torch.float32)
+    channels = math.gcd(queries.shape[-1], CHANNELS)
+    q, k = (
+        _by_channels(x.to(exact), channels) for x in (queries, keys)
+    )  # (h d / channels) x B x N x channels
+    to_q, to_k = torch.zeros_like(q), torch.zeros_like(k)
+    seen = grad.to(exact), row_at, column_at  # B x A x ...
+    turned = [x.transpose(0, 1) for x in (grad.to(exact), column_at, row_at)]  # A x B x ...: from the keys
+    sides = (k, to_q, *seen), (q, to_k, *turned)
+    arrays = [[x.contiguous().numpy() for x in side] for side in sides]
+    a_head = queries.shape[-1] // channels  # whose indices the channels share
+
+    def work(tasks: deque) -> None:
+        for side, some in taken(tasks):
+            others, to, *where = arrays[side]
+            _gather(others[some], to[some], *where, some // a_head)
+
+    share(product(range(2), range(len(q))), work)
+    return _together(to_q, queries), _together(to_k, keys)
+
+
+def _by_channels(x: Tensor, channels: int) -> Tensor:
+    """B x h x N x d -> (h d / channels) x B x N x channels, contiguous."""
+    return x.unflatten(-1, (-1, channels)).permute(1, 3, 0, 2, 4).flatten(0, 1).contiguous()
+
+
+def _together(x: Tensor, like: Tensor) -> Tensor:
+    """The reverse of `_by_channels`."""
+    return x.unflatten(0, (like.shape[1], -1)).permute(2, 0, 3, 1, 4).flatten(-2).to(like.dtype)
 
 
 @compiled
-def _spread(grad, queries, keys, row_at, column_at, grad_q, grad_k):
-    B, h, N, _ = queries.shape
-    A, _, M, _ = keys.shape
-    for b in range(B):
-        for a in range(A):
-            for t in range(h):
-                q, k, to_q, to_k = queries[b, t], keys[a, t], grad_q[b, t], grad_k[a, t]
-                g = grad[b, a, t] / 2
-                for i in range(N):
-                    _add(g / N, q, k, to_q, to_k, i, row_at[b, a, t, i])
-                for j in range(M):
-                    _add(g / M, q, k, to_q, to_k, column_at[b, a, t, j], j)
-
-
-@compiled
-def _add(g, q, k, to_q, to_k, i, j):
-    """The gradient of g * q_i.k_j."""
-    for c in range(q.shape[1]):
-        to_q[i, c] += g * k[j, c]
-        to_k[j, c] += g * q[i, c]
+def _gather(others, to, grad, own_at, other_at, t):
+    # own_at: which token of the other image each of ours took; other_at: which of ours each of theirs took
+    channels = to.shape[2]
+    for b in range(len(to)):
+        for a in range(len(others)):
+            g, other, own = grad[b, a, t] / 2, others[a], to[b]
+            took, taken_by = own_at[b, a, t], other_at[b, a, t]
+            for i in range(len(took)):
+                j = took[i]
+                for c in range(channels):
+                    own[i, c] += g / len(took) * other[j, c]
+            for j in range(len(taken_by)):
+                i = taken_by[j]
+                for c in range(channels):
+                    own[i, c] += g / len(taken_by) * other[j, c]

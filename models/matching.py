@@ -4,79 +4,68 @@ B images against A images, h heads, d = D/h, N (M) tokens an image. This is the 
 similarities of a batch are B x A x h x N x M numbers, and only their row and column maxima matter.
 """
 
+import importlib.util
 import math
+from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from models import argmax_cpu
+from models import argmax_cpu, argmax_plain
 from models.switches import Mtm
 
 LARGEST_SCALE = 100.0  # of a learned temperature: exp(s)
+MOST_TOKENS = 2**15 - 1  # an image: indices are int16
+TRITON = importlib.util.find_spec("triton") is not None  # it comes with torch on Linux
 
 
 def token_matching(queries: Tensor, keys: Tensor) -> Tensor:
-    """TM of each head for every pair of images: B x h x N x d, A x h x M x d -> B x A x h, float32.
+    """TM of each head for every pair of images: B x h x N x d, A x h x M x d -> B x A x h.
 
     TM(Q, K) = 1/2 [ 1/N sum_i max_j q_i.k_j + 1/M sum_j max_i q_i.k_j ]    (SCORER Eq. 2)
 
-    Exact, for one image of `queries` at a time: memory for A x h x N x M similarities, plus
-    B x A x h x (N + M) indices of the maxima (int16) for the backward pass, which reaches the
-    maxima only. A tie sends its gradient to one of the tied tokens.
+    Exact, in float32 at least, without ever keeping the similarities: B x A x h x (N + M) indices of the
+    maxima (int16) stay for the backward pass, which reaches the maxima only. A tie sends its gradient to
+    the token of the lowest index, on every device; the sums are in one order, the same on every run.
+
+    Raises ValueError where an image has more tokens than int16 counts.
     """
+    if max(queries.shape[2], keys.shape[2]) > MOST_TOKENS:
+        raise ValueError(f"the matching takes {MOST_TOKENS} tokens an image at most")
     return _TokenMatching.apply(queries, keys)
 
 
 class _TokenMatching(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, queries: Tensor, keys: Tensor) -> Tensor:
-        find = argmax_cpu.maxima if queries.device.type == "cpu" else maxima
-        matches, row_argmax, column_argmax = [], [], []
-        keys = keys.contiguous()  # not in every product
-        for q in queries:  # h x N x d
-            row, row_at, column, column_at = find(q @ keys.transpose(-2, -1))  # of A x h x N x M
-            matches.append((row.float().mean(-1) + column.float().mean(-1)) / 2)  # A x h
-            row_argmax.append(row_at)
-            column_argmax.append(column_at)
-        ctx.save_for_backward(queries, keys, torch.stack(row_argmax), torch.stack(column_argmax))
-        return torch.stack(matches)  # B x A x h
+        matches, row_at, column_at = implementation(queries).locate(queries, keys)
+        ctx.save_for_backward(queries, keys, row_at, column_at)
+        return matches  # B x A x h
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-        queries, keys, row_argmax, column_argmax = ctx.saved_tensors
-        exact = torch.promote_types(queries.dtype, torch.float32)
-        along = argmax_cpu.spread if queries.device.type == "cpu" else spread
-        grad_q, grad_k = along(grad, queries.to(exact), keys.to(exact), row_argmax, column_argmax)
-        return grad_q.to(queries.dtype), grad_k.to(keys.dtype)
+        queries, keys, row_at, column_at = ctx.saved_tensors
+        return implementation(queries).spread(grad, queries, keys, row_at, column_at)
 
 
-def maxima(e: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Row maxima of A x h x N x M, their columns (int16), column maxima, their rows."""
-    (row, row_at), (column, column_at) = e.max(-1), e.max(-2)
-    return row, row_at.short(), column, column_at.short()
+def implementation(queries: Tensor) -> ModuleType:
+    """Which of the argmax modules computes: `locate` forwards, `spread` backwards, equal in all of them.
 
+    On a processor the compiled loops for bfloat16 and float32; on a GPU from compute capability 8.0 on
+    the Triton kernels where Triton is installed, for those and float16; plain torch for all else.
+    """
+    if queries.device.type == "cpu" and queries.dtype in argmax_cpu.WHOLE_NUMBERS:
+        return argmax_cpu
+    if queries.is_cuda and TRITON and torch.cuda.get_device_capability(queries.device) >= (8, 0):
+        from models import argmax_gpu  # not at the top: Triton takes a second to import
 
-def spread(
-    grad: Tensor, queries: Tensor, keys: Tensor, row_argmax: Tensor, column_argmax: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Gradients of queries and keys along the maxima alone, for one image of `queries` at a time."""
-    grad_q, grad_k = torch.zeros_like(queries), torch.zeros_like(keys)
-    for b, q in enumerate(queries):
-        q = q.expand(keys.shape[0], *q.shape)  # A x h x N x d
-        to_rows = grad[b, :, :, None, None] / (2 * q.shape[2])  # A x h x 1 x 1
-        to_columns = grad[b, :, :, None, None] / (2 * keys.shape[2])
-        row = row_argmax[b].long()[..., None].expand(*q.shape)  # which key each query took
-        column = column_argmax[b].long()[..., None].expand(*keys.shape)  # which query each key took
-        grad_k.scatter_add_(2, row, to_rows * q)
-        grad_k += to_columns * q.gather(2, column)
-        grad_q[b] = (to_rows * keys.gather(2, row)).sum(0)
-        grad_q[b] += torch.zeros_like(q).scatter_add_(2, column, to_columns * keys).sum(0)
-    return grad_q, grad_k
+        return argmax_gpu if queries.dtype in argmax_gpu.TYPES else argmax_plain
+    return argmax_plain
 
 
 def matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
-    """MTM as one number a pair of images (SCORER Eq. 3): B x h x N x d, A x h x M x d -> B x A, float32.
+    """MTM as one number a pair of images (SCORER Eq. 3): B x h x N x d, A x h x M x d -> B x A.
 
     `per_head`: TM in each head, then the mean over heads. `summed`: e_ij is summed over the heads,
     and only then max'ed. No 1/sqrt(d) in either: Eq. 2 has none.

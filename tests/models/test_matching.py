@@ -4,13 +4,12 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import argmax_cpu
-from models import matching as plain
+from models import argmax_cpu, argmax_plain
 from models.cbr import MultiHeadMatching
-from models.matching import contrast, matching, token_matching
+from models.matching import MOST_TOKENS, contrast, implementation, matching, token_matching
 
 
 def tm(q, k):
@@ -44,7 +43,7 @@ def test_equation_3_is_the_mean_over_heads():
     expected = [
         [sum(tm(q[b, i].tolist(), k[a, i].tolist()) for i in (0, 1)) / 2 for a in range(4)] for b in range(3)
     ]
-    torch.testing.assert_close(matching(q, k), torch.tensor(expected, dtype=torch.float32))
+    torch.testing.assert_close(matching(q, k), torch.tensor(expected, dtype=torch.float64))
 
 
 def test_heads_differ_from_one_wide_head():
@@ -55,70 +54,138 @@ def test_heads_differ_from_one_wide_head():
     assert not torch.allclose(matching(q, k), one)
 
 
-def test_gradients_equal_autograds_through_the_whole_tensor():
-    q, k = tensors()
-    weights = torch.randn(3, 4, 2, dtype=torch.float64)
+def whole(q, k):
+    """TM through the whole tensor of similarities."""
     e = torch.einsum("bhnd,ahmd->bahnm", q, k)
-    whole = (e.amax(-1).mean(-1) + e.amax(-2).mean(-1)) / 2
-    expected = torch.autograd.grad((whole * weights).sum(), (q, k))
-    found = torch.autograd.grad((token_matching(q, k) * weights).sum(), (q, k))
-    for mine, theirs in zip(found, expected, strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-8)
+    return (e.amax(-1).mean(-1) + e.amax(-2).mean(-1)) / 2
 
 
-def test_maxima_stand_at_the_lowest_index_of_a_tie():
-    random = torch.Generator().manual_seed(0)
-    e = torch.randint(0, 3, (2, 3, 7, 5), generator=random).float()  # mostly ties
-    row, row_at, column, column_at = argmax_cpu.maxima(e)
-    for a in range(2):
-        for t in range(3):
-            rows, columns = e[a, t].tolist(), e[a, t].T.tolist()
-            assert row[a, t].tolist() == [max(x) for x in rows]
-            assert row_at[a, t].tolist() == [x.index(max(x)) for x in rows]
-            assert column[a, t].tolist() == [max(x) for x in columns]
-            assert column_at[a, t].tolist() == [x.index(max(x)) for x in columns]
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize(
+    ("B", "A", "h", "N", "M", "d"), [(3, 4, 2, 5, 6, 3), (9, 6, 1, 196, 150, 96), (2, 3, 3, 900, 4, 64)]
+)
+def test_gradients_equal_autograds_through_the_whole_tensor(dtype, B, A, h, N, M, d):
+    q, k = tensors(B, A, h, N, M, d, dtype)
+    weights = torch.randn(B, A, h, dtype=dtype)
+    expected = torch.autograd.grad((whole(q, k) * weights).sum(), (q, k))
+    found = token_matching(q, k)
+    torch.testing.assert_close(found, whole(q, k), rtol=1e-5, atol=1e-6)
+    for mine, theirs in zip(torch.autograd.grad((found * weights).sum(), (q, k)), expected, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_gradcheck():
+    assert torch.autograd.gradcheck(token_matching, tensors())
+
+
+def test_which_implementation():
+    q, _ = tensors()
+    assert implementation(q) is argmax_plain  # float64
+    assert implementation(q.float()) is implementation(q.bfloat16()) is argmax_cpu
+    assert implementation(q.half()) is argmax_plain
+
+
+def test_more_tokens_than_the_indices_count():
+    one = torch.zeros(1, 1, 1, 1)
+    with pytest.raises(ValueError, match="32767 tokens"):
+        token_matching(one.expand(1, 1, MOST_TOKENS + 1, 1), one)
+
+
+def found_in(e):
+    """What argmax_cpu finds in a tile of one pair, N x M, and what lists say."""
+    N, M = e.shape
+    matches = torch.empty(1, 1, 1)
+    row_at, column_at = (torch.empty(1, 1, 1, size, dtype=torch.int16) for size in (N, M))
+    argmax_cpu.maxima(e, matches, row_at, column_at, (0, 0, 0))
+    return matches.item(), row_at.flatten().tolist(), column_at.flatten().tolist()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@settings(deadline=None)  # compiled at the first call
 @given(data=st.data())
 def test_maxima_of_any_numbers(dtype, data):
     N, M = (data.draw(st.integers(1, 5)) for _ in range(2))
     number = st.sampled_from([0.0, -0.0, 1.5, -1.5, 3e-39, -3e-39, math.inf, -math.inf]) | st.floats(width=16)
     values = data.draw(st.lists(number.filter(lambda x: x == x), min_size=N * M, max_size=N * M))
-    e = torch.tensor(values, dtype=dtype).view(1, 1, N, M)
-    row, row_at, column, column_at = argmax_cpu.maxima(e)
-    rows, columns = e[0, 0].tolist(), e[0, 0].T.tolist()
-    assert row[0, 0].tolist() == [max(x) for x in rows]
-    assert row_at[0, 0].tolist() == [x.index(max(x)) for x in rows]
-    assert column[0, 0].tolist() == [max(x) for x in columns]
-    assert column_at[0, 0].tolist() == [x.index(max(x)) for x in columns]
+    e = torch.tensor(values, dtype=dtype).view(N, M)
+    match, row_at, column_at = found_in(e)
+    rows, columns = e.tolist(), e.T.tolist()
+    assert row_at == [x.index(max(x)) for x in rows]
+    assert column_at == [x.index(max(x)) for x in columns]
+    expected = (sum(map(max, rows)) / N + sum(map(max, columns)) / M) / 2
+    assert match == pytest.approx(expected, rel=1e-6, nan_ok=True)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    "find", [found_in, lambda e: [x.flatten().tolist() for x in argmax_plain._locate(e)]]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_maxima_stand_at_the_lowest_index_of_a_tie(find, dtype):
+    e = torch.randint(0, 3, (70, 50), generator=torch.Generator().manual_seed(0)).to(dtype)  # mostly ties
+    _, row_at, column_at = find(e)
+    assert row_at == [x.index(max(x)) for x in e.tolist()]
+    assert column_at == [x.index(max(x)) for x in e.T.tolist()]
+
+
+@pytest.mark.parametrize(
+    "find", [found_in, lambda e: [x.flatten().tolist() for x in argmax_plain._locate(e)]]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_nan_of_either_sign_is_the_maximum(dtype, sign):
-    e = torch.zeros(1, 1, 3, 2, dtype=dtype)
-    e[0, 0, 1, 1] = math.copysign(math.nan, sign)
-    row, row_at, column, column_at = argmax_cpu.maxima(e)
-    assert row[0, 0].isnan().tolist() == [False, True, False]
-    assert column[0, 0].isnan().tolist() == [False, True]
-    assert (row_at[0, 0, 1], column_at[0, 0, 1]) == (1, 1)
+def test_nan_of_either_sign_is_the_maximum(find, dtype, sign):
+    e = torch.zeros(3, 2, dtype=dtype)
+    e[1, 1] = math.copysign(math.nan, sign)
+    _, row_at, column_at = find(e)
+    assert row_at == [0, 1, 0]
+    assert column_at == [0, 1]
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_the_compiled_path_equals_the_plain_one(dtype, monkeypatch):
-    q, k = tensors(B=4, A=3, h=2, N=33, M=20, d=8, dtype=dtype)
-    q = (
-        q.detach().transpose(1, 2).contiguous().transpose(1, 2).requires_grad_()
-    )  # strides as models have them
-    fast = token_matching(q, k)
-    fast_gradients = torch.autograd.grad(fast.square().sum(), (q, k))
-    monkeypatch.setattr(argmax_cpu, "maxima", plain.maxima)
-    monkeypatch.setattr(argmax_cpu, "spread", plain.spread)
-    slow = token_matching(q, k)
-    assert torch.equal(fast, slow)
-    for mine, theirs in zip(fast_gradients, torch.autograd.grad(slow.square().sum(), (q, k)), strict=True):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("B", "A", "h", "N", "M", "d"), [(4, 3, 2, 33, 20, 8), (9, 6, 1, 196, 150, 96), (2, 3, 3, 900, 4, 64)]
+)
+def test_the_compiled_path_equals_the_plain_one(dtype, B, A, h, N, M, d):
+    """Whole numbers: products are exact, and there are ties."""
+    q, k = (
+        x.detach().mul(2).round().transpose(1, 2).contiguous().transpose(1, 2)
+        for x in tensors(B, A, h, N, M, d, dtype)
+    )
+    grad = torch.randn(B, A, h, generator=torch.Generator().manual_seed(1))
+    fast, slow = argmax_cpu.locate(q, k), argmax_plain.locate(q, k)
+    torch.testing.assert_close(fast[0], slow[0])
+    assert torch.equal(fast[1], slow[1])
+    assert torch.equal(fast[2], slow[2])
+    for mine, theirs in zip(
+        argmax_cpu.spread(grad, q, k, *fast[1:]), argmax_plain.spread(grad, q, k, *slow[1:]), strict=True
+    ):
         torch.testing.assert_close(mine, theirs)
+
+
+@pytest.fixture
+def threads():
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_numbers_do_not_depend_on_the_number_of_threads(dtype, threads):
+    q, k = (x.detach() for x in tensors(9, 10, 2, 196, 196, 64, dtype))
+    grad = torch.randn(9, 10, 2)
+    seen = []
+    for count in (1, 3):
+        threads(count)
+        found = argmax_cpu.locate(q, k)
+        seen.append([*found, *argmax_cpu.spread(grad, q, k, *found[1:])])
+        assert torch.get_num_threads() == count
+    assert all(torch.equal(x, y) for x, y in zip(*seen, strict=True))
+
+
+def test_a_failure_in_a_thread_is_raised(threads):
+    threads(2)
+    with pytest.raises(RuntimeError):
+        argmax_cpu.locate(torch.zeros(1, 1, 2, 3), torch.zeros(1, 1, 2, 4))
+    assert torch.get_num_threads() == 2
 
 
 def test_a_nan_similarity_reaches_the_matching():

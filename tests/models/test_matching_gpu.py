@@ -1,0 +1,139 @@
+"""The matching's Triton kernels against plain torch: interpreted everywhere, on a GPU where there is one."""
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from models import argmax_plain, matching
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.skipif(not matching.TRITON, reason="Triton is not installed")
+on_a_gpu = pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability() < (8, 0),
+    reason="no GPU of compute capability 8.0",
+)
+SHAPES = {  # B, A, h, N, M, d: not multiples of the tiles, and over one tile in every direction
+    "a paper's head": (1, 2, 2, 196, 196, 64),
+    "one wide head": (2, 1, 1, 196, 196, 72),
+    "few against many": (2, 3, 2, 5, 300, 7),
+    "many against few": (1, 2, 1, 530, 33, 16),
+    "one of each": (1, 1, 1, 1, 1, 1),
+}
+
+
+def operands(B, A, h, N, M, d, dtype, whole=False):
+    """Strided as the models' projections are. `whole` numbers: products are exact and ties many."""
+    random = torch.Generator().manual_seed(0)
+    shapes = (B, N, h, d), (A, M, h, d)
+    pick = (lambda s: torch.randint(-2, 3, s, generator=random)) if whole else None
+    q, k = (
+        (pick(s) if whole else torch.randn(s, generator=random)).to(dtype).transpose(1, 2) for s in shapes
+    )
+    return {"queries": q, "keys": k, "grad": torch.randn(B, A, h, generator=random), "precision": "highest"}
+
+
+def cases():
+    made = {
+        (name, dtype): operands(*shape, dtype, whole=True)
+        for name, shape in SHAPES.items()
+        for dtype in (torch.float32, torch.float16)
+    }
+    made |= {"random": operands(2, 3, 2, 70, 150, 40, torch.float32)}
+    made |= {"nan": operands(2, 3, 2, 70, 150, 40, torch.float32)}
+    made["nan"]["queries"][1, 0, 69, 3] = math.copysign(math.nan, -1.0)
+    made |= {"zero rows": operands(1, 1, 1, 3, 3, 2, torch.float32)}
+    made["zero rows"]["queries"] = torch.tensor([[[[-0.0, 0.0], [0.0, 0.0], [-1.0, -1.0]]]])
+    return made
+
+
+@pytest.fixture(scope="module")
+def interpreted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("triton")
+    torch.save(cases(), folder / "cases")
+    command = [sys.executable, "-W", "error", Path(__file__).with_name("interpreted.py")]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    subprocess.run([*command, folder / "cases", folder / "results"], check=True, env=environment)
+    return torch.load(folder / "results")
+
+
+def check(case, result, rtol=1e-5, atol=1e-6):
+    q, k = case["queries"], case["keys"]
+    matches, *places = argmax_plain.locate(q, k)
+    torch.testing.assert_close(result["found"][0], matches.float(), rtol=rtol, atol=atol, equal_nan=True)
+    for mine, theirs in zip(result["found"][1:], places, strict=True):
+        assert mine.dtype == torch.int16
+        assert torch.equal(mine, theirs)
+    expected = argmax_plain.spread(case["grad"], q, k, *places)
+    for mine, theirs in zip(result["gradients"], expected, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("name", SHAPES)
+def test_any_shape_and_every_tie(interpreted, name, dtype):
+    rtol = 1e-5 if dtype == torch.float32 else 2e-3  # the gradients' last bit
+    check(cases()[name, dtype], interpreted[name, dtype], rtol)
+
+
+def test_random_numbers(interpreted):
+    check(cases()["random"], interpreted["random"])
+
+
+def test_zeros_of_both_signs_tie(interpreted):
+    check(cases()["zero rows"], interpreted["zero rows"])
+
+
+def test_nan_reaches_the_matching(interpreted):
+    matches = interpreted["nan"]["found"][0]
+    assert matches[1, :, 0].isnan().all()
+    assert matches[0].isfinite().all()
+    assert matches[:, :, 1].isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("capability", [80, 90])
+def test_the_kernels_compile_for_gpus(capability, dtype):
+    """What the interpreter cannot tell: types and layouts, and that tiles fit in shared memory."""
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource, compile
+
+    from models import argmax_gpu
+
+    letters = {torch.bfloat16: "*bf16", torch.float32: "*fp32"}[dtype]
+    kinds = {"queries": letters, "keys": letters, "others": letters, "to": letters}
+    kinds |= {"row": "*fp32", "column_sum": "*fp32", "grad": "*fp32"}
+    kinds |= dict.fromkeys(("row_at", "column_at", "own_at", "other_at"), "*i16")
+    how = argmax_gpu._how()
+    q = torch.empty(1, 1, 196, 64, dtype=dtype)
+    for kernel, widest in ((argmax_gpu._locate, 128), (argmax_gpu._sum, 64)):
+        blocks = argmax_gpu._blocks(q, (196, 64), (196, widest))
+        names = ("N", "M", "D", "BLOCK_N", "BLOCK_M", "BLOCK_D", "PRECISION")
+        fixed = dict(zip(names, (196, 196, 64, *blocks, how["PRECISION"]), strict=True))
+        types = {name: "constexpr" if name in fixed else kinds.get(name, "i32") for name in kernel.arg_names}
+        options = {name: how[name] for name in ("num_warps", "num_stages", "enable_fp_fusion")}
+        target = GPUTarget("cuda", capability, 32)
+        built = compile(ASTSource(fn=kernel, signature=types, constexprs=fixed), target, options)
+        assert built.metadata.shared <= 99 * 1024  # the least of compute capability 8.x
+        assert "atom" not in built.asm["ptx"]
+
+
+@on_a_gpu
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("name", SHAPES)
+def test_on_a_gpu(name, dtype):
+    from models import argmax_gpu
+
+    case = operands(*SHAPES[name], dtype, whole=True)
+    there = {key: value.cuda() for key, value in case.items() if key != "precision"}
+    assert matching.implementation(there["queries"]) is argmax_gpu
+    found = argmax_gpu.locate(there["queries"], there["keys"])
+    gradients = argmax_gpu.spread(there["grad"], there["queries"], there["keys"], *found[1:])
+    again = argmax_gpu.spread(there["grad"], there["queries"], there["keys"], *found[1:])
+    assert all(torch.equal(x, y) for x, y in zip(gradients, again, strict=True))
+    result = {"found": [x.cpu() for x in found], "gradients": [x.cpu() for x in gradients]}
+    check(case, result, 1e-2 if dtype == torch.bfloat16 else 2e-3)

@@ -57,7 +57,9 @@ class MultiHeadAttention(nn.Module):
 
 def attention_weights(q: Tensor, k: Tensor, causal: bool = False) -> Tensor:
     """softmax(q k^T / sqrt(d)), B x h x L x M: what `attend` applies without ever storing it."""
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])  # B x h x L x M
+    scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(
+        -2, -1
+    )  # B x h x L x M; q is the smaller one to divide
     if causal:
         L, M = scores.shape[-2:]
         future = torch.ones(L, M, dtype=torch.bool, device=q.device).triu(1 + M - L)

@@ -68,7 +68,7 @@ class PairEncoding(nn.Module):
         if self.coordinates:
             places = coordinates(features).expand(len(features), -1, -1, -1)
             features = torch.cat([features, places], 1)  # B x (C+2) x H x W
-        # a 1x1 convolution is a linear map of each cell; written so, it takes a third of the time on a processor
+        # a 1x1 convolution is a linear map of each cell; written so, a processor takes a third of the time
         cells = features.flatten(2).transpose(1, 2)  # B x N x C
         return F.linear(cells, self.project.weight.flatten(1), self.project.bias) + self.positions()
 

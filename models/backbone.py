@@ -42,7 +42,7 @@ def random_backbone(layer: str, seed: int, images: Iterable[Tensor]) -> Backbone
     The last batch-norm gain of every bottleneck is damped, and batch statistics are those of
     `images` (batches of uint8 B x 3 x S x S); without them activations overflow float16. Each
     channel is standardised at the end: random ReLU features share a large mean, under which
-    attention between two images learns nothing (a linear probe of cells sees no difference).
+    attention between two images learns nothing (measured: benchmarks/README.md).
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

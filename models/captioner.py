@@ -114,6 +114,8 @@ class Captioner(nn.Module):
         )
         if switches.initialisation == "normal":
             initialise(self)
+        elif switches.initialisation == "xavier":
+            initialise_xavier(self)
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -168,6 +170,19 @@ def initialise(model: nn.Module) -> None:
             module.bias.zero_()
         if type(module) is nn.Embedding and module.padding_idx is not None:
             module.weight[module.padding_idx].zero_()
+
+
+def initialise_xavier(model: nn.Module) -> None:
+    """Xavier's uniform (Glorot and Bengio, 2010) for every weight of two or more dimensions.
+
+    The others keep torch's own; the padding token's row stays zero.
+    """
+    for parameter in model.parameters():
+        if parameter.dim() > 1:
+            nn.init.xavier_uniform_(parameter)
+    for module in model.modules():
+        if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+            nn.init.zeros_(module.weight[module.padding_idx])
 
 
 def some(record: Record, pairs: slice) -> Record:

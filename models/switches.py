@@ -31,8 +31,9 @@ class Switches:
     fusion_dropout: bool = False
     # decoder layer (Eq. 8): LN(x + FFN(x)), 4D wide | u = GELU(W1 x), LN(W2 u + u), D wide
     feed_forward: Literal["wide", "inner_residual"] = "wide"
-    # first weights: torch's own | N(0, 0.02) of every linear map and embedding, biases 0
-    initialisation: Literal["torch", "normal"] = "torch"
+    # first weights: Xavier's uniform of every weight of two or more dimensions (the paper states none; DIRL's
+    # program has these) | N(0, 0.02) of every linear map and embedding, biases 0 | torch's own
+    initialisation: Literal["xavier", "normal", "torch"] = "xavier"
     # backward reasoning (before Eq. 9): mean over the real words | over the longest caption's length
     sentence: Literal["real", "padded"] = "real"
     # backward reasoning (Eq. 11): the after-to-imagined matrix by itself | the other one's transpose

@@ -223,7 +223,19 @@ def test_the_released_first_weights():
     assert make(sizes=sizes).decoder.vocabulary.weight.std().item() > 0.05
 
 
-# --- the paper's variant is what it was before there were variants ---
+def test_the_papers_first_weights_are_xaviers():
+    model = make(sizes=Sizes(64, (14, 14), 400, 24, 64, 4, 2, 2, 50))
+    for name, weight in model.named_parameters():
+        if weight.dim() > 1:
+            inputs, outputs = weight[0].numel(), weight.shape[0]
+            bound = (6 / (inputs + outputs)) ** 0.5
+            assert weight.abs().max().item() == pytest.approx(bound, rel=0.05), name
+            assert weight[1:].std().item() == pytest.approx(bound / 3**0.5, rel=0.1), name
+    assert not model.decoder.embedding.weight[0].any()
+    assert model.decoder.vocabulary.bias.any()  # torch's own
+
+
+# --- the paper's variant is what it was before there were variants, but for its first weights ---
 
 # losses of these sizes with seed 3, and of all parameters the sum of absolute values
 BEFORE = {
@@ -238,9 +250,8 @@ BEFORE = {
 @pytest.mark.parametrize("name", MODELS)
 def test_the_paper_variant_is_as_before(name):
     torch.manual_seed(3)
-    model = build(
-        name, SIZES, {"dropout": 0.0} | ({} if name in ("subtraction", "rr") else {"temperature": 0.5})
-    )
+    settings = {"dropout": 0.0, "switches": {"initialisation": "torch"}}
+    model = build(name, SIZES, settings | ({} if name in ("subtraction", "rr") else {"temperature": 0.5}))
     losses = model.losses(*batch(torch.float32))
     values = [loss.item() for loss in losses.values()]
     weights = sum(value.double().abs().sum().item() for value in model.state_dict().values())

@@ -140,9 +140,8 @@ class Captioner(nn.Module):
         """
         difference = self.difference(before, after)
         words = self.decoder(tokens, difference.memory)
-        size = len(tokens) // parts
-        each = [slice(start, start + size) for start in range(0, len(tokens), size)]
-        terms = [self._terms(some(difference, part), some(words, part), tokens[part]) for part in each]
+        each = zip(split(difference, parts), split(words, parts), tokens.chunk(parts), strict=True)
+        terms = [self._terms(*part) for part in each]
         return {name: torch.stack([found[name] for found in terms]).mean() for name in self.terms}
 
     def _terms(self, difference: Difference, words: Words, tokens: Tensor) -> dict[str, Tensor]:
@@ -185,9 +184,11 @@ def initialise_xavier(model: nn.Module) -> None:
             nn.init.zeros_(module.weight[module.padding_idx])
 
 
-def some(record: Record, pairs: slice) -> Record:
-    """A Difference or Words of some of its pairs: every field is a tensor, pairs first."""
-    return replace(record, **{field.name: getattr(record, field.name)[pairs] for field in fields(record)})
+def split(record: Record, parts: int) -> list[Record]:
+    """A Difference or Words in equal parts: every field is a tensor, pairs first."""
+    names = [field.name for field in fields(record)]
+    chunks = zip(*(getattr(record, name).chunk(parts) for name in names), strict=True)
+    return [replace(record, **dict(zip(names, chunk, strict=True))) for chunk in chunks]
 
 
 def caption_loss(words: Words, tokens: Tensor) -> Tensor:

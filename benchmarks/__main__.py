@@ -22,10 +22,10 @@ from rich.table import Table
 
 import benchmarks.decoding
 import benchmarks.extraction
+import benchmarks.matching
 import benchmarks.reading
 import benchmarks.scale
 import benchmarks.scoring
-from models.matching import token_matching
 
 ROUNDS = 7
 
@@ -70,22 +70,6 @@ def extraction(images: int = 96) -> list[tuple[str, ...]]:
         return [compare(f"extract {images} images, median of 5", whole, bare, "the network alone", 5)]
 
 
-def matching(pairs: int = 16, heads: int = 4, tokens: int = 196, width: int = 32) -> list[tuple[str, ...]]:
-    """Forward and backward in float32, against autograd through the whole similarity tensor."""
-    q, k = (torch.randn(pairs, heads, tokens, width, requires_grad=True) for _ in range(2))
-
-    def whole() -> tuple[torch.Tensor, ...]:
-        e = torch.einsum("bhnd,ahmd->bahnm", q, k)
-        return torch.autograd.grad(((e.amax(-1).mean(-1) + e.amax(-2).mean(-1)) / 2).sum(), (q, k))
-
-    def ours() -> tuple[torch.Tensor, ...]:
-        return torch.autograd.grad(token_matching(q, k).sum(), (q, k))
-
-    for mine, theirs in zip(ours(), whole(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
-    return [compare(f"matching, {pairs} pairs, {heads} heads", ours, whole, "the whole similarity tensor")]
-
-
 def decoding(
     pairs: int = 128, ends: tuple[float, ...] = benchmarks.decoding.ENDS, rounds: int = 3
 ) -> list[tuple[str, ...]]:
@@ -109,7 +93,7 @@ def scoring(rounds: int = 3) -> list[tuple[str, ...]]:
 PARTS = {
     "reading": reading,
     "extraction": extraction,
-    "matching": matching,
+    "matching": benchmarks.matching.rows,
     "decoding": decoding,
     "scoring": scoring,
 }

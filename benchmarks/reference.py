@@ -42,3 +42,12 @@ def one_at_a_time(model: Captioner, memory: Tensor) -> list[list[int]]:
 def load_files(folder: Path, names: Sequence[str]) -> np.ndarray:
     """One float32 .npy an image, one after the other: images x C x H x W."""
     return np.stack([np.load(folder / f"{name}.npy") for name in names])
+
+
+# --- matching ---
+
+
+def matching(queries: Tensor, keys: Tensor) -> Tensor:
+    """TM (SCORER Eq. 2) through all similarities at once: B x h x N x d, A x h x M x d -> B x A x h."""
+    e = torch.einsum("bhnd,ahmd->bahnm", queries, keys)
+    return (e.amax(-1).mean(-1) + e.amax(-2).mean(-1)) / 2

@@ -20,10 +20,10 @@ import zarr
 from rich.console import Console
 from rich.table import Table
 
+import benchmarks.matching
 import benchmarks.scale
 import benchmarks.scoring
 from models import Sizes, build
-from models.matching import token_matching
 from pipeline.decoding import NEVER, greedy
 from pipeline.store import ARRAY, FeatureStore, Writer
 from pipeline.text import END, NULL, START
@@ -89,22 +89,6 @@ def _reading(folder: Path, images: int = 512, batch: int = 64) -> list[tuple[str
     ]
 
 
-def matching(pairs: int = 16, heads: int = 4, tokens: int = 196, width: int = 32) -> list[tuple[str, ...]]:
-    """Forward and backward in float32, against autograd through the whole similarity tensor."""
-    q, k = (torch.randn(pairs, heads, tokens, width, requires_grad=True) for _ in range(2))
-
-    def whole() -> tuple[torch.Tensor, ...]:
-        e = torch.einsum("bhnd,ahmd->bahnm", q, k)
-        return torch.autograd.grad(((e.amax(-1).mean(-1) + e.amax(-2).mean(-1)) / 2).sum(), (q, k))
-
-    def ours() -> tuple[torch.Tensor, ...]:
-        return torch.autograd.grad(token_matching(q, k).sum(), (q, k))
-
-    for mine, theirs in zip(ours(), whole(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
-    return [compare(f"matching, {pairs} pairs, {heads} heads", ours, whole, "the whole similarity tensor")]
-
-
 @torch.inference_mode()
 def decoding(pairs: int = 64) -> list[tuple[str, ...]]:
     """Greedy captions of 24 tokens, against recomputing all words at every step."""
@@ -140,7 +124,7 @@ def scoring(rounds: int = 3) -> list[tuple[str, ...]]:
     return [compare(name, ours, reference, "pycocoevalcap, one after another", rounds)]
 
 
-PARTS = {"reading": reading, "matching": matching, "decoding": decoding, "scoring": scoring}
+PARTS = {"reading": reading, "matching": benchmarks.matching.rows, "decoding": decoding, "scoring": scoring}
 NAMED_ONLY = {"scale": benchmarks.scale.compare}
 
 

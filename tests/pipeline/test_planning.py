@@ -1,0 +1,117 @@
+"""Planned memory against measured memory, and what follows from it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from models import build
+from models.captioner import Sizes
+from pipeline import planning
+from pipeline.errors import InputError
+from pipeline.planning import GIB, Demand, Scene, check, demand, free, largest_batch, peak, through
+
+ROOT = Path(__file__).parents[2]
+CPU = torch.device("cpu")
+MODEL = Sizes(16, (4, 4), 20, 8, 32, 2, 1, 1, 8)
+SETTINGS = {"dropout": 0.1, "temperature": 0.5}
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux counts a process's peak")
+@pytest.mark.parametrize(
+    "run",
+    [  # model, width, layers, grid, scenes, precision
+        ("scorer_cbr", 512, 2, 14, 8, "float32"),
+        ("scorer_cbr", 256, 1, 14, 16, "bfloat16"),
+        ("subtraction", 256, 1, 14, 24, "float32"),
+    ],
+)
+def test_the_plan_is_within_a_quarter_of_what_training_takes(run):
+    program = Path(__file__).with_name("trained_memory.py")
+    command = [sys.executable, program, *map(str, run)]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    shown = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    told, took = map(int, shown.stdout.split())
+    assert told == pytest.approx(took, rel=0.25)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_what_a_larger_batch_keeps_follows_from_three_small_ones(dtype):
+    model = build("scorer_cbr", MODEL, SETTINGS)
+    kept = [planning._kept(model, Scene(2, 3), scenes, CPU, dtype) for scenes in (*planning.PROBES, 9)]
+    constant, linear, quadratic = through(kept[:3])
+    assert quadratic > 0  # the matching's indices
+    assert constant + 9 * linear + 81 * quadratic == pytest.approx(kept[3], rel=0.001)
+
+
+def test_nothing_is_left_behind():
+    model = build("scorer_cbr", MODEL, SETTINGS)
+    torch.manual_seed(3)
+    expected = torch.rand(3)
+    torch.manual_seed(3)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    demand(model, Scene(2, 3), CPU, torch.float32)
+    assert torch.equal(torch.rand(3), expected)
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_more_of_anything_takes_more():
+    least = demand(build("rr", MODEL, {"dropout": 0.1}), Scene(1, 2), CPU, torch.float32)
+    with_terms = demand(build("scorer_cbr", MODEL, SETTINGS), Scene(1, 2), CPU, torch.float32)
+    more_pairs = demand(build("rr", MODEL, {"dropout": 0.1}), Scene(2, 3), CPU, torch.float32)
+    assert peak(least, 8) < peak(with_terms, 8)
+    assert peak(least, 8) < peak(more_pairs, 8)
+
+
+def test_the_largest_batch_is_the_largest():
+    needed = Demand(100.0, 10.0, 0.5)
+    for available in (0, 99, 110, 111, 1000, 10**9):
+        batch = largest_batch(needed, available)
+        assert batch == 0 or peak(needed, batch) <= available
+        assert peak(needed, batch + 1) > available
+    assert largest_batch(needed, 99) == 0
+
+
+def test_one_line_says_what_would_fit():
+    needed = Demand(GIB, GIB, 0.0)
+    check(needed, 3, 4 * GIB)
+    check(needed, 3, None)
+    with pytest.raises(InputError) as caught:
+        check(needed, 128, 4 * GIB)
+    assert str(caught.value) == (
+        "training needs about 129.0 GiB at batch 128, 4.0 GiB are free; train.batch 3 would fit"
+    )
+    with pytest.raises(InputError, match=r"not even train\.batch 1 would fit"):
+        check(needed, 128, GIB)
+
+
+@pytest.fixture
+def system(tmp_path):
+    meminfo, cgroup = tmp_path / "meminfo", tmp_path / "cgroup"
+    meminfo.write_text("MemTotal:  8000 kB\nMemAvailable:  4000 kB\n")
+    cgroup.mkdir()
+    return meminfo, cgroup
+
+
+def test_free_is_what_the_system_can_give(system):
+    assert free(CPU, *system) == 4000 * 1024
+
+
+@pytest.mark.parametrize(("limit", "expected"), [("max", 4_096_000), ("3000000", 2_100_000)])
+def test_free_keeps_to_a_containers_limit(system, limit, expected):
+    _, cgroup = system
+    (cgroup / "memory.max").write_text(f"{limit}\n")
+    (cgroup / "memory.current").write_text("1000000\n")
+    (cgroup / "memory.stat").write_text("anon 500000\ninactive_file 100000\n")
+    assert free(CPU, *system) == expected
+
+
+def test_free_of_this_machine_is_a_number_or_unknown(tmp_path):
+    found = free(CPU)
+    assert found is None or found > 0
+    elsewhere = free(CPU, tmp_path / "none")
+    assert elsewhere is None or elsewhere > 0

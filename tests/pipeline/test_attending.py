@@ -16,7 +16,8 @@ from pipeline.text import END, START
 def make(name, prepared):
     torch.manual_seed(6)
     sizes = Sizes(6, (3, 3), len(prepared.vocabulary), prepared.vocabulary.longest, 8, 2, 2, 2, 4)
-    settings = {"dropout": 0.1} | ({} if name in ("subtraction", "rr") else {"temperature": 0.5})
+    settings = {"dropout": 0.1, "switches": {"initialisation": "torch"}}
+    settings |= {} if name in ("subtraction", "rr") else {"temperature": 0.5}
     model = build(name, sizes, settings).eval()
     # what the decoder sees weighs more, so that captions differ in words and length from pair to pair
     with torch.no_grad():

@@ -35,10 +35,11 @@ def test_each_subset_holds_what_papers_print_of_it(found):
     assert found.sources == ["One et al., 2023", "Two et al., 2024"]
 
 
-def test_letters_stand_for_the_conditions_that_differ(found):
+def test_letters_stand_for_the_conditions_that_differ(found, study):
+    _, params = study
     total, color = (part.theirs for part in found.parts)
     said = {line.method: [found.marks[letter] for letter in line.marks.split()] for line in total}
-    assert "iterations: 10000, ours 1800" in said["SCORER"]
+    assert f"iterations: 10000, ours {params.of('tabletop').train.iterations}" in said["SCORER"]
     assert "test pairs: 7970, ours 20" in said["SCORER"]
     assert not any("iterations: " in condition for condition in said["DUDA"])
     assert said["DUDA"][-1].startswith("not stated: ")
@@ -58,5 +59,5 @@ def test_the_page_shows_them_where_there_are_any(study):
     html = page.render(results, tables.records(results), params)
     assert html.count("Beside published figures") == 1
     assert html.index('id="other"') < html.index("Beside published figures")
-    assert "iterations: 10000, ours 1800" in html
+    assert f"iterations: 10000, ours {params.of('tabletop').train.iterations}" in html
     assert "One et al., 2023" in html

@@ -9,18 +9,8 @@ from models import MODELS, Sizes, build
 from models.captioner import PairEncoding, caption_loss
 from models.cbr import mean_word
 from models.decoder import Words
+from tests.transcription import SIZES
 
-SIZES = Sizes(
-    channels=5,
-    grid=(2, 3),
-    vocabulary=9,
-    longest=7,
-    width=8,
-    heads=2,
-    layers=2,
-    decoder_layers=2,
-    word_width=4,
-)
 SETTINGS = {name: {"dropout": 0.0} for name in ("subtraction", "rr")} | {
     name: {"dropout": 0.0, "temperature": 0.5} for name in ("scorer", "rr_cbr", "scorer_cbr")
 }

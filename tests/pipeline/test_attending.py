@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from models import MODELS, Sizes, build
-from models.attention import attention_weights
 from pipeline.attending import attended_captions, searching
 from pipeline.beam import beam_search
 from pipeline.datasets.schema import of_split
 from pipeline.decoding import captions, greedy_attending
-from pipeline.text import END, START
+from pipeline.text import END
+from tests.looking import looked
 
 
 def make(name, prepared):
@@ -50,17 +50,6 @@ def test_the_captions_are_those_without_attention(prepared, name):
     assert all(each.maps.shape == (len(each.words), 3, 3) for each in found.values())
 
 
-@torch.no_grad()
-def slow(model, memory, words):
-    """Each word's map from all words at once: one pair's memory, 1 x N x D, and its token ids."""
-    x = model.decoder.embed(torch.tensor([[START, *words[:-1]]]))
-    for layer in model.decoder.layers:
-        before, x = x, layer(x, memory)
-    states = layer.norms[0](before + layer.self_attention(before, before, causal=True))
-    attention = layer.cross_attention
-    return attention_weights(attention.queries(states), attention.keys_values(memory)[0]).mean(1)[0]
-
-
 @pytest.mark.parametrize("name", ["subtraction", "scorer"])
 def test_maps_are_those_of_one_pair_with_all_words_at_once(prepared, name):
     model, pairs = make(name, prepared), of_split(prepared.pairs, "train")
@@ -69,7 +58,7 @@ def test_maps_are_those_of_one_pair_with_all_words_at_once(prepared, name):
         if found.words:
             grids = torch.from_numpy(prepared.store.read([pair.before, pair.after])).float()
             memory = model.encode(grids[:1], grids[1:]).memory
-            expected = slow(model, memory, [prepared.vocabulary.ids[word] for word in found.words])
+            expected = looked(model, memory, [prepared.vocabulary.ids[word] for word in found.words])
             np.testing.assert_allclose(found.maps, expected.view(-1, 3, 3), rtol=2e-3, atol=1e-6)
             lengths.append(len(found.words))
     assert len(lengths) > 20

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from models import Sizes, build
-from models.attention import attention_weights
 from pipeline.beam import beam_attending, beam_search, best
 from pipeline.decoding import NEVER, greedy, greedy_attending
 from pipeline.text import END, NULL, START
+from tests.looking import looked
 
 
 def make(variant="paper", vocabulary=12, longest=9):
@@ -170,16 +170,6 @@ def test_maps_are_those_of_the_chosen_caption(variant):
     for row, caption in enumerate(without_padding(words)):
         expected = looked(model, memory[row : row + 1], caption)
         torch.testing.assert_close(maps[row, : len(caption)].float(), expected, rtol=2e-3, atol=1e-4)
-
-
-def looked(model, memory, words):
-    """Where each word of one pair's caption looked, from all words at once."""
-    x = model.decoder.embed(torch.tensor([[START, *words[:-1]]]))
-    for layer in model.decoder.layers:
-        before, x = x, layer(x, memory)
-    states = layer.norms[0](before + layer.self_attention(before, before, causal=True))
-    attention = layer.cross_attention
-    return attention_weights(attention.queries(states), attention.keys_values(memory)[0]).mean(1)[0]
 
 
 def test_best_of_equal_ones_are_the_first():

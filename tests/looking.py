@@ -1,0 +1,19 @@
+"""Where a decoder looks, the slow way: what the attention maps of greedy and beam search must equal."""
+
+import torch
+from torch import Tensor
+
+from models.attention import attention_weights
+from models.captioner import Captioner
+from pipeline.text import START
+
+
+@torch.no_grad()
+def looked(model: Captioner, memory: Tensor, words: list[int]) -> Tensor:
+    """Each word's map, L x N, from all words at once: one pair's memory, 1 x N x D, and its token ids."""
+    x = model.decoder.embed(torch.tensor([[START, *words[:-1]]]))
+    for layer in model.decoder.layers:
+        before, x = x, layer(x, memory)
+    states = layer.norms[0](before + layer.self_attention(before, before, causal=True))
+    attention = layer.cross_attention
+    return attention_weights(attention.queries(states), attention.keys_values(memory)[0]).mean(1)[0]

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.decoder import NULL, CaptionDecoder, Words
+from models.gathering import total
 from models.switches import PAPER, Switches
 
 Record = TypeVar("Record", bound="Difference | Words")
@@ -137,6 +138,7 @@ class Captioner(nn.Module):
         """`losses` of encoded images, B x N x D: the mean over `parts` equal parts that follow each other.
 
         A pair is contrasted with the pairs of its own part (SCORER section 4.3: both pairs of a scene).
+        Where processes share a batch, each returns its share of a term: they add up to it (gathering.py).
         """
         difference = self.difference(before, after)
         words = self.decoder(tokens, difference.memory)
@@ -192,5 +194,7 @@ def split(record: Record, parts: int) -> list[Record]:
 
 
 def caption_loss(words: Words, tokens: Tensor) -> Tensor:
-    """L_cap (SCORER Eq. 12): cross-entropy, mean over the real target tokens."""
-    return F.cross_entropy(words.logits.float().flatten(0, 1), tokens[:, 1:].flatten(), ignore_index=NULL)
+    """L_cap (SCORER Eq. 12): cross-entropy, mean over the real target tokens of all processes' captions."""
+    logits, targets = words.logits.float().flatten(0, 1), tokens[:, 1:].flatten()
+    summed = F.cross_entropy(logits, targets, ignore_index=NULL, reduction="sum")
+    return summed / total(words.real.sum())

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from models.attention import MultiHeadAttention
 from models.captioner import Captioner, Difference, Sizes
 from models.decoder import Words
+from models.gathering import everyone, own
 from models.matching import Contrast, matching
 from models.scorer import Scorer, ViewInvariance
 from models.switches import Mtm, Switches
@@ -44,9 +45,11 @@ class BackwardReasoning(nn.Module):
     def forward(self, pair: Difference, words: Words) -> Tensor:
         length = self.longest if self.switches.sentence == "padded" else None
         imagined = self.hallucinate(pair.before, mean_word(words, length))
-        to_after = self.match(imagined, pair.after)  # B x B
-        own = self.switches.reverse == "own"
-        to_imagined = self.match(pair.after, imagined) if own else to_after.T
+        to_after = self.match(imagined, pair.after)  # b x B
+        if self.switches.reverse == "own":
+            to_imagined = self.match(pair.after, imagined)
+        else:
+            to_imagined = everyone(to_after).T[own(len(to_after))]
         return self.contrast(to_after, to_imagined)  # Eq. 11
 
     def constrain(self) -> None:
@@ -63,10 +66,10 @@ class MultiHeadMatching(nn.Module):
         self.key = nn.Linear(width, width)
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
-        """B x N x D, A x M x D -> B x A."""
+        """This process's pairs, b x N x D, against everyone's, of each b x M x D -> b x B."""
         q = self.query(first).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # B x h x N x d
         k = self.key(second).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        return matching(q, k, self.mtm)
+        return matching(q, everyone(k), self.mtm)
 
 
 def mean_word(words: Words, length: int | None = None) -> Tensor:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from models import argmax_cpu, argmax_plain
+from models.gathering import own
 from models.switches import Mtm
 
 LARGEST_SCALE = 100.0  # of a learned temperature: exp(s)
@@ -76,13 +77,17 @@ def matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
 
 
 def contrast(similarity: Tensor, temperature: float | Tensor) -> Tensor:
-    """-(1/B) sum_k log softmax_r(S_kr / tau)_k: row k's own partner is column k (SCORER Eq. 4)."""
-    partner = torch.arange(len(similarity), device=similarity.device)
-    return nn.functional.cross_entropy(similarity / temperature, partner)
+    """-(1/B) sum_k log softmax_r(S_kr / tau)_k: row k's own partner is column k (SCORER Eq. 4).
+
+    Rows are this process's pairs, b x B: its share of the sum (gathering.py).
+    """
+    b, B = similarity.shape
+    partner = torch.arange(B, device=similarity.device)[own(b)]
+    return nn.functional.cross_entropy(similarity / temperature, partner, reduction="sum") / B
 
 
 class Contrast(nn.Module):
-    """1/2 (L of the one direction + L of the other), each B x B (SCORER Eq. 4 and 11).
+    """1/2 (L of the one direction + L of the other), each b x B (SCORER Eq. 4 and 11).
 
     With a learned temperature the similarities are multiplied by exp(s), s = 1 at first.
     """

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from models.attention import MultiHeadAttention, attention_weights
 from models.captioner import Captioner, Difference, Sizes
 from models.decoder import Words
+from models.gathering import everyone
 from models.matching import Contrast, matching
 from models.switches import Switches
 
@@ -70,8 +71,9 @@ class ViewInvariance(nn.Module):
         self.contrast = Contrast(temperature, switches.temperature == "learned")
 
     def forward(self, pair: CrossView, words: Words) -> Tensor:
-        before_to_after = matching(pair.before_queries, pair.after_keys, self.mtm)  # B x B
-        after_to_before = matching(pair.after_queries, pair.before_keys, self.mtm)
+        # the batch's other pairs are the negatives, those of other processes too
+        before_to_after = matching(pair.before_queries, everyone(pair.after_keys), self.mtm)  # b x B
+        after_to_before = matching(pair.after_queries, everyone(pair.before_keys), self.mtm)
         return self.contrast(before_to_after, after_to_before)
 
     def constrain(self) -> None:

@@ -31,7 +31,7 @@ def total(x: Tensor) -> Tensor:
     return _Total.apply(x) if processes() > 1 else x
 
 
-# torch.distributed.nn's functions do the same; torch 2.14 warns that they will go, and 2.11 lacks what follows them
+# torch.distributed.nn has the same; torch 2.14 warns that it will go, and 2.11 lacks what follows it
 class _Everyone(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

@@ -43,7 +43,7 @@ def test_training_overrides_reach_every_model():
 
 def test_the_models_own_files_stand_in_its_recipe():
     subtraction = resolving.code_of("subtraction")
-    names = ("attention", "baselines", "captioner", "decoder", "switches")
+    names = ("attention", "baselines", "captioner", "decoder", "gathering", "switches")
     assert set(subtraction) == {f"models/{name}.py" for name in names}
     files = {"cbr.py", "scorer.py", "matching.py", "argmax_cpu.py"}
     assert set(resolving.code_of("scorer_cbr")) >= {f"models/{name}" for name in files}

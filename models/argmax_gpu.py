@@ -144,9 +144,10 @@ def _number(ordered):
 @triton.jit
 def _sum(
     others, grad, own_at, other_at, to, image, head, token, channel,
-    A, h, N: tl.constexpr, M: tl.constexpr, D: tl.constexpr,
+    A: tl.constexpr, h, N: tl.constexpr, M: tl.constexpr, D: tl.constexpr,
     BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
+    # A is constant because Triton 3.6, torch 2.11's, cannot interpret a loop to a number that is not.
     # 1/2N [token taken] + 1/2M [taken by token], tile by tile, times the other images' tokens: the ones
     # and zeros are exact in every type, the weights stay outside of the product
     tiles: tl.constexpr = (D + BLOCK_D - 1) // BLOCK_D

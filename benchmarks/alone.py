@@ -6,6 +6,7 @@ prints the bytes that memory rose by at most (a processor: resident, VmHWM; a GP
 the median seconds.
 """
 
+import signal
 import statistics
 import subprocess
 import sys
@@ -21,7 +22,8 @@ from benchmarks import matching, training
 from benchmarks.training import Case
 from pipeline import devices
 
-CALLS, LONG = 4, 20.0  # at most so many, of which none begins after so many seconds
+NO_MEMORY = 3  # exit code
+CALLS, LONG = 3, 10.0  # at most so many, of which none begins after so many seconds
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,15 @@ def shown(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.1f} ms"
 
 
-def measure(kind: str, side: str, dtype: str, case: Case) -> Measured:
-    """Start the process and read what it prints."""
+def measure(kind: str, side: str, dtype: str, case: Case) -> Measured | None:
+    """Start the process and read what it prints; None where the system killed it, or memory ran out."""
     words = [kind, side, dtype, *map(str, astuple(case))]
     command = [sys.executable, "-m", "benchmarks.alone", *words]
     found = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if found.returncode in (-signal.SIGKILL, NO_MEMORY):
+        return None
     if found.returncode:
-        sys.exit(f"error: {' '.join(command[1:])} ended with {found.returncode}: too little memory?")
+        sys.exit(f"error: {' '.join(command[1:])} failed")
     risen, seconds = found.stdout.split()
     return Measured(int(risen), float(seconds))
 
@@ -96,5 +100,8 @@ def _median(function: Callable[[], object], first: float) -> float:
 
 if __name__ == "__main__":
     *what, size, mtm, scenes, grid = sys.argv[1:]
-    one = _measured(*what, Case(size, mtm, int(scenes), int(grid)))
+    try:
+        one = _measured(*what, Case(size, mtm, int(scenes), int(grid)))
+    except torch.OutOfMemoryError:
+        sys.exit(NO_MEMORY)
     print(one.bytes, one.seconds)

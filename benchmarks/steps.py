@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from benchmarks import alone, matching, reading, reference
+from benchmarks.alone import Measured
 from benchmarks.training import TYPES, Case, batch, check, finished, fits, ours, step, theirs
 from pipeline.batches import Batch
 from pipeline.store import FeatureStore
@@ -31,16 +32,17 @@ def _rows(case: Case, rounds: int) -> Iterator[tuple[str, ...]]:
     kinds = {dtype: ("ours", dtype) for dtype in TYPES}
     if fits(case):
         kinds["reference"] = "reference", "float32"
+    risen = {name: alone.measure("step", *kind, case) for name, kind in kinds.items()}
+    kinds = {name: kind for name, kind in kinds.items() if risen[name]}  # it fitted, indeed
     took = matching.seconds({name: finished(step(*kind, case)) for name, kind in kinds.items()}, rounds)
-    risen = {name: alone.measure("step", *kind, case).bytes for name, kind in kinds.items()}
+    both = {name: Measured(risen[name].bytes, took[name]) for name in kinds}
     against = f"all similarities at once, float32, median of {rounds}"
-    said = {name: f"{alone.shown(took[name])}, {risen[name] / 2**30:.2f} GiB" for name in kinds}
     for dtype in TYPES:
-        ratio = "–"
-        if "reference" in kinds:
-            times, bytes_ = (x["reference"] / x[dtype] for x in (took, risen))
+        ratio, theirs = "–", both.get("reference")
+        if theirs:
+            times, bytes_ = theirs.seconds / both[dtype].seconds, theirs.bytes / both[dtype].bytes
             ratio = f"{times:.1f}, memory {bytes_:.1f}"
-        yield _name(case, dtype), against, said[dtype], said.get("reference", "–"), ratio
+        yield _name(case, dtype), against, str(both[dtype]), str(theirs or "–"), ratio
 
 
 def _name(case: Case, dtype: str) -> str:

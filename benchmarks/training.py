@@ -26,7 +26,7 @@ LOSS = {"cv": 0.1, "cbr": 0.001}
 RATE, DROPOUT = 2e-4, 0.1
 TYPES = ("float32", "bfloat16")
 # of all similarities of a batch, as the reference's step keeps and its backward pass makes them, measured
-AT_ONCE = 15
+AT_ONCE = 13
 
 
 @dataclass(frozen=True)

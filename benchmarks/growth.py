@@ -3,7 +3,7 @@
 Every point is a process of its own (alone.py). Ours in bfloat16 where the device has it, else in float32;
 the reference in float32, as far as its similarities fit into memory and a call does not take too long. The
 papers' size, matching in each of 8 heads. Both sides' operations are O(B^2 N^2 D) in the matching: the
-line beside them is that, through the first point.
+line beside them is that, through the first point of a series.
 """
 
 from collections.abc import Callable, Sequence
@@ -82,9 +82,8 @@ def table(figure: Path = FIGURE, batches: Sequence[Case] = BATCHES, tokens: Sequ
     for curve, case in track(todo, "growth", "points", len(todo)):
         curve.add(case)
     draw(figure, curves, batches, tokens)
-    shown = Table(title="seconds and memory; beside ours the line B²N²D through the first row of its kind")
-    for column in ("what", "pairs", "tokens", "ours", "B²N²D", "the reference"):
-        shown.add_column(column)
+    title = "B pairs (a step: B scenes, two pairs each) of N tokens; B²N²D: through the first row of a series"
+    shown = Table("what", "B", "N", "ours", "B²N²D", "the reference", title=title)
     for mine, theirs in zip(curves[::2], curves[1::2], strict=True):
         for cases in (batches, tokens):
             for row in _rows(mine, theirs, cases):
@@ -130,8 +129,9 @@ def _draw(
     colour = COLOURS[curve.kind, curve.side]
     for cases, marker, style, said in ((batches, "o", "-", "pairs"), (tokens, "s", ":", "tokens")):
         found = [(c.scenes * c.grid**2, of(curve.points[c])) for c in cases if curve.points[c]]
+        places, values = [place for place, _ in found], [value for _, value in found]
         label = f"{curve.kind}, {curve.side}, more {said}"
-        axes.plot(*zip(*found, strict=True), marker + style, color=colour, label=label)
+        axes.plot(places, values, marker + style, color=colour, label=label)
     if curve.side == "ours":
         rule = line(curve, batches, of)
         places = [c.scenes * c.grid**2 for c in rule]

@@ -1,1 +1,6 @@
 """Side-by-side timings against the plainest implementation; run by hand with `make bench`."""
+
+import os
+
+# before torch is imported: without it torch.profiler reports its starts, and that there is no GPU
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")

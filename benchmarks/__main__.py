@@ -3,7 +3,9 @@
 `python -m benchmarks scoring` runs those that are named. Before anything is timed, both sides must
 give the same numbers. `scale`, `decoding_1000` and `codecs` (the feature store's codecs and shard sizes
 against one float32 .npy an image) take some five minutes each and run only where they are named; the
-table of `scale` has a dataset of a tenth as the reference.
+table of `scale` has a dataset of a tenth as the reference. So do `step` (a whole training step: up to ten
+minutes), `growth` (with pairs and tokens: eight; writes growth.svg) and `profile` (where a step's time goes:
+two), of which the last two have tables of their own.
 """
 
 import os
@@ -22,10 +24,13 @@ from rich.table import Table
 
 import benchmarks.decoding
 import benchmarks.extraction
+import benchmarks.growth
 import benchmarks.matching
+import benchmarks.profiling
 import benchmarks.reading
 import benchmarks.scale
 import benchmarks.scoring
+import benchmarks.steps
 
 ROUNDS = 7
 
@@ -98,24 +103,30 @@ PARTS = {
     "scoring": scoring,
 }
 NAMED_ONLY = {
+    "step": benchmarks.steps.rows,
     "scale": benchmarks.scale.compare,
     "codecs": benchmarks.reading.codecs,
     "decoding_1000": partial(decoding, 1000, benchmarks.decoding.ENDS[:1], 1),
 }
+TABLES = {"growth": benchmarks.growth.table, "profile": benchmarks.profiling.table}
 
 
 def main() -> None:
     chosen = sys.argv[1:] or list(PARTS)
     parts = PARTS | NAMED_ONLY
-    if unknown := [name for name in chosen if name not in parts]:
-        sys.exit(f"error: no benchmark is called {unknown[0]!r}; there are {', '.join(parts)}")
-    table = Table(title=f"{os.cpu_count()} cores, torch {torch.__version__}, medians of {ROUNDS}")
-    for column in ("what", "reference", "ours", "reference's", "ratio"):
-        table.add_column(column)
+    known = [*parts, *TABLES]
+    if unknown := [name for name in chosen if name not in known]:
+        sys.exit(f"error: no benchmark is called {unknown[0]!r}; there are {', '.join(known)}")
     for name in chosen:
-        for row in parts[name]():
+        if name in TABLES:
+            Console().print(TABLES[name]())
+    if rows := [row for name in chosen if name in parts for row in parts[name]()]:
+        table = Table(title=f"{os.cpu_count()} cores, torch {torch.__version__}, medians of {ROUNDS}")
+        for column in ("what", "reference", "ours", "reference's", "ratio"):
+            table.add_column(column)
+        for row in rows:
             table.add_row(*row)
-    Console().print(table)
+        Console().print(table)
 
 
 if __name__ == "__main__":

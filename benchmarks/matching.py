@@ -84,12 +84,12 @@ def _risen(side: str, dtype: torch.dtype, shape: Shape) -> int:
     gradients(SIDES[side], *operands((2, h, 4, d), dtype))  # libraries and compiled loops
     given = operands(shape, dtype)
     Path("/proc/self/clear_refs").write_text("5")
-    before = _resident("VmRSS")
+    before = resident("VmRSS")
     gradients(SIDES[side], *given)
-    return _resident("VmHWM") - before
+    return resident("VmHWM") - before
 
 
-def _resident(which: str) -> int:
+def resident(which: str) -> int:
     lines = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
     return 1024 * int(lines[which].split()[0])
 

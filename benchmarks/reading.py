@@ -31,8 +31,8 @@ def sides(folder: Path, images: int) -> tuple[Reader, Reader, Reader]:
     """Rows -> features by the store, by one float32 .npy an image, and by zarr-python on the same store."""
     random = np.random.default_rng(0)
     grids = random.standard_normal((images, 1024, 14, 14), np.float32).astype(np.float16)
-    opened, _ = _write(folder / "s.zarr", grids)
-    _files(folder, grids)
+    opened, _ = write(folder / "s.zarr", grids)
+    files(folder, grids)
     array = zarr.open_array(folder / "s.zarr", path=ARRAY, mode="r")
     return _by_row(opened), lambda rows: load_files(folder, rows), lambda rows: array.oindex[rows]
 
@@ -47,12 +47,12 @@ def codecs(images: int = 512) -> list[tuple[str, ...]]:
 
 def _measure(folder: Path, kind: str, grids: np.ndarray) -> list[tuple[str, ...]]:
     folder.mkdir()
-    _files(folder, grids)
+    files(folder, grids)
     written = {}
     chosen = [(codec, 256) for codec in CODECS] + [("none", shard) for shard in SHARDS if shard != 256]
     for codec, shard in chosen:
         store.CODECS, store.SHARD = (*CODECS[codec], Crc32cCodec()), shard
-        written[f"{codec}, shards of {shard}"] = _write(folder / f"{codec}-{shard}.zarr", grids)
+        written[f"{codec}, shards of {shard}"] = write(folder / f"{codec}-{shard}.zarr", grids)
     readers: dict[str, Reader] = {name: _by_row(opened) for name, (opened, _) in written.items()}
     readers["npy"] = functools.partial(load_files, folder)
     seconds = _seconds(readers, grids)
@@ -71,7 +71,7 @@ def _measure(folder: Path, kind: str, grids: np.ndarray) -> list[tuple[str, ...]
     ]
 
 
-def _write(path: Path, grids: np.ndarray) -> tuple[FeatureStore, float]:
+def write(path: Path, grids: np.ndarray) -> tuple[FeatureStore, float]:
     """A store of the features, and the seconds that writing them took."""
     writer = Writer(path.with_suffix(".scratch"), len(grids), grids.shape[1:])
     start = time.perf_counter()
@@ -83,7 +83,7 @@ def _write(path: Path, grids: np.ndarray) -> tuple[FeatureStore, float]:
     return FeatureStore(path, {}), took
 
 
-def _files(folder: Path, grids: np.ndarray) -> None:
+def files(folder: Path, grids: np.ndarray) -> None:
     for row, grid in enumerate(grids):
         np.save(folder / f"{row}.npy", grid.astype(np.float32))
 

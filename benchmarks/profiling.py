@@ -1,0 +1,157 @@
+"""Where the time of a training step goes, in parts that a reader of the papers knows.
+
+torch.profiler over a few steps. The parts are scopes put around methods from outside, while this runs. An
+operation of the backward pass belongs to the part whose forward operation it is of (torch numbers both
+alike); copies and changes of type are a part of their own wherever they happen, but in the matching and in
+the optimiser. On a processor it is time on the clock of the thread that runs the step; on a GPU, of its
+kernels.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from unittest.mock import patch
+
+import torch
+from rich.table import Table
+from torch.autograd import DeviceType
+from torch.autograd.profiler_util import FunctionEvent
+from torch.profiler import ProfilerActivity, profile, record_function
+
+from benchmarks.training import Case, finished, step
+from models import argmax_cpu, argmax_plain
+from models.captioner import PairEncoding
+from models.cbr import BackwardReasoning
+from models.decoder import CaptionDecoder
+from models.matching import TRITON
+from models.scorer import Scorer
+
+STEPS = 3
+CASES = (Case("papers", "per_head", 32), Case("tabletop", "per_head", 8))
+FORWARD, BACKWARD = "matching, forward", "matching, backward"
+COPIES, OPTIMISER, REST = "casts and copies", "optimiser", "the rest"
+METHODS: list[tuple[object, str, str]] = [
+    (PairEncoding, "forward", "pair encoding"),
+    (Scorer, "forward", "reconstruction (attention)"),
+    (CaptionDecoder, "forward", "decoder"),
+    (BackwardReasoning, "forward", "backward reasoning, but its matching"),
+    (torch.optim.Adam, "step", OPTIMISER),
+]
+WHOLE = (FORWARD, BACKWARD, OPTIMISER)  # to which their copies belong
+PARTS = (*(part for _, _, part in METHODS), FORWARD, BACKWARD, COPIES, REST)
+COPYING = {f"aten::{name}" for name in ("to", "_to_copy", "copy_", "clone", "contiguous")}
+NODE = "autograd::engine::evaluate_function"  # a step of the backward pass
+
+Shares = dict[str, float]  # part -> time
+
+
+def table(cases: tuple[Case, ...] = CASES, steps: int = STEPS) -> Table:
+    """A column for each case; below them the parts that take longest."""
+    found = {f"{case.size}, {case.scenes} scenes": milliseconds(case, steps) for case in cases}
+    longest = "; ".join(f"{name}: {max(parts, key=parts.__getitem__)}" for name, parts in found.items())
+    shown = Table(
+        "part",
+        *found,
+        title="where a training step's time goes, forward and backward",
+        caption=f"the next bottleneck: {longest}",
+        show_footer=True,
+    )
+    for part in PARTS:
+        shown.add_row(part, *(f"{x[part]:.1f} ms, {x[part] / sum(x.values()):.1%}" for x in found.values()))
+    shown.columns[0].footer = "together"
+    for column, parts in zip(shown.columns[1:], found.values(), strict=True):
+        column.footer = f"{sum(parts.values()):.1f} ms"
+    return shown
+
+
+def milliseconds(case: Case, steps: int) -> Shares:
+    """The mean over some steps in `auto` precision, after a warm-up, profiling included."""
+    on_gpu = torch.cuda.is_available()
+    activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * on_gpu
+    one = finished(step("ours", "auto", case))
+    with scopes():
+        one()
+        with profile(activities=activities) as profiled:
+            start = time.perf_counter()
+            for _ in range(steps):
+                one()
+            clock = time.perf_counter() - start
+    taken = by_part([event for event in profiled.events() if event.device_type == DeviceType.CPU], on_gpu)
+    if not on_gpu:
+        taken[REST] += 1e6 * clock - sum(taken.values())  # between operations
+    return {part: microseconds / 1000 / steps for part, microseconds in taken.items()}
+
+
+def by_part(events: list[FunctionEvent], on_gpu: bool) -> Shares:
+    """Microseconds of the operations themselves."""
+    parts = forward_parts(events)
+    taken = dict.fromkeys(PARTS, 0.0)
+    for event in events:
+        taken[part_of(event, parts)] += event.self_device_time_total if on_gpu else event.self_cpu_time_total
+    return taken
+
+
+@contextmanager
+def scopes() -> Iterator[None]:
+    """Within it every method of METHODS, and the matching's two halves, are scopes of the profiler."""
+    modules = [argmax_cpu, argmax_plain]
+    if TRITON and torch.cuda.is_available():
+        from models import argmax_gpu  # not at the top: Triton takes a second to import
+
+        modules.append(argmax_gpu)
+    halves = [(m, name, part) for m in modules for name, part in (("locate", FORWARD), ("spread", BACKWARD))]
+    with ExitStack() as stack:
+        for owner, name, part in METHODS + halves:
+            stack.enter_context(patch.object(owner, name, scoped(getattr(owner, name), part)))
+        yield
+
+
+def scoped(function: Callable, part: str) -> Callable:
+    """The function in a scope of the profiler."""
+
+    @wraps(function)
+    def within(*args: object, **kwargs: object) -> object:
+        with record_function(part):
+            return function(*args, **kwargs)
+
+    return within
+
+
+def forward_parts(events: list[FunctionEvent]) -> dict[int, str]:
+    """Number of a node of the backward pass -> the part that its forward operation stands in.
+
+    Operations without a node carry the number that the next node will get, so the last one has made it.
+    """
+    forwards = [event for event in events if event.sequence_nr >= 0 and node_of(event) is None]
+    forwards.sort(key=lambda event: event.time_range.start)
+    return {event.sequence_nr: scope_of(event) for event in forwards}
+
+
+def part_of(event: FunctionEvent, parts: dict[int, str]) -> str:
+    """The part that an operation's own time belongs to."""
+    node = node_of(event)
+    part = scope_of(event)
+    if part == REST and node:
+        part = parts.get(node.sequence_nr, REST)
+        part = BACKWARD if part == FORWARD else part
+    copying = any(above.name in COPYING for above in upwards(event))
+    return COPIES if copying and part not in WHOLE else part
+
+
+def scope_of(event: FunctionEvent) -> str:
+    """The innermost scope around an operation."""
+    return next((above.name for above in upwards(event) if above.name in PARTS), REST)
+
+
+def node_of(event: FunctionEvent) -> FunctionEvent | None:
+    """The step of the backward pass that an operation is done in."""
+    return next((above for above in upwards(event) if above.name.startswith(NODE)), None)
+
+
+def upwards(event: FunctionEvent) -> Iterator[FunctionEvent]:
+    """The operation itself, the one that it is part of, and so on."""
+    above: FunctionEvent | None = event
+    while above is not None:
+        yield above
+        above = above.cpu_parent

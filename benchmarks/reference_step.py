@@ -1,0 +1,153 @@
+"""The whole training step of SCORER+CBR in the plainest way, which the benchmarks measure ours against.
+
+From the equations (Tu et al., ICCV 2023; switches as in the paper, `mtm` either way), done as the released
+programs do it: both images of every pair are encoded, all similarities of a batch exist at once and in
+every layer, attention weights are kept, the two pairs of a scene come one after the other, Adam takes one
+parameter at a time, all in float32. Only torch's operations: nothing of models/ but the weights.
+
+B pairs, C channels, H x W grid, N = H*W cells, D width, h heads, d = D/h, L words, e word width, V words.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from benchmarks.reference import matching
+from models.captioner import Captioner
+
+Part = tuple[Tensor, Tensor, Tensor]  # features B x C x H x W before and after, tokens B x (L+1)
+NULL = 0  # padding
+
+
+class Step:
+    """Forward, backward and Adam on the parameters of `model` itself."""
+
+    def __init__(self, model: Captioner, loss: dict[str, float], rate: float, mtm: str, dropout: float):
+        self.weights = dict(model.named_parameters())
+        self.sizes, self.loss, self.mtm, self.dropout = model.sizes, loss, mtm, dropout
+        self.device = self.weights["decoder.embedding.weight"].device
+        self.temperature = model.regularisers["cv"].contrast.fixed
+        self.optimiser = torch.optim.Adam(self.weights.values(), lr=rate, foreach=False, fused=False)
+
+    def __call__(self, parts: Sequence[Part]) -> Tensor:
+        """The mean over the parts of `cap`, `cv` and `cbr` before the step."""
+        terms = torch.stack([self.terms(*part) for part in parts]).mean(0)  # both graphs exist at once
+        weights = terms.new_tensor([1.0, self.loss["cv"], self.loss["cbr"]])
+        self.optimiser.zero_grad()
+        (weights * terms).sum().backward()  # Eq. 13
+        self.optimiser.step()
+        return terms.detach()
+
+    def terms(self, before: Tensor, after: Tensor, tokens: Tensor) -> Tensor:
+        """`cap`, `cv` and `cbr` of one part."""
+        before, after, tokens = (x.to(self.device) for x in (before, after, tokens))
+        before, after = self.encoded(before), self.encoded(after)
+        memory, cv = self.reconstructed(before, after)
+        logits, hidden = self.decoded(tokens[:, :-1], memory)
+        cap = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), ignore_index=NULL)  # Eq. 12
+        return torch.stack([cap, cv, self.reasoned(before, after, hidden, tokens[:, 1:] != NULL)])
+
+    # --- the parts ---
+
+    def encoded(self, features: Tensor) -> Tensor:
+        """Eq. 1: B x C x H x W -> B x N x D."""
+        weights, (H, W) = self.weights, self.sizes.grid
+        cells = F.conv2d(features, weights["encoding.project.weight"], weights["encoding.project.bias"])
+        column = weights["encoding.column.weight"][None].expand(H, W, -1)  # H x W x D/2
+        row = weights["encoding.row.weight"][:, None].expand(H, W, -1)
+        positions = torch.cat([column, row], -1).permute(2, 0, 1)  # D x H x W
+        return (cells + positions).flatten(2).transpose(1, 2)
+
+    def reconstructed(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
+        """Eq. 2-7: twice B x N x D -> the memory, B x N x D, and L_cv of the last layer."""
+        b, a = before, after
+        for layer in range(self.sizes.layers):
+            own = f"difference.attentions.{layer}"
+            qb, kb, vb = (self.heads(f"{own}.{name}", b) for name in ("query", "key", "value"))
+            qa, ka, va = (self.heads(f"{own}.{name}", a) for name in ("query", "key", "value"))
+            cv = self.contrast(self.matched(qb, ka), self.matched(qa, kb))  # the last one counts
+            from_after = self.linear(f"{own}.output", self.attended(qb, ka, va))  # Eq. 5
+            from_before = self.linear(f"{own}.output", self.attended(qa, kb, vb))
+            b, a = (self.norm(f"difference.norms.{layer}", x) for x in (b + from_after, a + from_before))
+        return torch.relu(self.linear("difference.fuse", torch.cat([b, a], -1))), cv  # Eq. 7
+
+    def decoded(self, tokens: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Eq. 8: words B x L, memory B x N x D -> logits B x L x V and the last states B x L x D."""
+        words = F.embedding(tokens, self.weights["decoder.embedding.weight"], padding_idx=NULL)  # B x L x e
+        placed = words + sinusoids(tokens.shape[1], words.shape[-1]).to(words)
+        x = self.norm("decoder.norm", self.drop(self.linear("decoder.project", placed)))
+        for layer in range(self.sizes.decoder_layers):
+            own = f"decoder.layers.{layer}"
+            said = self.attention(f"{own}.self_attention", x, x, causal=True)
+            x = self.norm(f"{own}.norms.0", x + self.drop(said))
+            seen = self.attention(f"{own}.cross_attention", x, memory)
+            x = self.norm(f"{own}.norms.1", x + self.drop(seen))
+            wide = self.drop(torch.relu(self.linear(f"{own}.feed_forward.0", x)))  # B x L x 4D
+            x = self.norm(f"{own}.norms.2", x + self.drop(self.linear(f"{own}.feed_forward.3", wide)))
+        return self.linear("decoder.vocabulary", x), x
+
+    def reasoned(self, before: Tensor, after: Tensor, hidden: Tensor, real: Tensor) -> Tensor:
+        """L_cm, Eq. 9-11, from the pair encodings, the last states B x L x D and which words are real."""
+        own = "regularisers.cbr"
+        kept = real[..., None].float()  # B x L x 1
+        sentence = (hidden * kept).sum(1) / kept.sum(1)  # B x D
+        joined = torch.cat([before, sentence[:, None].expand_as(before)], -1)  # B x N x 2D
+        joined = self.linear(f"{own}.join", joined)  # Eq. 9
+        attended = self.attention(f"{own}.attention", joined, joined, dropped=False)
+        imagined = self.linear(f"{own}.imagine", attended)  # Eq. 10
+        q, k = f"{own}.match.query", f"{own}.match.key"
+        to_after = self.matched(self.heads(q, imagined), self.heads(k, after))
+        to_imagined = self.matched(self.heads(q, after), self.heads(k, imagined))
+        return self.contrast(to_after, to_imagined)
+
+    # --- what they are made of ---
+
+    def matched(self, q: Tensor, k: Tensor) -> Tensor:
+        """Eq. 2-3 through all similarities: B x h x N x d twice -> B x B."""
+        if self.mtm == "summed":
+            q, k = (x.transpose(1, 2).flatten(2)[:, None] for x in (q, k))  # B x 1 x N x D
+        return matching(q, k).mean(-1)
+
+    def contrast(self, one_way: Tensor, other_way: Tensor) -> Tensor:
+        """Eq. 4 and 11: the mean of both directions."""
+        partner = torch.arange(len(one_way), device=one_way.device)
+        there, back = (F.cross_entropy(s / self.temperature, partner) for s in (one_way, other_way))
+        return (there + back) / 2
+
+    def attention(
+        self, name: str, x: Tensor, memory: Tensor, causal: bool = False, dropped: bool = True
+    ) -> Tensor:
+        q = self.heads(f"{name}.query", x)
+        k, v = (self.heads(f"{name}.{own}", memory) for own in ("key", "value"))
+        attended = self.attended(q, k, v, causal, self.dropout if dropped else 0.0)
+        return self.linear(f"{name}.output", attended)
+
+    def attended(self, q: Tensor, k: Tensor, v: Tensor, causal: bool = False, dropout: float = 0.0) -> Tensor:
+        """softmax(q k^T / sqrt(d)) v of each head, B x h x L x d -> B x L x D."""
+        scores = torch.einsum("bhld,bhmd->bhlm", q, k) / math.sqrt(q.shape[-1])
+        if causal:
+            scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -math.inf)
+        weights = F.dropout(scores.softmax(-1), dropout)
+        return torch.einsum("bhlm,bhmd->bhld", weights, v).transpose(1, 2).flatten(2)
+
+    def heads(self, name: str, x: Tensor) -> Tensor:
+        """B x L x D -> B x h x L x d."""
+        return self.linear(name, x).unflatten(-1, (self.sizes.heads, -1)).transpose(1, 2)
+
+    def linear(self, name: str, x: Tensor) -> Tensor:
+        return F.linear(x, self.weights[f"{name}.weight"], self.weights[f"{name}.bias"])
+
+    def norm(self, name: str, x: Tensor) -> Tensor:
+        return F.layer_norm(x, x.shape[-1:], self.weights[f"{name}.weight"], self.weights[f"{name}.bias"])
+
+    def drop(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.dropout)
+
+
+def sinusoids(length: int, width: int) -> Tensor:
+    """Fixed positions, L x e: sin and cos of position / 10000^(2i/e) in turn."""
+    angle = torch.arange(length)[:, None] * 10_000.0 ** (-torch.arange(0, width, 2) / width)
+    return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)

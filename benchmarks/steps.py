@@ -1,0 +1,79 @@
+"""The whole training step of scorer_cbr, forward, backward and Adam, against the plainest one in float32."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks import alone, matching, reading, reference
+from benchmarks.alone import Measured
+from benchmarks.training import TYPES, Case, batch, check, finished, fits, ours, step, theirs
+from pipeline.batches import Batch
+from pipeline.store import FeatureStore
+
+
+def rows(scenes: int | None = None, rounds: int = 2, size: str = "papers") -> Iterator[tuple[str, ...]]:
+    """Both ways of matching in both types, on 32 scenes (a GPU: 128); the last with reading, too."""
+    scenes = scenes or (128 if torch.cuda.is_available() else 32)
+    for mtm in ("per_head", "summed"):
+        case = Case(size, mtm, scenes)
+        check(replace(case, scenes=min(scenes, 4)))
+        yield from _rows(case, rounds)
+    with tempfile.TemporaryDirectory() as folder:
+        yield _with_reading(Path(folder), case, rounds)
+
+
+def _rows(case: Case, rounds: int) -> Iterator[tuple[str, ...]]:
+    """Ours in both types, in turn with the reference in float32 where that has room."""
+    kinds = {dtype: ("ours", dtype) for dtype in TYPES}
+    if fits(case):
+        kinds["reference"] = "reference", "float32"
+    risen = {name: alone.measure("step", *kind, case) for name, kind in kinds.items()}
+    kinds = {name: kind for name, kind in kinds.items() if risen[name]}  # it fitted, indeed
+    took = matching.seconds({name: finished(step(*kind, case)) for name, kind in kinds.items()}, rounds)
+    both = {name: Measured(risen[name].bytes, took[name]) for name in kinds}
+    against = f"all similarities at once, float32, median of {rounds}"
+    for dtype in TYPES:
+        ratio, theirs = "–", both.get("reference")
+        if theirs:
+            times, bytes_ = theirs.seconds / both[dtype].seconds, theirs.bytes / both[dtype].bytes
+            ratio = f"{times:.1f}, memory {bytes_:.1f}"
+        yield _name(case, dtype), against, str(both[dtype]), str(theirs or "–"), ratio
+
+
+def _name(case: Case, dtype: str) -> str:
+    return f"training step, {case.mtm.replace('_', ' ')}, {dtype}, {case.scenes} scenes (2 pairs each)"
+
+
+def _with_reading(folder: Path, case: Case, rounds: int) -> tuple[str, ...]:
+    """The features of every batch read from files at the step's beginning, by nobody ahead of it."""
+    whole = batch(case)
+    store = reading.write(folder / "s.zarr", whole.images.numpy())[0]
+    reading.files(folder, whole.images.numpy())
+    kinds = {"ours": _reading(case, whole, store)}
+    if fits(case):
+        kinds["reference"] = _reading_files(case, whole, folder)
+    took = matching.seconds({name: finished(function) for name, function in kinds.items()}, rounds)
+    ratio = f"{took['reference'] / took['ours']:.1f}" if "reference" in took else "–"
+    theirs = alone.shown(took["reference"]) if "reference" in took else "–"
+    against = f"one float32 .npy an image of each pair, median of {rounds}"
+    return f"{_name(case, TYPES[-1])}, and reading", against, alone.shown(took["ours"]), theirs, ratio
+
+
+def _reading(case: Case, whole: Batch, store: FeatureStore) -> Callable[[], Tensor]:
+    training, keys = ours(case, TYPES[-1]), [str(row) for row in range(len(whole.images))]
+    return lambda: training.step(replace(whole, images=torch.from_numpy(store.read(keys))), 0)
+
+
+def _reading_files(case: Case, whole: Batch, folder: Path) -> Callable[[], Tensor]:
+    plain = theirs(case)[1]
+    chunks = [x.chunk(whole.parts) for x in (whole.before, whole.after, whole.tokens)]
+
+    def read(rows: Tensor) -> Tensor:
+        return torch.from_numpy(reference.load_files(folder, np.array(rows)))
+
+    return lambda: plain([(read(b), read(a), tokens) for b, a, tokens in zip(*chunks, strict=True)])

@@ -1,0 +1,134 @@
+"""A training step of scorer_cbr on made-up batches: ours, and the plainest one on the same first weights."""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from benchmarks.reference_step import Part, Step
+from models.captioner import Captioner
+from pipeline import memory, recipes
+from pipeline.batches import Batch
+from pipeline.recipes import Recipe
+from pipeline.text import END, NULL, START
+from pipeline.training import Training
+
+CHANNELS, WORDS, LONGEST = 1024, 76, 24
+SIZES = {
+    "papers": {"width": 512, "heads": 8, "layers": 2, "decoder_layers": 2, "word_width": 300},
+    "tabletop": {"width": 128, "heads": 2, "layers": 1, "decoder_layers": 1, "word_width": 64},
+}
+LOSS = {"cv": 0.1, "cbr": 0.001}
+ALIKE = {"cv": 1.0, "cbr": 1.0}  # so that a wrong gradient of any term shows
+RATE, DROPOUT = 2e-4, 0.1
+TYPES = ("float32", "bfloat16")
+# of all similarities of a batch, as the reference's step keeps and its backward pass makes them, measured
+AT_ONCE = 13
+
+Weights = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A batch: both pairs of each scene, so that each image of three stands in it once."""
+
+    size: str  # of SIZES
+    mtm: str  # per_head | summed
+    scenes: int
+    grid: int = 14  # cells along a side
+
+
+def batch(case: Case) -> Batch:
+    """Made-up features and captions: default and changed images, then default and distractor."""
+    random, S = torch.Generator().manual_seed(0), case.scenes
+    images = torch.randn(3 * S, CHANNELS, case.grid, case.grid, generator=random).half()
+    tokens = torch.randint(END + 1, WORDS, (2 * S, LONGEST), generator=random)
+    ends = torch.randint(5, LONGEST, (2 * S,), generator=random)[:, None]  # of each caption
+    place = torch.arange(LONGEST)
+    tokens[:, 0] = START
+    tokens = tokens.where(place < ends, NULL).where(place != ends, END)
+    return Batch(images, torch.arange(S).repeat(2), torch.arange(S, 3 * S), tokens, 2)
+
+
+def parts(whole: Batch) -> list[Part]:
+    """The same for the reference: both images of each pair in float32, one part after the other."""
+    chunks = zip(*(x.chunk(whole.parts) for x in (whole.before, whole.after, whole.tokens)), strict=True)
+    return [(whole.images[b].float(), whole.images[a].float(), tokens) for b, a, tokens in chunks]
+
+
+def ours(case: Case, dtype: str, dropout: float = DROPOUT, loss: Weights = LOSS) -> Training:
+    """A run's training loop, of which only `step` is used; the same first weights every time."""
+    torch.manual_seed(0)
+    settings = {"dropout": dropout, "temperature": 0.5, "switches": {"mtm": case.mtm}}
+    train = {"precision": dtype, "learning_rate": RATE}
+    recipe = Recipe("none", "scorer_cbr", settings, SIZES[case.size], loss, train, {}, {})
+    model = recipes.build(recipe, recipe.sizes_for((CHANNELS, case.grid, case.grid), WORDS, LONGEST))
+    return Training(model, recipe, 1, Path(tempfile.gettempdir()) / "no such state", lambda _: 0.0)
+
+
+def theirs(case: Case, dropout: float = DROPOUT, loss: Weights = LOSS) -> tuple[Captioner, Step]:
+    """The reference's step on the same first weights."""
+    model = ours(case, "float32", dropout, loss).model
+    return model, Step(model, loss, RATE, case.mtm, dropout)
+
+
+def step(side: str, dtype: str, case: Case) -> Callable[[], Tensor]:
+    """A step of one side on a batch that is in memory."""
+    if side == "ours":
+        return partial(ours(case, dtype).step, batch(case), 0)
+    return partial(theirs(case)[1], parts(batch(case)))
+
+
+def finished(function: Callable[[], object]) -> Callable[[], object]:
+    """The function, returning when the device has done its work."""
+
+    def whole() -> object:
+        found = function()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        return found
+
+    return whole
+
+
+def check(case: Case) -> None:
+    """Both sides give the same losses and gradients without dropout: in float32 all of them, in bfloat16
+    the losses within its rounding."""
+    whole = batch(case)
+    model, plain = theirs(case, 0.0, ALIKE)
+    expected = plain(parts(whole))
+    for dtype, tolerance in zip(TYPES, (1e-4, 3e-2), strict=True):
+        mine = ours(case, dtype, 0.0, ALIKE)
+        torch.testing.assert_close(mine.step(whole, 0), expected, rtol=tolerance, atol=0.0)
+        if dtype == "float32":
+            _same_gradients(mine.model, model)
+
+
+def _same_gradients(mine: Captioner, other: Captioner) -> None:
+    """Of each parameter, within 3e-2 of its norm, where rounding alone leaves 1e-5.
+
+    Of two similarities that are equal but for rounding either may be the maximum, and the token's gradient
+    goes there: the few such tokens of a batch made 4e-3. Keys' biases of an attention have rounding errors
+    only. A missing direction, mask or path of a gradient makes 9e-2 and more.
+    """
+    theirs = {name: parameter.grad for name, parameter in other.named_parameters()}
+    whole = torch.stack([grad.norm() for grad in theirs.values()]).norm()
+    for name, parameter in mine.named_parameters():
+        difference = (parameter.grad - theirs[name]).norm()
+        assert difference < 3e-2 * theirs[name].norm() + 1e-7 * whole, (name, difference, theirs[name].norm())
+
+
+def similarities(case: Case) -> int:
+    """Bytes of the similarities of one matching in float32: B x B x h x N x N."""
+    heads = 1 if case.mtm == "summed" else SIZES[case.size]["heads"]
+    return 4 * heads * (case.scenes * case.grid**2) ** 2
+
+
+def fits(case: Case, at_once: float = AT_ONCE) -> bool:
+    """Whether there is memory for `at_once` times all similarities, and a fifth of all to spare."""
+    free = torch.cuda.mem_get_info()[0] if torch.cuda.is_available() else memory.free()
+    return free is None or at_once * similarities(case) < 0.8 * free

@@ -120,7 +120,7 @@ class Sizes(Strict):
     @model_validator(mode="after")
     def _divisible(self) -> "Sizes":
         if self.width % self.heads:
-            raise ValueError(f"width {self.width} is not a multiple of heads ({self.heads})")
+            raise ValueError(f"width {self.width} is not a multiple of heads ({self.heads}); change either")
         if self.width % 2:
             raise ValueError(f"width {self.width} is not even")
         if self.word_width % 2:

@@ -63,7 +63,11 @@ def test_the_committed_file():
         ("models", ["scorrer"], "models names 'scorrer', unknown under 'model'"),
         ("models", ["../up"], "models.0: .* not '../up'"),
         ("seeds", [-1], "seeds.0: .* not -1"),
-        ("dataset.tabletop.sizes.heads", 3, r"sizes: width 128 is not a multiple of heads \(3\)$"),
+        (
+            "dataset.tabletop.sizes.heads",
+            3,
+            r"sizes: width 128 is not a multiple of heads \(3\); change either$",
+        ),
         ("dataset.tabletop.sizes", SIZES | {"width": 9, "heads": 3}, "sizes: width 9 is not even$"),
         ("loss.lambda_cv", -1.0, "loss.lambda_cv: .* not -1.0"),
         ("loss.lambda_cv", float("nan"), "loss.lambda_cv"),

@@ -114,7 +114,7 @@ class Captioner(nn.Module):
             sizes.decoder_layers,
             dropout,
             switches,
-            respective,
+            respective=respective,
         )
         if switches.initialisation == "normal":
             initialise(self)

@@ -50,9 +50,49 @@ class MultiHeadAttention(nn.Module):
             heads = F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=causal)
         return self.output(heads.transpose(1, 2).flatten(2))  # B x L x D
 
+    def map(self, q: Tensor, k: Tensor) -> Tensor:
+        """Where queries look, the mean of the heads: B x h x L x d, B x h x M x d -> B x L x M."""
+        return attention_weights(q, k).mean(1)
+
     def forward(self, x: Tensor, memory: Tensor, causal: bool = False) -> Tensor:
         """MHA(x, memory, memory): B x L x D, B x M x D -> B x L x D."""
         return self.attend(self.queries(x), *self.keys_values(memory), causal)
+
+
+class RespectiveAttention(nn.Module):
+    """[MHA(x, X_bef, X_bef) ; MHA(x, X_aft, X_aft)] W + b, 2D -> D: to each image of a pair by itself.
+
+    SCORER's supplement, the fusion `respective`. Both images have the same W^Q, W^K and W^V, as they have
+    the same encoding; W tells them apart, and stands in W^O's place. The memory, and so the keys and
+    values, are the M tokens of the before image, then those of the after image.
+    """
+
+    def __init__(self, width: int, heads: int, dropout: float = 0.0):
+        super().__init__()
+        self.each = MultiHeadAttention(width, heads, dropout, output=False)
+        self.output = nn.Linear(2 * width, width)
+
+    def queries(self, x: Tensor) -> Tensor:
+        """B x L x D -> B x h x L x d."""
+        return self.each.queries(x)
+
+    def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """B x 2M x D -> twice B x h x 2M x d."""
+        return self.each.keys_values(memory)
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Queries B x h x L x d over keys and values B x h x 2M x d -> B x L x D."""
+        halves = zip(k.chunk(2, 2), v.chunk(2, 2), strict=True)
+        return self.output(torch.cat([self.each.attend(q, *half) for half in halves], -1))
+
+    def map(self, q: Tensor, k: Tensor) -> Tensor:
+        """Where queries look, the mean of both images': B x h x L x d, B x h x 2M x d -> B x L x M."""
+        before, after = (self.each.map(q, half) for half in k.chunk(2, 2))
+        return (before + after) / 2
+
+    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
+        """B x L x D, B x 2M x D -> B x L x D."""
+        return self.attend(self.queries(x), *self.keys_values(memory))
 
 
 def attention_weights(q: Tensor, k: Tensor, causal: bool = False) -> Tensor:

@@ -37,7 +37,7 @@ class Sizes:
 class Difference:
     """What encoding a batch of pairs gives, by name."""
 
-    memory: Tensor  # B x N x D: what the decoder attends to
+    memory: Tensor  # B x N x D: what the decoder attends to; B x 2N x D where to each image by itself
     before: Tensor  # B x N x D: the pair encoding, before any interaction
     after: Tensor  # B x N x D
 
@@ -87,7 +87,8 @@ class Captioner(nn.Module):
 
     A regulariser is called with the Difference and the Words of a batch and returns a scalar;
     its name is the term's: `loss.lambda_<name>` weighs it. Its `constrain` brings its parameters
-    back to where they may be after an optimiser's step.
+    back to where they may be after an optimiser's step. `respective`: the decoder attends to both
+    images' tokens, which the Difference's memory then holds, each image by itself.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Captioner(nn.Module):
         regularisers: dict[str, nn.Module],
         dropout: float,
         switches: Switches = PAPER,
+        respective: bool = False,
     ):
         super().__init__()
         self.sizes = sizes
@@ -112,6 +114,7 @@ class Captioner(nn.Module):
             sizes.decoder_layers,
             dropout,
             switches,
+            respective=respective,
         )
         if switches.initialisation == "normal":
             initialise(self)

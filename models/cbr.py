@@ -12,7 +12,7 @@ from models.captioner import Captioner, Difference, Sizes
 from models.decoder import Words
 from models.gathering import everyone, own
 from models.matching import Contrast, matching
-from models.scorer import Scorer, ViewInvariance
+from models.scorer import between_views, captioner
 from models.switches import Mtm, Switches
 
 
@@ -21,7 +21,7 @@ class CellMap(nn.Linear):
 
 
 class BackwardReasoning(nn.Module):
-    """L_cm (SCORER Eq. 9-11), with a matching of its own."""
+    """L_cm (SCORER Eq. 9-11), with a matching of its own; the switch `contrast` is not of this one."""
 
     def __init__(self, sizes: Sizes, temperature: float, switches: Switches):
         super().__init__()
@@ -69,7 +69,7 @@ class MultiHeadMatching(nn.Module):
         """This process's pairs, b x N x D, against everyone's, of each b x M x D -> b x B."""
         q = self.query(first).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # B x h x N x d
         k = self.key(second).unflatten(-1, (self.heads, -1)).transpose(1, 2)
-        return matching(q, everyone(k), self.mtm)
+        return matching(q, k, self.mtm)
 
 
 def mean_word(words: Words, length: int | None = None) -> Tensor:
@@ -86,13 +86,13 @@ def mean_word(words: Words, length: int | None = None) -> Tensor:
 def rr_cbr(sizes: Sizes, switches: Switches, *, dropout: float, temperature: float) -> Captioner:
     """Reconstruction and backward reasoning, without the contrast between views (Table 6)."""
     terms = {"cbr": BackwardReasoning(sizes, temperature, switches)}
-    return Captioner(sizes, Scorer(sizes, switches, dropout), terms, dropout, switches)
+    return captioner(sizes, switches, dropout, terms)
 
 
 def scorer_cbr(sizes: Sizes, switches: Switches, *, dropout: float, temperature: float) -> Captioner:
     """The whole of the paper: SCORER and CBR."""
     terms = {
-        "cv": ViewInvariance(temperature, switches),
+        "cv": between_views(temperature, switches),
         "cbr": BackwardReasoning(sizes, temperature, switches),
     }
-    return Captioner(sizes, Scorer(sizes, switches, dropout), terms, dropout, switches)
+    return captioner(sizes, switches, dropout, terms)

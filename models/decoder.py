@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from models.attention import MultiHeadAttention, attention_weights
+from models.attention import MultiHeadAttention, RespectiveAttention
 from models.switches import PAPER, Switches
 
 NULL = 0  # the padding token
@@ -28,11 +28,17 @@ def sinusoids(length: int, width: int) -> Tensor:
 class DecoderLayer(nn.Module):
     """Causal self-attention, cross-attention to the difference, feed-forward; each with residual and LN."""
 
-    def __init__(self, width: int, heads: int, dropout: float, switches: Switches = PAPER):
+    def __init__(
+        self, width: int, heads: int, dropout: float, switches: Switches = PAPER, respective: bool = False
+    ):
         super().__init__()
         output = switches.attention_output
         self.self_attention = MultiHeadAttention(width, heads, dropout, output=output)
-        self.cross_attention = MultiHeadAttention(width, heads, dropout, output=output)
+        self.cross_attention = (
+            RespectiveAttention(width, heads, dropout)
+            if respective
+            else MultiHeadAttention(width, heads, dropout, output=output)
+        )
         self.wide = switches.feed_forward == "wide"
         self.feed_forward = (
             nn.Sequential(
@@ -155,7 +161,10 @@ class NextWord:
 
 
 class CaptionDecoder(nn.Module):
-    """Words given the words before them and the difference of a pair."""
+    """Words given the words before them and the difference of a pair.
+
+    `respective`: the memory is B x 2N x D, both images' tokens (attention.py).
+    """
 
     def __init__(
         self,
@@ -167,6 +176,7 @@ class CaptionDecoder(nn.Module):
         layers: int,
         dropout: float,
         switches: Switches = PAPER,
+        respective: bool = False,
     ):
         super().__init__()
         self.embedding = nn.Embedding(vocabulary, word_width, padding_idx=NULL)
@@ -174,7 +184,9 @@ class CaptionDecoder(nn.Module):
         self.project = nn.Linear(word_width, width)
         self.norm = nn.LayerNorm(width)
         self.dropout = nn.Dropout(dropout)
-        self.layers = nn.ModuleList(DecoderLayer(width, heads, dropout, switches) for _ in range(layers))
+        self.layers = nn.ModuleList(
+            DecoderLayer(width, heads, dropout, switches, respective) for _ in range(layers)
+        )
         self.vocabulary = nn.Linear(width, vocabulary)
 
     def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
@@ -203,6 +215,7 @@ class CaptionDecoder(nn.Module):
     def attention(self, queries: Tensor, past: list[Past]) -> Tensor:
         """Where the last layer looked with the queries of each word, B x h x L x d -> B x L x N.
 
-        The mean of its heads, summing to 1. For all words at once: each product with the keys copies them.
+        The mean of its heads, and of both images where each is attended to by itself; summing to 1. For all
+        words at once: each product with the keys copies them.
         """
-        return attention_weights(queries, past[-1].memory_keys).mean(1)
+        return self.layers[-1].cross_attention.map(queries, past[-1].memory_keys)

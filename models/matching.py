@@ -13,11 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from models import argmax_cpu, argmax_plain
-from models.gathering import own
+from models.gathering import everyone, own
 from models.switches import Mtm
 
 LARGEST_SCALE = 100.0  # of a learned temperature: exp(s)
 MOST_TOKENS = 2**15 - 1  # an image: indices are int16
+POOLS = {"mean_pool": Tensor.mean, "max_pool": Tensor.amax}  # of `amax`, equal tokens share the gradient
 TRITON = importlib.util.find_spec("triton") is not None  # it comes with torch on Linux
 
 
@@ -66,14 +67,40 @@ def implementation(queries: Tensor) -> ModuleType:
 
 
 def matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
-    """MTM as one number a pair of images (SCORER Eq. 3): B x h x N x d, A x h x M x d -> B x A.
+    """MTM as one number a pair of images (SCORER Eq. 3): b x h x N x d, b x h x M x d -> b x B.
+
+    This process's queries against the keys of everyone's images (gathering.py); float32 at least.
 
     `per_head`: TM in each head, then the mean over heads. `summed`: e_ij is summed over the heads,
-    and only then max'ed. No 1/sqrt(d) in either: Eq. 2 has none.
+    and only then max'ed. `single_head` (Fig. 3) is the same: the projections are shared with the
+    attention, and one head of them is the product of all their D channels; the attention keeps its heads.
+    `mean_pool`, `max_pool` (Fig. 3): the dot product, D wide, of one vector an image, the mean or the
+    maximum by channel of its projected tokens. No 1/sqrt(d) in any: Eq. 2 has none.
     """
-    if mtm == "summed":  # one dot product over all heads is one head, D wide
-        queries, keys = (x.transpose(1, 2).flatten(2)[:, None] for x in (queries, keys))  # B x 1 x N x D
-    return token_matching(queries, keys).mean(-1)
+    if mtm not in POOLS:
+        return token_matching(headed(queries, mtm), everyone(headed(keys, mtm))).mean(-1)
+    q, k = pooled(queries, mtm), everyone(pooled(keys, mtm))  # only vectors travel
+    with torch.autocast(q.device.type, enabled=False):
+        return q @ k.T
+
+
+def partner_matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
+    """The diagonal of `matching` alone, an image with its partner: b x h x N x d, b x h x M x d -> b."""
+    if mtm in POOLS:
+        return (pooled(queries, mtm) * pooled(keys, mtm)).sum(-1)
+    # pairs as heads, which are matched each with its own: 1 x bh x N x d
+    q, k = (headed(x, mtm).flatten(0, 1)[None] for x in (queries, keys))
+    return token_matching(q, k).view(len(queries), -1).mean(-1)
+
+
+def headed(x: Tensor, mtm: Mtm) -> Tensor:
+    """B x h x N x d as it is, or as one head, B x 1 x N x D: one dot product over all heads."""
+    return x if mtm == "per_head" else x.transpose(1, 2).flatten(2)[:, None]
+
+
+def pooled(x: Tensor, mtm: Mtm) -> Tensor:
+    """One vector an image: B x h x N x d -> B x D, float32 at least."""
+    return POOLS[mtm](x.to(torch.promote_types(x.dtype, torch.float32)), 2).flatten(1)
 
 
 def contrast(similarity: Tensor, temperature: float | Tensor) -> Tensor:

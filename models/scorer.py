@@ -11,9 +11,15 @@ from torch import Tensor, nn
 from models.attention import MultiHeadAttention, attention_weights
 from models.captioner import Captioner, Difference, Sizes
 from models.decoder import Words
-from models.gathering import everyone
-from models.matching import Contrast, matching
+from models.gathering import processes
+from models.matching import Contrast, matching, partner_matching
 from models.switches import Switches
+
+JOINED = {  # what Eq. 7 maps, twice B x N x D
+    "cat": lambda before, after: torch.cat([before, after], -1),  # B x N x 2D
+    "sum": torch.add,
+    "hadamard": torch.mul,
+}
 
 
 @dataclass
@@ -46,7 +52,9 @@ class Scorer(nn.Module):
             for _ in range(sizes.layers)
         )
         self.norms = nn.ModuleList(nn.LayerNorm(D, switches.norm_epsilon) for _ in range(sizes.layers))
-        self.fuse = nn.Linear(2 * D, D)
+        self.fusion = switches.fusion
+        if self.fusion in JOINED:
+            self.fuse = nn.Linear(2 * D if self.fusion == "cat" else D, D)
         self.dropout = nn.Dropout(dropout) if switches.fusion_dropout else nn.Identity()
 
     def forward(self, before: Tensor, after: Tensor) -> CrossView:
@@ -58,8 +66,16 @@ class Scorer(nn.Module):
             # Eq. 5: both directions read the layer's inputs; Eq. 6: what the views have in common
             b = norm(b + attention.attend(b_queries, a_keys, a_values))  # B x N x D
             a = norm(a + attention.attend(a_queries, b_keys, b_values))
-        memory = torch.relu(self.dropout(self.fuse(torch.cat([b, a], -1))))  # Eq. 7, B x N x D
-        return CrossView(memory, before, after, b_queries, b_keys, a_queries, a_keys)
+        return CrossView(self.fused(b, a), before, after, b_queries, b_keys, a_queries, a_keys)
+
+    def fused(self, before: Tensor, after: Tensor) -> Tensor:
+        """X_c = ReLU(fc([X^c_bef ; X^c_aft])) or of their sum or product (Eq. 7), B x N x D.
+
+        `respective` fuses nothing: all tokens of before, then all of after, B x 2N x D.
+        """
+        if self.fusion == "respective":
+            return torch.cat([before, after], 1)
+        return torch.relu(self.dropout(self.fuse(JOINED[self.fusion](before, after))))
 
 
 class ViewInvariance(nn.Module):
@@ -72,20 +88,53 @@ class ViewInvariance(nn.Module):
 
     def forward(self, pair: CrossView, words: Words) -> Tensor:
         # the batch's other pairs are the negatives, those of other processes too
-        before_to_after = matching(pair.before_queries, everyone(pair.after_keys), self.mtm)  # b x B
-        after_to_before = matching(pair.after_queries, everyone(pair.before_keys), self.mtm)
+        before_to_after = matching(pair.before_queries, pair.after_keys, self.mtm)  # b x B
+        after_to_before = matching(pair.after_queries, pair.before_keys, self.mtm)
         return self.contrast(before_to_after, after_to_before)
 
     def constrain(self) -> None:
         self.contrast.constrain()
 
 
+class ViewDistance(nn.Module):
+    """L_cv of RR+ (SCORER supplement, Fig. 13): a pair's two images match each other, whatever the others do.
+
+    -(1/B) sum_k S_kk, the mean of both directions: Eq. 4 without the denominator that its negatives stand
+    in, and without tau, which would only scale lambda_cv. It has no lower bound: longer queries and keys
+    always match better, and only the caption's loss, through the attention that shares them, holds them back.
+    """
+
+    def __init__(self, switches: Switches):
+        super().__init__()
+        self.mtm = switches.mtm
+
+    def forward(self, pair: CrossView, words: Words) -> Tensor:
+        before_to_after = partner_matching(pair.before_queries, pair.after_keys, self.mtm)  # b
+        after_to_before = partner_matching(pair.after_queries, pair.before_keys, self.mtm)
+        return -(before_to_after + after_to_before).mean() / 2 / processes()
+
+    def constrain(self) -> None:
+        """Nothing to bring back."""
+
+
+def between_views(temperature: float, switches: Switches) -> ViewInvariance | ViewDistance:
+    """L_cv, as the switch `contrast` says."""
+    return (
+        ViewDistance(switches) if switches.contrast == "distance" else ViewInvariance(temperature, switches)
+    )
+
+
+def captioner(sizes: Sizes, switches: Switches, dropout: float, terms: dict[str, nn.Module]) -> Captioner:
+    """Reconstruction, its decoder and these loss terms."""
+    difference, respective = Scorer(sizes, switches, dropout), switches.fusion == "respective"
+    return Captioner(sizes, difference, terms, dropout, switches, respective=respective)
+
+
 def rr(sizes: Sizes, switches: Switches, *, dropout: float) -> Captioner:
     """Representation reconstruction alone: SCORER without its contrast (Table 6)."""
-    return Captioner(sizes, Scorer(sizes, switches, dropout), {}, dropout, switches)
+    return captioner(sizes, switches, dropout, {})
 
 
 def scorer(sizes: Sizes, switches: Switches, *, dropout: float, temperature: float) -> Captioner:
     """SCORER without backward reasoning (Table 6)."""
-    difference = Scorer(sizes, switches, dropout)
-    return Captioner(sizes, difference, {"cv": ViewInvariance(temperature, switches)}, dropout, switches)
+    return captioner(sizes, switches, dropout, {"cv": between_views(temperature, switches)})

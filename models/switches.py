@@ -1,4 +1,4 @@
-"""The named switches between what the papers' equations say and what the released programs do.
+"""The named switches: between the papers' equations and the released programs, and the papers' ablations.
 
 A variant is a set of values of these switches, not a second copy of a class: a module reads the
 ones that concern it, and the others mean nothing to it.
@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args, get_type_hints
 
-Mtm = Literal["per_head", "summed"]
+Mtm = Literal["per_head", "summed", "single_head", "mean_pool", "max_pool"]
+Fusion = Literal["cat", "sum", "hadamard", "respective"]
 
 
 @dataclass(frozen=True)
@@ -17,8 +18,11 @@ class Switches:
 
     # pair encoding (Eq. 1): two channels more, x = 2j/W - 1 and y = 2i/H - 1
     coordinates: bool = False
-    # matching (Eq. 2-3): TM in each head and the heads' mean | max of one product over all heads
+    # matching (Eq. 2-3): TM in each head and the heads' mean | max of one product over all heads; for Fig. 3
+    # the same by the figure's name | one vector an image, its tokens' mean | their maximum
     mtm: Mtm = "per_head"
+    # contrast between views (Eq. 4): other pairs are negatives | a pair's own distance alone (RR+, Fig. 13)
+    contrast: Literal["infonce", "distance"] = "infonce"
     # contrast (Eq. 4): divided by the setting `temperature` | multiplied by exp(s), s learned
     temperature: Literal["fixed", "learned"] = "fixed"
     # attention of reconstruction and decoder (Eq. 5, 8): W^O after the heads are joined
@@ -27,6 +31,9 @@ class Switches:
     attention_dropout: bool = False
     # reconstruction (Eq. 6): epsilon of its layer norms
     norm_epsilon: float = 1e-5
+    # fusion (Eq. 7, supplement) of what both images keep: [b ; a] | b + a | b * a, each through fc and ReLU
+    # | none, the decoder attends to each image by itself
+    fusion: Fusion = "cat"
     # fusion (Eq. 7): the setting `dropout` before the ReLU
     fusion_dropout: bool = False
     # decoder layer (Eq. 8): LN(x + FFN(x)), 4D wide | u = GELU(W1 x), LN(W2 u + u), D wide

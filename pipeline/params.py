@@ -119,8 +119,10 @@ class Sizes(Strict):
 
     @model_validator(mode="after")
     def _divisible(self) -> "Sizes":
-        if self.width % (2 * self.heads):
-            raise ValueError(f"width {self.width} is not a multiple of 2 x heads ({self.heads})")
+        if self.width % self.heads:
+            raise ValueError(f"width {self.width} is not a multiple of heads ({self.heads}); change either")
+        if self.width % 2:
+            raise ValueError(f"width {self.width} is not even")
         if self.word_width % 2:
             raise ValueError(f"word_width {self.word_width} is not even")
         return self

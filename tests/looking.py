@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from models.attention import attention_weights
+from models.attention import RespectiveAttention, attention_weights
 from models.captioner import Captioner
 from pipeline.text import START
 
@@ -16,4 +16,9 @@ def looked(model: Captioner, memory: Tensor, words: list[int]) -> Tensor:
         before, x = x, layer(x, memory)
     states = layer.norms[0](before + layer.self_attention(before, before, causal=True))
     attention = layer.cross_attention
-    return attention_weights(attention.queries(states), attention.keys_values(memory)[0]).mean(1)[0]
+    q, images = (
+        attention.queries(states),
+        memory.chunk(2 if isinstance(attention, RespectiveAttention) else 1, 1),
+    )
+    maps = [attention_weights(q, attention.keys_values(image)[0]).mean(1)[0] for image in images]
+    return sum(maps) / len(maps)

@@ -1,6 +1,6 @@
 """methods.md sections 1-4 by loops: vectors one at a time, P the parameters by name, s the switches.
 
-Without dropout, and for the sizes below.
+Without dropout, and for the sizes below, which a test may exchange.
 """
 
 import math
@@ -86,8 +86,20 @@ def reconstruct(P, s, b, a):
         )
         b = [norm(P, ln, x + u, s.norm_epsilon) for x, u in zip(b, b_from, strict=True)]
         a = [norm(P, ln, x + u, s.norm_epsilon) for x, u in zip(a, a_from, strict=True)]
-    fused = [linear(P, "difference.fuse", np.append(x, y)) for x, y in zip(b, a, strict=True)]
+    if s.fusion == "respective":
+        return [*b, *a], projected
+    joined = {"cat": np.append, "sum": np.add, "hadamard": np.multiply}[s.fusion]
+    fused = [linear(P, "difference.fuse", joined(x, y)) for x, y in zip(b, a, strict=True)]
     return [np.maximum(x, 0) for x in fused], projected
+
+
+def look(P, s, name, xs, memory):
+    """Cross-attention; of `respective` to each image by itself, the results side by side through one map."""
+    if s.fusion != "respective":
+        return attend(P, name, xs, memory, s.attention_output)
+    half = len(memory) // 2
+    from_b, from_a = (attend(P, f"{name}.each", xs, m, output=False) for m in (memory[:half], memory[half:]))
+    return [linear(P, f"{name}.output", np.append(x, y)) for x, y in zip(from_b, from_a, strict=True)]
 
 
 def decode(P, s, tokens, memory):
@@ -102,7 +114,7 @@ def decode(P, s, tokens, memory):
         name = f"decoder.layers.{layer}"
         own = attend(P, f"{name}.self_attention", xs, xs, s.attention_output, causal=True)
         xs = [norm(P, f"{name}.norms.0", x + u) for x, u in zip(xs, own, strict=True)]
-        seen = attend(P, f"{name}.cross_attention", xs, memory, s.attention_output)
+        seen = look(P, s, f"{name}.cross_attention", xs, memory)
         xs = [norm(P, f"{name}.norms.1", x + u) for x, u in zip(xs, seen, strict=True)]
         for i, x in enumerate(xs):
             first = linear(P, f"{name}.feed_forward.0", x)
@@ -122,14 +134,19 @@ def tm(q, k):
 
 
 def mtm(s, q, k):
-    if s.mtm == "summed":  # one dot product over all heads and channels
+    if s.mtm in ("summed", "single_head"):  # one dot product over all heads and channels
         return tm(q, k)
+    if s.mtm in ("mean_pool", "max_pool"):  # by channel
+        pool = max if s.mtm == "max_pool" else lambda values: sum(values) / len(values)
+        return sum(pool(x) * pool(y) for x, y in zip(zip(*q, strict=True), zip(*k, strict=True), strict=True))
     d = SIZES.width // SIZES.heads
     parts = [slice(head * d, (head + 1) * d) for head in range(SIZES.heads)]
     return sum(tm([x[part] for x in q], [x[part] for x in k]) for part in parts) / SIZES.heads
 
 
 def contrast(P, s, name, S):
+    if name == "cv" and s.contrast == "distance":
+        return -sum(S[k][k] for k in range(len(S))) / len(S)
     scale = math.exp(P[f"regularisers.{name}.contrast.s"]) if s.temperature == "learned" else 1 / TAU
     rows = [[scale * value for value in row] for row in S]
     return -sum(row[k] - np.logaddexp.reduce(row) for k, row in enumerate(rows)) / len(rows)

@@ -1,4 +1,7 @@
-"""The released variant, and each switch alone, against a transcription by loops (tests/transcription.py)."""
+"""The released variant, and each switch alone, against a transcription by loops (tests/transcription.py).
+
+What the papers' ablations alone switch is in test_ablations.py.
+"""
 
 from dataclasses import asdict, fields, replace
 
@@ -8,7 +11,8 @@ import torch
 
 from models import MODELS, Sizes, build
 from models.switches import PAPER, RELEASED, resolve
-from tests.transcription import SIZES, TAU, transcription
+from tests.switched import batch, found, make, randomise
+from tests.transcription import SIZES, transcription
 
 # what a switch does without dropout shows in these, by loops; the others have tests of their own
 VISIBLE = (
@@ -22,36 +26,6 @@ VISIBLE = (
     "reverse",
     "cbr_bias",
 )
-
-
-def make(switches=None, name="scorer_cbr", dropout=0.0, variant="paper", sizes=SIZES):
-    torch.manual_seed(0)
-    settings = {"dropout": dropout, "variant": variant, "switches": switches or {}}
-    return build(name, sizes, settings | ({} if name in ("subtraction", "rr") else {"temperature": TAU}))
-
-
-@torch.no_grad()
-def randomise(model, scale=0.5):
-    """All parameters random, by name: biases and norms too, and the same ones in every variant."""
-    for name, parameter in model.named_parameters():
-        random = torch.Generator().manual_seed(sum(map(ord, name)))
-        parameter.copy_(scale * torch.randn(parameter.shape, generator=random))
-    return model.eval()
-
-
-def batch(dtype=torch.float64):
-    random = torch.Generator().manual_seed(1)
-    before, after = torch.randn(2, 3, 5, 2, 3, generator=random, dtype=torch.float64).to(dtype)
-    return before, after, torch.tensor([[2, 4, 5, 3, 0], [2, 6, 3, 0, 0], [2, 4, 7, 8, 3]])
-
-
-@torch.no_grad()
-def found(model, inputs):
-    before, after, tokens = inputs
-    pair = model.encode(before, after)
-    words = model.decoder(tokens, pair.memory)
-    values = {"memory": pair.memory, "logits": words.logits} | model.losses(*inputs)
-    return {name: value.double().numpy() for name, value in values.items()}
 
 
 def test_the_released_variant_by_loops_in_float32():
@@ -75,9 +49,10 @@ def test_each_switch_alone_changes_the_result_as_the_loops_do(switch):
 
 
 def test_every_switch_has_two_values_and_a_test():
-    assert [f.name for f in fields(PAPER) if getattr(PAPER, f.name) == getattr(RELEASED, f.name)] == []
+    same = {f.name for f in fields(PAPER) if getattr(PAPER, f.name) == getattr(RELEASED, f.name)}
+    assert same == {"contrast", "fusion"}  # of the papers' ablations, in test_ablations.py
     others = {"attention_dropout", "fusion_dropout", "initialisation", "train_cbr"}
-    assert {field.name for field in fields(PAPER)} == {*VISIBLE, *others}
+    assert {field.name for field in fields(PAPER)} == {*VISIBLE, *others, *same}
 
 
 # --- dropout: at rate 1 nothing is left of what is dropped, and the rest can be computed ---
@@ -269,7 +244,10 @@ def test_the_paper_variant_is_as_before(name):
         ({"switches": None}, r"model\.rr\.switches must map names"),
         ({"switches": {"coordinate": True}}, r"unknown key model\.rr\.switches\.coordinate; there are"),
         ({"switches": {"coordinates": 1}}, r"model\.rr\.switches\.coordinates must be true or false, not 1"),
-        ({"switches": {"mtm": "mean"}}, r"model\.rr\.switches\.mtm must be per_head or summed, not 'mean'"),
+        (
+            {"switches": {"mtm": "mean"}},
+            r"model\.rr\.switches\.mtm must be per_head or summed or .* or max_pool, not 'mean'",
+        ),
         ({"switches": {"mtm": True}}, r"model\.rr\.switches\.mtm must be"),
         ({"switches": {"norm_epsilon": 0.0}}, r"model\.rr\.switches\.norm_epsilon must be a positive number"),
         ({"switches": {"norm_epsilon": "1e-6"}}, r"model\.rr\.switches\.norm_epsilon must be a positive"),

@@ -12,13 +12,16 @@ from pipeline.decoding import captions, greedy_attending
 from pipeline.text import END
 from tests.looking import looked
 
+RESPECTIVE = "scorer-respective"  # its decoder attends to each image by itself
+
 
 def make(name, prepared):
     torch.manual_seed(6)
     sizes = Sizes(6, (3, 3), len(prepared.vocabulary), prepared.vocabulary.longest, 8, 2, 2, 2, 4)
-    settings = {"dropout": 0.1, "switches": {"initialisation": "torch"}}
+    switches = {"initialisation": "torch", "fusion": "respective" if name == RESPECTIVE else "cat"}
+    settings = {"dropout": 0.1, "switches": switches}
     settings |= {} if name in ("subtraction", "rr") else {"temperature": 0.5}
-    model = build(name, sizes, settings).eval()
+    model = build(name.removesuffix("-respective"), sizes, settings).eval()
     # what the decoder sees weighs more, so that captions differ in words and length from pair to pair
     with torch.no_grad():
         model.decoder.vocabulary.weight.mul_(8)
@@ -26,7 +29,11 @@ def make(name, prepared):
         for parameter in model.difference.parameters():
             parameter.mul_(5 if parameter.ndim == 2 else 1)
         for layer in model.decoder.layers:
-            layer.cross_attention.output.weight.mul_(20)
+            if (
+                name == RESPECTIVE
+            ):  # what is seen of two images is more alike, unless it is looked for closely
+                layer.cross_attention.each.query.weight.mul_(10)
+            layer.cross_attention.output.weight.mul_(2 if name == RESPECTIVE else 20)
     return model
 
 
@@ -39,7 +46,7 @@ def attend(model, prepared, pairs, batch=7, aligned=(), search=greedy_attending)
     return attended_captions(model, pairs, prepared.store, prepared.vocabulary, batch, aligned, search)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, RESPECTIVE])
 def test_the_captions_are_those_without_attention(prepared, name):
     model, pairs = make(name, prepared), of_split(prepared.pairs, "train")
     found = attend(model, prepared, pairs)
@@ -50,7 +57,7 @@ def test_the_captions_are_those_without_attention(prepared, name):
     assert all(each.maps.shape == (len(each.words), 3, 3) for each in found.values())
 
 
-@pytest.mark.parametrize("name", ["subtraction", "scorer"])
+@pytest.mark.parametrize("name", ["subtraction", "scorer", RESPECTIVE])
 def test_maps_are_those_of_one_pair_with_all_words_at_once(prepared, name):
     model, pairs = make(name, prepared), of_split(prepared.pairs, "train")
     lengths = []
@@ -92,7 +99,7 @@ def test_there_is_no_dropout_and_the_mode_stays(model, prepared):
     assert model.training
 
 
-@pytest.mark.parametrize("name", ["subtraction", "scorer"])
+@pytest.mark.parametrize("name", ["subtraction", "scorer", RESPECTIVE])
 def test_a_beam_writes_its_own_captions_and_their_maps(prepared, name):
     model, pairs = make(name, prepared), of_split(prepared.pairs, "train")
     found = attend(model, prepared, pairs, search=searching(3, 1.0))

@@ -12,11 +12,12 @@ from pipeline.text import END, NULL, START
 from tests.looking import looked
 
 
-def make(variant="paper", vocabulary=12, longest=9):
+def make(variant="paper", vocabulary=12, longest=9, fusion="cat"):
     """A model whose captions differ from pair to pair in words and length."""
     torch.manual_seed(3)
     sizes = Sizes(6, (3, 3), vocabulary, longest, 8, 2, 1, 2, 4)
-    model = build("scorer_cbr", sizes, {"variant": variant, "dropout": 0.1, "temperature": 0.5}).eval()
+    settings = {"variant": variant, "switches": {"fusion": fusion}, "dropout": 0.1, "temperature": 0.5}
+    model = build("scorer_cbr", sizes, settings).eval()
     with torch.no_grad():
         for parameter in model.decoder.parameters():
             if parameter.ndim == 2:
@@ -170,6 +171,21 @@ def test_maps_are_those_of_the_chosen_caption(variant):
     for row, caption in enumerate(without_padding(words)):
         expected = looked(model, memory[row : row + 1], caption)
         torch.testing.assert_close(maps[row, : len(caption)].float(), expected, rtol=2e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(("beam", "length_penalty"), [(1, 0.0), (3, 0.7)])
+@torch.no_grad()
+def test_where_each_image_is_attended_to_by_itself(beam, length_penalty):
+    model, memory = make(fusion="respective"), torch.randn(20, 18, 8)
+    words, maps = beam_attending(model, memory, beam, length_penalty)
+    found = without_padding(words)
+    assert found == [plain(model, memory[row : row + 1], beam, length_penalty) for row in range(20)]
+    assert len({len(row) for row in found}) > 2  # they left the batch at different times
+    assert maps.shape == (*words.shape, 9)
+    for row, caption in enumerate(found):
+        expected = looked(model, memory[row : row + 1], caption)
+        torch.testing.assert_close(maps[row, : len(caption)].float(), expected, rtol=2e-3, atol=1e-4)
+    assert without_padding(beam_search(model, memory.roll(9, 1), beam, length_penalty)) != found
 
 
 def test_best_of_equal_ones_are_the_first():

@@ -9,6 +9,7 @@ from pipeline import params
 from pipeline.errors import InputError
 
 REAL = Path(__file__).parents[2] / "params.yaml"
+SIZES = {"layers": 1, "decoder_layers": 1, "word_width": 64}
 
 
 def write(tmp_path, path, value):
@@ -62,7 +63,12 @@ def test_the_committed_file():
         ("models", ["scorrer"], "models names 'scorrer', unknown under 'model'"),
         ("models", ["../up"], "models.0: .* not '../up'"),
         ("seeds", [-1], "seeds.0: .* not -1"),
-        ("dataset.tabletop.sizes.heads", 3, "width 128 is not a multiple of 2 x heads"),
+        (
+            "dataset.tabletop.sizes.heads",
+            3,
+            r"sizes: width 128 is not a multiple of heads \(3\); change either$",
+        ),
+        ("dataset.tabletop.sizes", SIZES | {"width": 9, "heads": 3}, "sizes: width 9 is not even$"),
         ("loss.lambda_cv", -1.0, "loss.lambda_cv: .* not -1.0"),
         ("loss.lambda_cv", float("nan"), "loss.lambda_cv"),
     ],
@@ -85,3 +91,11 @@ def test_no_file_and_no_yaml(tmp_path):
 def test_an_unknown_dataset_is_named():
     with pytest.raises(InputError, match=r"unknown dataset 'coco'; params\.yaml has tabletop"):
         params.load(REAL).of("coco")
+
+
+@pytest.mark.parametrize("heads", [1, 2, 4, 8, 16, 128])
+def test_any_heads_that_divide_the_width(tmp_path, heads):
+    assert (
+        params.load(write(tmp_path, "dataset.tabletop.sizes.heads", heads)).of("tabletop").sizes.heads
+        == heads
+    )

@@ -67,6 +67,21 @@ def test_captions_in_pair_order_in_the_coco_form(trained):
     assert all(isinstance(c["caption"], str) and c["caption"] for c in captions)
 
 
+@pytest.mark.parametrize("beam", [1, 3])
+def test_ablations_from_recipe_to_attention(copy, beam):
+    """Training, a beam and the maps, where the decoder attends to each image by itself."""
+    switches = {"mtm": "max_pool", "fusion": "respective", "contrast": "distance"}
+    chosen = {"model__scorer_cbr__switches": switches, "decode__beam": beam, "report__gallery": 3}
+    set_params(copy, **chosen, dataset__tabletop__sizes__heads=8, dataset__tabletop__sizes__layers=3)
+    shutil.rmtree(copy / "weights")
+    for command in (MAKE_RECIPE, train_with(1, "weights/1"), DECODE):
+        succeed(copy, command)
+    assert (copy / "curves/weights/1/loss.csv").read_text().startswith("iteration,cap,cv,cbr\n")
+    found = attention_maps.read(copy / "attention.npz")  # which refuses a map that does not sum to 1
+    assert sum(each.alignment is not None for each in found.values()) == 3
+    assert all(each.maps.shape == (len(each.words), 4, 4) for each in found.values())
+
+
 def test_attention_stands_beside_the_captions(trained):
     set_params(trained, report__gallery=3)
     succeed(trained, DECODE)

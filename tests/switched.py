@@ -1,0 +1,36 @@
+"""Small models with switches, random throughout, and what comes out of them."""
+
+import torch
+
+from models import build
+from tests.transcription import SIZES, TAU
+
+
+def make(switches=None, name="scorer_cbr", dropout=0.0, variant="paper", sizes=SIZES):
+    torch.manual_seed(0)
+    settings = {"dropout": dropout, "variant": variant, "switches": switches or {}}
+    return build(name, sizes, settings | ({} if name in ("subtraction", "rr") else {"temperature": TAU}))
+
+
+@torch.no_grad()
+def randomise(model, scale=0.5):
+    """All parameters random, by name: biases and norms too, and the same ones in every variant."""
+    for name, parameter in model.named_parameters():
+        random = torch.Generator().manual_seed(sum(map(ord, name)))
+        parameter.copy_(scale * torch.randn(parameter.shape, generator=random))
+    return model.eval()
+
+
+def batch(dtype=torch.float64):
+    random = torch.Generator().manual_seed(1)
+    before, after = torch.randn(2, 3, 5, 2, 3, generator=random, dtype=torch.float64).to(dtype)
+    return before, after, torch.tensor([[2, 4, 5, 3, 0], [2, 6, 3, 0, 0], [2, 4, 7, 8, 3]])
+
+
+@torch.no_grad()
+def found(model, inputs):
+    before, after, tokens = inputs
+    pair = model.encode(before, after)
+    words = model.decoder(tokens, pair.memory)
+    values = {"memory": pair.memory, "logits": words.logits} | model.losses(*inputs)
+    return {name: value.double().numpy() for name, value in values.items()}

@@ -7,7 +7,6 @@ from typing import get_args
 import numpy as np
 import pytest
 import torch
-from tests.switched import batch, found, make, randomise
 
 from models import captioner, matching, scorer
 from models.attention import MultiHeadAttention
@@ -15,6 +14,7 @@ from models.captioner import Sizes
 from models.matching import partner_matching, pooled
 from models.switches import PAPER, RELEASED, Fusion, Mtm
 from tests import transcription
+from tests.switched import batch, found, make, randomise
 from tests.transcription import SIZES
 
 ABLATIONS = [("mtm", value) for value in get_args(Mtm)[1:]]  # Fig. 3

@@ -4,17 +4,18 @@ B pairs, C feature channels, H x W grid, N = H*W cells, D width, L words, V voca
 """
 
 from dataclasses import dataclass, fields, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.decoder import NULL, CaptionDecoder, Words
+from models.attention import MultiHeadAttention
+from models.decoder import NULL, CaptionDecoder, States, Words
 from models.gathering import total
 from models.switches import PAPER, Switches
 
-Record = TypeVar("Record", bound="Difference | Words")
+Record = TypeVar("Record", bound="Difference | Words | States")
 DEVIATION = 0.02  # of the released programs' first weights
 
 
@@ -28,7 +29,7 @@ class Sizes:
     longest: int  # L, with both marks
     width: int  # D
     heads: int
-    layers: int  # of cross-view reconstruction
+    layers: int  # of cross-view reconstruction, or of DIRL's released interaction
     decoder_layers: int
     word_width: int  # e
 
@@ -88,7 +89,9 @@ class Captioner(nn.Module):
     A regulariser is called with the Difference and the Words of a batch and returns a scalar;
     its name is the term's: `loss.lambda_<name>` weighs it. Its `constrain` brings its parameters
     back to where they may be after an optimiser's step. `respective`: the decoder attends to both
-    images' tokens, which the Difference's memory then holds, each image by itself.
+    images' tokens, which the Difference's memory then holds, each image by itself. `keep_layers`: the
+    Words hold what each layer made of them; `padded`: they are of the longest caption's length,
+    whatever the batch's.
     """
 
     def __init__(
@@ -99,9 +102,11 @@ class Captioner(nn.Module):
         dropout: float,
         switches: Switches = PAPER,
         respective: bool = False,
+        keep_layers: bool = False,
+        padded: bool = False,
     ):
         super().__init__()
-        self.sizes = sizes
+        self.sizes, self.keep_layers, self.padded = sizes, keep_layers, padded
         self.encoding = PairEncoding(sizes, switches.coordinates)
         self.difference = difference
         self.regularisers = nn.ModuleDict(regularisers)
@@ -118,8 +123,8 @@ class Captioner(nn.Module):
         )
         if switches.initialisation == "normal":
             initialise(self)
-        elif switches.initialisation == "xavier":
-            initialise_xavier(self)
+        elif switches.initialisation != "torch":
+            initialise_xavier(self, joint=switches.initialisation == "xavier_joint")
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -144,7 +149,9 @@ class Captioner(nn.Module):
         Where processes share a batch, each returns its share of a term: they add up to it (gathering.py).
         """
         difference = self.difference(before, after)
-        words = self.decoder(tokens, difference.memory)
+        if self.padded:  # the decoder reads a token less
+            tokens = F.pad(tokens, (0, max(0, self.sizes.longest + 1 - tokens.shape[1])), value=NULL)
+        words = self.decoder(tokens, difference.memory, self.keep_layers)
         each = zip(split(difference, parts), split(words, parts), tokens.chunk(parts), strict=True)
         terms = [self._terms(*part) for part in each]
         return {name: torch.stack([found[name] for found in terms]).mean() for name in self.terms}
@@ -176,24 +183,45 @@ def initialise(model: nn.Module) -> None:
             module.weight[module.padding_idx].zero_()
 
 
-def initialise_xavier(model: nn.Module) -> None:
+def initialise_xavier(model: nn.Module, joint: bool = False) -> None:
     """Xavier's uniform (Glorot and Bengio, 2010) for every weight of two or more dimensions.
 
-    The others keep torch's own; the padding token's row stays zero.
+    The others keep torch's own; the padding token's row stays zero. `joint`: an attention's query, key and
+    value are one weight, 3D x D, and its biases 0, as in torch's nn.MultiheadAttention.
     """
     for parameter in model.parameters():
         if parameter.dim() > 1:
             nn.init.xavier_uniform_(parameter)
+    if joint:
+        for module in model.modules():
+            if isinstance(module, MultiHeadAttention):
+                initialise_jointly(module)
     for module in model.modules():
         if isinstance(module, nn.Embedding) and module.padding_idx is not None:
             nn.init.zeros_(module.weight[module.padding_idx])
 
 
+def initialise_jointly(attention: MultiHeadAttention) -> None:
+    """Xavier's uniform for query, key and value as one weight; biases 0."""
+    for map_ in (attention.query, attention.key, attention.value):
+        nn.init.xavier_uniform_(map_.weight, gain=0.5**0.5)  # sqrt(6 / (3D + D)), not sqrt(6 / (D + D))
+    for name, parameter in attention.named_parameters():
+        if name.endswith("bias"):
+            nn.init.zeros_(parameter)
+
+
 def split(record: Record, parts: int) -> list[Record]:
-    """A Difference or Words in equal parts: every field is a tensor, pairs first."""
+    """A Difference or Words in equal parts: every field is a tensor, pairs first, or a tuple of records."""
     names = [field.name for field in fields(record)]
-    chunks = zip(*(getattr(record, name).chunk(parts) for name in names), strict=True)
+    chunks = zip(*(_split(getattr(record, name), parts) for name in names), strict=True)
     return [replace(record, **dict(zip(names, chunk, strict=True))) for chunk in chunks]
+
+
+def _split(value: Tensor | tuple[Record, ...], parts: int) -> list[Any]:
+    if isinstance(value, Tensor):
+        return list(value.chunk(parts))
+    records = [split(record, parts) for record in value]
+    return [tuple(each[part] for each in records) for part in range(parts)]
 
 
 def caption_loss(words: Words, tokens: Tensor) -> Tensor:

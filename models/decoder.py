@@ -50,10 +50,13 @@ class DecoderLayer(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
-        """All words at once: B x L x D, B x N x D -> B x L x D."""
-        x = self.norms[0](x + self.dropout(self.self_attention(x, x, causal=True)))
-        return self.rest(x, *self.cross_attention.keys_values(memory))[0]
+    def forward(self, x: Tensor, memory: Tensor) -> "States":
+        """All words at once: B x L x D, B x N x D -> what becomes of them."""
+        own = self.self_attention(x, x, causal=True)
+        x = self.norms[0](x + self.dropout(own))
+        seen = self.cross_attention(x, memory)
+        y = self.norms[1](x + self.dropout(seen))
+        return States(own, x, seen, y, self.norms[2](self.fed_forward(y)))
 
     def step(self, x: Tensor, past: "Past", position: int) -> tuple[Tensor, Tensor]:
         """One more word of each caption, R x 1 x D: `forward`'s last word, from what `past` keeps.
@@ -68,7 +71,7 @@ class DecoderLayer(nn.Module):
         return x.flatten(0, 1)[:, None], q
 
     def rest(self, x: Tensor, memory_keys: Tensor, memory_values: Tensor) -> tuple[Tensor, Tensor]:
-        """Everything after the self-attention, and the queries of the memory."""
+        """What follows the self-attention, and the queries of the memory."""
         q = self.cross_attention.queries(x)
         x = self.norms[1](x + self.dropout(self.cross_attention.attend(q, memory_keys, memory_values)))
         return self.norms[2](self.fed_forward(x)), q
@@ -144,12 +147,24 @@ class Exchange:
 
 
 @dataclass
+class States:
+    """What one layer makes of a batch of captions, step by step; B x L x D each."""
+
+    self_attended: Tensor  # the self-attention's output
+    self_normed: Tensor  # after its residual and LN
+    cross_attended: Tensor  # the cross-attention's output: the difference that each word looked at
+    cross_normed: Tensor
+    out: Tensor  # after the feed-forward: the next layer's input
+
+
+@dataclass
 class Words:
     """What the decoder made of a batch of captions, by name."""
 
     logits: Tensor  # B x L x V
     hidden: Tensor  # B x L x D, the last layer's states, which `logits` are a linear map of
     real: Tensor  # B x L, true where the word to predict is not padding
+    layers: tuple[States, ...] = ()  # where they were asked for
 
 
 @dataclass
@@ -184,6 +199,7 @@ class CaptionDecoder(nn.Module):
         self.project = nn.Linear(word_width, width)
         self.norm = nn.LayerNorm(width)
         self.dropout = nn.Dropout(dropout)
+        self.norm_last = switches.word_dropout == "before_norm"
         self.layers = nn.ModuleList(
             DecoderLayer(width, heads, dropout, switches, respective) for _ in range(layers)
         )
@@ -192,14 +208,21 @@ class CaptionDecoder(nn.Module):
     def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
         """Tokens B x L, standing at positions first, first + 1, ... -> B x L x D."""
         placed = self.embedding(tokens) + self.positions[first : first + tokens.shape[1]]  # B x L x e
-        return self.norm(self.dropout(self.project(placed)))
+        x = self.project(placed)
+        return self.norm(self.dropout(x)) if self.norm_last else self.dropout(self.norm(x))
 
-    def forward(self, tokens: Tensor, memory: Tensor) -> Words:
-        """Captions B x (L+1) with both marks, NULL-padded, and memory B x N x D: predict words 1..L."""
+    def forward(self, tokens: Tensor, memory: Tensor, keep_layers: bool = False) -> Words:
+        """Captions B x (L+1) with both marks, NULL-padded, and memory B x N x D: predict words 1..L.
+
+        `keep_layers`: the Words hold what each layer makes of them.
+        """
         x = self.embed(tokens[:, :-1])
+        kept = []
         for layer in self.layers:
-            x = layer(x, memory)
-        return Words(self.vocabulary(x), x, tokens[:, 1:] != NULL)
+            states = layer(x, memory)
+            x = states.out
+            kept += [states] if keep_layers else []
+        return Words(self.vocabulary(x), x, tokens[:, 1:] != NULL, tuple(kept))
 
     def begin(self, memory: Tensor, beam: int = 1) -> list[Past]:
         """What `step` keeps of a batch's memory, B x N x D, to write `beam` captions of each pair."""

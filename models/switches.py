@@ -14,7 +14,7 @@ Fusion = Literal["cat", "sum", "hadamard", "respective"]
 
 @dataclass(frozen=True)
 class Switches:
-    """The defaults are the papers'. Section numbers are SCORER's (Tu et al., ICCV 2023)."""
+    """The defaults are the papers'. Equation numbers: SCORER's (Tu et al., ICCV 2023), then DIRL's."""
 
     # pair encoding (Eq. 1): two channels more, x = 2j/W - 1 and y = 2i/H - 1
     coordinates: bool = False
@@ -38,9 +38,12 @@ class Switches:
     fusion_dropout: bool = False
     # decoder layer (Eq. 8): LN(x + FFN(x)), 4D wide | u = GELU(W1 x), LN(W2 u + u), D wide
     feed_forward: Literal["wide", "inner_residual"] = "wide"
+    # word embedding (Eq. 8): the setting `dropout` before its layer norm | after it
+    word_dropout: Literal["before_norm", "after_norm"] = "before_norm"
     # first weights: Xavier's uniform of every weight of two or more dimensions (the paper states none; DIRL's
-    # program has these) | N(0, 0.02) of every linear map and embedding, biases 0 | torch's own
-    initialisation: Literal["xavier", "normal", "torch"] = "xavier"
+    # program has these) | the same, an attention's query, key and value being one weight, and its biases 0
+    # | N(0, 0.02) of every linear map and embedding, biases 0 | torch's own
+    initialisation: Literal["xavier", "xavier_joint", "normal", "torch"] = "xavier"
     # backward reasoning (before Eq. 9): mean over the real words | over the longest caption's length
     sentence: Literal["real", "padded"] = "real"
     # backward reasoning (Eq. 11): the after-to-imagined matrix by itself | the other one's transpose
@@ -50,9 +53,27 @@ class Switches:
     # backward reasoning: its own parameters learn | stay the random ones that they were
     train_cbr: bool = True
 
+    # DIRL (Tu et al., ECCV 2024), whose equation numbers follow
+    # correlation (Eq. 3): each channel standardised first, the products divided by the number of tokens
+    center: bool = False
+    # its loss (Eq. 4): both terms | one of them alone (Table 7)
+    terms: Literal["both", "non_perturbation", "discrimination"] = "both"
+    # what images share (Eq. 5): one attention's output | `layers` of LN(x + dropout(attention))
+    shared: Literal["attention", "layers"] = "attention"
+    # fusion (Eq. 7): a layer norm after the linear map
+    fusion_norm: bool = False
+    # cross-modal contrast (Eq. 8-9): the attentions' outputs | the streams after residual and layer norm
+    streams: Literal["attended", "normed"] = "attended"
+    # cross-modal contrast (Eq. 10-14): mean over the real words | over all of the longest caption's positions
+    pooled: Literal["real", "all"] = "real"
+    # cross-modal contrast (Eq. 10-14): a cross-entropy each way | one, of the mean of both ways' matrices
+    directions: Literal["each", "averaged"] = "each"
+    # cross-modal contrast: mean over the decoder's layers | the last one's
+    ccr_layers: Literal["every", "last"] = "every"
+
 
 PAPER = Switches()
-RELEASED = Switches(
+RELEASED = Switches(  # SCORER's program
     coordinates=True,
     mtm="summed",
     temperature="learned",
@@ -67,11 +88,23 @@ RELEASED = Switches(
     cbr_bias=False,
     train_cbr=False,
 )
-VARIANTS = {"paper": PAPER, "released": RELEASED}
+RELEASED_DIRL = Switches(  # of its CLEVR-DC configuration; a CLEVR-Change checkpoint may have coordinates
+    fusion_dropout=True,
+    word_dropout="after_norm",
+    initialisation="xavier_joint",
+    center=True,
+    shared="layers",
+    fusion_norm=True,
+    streams="normed",
+    pooled="all",
+    directions="averaged",
+    ccr_layers="last",
+)
+VARIANTS = ("paper", "released")
 
 
-def resolve(key: str, variant: Any, overrides: Any) -> Switches:
-    """The switches of a variant, single ones overridden by name.
+def resolve(key: str, variant: Any, overrides: Any, released: Switches = RELEASED) -> Switches:
+    """The switches of a variant, single ones overridden by name; `released` are those of the model's program.
 
     Raises ValueError naming the key below `key` ("model.<name>") that is wrong.
     """
@@ -85,7 +118,7 @@ def resolve(key: str, variant: Any, overrides: Any) -> Switches:
             known = ", ".join(field.name for field in fields(Switches))
             raise ValueError(f"unknown key {key}.switches.{name}; there are {known}")
         _check(f"{key}.switches.{name}", kinds[name], value)
-    return replace(VARIANTS[variant], **overrides)
+    return replace(released if variant == "released" else PAPER, **overrides)
 
 
 def _check(key: str, kind: Any, value: Any) -> None:

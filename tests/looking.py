@@ -13,7 +13,7 @@ def looked(model: Captioner, memory: Tensor, words: list[int]) -> Tensor:
     """Each word's map, L x N, from all words at once: one pair's memory, 1 x N x D, and its token ids."""
     x = model.decoder.embed(torch.tensor([[START, *words[:-1]]]))
     for layer in model.decoder.layers:
-        before, x = x, layer(x, memory)
+        before, x = x, layer(x, memory).out
     states = layer.norms[0](before + layer.self_attention(before, before, causal=True))
     attention = layer.cross_attention
     q, images = (

@@ -3,13 +3,14 @@
 import torch
 
 from models import build
+from tests.own_settings import settings_of
 from tests.transcription import SIZES, TAU
 
 
 def make(switches=None, name="scorer_cbr", dropout=0.0, variant="paper", sizes=SIZES):
     torch.manual_seed(0)
-    settings = {"dropout": dropout, "variant": variant, "switches": switches or {}}
-    return build(name, sizes, settings | ({} if name in ("subtraction", "rr") else {"temperature": TAU}))
+    own = settings_of(name, dropout=dropout, temperature=TAU)
+    return build(name, sizes, own | {"variant": variant, "switches": switches or {}})
 
 
 @torch.no_grad()

@@ -102,8 +102,12 @@ def look(P, s, name, xs, memory):
     return [linear(P, f"{name}.output", np.append(x, y)) for x, y in zip(from_b, from_a, strict=True)]
 
 
-def decode(P, s, tokens, memory):
-    """Section 3: one caption's hidden states, which the logits are a linear map of."""
+def decode(P, s, tokens, memory, layers=None):
+    """Section 3: one caption's hidden states, which the logits are a linear map of.
+
+    `layers` gets each layer's attended and normed words, of self-attention and of cross-attention.
+    """
+    layers = [] if layers is None else layers
     xs = []
     for position, token in enumerate(tokens[:-1]):
         angles = [position / 10_000 ** (2 * (i // 2) / SIZES.word_width) for i in range(SIZES.word_width)]
@@ -113,9 +117,10 @@ def decode(P, s, tokens, memory):
     for layer in range(SIZES.decoder_layers):
         name = f"decoder.layers.{layer}"
         own = attend(P, f"{name}.self_attention", xs, xs, s.attention_output, causal=True)
-        xs = [norm(P, f"{name}.norms.0", x + u) for x, u in zip(xs, own, strict=True)]
+        heard = xs = [norm(P, f"{name}.norms.0", x + u) for x, u in zip(xs, own, strict=True)]
         seen = look(P, s, f"{name}.cross_attention", xs, memory)
         xs = [norm(P, f"{name}.norms.1", x + u) for x, u in zip(xs, seen, strict=True)]
+        layers.append((own, heard, seen, list(xs)))
         for i, x in enumerate(xs):
             first = linear(P, f"{name}.feed_forward.0", x)
             if s.feed_forward == "wide":

@@ -10,7 +10,13 @@ from pipeline.reporting.cells import Results
 from pipeline.reporting.drawing import Panel, Style, styles, svg
 
 MARKED = 20  # points at most, of a line whose points are marked
-TERMS = {"cap": "caption", "cv": "view-invariance", "cbr": "backward reasoning"}  # the papers' words
+TERMS = {  # the papers' words
+    "cap": "caption",
+    "cv": "view-invariance",
+    "cbr": "backward reasoning",
+    "dirl": "channel correlation",
+    "ccr": "cross-modal contrast",
+}
 
 
 @dataclass(frozen=True)

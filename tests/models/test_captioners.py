@@ -9,17 +9,19 @@ from models import MODELS, Sizes, build
 from models.captioner import PairEncoding, caption_loss
 from models.cbr import mean_word
 from models.decoder import Words
+from tests.own_settings import settings_of
 from tests.transcription import SIZES
 
-SETTINGS = {name: {"dropout": 0.0} for name in ("subtraction", "rr")} | {
-    name: {"dropout": 0.0, "temperature": 0.5} for name in ("scorer", "rr_cbr", "scorer_cbr")
-}
 TERMS = {
     "subtraction": ("cap",),
     "rr": ("cap",),
     "scorer": ("cap", "cv"),
     "rr_cbr": ("cap", "cbr"),
     "scorer_cbr": ("cap", "cv", "cbr"),
+    "transformer": ("cap",),
+    "dirl": ("cap", "dirl"),
+    "ccr": ("cap", "ccr"),
+    "dirl_ccr": ("cap", "dirl", "ccr"),
 }
 
 # what both images have alike is gone after a subtraction
@@ -28,7 +30,7 @@ CANCELLED = {"subtraction": ["encoding.project.bias", "encoding.column.weight", 
 
 def make(name):
     torch.manual_seed(0)
-    return build(name, SIZES, SETTINGS[name]).double()
+    return build(name, SIZES, settings_of(name)).double()
 
 
 def batch():

@@ -90,13 +90,13 @@ def test_layer_is_post_norm_with_a_wide_feed_forward(decoder):
     first, last = layer.feed_forward[0], layer.feed_forward[3]
     three = layer.norms[2](two + last(first(two).relu()))
     assert first.out_features == 4 * 8
-    torch.testing.assert_close(layer(x, memory), three)
+    torch.testing.assert_close(layer(x, memory).out, three)
 
 
 @torch.no_grad()
 def test_attention_of_the_steps_by_loops(decoder):
     memory = torch.randn(2, 9, 8)
-    x = decoder.layers[0](decoder.embed(TOKENS[:, :-1]), memory)
+    x = decoder.layers[0](decoder.embed(TOKENS[:, :-1]), memory).out
     last = decoder.layers[1]
     x = last.norms[0](x + last.self_attention(x, x, causal=True))
     q, k = last.cross_attention.query(x), last.cross_attention.key(memory)

@@ -3,14 +3,15 @@
 What the papers' ablations alone switch is in test_ablations.py.
 """
 
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 import torch
 
 from models import MODELS, Sizes, build
-from models.switches import PAPER, RELEASED, resolve
+from models.switches import PAPER, RELEASED, RELEASED_DIRL, resolve
+from tests.own_settings import settings_of
 from tests.switched import batch, found, make, randomise
 from tests.transcription import SIZES, transcription
 
@@ -26,6 +27,8 @@ VISIBLE = (
     "reverse",
     "cbr_bias",
 )
+
+ABLATIONS = {"contrast", "fusion", "terms"}  # switches of no variant: test_ablations.py, test_dirl.py
 
 
 def test_the_released_variant_by_loops_in_float32():
@@ -49,10 +52,12 @@ def test_each_switch_alone_changes_the_result_as_the_loops_do(switch):
 
 
 def test_every_switch_has_two_values_and_a_test():
-    same = {f.name for f in fields(PAPER) if getattr(PAPER, f.name) == getattr(RELEASED, f.name)}
-    assert same == {"contrast", "fusion"}  # of the papers' ablations, in test_ablations.py
+    values = [asdict(each) for each in (PAPER, RELEASED, RELEASED_DIRL)]
+    single = {name for name in values[0] if len({each[name] for each in values}) == 1}
+    assert single == ABLATIONS
     others = {"attention_dropout", "fusion_dropout", "initialisation", "train_cbr"}
-    assert {field.name for field in fields(PAPER)} == {*VISIBLE, *others, *same}
+    differing = {name for name in values[0] if values[0][name] != values[1][name]}
+    assert differing == {*VISIBLE, *others}  # DIRL's: test_dirl.py
 
 
 # --- dropout: at rate 1 nothing is left of what is dropped, and the rest can be computed ---
@@ -222,11 +227,10 @@ BEFORE = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", BEFORE)
 def test_the_paper_variant_is_as_before(name):
     torch.manual_seed(3)
-    settings = {"dropout": 0.0, "switches": {"initialisation": "torch"}}
-    model = build(name, SIZES, settings | ({} if name in ("subtraction", "rr") else {"temperature": 0.5}))
+    model = build(name, SIZES, settings_of(name) | {"switches": {"initialisation": "torch"}})
     losses = model.losses(*batch(torch.float32))
     values = [loss.item() for loss in losses.values()]
     weights = sum(value.double().abs().sum().item() for value in model.state_dict().values())

@@ -11,6 +11,7 @@ from pipeline.datasets.schema import of_split
 from pipeline.decoding import captions, greedy_attending
 from pipeline.text import END
 from tests.looking import looked
+from tests.own_settings import settings_of
 
 RESPECTIVE = "scorer-respective"  # its decoder attends to each image by itself
 
@@ -18,10 +19,9 @@ RESPECTIVE = "scorer-respective"  # its decoder attends to each image by itself
 def make(name, prepared):
     torch.manual_seed(6)
     sizes = Sizes(6, (3, 3), len(prepared.vocabulary), prepared.vocabulary.longest, 8, 2, 2, 2, 4)
+    base = name.removesuffix("-respective")
     switches = {"initialisation": "torch", "fusion": "respective" if name == RESPECTIVE else "cat"}
-    settings = {"dropout": 0.1, "switches": switches}
-    settings |= {} if name in ("subtraction", "rr") else {"temperature": 0.5}
-    model = build(name.removesuffix("-respective"), sizes, settings).eval()
+    model = build(base, sizes, settings_of(base, dropout=0.1) | {"switches": switches}).eval()
     # what the decoder sees weighs more, so that captions differ in words and length from pair to pair
     with torch.no_grad():
         model.decoder.vocabulary.weight.mul_(8)

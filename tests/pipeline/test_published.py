@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from models import MODELS
 from pipeline import params, published
 from pipeline.errors import InputError
 from pipeline.published import differs, rows
@@ -39,6 +40,12 @@ def row(dataset: str, subset: str, method: str, source: str = "") -> published.P
 def test_every_row_is_there(dataset):
     found = [row.subset for row in rows(dataset, FOLDER)]
     assert {subset: found.count(subset) for subset in found} == COUNTS[dataset]
+
+
+def test_rows_name_models_that_there_are():
+    named = {row.model for dataset in COUNTS for row in rows(dataset, FOLDER)} - {None}
+    assert named <= set(MODELS)
+    assert {"transformer", "dirl", "ccr", "dirl_ccr"} <= named
 
 
 def test_there_is_no_other_file():

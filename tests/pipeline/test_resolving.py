@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from models import MODELS
 from pipeline import params, recipes, resolving
 from pipeline.errors import InputError
 
@@ -34,6 +35,28 @@ def test_a_number_at_the_top_level_overrides_only_models_with_the_term():
         before, after = (resolving.resolve(p, "tabletop", model) for p in (REAL, changed))
         assert (before == after) == same
     assert resolving.resolve(changed, "tabletop", "scorer_cbr").loss["cbr"] == 0.004
+
+
+@pytest.mark.parametrize(
+    ("dataset", "loss"),
+    [
+        ("clevr_change", {"dirl": 0.5, "ccr": 0.3}),
+        ("clevr_dc", {"dirl": 0.03, "ccr": 0.05}),
+        ("spot_the_diff", {"dirl": 0.5, "ccr": 0.004}),
+        ("image_editing_request", {"dirl": 0.001, "ccr": 0.05}),
+    ],
+)
+def test_dirls_published_weights(dataset, loss):
+    assert resolving.resolve(REAL, dataset, "dirl_ccr").loss == loss
+    assert resolving.resolve(REAL, dataset, "ccr").loss == {"ccr": loss["ccr"]}
+    assert resolving.resolve(REAL, dataset, "transformer").loss == {}
+
+
+def test_every_term_has_its_weight_on_every_dataset():
+    assert set(REAL.model) == set(MODELS)
+    for dataset in REAL.dataset:
+        for model, terms in (("scorer_cbr", {"cv", "cbr"}), ("dirl_ccr", {"dirl", "ccr"})):
+            assert set(resolving.resolve(REAL, dataset, model).loss) == terms
 
 
 def test_training_overrides_reach_every_model():

@@ -1,7 +1,7 @@
-"""SCORER's released checkpoints -> our model `scorer` in its released variant (methods.md section 8).
+"""Released checkpoints (pipeline/released.py) -> our model of that system in its released variant.
 
-Such a file holds change_detector_state and speaker_state, tensors by name, and model_cfg, an object of
-a class of theirs, which is left alone. Backward reasoning's weights are not in it.
+Such a file also holds model_cfg, an object of a class of theirs, which is left alone. Backward reasoning's
+weights are not in it.
 """
 
 import math
@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,64 +20,26 @@ from models.decoder import sinusoids
 from pipeline import recipes, resolving
 from pipeline.errors import InputError
 from pipeline.recipes import Recipe
+from pipeline.released import DETECTOR, SPEAKER, STATES, SYSTEMS, TITLES, System
 from pipeline.spec import IMPORTED, Spec
 from pipeline.text import Vocabulary
 from pipeline.torch_files import TorchFile
 from pipeline.torch_pickles import View
 from pipeline.weights import Trained
 
-MODEL = "scorer"
-# dropout and temperature do not count in what is imported: the one is off, the other one learned
-SETTINGS = {"variant": "released", "switches": {}, "dropout": 0.1, "temperature": 0.5}
 FEATURES = Spec(weights="imagenet", layer="layer3", resize="opencv_bicubic", size=224)
 SHAPE = (CHANNELS[FEATURES.layer], *[FEATURES.size // STRIDE[FEATURES.layer]] * 2)  # C, H, W
-COORDINATES = 2  # channels beside the features'
-STATES = ("change_detector_state", "speaker_state")
-DETECTOR, SPEAKER = (f"{state}." for state in STATES)
+PROJECT = f"{DETECTOR}img.0.weight"
 POSITIONS = f"{SPEAKER}core.position_enc.pe"
 EMBEDDING = f"{SPEAKER}core.embed.weight"
-# their modules by ours; {0} is a layer's number
-NAMES = {
-    r"encoding\.project": "change_detector_state.img.0",
-    r"encoding\.column": "change_detector_state.w_embedding",
-    r"encoding\.row": "change_detector_state.h_embedding",
-    r"difference\.attentions\.(\d+)": "change_detector_state.scorer.{0}.attention",
-    r"difference\.norms\.(\d+)": "change_detector_state.scorer.{0}.attention.layer_norm",
-    r"difference\.fuse": "change_detector_state.embed_fc.0",
-    r"decoder\.embedding": "speaker_state.core.embed",
-    r"decoder\.project": "speaker_state.core.fc.0",
-    r"decoder\.norm": "speaker_state.core.fc.2",
-    r"decoder\.layers\.(\d+)\.self_attention": "speaker_state.core.layer.{0}.self_attention",
-    r"decoder\.layers\.(\d+)\.norms\.0": "speaker_state.core.layer.{0}.norm1",
-    r"decoder\.layers\.(\d+)\.cross_attention": "speaker_state.core.layer.{0}.dec_enc_attention",
-    r"decoder\.layers\.(\d+)\.norms\.1": "speaker_state.core.layer.{0}.norm2",
-    r"decoder\.layers\.(\d+)\.feed_forward\.0": "speaker_state.core.layer.{0}.hidden_intermediate.dense",
-    r"decoder\.layers\.(\d+)\.feed_forward\.2": "speaker_state.core.layer.{0}.output.dense",
-    r"decoder\.layers\.(\d+)\.norms\.2": "speaker_state.core.layer.{0}.output.LayerNorm",
-    r"decoder\.vocabulary": "speaker_state.logit",
-}
 
 
-def theirs(name: str, layers: int) -> str:
-    """The released name of a parameter of ours; `layers` of reconstruction."""
-    if name == "regularisers.cv.contrast.s":
-        return scale(layers - 1)  # the contrast reads the last layer
-    for ours, released in NAMES.items():
-        if match := re.match(rf"{ours}\.", name):
-            return f"{released.format(*match.groups())}.{name[match.end() :]}"
-    raise KeyError(name)
-
-
-def scale(layer: int) -> str:
-    """The released name of a layer's learned temperature; all layers have one, the last one's is used."""
-    return f"{DETECTOR}scorer.{layer}.attention.logit_scale"
-
-
-def wanted(model: Captioner) -> dict[str, tuple[int, ...]]:
+def wanted(system: System, model: Captioner) -> dict[str, tuple[int, ...]]:
     """Names and shapes of all tensors of a checkpoint of this model, theirs."""
     sizes = model.sizes
-    shapes = {theirs(name, sizes.layers): tuple(t.shape) for name, t in model.state_dict().items()}
-    unused = {scale(layer): () for layer in range(sizes.layers)}
+    places = {name: system.place(name, sizes.layers) for name in model.state_dict()}
+    shapes = {places[name].name: places[name].shape(tuple(t.shape)) for name, t in model.state_dict().items()}
+    unused = dict.fromkeys(system.unused(sizes.layers), ())
     return unused | shapes | {POSITIONS: (sizes.longest, sizes.word_width)}
 
 
@@ -87,37 +50,54 @@ def views(file: TorchFile) -> dict[str, View]:
         tensors = file.tree.get(state) if isinstance(file.tree, dict) else None
         if not isinstance(tensors, dict) or not all(isinstance(t, View) for t in tensors.values()):
             raise InputError(
-                f"{file.path} has no tensors under {state!r}; name a released checkpoint of SCORER"
+                f"{file.path} has no tensors under {state!r}; name a released checkpoint of {TITLES}"
             )
         found |= {f"{state}.{name}": tensor for name, tensor in tensors.items()}
     return found
 
 
-def sizes_of(path: Path, found: dict[str, View], heads: int) -> Sizes:
+def system_of(path: Path, found: Iterable[str]) -> System:
+    """Whose checkpoint it is. Raises InputError where no name speaks of a layer of any."""
+    names = list(found)
+    for system in SYSTEMS:
+        if any(re.match(system.layers, name) for name in names):
+            return system
+    raise InputError(
+        f"{path}: no tensor is of a layer of {TITLES}; name a released checkpoint of one of them"
+    )
+
+
+def sizes_of(path: Path, found: dict[str, View], heads: int, system: System) -> Sizes:
     """The model's sizes, from the tensors' shapes; `heads` stands in none of them."""
 
     def shape(name: str, dimensions: int) -> tuple[int, ...]:
         if name not in found:
-            raise InputError(f"{path}: {name} is missing; name a released checkpoint of SCORER")
+            raise InputError(f"{path}: {name} is missing; name a released checkpoint of {system.title}")
         if len(size := found[name].size) != dimensions:
             raise InputError(f"{path}: {name} is {size}, and has not {dimensions} dimensions")
         return size
 
-    width, channels, _, _ = shape(f"{DETECTOR}img.0.weight", 4)
+    width, channels, _, _ = shape(PROJECT, 4)
     if heads < 1 or width % heads:
         raise InputError(f"{path}: its width, {width}, is not a multiple of {heads} heads; mend --heads")
     vocabulary, word_width = shape(EMBEDDING, 2)
     return Sizes(
-        channels - COORDINATES,
+        channels - coordinates(channels, system),
         (shape(f"{DETECTOR}h_embedding.weight", 2)[0], shape(f"{DETECTOR}w_embedding.weight", 2)[0]),
         vocabulary,
         shape(POSITIONS, 2)[0],
         width,
         heads,
-        _layers(found, rf"{DETECTOR}scorer\.(\w+)\."),
+        _layers(found, system.layers),
         _layers(found, rf"{SPEAKER}core\.layer\.(\w+)\."),
         word_width,
     )
+
+
+def coordinates(channels: int, system: System) -> int:
+    """How many of the channels that a model of the system reads are no features."""
+    beside = channels - SHAPE[0]
+    return beside if beside in system.coordinates else system.coordinates[0]
 
 
 def _layers(names: Iterable[str], pattern: str) -> int:
@@ -125,15 +105,16 @@ def _layers(names: Iterable[str], pattern: str) -> int:
     return max(1, len({match[1] for name in names if (match := re.match(pattern, name))}))
 
 
-def check(path: Path, found: dict[str, View], expected: dict[str, tuple[int, ...]]) -> None:
+def check(path: Path, found: dict[str, View], expected: dict[str, tuple[int, ...]], system: System) -> None:
     """Raises InputError naming the first tensor that is missing, of another shape, or not the model's."""
+    remedy = f"name a released checkpoint of {system.title}"
     for name, shape in expected.items():
         if name not in found:
-            raise InputError(f"{path}: {name} is missing; name a released checkpoint of SCORER")
+            raise InputError(f"{path}: {name} is missing; {remedy}")
         if found[name].size != shape:
             raise InputError(f"{path}: {name} is {found[name].size}, where the model has {shape}")
     if surplus := next((name for name in found if name not in expected), None):
-        raise InputError(f"{path}: {surplus} is no tensor of SCORER; name a released checkpoint of SCORER")
+        raise InputError(f"{path}: {surplus} is no tensor of {system.title}; {remedy}")
 
 
 def check_features(wanted: Spec) -> None:
@@ -157,27 +138,47 @@ def imported(
     NaN. Raises InputError naming the tensor or the file that does not fit.
     """
     found = views(file)
-    sizes = sizes_of(file.path, found, heads)
-    recipe = _recipe(dataset, features, sizes)
-    with torch.device("meta"):  # names and shapes only
-        model = recipes.build(recipe, sizes)
-    expected = wanted(model)
-    check(file.path, found, expected)
-    _check_surroundings(file, sizes, vocabulary)
+    system = system_of(file.path, found)
+    sizes = sizes_of(file.path, found, heads, system)
+    beside = found[PROJECT].size[1] - sizes.channels
+    recipe = _recipe(dataset, features, sizes, system, settings(system, beside))
+    model = _bare(recipe, sizes)
+    check(file.path, found, wanted(system, model), system)
+    _check_surroundings(file, sizes, beside, vocabulary)
     tensors = {name: _finite(file, name, view) for name, view in found.items()}
     # we compute the positions, which theirs saves
     if not torch.allclose(tensors[POSITIONS], sinusoids(sizes.longest, sizes.word_width), atol=1e-4):
         raise InputError(f"{file.path}: {POSITIONS} is not the sinusoids that the model adds to words")
-    weights = {name: tensors[theirs(name, sizes.layers)] for name in model.state_dict()}
+    weights = {name: system.place(name, sizes.layers).of(tensors) for name in model.state_dict()}
     trained = Trained(recipe, seed, SHAPE, len(vocabulary), sizes.longest, 0, math.nan)
     return trained, weights
 
 
-def _check_surroundings(file: TorchFile, sizes: Sizes, vocabulary: Vocabulary) -> None:
+def settings(system: System, beside: int) -> dict[str, Any]:
+    """Of our model in the system's released variant, which reads so many coordinates."""
+    other = beside != system.coordinates[0]
+    return {
+        "variant": "released",
+        "switches": {"coordinates": bool(beside)} if other else {},
+    } | system.settings
+
+
+def terms(trained: Trained) -> tuple[str, ...]:
+    """The names of the loss terms of an imported model: of its learning curves."""
+    recipe = trained.recipe
+    return _bare(recipe, recipe.sizes_for(trained.shape, trained.vocabulary, trained.longest)).terms
+
+
+def _bare(recipe: Recipe, sizes: Sizes) -> Captioner:
+    with torch.device("meta"):  # names and shapes only
+        return recipes.build(recipe, sizes)
+
+
+def _check_surroundings(file: TorchFile, sizes: Sizes, beside: int, vocabulary: Vocabulary) -> None:
     """The features that the model reads, and the words that it writes."""
     if (shape := (sizes.channels, *sizes.grid)) != SHAPE:
         raise InputError(
-            f"{file.path}: its model reads features of {shape} with {COORDINATES} coordinates more, "
+            f"{file.path}: its model reads features of {shape} with {beside} coordinates more, "
             f"but {FEATURES.layer} at {FEATURES.size} pixels gives {SHAPE}"
         )
     if sizes.vocabulary != len(vocabulary):
@@ -193,9 +194,10 @@ def _finite(file: TorchFile, name: str, view: View) -> Tensor:
     return tensor
 
 
-def _recipe(dataset: str, features: Spec, sizes: Sizes) -> Recipe:
+def _recipe(dataset: str, features: Spec, sizes: Sizes, system: System, own: dict[str, Any]) -> Recipe:
     """How the model is built. How it was trained is not in the file: no loss and no training."""
     widths = {
         key: getattr(sizes, key) for key in ("width", "heads", "layers", "decoder_layers", "word_width")
     }
-    return Recipe(dataset, MODEL, SETTINGS, widths, {}, {}, asdict(features), resolving.code_of(MODEL))
+    code = resolving.code_of(system.model)
+    return Recipe(dataset, system.model, own, widths, {}, {}, asdict(features), code)

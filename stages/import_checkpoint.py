@@ -1,6 +1,7 @@
-"""Import a released checkpoint of SCORER as weights of our model `scorer`, released variant.
+"""Import a released checkpoint of SCORER or DIRL as weights of our model, released variant.
 
-Not a stage of dvc.yaml: its outputs stand where those of train@dataset-scorer-seed do, for `dvc commit`.
+The model is `scorer` or `dirl_ccr`: the file tells which. Not a stage of dvc.yaml: its outputs stand where
+those of train@dataset-model-seed do, for `dvc commit`.
 """
 
 import argparse
@@ -13,9 +14,6 @@ from pipeline.errors import InputError
 from pipeline.outputs import replacing
 from pipeline.spec import spec
 from stages import run
-
-# of a scorer's learning curves, without a row: the file does not hold its own
-CURVES = {"loss.csv": "iteration,cap,cv\n", "validation.csv": "iteration,CIDEr-D\n"}
 
 
 def main() -> None:
@@ -49,13 +47,18 @@ def import_checkpoint(arguments: argparse.Namespace) -> None:
         if arguments.curves:
             folder = outputs.enter_context(replacing(arguments.curves))
             folder.mkdir()
-            for name, header in CURVES.items():
+            for name, header in curves(checkpoints.terms(trained)).items():
                 (folder / name).write_text(header, encoding="utf-8")
         if arguments.provenance:
             beside = outputs.enter_context(replacing(arguments.provenance))
             origin = {"checkpoint": file.path.name, "checkpoint_sha256": file.sha256}
             provenance.write(beside, time.monotonic() - start, **origin)
     print(f"{arguments.out}: {len(tensors)} tensors of {file.path.name}, sha256 {file.sha256}")
+
+
+def curves(terms: tuple[str, ...]) -> dict[str, str]:
+    """The learning curves' files without a row: the checkpoint does not hold its own."""
+    return {"loss.csv": f"{','.join(['iteration', *terms])}\n", "validation.csv": "iteration,CIDEr-D\n"}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A small released checkpoint, as the authors' program would have written it."""
+"""Small released checkpoints, as the authors' programs would have written them."""
 
 import sys
 import types
@@ -9,26 +9,31 @@ import torch
 import models
 from models.captioner import Sizes
 from pipeline import checkpoints
+from pipeline.released import SCORER
 from pipeline.text import SPECIAL, Vocabulary
 
 SIZES = Sizes(1024, (14, 14), 11, 7, 8, 2, 2, 2, 6)
 VOCABULARY = Vocabulary((*SPECIAL, *"abcdefg"), 7, lower_case=False)
 
 
-def model(sizes=SIZES):
-    """A model with random weights, biases and norms included."""
+def model(system=SCORER, sizes=SIZES, beside=None):
+    """A model with random weights, biases and norms included; `beside`: how many coordinates it reads."""
     torch.manual_seed(0)
-    made = models.build("scorer", sizes, checkpoints.SETTINGS).eval()
+    beside = system.coordinates[0] if beside is None else beside
+    made = models.build(system.model, sizes, checkpoints.settings(system, beside)).eval()
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.copy_(torch.randn(parameter.shape) * 0.2)
     return made
 
 
-def states(made):
-    """Its tensors as the released program names them."""
-    flat = {checkpoints.theirs(name, SIZES.layers): value for name, value in made.state_dict().items()}
-    flat |= {checkpoints.scale(0): torch.tensor(0.5), checkpoints.POSITIONS: made.decoder.positions}
+def states(made, system=SCORER):
+    """Its tensors as the released program names them; what is one tensor there, put together."""
+    flat = {checkpoints.POSITIONS: made.decoder.positions}
+    flat |= dict.fromkeys(system.unused(SIZES.layers), torch.tensor(0.5))
+    for name, value in made.state_dict().items():
+        place = system.place(name, SIZES.layers).name  # of joined ones query, key and value follow each other
+        flat[place] = torch.cat([flat[place], value]) if place in flat else value
     found = {"change_detector_state": OrderedDict(), "speaker_state": OrderedDict()}
     for name, value in flat.items():
         state, rest = name.split(".", 1)

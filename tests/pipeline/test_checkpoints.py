@@ -12,11 +12,12 @@ import models
 from models.captioner import Sizes
 from pipeline import checkpoints, torch_files, weights
 from pipeline.errors import InputError
+from pipeline.released import DIRL, SCORER, SYSTEMS
 from pipeline.spec import IMPORTED
 from pipeline.text import SPECIAL, Vocabulary
 from tests.released import VOCABULARY, model, states, write
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "released_scorer_shapes.json"
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def bring_in(path, vocabulary=VOCABULARY, heads=2):
@@ -25,9 +26,10 @@ def bring_in(path, vocabulary=VOCABULARY, heads=2):
 
 
 @pytest.mark.parametrize("zipped", [True, False])
-def test_round_trip(tmp_path, zipped):
-    made = model()
-    path = write(tmp_path / "their.pt", states(made), _use_new_zipfile_serialization=zipped)
+@pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.title)
+def test_round_trip(tmp_path, system, zipped):
+    made = model(system)
+    path = write(tmp_path / "their.pt", states(made, system), _use_new_zipfile_serialization=zipped)
     with pytest.raises((pickle.UnpicklingError, AttributeError, ModuleNotFoundError)):
         torch.load(path, weights_only=True)  # torch itself refuses such a file
     weights.save(tmp_path / "ours", *bring_in(path))
@@ -36,6 +38,8 @@ def test_round_trip(tmp_path, zipped):
     assert trained.recipe.sizes == {"width": 8, "heads": 2, "layers": 2, "decoder_layers": 2, "word_width": 6}
     assert trained.recipe.features["resize"] == "opencv_bicubic"
     assert trained.recipe.settings["variant"] == "released"
+    assert trained.recipe.model == system.model
+    assert checkpoints.terms(trained) == made.terms
     before, after = torch.randn(2, 2, 1024, 14, 14)
     tokens = torch.tensor([[2, 4, 5, 3], [2, 6, 3, 0]])
     with torch.no_grad():
@@ -48,11 +52,13 @@ def test_round_trip(tmp_path, zipped):
     }
 
 
-def test_names_and_shapes_are_the_released_ones():
-    sizes = Sizes(1024, (14, 14), 76, 24, 512, 8, 2, 2, 300)
+@pytest.mark.parametrize(("system", "vocabulary", "longest"), [(SCORER, 76, 24), (DIRL, 87, 40)])
+def test_names_and_shapes_are_the_released_ones(system, vocabulary, longest):
+    sizes = Sizes(1024, (14, 14), vocabulary, longest, 512, 8, 2, 2, 300)
     with torch.device("meta"):
-        wanted = checkpoints.wanted(models.build("scorer", sizes, checkpoints.SETTINGS))
-    golden = json.loads(GOLDEN.read_text())
+        made = models.build(system.model, sizes, checkpoints.settings(system, system.coordinates[0]))
+    wanted = checkpoints.wanted(system, made)
+    golden = json.loads((GOLDEN / f"released_{system.title.lower()}_shapes.json").read_text())
     assert wanted == {
         f"{s}.{name}": tuple(shape) for s, names in golden.items() for name, shape in names.items()
     }
@@ -64,6 +70,45 @@ def test_the_last_layers_temperature_is_the_contrasts(tmp_path):
     tree["change_detector_state"]["scorer.1.attention.logit_scale"] = torch.tensor(0.75)
     _, tensors = bring_in(write(tmp_path / "their.pt", tree))
     assert tensors["regularisers.cv.contrast.s"].item() == 0.75
+
+
+def test_a_joined_tensor_is_query_key_and_value(tmp_path):
+    tree = states(model(DIRL), DIRL)
+    joined = torch.arange(24.0)[:, None].expand(24, 8).contiguous()
+    tree["change_detector_state"]["transformer.1.attention.in_proj_weight"] = joined
+    tree["speaker_state"]["core.layer.0.cross_att.in_proj_bias"] = torch.arange(24.0)
+    _, tensors = bring_in(write(tmp_path / "their.pt", tree))
+    for number, part in enumerate(("query", "key", "value")):
+        rows = torch.arange(8.0 * number, 8.0 * number + 8)
+        assert torch.equal(tensors[f"difference.attentions.1.{part}.weight"][:, 0], rows)
+        assert torch.equal(tensors[f"decoder.layers.0.cross_attention.{part}.bias"], rows)
+
+
+def test_an_attention_of_torchs_own_gives_what_ours_gives(tmp_path):
+    theirs = torch.nn.MultiheadAttention(8, 2, batch_first=True).eval()
+    tree = states(model(DIRL), DIRL)
+    for name, value in theirs.state_dict().items():
+        tree["change_detector_state"][f"transformer.0.attention.{name}"] = value
+    weights.save(tmp_path / "ours", *bring_in(write(tmp_path / "their.pt", tree)))
+    ours = weights.load(tmp_path / "ours")[0].difference.attentions[0]
+    x, y = torch.randn(2, 3, 5, 8)
+    with torch.no_grad():
+        torch.testing.assert_close(ours(x, y), theirs(x, y, y)[0])
+
+
+def test_dirls_models_with_coordinates_are_told_by_their_channels(tmp_path):
+    for beside in (0, 2):
+        made = model(DIRL, beside=beside)
+        trained, _ = bring_in(write(tmp_path / "their.pt", states(made, DIRL)))
+        assert trained.recipe.settings["switches"] == ({"coordinates": True} if beside else {})
+        assert trained.shape == (1024, 14, 14)
+
+
+def test_what_is_of_neither_system_is_refused(tmp_path):
+    tree = states(model())
+    tree["change_detector_state"] = {"layer.0.weight": torch.zeros(1)}
+    with pytest.raises(InputError, match=r"no tensor is of a layer of SCORER or DIRL; name a released"):
+        bring_in(write(tmp_path / "their.pt", tree))
 
 
 def wrong_shape(tree):
@@ -133,6 +178,42 @@ def test_the_first_tensor_that_differs_is_named(tmp_path, change, said):
         bring_in(write(tmp_path / "their.pt", tree))
     assert "\n" not in str(error.value)
     assert "their.pt" in str(error.value)
+
+
+def wrong_thirds(tree):
+    tree["change_detector_state"]["transformer.1.attention.in_proj_bias"] = torch.zeros(16)
+
+
+def another_systems(tree):
+    tree["speaker_state"]["core.fc.2.bias"] = torch.zeros(8)
+
+
+def other_channels(tree):
+    tree["change_detector_state"]["img.0.weight"] = torch.zeros(8, 1023, 1, 1)
+
+
+def no_memory(tree):
+    del tree["change_detector_state"]["mlp.3.bias"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (wrong_thirds, r"transformer\.1\.attention\.in_proj_bias is \(16,\), where the model has \(24,\)"),
+        (another_systems, r"core\.fc\.2\.bias is no tensor of DIRL; name a released checkpoint of DIRL"),
+        (other_channels, r"features of \(1023, 14, 14\) with 0 coordinates more, but layer3 at 224"),
+        (no_memory, r"change_detector_state\.mlp\.3\.bias is missing; name a released checkpoint of DIRL"),
+        (no_embedding, r"speaker_state\.core\.embed\.weight is missing; name a released checkpoint of DIRL"),
+        (not_finite, r"speaker_state\.logit\.bias has a number that is not finite"),
+    ],
+)
+def test_what_differs_of_dirls_is_named_as_its(tmp_path, change, said):
+    tree = states(model(DIRL), DIRL)
+    change(tree)
+    with pytest.raises(InputError, match=said) as error:
+        bring_in(write(tmp_path / "their.pt", tree))
+    assert "\n" not in str(error.value)
+    assert "SCORER" not in str(error.value)
 
 
 def test_other_words_and_heads_are_refused(tmp_path):

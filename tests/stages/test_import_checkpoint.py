@@ -14,6 +14,7 @@ import torch
 import yaml
 
 from pipeline import weights
+from pipeline.released import DIRL
 from tests.released import VOCABULARY, model, states, write
 
 ROOT = Path(__file__).parents[2]
@@ -70,6 +71,18 @@ def test_weights_curves_and_provenance(folder, capsys):
     assert record["checkpoint_sha256"] == sha256
     assert sha256 in capsys.readouterr().out
     assert not list(folder.rglob("*.partial"))
+
+
+def test_dirls_checkpoint_becomes_dirl_ccr(folder, capsys):
+    made = model(DIRL)
+    write(folder / "dirl.pt", states(made, DIRL))
+    outputs = ("--curves", folder / "curves/1", "--provenance", folder / "p.json", "--dataset", "clevr_dc")
+    assert run(folder, *outputs, checkpoint="dirl.pt") == (0, "")
+    assert "tensors of dirl.pt" in capsys.readouterr().out
+    loaded, trained = weights.load(folder / "weights/1")
+    assert (trained.recipe.model, trained.recipe.dataset) == ("dirl_ccr", "clevr_dc")
+    assert all(torch.equal(value, made.state_dict()[name]) for name, value in loaded.state_dict().items())
+    assert (folder / "curves/1/loss.csv").read_text() == "iteration,cap,dirl,ccr\n"
 
 
 def test_weights_alone(folder):

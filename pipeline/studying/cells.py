@@ -66,23 +66,23 @@ def plan(root: Path, name: str, study: Study, dataset: str, seeds: Sequence[int]
     tree = yaml.safe_load(read_text(root / "params.yaml", "run from the repository's root"))
     Params.model_validate(tree).of(dataset)
     grounds = _grounds(root, dataset)
-    planned = []
-    for row in study.rows:
-        cells = tuple(_cell(tree, row, dataset, seed, grounds, name) for seed in seeds)
-        planned.append(Planned(row, changes(tree, row, dataset), cells))
-    return planned
+    return [_planned(tree, row, dataset, seeds, grounds, f"{FOLDER / name}.yaml") for row in study.rows]
 
 
-def _cell(tree: Tree, row: Row, dataset: str, seed: int, grounds: Tree, study: str) -> Cell:
-    where = f"{FOLDER / study}.yaml, row {row.label!r}"
-    changed = overlay(tree, row, dataset, seed, where)
+def _planned(tree: Tree, row: Row, dataset: str, seeds: Sequence[int], grounds: Tree, path: str) -> Planned:
+    where = f"{path}, row {row.label!r}"
+    changed = overlay(tree, row, dataset, where)
     try:
         recipe = resolving.resolve(Params.model_validate(changed), dataset, row.model)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
     used = {key: _value(changed, key) for key in grounds["params"]}
-    key = sha256(json.dumps([asdict(recipe), seed, used, grounds], sort_keys=True))[:16]
-    return Cell(f"{row.label}, seed {seed}", dataset, row.model, seed, changed, key)
+    cells = []
+    for seed in seeds:
+        key = sha256(json.dumps([asdict(recipe), seed, used, grounds], sort_keys=True))[:16]
+        params = changed | {"seeds": [seed]}
+        cells.append(Cell(f"{row.label}, seed {seed}", dataset, row.model, seed, params, key))
+    return Planned(row, changes(tree, row, dataset), tuple(cells))
 
 
 def _grounds(root: Path, dataset: str) -> Tree:
@@ -101,17 +101,25 @@ def _grounds(root: Path, dataset: str) -> Tree:
 
 def _data(root: Path, dataset: str, deps: Sequence[str]) -> dict[str, str]:
     """Path -> md5 of the prepared data among `deps`, as dvc.lock has them."""
-    remedy = (
-        f"name {dataset} in `datasets` of params.yaml and run "
-        f"`dvc repro extract@{dataset} vocab@{dataset}`, then start the study again"
-    )
+    remedy = to_prepare(dataset)
     lock = yaml.safe_load(read_text(root / "dvc.lock", remedy)) or {}
     found = {}
     for stage in prepared(dataset):
         if stage not in lock.get("stages", {}):
             raise InputError(f"{dataset} is not prepared ({stage} has not run); {remedy}")
         found |= {out["path"]: out["md5"] for out in lock["stages"][stage]["outs"] if out["path"] in deps}
+    for path in (f"data/cards/{dataset}.yaml", *found):
+        if not (root / path).exists():
+            raise InputError(f"{dataset} is not prepared ({path} is missing); {remedy}")
     return found
+
+
+def to_prepare(dataset: str) -> str:
+    """What a user does so that the data of a dataset are there."""
+    return (
+        f"name {dataset} in `datasets` of params.yaml and run "
+        f"`dvc repro extract@{dataset} vocab@{dataset}`, then start the study again"
+    )
 
 
 def prepared(dataset: str) -> list[str]:
@@ -136,15 +144,15 @@ def _value(tree: Tree, key: str) -> Any:
 
 def finished(root: Path, cell: Cell) -> bool:
     """Whether the cell's scores are kept."""
-    return (root / cell.folder).is_dir()
+    return all((root / cell.folder / name).is_file() for name in KEPT)
 
 
 def missing(root: Path, planned: Sequence[Planned]) -> list[Cell]:
     """The cells that must run, each once, in the rows' order."""
-    cells = {cell.key: cell for own in planned for cell in own.cells}
-    # of equal cells the first one's name: the later ones replace it
-    named = {cell.key: cell for own in reversed(planned) for cell in reversed(own.cells)}
-    return [named[key] for key in cells if not finished(root, named[key])]
+    named: dict[str, Cell] = {}
+    for cell in (cell for own in planned for cell in own.cells):
+        named.setdefault(cell.key, cell)
+    return [cell for cell in named.values() if not finished(root, cell)]
 
 
 def keep(root: Path, cell: Cell, workspace: Path) -> None:

@@ -15,13 +15,13 @@ DATASET_PARTS = ("loss", "train", "sizes")
 PARTS = ("loss", "train", "decode")
 
 
-def overlay(tree: Tree, row: Row, dataset: str, seed: int, where: str) -> Tree:
-    """The whole params.yaml of a row's cell: the lists name it alone.
+def overlay(tree: Tree, row: Row, dataset: str, where: str) -> Tree:
+    """The whole params.yaml of a row's cells, which its lists of datasets and models name alone.
 
     `where` begins each message. Raises InputError naming the key that is unknown, that a study does not
     vary, or that has no effect.
     """
-    changed = deepcopy(tree) | {"datasets": [dataset], "models": [row.model], "seeds": [seed]}
+    changed = deepcopy(tree) | {"datasets": [dataset], "models": [row.model]}
     try:
         for key, value in changes(tree, row, dataset).items():
             branch, last = _place(changed, key)

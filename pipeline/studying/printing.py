@@ -77,6 +77,11 @@ def _sentences(record: Record, subset: str) -> list[str]:
     found = [own for own in record["comparisons"] if own["subset"] == subset]
     keys = {row["label"]: row["cells"] for row in record["rows"]}
     lines = [_sentence(own, keys[own["a"]] == keys[own["b"]]) for own in found]
+    if found:
+        lines.append(
+            "In brackets: the 95 % interval over the test pairs (paired bootstrap)"
+            + (f"; p has Holm's correction for {len(found) // 2} comparisons." if len(found) > 2 else ".")
+        )
     if found and subset != "total":
         lines.append("In these lines CIDEr-D has the document frequencies of all the test pairs.")
     return lines

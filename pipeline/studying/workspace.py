@@ -24,9 +24,10 @@ import yaml
 from pipeline.errors import InputError
 from pipeline.outputs import remove, replacing, write_text
 from pipeline.scoring.spice_files import DEFAULT, VARIABLE
-from pipeline.studying.cells import Cell, prepared
+from pipeline.studying.cells import Cell, prepared, to_prepare
 
 FOLDER = Path(".scratch/study")
+DVC = (sys.executable, "-m", "dvc")
 CODE = ("models", "pipeline", "stages", "dvc.yaml", "dvc.lock", ".dvcignore")
 CELL_STAGES = ("recipe", "train", "decode", "score")
 
@@ -57,7 +58,7 @@ class Workspace:
     def dvc(self, *arguments: str) -> int:
         """The exit code of a DVC command; it and all that it started are ended where we are."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "dvc", *arguments],
+            [*DVC, *arguments],
             cwd=self.folder,
             env=self.environment,
             stdin=subprocess.DEVNULL,
@@ -116,9 +117,7 @@ def _fill(root: Path, folder: Path, dataset: str) -> None:
 
 def _write_config(root: Path, path: Path) -> None:
     """The repository's own settings of DVC, without git and with the repository's cache."""
-    found = subprocess.run(
-        [sys.executable, "-m", "dvc", "cache", "dir"], cwd=root, capture_output=True, text=True, check=False
-    )
+    found = subprocess.run([*DVC, "cache", "dir"], cwd=root, capture_output=True, text=True, check=False)
     if found.returncode:
         raise InputError(f"`dvc cache dir` failed ({found.stderr.strip()}); run it to see what is wrong")
     config = ConfigParser(interpolation=None)
@@ -135,6 +134,6 @@ def _check_out(workspace: Workspace, dataset: str) -> None:
     for arguments in (("checkout", "--quiet"), ("status", "--quiet")):
         if workspace.dvc(*arguments, *stages):
             raise InputError(
-                f"the prepared data of {dataset} are not up to date or not in DVC's cache; run "
-                f"`dvc repro extract@{dataset} vocab@{dataset}`, then start the study again"
+                f"the prepared data of {dataset} are not up to date or not in DVC's cache; "
+                + to_prepare(dataset)
             )

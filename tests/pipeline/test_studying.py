@@ -354,6 +354,14 @@ def pair_of(number: int) -> dict:
     return own | {"captions": ["x"], "change_type": kind} | dict.fromkeys(rest)
 
 
+def test_which_conditions_differ_is_said_of_the_papers_own_dataset(repository):
+    _, found = made(repository, (1,))
+    own = printing.tables(found | {"dataset": "clevr_change"})[0].notes[0]
+    assert own.startswith("The paper's figures differ from ours in: resize: opencv_bicubic, ours pil_bicubic")
+    found["published"]["differs"] = []
+    assert printing.tables(found | {"dataset": "clevr_change"})[0].notes[0].startswith("SCORER − RR")
+
+
 def test_markdown(repository):
     _, found = made(repository, (1,))
     lines = printing.markdown(found).splitlines()

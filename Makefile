@@ -1,4 +1,4 @@
-# Seven words: help, repro, check-data, test, lint, bench, spice.
+# Eight words: help, repro, study, check-data, test, lint, bench, spice.
 PYTHON ?= python3
 BIN := .venv/bin
 # DVC runs the stages with the environment's python
@@ -10,6 +10,11 @@ help: ## say what there is
 repro: .venv/ready ## the main job: render, extract, train, decode, score, report; cached
 	dvc repro
 	@python -m stages.report --show
+
+study: .venv/ready ## a paper's table: make study NAME=scorer-table-6 DATASET=tabletop [SEEDS="1 2 3"]
+	$(if $(NAME),,$(error name a study: make study NAME=scorer-table-6 DATASET=tabletop))
+	$(if $(DATASET),,$(error name a dataset: make study NAME=$(NAME) DATASET=tabletop))
+	@python -m stages.study --name $(NAME) --dataset $(DATASET) $(if $(SEEDS),--seeds $(SEEDS))
 
 check-data: .venv/ready ## is a real dataset's folder complete? make check-data DATASET=spot_the_diff
 	$(if $(DATASET),,$(error name a dataset: make check-data DATASET=spot_the_diff))
@@ -43,4 +48,4 @@ lock:
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --group dev --generate-hashes \
 		--no-emit-index-url pyproject.toml -o requirements.lock
 
-.PHONY: help repro check-data test lint bench spice lock
+.PHONY: help repro study check-data test lint bench spice lock

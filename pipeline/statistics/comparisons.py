@@ -1,6 +1,6 @@
 """Is one model better than another, or can these test pairs not tell?"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -58,11 +58,14 @@ def compare(a: Evidence, b: Evidence, resamples: int = RESAMPLES, seed: int = SE
 
 
 def compare_all(
-    models: Mapping[str, Evidence], resamples: int = RESAMPLES, seed: int = SEED
+    models: Mapping[str, Evidence],
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+    between: Sequence[tuple[str, str]] | None = None,
 ) -> dict[tuple[str, str], dict[str, Comparison]]:
-    """Every two models, in their order -> metric -> comparison, as `compare` has it.
+    """Every two models, in their order, or those of `between` -> metric -> comparison, as `compare` has it.
 
-    Of more than two models each metric's p values carry Holm's correction for the number of comparisons;
+    Of more than one comparison each metric's p values carry Holm's correction for the number of comparisons;
     the intervals are of each comparison alone. A pair is distinguishable where the corrected p is below
     0.05, the interval does not hold 0, and the difference does not print as 0.0.
     """
@@ -75,6 +78,7 @@ def compare_all(
         same_pairs(every[0].pair_ids, models[name].pair_ids, f"the scores of {names[0]} and {name}")
     whole = scores(every, np.ones((1, len(every[0].pair_ids))))
     drawn = resampled(every, resamples, seed)
+    asked = combinations(names, 2) if between is None else between
     found = {
         (names[a], names[b]): {
             metric: _comparison(
@@ -86,7 +90,7 @@ def compare_all(
             for metric in whole[a]
             if metric in whole[b]
         }
-        for a, b in combinations(range(len(names)), 2)
+        for a, b in ((names.index(one), names.index(other)) for one, other in asked)
     }
     return _corrected(found)
 

@@ -1,0 +1,79 @@
+"""A study's file, studies/<name>.yaml: which rows a table of a paper has, and what is printed beside them.
+
+    title: …                       # what varies
+    source: SCORER, Table 6        # where it is printed
+    datasets: [clevr_change]       # those that the source has; any other may be asked for
+    subsets: [total]               # of the test pairs
+    rows:
+      - {label: RR, model: rr, set: {loss.lambda_cv: 0.1}, times: {…}, published: RR}
+
+`set` gives a key below params.yaml a value, `times` multiplies the value that it has; in both `{dataset}`
+and `{model}` stand for the row's. `published` names a method of data/published.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+
+from pipeline.errors import InputError
+from pipeline.outputs import read_text
+from pipeline.params import Name, Positive, Strict
+from pipeline.published import Subset
+
+FOLDER = Path("studies")
+Line = Annotated[str, Field(min_length=1)]
+
+
+class Row(Strict):
+    """One line of a study's table: a model, and what is otherwise than in params.yaml."""
+
+    label: Line
+    model: Name
+    set: dict[str, Any] = Field(default_factory=dict)
+    times: dict[str, Positive] = Field(default_factory=dict)
+    published: str | None = None
+
+
+class Study(Strict):
+    """A table or a figure of a paper."""
+
+    title: Line
+    source: Line
+    datasets: tuple[Name, ...] = Field(strict=False, min_length=1)
+    subsets: tuple[Subset, ...] = Field(strict=False, min_length=1, default=("total",))
+    rows: tuple[Row, ...] = Field(strict=False, min_length=1)
+
+    @model_validator(mode="after")
+    def _labels_differ(self) -> "Study":
+        labels = [row.label for row in self.rows]
+        if twice := [label for label in labels if labels.count(label) > 1]:
+            raise ValueError(f"two rows have the label {twice[0]!r}")
+        return self
+
+
+def names(folder: Path = FOLDER) -> list[str]:
+    """The studies that there are."""
+    return sorted(path.stem for path in folder.glob("*.yaml"))
+
+
+def read(name: str, folder: Path = FOLDER) -> Study:
+    """The study of that name. Raises InputError naming the file and the key that is wrong."""
+    if name not in names(folder):
+        raise InputError(f"unknown study {name!r}; {folder}/ has {', '.join(names(folder)) or 'none'}")
+    path = folder / f"{name}.yaml"
+    try:
+        return Study.model_validate(yaml.safe_load(read_text(path, "restore it with git")))
+    except yaml.YAMLError as error:
+        raise InputError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    except ValidationError as error:
+        raise InputError(f"{path}: {said(error)}; mend it") from None
+
+
+def said(error: ValidationError) -> str:
+    """The first thing that is wrong, with its key."""
+    first = error.errors()[0]
+    key = ".".join(str(part) for part in first["loc"] if part != "[key]")
+    what = first["msg"].removeprefix("Value error, ")
+    return f"{key}: {what}" if key else what

@@ -1,0 +1,153 @@
+"""The table of a study: mean ± sd over seeds, published figures, paired bootstrap of neighbours."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from pipeline import published, statistics
+from pipeline.datasets.schema import of_split, read_pairs
+from pipeline.errors import InputError
+from pipeline.params import Params
+from pipeline.published import Published
+from pipeline.reporting.cells import read_metrics
+from pipeline.reporting.tables import ACCURACY, TOTAL
+from pipeline.scoring.results import rounded
+from pipeline.scoring.subsets import subsets
+from pipeline.statistics import Evidence, compare_all, over_seeds
+from pipeline.studying.cells import Cell, Planned, finished
+from pipeline.studying.files import Study
+
+METRICS = (*published.METRICS, ACCURACY)
+Record = dict[str, Any]
+
+
+def record(
+    root: Path, name: str, study: Study, dataset: str, planned: Sequence[Planned], params: Params
+) -> Record:
+    """All that the table shows, of the cells that are finished; numbers are fractions.
+
+    Raises InputError as `check` does, and where cells were scored on different pairs.
+    """
+    beside = _beside(study, dataset)
+    theirs = _theirs(root, study, beside)
+    rows = [_row(root, study, own, theirs.get(own.row.label, [])) for own in planned]
+    differing = [published.differs(row, params) for own in theirs.values() for row in own]
+    return {
+        "study": name,
+        "title": study.title,
+        "source": study.source,
+        "dataset": dataset,
+        "subsets": list(study.subsets),
+        "seeds": [cell.seed for cell in planned[0].cells],
+        "rows": rows,
+        "published": {
+            "dataset": beside,
+            "differs": list(dict.fromkeys(what for own in differing for what in own)),
+        }
+        if theirs
+        else None,
+        "comparisons": [
+            own for subset in study.subsets for own in _comparisons(root, subset, dataset, planned)
+        ],
+    }
+
+
+def check(root: Path, study: Study, dataset: str) -> None:
+    """Raise InputError where a row names a published method that data/published lacks."""
+    _theirs(root, study, _beside(study, dataset))
+
+
+def _beside(study: Study, dataset: str) -> str:
+    """The dataset whose published figures stand beside ours: the same one, where the paper has it."""
+    return dataset if dataset in study.datasets else study.datasets[0]
+
+
+def _theirs(root: Path, study: Study, dataset: str) -> dict[str, list[Published]]:
+    """Label -> the published rows of the study's subsets."""
+    rows = published.rows(dataset, root / published.FOLDER)
+    found: dict[str, list[Published]] = {}
+    for row in study.rows:
+        own = [
+            one
+            for one in rows
+            if one.method == row.published and one.conditions is not None and one.subset in study.subsets
+        ]
+        if row.published and not own:
+            raise InputError(
+                f"data/published/{dataset}.yaml has no row of {row.published} on {', '.join(study.subsets)}; "
+                f"add it, or mend `published` of the row {row.label!r}"
+            )
+        if own:
+            found[row.label] = own
+    return found
+
+
+def _row(root: Path, study: Study, planned: Planned, theirs: Sequence[Published]) -> Record:
+    done = [cell for cell in planned.cells if finished(root, cell)]
+    return {
+        "label": _label(planned),
+        "model": planned.row.model,
+        "changes": planned.changes,
+        "cells": {str(cell.seed): cell.key for cell in planned.cells},
+        "finished": len(done),
+        "scores": {subset: _spread(root, subset, done) for subset in study.subsets} if done else {},
+        "published": {row.subset: row.values for row in theirs},
+    }
+
+
+def _label(planned: Planned) -> str:
+    """The row's label, and what a multiplied key comes to."""
+    values = list(planned.changes.values())[len(planned.row.set) :]
+    return " = ".join([planned.row.label, *(f"{value:g}" for value in values)])
+
+
+def _spread(root: Path, subset: str, cells: Sequence[Cell]) -> dict[str, Record]:
+    """Metric -> mean, deviation over seeds (n - 1) and runs, of the metrics that every cell has."""
+    found = [read_metrics(root / cell.folder / "metrics.json") for cell in cells]
+    each = [own.subsets.get(subset, {}) | (own.whole if subset == TOTAL else {}) for own in found]
+    return {
+        metric: rounded(asdict(over_seeds([own[metric] for own in each])))
+        for metric in METRICS
+        if all(metric in own for own in each)
+    }
+
+
+def _comparisons(root: Path, subset: str, dataset: str, planned: Sequence[Planned]) -> list[Record]:
+    """Each row less the one above it, where both have finished cells."""
+    evidence = {
+        _label(own): _part(root, subset, dataset, _evidence(root, own))
+        for own in planned
+        if any(finished(root, cell) for cell in own.cells)
+    }
+    labels = [_label(own) for own in planned]
+    between = [(b, a) for a, b in pairwise(labels) if a in evidence and b in evidence]
+    found = compare_all(evidence, between=between) if between else {}
+    return [
+        rounded({"subset": subset, "a": a, "b": b, **asdict(own[metric])})
+        for (a, b), own in found.items()
+        for metric in ("CIDEr-D", _second(subset, own))
+    ]
+
+
+def _second(subset: str, own: dict[str, Any]) -> str:
+    """What is compared beside CIDEr-D: change told where it means something and is known, else METEOR."""
+    return ACCURACY if subset == TOTAL and ACCURACY in own else "METEOR"
+
+
+def _evidence(root: Path, planned: Planned) -> Evidence:
+    done = [cell for cell in planned.cells if finished(root, cell)]
+    return statistics.read([root / cell.folder / "pairs.jsonl" for cell in done])
+
+
+def _part(root: Path, subset: str, dataset: str, whole: Evidence) -> Evidence:
+    """The evidence of a subset's pairs; CIDEr-D keeps the document frequencies of all the test pairs."""
+    if subset == TOTAL:
+        return whole
+    members = set(subsets(of_split(read_pairs(root / f"data/pairs/{dataset}.jsonl"), "test")).get(subset, []))
+    places = [place for place, pair in enumerate(whole.pair_ids) if pair in members]
+    if not places:
+        raise InputError(f"{dataset} has no test pair of the subset {subset}; choose another dataset")
+    ids = tuple(whole.pair_ids[place] for place in places)
+    return Evidence(ids, {metric: own[:, places] for metric, own in whole.numbers.items()})

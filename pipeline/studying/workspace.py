@@ -1,0 +1,139 @@
+"""Where cells run: a copy of the code with a params.yaml of its own, which shares the repository's DVC cache.
+
+The working tree is not touched, and what either has trained the other one finds in DVC's run cache: a stage
+has the same command, inputs and outputs in both. The copy is made when a study starts, so that code which
+is edited while it runs does not come between its cells. A stage that was killed goes on from its own scratch
+folder in the workspace.
+"""
+
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from configparser import ConfigParser
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import yaml
+
+from pipeline.errors import InputError
+from pipeline.outputs import remove, replacing, write_text
+from pipeline.scoring.spice_files import DEFAULT, VARIABLE
+from pipeline.studying.cells import Cell, prepared, to_prepare
+
+FOLDER = Path(".scratch/study")
+DVC = (sys.executable, "-m", "dvc")
+CODE = ("models", "pipeline", "stages", "dvc.yaml", "dvc.lock", ".dvcignore")
+CELL_STAGES = ("recipe", "train", "decode", "score")
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A folder where `dvc repro` makes cells of one dataset."""
+
+    folder: Path
+    lock: IO[str]  # held as long as a process of the study runs
+    environment: dict[str, str]
+
+    def run(self, cell: Cell) -> None:
+        """Train, decode and score a cell; what is in the run cache is taken from it.
+
+        Raises InputError where a stage fails, which has then said why.
+        """
+        write_text(self.folder / "params.yaml", yaml.safe_dump(cell.params, sort_keys=False))
+        base = f"{cell.dataset}-{cell.model}"
+        targets = [f"{stage}@{base}-{cell.seed}" for stage in CELL_STAGES[1:]]
+        # the data were checked out: what is upstream of the recipe is not looked at for every cell
+        if code := self.dvc("repro", "--single-item", f"recipe@{base}", *targets):
+            raise InputError(
+                f"the cell {cell.name} failed (`dvc repro` left with {code}; what it said stands above); "
+                "mend it and start the study again: it goes on where it was"
+            )
+
+    def dvc(self, *arguments: str) -> int:
+        """The exit code of a DVC command; it and all that it started are ended where we are."""
+        process = subprocess.Popen(
+            [*DVC, *arguments],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            pass_fds=(self.lock.fileno(),),
+            process_group=0,
+        )
+        try:
+            return process.wait()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait()
+            raise
+
+
+@contextmanager
+def opened(root: Path, dataset: str) -> Iterator[Workspace]:
+    """The workspace of the repository at `root`, with its code, and the prepared data of a dataset.
+
+    Raises InputError where another study is at work, and where the data are not those that the code and
+    params.yaml would make.
+    """
+    folder = root.resolve() / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / "study.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                "another study runs in this repository, or a stage of one that was killed; wait for its end"
+            ) from None
+        workspace = Workspace(folder, lock, _environment(root))
+        _fill(root, folder, dataset)
+        _check_out(workspace, dataset)
+        yield workspace
+
+
+def _environment(root: Path) -> dict[str, str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    return {VARIABLE: str(root.resolve() / DEFAULT)} | os.environ | {"PATH": path}
+
+
+def _fill(root: Path, folder: Path, dataset: str) -> None:
+    """Put the code as it is now into the workspace; stages' scratch folders there stay."""
+    for name in CODE:
+        remove(folder / name)
+        if (root / name).is_dir():
+            shutil.copytree(root / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copyfile(root / name, folder / name)
+    tree = yaml.safe_load((root / "params.yaml").read_text(encoding="utf-8")) | {"datasets": [dataset]}
+    write_text(folder / "params.yaml", yaml.safe_dump(tree, sort_keys=False))
+    (folder / "data/cards").mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(root / f"data/cards/{dataset}.yaml", folder / f"data/cards/{dataset}.yaml")
+    _write_config(root.resolve(), folder / ".dvc/config")
+
+
+def _write_config(root: Path, path: Path) -> None:
+    """The repository's own settings of DVC, without git and with the repository's cache."""
+    found = subprocess.run([*DVC, "cache", "dir"], cwd=root, capture_output=True, text=True, check=False)
+    if found.returncode:
+        raise InputError(f"`dvc cache dir` failed ({found.stderr.strip()}); run it to see what is wrong")
+    config = ConfigParser(interpolation=None)
+    config.read([root / ".dvc/config", root / ".dvc/config.local"], encoding="utf-8")
+    config.read_dict({"core": {"no_scm": "true"}, "cache": {"dir": str(root / found.stdout.strip())}})
+    path.parent.mkdir(exist_ok=True)
+    with replacing(path) as beside, beside.open("w", encoding="utf-8") as file:
+        config.write(file)
+
+
+def _check_out(workspace: Workspace, dataset: str) -> None:
+    """Link the prepared data from the cache; they must be what the code would make."""
+    stages = prepared(dataset)
+    for arguments in (("checkout", "--quiet"), ("status", "--quiet")):
+        if workspace.dvc(*arguments, *stages):
+            raise InputError(
+                f"the prepared data of {dataset} are not up to date or not in DVC's cache; "
+                + to_prepare(dataset)
+            )

@@ -1,0 +1,92 @@
+"""Run what is missing of a study (studies/*.yaml) and print its table, beside the paper's.
+
+make study NAME=scorer-table-6 DATASET=tabletop [SEEDS="1 2 3"]
+python -m stages.study --name scorer-table-6 --dataset tabletop --show     print what there is, run nothing
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from pipeline import params
+from pipeline.errors import InputError
+from pipeline.outputs import write_json, write_text
+from pipeline.studying import cells, files, printing, tables, workspace
+from pipeline.studying.cells import Planned
+from pipeline.studying.workspace import Workspace
+from stages import run
+
+SEEDS = (1, 2, 3)
+RESULTS = Path("results/studies")
+WIDTH = 500  # of what is printed at most: a narrow terminal breaks lines, but no number is cut
+Open = Callable[[Path, str], AbstractContextManager[Workspace]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m stages.study", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--name", required=True, help="of studies/<name>.yaml")
+    parser.add_argument("--dataset", required=True)
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, help="(default: 1 2 3)")
+    parser.add_argument("--show", action="store_true", help="print what is finished; run and write nothing")
+    study(parser.parse_args())
+
+
+def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> None:
+    """Check everything, run the missing cells one after another, print and write the table."""
+    root, name, dataset = Path(), arguments.name, arguments.dataset
+    everything, own = params.load(), files.read(name)
+    planned = cells.plan(root, name, own, dataset, _seeds(arguments.seeds))
+    tables.check(root, own, dataset)
+    missing = _told(root, planned)
+    if missing and not arguments.show:
+        with opened(root, dataset) as place:
+            for number, cell in enumerate(missing, 1):
+                print(f"\n── cell {number} of {len(missing)}: {cell.name} ──", flush=True)
+                place.run(cell)
+                cells.keep(root, cell, place.folder)
+    record = tables.record(root, name, own, dataset, planned, everything)
+    _show(record)
+    if not arguments.show:
+        write_json(RESULTS / name / f"{dataset}.json", record)
+        write_text(RESULTS / name / f"{dataset}.md", printing.markdown(record))
+        print(f"to paste: {RESULTS / name / f'{dataset}.md'}")
+
+
+def _seeds(seeds: Sequence[int]) -> list[int]:
+    if wrong := [seed for seed in seeds if not 0 <= seed < 2**31]:
+        raise InputError(f"the seed {wrong[0]} is not a whole number from 0 to 2147483647; choose another")
+    return list(dict.fromkeys(seeds))
+
+
+def _told(root: Path, planned: Sequence[Planned]) -> list[cells.Cell]:
+    """The missing cells, after saying which there are."""
+    missing = cells.missing(root, planned)
+    total = len({cell.key for own in planned for cell in own.cells})
+    print(f"{total} cells: {total - len(missing)} finished, {len(missing)} missing", flush=True)
+    for cell in missing:
+        print(f"  missing: {cell.name}", flush=True)
+    return missing
+
+
+def _show(record: tables.Record) -> None:
+    console = Console(width=WIDTH)
+    for printed in printing.tables(record):
+        table = Table(title=printed.title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title_justify="left")
+        for place, heading in enumerate(printed.headings):
+            table.add_column(heading.replace(" ", "\n"), justify="right" if place else "left")
+        for row in printed.rows:
+            table.add_row(*row)
+        console.print(table)
+        for note in printed.notes:
+            console.print(note, highlight=False, markup=False, soft_wrap=True)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,90 @@
+"""A small repository in which studies can be planned, and cells that are made up instead of trained."""
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.scored import line, write
+
+ROOT = Path(__file__).parents[1]
+PAIRS = 20
+# what dvc.lock holds of a prepared dataset
+STAGES = {
+    "prepare@tabletop": {
+        "outs": [
+            {"path": "data/pairs/tabletop.jsonl", "md5": "1"},
+            {"path": "data/pairs/tabletop.facts.json", "md5": "2"},
+            {"path": "data/images/tabletop.jsonl", "md5": "3"},
+        ]
+    },
+    "extract@tabletop": {"outs": [{"path": "data/features/tabletop.zarr", "md5": "fea7"}]},
+    "vocab@tabletop": {"outs": [{"path": "data/vocab/tabletop.json", "md5": "5"}]},
+}
+STUDY = """
+title: Two models
+source: A paper, Table 1
+datasets: [clevr_change]
+rows:
+  - {label: RR, model: rr, published: RR}
+  - {label: SCORER, model: scorer, published: SCORER}
+  - {label: SCORER again, model: scorer, set: {model.scorer.variant: paper}}
+  - {label: λ, model: scorer, times: {'dataset.{dataset}.loss.lambda_cv': 0.1}}
+"""
+
+
+def make_repository(root: Path, studies: dict[str, str] | None = None) -> Path:
+    """The project's code and parameters, tabletop prepared in name, and studies of its own."""
+    for name in ("models", "pipeline", "stages"):
+        (root / name).symlink_to(ROOT / name)
+    for name in ("dvc.yaml", "params.yaml"):
+        shutil.copy(ROOT / name, root / name)
+    shutil.copytree(ROOT / "data/published", root / "data/published")
+    (root / "dvc.lock").write_text(json.dumps({"stages": STAGES}))
+    made = [out["path"] for stage in STAGES.values() for out in stage["outs"]]
+    for path in ("data/cards/tabletop.yaml", *made):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).touch()
+    (root / "studies").mkdir()
+    for name, text in (studies or {"two": STUDY}).items():
+        (root / "studies" / f"{name}.yaml").write_text(text)
+    return root
+
+
+class Fake:
+    """A workspace that makes scores up: CIDEr-D of a cell from its model and seed."""
+
+    def __init__(self, folder: Path, stop_at: int | None = None) -> None:
+        self.folder, self.stop_at = folder, stop_at
+        self.ran: list[tuple[str, int]] = []
+
+    def run(self, cell) -> None:
+        if self.stop_at == len(self.ran):
+            raise KeyboardInterrupt
+        self.ran.append((cell.name, cell.seed))
+        write_cell(self.folder / cell.made, score_of(cell.model, cell.seed))
+
+
+def score_of(model: str, seed: int) -> float:
+    return {"rr": 0.5, "scorer": 0.9}[model] + 0.01 * seed**2
+
+
+def write_cell(folder: Path, score: float, ids: Sequence[str] | None = None) -> None:
+    """metrics.json and pairs.jsonl whose CIDEr-D is `score` of all pairs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    values = {"BLEU-1": 0.1, "BLEU-4": 0.1, "METEOR": 0.2, "ROUGE-L": 0.3, "CIDEr-D": score, "SPICE": None}
+    metrics = {"total": values, "change": values, "change_accuracy": 0.5, "scorers": {}}
+    (folder / "metrics.json").write_text(json.dumps(metrics))
+    rows = [line(n) | {"CIDEr-D": score + 0.001 * (n % 2), "right": n % 2 == 0} for n in range(PAIRS)]
+    write(folder / "pairs.jsonl", rows)
+
+
+def opening(fake: Fake):
+    """`workspace.opened`, which gives the fake one."""
+
+    @contextmanager
+    def opened(root: Path, dataset: str) -> Iterator[Fake]:
+        yield fake
+
+    return opened

@@ -12,7 +12,7 @@ from models import build
 from models.captioner import Sizes
 from pipeline import planning
 from pipeline.errors import InputError
-from pipeline.planning import GIB, Demand, Scene, check, demand, free, largest_batch, peak, through
+from pipeline.planning import GIB, Demand, Scene, check, demand, largest_batch, peak, through
 
 ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
@@ -87,31 +87,3 @@ def test_one_line_says_what_would_fit():
     )
     with pytest.raises(InputError, match=r"not even train\.batch 1 would fit"):
         check(needed, 128, GIB)
-
-
-@pytest.fixture
-def system(tmp_path):
-    meminfo, cgroup = tmp_path / "meminfo", tmp_path / "cgroup"
-    meminfo.write_text("MemTotal:  8000 kB\nMemAvailable:  4000 kB\n")
-    cgroup.mkdir()
-    return meminfo, cgroup
-
-
-def test_free_is_what_the_system_can_give(system):
-    assert free(CPU, *system) == 4000 * 1024
-
-
-@pytest.mark.parametrize(("limit", "expected"), [("max", 4_096_000), ("3000000", 2_100_000)])
-def test_free_keeps_to_a_containers_limit(system, limit, expected):
-    _, cgroup = system
-    (cgroup / "memory.max").write_text(f"{limit}\n")
-    (cgroup / "memory.current").write_text("1000000\n")
-    (cgroup / "memory.stat").write_text("anon 500000\ninactive_file 100000\n")
-    assert free(CPU, *system) == expected
-
-
-def test_free_of_this_machine_is_a_number_or_unknown(tmp_path):
-    found = free(CPU)
-    assert found is None or found > 0
-    elsewhere = free(CPU, tmp_path / "none")
-    assert elsewhere is None or elsewhere > 0

@@ -38,7 +38,7 @@ def check_group(settings: dict[str, Any], ranks: Ranks) -> None:
     """Raise InputError where torchrun started another number of processes than the recipe, which decides."""
     if (count := processes(settings)) != ranks.world:
         raise InputError(
-            f"torchrun started {ranks.world} processes, but train.processes is {count}; make them equal"
+            f"torchrun started {ranks.world} process(es), but train.processes is {count}; make them equal"
         )
 
 

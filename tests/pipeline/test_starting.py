@@ -92,7 +92,9 @@ def test_torchrun_must_start_as_many_as_the_recipe_says():
     settings = {"processes": 2, "batch": 8}
     check_group(settings, Ranks(1, 2))
     for ranks in (ALONE, Ranks(1, 4)):
-        with pytest.raises(InputError, match=r"torchrun started [14] processes, but train\.processes is 2"):
+        with pytest.raises(
+            InputError, match=r"torchrun started [14] process\(es\), but train\.processes is 2"
+        ):
             check_group(settings, ranks)
 
 

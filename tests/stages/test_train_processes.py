@@ -43,7 +43,7 @@ def kill_one(folder, started):
     os.kill(started[1].pid, signal.SIGKILL)
 
 
-def test_killed_and_run_again_it_ends_in_the_same_bytes(prepared, folder, monkeypatch):
+def test_killed_and_run_again_it_ends_in_the_same_bytes(prepared, folder, monkeypatch, capfd):
     succeed(folder, command(prepared, folder, "whole"))
     assert json.loads((folder / "whole.json").read_text())["processes"] == 2
     started, popen = [], subprocess.Popen
@@ -58,6 +58,7 @@ def test_killed_and_run_again_it_ends_in_the_same_bytes(prepared, folder, monkey
     killer.start()
     refuse(folder, command(prepared, folder, "killed"), "process 1 of 2 was ended by SIGKILL")
     killer.join()
+    assert "Traceback" not in capfd.readouterr().err  # the other process says nothing of its loss
     assert all(process.returncode for process in started)
     assert not (folder / "killed").exists()
     assert list(folder.glob(".scratch/train-*/state.pt"))

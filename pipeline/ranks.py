@@ -14,9 +14,8 @@ from torch import distributed, nn
 
 from pipeline.errors import InputError
 
-LONG = timedelta(
-    days=7
-)  # a process that is done waits for the others; whoever started them ends all where one fails
+# a process that is done waits for the others; whoever started them ends all where one fails
+LONG = timedelta(days=7)
 PATIENCE = 3.0  # seconds in which whoever started the processes ends them after one has failed
 STORE = "RANKS_STORE"  # the port where pipeline/starting.py lets them meet
 Item = TypeVar("Item")

@@ -92,12 +92,19 @@ class Sampler:
 
 
 def training_batches(
-    sampler: Sampler, store: FeatureStore | Resident, vocabulary: Vocabulary, iterations: range
+    sampler: Sampler,
+    store: FeatureStore | Resident,
+    vocabulary: Vocabulary,
+    iterations: range,
+    share: slice = slice(None),
 ) -> Iterator[Batch]:
-    """The batch of each iteration, read ahead by a thread; in pinned memory where there is a GPU."""
+    """The batch of each iteration, read ahead by a thread; in pinned memory where there is a GPU.
+
+    `share`: which scenes of each batch are this process's; the others' are not read.
+    """
 
     def make(iteration: int) -> Batch:
-        scenes, captions = sampler.draw(iteration)
+        scenes, captions = (drawn[share] for drawn in sampler.draw(iteration))
         pairs = [pair for part in zip(*scenes, strict=True) for pair in part]
         texts = [text for part in zip(*captions, strict=True) for text in part]
         names = images_of(pairs)

@@ -7,8 +7,12 @@ import torch
 
 
 def device() -> torch.device:
-    """The first GPU where there is one, else the processor."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    """This process's GPU where there is one (pipeline/ranks.py; the first one alone), else the processor."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    return torch.device(
+        "cuda", torch.cuda.current_device()
+    )  # by number: other threads have their own current one
 
 
 def precision(wanted: str, on: torch.device) -> torch.dtype:

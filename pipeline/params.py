@@ -60,6 +60,7 @@ class Train(Strict):
     validate_every: Count | None
     precision: Precision | None
     cache: Cache | None
+    processes: Count | None
 
 
 class Decode(Strict):
@@ -108,6 +109,7 @@ class DatasetTrain(Strict):
     exchange: bool
     precision: Precision
     cache: Cache
+    processes: Count
 
 
 class Sizes(Strict):

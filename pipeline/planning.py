@@ -3,18 +3,19 @@
 What a step keeps for its backward pass is a polynomial of second degree in the scenes of a batch (the
 matching compares all pairs of images). So three small forward passes tell it for every batch, of any model,
 precision and device, and a new model needs no formula of its own. The rest is counted, and AT_MOST was
-measured on a processor; on a GPU nothing was.
+measured on a processor; on a GPU nothing was. Where processes share a batch they make these passes together,
+so that what each keeps of the others' pairs is measured too; a process's scenes are then the variable.
 """
 
-import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from models.captioner import Captioner
 from pipeline import devices
+from pipeline.datasets.schema import Pair, images_of
 from pipeline.errors import InputError
 
 GIB = 2**30
@@ -24,7 +25,6 @@ COPIES = 5  # of float32 parameters: themselves, gradients, Adam's two averages,
 # of what is kept: with gradients on their way and what the allocator holds back; 1.8 to 2.6 on a processor
 # (five models, 8 to 32 scenes: tests/pipeline/test_planning.py measures again)
 AT_MOST = 2.0
-MEMINFO, CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 
 
 @dataclass(frozen=True)
@@ -37,26 +37,43 @@ class Scene:
 
 @dataclass(frozen=True)
 class Demand:
-    """Bytes of training with x scenes a batch: fixed + linear x + quadratic x^2."""
+    """Bytes of training with x scenes: fixed + linear x + quadratic x^2."""
 
     fixed: float
     linear: float
     quadratic: float
 
 
-def demand(model: Captioner, scene: Scene, device: torch.device, dtype: torch.dtype) -> Demand:
-    """What training the model on batches of such scenes takes on `device`, of which it is.
+def scene_of(scenes: Sequence[tuple[Pair, ...]]) -> Scene:
+    """The scene that stands for these, of equal numbers of pairs: with the most images that one has."""
+    return Scene(len(scenes[0]), max(len(images_of(scene)) for scene in scenes))
+
+
+def demand(model: Captioner, scene: Scene, device: torch.device, dtype: torch.dtype, held: int = 0) -> Demand:
+    """What training the model takes of `device`, where it is, by this process's scenes of a batch.
 
     Beyond what the process has before: parameters and the optimiser's state are counted as if they were
-    still to come. Leaves gradients, random numbers and the model as they were.
+    still to come, and `held` bytes of features. Leaves gradients, random numbers and the model as they were.
+    Processes that share batches call it together.
     """
     kept = [_kept(model, scene, scenes, device, dtype) for scenes in PROBES]
     fixed, linear, quadratic = (AT_MOST * term for term in through(kept))
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    fixed += parameters * (4 * COPIES + (0 if dtype == torch.float32 else dtype.itemsize))
+    fixed += held + parameters * (4 * COPIES + (0 if dtype == torch.float32 else dtype.itemsize))
     C, (H, W) = model.sizes.channels, model.sizes.grid
-    read = 2 * scene.images * C * H * W * (AHEAD if device.type == "cpu" else 1)
+    read = 2 * scene.images * C * H * W * AHEAD  # on a GPU where features are held there, else fewer
     return Demand(fixed, linear + read, quadratic)
+
+
+def together(needed: Demand, processes: int, device: torch.device) -> Demand:
+    """What `processes` of such a demand take of one device's memory, by scenes of the batch that they share.
+
+    A GPU is one process's own; the processor's memory is everyone's.
+    """
+    here = processes if device.type == "cpu" else 1
+    return Demand(
+        here * needed.fixed, here * needed.linear / processes, here * needed.quadratic / processes**2
+    )
 
 
 def through(values: list[float]) -> tuple[float, float, float]:
@@ -84,42 +101,19 @@ def largest_batch(needed: Demand, available: int) -> int:
     return batch
 
 
-def check(needed: Demand, batch: int, available: int | None) -> None:
-    """Raise InputError where training with `batch` scenes does not fit; None: nobody knows what is free."""
+def check(needed: Demand, batch: int, available: int | None, processes: int = 1) -> None:
+    """Raise InputError where training with `batch` scenes does not fit; None: nobody knows what is free.
+
+    The batch that would fit is one that the processes can share.
+    """
     if available is None or peak(needed, batch) <= available:
         return
-    most = largest_batch(needed, available)
-    remedy = f"train.batch {most} would fit" if most else "not even train.batch 1 would fit"
+    most = largest_batch(needed, available) // processes * processes
+    remedy = f"train.batch {most} would fit" if most else f"not even train.batch {processes} would fit"
     raise InputError(
         f"training needs about {peak(needed, batch) / GIB:.1f} GiB at batch {batch}, "
         f"{available / GIB:.1f} GiB are free; {remedy}"
     )
-
-
-def free(device: torch.device, meminfo: Path = MEMINFO, cgroup: Path = CGROUP) -> int | None:
-    """Bytes that this process may still take on the device; None where the system does not tell.
-
-    On a processor what the system can give without swapping, or what is left of a container's limit.
-    """
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    if not meminfo.exists():  # not Linux: free pages at least, where the system counts them
-        known = "SC_AVPHYS_PAGES" in getattr(os, "sysconf_names", {})
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if known else None
-    lines = dict(line.split(":") for line in meminfo.read_text().splitlines())
-    available = 1024 * int(lines["MemAvailable"].split()[0])
-    limit = _container(cgroup)
-    return available if limit is None else min(available, limit)
-
-
-def _container(cgroup: Path) -> int | None:
-    """What is left of the limit of a control group (version 2); files that it has cached can go."""
-    limit = cgroup / "memory.max"
-    if not limit.exists() or limit.read_text().strip() == "max":
-        return None
-    used = int((cgroup / "memory.current").read_text())
-    counts = dict(line.split() for line in (cgroup / "memory.stat").read_text().splitlines())
-    return int(limit.read_text()) - used + int(counts["inactive_file"])
 
 
 def _kept(model: Captioner, scene: Scene, scenes: int, device: torch.device, dtype: torch.dtype) -> int:

@@ -1,5 +1,6 @@
 """Progress of long work: a rich bar on a terminal, plain lines elsewhere."""
 
+import os
 import time
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
@@ -13,9 +14,14 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 def track(items: Iterable[Item], description: str, unit: str, total: int, done: int = 0) -> Iterator[Item]:
-    """Yield `items`, showing how many of `total` are done (`done` at first), the rate and the time left."""
+    """Yield `items`, showing how many of `total` are done (`done` at first), the rate and the time left.
+
+    Of several processes (pipeline/ranks.py) the first one shows its own.
+    """
     console = Console(stderr=True)
-    if console.is_terminal:
+    if int(os.environ.get("RANK", 0)):
+        yield from items
+    elif console.is_terminal:
         yield from _bar(items, description, unit, total, done, console)
     else:
         yield from _lines(items, description, unit, total, done, console)

@@ -1,7 +1,10 @@
-"""Several processes over one piece of work, as torchrun starts them; alone without it."""
+"""Several processes over one piece of work, as torchrun or pipeline/starting.py starts them; else alone."""
 
 import os
-from collections.abc import Callable, Sequence
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
@@ -11,7 +14,10 @@ from torch import distributed, nn
 
 from pipeline.errors import InputError
 
-LONG = timedelta(days=7)  # a process that is done waits for the others; torchrun ends all where one fails
+# a process that is done waits for the others; whoever started them ends all where one fails
+LONG = timedelta(days=7)
+PATIENCE = 3.0  # seconds in which whoever started the processes ends them after one has failed
+STORE = "RANKS_STORE"  # the port where pipeline/starting.py lets them meet
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 
@@ -26,7 +32,7 @@ class Ranks:
     def wait(self) -> None:
         """Until all processes are here."""
         if self.world > 1:
-            distributed.barrier()
+            distributed.all_reduce(torch.zeros(()))  # on the processor: a barrier would keep GPUs busy
 
     def first(self, make: Callable[[], Made]) -> Made:
         """make() in process 0, and then in the others, which find what it left on disk."""
@@ -41,6 +47,11 @@ class Ranks:
         """This process's part of `items`, which are the same in all."""
         return items[self.rank :: self.world]
 
+    def part(self, batch: int) -> slice:
+        """This process's scenes of a batch, as models/gathering.py counts them; `world` divides it."""
+        each = batch // self.world
+        return slice(self.rank * each, (self.rank + 1) * each)
+
     def agree(self, network: nn.Module) -> None:
         """Give every process the weights of process 0, to the bit."""
         for tensor in network.state_dict().values() if self.world > 1 else ():
@@ -52,17 +63,49 @@ class Ranks:
             distributed.destroy_process_group()
 
 
+ALONE = Ranks(0, 1)
+
+
 def join() -> Ranks:
-    """Meet the other processes that torchrun started, each with a GPU of its own where there are GPUs.
+    """Meet the other processes, each with a GPU of its own where there are GPUs.
 
     Raises InputError where there are GPUs, but too few.
     """
+    return _meet()[0]
+
+
+@contextmanager
+def joined() -> Iterator[Ranks]:
+    """The same for as long as the block lasts. Of errors that many processes make, one is said.
+
+    A process that is not the first with an InputError, or that may have lost its partner, waits to be ended.
+    """
+    ranks, store = _meet()
+    try:
+        yield ranks
+    except InputError:
+        if store is None or store.add("errors", 1) == 1:
+            raise
+        time.sleep(PATIENCE)
+        sys.exit(2)
+    except Exception:
+        time.sleep(PATIENCE if store else 0)
+        raise
+    ranks.leave()
+
+
+def _meet() -> tuple[Ranks, distributed.Store | None]:
     rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     if world == 1:
-        return Ranks(0, 1)
+        return ALONE, None
     if gpus := torch.cuda.device_count():
         if (local := int(os.environ["LOCAL_RANK"])) >= gpus:
             raise InputError(f"torchrun: process {local} of this machine has no GPU, there are {gpus}")
         torch.cuda.set_device(local)
-    distributed.init_process_group("gloo", timeout=LONG)
-    return Ranks(rank, world)
+    if STORE in os.environ:
+        store = distributed.TCPStore("127.0.0.1", int(os.environ[STORE]), timeout=LONG)
+    else:
+        store = next(distributed.rendezvous("env://", timeout=LONG))[0]
+    backend = "cpu:gloo,cuda:nccl" if gpus and distributed.is_nccl_available() else "gloo"
+    distributed.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=LONG)
+    return Ranks(rank, world), store

@@ -28,7 +28,7 @@ class Recipe:
     settings: dict[str, Any]  # the model's own
     sizes: dict[str, int]  # width, heads, layers, decoder_layers, word_width
     loss: dict[str, float]  # weight of each of the model's terms beside the caption's
-    train: dict[str, Any]  # iterations, batch, learning_rate, validate_every, exchange, precision
+    train: dict[str, Any]  # params.DatasetTrain: iterations, batch, ...
     features: dict[str, Any]  # what the store must hold
     code: dict[str, str]  # model source file -> sha256
 

@@ -54,23 +54,48 @@ def images(source: FeatureStore | Resident, keys: Sequence[str]) -> Tensor:
     return source.images(keys) if isinstance(source, Resident) else torch.from_numpy(source.read(keys))
 
 
+def planned(
+    store: FeatureStore, keys: Sequence[str], cache: str, device: torch.device, processes: int = 1
+) -> int:
+    """Bytes of the training's `device` that `held` will take in each of so many processes.
+
+    Raises InputError where they do not fit: to ask in all of them before any begins to read.
+    """
+    if cache == "none":
+        return 0
+    where = _where(cache, device)
+    keys = set(keys)
+    _check_room(len(keys), store.shape, where, processes)
+    return _size(len(keys), store.shape) if where.type == device.type else 0
+
+
 def held(
     store: FeatureStore, keys: Sequence[str], cache: str, device: torch.device
 ) -> FeatureStore | Resident:
-    """What `train.cache` names: none (the store itself), ram, or device (the training's)."""
-    if cache == "none":
-        return store
-    return Resident(store, keys, {"ram": torch.device("cpu"), "device": device}[cache])
+    """What `train.cache` names: none (the store itself), ram, or device (the training's).
+
+    Every process holds all of `keys`: which pairs it trains on changes from epoch to epoch.
+    """
+    return store if cache == "none" else Resident(store, keys, _where(cache, device))
 
 
-def _check_room(images: int, shape: tuple[int, int, int], device: torch.device) -> None:
-    wanted = images * int(np.prod(shape)) * 2
-    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else memory.free()
+def _where(cache: str, device: torch.device) -> torch.device:
+    return {"ram": torch.device("cpu"), "device": device}[cache]
+
+
+def _size(images: int, shape: tuple[int, int, int]) -> int:
+    return 2 * images * int(np.prod(shape))  # float16
+
+
+def _check_room(images: int, shape: tuple[int, int, int], device: torch.device, processes: int = 1) -> None:
+    here = processes if device.type == "cpu" else 1  # a GPU is one process's own
+    wanted, free = here * _size(images, shape), memory.free(device)
     if free is None:
         raise InputError("train.cache: how much memory is free is not known here; set train.cache: none")
     if wanted > SHARE * free:
         raise InputError(
-            f"train.cache: the features of {images:,} images take {wanted / 1e9:.1f} GB, and of the "
-            f"{device.type} memory {free / 1e9:.1f} GB are free ({SHARE:.0%} to be used); "
+            f"train.cache: the features of {images:,} images take {wanted / 1e9:.1f} GB"
+            f"{f' in {here} processes' if here > 1 else ''}, and of the {device.type} memory "
+            f"{free / 1e9:.1f} GB are free ({SHARE:.0%} to be used); "
             "set train.cache: none"
         )

@@ -2,6 +2,10 @@
 
 Everything random is drawn from the seed and the iteration's number, so a run that was killed
 continues from its last validation and ends in the same weights, bit for bit.
+
+Several processes may share each batch (models/gathering.py): each computes its scenes' part of the losses
+and gradients, these are added up, and all take the same step with the same weights. What a run leaves, the
+first process writes.
 """
 
 import math
@@ -15,11 +19,13 @@ import torch
 from torch import Tensor
 
 from models.captioner import Captioner
+from models.gathering import add_gradients, total
 from pipeline import devices
 from pipeline.batches import Batch, Sampler, training_batches
 from pipeline.errors import InputError
 from pipeline.outputs import replacing
 from pipeline.progress import track
+from pipeline.ranks import ALONE, Ranks
 from pipeline.recipes import Recipe
 from pipeline.resident import Resident
 from pipeline.schedule import factor
@@ -31,7 +37,10 @@ LOG_EVERY = 10  # iterations whose mean losses make one row of the learning curv
 
 @dataclass
 class History:
-    """What a run has seen so far; rows are what the learning curves draw."""
+    """What a run has seen so far; rows are what the learning curves draw.
+
+    Of several processes the first one keeps it; the others know their iteration.
+    """
 
     iteration: int = 0  # iterations done
     losses: list[dict[str, float]] = field(default_factory=list)
@@ -41,25 +50,33 @@ class History:
     best: dict[str, Tensor] = field(default_factory=dict)  # the chosen weights
 
 
-def seed_all(seed: int, iteration: int) -> None:
-    """Seed torch for one iteration: dropout depends on nothing that came before."""
-    torch.manual_seed(int(np.random.SeedSequence([seed, iteration]).generate_state(1, np.uint64)[0] >> 1))
+def seed_all(seed: int, iteration: int, rank: int = 0) -> None:
+    """Seed torch for one iteration: dropout depends on nothing that came before; each rank has its own."""
+    entropy = [seed, iteration, rank] if rank else [seed, iteration]
+    torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1))
 
 
 class Training:
     """One run of one recipe with one seed.
 
     `validate` scores the model on the validation split, higher is better; ties keep the earlier
-    snapshot. `state` is the file that the run is resumed from.
+    snapshot; it is called in the first of `ranks`. `state` is the file that the run is resumed from.
     """
 
     def __init__(
-        self, model: Captioner, recipe: Recipe, seed: int, state: Path, validate: Callable[[Captioner], float]
+        self,
+        model: Captioner,
+        recipe: Recipe,
+        seed: int,
+        state: Path,
+        validate: Callable[[Captioner], float],
+        ranks: Ranks = ALONE,
     ):
         self.device = devices.device()
         self.dtype = devices.precision(recipe.train["precision"], self.device)
         self.model = model.to(self.device)
         self.recipe, self.seed, self.state, self.validate = recipe, seed, state, validate
+        self.ranks = ranks
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.optimiser = torch.optim.Adam(trained, lr=recipe.train["learning_rate"], fused=True)
         self.history = History()
@@ -69,7 +86,7 @@ class Training:
         """Train to the recipe's last iteration. Raises InputError where a loss is not finite."""
         iterations, every = self.recipe.train["iterations"], self.recipe.train["validate_every"]
         todo = range(self.history.iteration, iterations)
-        batches = training_batches(sampler, store, vocabulary, todo)
+        batches = training_batches(sampler, store, vocabulary, todo, self.ranks.part(sampler.batch))
         shown = track(batches, "training", "iterations", iterations, done=todo.start)
         logged: list[Tensor] = []
         self.model.train()
@@ -92,12 +109,16 @@ class Training:
             group["lr"] = settings["learning_rate"] * change
 
     def step(self, batch: Batch, iteration: int) -> Tensor:
-        """One Adam step on the mean of the parts' losses; returns the terms, in the model's order."""
-        seed_all(self.seed, iteration)
+        """One Adam step on the mean of the parts' losses; returns the terms, in the model's order.
+
+        Of several processes each gets its share of the terms, of which the sum is the batch's.
+        """
+        seed_all(self.seed, iteration, self.ranks.rank)
         weights = torch.tensor([1.0, *(self.recipe.loss[name] for name in self.model.terms[1:])])
         terms = self._terms(batch)
         self.optimiser.zero_grad(set_to_none=True)
         (weights.to(self.device) * terms).sum().backward()
+        add_gradients(self.model.parameters())
         self.optimiser.step()
         self.model.constrain()
         return terms.detach()
@@ -115,7 +136,7 @@ class Training:
 
     def _log(self, iteration: int, logged: list[Tensor]) -> None:
         """Read the losses off the device, all at once, and refuse to go on where one is not finite."""
-        table = torch.stack(logged).double().cpu()  # iterations x terms
+        table = total(torch.stack(logged)).double().cpu()  # iterations x terms
         first = iteration - len(logged) + 1
         if len(bad := (~table.isfinite()).nonzero()):
             row, column = bad[0].tolist()
@@ -128,9 +149,13 @@ class Training:
         self.history.losses.append({"iteration": iteration, **means})
 
     def _validate(self, iteration: int) -> None:
-        score = self.validate(self.model)
+        self.history.iteration = iteration
+        if self.ranks.rank == 0:
+            self._keep(iteration, self.validate(self.model))
+        self.ranks.wait()
+
+    def _keep(self, iteration: int, score: float) -> None:
         history = self.history
-        history.iteration = iteration
         history.validation.append({"iteration": iteration, "CIDEr-D": score})
         if score > history.best_score:
             history.best_iteration, history.best_score = iteration, score

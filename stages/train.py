@@ -1,24 +1,32 @@
-"""train@dataset-model-seed: train a recipe with a seed; keep the best snapshot and the learning curves."""
+"""train@dataset-model-seed: train a recipe with a seed; keep the best snapshot and the learning curves.
+
+Where the recipe says train.processes: n, this program starts as many of itself, which share every batch;
+under torchrun --nproc-per-node n -m stages.train ... it is one of those.
+"""
 
 import argparse
 import csv
+import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from pipeline import devices, provenance, recipes, text, weights
+from pipeline import devices, memory, planning, provenance, recipes, starting, text, weights
 from pipeline.batches import Sampler
 from pipeline.datasets.schema import images_of, of_split, read_pairs
 from pipeline.outputs import remove, replacing
-from pipeline.resident import held
+from pipeline.ranks import Ranks, joined
+from pipeline.recipes import Recipe
+from pipeline.resident import held, planned
 from pipeline.store import FeatureStore
-from pipeline.training import Training, seed_all
+from pipeline.training import History, Training, seed_all
 from pipeline.validation import Validation
 from stages import run
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--recipe", type=Path, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--pairs", type=Path, required=True)
@@ -29,13 +37,21 @@ def main() -> None:
         "--curves", type=Path, required=True, help="the folder of loss.csv and validation.csv"
     )
     parser.add_argument("--provenance", type=Path, required=True)
-    train(parser.parse_args())
+    arguments = parser.parse_args()
+    if "RANK" not in os.environ:
+        count = starting.processes(recipes.load(arguments.recipe).train)
+        if count > 1:
+            sys.exit(starting.start("stages.train", sys.argv[1:], count))
+    starting.end_with_starter()
+    with joined() as ranks:
+        train(arguments, ranks)
 
 
-def train(arguments: argparse.Namespace) -> None:
+def train(arguments: argparse.Namespace, ranks: Ranks) -> None:
     start = time.monotonic()
     devices.repeatable()
     recipe = recipes.load(arguments.recipe)
+    starting.check_group(recipe.train, ranks)
     pairs, vocabulary = read_pairs(arguments.pairs), text.load(arguments.vocab)
     store = FeatureStore(arguments.features, expected=recipe.features)
     inputs = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
@@ -43,15 +59,39 @@ def train(arguments: argparse.Namespace) -> None:
 
     seed_all(arguments.seed, 0)
     model = recipes.build(recipe, recipe.sizes_for(store.shape, len(vocabulary), vocabulary.longest))
-    validation = Validation(of_split(pairs, "val"), store, vocabulary)
-    training = Training(model, recipe, arguments.seed, scratch / "state.pt", validation)
-    settings = recipe.train
+    validation = Validation(of_split(pairs, "val"), store, vocabulary) if ranks.rank == 0 else None
+    training = Training(model, recipe, arguments.seed, scratch / "state.pt", validation, ranks)
     own = of_split(pairs, "train")
-    sampler = Sampler(own, settings["batch"], arguments.seed, settings["exchange"])
-    history = training.run(
-        sampler, held(store, images_of(own), settings["cache"], training.device), vocabulary
-    )
+    sampler = Sampler(own, recipe.train["batch"], arguments.seed, recipe.train["exchange"])
+    check_memory(training, sampler, store, images_of(own))
+    source = held(store, images_of(own), recipe.train["cache"], training.device)
+    history = training.run(sampler, source, vocabulary)
+    if ranks.rank == 0:
+        write(arguments, recipe, store, vocabulary, history)
+        seconds = time.monotonic() - start
+        provenance.write(arguments.provenance, seconds, precision=str(training.dtype), processes=ranks.world)
+        remove(scratch)
+        print(f"kept iteration {history.best_iteration}: validation CIDEr-D {history.best_score:.3f}")
 
+
+def check_memory(training: Training, sampler: Sampler, store: FeatureStore, images: list[str]) -> None:
+    """Refuse what does not fit before anything is read or written."""
+    settings, device, world = training.recipe.train, training.device, training.ranks.world
+    features = planned(store, images, settings["cache"], device, world)
+    scene = planning.scene_of(sampler.scenes)
+    needed = planning.demand(training.model, scene, device, training.dtype, features)
+    free = memory.free(device)
+    planning.check(planning.together(needed, world, device), settings["batch"], free, world)
+    training.ranks.wait()  # nobody takes memory before all have seen what is free
+
+
+def write(
+    arguments: argparse.Namespace,
+    recipe: Recipe,
+    store: FeatureStore,
+    vocabulary: text.Vocabulary,
+    history: History,
+) -> None:
     trained = weights.Trained(
         recipe,
         arguments.seed,
@@ -67,9 +107,6 @@ def train(arguments: argparse.Namespace) -> None:
         beside.mkdir()
         write_csv(beside / "loss.csv", history.losses)
         write_csv(beside / "validation.csv", history.validation)
-    provenance.write(arguments.provenance, time.monotonic() - start, precision=str(training.dtype))
-    remove(scratch)
-    print(f"kept iteration {history.best_iteration}: validation CIDEr-D {history.best_score:.3f}")
 
 
 def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:

@@ -45,6 +45,8 @@ def test_the_committed_file():
             "1e-4",
             "dataset.tabletop.train.learning_rate: .* not '1e-4'",
         ),
+        ("train.processes", 0, "train.processes: .* not 0"),
+        ("dataset.tabletop.train.processes", None, "the key dataset.tabletop.train.processes is missing"),
         ("decode.beam", 0, "decode.beam: .* not 0"),
         ("decode.length_penalty", -1.0, "decode.length_penalty: .* not -1.0"),
         ("tabletop.scenes", 2.5, "tabletop.scenes: .* not 2.5"),

@@ -11,8 +11,20 @@ import torch
 from models import build
 from models.captioner import Sizes
 from pipeline import planning
+from pipeline.datasets.schema import Pair
 from pipeline.errors import InputError
-from pipeline.planning import GIB, Demand, Scene, check, demand, free, largest_batch, peak, through
+from pipeline.planning import (
+    GIB,
+    Demand,
+    Scene,
+    check,
+    demand,
+    largest_batch,
+    peak,
+    scene_of,
+    through,
+    together,
+)
 
 ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
@@ -76,6 +88,40 @@ def test_the_largest_batch_is_the_largest():
     assert largest_batch(needed, 99) == 0
 
 
+def test_processes_share_the_processors_memory_and_not_their_gpus():
+    """Each of 4 processes with b scenes: 100 + 10 b + b^2."""
+    each = Demand(100.0, 10.0, 1.0)
+    for batch in (4, 8, 32):
+        own = peak(each, batch // 4)
+        assert peak(together(each, 4, CPU), batch) == 4 * own
+        assert peak(together(each, 4, torch.device("cuda", 0)), batch) == own
+        assert peak(together(each, 1, CPU), batch) == peak(each, batch)
+
+
+def test_held_features_count_whatever_the_batch():
+    model = build("rr", MODEL, {"dropout": 0.1})
+    without, held = (demand(model, Scene(1, 2), CPU, torch.float32, held=x) for x in (0, 1000))
+    assert [peak(held, batch) - peak(without, batch) for batch in (1, 9)] == [1000, 1000]
+
+
+def test_the_scene_that_stands_for_all_has_the_most_images():
+    def pair(after):
+        return Pair(after, "s", "train", before="b", after=after, captions=("a",), change_type="add")
+
+    scenes = [(pair("x"), pair("x")), (pair("x"), pair("y"))]
+    assert scene_of(scenes[:1]) == Scene(pairs=2, images=2)
+    assert scene_of(scenes) == Scene(pairs=2, images=3)
+
+
+def test_a_batch_that_would_fit_is_one_that_processes_can_share():
+    needed = Demand(0.0, GIB, 0.0)
+    check(needed, 8, 8 * GIB, 4)
+    with pytest.raises(InputError, match=r"train\.batch 4 would fit"):
+        check(needed, 8, 7 * GIB, 4)
+    with pytest.raises(InputError, match=r"not even train\.batch 4 would fit"):
+        check(needed, 8, 3 * GIB, 4)
+
+
 def test_one_line_says_what_would_fit():
     needed = Demand(GIB, GIB, 0.0)
     check(needed, 3, 4 * GIB)
@@ -87,31 +133,3 @@ def test_one_line_says_what_would_fit():
     )
     with pytest.raises(InputError, match=r"not even train\.batch 1 would fit"):
         check(needed, 128, GIB)
-
-
-@pytest.fixture
-def system(tmp_path):
-    meminfo, cgroup = tmp_path / "meminfo", tmp_path / "cgroup"
-    meminfo.write_text("MemTotal:  8000 kB\nMemAvailable:  4000 kB\n")
-    cgroup.mkdir()
-    return meminfo, cgroup
-
-
-def test_free_is_what_the_system_can_give(system):
-    assert free(CPU, *system) == 4000 * 1024
-
-
-@pytest.mark.parametrize(("limit", "expected"), [("max", 4_096_000), ("3000000", 2_100_000)])
-def test_free_keeps_to_a_containers_limit(system, limit, expected):
-    _, cgroup = system
-    (cgroup / "memory.max").write_text(f"{limit}\n")
-    (cgroup / "memory.current").write_text("1000000\n")
-    (cgroup / "memory.stat").write_text("anon 500000\ninactive_file 100000\n")
-    assert free(CPU, *system) == expected
-
-
-def test_free_of_this_machine_is_a_number_or_unknown(tmp_path):
-    found = free(CPU)
-    assert found is None or found > 0
-    elsewhere = free(CPU, tmp_path / "none")
-    assert elsewhere is None or elsewhere > 0

@@ -1,8 +1,5 @@
 """Two processes over one extraction: the bytes of one, each shard computed once."""
 
-import os
-import socket
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -15,6 +12,7 @@ from pipeline.features import Extractor, attributes
 from pipeline.ranks import Ranks, join
 from pipeline.spec import Spec
 from pipeline.store import Writer
+from tests.spawned import spawn
 from tests.synthetic import make_clevr_change
 
 SPEC = Spec("random", "layer3", "pil_bicubic", 64)
@@ -25,21 +23,18 @@ def root(tmp_path_factory) -> Path:
     return make_clevr_change(tmp_path_factory.mktemp("images") / "raw", scenes=10)
 
 
-def extract(rank: int, world: int, port: int, root: Path, folder: Path, out: Path) -> None:
+def extract(root: Path, folder: Path, out: Path) -> None:
     """One process, as torchrun starts it; process 1 comes with other weights."""
-    addresses = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "LOCAL_RANK": rank}
-    os.environ.update({k: str(v) for k, v in (addresses | {"RANK": rank, "WORLD_SIZE": world}).items()})
-    torch.set_num_threads(1)
     store.SHARD, features.BATCH = 4, 2
     write = Writer.write
+    ranks = join()
 
     def noted(self, shard, block):
-        (out.parent / f"{out.name}.{shard}.{rank}").touch(exist_ok=False)
+        (out.parent / f"{out.name}.{shard}.{ranks.rank}").touch(exist_ok=False)
         write(self, shard, block)
 
     Writer.write = noted
-    ranks = join()
-    torch.manual_seed(rank)
+    torch.manual_seed(ranks.rank)
     network = Backbone("layer3").eval()
     torch.nn.init.constant_(network.stages.bn1.weight, 1e-3)
     ranks.agree(network)
@@ -49,24 +44,9 @@ def extract(rank: int, world: int, port: int, root: Path, folder: Path, out: Pat
     ranks.leave()
 
 
-def run(world: int, root: Path, folder: Path, out: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    arguments = (world, port, root, folder, out)
-    processes = [
-        get_context("spawn").Process(target=extract, args=(rank, *arguments)) for rank in range(world)
-    ]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(120)
-    assert [process.exitcode for process in processes] == [0] * world
-
-
 def test_two_processes_make_the_bytes_of_one(root, tmp_path):
-    run(1, root, tmp_path / "a", tmp_path / "one.zarr")
-    run(2, root, tmp_path / "b", tmp_path / "two.zarr")
+    spawn(extract, 1, root, tmp_path / "a", tmp_path / "one.zarr")
+    spawn(extract, 2, root, tmp_path / "b", tmp_path / "two.zarr")
     files = [path for path in (tmp_path / "one.zarr").rglob("*") if path.is_file()]
     assert len(files) == 5  # two of metadata, three shards
     for file in files:

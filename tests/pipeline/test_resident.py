@@ -6,7 +6,7 @@ import torch
 
 from pipeline import memory, resident, store
 from pipeline.errors import InputError
-from pipeline.resident import Resident, held, images
+from pipeline.resident import Resident, held, images, planned
 from pipeline.store import FeatureStore
 from tests.pipeline.test_store import SHAPE, make
 
@@ -51,14 +51,26 @@ def test_an_image_that_was_not_read_is_named(opened):
 
 
 def test_without_room_nothing_is_read(opened, monkeypatch):
-    monkeypatch.setattr(memory, "free", lambda: 4 * 24)
+    monkeypatch.setattr(memory, "free", lambda device: 4 * 24)
     Resident(opened, KEYS[:2], CPU)  # 2 images x 24 bytes
     monkeypatch.setattr(FeatureStore, "read", None)
     with pytest.raises(InputError, match=r"of 4 images take 0\.0 GB, .*90%.*; set train\.cache: none"):
         Resident(opened, KEYS, CPU)
 
 
-def test_where_free_memory_cannot_be_told_the_remedy_is_said(opened, tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
+def test_every_process_holds_all_and_what_is_planned_is_what_is_refused(opened, monkeypatch):
+    monkeypatch.setattr(memory, "free", lambda device: 6 * 24)
+    size = 2 * 24  # 2 images
+    assert planned(opened, KEYS[:2], "none", CPU) == 0
+    assert planned(opened, [*KEYS[:2], KEYS[0]], "ram", CPU, processes=2) == size
+    gpu = torch.device("cuda", 0)
+    assert planned(opened, KEYS[:2], "device", gpu, processes=8) == size  # each has a GPU of its own
+    assert planned(opened, KEYS[:2], "ram", gpu) == 0  # nothing of the GPU's memory
+    with pytest.raises(InputError, match=r"of 2 images take 0\.0 GB in 3 processes, and of the cpu memory"):
+        planned(opened, KEYS[:2], "ram", gpu, processes=3)
+
+
+def test_where_free_memory_cannot_be_told_the_remedy_is_said(opened, monkeypatch):
+    monkeypatch.setattr(memory, "free", lambda device: None)
     with pytest.raises(InputError, match=r"set train\.cache: none"):
         Resident(opened, KEYS, CPU)

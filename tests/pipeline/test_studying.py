@@ -17,16 +17,7 @@ from pipeline.studying.overlay import overlay
 from tests.scored import line, write
 from tests.studying import ROOT, STUDY, Fake, make_repository, score_of, write_cell
 
-# studies that wait for models and switches that are not there yet
-WAITING = {
-    "dirl-figure-5",
-    "dirl-table-6",
-    "dirl-table-7",
-    "scorer-figure-13",
-    "scorer-figure-3",
-    "scorer-fusion",
-}
-READY = [name for name in files.names(ROOT / "studies") if name not in WAITING]
+READY = files.names(ROOT / "studies")
 PUBLISHED = [name for name in files.names(ROOT / "studies") if "table" in name and name != "dirl-table-7"]
 CODE_OF = cache(resolving.code_of)
 

@@ -1,0 +1,30 @@
+"""Functions in several processes that meet as torchrun's do."""
+
+import os
+import socket
+from multiprocessing import get_context
+
+import torch
+
+
+def spawn(function, world, *arguments):
+    """function(*arguments) in `world` processes of one thread each; all must end well."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    processes = [
+        get_context("spawn").Process(target=_call, args=(rank, world, port, function, arguments))
+        for rank in range(world)
+    ]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+    assert [process.exitcode for process in processes] == [0] * world
+
+
+def _call(rank, world, port, function, arguments):
+    addresses = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "LOCAL_RANK": rank}
+    os.environ.update({k: str(v) for k, v in (addresses | {"RANK": rank, "WORLD_SIZE": world}).items()})
+    torch.set_num_threads(1)
+    function(*arguments)

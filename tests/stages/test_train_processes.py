@@ -1,0 +1,103 @@
+"""The stage train as several processes, and what it refuses before it begins."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from dataclasses import replace
+from threading import Thread
+
+import pytest
+
+from pipeline import memory, recipes, starting, text
+from pipeline.datasets.schema import of_split, write_pairs
+from tests.pipeline.test_training import recipe
+from tests.running import refuse, stage, succeed
+
+RUN = {"iterations": 30, "validate_every": 10, "cache": "ram", "processes": 2}
+
+
+@pytest.fixture
+def folder(prepared, tmp_path):
+    """Pairs and words to train on; `write_recipe` adds the recipe."""
+    write_pairs(tmp_path / "pairs.jsonl", prepared.pairs)
+    captions = [caption for pair in of_split(prepared.pairs, "train") for caption in pair.captions]
+    text.save(tmp_path / "vocab.json", prepared.vocabulary, text.count_words(captions, True))
+    return tmp_path
+
+
+def command(prepared, folder, to="weights", **changes):
+    """The stage's command for a recipe with these settings of train."""
+    recipes.save(folder / "recipe.yaml", replace(recipe(**RUN | changes)))
+    return (
+        f"train --recipe recipe.yaml --seed 1 --pairs pairs.jsonl --vocab vocab.json --features "
+        f"{prepared.store.location.name} --weights {to} --curves curves/{to} --provenance {to}.json"
+    )
+
+
+def kill_one(folder, started):
+    """kill -9 for the second process as soon as there is a state to go on from."""
+    while not list(folder.glob(".scratch/train-*/state.pt")):
+        time.sleep(0.01)
+    os.kill(started[1].pid, signal.SIGKILL)
+
+
+def test_killed_and_run_again_it_ends_in_the_same_bytes(prepared, folder, monkeypatch, capfd):
+    succeed(folder, command(prepared, folder, "whole"))
+    assert json.loads((folder / "whole.json").read_text())["processes"] == 2
+    started, popen = [], subprocess.Popen
+
+    def noted(*given, **settings):
+        process = popen(*given, **settings)
+        started.append(process)
+        return process
+
+    monkeypatch.setattr(starting.subprocess, "Popen", noted)
+    killer = Thread(target=kill_one, args=(folder, started))
+    killer.start()
+    refuse(folder, command(prepared, folder, "killed"), "process 1 of 2 was ended by SIGKILL")
+    killer.join()
+    assert "Traceback" not in capfd.readouterr().err  # the other process says nothing of its loss
+    assert all(process.returncode for process in started)
+    assert not (folder / "killed").exists()
+    assert list(folder.glob(".scratch/train-*/state.pt"))
+    succeed(folder, command(prepared, folder, "killed"))
+    names = ["weights.safetensors", *(f"../curves/{{}}/{name}.csv" for name in ("loss", "validation"))]
+    for name in names:
+        whole, resumed = (folder / to / name.format(to) for to in ("whole", "killed"))
+        assert whole.read_bytes() == resumed.read_bytes()
+    assert list((folder / ".scratch").iterdir()) == []
+
+
+def test_an_error_of_all_processes_is_said_once(prepared, folder, capfd):
+    called = command(prepared, folder)
+    (folder / "vocab.json").write_text("{")
+    done = stage(folder, called)
+    assert (done.returncode, done.stderr) == (2, "")  # the processes speak for themselves
+    errors = [line for line in capfd.readouterr().err.splitlines() if line]
+    assert len(errors) == 1, errors
+    assert errors[0].startswith("error: vocab.json is not")
+
+
+def test_processes_that_do_not_divide_the_batch(prepared, folder):
+    refuse(folder, command(prepared, folder, processes=3), "train.processes is 3, which does not divide")
+
+
+def test_torchrun_with_another_number_of_processes(prepared, folder, monkeypatch):
+    for name, value in {"RANK": "0", "WORLD_SIZE": "1"}.items():
+        monkeypatch.setenv(name, value)
+    refuse(folder, command(prepared, folder), "torchrun started 1 process(es), but train.processes is 2")
+
+
+def test_what_does_not_fit_is_refused_before_anything_is_written(prepared, folder, monkeypatch):
+    before = set(folder.iterdir())
+    alone = command(prepared, folder, processes=1)
+    monkeypatch.setattr(memory, "free", lambda device=None: 9_000)
+    refuse(folder, alone, "train.cache: the features of")
+    monkeypatch.setattr(memory, "free", lambda device=None: 300_000)
+    said = refuse(folder, alone, "training needs about 0.0 GiB at batch 4")
+    assert "would fit" in said
+    assert set(folder.iterdir()) - before == {folder / "recipe.yaml"}
+    monkeypatch.undo()
+    succeed(folder, command(prepared, folder, processes=1, iterations=1))

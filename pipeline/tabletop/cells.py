@@ -44,7 +44,7 @@ class Shown:
 
 
 def read_scenes(path: str | Path) -> dict[str, Shown]:
-    """What scenes.json says of every image, by its name. Raises InputError where it is not as render writes it."""
+    """What scenes.json says of every image, by its name. Raises InputError where it is not as rendered."""
     found = read_json(path, REMEDY)
     try:
         return {

@@ -36,22 +36,34 @@ class Backbone(nn.Module):
         return self.stages(pixels.to(kept, memory_format=torch.channels_last))
 
 
-def random_backbone(layer: str, seed: int, images: Iterable[Tensor]) -> Backbone:
-    """Random weights that keep what a picture shows, for use where no trained ones can be had.
+def untrained_backbone(layer: str, seed: int) -> Backbone:
+    """Random weights with the last batch-norm gain of every bottleneck damped, in evaluation mode.
 
-    The last batch-norm gain of every bottleneck is damped, and batch statistics are those of
-    `images` (batches of uint8 B x 3 x S x S); without them activations overflow float16. Each
-    channel is standardised at the end: random ReLU features share a large mean, under which
+    Each channel is standardised at the end: random ReLU features share a large mean, under which
     attention between two images learns nothing (measured: benchmarks/README.md).
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         backbone = Backbone(layer)
-    backbone.stages.add_module("standardise", nn.BatchNorm2d(CHANNELS[layer], affine=False))
+    backbone.stages.add_module("standardise", _standardising(layer))
     for module in backbone.modules():
         if isinstance(module, Bottleneck):
             nn.init.constant_(module.bn3.weight, DAMPED_GAIN)
+    return backbone.eval()
+
+
+def _standardising(layer: str) -> nn.BatchNorm2d:
+    return nn.BatchNorm2d(CHANNELS[layer], affine=False)
+
+
+def calibrate(backbone: Backbone, images: Iterable[Tensor]) -> Backbone:
+    """The same backbone, in evaluation mode, its batch statistics those of `images` alone.
+
+    `images` are batches of uint8 B x 3 x S x S, where the backbone is; statistics are the mean over them.
+    """
+    for module in backbone.modules():
         if isinstance(module, nn.BatchNorm2d):
+            module.reset_running_stats()
             module.momentum = None  # the cumulative mean over the batches
     backbone.train()
     with torch.no_grad():
@@ -60,12 +72,24 @@ def random_backbone(layer: str, seed: int, images: Iterable[Tensor]) -> Backbone
     return backbone.eval()
 
 
+def random_backbone(layer: str, seed: int, images: Iterable[Tensor]) -> Backbone:
+    """Random weights that keep what a picture shows, for use where no trained ones can be had.
+
+    Batch statistics are those of `images` (batches of uint8 B x 3 x S x S); without them activations
+    overflow float16.
+    """
+    return calibrate(untrained_backbone(layer, seed), images)
+
+
 def load_backbone(layer: str, weights: dict[str, Tensor]) -> Backbone:
     """A backbone with the weights of torchvision's resnet101 (its later stages and `fc` are left out).
 
+    Weights that hold `standardise`, as those of the stage `backbone` do, get that layer too.
     Raises ValueError naming the tensors that are missing or have another shape.
     """
     backbone = Backbone(layer)
+    if "standardise.running_mean" in weights:
+        backbone.stages.add_module("standardise", _standardising(layer))
     wanted = backbone.stages.state_dict()
     for name, tensor in wanted.items():
         # released files older than this buffer lack it, and evaluation does not read it
@@ -83,7 +107,7 @@ def for_inference(backbone: Backbone, dtype: torch.dtype) -> Backbone:
     """A copy that computes the same in `dtype`, without the batch norms that follow a convolution.
 
     y = (w * x + b - mean) / sqrt(var + eps) * gain + shift is itself a convolution. What standardises
-    `random` weights' features stays: it follows a ReLU and a sum. Weights lie as channels_last.
+    the features at the end stays: it follows a ReLU and a sum. Weights lie as channels_last.
     """
     fast = deepcopy(backbone).eval()
     for module in list(fast.modules()):

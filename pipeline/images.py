@@ -165,6 +165,14 @@ def read_index(path: str | Path) -> list[Indexed]:
     return [_record(line, f"{path}, line {n}") for n, line in enumerate(read_lines(path, REMEDY), 1)]
 
 
+def read_named(path: str | Path, names: list[str]) -> list[Indexed]:
+    """The index's images of these names, in their order. Raises InputError where it lacks one."""
+    found = {image.name: image for image in read_index(path)}
+    if missing := [name for name in names if name not in found]:
+        raise InputError(f"{path} does not list {missing[0]}; {REMEDY}")
+    return [found[name] for name in names]
+
+
 def _record(line: str, where: str) -> Indexed:
     try:
         return Indexed(**json.loads(line))

@@ -48,6 +48,15 @@ class Features(Strict):
     precision: Precision
 
 
+class Backbone(Strict):
+    datasets: tuple[Name, ...] = Field(strict=False)
+    iterations: Count
+    batch: Annotated[int, Field(ge=2)]  # batch statistics need two
+    learning_rate: Positive
+    seed: Seed
+    precision: Precision
+
+
 class Text(Strict):
     lower_case: bool
 
@@ -147,6 +156,7 @@ class Params(Strict):
     seeds: tuple[Seed, ...] = Field(strict=False, min_length=1)
     tabletop: Tabletop
     features: Features
+    backbone: Backbone
     text: Text
     loss: dict[str, Weight | None]
     train: Train
@@ -162,9 +172,10 @@ class Params(Strict):
         for key, names, entries in (
             ("datasets", self.datasets, self.dataset),
             ("models", self.models, self.model),
+            ("backbone.datasets", self.backbone.datasets, self.dataset),
         ):
             if unknown := sorted(set(names) - set(entries)):
-                kind = key.removesuffix("s")
+                kind = key.removeprefix("backbone.").removesuffix("s")
                 raise ValueError(
                     f"{key} names {unknown[0]!r}, unknown under {kind!r} (there are {', '.join(entries)})"
                 )

@@ -244,9 +244,15 @@ def _seen(view: View, things: tuple[Thing, ...], settings: Tabletop) -> View:
     least = SHOWN * settings.width * settings.height
     boxes = []
     for row in range(len(things)):
-        lines, columns = np.nonzero(rows == row)
-        if len(lines) < least:
+        mask = rows == row
+        if np.count_nonzero(mask) < least:
             raise _NoRoomError
-        left, top = int(columns.min()), int(lines.min())
-        boxes.append((left, top, int(columns.max()) - left + 1, int(lines.max()) - top + 1))
+        boxes.append(box_of(mask))
     return replace(view, boxes=tuple(boxes))
+
+
+def box_of(mask: np.ndarray) -> Box:
+    """The box around a mask's pixels, height x width bool, of which there is at least one."""
+    lines, columns = np.nonzero(mask)
+    left, top = int(columns.min()), int(lines.min())
+    return left, top, int(columns.max()) - left + 1, int(lines.max()) - top + 1

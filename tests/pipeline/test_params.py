@@ -56,6 +56,9 @@ def test_the_committed_file():
         ("tabletop.viewpoint", "wild", "tabletop.viewpoint: .* not 'wild'"),
         ("features.layer", "layer5", "features.layer: .* not 'layer5'"),
         ("features", None, "the key features is missing"),
+        ("backbone.epochs", 3, "unknown key backbone.epochs"),
+        ("backbone.batch", 1, "backbone.batch: .* not 1"),
+        ("backbone.datasets", ["clevr"], "backbone.datasets names 'clevr', unknown under 'dataset'"),
         (
             "datasets",
             ["tabletopp"],

@@ -20,8 +20,8 @@ check-data: .venv/ready ## is a real dataset's folder complete? make check-data 
 	$(if $(DATASET),,$(error name a dataset: make check-data DATASET=spot_the_diff))
 	@python -m stages.check_data --dataset $(DATASET)
 
-test: .venv/ready ## the test suite
-	python -m pytest
+test: .venv/ready ## the test suite, on all cores
+	OMP_NUM_THREADS=1 python -m pytest --numprocesses auto --dist worksteal
 
 lint: .venv/ready ## ruff, and that the files are formatted
 	ruff check .

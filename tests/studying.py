@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from pipeline.studying import cells, files
 from tests.scored import line, write
 
 ROOT = Path(__file__).parents[1]
@@ -50,6 +51,11 @@ def make_repository(root: Path, studies: dict[str, str] | None = None) -> Path:
     for name, text in (studies or {"two": STUDY}).items():
         (root / "studies" / f"{name}.yaml").write_text(text)
     return root
+
+
+def planned(root: Path, seeds: Sequence[int] = (1, 2), name: str = "two") -> list[cells.Planned]:
+    """The cells of a study of such a repository."""
+    return cells.plan(root, name, files.read(name, root / "studies"), "tabletop", seeds)
 
 
 class Fake:

@@ -1,0 +1,165 @@
+"""The table of a study: its numbers by hand, its comparisons, and what it says of what is missing."""
+
+import json
+from functools import cache
+from pathlib import Path
+from statistics import mean, stdev
+
+import pytest
+import yaml
+
+from pipeline import params, resolving, statistics
+from pipeline.studying import cells, files, printing, tables
+from tests.scored import line, write
+from tests.studying import ROOT, STUDY, Fake, make_repository, planned, score_of, write_cell
+
+CODE_OF = cache(resolving.code_of)
+# what the row that multiplies by 0.1 is called
+TENTH = f"λ = {params.load(ROOT / 'params.yaml').dataset['tabletop'].loss['lambda_cv'] / 10:g}"
+
+
+@pytest.fixture(autouse=True)
+def code_hashed_once(monkeypatch):
+    monkeypatch.setattr(resolving, "code_of", CODE_OF)
+
+
+@pytest.fixture
+def repository(tmp_path):
+    return make_repository(tmp_path)
+
+
+def made(root: Path, seeds=(1, 2, 4)):
+    """A study all of whose cells are made up, and its record."""
+    own = planned(root, seeds)
+    for cell in cells.missing(root, own):
+        fake = Fake(root / "work")
+        fake.run(cell)
+        cells.keep(root, cell, fake.folder)
+    return own, record(root, own)
+
+
+def record(root: Path, own):
+    study = files.read("two", root / "studies")
+    return tables.record(root, "two", study, "tabletop", own, params.load(root / "params.yaml"))
+
+
+def test_mean_and_deviation_by_hand(repository):
+    _, found = made(repository)
+    for row in found["rows"]:
+        values = [score_of(row["model"], seed) for seed in (1, 2, 4)]
+        spread = row["scores"]["total"]["CIDEr-D"]
+        assert spread["mean"] == pytest.approx(mean(values), abs=1e-6)
+        assert spread["sd"] == pytest.approx(stdev(values), abs=1e-6)  # n - 1
+        assert spread["runs"] == 3
+        assert "SPICE" not in row["scores"]["total"]
+    table = printing.tables(found)[0]
+    assert table.headings == [
+        *("", "seeds", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "change told"),
+        *(f"paper {metric}" for metric in ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "SPICE")),
+    ]
+    assert table.rows[0] == [
+        *("RR", "3/3", "10.0 ± 0.0", "20.0 ± 0.0", "30.0 ± 0.0", "57.0 ± 7.9", "50.0 ± 0.0"),
+        *("55.1", "40.5", "73.6", "123.8", "32.5"),
+    ]
+    assert [row[0] for row in table.rows[1:]] == ["SCORER", "SCORER again", TENTH]
+    assert table.rows[3][-1] == "–"
+    assert "figures are of clevr_change, ours of tabletop" in table.notes[0]
+
+
+def test_neighbours_are_compared_on_their_own_pairs(repository):
+    own, found = made(repository)
+    compared = {(one["a"], one["metric"]): one for one in found["comparisons"]}
+    assert list(compared) == [
+        (label, metric)
+        for label in ("SCORER", "SCORER again", TENTH)
+        for metric in ("CIDEr-D", "change_accuracy")
+    ]
+    one = compared["SCORER", "CIDEr-D"]
+    assert one["b"] == "RR"
+    assert one["difference"] == pytest.approx(0.4)
+    assert one["distinguishable"]
+    alone = statistics.compare(
+        *(
+            statistics.read([repository / cell.folder / "pairs.jsonl" for cell in row.cells])
+            for row in (own[1], own[0])
+        )
+    )["CIDEr-D"]
+    assert (one["low"], one["high"]) == (alone.low, alone.high)
+    assert one["p"] == pytest.approx(3 * alone.p, abs=1e-6)  # Holm: the least of three neighbours
+    said = printing.tables(found)[0].notes
+    assert said[1] == "SCORER − RR: +40.0 CIDEr-D [+40.0, +40.0], p < .001"
+    assert said[3].startswith(
+        "SCORER again − SCORER: 0.0 CIDEr-D [0.0, 0.0], p = 1.000: they are the same cells"
+    )
+    assert "Holm's correction for 3 comparisons" in said[-1]
+
+
+def test_swapped_rows_turn_the_sign(repository):
+    _, found = made(repository)
+    study = yaml.safe_load(STUDY)
+    study["rows"] = study["rows"][1::-1]
+    (repository / "studies/two.yaml").write_text(yaml.safe_dump(study))
+    _, swapped = made(repository)
+    assert [swapped["comparisons"][0][end] for end in ("a", "b")] == ["RR", "SCORER"]
+    assert swapped["comparisons"][0]["difference"] == -found["comparisons"][0]["difference"] < 0
+
+
+def test_a_record_is_the_same_bytes_again(repository):
+    own, found = made(repository)
+    assert json.dumps(record(repository, own), sort_keys=True) == json.dumps(found, sort_keys=True)
+    write_cell(repository / own[0].cells[0].folder, 0.1)
+    assert json.dumps(record(repository, own), sort_keys=True) != json.dumps(found, sort_keys=True)
+
+
+def test_what_is_not_finished_is_left_open(repository):
+    made(repository, (1,))
+    own = planned(repository, (1, 2))
+    found = record(repository, own)
+    assert printing.tables(found)[0].rows[0][:2] == ["RR", "1/2"]
+    assert found["rows"][0]["scores"]["total"]["CIDEr-D"]["sd"] is None
+    (repository / own[0].cells[0].folder / "pairs.jsonl").unlink()
+    found = record(repository, own)
+    assert printing.tables(found)[0].rows[0][1:3] == ["0/2", "–"]
+    assert "RR" not in [one["b"] for one in found["comparisons"]]
+
+
+def test_a_subset_is_compared_on_its_pairs_alone(repository):
+    text = STUDY.replace("rows:", "subsets: [change]\nrows:")
+    (repository / "studies/two.yaml").write_text(text)
+    own = planned(repository, (1,))
+    pairs = [pair_of(n) for n in range(20)]
+    write(repository / "data/pairs/tabletop.jsonl", pairs)
+    for row, gain in zip(own, (0.0, 1.0, 1.0, 1.0), strict=True):
+        folder = repository / row.cells[0].folder
+        write_cell(folder, 0.5)
+        # the gain is in the changed pairs, which are the even ones
+        write(folder / "pairs.jsonl", [line(n) | {"CIDEr-D": gain * (n % 2 == 0)} for n in range(20)])
+    found = record(repository, own)
+    assert found["comparisons"][0]["difference"] == 1.0
+    assert [one["metric"] for one in found["comparisons"][:2]] == ["CIDEr-D", "METEOR"]
+    assert "document frequencies of all the test pairs" in printing.tables(found)[0].notes[-1]
+    assert ", change pairs: " in printing.tables(found)[0].title
+
+
+def pair_of(number: int) -> dict:
+    kind = "color" if number % 2 == 0 else "none"
+    own = {"pair_id": f"{number}.png", "scene_id": str(number), "split": "test", "before": "a", "after": "b"}
+    rest = ("before_box", "after_box", "viewpoint_iou", "changed_object")
+    return own | {"captions": ["x"], "change_type": kind} | dict.fromkeys(rest)
+
+
+def test_which_conditions_differ_is_said_of_the_papers_own_dataset(repository):
+    _, found = made(repository, (1,))
+    own = printing.tables(found | {"dataset": "clevr_change"})[0].notes[0]
+    assert own.startswith("The paper's figures differ from ours in: resize: opencv_bicubic, ours pil_bicubic")
+    found["published"]["differs"] = []
+    assert printing.tables(found | {"dataset": "clevr_change"})[0].notes[0].startswith("SCORER − RR")
+
+
+def test_markdown(repository):
+    _, found = made(repository, (1,))
+    lines = printing.markdown(found).splitlines()
+    assert lines[0].startswith("**Two models (A paper, Table 1) on tabletop")
+    assert lines[2].startswith("|  | seeds | BLEU-4 |")
+    assert lines[4].startswith("| RR | 1/1 | 10.0 |")
+    assert {line.count("|") for line in lines[2:8]} == {13}

@@ -1,11 +1,11 @@
 """Run every benchmark and print one table: both sides in one process, interleaved, medians, the ratio.
 
 `python -m benchmarks scoring` runs those that are named. Before anything is timed, both sides must
-give the same numbers. `scale`, `decoding_1000` and `codecs` (the feature store's codecs and shard sizes
-against one float32 .npy an image) take some five minutes each and run only where they are named; the
+give the same numbers. `scale` and `codecs` (the feature store's codecs and shard sizes against one float32
+.npy an image) take some five minutes each, `decoding_1000` more, and run only where they are named; the
 table of `scale` has a dataset of a tenth as the reference. So do `step` (a whole training step: up to ten
-minutes), `growth` (with pairs and tokens: eight; writes growth.svg) and `profile` (where a step's time goes:
-two), of which the last two have tables of their own.
+minutes), `growth` (with pairs and tokens: four; writes growth.svg) and `profile` (where a step's time goes:
+half a minute), of which the last two have tables of their own.
 """
 
 import os

@@ -1,31 +1,19 @@
 """The table of a study: its numbers by hand, its comparisons, and what it says of what is missing."""
 
 import json
-from functools import cache
 from pathlib import Path
 from statistics import mean, stdev
 
 import pytest
 import yaml
 
-from pipeline import params, resolving, statistics
+from pipeline import params, statistics
 from pipeline.studying import cells, files, printing, tables
 from tests.scored import line, write
-from tests.studying import ROOT, STUDY, Fake, make_repository, planned, score_of, write_cell
+from tests.studying import ROOT, STUDY, Fake, planned, score_of, write_cell
 
-CODE_OF = cache(resolving.code_of)
 # what the row that multiplies by 0.1 is called
 TENTH = f"λ = {params.load(ROOT / 'params.yaml').dataset['tabletop'].loss['lambda_cv'] / 10:g}"
-
-
-@pytest.fixture(autouse=True)
-def code_hashed_once(monkeypatch):
-    monkeypatch.setattr(resolving, "code_of", CODE_OF)
-
-
-@pytest.fixture
-def repository(tmp_path):
-    return make_repository(tmp_path)
 
 
 def made(root: Path, seeds=(1, 2, 4)):

@@ -1,12 +1,11 @@
 """DIRL's losses of a batch that two processes share: the shares, and their gradients, add up to one's."""
 
-from multiprocessing import get_context
-
 import pytest
 import torch
-from torch import distributed
 
+from pipeline.ranks import join
 from tests.models.test_dirl import make
+from tests.spawned import spawn
 from tests.switched import randomise
 
 CASES = [  # model, variant, switches
@@ -34,25 +33,18 @@ def learned(case, rows=slice(None)):
     return {name: loss.detach() for name, loss in losses.items()} | gradients
 
 
-def share(rank, folder):
-    torch.set_num_threads(1)
-    meeting = f"file://{folder / 'meeting'}"
-    distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=2)
-    torch.save([learned(case, slice(2 * rank, 2 * rank + 2)) for case in CASES], folder / f"{rank}.pt")
-    distributed.barrier()
-    distributed.destroy_process_group()
+def share(folder):
+    ranks = join()
+    torch.save([learned(case, ranks.part(4)) for case in CASES], folder / f"{ranks.rank}.pt")
+    ranks.wait()
+    ranks.leave()
 
 
 @pytest.fixture(scope="module")
 def shares(tmp_path_factory):
     """Of each case, what both processes found."""
     folder = tmp_path_factory.mktemp("shares")
-    both = [get_context("spawn").Process(target=share, args=(rank, folder)) for rank in range(2)]
-    for process in both:
-        process.start()
-    for process in both:
-        process.join(120)
-    assert [process.exitcode for process in both] == [0, 0]
+    spawn(share, 2, folder)
     return list(zip(*(torch.load(folder / f"{rank}.pt") for rank in range(2)), strict=True))
 
 

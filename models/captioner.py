@@ -3,6 +3,7 @@
 B pairs, C feature channels, H x W grid, N = H*W cells, D width, L words, V vocabulary.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
@@ -145,6 +146,7 @@ class Captioner(nn.Module):
     def losses_of(self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1) -> dict[str, Tensor]:
         """`losses` of encoded images, B x N x D: the mean over `parts` equal parts that follow each other.
 
+        `tokens`: R captions of each pair, one after another; the regularisers see the words of its first one.
         A pair is contrasted with the pairs of its own part (SCORER section 4.3: both pairs of a scene).
         Where processes share a batch, each returns its share of a term: they add up to it (gathering.py).
         """
@@ -153,12 +155,13 @@ class Captioner(nn.Module):
             tokens = F.pad(tokens, (0, max(0, self.sizes.longest + 1 - tokens.shape[1])), value=NULL)
         words = self.decoder(tokens, difference.memory, self.keep_layers)
         each = zip(split(difference, parts), split(words, parts), tokens.chunk(parts), strict=True)
-        terms = [self._terms(*part) for part in each]
+        terms = [self._terms(*part, len(tokens) // len(before)) for part in each]
         return {name: torch.stack([found[name] for found in terms]).mean() for name in self.terms}
 
-    def _terms(self, difference: Difference, words: Words, tokens: Tensor) -> dict[str, Tensor]:
+    def _terms(self, difference: Difference, words: Words, tokens: Tensor, R: int) -> dict[str, Tensor]:
+        first = rows(words, lambda x: x[::R])
         regularisers = {
-            name: regulariser(difference, words) for name, regulariser in self.regularisers.items()
+            name: regulariser(difference, first) for name, regulariser in self.regularisers.items()
         }
         return {"cap": caption_loss(words, tokens)} | regularisers
 
@@ -211,17 +214,17 @@ def initialise_jointly(attention: MultiHeadAttention) -> None:
 
 
 def split(record: Record, parts: int) -> list[Record]:
-    """A Difference or Words in equal parts: every field is a tensor, pairs first, or a tuple of records."""
-    names = [field.name for field in fields(record)]
-    chunks = zip(*(_split(getattr(record, name), parts) for name in names), strict=True)
-    return [replace(record, **dict(zip(names, chunk, strict=True))) for chunk in chunks]
+    """A Difference or Words in equal parts."""
+    return [rows(record, lambda x, part=part: x.chunk(parts)[part]) for part in range(parts)]
 
 
-def _split(value: Tensor | tuple[Record, ...], parts: int) -> list[Any]:
-    if isinstance(value, Tensor):
-        return list(value.chunk(parts))
-    records = [split(record, parts) for record in value]
-    return [tuple(each[part] for each in records) for part in range(parts)]
+def rows(record: Record, choose: Callable[[Tensor], Tensor]) -> Record:
+    """A Difference or Words with some rows only: every field is a tensor or a tuple of such records."""
+
+    def chosen(value: Tensor | tuple[Record, ...]) -> Any:
+        return choose(value) if isinstance(value, Tensor) else tuple(rows(each, choose) for each in value)
+
+    return replace(record, **{field.name: chosen(getattr(record, field.name)) for field in fields(record)})
 
 
 def caption_loss(words: Words, tokens: Tensor) -> Tensor:

@@ -51,10 +51,14 @@ class DecoderLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, memory: Tensor) -> "States":
-        """All words at once: B x L x D, B x N x D -> what becomes of them."""
+        """All words at once: R*B x L x D, B x N x D -> what becomes of them.
+
+        The R captions of a pair follow each other, and look at its memory as if they were one of R*L words.
+        """
         own = self.self_attention(x, x, causal=True)
         x = self.norms[0](x + self.dropout(own))
-        seen = self.cross_attention(x, memory)
+        together = x.unflatten(0, (len(memory), -1)).flatten(1, 2)  # B x R*L x D
+        seen = self.cross_attention(together, memory).view_as(x)
         y = self.norms[1](x + self.dropout(seen))
         return States(own, x, seen, y, self.norms[2](self.fed_forward(y)))
 
@@ -212,8 +216,9 @@ class CaptionDecoder(nn.Module):
         return self.norm(self.dropout(x)) if self.norm_last else self.dropout(self.norm(x))
 
     def forward(self, tokens: Tensor, memory: Tensor, keep_layers: bool = False) -> Words:
-        """Captions B x (L+1) with both marks, NULL-padded, and memory B x N x D: predict words 1..L.
+        """Captions R*B x (L+1) with both marks, NULL-padded, and memory B x N x D: predict words 1..L.
 
+        Of a pair R captions, one after another.
         `keep_layers`: the Words hold what each layer makes of them.
         """
         x = self.embed(tokens[:, :-1])

@@ -31,7 +31,7 @@ class Batch:
     images: Tensor  # U x C x H x W, float16
     before: Tensor  # P*B, int64: rows of `images`
     after: Tensor  # P*B, int64
-    tokens: Tensor  # P*B x (L+1), int64: one caption a pair with both marks, NULL-padded
+    tokens: Tensor  # P*B*R x (L+1), int64: R captions a pair with both marks, one after another, NULL-padded
     parts: int  # P
 
 
@@ -62,11 +62,14 @@ def exchange(scene: Scene) -> Scene:
 
 
 class Sampler:
-    """Draws the batches of one training run. Raises InputError where there are fewer scenes than a batch."""
+    """Draws the batches of one training run, `references` captions a pair.
 
-    def __init__(self, pairs: Sequence[Pair], batch: int, seed: int, exchanging: bool):
+    Raises InputError where there are fewer scenes than a batch.
+    """
+
+    def __init__(self, pairs: Sequence[Pair], batch: int, seed: int, exchanging: bool, references: int = 1):
         self.scenes = scenes_of(pairs)
-        self.batch, self.seed, self.exchanging = batch, seed, exchanging
+        self.batch, self.seed, self.exchanging, self.references = batch, seed, exchanging, references
         if len(self.scenes) < batch:
             raise InputError(
                 f"train.batch is {batch} scenes, but the train split has {len(self.scenes)}; lower it"
@@ -77,18 +80,22 @@ class Sampler:
         """Iterations that draw every scene once; scenes that do not fill a batch wait for the next epoch."""
         return len(self.scenes) // self.batch
 
-    def draw(self, iteration: int) -> tuple[list[Scene], list[list[str]]]:
-        """The scenes of an iteration (counted from 0), and a caption for each pair of each."""
+    def draw(self, iteration: int) -> tuple[list[Scene], list[list[list[str]]]]:
+        """The scenes of an iteration (counted from 0), and the captions for each pair of each."""
         epoch, place = divmod(iteration, self.epoch)
         order = np.random.default_rng([self.seed, EPOCH, epoch]).permutation(len(self.scenes))
         chosen = [self.scenes[i] for i in order[place * self.batch : (place + 1) * self.batch]]
         random = np.random.default_rng([self.seed, ITERATION, iteration])
         if self.exchanging:
             chosen = [exchange(scene) if random.random() < 0.5 else scene for scene in chosen]
-        captions = [
-            [pair.captions[random.integers(len(pair.captions))] for pair in scene] for scene in chosen
-        ]
+        captions = [[drawn(pair.captions, self.references, random) for pair in scene] for scene in chosen]
         return chosen, captions
+
+
+def drawn(captions: Sequence[str], number: int, random: np.random.Generator) -> list[str]:
+    """So many different ones, in a random order; all of them again and again where there are fewer."""
+    order = random.permutation(len(captions))
+    return [captions[i] for i in np.resize(order, number)]
 
 
 def training_batches(
@@ -104,9 +111,9 @@ def training_batches(
     """
 
     def make(iteration: int) -> Batch:
-        scenes, captions = (drawn[share] for drawn in sampler.draw(iteration))
+        scenes, captions = (each[share] for each in sampler.draw(iteration))
         pairs = [pair for part in zip(*scenes, strict=True) for pair in part]
-        texts = [text for part in zip(*captions, strict=True) for text in part]
+        texts = [text for part in zip(*captions, strict=True) for several in part for text in several]
         names = images_of(pairs)
         row = {name: number for number, name in enumerate(names)}
         tensors = (

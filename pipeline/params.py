@@ -64,6 +64,7 @@ class Text(Strict):
 class Train(Strict):
     iterations: Count | None
     batch: Count | None
+    references: Count | None
     learning_rate: Positive | None
     schedule: Schedule | None
     validate_every: Count | None
@@ -112,6 +113,7 @@ class DatasetText(Strict):
 class DatasetTrain(Strict):
     iterations: Count
     batch: Count
+    references: Count
     learning_rate: Positive
     schedule: Schedule
     validate_every: Count

@@ -31,8 +31,9 @@ AT_MOST = 2.0
 class Scene:
     """What one scene brings into a batch."""
 
-    pairs: int  # each with a caption
+    pairs: int
     images: int  # float16 features C x H x W
+    references: int = 1  # captions a pair
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,9 @@ class Demand:
     quadratic: float
 
 
-def scene_of(scenes: Sequence[tuple[Pair, ...]]) -> Scene:
+def scene_of(scenes: Sequence[tuple[Pair, ...]], references: int = 1) -> Scene:
     """The scene that stands for these, of equal numbers of pairs: with the most images that one has."""
-    return Scene(len(scenes[0]), max(len(images_of(scene)) for scene in scenes))
+    return Scene(len(scenes[0]), max(len(images_of(scene)) for scene in scenes), references)
 
 
 def demand(model: Captioner, scene: Scene, device: torch.device, dtype: torch.dtype, held: int = 0) -> Demand:
@@ -144,7 +145,7 @@ def _losses(
     """The losses of a made-up batch, with captions of the longest length."""
     sizes, pairs = model.sizes, scenes * scene.pairs
     images = torch.zeros(scenes * scene.images, sizes.channels, *sizes.grid, dtype=dtype, device=device)
-    tokens = torch.ones(pairs, sizes.longest, dtype=torch.int64, device=device)
+    tokens = torch.ones(pairs * scene.references, sizes.longest, dtype=torch.int64, device=device)
     shown = torch.arange(pairs, device=device) % len(images)
     encoded = model.encoding(images)  # as pipeline/training.py does
     return model.losses_of(encoded[shown], encoded[shown], tokens, scene.pairs)

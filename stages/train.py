@@ -62,9 +62,10 @@ def train(arguments: argparse.Namespace, ranks: Ranks) -> None:
     validation = Validation(of_split(pairs, "val"), store, vocabulary) if ranks.rank == 0 else None
     training = Training(model, recipe, arguments.seed, scratch / "state.pt", validation, ranks)
     own = of_split(pairs, "train")
-    sampler = Sampler(own, recipe.train["batch"], arguments.seed, recipe.train["exchange"])
+    settings = recipe.train
+    sampler = Sampler(own, settings["batch"], arguments.seed, settings["exchange"], settings["references"])
     check_memory(training, sampler, store, images_of(own))
-    source = held(store, images_of(own), recipe.train["cache"], training.device)
+    source = held(store, images_of(own), settings["cache"], training.device)
     history = training.run(sampler, source, vocabulary)
     if ranks.rank == 0:
         write(arguments, recipe, store, vocabulary, history)
@@ -78,7 +79,7 @@ def check_memory(training: Training, sampler: Sampler, store: FeatureStore, imag
     """Refuse what does not fit before anything is read or written."""
     settings, device, world = training.recipe.train, training.device, training.ranks.world
     features = planned(store, images, settings["cache"], device, world)
-    scene = planning.scene_of(sampler.scenes)
+    scene = planning.scene_of(sampler.scenes, sampler.references)
     needed = planning.demand(training.model, scene, device, training.dtype, features)
     free = memory.free(device)
     planning.check(planning.together(needed, world, device), settings["batch"], free, world)

@@ -198,6 +198,20 @@ def test_terms_and_gradients(name):
     assert [n for n in without if not n.endswith("key.bias")] == CANCELLED.get(name, [])
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_several_captions_of_a_pair(name):
+    """Their loss is that of pairs which stand there several times; the regularisers see each first one."""
+    model = make(name).eval()
+    before, after, first = batch()
+    second = torch.tensor([[2, 8, 3, 0, 0], [2, 4, 5, 6, 3], [2, 3, 0, 0, 0]])
+    both = torch.stack([first, second], 1).flatten(0, 1)
+    found = model.losses(before, after, both)
+    repeated = (grid.repeat_interleave(2, 0) for grid in (before, after))
+    expected = model.losses(before, after, first) | {"cap": model.losses(*repeated, both)["cap"]}
+    torch.testing.assert_close(found, expected)
+    assert not torch.isclose(found["cap"], model.losses(before, after, first)["cap"])
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "said"),
     [

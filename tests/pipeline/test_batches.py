@@ -50,7 +50,27 @@ def test_about_half_of_the_scenes_are_exchanged_and_all_captions_come_up():
     scenes, captions = zip(*(sampler.draw(i) for i in range(40)), strict=True)
     turned = sum(s[0].before.startswith("n") for drawn in scenes for s in drawn)
     assert 150 < turned < 250
-    assert {text for drawn in captions for texts in drawn for text in texts} == {"c0", "c1", "c2", "n0", "n1"}
+    assert {text for drawn in captions for texts in drawn for (text,) in texts} == {
+        "c0",
+        "c1",
+        "c2",
+        "n0",
+        "n1",
+    }
+
+
+@pytest.mark.parametrize(("number", "changed", "unchanged"), [(1, 1, 1), (2, 2, 2), (3, 3, 2)])
+def test_a_pair_brings_several_different_captions(number, changed, unchanged):
+    sampler = Sampler(PAIRS, batch=10, seed=1, exchanging=False, references=number)
+    chosen, captions = sampler.draw(0)
+    for scene, several in zip(chosen, captions, strict=True):
+        assert [len(texts) for texts in several] == [number, number]
+        assert [len(set(texts)) for texts in several] == [
+            changed,
+            unchanged,
+        ]  # there are only two of no change
+        assert all(set(texts) <= set(pair.captions) for texts, pair in zip(several, scene, strict=True))
+    assert len({several[0][0] for several in captions}) > 1  # not always the first one
 
 
 def test_a_batch_larger_than_the_split_is_refused():
@@ -63,8 +83,9 @@ def test_scenes_of_different_numbers_of_pairs_are_taken_apart():
     assert len(scenes_of(PAIRS[:-1])) == 19
 
 
-def test_a_batch_holds_the_features_and_words_of_its_pairs(prepared):
-    sampler = Sampler(of_split(prepared.pairs, "train"), batch=4, seed=3, exchanging=True)
+@pytest.mark.parametrize("references", [1, 3])
+def test_a_batch_holds_the_features_and_words_of_its_pairs(prepared, references):
+    sampler = Sampler(of_split(prepared.pairs, "train"), 4, 3, exchanging=True, references=references)
     drawn = training_batches(sampler, prepared.store, prepared.vocabulary, range(3))
     for iteration, batch in enumerate(drawn):
         scenes, captions = sampler.draw(iteration)
@@ -76,6 +97,10 @@ def test_a_batch_holds_the_features_and_words_of_its_pairs(prepared):
                 before, after = (batch.images[rows[place]].numpy() for rows in (batch.before, batch.after))
                 assert (before == prepared.store.read([pair.before])[0]).all()
                 assert (after == prepared.store.read([pair.after])[0]).all()
-                words = prepared.vocabulary.encode(captions[row][p])
-                assert batch.tokens[place, : len(words)].tolist() == words
-                assert not batch.tokens[place, len(words) :].any()
+                for number, text in enumerate(captions[row][p]):
+                    words, tokens = (
+                        prepared.vocabulary.encode(text),
+                        batch.tokens[references * place + number],
+                    )
+                    assert tokens[: len(words)].tolist() == words
+                    assert not tokens[len(words) :].any()

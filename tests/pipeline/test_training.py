@@ -20,6 +20,7 @@ SIZES = {"width": 8, "heads": 2, "layers": 1, "decoder_layers": 1, "word_width":
 TRAIN = {
     "iterations": 12,
     "batch": 4,
+    "references": 2,
     "learning_rate": 1e-2,
     "schedule": "constant",
     "validate_every": 4,
@@ -62,7 +63,9 @@ def train(prepared, folder, seed=1, scores=None, killed_at=None, **changes):
         return scores[len(calls) - 1] if scores else 0.0
 
     training = Training(model, chosen, seed, folder / "state.pt", validate)
-    sampler = Sampler(of_split(prepared.pairs, "train"), TRAIN["batch"], seed, TRAIN["exchange"])
+    sampler = Sampler(
+        of_split(prepared.pairs, "train"), TRAIN["batch"], seed, TRAIN["exchange"], TRAIN["references"]
+    )
     history = training.run(sampler, prepared.store, prepared.vocabulary)
     return history, model.state_dict()
 

@@ -93,9 +93,13 @@ class Sampler:
 
 
 def drawn(captions: Sequence[str], number: int, random: np.random.Generator) -> list[str]:
-    """So many different ones, in a random order; all of them again and again where there are fewer."""
-    order = random.permutation(len(captions))
-    return [captions[i] for i in np.resize(order, number)]
+    """So many different ones at random; where there are fewer, all of them before one comes again."""
+    chosen: list[str] = []
+    left: list[str] = []
+    for _ in range(number):
+        left = left or list(captions)
+        chosen.append(left.pop(random.integers(len(left))))
+    return chosen
 
 
 def training_batches(

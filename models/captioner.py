@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.attention import MultiHeadAttention
+from models.attention import MultiHeadAttention, attention_weights
 from models.decoder import NULL, CaptionDecoder, States, Words
 from models.gathering import total
 from models.switches import PAPER, Switches
@@ -46,6 +46,22 @@ class Difference:
     def alignment(self, rows: list[int]) -> Tensor | None:
         """Where cells of one image look in the other one; None where a model does not compare cells so."""
         return None
+
+
+@dataclass
+class Aligned(Difference):
+    """Of a model that compares cells: how after looks at before in its last layer, B x h x N x d each."""
+
+    after_queries: Tensor
+    before_keys: Tensor
+
+    def alignment(self, rows: list[int]) -> Tensor:
+        """Of some pairs of the batch, rows x N x N: row i holds where cell i of after looks in before.
+
+        SCORER's and DIRL's Eq. 5, the mean over the heads, summing to 1. Not for the whole batch at once:
+        N x N is 196 x 196 a head.
+        """
+        return attention_weights(self.after_queries[rows], self.before_keys[rows]).mean(1)
 
 
 class PairEncoding(nn.Module):

@@ -5,32 +5,14 @@ when the other one's share is taken away is the difference. Equation numbers are
 pair encoding. B pairs, N cells an image, D width, h heads, d = D/h.
 """
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor, nn
 
-from models.attention import MultiHeadAttention, attention_weights
-from models.captioner import Captioner, Difference, Sizes
+from models.attention import MultiHeadAttention
+from models.captioner import Aligned, Captioner, Difference, Sizes
 from models.decoder import Words
 from models.gathering import processes, total
 from models.switches import Switches
-
-
-@dataclass
-class Interacted(Difference):
-    """The last layer's tokens with which the after image looked at the before image, B x h x N x d."""
-
-    after_queries: Tensor
-    before_keys: Tensor
-
-    def alignment(self, rows: list[int]) -> Tensor:
-        """Of some pairs of the batch, rows x N x N: what the after image shares with the before image.
-
-        Row i holds where cell i of the after image looks in the before image (Eq. 5, last layer), the
-        mean over the heads, summing to 1. Not for the whole batch at once: N x N is 196 x 196 a head.
-        """
-        return attention_weights(self.after_queries[rows], self.before_keys[rows]).mean(1)
 
 
 class Interaction(nn.Module):
@@ -55,7 +37,7 @@ class Interaction(nn.Module):
         self.norm = nn.LayerNorm(D) if switches.fusion_norm else nn.Identity()
         self.dropout = nn.Dropout(dropout) if switches.fusion_dropout else nn.Identity()
 
-    def forward(self, before: Tensor, after: Tensor) -> Interacted:
+    def forward(self, before: Tensor, after: Tensor) -> Aligned:
         """The pair encoding, twice B x N x D."""
         b, a = before, after
         for attention, norm in zip(self.attentions, self.norms, strict=True):
@@ -67,7 +49,7 @@ class Interaction(nn.Module):
             b, a = self._next(norm, b, b_shared), self._next(norm, a, a_shared)
         differences = torch.cat([before - b, after - a], -1)  # Eq. 6: F^d, B x N x 2D
         memory = torch.relu(self.dropout(self.norm(self.fuse(differences))))  # Eq. 7, B x N x D
-        return Interacted(memory, before, after, a_queries, b_keys)
+        return Aligned(memory, before, after, a_queries, b_keys)
 
     def _next(self, norm: nn.Module, x: Tensor, shared: Tensor) -> Tensor:
         return norm(x + self.residual_dropout(shared)) if self.layered else shared

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from models.attention import MultiHeadAttention, attention_weights
-from models.captioner import Captioner, Difference, Sizes
+from models.attention import MultiHeadAttention
+from models.captioner import Aligned, Captioner, Sizes
 from models.decoder import Words
 from models.gathering import processes
 from models.matching import Contrast, matching, partner_matching
@@ -23,21 +23,11 @@ JOINED = {  # what Eq. 7 maps, twice B x N x D
 
 
 @dataclass
-class CrossView(Difference):
+class CrossView(Aligned):
     """The last layer's projected tokens, B x h x N x d, which matching and attention share."""
 
     before_queries: Tensor
-    before_keys: Tensor
-    after_queries: Tensor
     after_keys: Tensor
-
-    def alignment(self, rows: list[int]) -> Tensor:
-        """Of some pairs of the batch, rows x N x N: how the after image is rebuilt from the before image.
-
-        Row i holds where cell i of the after image looks in the before image (Eq. 5, last layer), the
-        mean over the heads, summing to 1. Not for the whole batch at once: N x N is 196 x 196 a head.
-        """
-        return attention_weights(self.after_queries[rows], self.before_keys[rows]).mean(1)
 
 
 class Scorer(nn.Module):
@@ -66,7 +56,7 @@ class Scorer(nn.Module):
             # Eq. 5: both directions read the layer's inputs; Eq. 6: what the views have in common
             b = norm(b + attention.attend(b_queries, a_keys, a_values))  # B x N x D
             a = norm(a + attention.attend(a_queries, b_keys, b_values))
-        return CrossView(self.fused(b, a), before, after, b_queries, b_keys, a_queries, a_keys)
+        return CrossView(self.fused(b, a), before, after, a_queries, b_keys, b_queries, a_keys)
 
     def fused(self, before: Tensor, after: Tensor) -> Tensor:
         """X_c = ReLU(fc([X^c_bef ; X^c_aft])) or of their sum or product (Eq. 7), B x N x D.

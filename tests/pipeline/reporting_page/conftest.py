@@ -1,0 +1,25 @@
+"""What the tests of the page share: two datasets' made-up cells, and their page."""
+
+import pytest
+
+from pipeline.reporting import cells, page, tables
+from tests.paged import Reader
+from tests.study import make_study
+
+
+@pytest.fixture(scope="session")
+def study(tmp_path_factory):
+    root = tmp_path_factory.mktemp("study")
+    params = make_study(root, ("tabletop", "other"))
+    return cells.read(root, params), params
+
+
+@pytest.fixture(scope="session")
+def html(study):
+    results, params = study
+    return page.render(results, tables.records(results), params)
+
+
+@pytest.fixture(scope="session")
+def read(html):
+    return Reader(html)

@@ -8,10 +8,12 @@ a value beyond 65504 does not fit and is refused.
 import hashlib
 import io
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 
@@ -25,6 +27,9 @@ LARGEST = 65504.0  # float16
 AHEAD = 64  # files in memory before they are asked for
 HEADER = 1024  # bytes that an array's header surely stays below
 REMEDY = "name in features.npy the folder that the released extractor wrote, or null to extract here"
+# A header is parsed as Python, whose parser counts its depth over all threads (CPython's issue 106905,
+# in 3.11): in several at once it now and then refuses a sound one
+_parsing = Lock()
 Shape = tuple[int, int, int]
 """Channels, height and width of an image's feature grid."""
 
@@ -109,13 +114,13 @@ def load(path: Path, shape: Shape) -> np.ndarray:
     """
     try:
         data = io.BytesIO(path.read_bytes())
-        found, dtype = _header(data)
+        with _parsing:
+            found, fortran, dtype = _header(data)
         if found != shape or dtype != np.dtype("<f4"):
             raise ValueError(f"it holds {_said(found)} {dtype}, not {_said(shape)} float32")
-        data.seek(0)
-        array = np.lib.format.read_array(data, allow_pickle=False)
-        if data.read(1):
-            raise ValueError("bytes follow its array")
+        if rest := len(body := data.read()) - math.prod(shape) * dtype.itemsize:
+            raise ValueError("bytes follow its array" if rest > 0 else "its array is cut short")
+        array = np.frombuffer(body, dtype).reshape(shape, order="F" if fortran else "C")
         if not (np.abs(array) <= LARGEST).all():  # nor is a NaN
             raise ValueError(f"it holds values that are not finite, or beyond {LARGEST:.0f}")
     except Exception as error:  # what NumPy raises on damaged headers is of any kind
@@ -124,8 +129,8 @@ def load(path: Path, shape: Shape) -> np.ndarray:
     return array.astype(np.float16)
 
 
-def _header(data: io.BytesIO) -> tuple[tuple[int, ...], np.dtype]:
-    """Shape and dtype as the file's head states them, before anything is allocated."""
+def _header(data: io.BytesIO) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Shape, whether in Fortran's order, and dtype, as the head says, before anything is allocated."""
     readers = {
         (1, 0): np.lib.format.read_array_header_1_0,
         (2, 0): np.lib.format.read_array_header_2_0,
@@ -133,8 +138,7 @@ def _header(data: io.BytesIO) -> tuple[tuple[int, ...], np.dtype]:
     version = np.lib.format.read_magic(data)
     if version not in readers:
         raise ValueError(f".npy of version {version}, which a float32 array does not need")
-    shape, _, dtype = readers[version](data)
-    return shape, dtype
+    return readers[version](data)
 
 
 def fingerprint(files: Sequence[Path]) -> str:

@@ -48,7 +48,7 @@ DAMAGE = {
     "double": (lambda path: np.save(path, grid(0).astype(float)), "256 x 2 x 2 float64, not"),
     "half": (lambda path: np.save(path, grid(0).astype(np.float16)), "256 x 2 x 2 float16, not"),
     "big-endian": (lambda path: np.save(path, grid(0).astype(">f4")), "256 x 2 x 2 >f4, not"),
-    "truncated": (lambda path: path.write_bytes(grid_bytes()[:-9]), "cannot be imported"),
+    "truncated": (lambda path: path.write_bytes(grid_bytes()[:-9]), "its array is cut short"),
     "too long": (lambda path: tail(path, b"\0"), "bytes follow its array"),
     "NaN": (lambda path: with_value(path, np.nan), "not finite, or beyond 65504"),
     "infinite": (lambda path: with_value(path, -np.inf), "not finite, or beyond 65504"),

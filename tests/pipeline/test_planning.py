@@ -75,7 +75,9 @@ def test_more_of_anything_takes_more():
     least = demand(build("rr", MODEL, {"dropout": 0.1}), Scene(1, 2), CPU, torch.float32)
     with_terms = demand(build("scorer_cbr", MODEL, SETTINGS), Scene(1, 2), CPU, torch.float32)
     more_pairs = demand(build("rr", MODEL, {"dropout": 0.1}), Scene(2, 3), CPU, torch.float32)
+    more_captions = demand(build("rr", MODEL, {"dropout": 0.1}), Scene(1, 2, 3), CPU, torch.float32)
     assert peak(least, 8) < peak(with_terms, 8)
+    assert peak(least, 8) < peak(more_captions, 8)
     assert peak(least, 8) < peak(more_pairs, 8)
 
 
@@ -111,6 +113,7 @@ def test_the_scene_that_stands_for_all_has_the_most_images():
     scenes = [(pair("x"), pair("x")), (pair("x"), pair("y"))]
     assert scene_of(scenes[:1]) == Scene(pairs=2, images=2)
     assert scene_of(scenes) == Scene(pairs=2, images=3)
+    assert scene_of(scenes, references=4) == Scene(pairs=2, images=3, references=4)
 
 
 def test_a_batch_that_would_fit_is_one_that_processes_can_share():

@@ -50,13 +50,8 @@ def test_about_half_of_the_scenes_are_exchanged_and_all_captions_come_up():
     scenes, captions = zip(*(sampler.draw(i) for i in range(40)), strict=True)
     turned = sum(s[0].before.startswith("n") for drawn in scenes for s in drawn)
     assert 150 < turned < 250
-    assert {text for drawn in captions for texts in drawn for (text,) in texts} == {
-        "c0",
-        "c1",
-        "c2",
-        "n0",
-        "n1",
-    }
+    found = {text for drawn in captions for texts in drawn for (text,) in texts}
+    assert found == {"c0", "c1", "c2", "n0", "n1"}
 
 
 @pytest.mark.parametrize(("number", "changed", "unchanged"), [(1, 1, 1), (2, 2, 2), (3, 3, 2)])
@@ -65,10 +60,8 @@ def test_a_pair_brings_several_different_captions(number, changed, unchanged):
     chosen, captions = sampler.draw(0)
     for scene, several in zip(chosen, captions, strict=True):
         assert [len(texts) for texts in several] == [number, number]
-        assert [len(set(texts)) for texts in several] == [
-            changed,
-            unchanged,
-        ]  # there are only two of no change
+        different = [len(set(texts)) for texts in several]
+        assert different == [changed, unchanged]  # there are only two of no change
         assert all(set(texts) <= set(pair.captions) for texts, pair in zip(several, scene, strict=True))
     assert len({several[0][0] for several in captions}) > 1  # not always the first one
 
@@ -98,9 +91,7 @@ def test_a_batch_holds_the_features_and_words_of_its_pairs(prepared, references)
                 assert (before == prepared.store.read([pair.before])[0]).all()
                 assert (after == prepared.store.read([pair.after])[0]).all()
                 for number, text in enumerate(captions[row][p]):
-                    words, tokens = (
-                        prepared.vocabulary.encode(text),
-                        batch.tokens[references * place + number],
-                    )
+                    words = prepared.vocabulary.encode(text)
+                    tokens = batch.tokens[references * place + number]
                     assert tokens[: len(words)].tolist() == words
                     assert not tokens[len(words) :].any()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.reporting import cells, page, tables
-from tests.paged import Reader
+from pipeline.reporting import cells
+from tests.paged import Reader, render
 from tests.study import make_study
 
 
@@ -16,8 +16,7 @@ def study(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def html(study):
-    results, params = study
-    return page.render(results, tables.records(results), params)
+    return render(*study)
 
 
 @pytest.fixture(scope="session")

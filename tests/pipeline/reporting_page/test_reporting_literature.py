@@ -2,15 +2,7 @@
 
 import pytest
 
-from pipeline.reporting import cells, literature, page, tables
-from tests.study import make_study
-
-
-@pytest.fixture(scope="module")
-def study(tmp_path_factory):
-    root = tmp_path_factory.mktemp("study")
-    params = make_study(root, ("tabletop", "other"))
-    return cells.read(root, params), params
+from pipeline.reporting import literature, page, tables
 
 
 @pytest.fixture(scope="module")

@@ -156,12 +156,11 @@ def test_java_that_floods_stderr_and_dies(fake: FakeJava, dying: str) -> None:
 
 
 def test_meteor_killed_in_the_middle(fake: FakeJava) -> None:
-    fake.does()
+    fake.does(meteor="exec sleep 1000")  # one that answers might have ended before it is killed
 
     def kill_meteor() -> None:
         while len(fake.pids()) < 3:  # METEOR, the version, the tokenizer
             time.sleep(0.05)
-        time.sleep(0.5)
         os.kill(fake.pids()[0], signal.SIGKILL)
 
     killer = threading.Thread(target=kill_meteor)

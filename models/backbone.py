@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from copy import deepcopy
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 from torchvision.models import resnet101
@@ -14,7 +15,10 @@ STRIDE = {"layer3": 16, "layer4": 32}
 MEAN = (0.485, 0.456, 0.406)  # ImageNet's, of RGB in 0..1
 STD = (0.229, 0.224, 0.225)
 NORMS = {"bn1": "conv1", "bn2": "conv2", "bn3": "conv3", "1": "0"}  # torchvision's names: what each follows
-DAMPED_GAIN = 0.1  # measured: 0.90 of cells' colours readable by a linear probe, 0.32 without
+# of random weights; what each brings was measured (benchmarks/README.md)
+SMOOTHING = 1.5  # pixels: the deviation of the Gaussian that smooths the first filters
+HUE = 2.0  # how much more of a pixel's difference from gray than of its brightness the first filters take
+BLUR = (1.0, 2.0, 1.0)  # binomial, each way
 
 
 class Backbone(nn.Module):
@@ -37,19 +41,45 @@ class Backbone(nn.Module):
 
 
 def untrained_backbone(layer: str, seed: int) -> Backbone:
-    """Random weights with the last batch-norm gain of every bottleneck damped, in evaluation mode.
+    """Random weights that keep what a picture shows where it shows it, in evaluation mode.
 
-    Each channel is standardised at the end: random ReLU features share a large mean, under which
-    attention between two images learns nothing (measured: benchmarks/README.md).
+    Residual branches begin at nothing (Goyal et al., 2017), but for those that halve the grid: there the
+    shortcut would see one position of four, so the branch carries everything, blurred before it is halved
+    (Zhang, 2019), and a camera that moved by less than a cell changes less. The first filters are smooth,
+    for the same reason. Each channel is standardised at the end: random ReLU features share a large mean,
+    under which attention between two images learns nothing.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         backbone = Backbone(layer)
     backbone.stages.add_module("standardise", _standardising(layer))
-    for module in backbone.modules():
-        if isinstance(module, Bottleneck):
-            nn.init.constant_(module.bn3.weight, DAMPED_GAIN)
+    with torch.no_grad():
+        _smooth(backbone.stages.conv1.weight)
+        for module in backbone.modules():
+            if isinstance(module, Bottleneck):
+                _carry(module)
     return backbone.eval()
+
+
+def _smooth(filters: Tensor) -> None:
+    """Low-pass the filters, O x 3 x k x k, and weigh hue above brightness."""
+    k = filters.shape[-1]
+    taps = torch.exp(-((torch.arange(k) - k // 2) ** 2) / (2 * SMOOTHING**2))
+    kernel = torch.outer(taps, taps) / taps.sum() ** 2
+    smooth = F.conv2d(filters.flatten(0, 1)[:, None], kernel[None, None], padding=k // 2).view_as(filters)
+    brightness = smooth.mean(1, keepdim=True)  # O x 1 x k x k
+    filters.copy_(brightness + HUE * (smooth - brightness))
+
+
+def _carry(block: Bottleneck) -> None:
+    """A block that halves the grid carries all in its branch, blurred; any other block in its shortcut."""
+    halves = block.stride > 1
+    nn.init.constant_(block.bn3.weight, float(halves))
+    if halves:
+        nn.init.zeros_(block.downsample[1].weight)
+        taps = torch.tensor(BLUR)
+        mixed = block.conv2.weight.sum((2, 3), keepdim=True)  # O x I x 1 x 1: random, as it was
+        block.conv2.weight.copy_(mixed * torch.outer(taps, taps) / taps.sum() ** 2)
 
 
 def _standardising(layer: str) -> nn.BatchNorm2d:
@@ -107,9 +137,15 @@ def for_inference(backbone: Backbone, dtype: torch.dtype) -> Backbone:
     """A copy that computes the same in `dtype`, without the batch norms that follow a convolution.
 
     y = (w * x + b - mean) / sqrt(var + eps) * gain + shift is itself a convolution. What standardises
-    the features at the end stays: it follows a ReLU and a sum. Weights lie as channels_last.
+    the features at the end stays: it follows a ReLU and a sum. Blocks that add nothing are left out.
+    Weights lie as channels_last.
     """
     fast = deepcopy(backbone).eval()
+    for stage in fast.stages:
+        if isinstance(stage, nn.Sequential):
+            for name, block in list(stage.named_children()):
+                if _adds_nothing(block):
+                    setattr(stage, name, nn.Identity())
     for module in list(fast.modules()):
         for name, norm in list(module.named_children()):
             before = getattr(module, NORMS.get(name, ""), None)
@@ -120,3 +156,10 @@ def for_inference(backbone: Backbone, dtype: torch.dtype) -> Backbone:
         if isinstance(module, nn.Conv2d):  # means and deviations keep float32
             module.to(dtype=dtype, memory_format=torch.channels_last)
     return fast.requires_grad_(False)
+
+
+def _adds_nothing(block: nn.Module) -> bool:
+    """Of a block on an untouched shortcut: relu(x + 0) is x, for x is what a ReLU gave."""
+    if not isinstance(block, Bottleneck) or block.downsample is not None:
+        return False
+    return not (block.bn3.weight.any() or block.bn3.bias.any())

@@ -64,6 +64,13 @@ class Aligned(Difference):
         return attention_weights(self.after_queries[rows], self.before_keys[rows]).mean(1)
 
 
+class PairMap(nn.Linear):
+    """[before ; after] W + b, 2D -> D, of each cell (Eq. 7 of SCORER and of DIRL)."""
+
+    def __init__(self, width: int):
+        super().__init__(2 * width, width)
+
+
 class PairEncoding(nn.Module):
     """conv1x1(X) + pos(X), the same for both images (SCORER Eq. 1); C + 2 channels with coordinates."""
 
@@ -142,6 +149,8 @@ class Captioner(nn.Module):
             initialise(self)
         elif switches.initialisation != "torch":
             initialise_xavier(self, joint=switches.initialisation == "xavier_joint")
+        if switches.initialisation == "xavier_opposed":
+            oppose(self)
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -194,9 +203,9 @@ def initialise(model: nn.Module) -> None:
     Convolutions and layer norms keep torch's own; the padding token's row stays zero.
     """
     for module in model.modules():
-        if type(module) in (nn.Linear, nn.Embedding):
+        if type(module) in (nn.Linear, PairMap, nn.Embedding):
             module.weight.normal_(0.0, DEVIATION)
-        if type(module) is nn.Linear and module.bias is not None:
+        if type(module) in (nn.Linear, PairMap) and module.bias is not None:
             module.bias.zero_()
         if type(module) is nn.Embedding and module.padding_idx is not None:
             module.weight[module.padding_idx].zero_()
@@ -218,6 +227,18 @@ def initialise_xavier(model: nn.Module, joint: bool = False) -> None:
     for module in model.modules():
         if isinstance(module, nn.Embedding) and module.padding_idx is not None:
             nn.init.zeros_(module.weight[module.padding_idx])
+
+
+@torch.no_grad()
+def oppose(model: nn.Module) -> None:
+    """The fusion's weights for after become the negative of those for before.
+
+    So it begins as a map of the difference, as Subtraction's is all along: what both images show cancels.
+    """
+    for module in model.modules():
+        if isinstance(module, PairMap):
+            of_before, of_after = module.weight.chunk(2, 1)  # D x D each
+            of_after.copy_(-of_before)
 
 
 def initialise_jointly(attention: MultiHeadAttention) -> None:

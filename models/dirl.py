@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention
-from models.captioner import Aligned, Captioner, Difference, Sizes
+from models.captioner import Aligned, Captioner, Difference, PairMap, Sizes
 from models.decoder import Words
 from models.gathering import processes, total
 from models.switches import Switches
@@ -33,7 +33,7 @@ class Interaction(nn.Module):
             nn.LayerNorm(D, switches.norm_epsilon) if self.layered else nn.Identity() for _ in layers
         )
         self.residual_dropout = nn.Dropout(dropout)
-        self.fuse = nn.Linear(2 * D, D)
+        self.fuse = PairMap(D)
         self.norm = nn.LayerNorm(D) if switches.fusion_norm else nn.Identity()
         self.dropout = nn.Dropout(dropout) if switches.fusion_dropout else nn.Identity()
 

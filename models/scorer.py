@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention
-from models.captioner import Aligned, Captioner, Sizes
+from models.captioner import Aligned, Captioner, PairMap, Sizes
 from models.decoder import Words
 from models.gathering import processes
 from models.matching import Contrast, matching, partner_matching
@@ -44,7 +44,7 @@ class Scorer(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(D, switches.norm_epsilon) for _ in range(sizes.layers))
         self.fusion = switches.fusion
         if self.fusion in JOINED:
-            self.fuse = nn.Linear(2 * D if self.fusion == "cat" else D, D)
+            self.fuse = PairMap(D) if self.fusion == "cat" else nn.Linear(D, D)
         self.dropout = nn.Dropout(dropout) if switches.fusion_dropout else nn.Identity()
 
     def forward(self, before: Tensor, after: Tensor) -> CrossView:

@@ -40,10 +40,11 @@ class Switches:
     feed_forward: Literal["wide", "inner_residual"] = "wide"
     # word embedding (Eq. 8): the setting `dropout` before its layer norm | after it
     word_dropout: Literal["before_norm", "after_norm"] = "before_norm"
-    # first weights: Xavier's uniform of every weight of two or more dimensions (the paper states none; DIRL's
-    # program has these) | the same, an attention's query, key and value being one weight, and its biases 0
-    # | N(0, 0.02) of every linear map and embedding, biases 0 | torch's own
-    initialisation: Literal["xavier", "xavier_joint", "normal", "torch"] = "xavier"
+    # first weights (the papers state none): Xavier's uniform of every weight of two or more dimensions, both
+    # halves of the fusion (Eq. 7) opposite, so that it begins as a difference | the halves each by itself
+    # | that, an attention's query, key and value being one weight, and its biases 0 (DIRL's program)
+    # | N(0, 0.02) of every linear map and embedding, biases 0 (SCORER's) | torch's own
+    initialisation: Literal["xavier_opposed", "xavier", "xavier_joint", "normal", "torch"] = "xavier_opposed"
     # backward reasoning (before Eq. 9): mean over the real words | over the longest caption's length
     sentence: Literal["real", "padded"] = "real"
     # backward reasoning (Eq. 11): the after-to-imagined matrix by itself | the other one's transpose

@@ -28,9 +28,9 @@ TERMS = {
 CANCELLED = {"subtraction": ["encoding.project.bias", "encoding.column.weight", "encoding.row.weight"]}
 
 
-def make(name):
+def make(name, **switches):
     torch.manual_seed(0)
-    return build(name, SIZES, settings_of(name)).double()
+    return build(name, SIZES, settings_of(name) | {"switches": switches}).double()
 
 
 def batch():
@@ -188,7 +188,8 @@ def test_caption_loss_by_loops():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_terms_and_gradients(name):
-    model = make(name)
+    # with opposed halves of the fusion, what both images have alike has no gradient in the first step
+    model = make(name, initialisation="xavier")
     assert model.terms == TERMS[name]
     losses = model.losses(*batch())
     assert tuple(losses) == TERMS[name]
@@ -196,6 +197,18 @@ def test_terms_and_gradients(name):
     without = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.abs().sum()]
     # a bias added to every key shifts every score of a query alike: softmax does not see it
     assert [n for n in without if not n.endswith("key.bias")] == CANCELLED.get(name, [])
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "subtraction"])
+def test_the_fusion_begins_as_a_difference(name):
+    image, other, _ = batch()
+    model, independent = make(name).eval(), make(name, initialisation="xavier").eval()
+    nothing, differences = model.difference.fuse.bias.relu(), []
+    for each in (model, independent):
+        differences.append((each.encode(image, image).memory - nothing).abs().max().item())
+    assert differences[0] < 1e-12 < 1e-3 < differences[1]
+    there, back = model.encode(image, other).memory, model.encode(other, image).memory
+    assert (there - back).abs().max() > 1e-3  # which is which is told apart
 
 
 @pytest.mark.parametrize("name", MODELS)

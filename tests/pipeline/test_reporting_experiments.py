@@ -105,7 +105,7 @@ def experiment(weight, scores, key="loss.lambda_cv", **others):
 
 def test_a_panel_for_each_weight_that_has_two_values_and_of_models_that_have_its_term(study):
     made = [
-        experiment(0.01, {"scorer/1": 0.5, "scorer/2": 0.7, "subtraction/1": 0.1}),
+        experiment(0.7, {"scorer/1": 0.5, "scorer/2": 0.7, "subtraction/1": 0.1}),
         experiment(None, {"scorer/1": 0.4}),  # null: the dataset's own
         experiment(0.5, {"scorer/1": 0.9}, key="loss.lambda_cbr"),
     ]
@@ -116,9 +116,9 @@ def test_a_panel_for_each_weight_that_has_two_values_and_of_models_that_have_its
     assert panel.title == "CIDEr-D × 100 against λ of view-invariance"
     own = study[1].of("tabletop").loss
     cv, cbr = f"{own['lambda_cv']:g}", f"{own['lambda_cbr']:g}"
-    assert f"scorer (loss.lambda_cbr = {cbr}): 40.0 at {cv}, 60.0 at 0.01." in panel.told
+    assert f"scorer (loss.lambda_cbr = {cbr}): 40.0 at {cv}, 60.0 at 0.7." in panel.told
     assert "subtraction" not in panel.told
-    assert "0.01</text>" in panel.svg
+    assert "0.7</text>" in panel.svg
     assert "#0f0f" not in panel.svg
 
 

@@ -40,23 +40,31 @@ class MultiHeadAttention(nn.Module):
         """B x M x D -> twice B x h x M x d."""
         return self.split(self.key(x)), self.split(self.value(x))
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:
-        """Queries B x h x L x d over keys and values B x h x M x d -> B x L x D."""
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, causal: bool = False, real: Tensor | None = None
+    ) -> Tensor:
+        """Queries B x h x L x d over keys and values B x h x M x d -> B x L x D.
+
+        `causal`: no key after its query. `real`, B x M: only keys where it is true.
+        """
         p = self.dropout if self.training else 0.0
         if q.requires_grad and q.device.type == "cpu" and q.dtype == torch.bfloat16:
             # the fused kernel's backward pass is slower here: 22 against 7 ms for 16 x 2 heads x 196 x 196
-            heads = F.dropout(attention_weights(q, k, causal).to(v.dtype), p) @ v
-        else:
+            heads = F.dropout(attention_weights(q, k, causal, real).to(v.dtype), p) @ v
+        elif real is None:
             heads = F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=causal)
+        else:
+            mask = allowed(q, k, causal, real)
+            heads = F.scaled_dot_product_attention(q, k, v, mask, dropout_p=p)
         return self.output(heads.transpose(1, 2).flatten(2))  # B x L x D
 
     def map(self, q: Tensor, k: Tensor) -> Tensor:
         """Where queries look, the mean of the heads: B x h x L x d, B x h x M x d -> B x L x M."""
         return attention_weights(q, k).mean(1)
 
-    def forward(self, x: Tensor, memory: Tensor, causal: bool = False) -> Tensor:
-        """MHA(x, memory, memory): B x L x D, B x M x D -> B x L x D."""
-        return self.attend(self.queries(x), *self.keys_values(memory), causal)
+    def forward(self, x: Tensor, memory: Tensor, causal: bool = False, real: Tensor | None = None) -> Tensor:
+        """MHA(x, memory, memory): B x L x D, B x M x D -> B x L x D; `causal` and `real` as in `attend`."""
+        return self.attend(self.queries(x), *self.keys_values(memory), causal, real)
 
 
 class RespectiveAttention(nn.Module):
@@ -95,13 +103,17 @@ class RespectiveAttention(nn.Module):
         return self.attend(self.queries(x), *self.keys_values(memory))
 
 
-def attention_weights(q: Tensor, k: Tensor, causal: bool = False) -> Tensor:
+def attention_weights(q: Tensor, k: Tensor, causal: bool = False, real: Tensor | None = None) -> Tensor:
     """softmax(q k^T / sqrt(d)), B x h x L x M: what `attend` applies without ever storing it."""
-    scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(
-        -2, -1
-    )  # B x h x L x M; q is the smaller one to divide
-    if causal:
-        L, M = scores.shape[-2:]
-        future = torch.ones(L, M, dtype=torch.bool, device=q.device).triu(1 + M - L)
-        scores = scores.masked_fill(future, -math.inf)
+    scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-2, -1)  # q is the smaller one to divide
+    if causal or real is not None:
+        scores = scores.masked_fill(~allowed(q, k, causal, real), -math.inf)
     return scores.softmax(-1)
+
+
+def allowed(q: Tensor, k: Tensor, causal: bool, real: Tensor | None) -> Tensor:
+    """True where a query may look at a key, L x M or, with `real` (B x M), B x 1 x L x M."""
+    L, M = q.shape[-2], k.shape[-2]
+    mask = torch.ones(L, M, dtype=torch.bool, device=q.device)
+    mask = mask.tril(M - L) if causal else mask
+    return mask if real is None else mask & real[:, None, None]

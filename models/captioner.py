@@ -5,7 +5,7 @@ B pairs, C feature channels, H x W grid, N = H*W cells, D width, L words, V voca
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +17,8 @@ from models.gathering import total
 from models.switches import PAPER, Switches
 
 Record = TypeVar("Record", bound="Difference | Words | States")
+# how far the decoder reads: to the last word | to <END> | through padding, to the longest caption's length
+Reads = Literal["words", "end", "padding"]
 DEVIATION = 0.02  # of the released programs' first weights
 
 
@@ -114,8 +116,7 @@ class Captioner(nn.Module):
     its name is the term's: `loss.lambda_<name>` weighs it. Its `constrain` brings its parameters
     back to where they may be after an optimiser's step. `respective`: the decoder attends to both
     images' tokens, which the Difference's memory then holds, each image by itself. `keep_layers`: the
-    Words hold what each layer made of them; `padded`: they are of the longest caption's length,
-    whatever the batch's.
+    Words hold what each layer made of them; `reads`: how far they go.
     """
 
     def __init__(
@@ -127,10 +128,10 @@ class Captioner(nn.Module):
         switches: Switches = PAPER,
         respective: bool = False,
         keep_layers: bool = False,
-        padded: bool = False,
+        reads: Reads = "words",
     ):
         super().__init__()
-        self.sizes, self.keep_layers, self.padded = sizes, keep_layers, padded
+        self.sizes, self.keep_layers, self.reads = sizes, keep_layers, reads
         self.encoding = PairEncoding(sizes, switches.coordinates)
         self.difference = difference
         self.regularisers = nn.ModuleDict(regularisers)
@@ -176,12 +177,17 @@ class Captioner(nn.Module):
         Where processes share a batch, each returns its share of a term: they add up to it (gathering.py).
         """
         difference = self.difference(before, after)
-        if self.padded:  # the decoder reads a token less
-            tokens = F.pad(tokens, (0, max(0, self.sizes.longest + 1 - tokens.shape[1])), value=NULL)
-        words = self.decoder(tokens, difference.memory, self.keep_layers)
+        tokens = self.padded(tokens)
+        words = self.decoder(tokens, difference.memory, self.keep_layers, self.reads != "padding")
         each = zip(split(difference, parts), split(words, parts), tokens.chunk(parts), strict=True)
         terms = [self._terms(*part, len(tokens) // len(before)) for part in each]
         return {name: torch.stack([found[name] for found in terms]).mean() for name in self.terms}
+
+    def padded(self, tokens: Tensor) -> Tensor:
+        """Captions B x (L+1) with as much padding behind them that the decoder reads what it shall."""
+        room = max(0, self.sizes.longest + 1 - tokens.shape[1])  # the decoder reads a token less
+        more = {"words": 0, "end": min(1, room), "padding": room}[self.reads]
+        return F.pad(tokens, (0, more), value=NULL)
 
     def _terms(self, difference: Difference, words: Words, tokens: Tensor, R: int) -> dict[str, Tensor]:
         first = rows(words, lambda x: x[::R])

@@ -43,14 +43,22 @@ class BackwardReasoning(nn.Module):
         return self.imagine(self.attention(joined, joined))  # Eq. 10
 
     def forward(self, pair: Difference, words: Words) -> Tensor:
-        length = self.longest if self.switches.sentence == "padded" else None
-        imagined = self.hallucinate(pair.before, mean_word(words, length))
+        sentence = mean_word(words) if self.switches.sentence == "real" else self.padded_mean(words)
+        imagined = self.hallucinate(pair.before, sentence)
         to_after = self.match(imagined, pair.after)  # b x B
         if self.switches.reverse == "own":
             to_imagined = self.match(pair.after, imagined)
         else:
             to_imagined = everyone(to_after).T[own(len(to_after))]
         return self.contrast(to_after, to_imagined)  # Eq. 11
+
+    def padded_mean(self, words: Words) -> Tensor:
+        """The sum of the states of all tokens, both marks too, divided by the longest caption's length.
+
+        The released programs pad every caption to the longest one's tokens: it is that number and not the
+        width of a batch, so that a caption's sentence does not depend on what else is in its batch.
+        """
+        return masked_sum(words.hidden, words.read) / self.longest
 
     def constrain(self) -> None:
         self.contrast.constrain()
@@ -72,15 +80,14 @@ class MultiHeadMatching(nn.Module):
         return matching(q, k, self.mtm)
 
 
-def mean_word(words: Words, length: int | None = None) -> Tensor:
-    """The mean over a caption's real words of the decoder's last states, B x D (before SCORER Eq. 9).
+def mean_word(words: Words) -> Tensor:
+    """The mean over a caption's real words of the decoder's last states, B x D (before SCORER Eq. 9)."""
+    return masked_sum(words.hidden, words.real) / words.real.to(words.hidden.dtype).sum(1, keepdim=True)
 
-    With a `length` their sum is divided by it instead. The released programs pad every caption to the
-    longest one's tokens, both marks among them, so it is that number and not the width of a batch:
-    a caption's sentence does not depend on what else is in its batch.
-    """
-    real = words.real[..., None].to(words.hidden.dtype)  # B x L x 1
-    return (words.hidden * real).sum(1) / (real.sum(1) if length is None else length)
+
+def masked_sum(hidden: Tensor, mask: Tensor) -> Tensor:
+    """B x L x D -> B x D: the sum over the places where the mask, B x L, is true."""
+    return (hidden * mask[..., None].to(hidden.dtype)).sum(1)
 
 
 def rr_cbr(sizes: Sizes, switches: Switches, *, dropout: float, temperature: float) -> Captioner:

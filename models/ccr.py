@@ -71,5 +71,6 @@ def dirl_ccr(
 
 def _captioner(sizes: Sizes, switches: Switches, terms: dict[str, nn.Module], dropout: float) -> Captioner:
     # the mean over all positions is of the longest caption's, whatever else is in the batch
-    words = {"keep_layers": True, "padded": switches.pooled == "all"}
-    return Captioner(sizes, Interaction(sizes, switches, dropout), terms, dropout, switches, **words)
+    reads = "padding" if switches.pooled == "all" else "words"
+    difference = Interaction(sizes, switches, dropout)
+    return Captioner(sizes, difference, terms, dropout, switches, keep_layers=True, reads=reads)

@@ -47,15 +47,16 @@ class DecoderLayer(nn.Module):
             if self.wide
             else nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width))
         )
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
+        self.norms = nn.ModuleList(nn.LayerNorm(width, switches.norm_epsilon) for _ in range(3))
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, memory: Tensor) -> "States":
+    def forward(self, x: Tensor, memory: Tensor, keys: Tensor | None = None) -> "States":
         """All words at once: R*B x L x D, B x N x D -> what becomes of them.
 
         The R captions of a pair follow each other, and look at its memory as if they were one of R*L words.
+        `keys`, R*B x L: only words where it is true are keys of the self-attention.
         """
-        own = self.self_attention(x, x, causal=True)
+        own = self.self_attention(x, x, causal=True, real=keys)
         x = self.norms[0](x + self.dropout(own))
         together = x.unflatten(0, (len(memory), -1)).flatten(1, 2)  # B x R*L x D
         seen = self.cross_attention(together, memory).view_as(x)
@@ -168,6 +169,7 @@ class Words:
     logits: Tensor  # B x L x V
     hidden: Tensor  # B x L x D, the last layer's states, which `logits` are a linear map of
     real: Tensor  # B x L, true where the word to predict is not padding
+    read: Tensor  # B x L, true where the word that is read is not padding: with <END>, if that is read
     layers: tuple[States, ...] = ()  # where they were asked for
 
 
@@ -201,7 +203,7 @@ class CaptionDecoder(nn.Module):
         self.embedding = nn.Embedding(vocabulary, word_width, padding_idx=NULL)
         self.register_buffer("positions", sinusoids(longest, word_width), persistent=False)
         self.project = nn.Linear(word_width, width)
-        self.norm = nn.LayerNorm(width)
+        self.norm = nn.LayerNorm(width, switches.norm_epsilon)
         self.dropout = nn.Dropout(dropout)
         self.norm_last = switches.word_dropout == "before_norm"
         self.layers = nn.ModuleList(
@@ -215,19 +217,21 @@ class CaptionDecoder(nn.Module):
         x = self.project(placed)
         return self.norm(self.dropout(x)) if self.norm_last else self.dropout(self.norm(x))
 
-    def forward(self, tokens: Tensor, memory: Tensor, keep_layers: bool = False) -> Words:
+    def forward(
+        self, tokens: Tensor, memory: Tensor, keep_layers: bool = False, padding_is_key: bool = True
+    ) -> Words:
         """Captions R*B x (L+1) with both marks, NULL-padded, and memory B x N x D: predict words 1..L.
 
-        Of a pair R captions, one after another.
-        `keep_layers`: the Words hold what each layer makes of them.
+        Of a pair R captions, one after another. `keep_layers`: the Words hold what each layer makes of them.
+        `padding_is_key`: of what reads padding itself; no real word sees any, for padding comes after it.
         """
-        x = self.embed(tokens[:, :-1])
+        x, read = self.embed(tokens[:, :-1]), tokens[:, :-1] != NULL
         kept = []
         for layer in self.layers:
-            states = layer(x, memory)
+            states = layer(x, memory, None if padding_is_key else read)
             x = states.out
             kept += [states] if keep_layers else []
-        return Words(self.vocabulary(x), x, tokens[:, 1:] != NULL, tuple(kept))
+        return Words(self.vocabulary(x), x, tokens[:, 1:] != NULL, read, tuple(kept))
 
     def begin(self, memory: Tensor, beam: int = 1) -> list[Past]:
         """What `step` keeps of a batch's memory, B x N x D, to write `beam` captions of each pair."""

@@ -117,7 +117,8 @@ def between_views(temperature: float, switches: Switches) -> ViewInvariance | Vi
 def captioner(sizes: Sizes, switches: Switches, dropout: float, terms: dict[str, nn.Module]) -> Captioner:
     """Reconstruction, its decoder and these loss terms."""
     difference, respective = Scorer(sizes, switches, dropout), switches.fusion == "respective"
-    return Captioner(sizes, difference, terms, dropout, switches, respective=respective)
+    reads = "end" if "cbr" in terms and switches.sentence == "padded" else "words"
+    return Captioner(sizes, difference, terms, dropout, switches, respective=respective, reads=reads)
 
 
 def rr(sizes: Sizes, switches: Switches, *, dropout: float) -> Captioner:

@@ -29,7 +29,7 @@ class Switches:
     attention_output: bool = True
     # reconstruction (Eq. 5): the setting `dropout` on attention weights
     attention_dropout: bool = False
-    # reconstruction (Eq. 6): epsilon of its layer norms
+    # reconstruction and decoder (Eq. 6, 8): epsilon of their layer norms
     norm_epsilon: float = 1e-5
     # fusion (Eq. 7, supplement) of what both images keep: [b ; a] | b + a | b * a, each through fc and ReLU
     # | none, the decoder attends to each image by itself
@@ -45,7 +45,8 @@ class Switches:
     # | that, an attention's query, key and value being one weight, and its biases 0 (DIRL's program)
     # | N(0, 0.02) of every linear map and embedding, biases 0 (SCORER's) | torch's own
     initialisation: Literal["xavier_opposed", "xavier", "xavier_joint", "normal", "torch"] = "xavier_opposed"
-    # backward reasoning (before Eq. 9): mean over the real words | over the longest caption's length
+    # backward reasoning (before Eq. 9): the mean of the states that predict the real words | the sum of those
+    # of every token that is not padding, <END>'s too, divided by the longest caption's length
     sentence: Literal["real", "padded"] = "real"
     # backward reasoning (Eq. 11): the after-to-imagined matrix by itself | the other one's transpose
     reverse: Literal["own", "transpose"] = "own"
@@ -65,7 +66,8 @@ class Switches:
     fusion_norm: bool = False
     # cross-modal contrast (Eq. 8-9): the attentions' outputs | the streams after residual and layer norm
     streams: Literal["attended", "normed"] = "attended"
-    # cross-modal contrast (Eq. 10-14): mean over the real words | over all of the longest caption's positions
+    # cross-modal contrast (Eq. 10-14): mean over the real words | over all positions of the longest caption,
+    # where padding is no key of the decoder's self-attention (but <END> is)
     pooled: Literal["real", "all"] = "real"
     # cross-modal contrast (Eq. 10-14): a cross-entropy each way | one, of the mean of both ways' matrices
     directions: Literal["each", "averaged"] = "each"

@@ -33,5 +33,6 @@ def found(model, inputs):
     before, after, tokens = inputs
     pair = model.encode(before, after)
     words = model.decoder(tokens, pair.memory)
-    values = {"memory": pair.memory, "logits": words.logits} | model.losses(*inputs)
+    logits = words.logits * words.real[..., None]  # what padding would be followed by means nothing
+    values = {"memory": pair.memory, "logits": logits} | model.losses(*inputs)
     return {name: value.double().numpy() for name, value in values.items()}

@@ -37,15 +37,15 @@ def gelu(x):
     return np.array([value * (1 + math.erf(value / math.sqrt(2))) / 2 for value in x])
 
 
-def attend(P, name, xs, memory, output, bias=True, causal=False):
-    """Each x over the memory's vectors; of a causal one those up to its own place."""
+def attend(P, name, xs, memory, output, bias=True, causal=False, keys=None):
+    """Each x over the memory's vectors: of a causal one up to its own place, and where `keys` are true."""
     q = [linear(P, f"{name}.query", x, bias) for x in xs]
     k = [linear(P, f"{name}.key", x, bias) for x in memory]
     v = [linear(P, f"{name}.value", x, bias) for x in memory]
     d = SIZES.width // SIZES.heads
     results = []
     for i in range(len(xs)):
-        seen = range(i + 1) if causal else range(len(memory))
+        seen = [j for j in range(i + 1 if causal else len(memory)) if keys is None or keys[j]]
         joined = []
         for head in range(SIZES.heads):
             part = slice(head * d, (head + 1) * d)
@@ -108,18 +108,18 @@ def decode(P, s, tokens, memory, layers=None):
     `layers` gets each layer's attended and normed words, of self-attention and of cross-attention.
     """
     layers = [] if layers is None else layers
-    xs = []
+    xs, real = [], [token != 0 for token in tokens[:-1]]
     for position, token in enumerate(tokens[:-1]):
         angles = [position / 10_000 ** (2 * (i // 2) / SIZES.word_width) for i in range(SIZES.word_width)]
         wave = [math.cos(angle) if i % 2 else math.sin(angle) for i, angle in enumerate(angles)]
         word = P["decoder.embedding.weight"][token] + wave
-        xs.append(norm(P, "decoder.norm", linear(P, "decoder.project", word)))
+        xs.append(norm(P, "decoder.norm", linear(P, "decoder.project", word), s.norm_epsilon))
     for layer in range(SIZES.decoder_layers):
         name = f"decoder.layers.{layer}"
-        own = attend(P, f"{name}.self_attention", xs, xs, s.attention_output, causal=True)
-        heard = xs = [norm(P, f"{name}.norms.0", x + u) for x, u in zip(xs, own, strict=True)]
+        own = attend(P, f"{name}.self_attention", xs, xs, s.attention_output, causal=True, keys=real)
+        heard = xs = [norm(P, f"{name}.norms.0", x + u, s.norm_epsilon) for x, u in zip(xs, own, strict=True)]
         seen = look(P, s, f"{name}.cross_attention", xs, memory)
-        xs = [norm(P, f"{name}.norms.1", x + u) for x, u in zip(xs, seen, strict=True)]
+        xs = [norm(P, f"{name}.norms.1", x + u, s.norm_epsilon) for x, u in zip(xs, seen, strict=True)]
         layers.append((own, heard, seen, list(xs)))
         for i, x in enumerate(xs):
             first = linear(P, f"{name}.feed_forward.0", x)
@@ -128,8 +128,16 @@ def decode(P, s, tokens, memory, layers=None):
             else:
                 u = gelu(first)
                 rest = linear(P, f"{name}.feed_forward.2", u) + u
-            xs[i] = norm(P, f"{name}.norms.2", rest)
+            xs[i] = norm(P, f"{name}.norms.2", rest, s.norm_epsilon)
     return xs
+
+
+def predicted(P, hidden, tokens):
+    """Each caption's logits, 0 where the word to predict is padding."""
+    return [
+        [linear(P, "decoder.vocabulary", x) * (word != 0) for x, word in zip(xs, row[1:], strict=False)]
+        for xs, row in zip(hidden, tokens, strict=True)
+    ]
 
 
 def tm(q, k):
@@ -158,9 +166,13 @@ def contrast(P, s, name, S):
 
 
 def reason(P, s, cells, hidden, length):
-    """Section 4: the imagined after cells, of a caption with so many words to predict."""
+    """Section 4: the imagined after cells, of a caption with so many words to predict.
+
+    Its `length` words and <START> are read before <END>, which the states of a `padded` sentence hold too.
+    """
     name = "regularisers.cbr"
-    sentence = sum(hidden[:length]) / (SIZES.longest if s.sentence == "padded" else length)
+    mean, padded = sum(hidden[:length]) / length, sum(hidden[: length + 1]) / SIZES.longest
+    sentence = padded if s.sentence == "padded" else mean
     joined = [linear(P, f"{name}.join", np.append(x, sentence)) for x in cells]
     attended = attend(P, f"{name}.attention", joined, joined, output=True, bias=s.cbr_bias)
     return [linear(P, f"{name}.imagine", x) for x in attended]
@@ -173,8 +185,9 @@ def transcription(model, s, inputs):
     B, lengths = range(len(tokens)), [sum(token != 0 for token in row[1:]) for row in tokens]
     b, a = [encode(P, s, X) for X in before], [encode(P, s, X) for X in after]
     memory, projected = zip(*(reconstruct(P, s, *cells) for cells in zip(b, a, strict=True)), strict=True)
-    hidden = [decode(P, s, row, cells) for row, cells in zip(tokens, memory, strict=True)]
-    logits = [[linear(P, "decoder.vocabulary", x) for x in xs] for xs in hidden]
+    read = [[*row, 0] for row in tokens]  # <END> is read everywhere
+    hidden = [decode(P, s, row, cells) for row, cells in zip(read, memory, strict=True)]
+    logits = predicted(P, hidden, tokens)
     cap = [
         np.logaddexp.reduce(logits[k][t]) - logits[k][t][tokens[k][t + 1]]
         for k in B

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from tests.own_settings import VALUES
-from tests.transcription import SIZES, TAU, attend, decode, encode, linear, norm
+from tests.transcription import SIZES, TAU, attend, decode, encode, linear, norm, predicted
 
 ALPHA = VALUES["alpha"]
 
@@ -105,7 +105,7 @@ def transcription(model, s, inputs):
     padded = [row + [0] * (longest - len(row)) for row in tokens]
     layers = [[] for _ in padded]
     hidden = [decode(P, s, *each) for each in zip(padded, memory, layers, strict=True)]
-    logits = [[linear(P, "decoder.vocabulary", x) for x in xs][: len(tokens[0]) - 1] for xs in hidden]
+    logits = predicted(P, hidden, tokens)
     cap = [
         np.logaddexp.reduce(logits[k][t]) - logits[k][t][tokens[k][t + 1]]
         for k, length in enumerate(lengths)

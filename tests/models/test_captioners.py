@@ -173,7 +173,8 @@ def test_equations_9_to_11_by_loops():
 
 def test_padding_is_no_word():
     hidden = torch.randn(1, 3, 4)
-    words = Words(torch.empty(0), hidden, torch.tensor([[True, True, False]]))
+    real, everything = torch.tensor([[True, True, False]]), torch.ones(1, 3, dtype=torch.bool)
+    words = Words(torch.empty(0), hidden, real, everything)
     torch.testing.assert_close(mean_word(words), hidden[:, :2].mean(1))
 
 
@@ -182,7 +183,7 @@ def test_caption_loss_by_loops():
     tokens = torch.tensor([[2, 4, 3, 0], [2, 5, 6, 3]])
     targets = [(0, 0, 4), (0, 1, 3), (1, 0, 5), (1, 1, 6), (1, 2, 3)]
     total = sum(logits[b, t].exp().sum().log() - logits[b, t, word] for b, t, word in targets)
-    words = Words(logits, logits, tokens[:, 1:] != 0)
+    words = Words(logits, logits, tokens[:, 1:] != 0, tokens[:, :-1] != 0)
     torch.testing.assert_close(caption_loss(words, tokens), total / 5)
 
 

@@ -31,7 +31,7 @@ def main() -> None:
 
 def import_checkpoint(arguments: argparse.Namespace) -> None:
     start = time.monotonic()
-    for path in filter(None, (arguments.out, arguments.curves, arguments.provenance)):
+    for path in filter(None, (arguments.out, arguments.curves)):
         if path.exists() or path.is_symlink():
             raise InputError(f"{path} is there already; remove it, or name another place")
     everything = params.load()

@@ -9,6 +9,7 @@ import yaml
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("models", "pipeline", "stages")  # a package imports only itself and those before it
 STAGES = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
+PROVENANCE = {"backbone", "extract", "train"}  # stages that say when, where and with what they ran
 FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 
 
@@ -77,6 +78,14 @@ def test_a_stage_is_described_and_runs_its_own_script(name):
     assert STAGES[name]["desc"]
     assert STAGES[name]["cmd"].startswith(f"python -m stages.{name} ")
     assert "persist" not in str(STAGES[name])
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_wall_times_and_versions_are_neither_output_nor_dependency(name):
+    """They differ from run to run: dvc.lock would change with every `dvc repro`."""
+    files = [*STAGES[name]["deps"], *STAGES[name]["outs"]]
+    assert not [file for file in files if str(file).startswith("results/provenance")]
+    assert ("--provenance results/provenance/" in STAGES[name]["cmd"]) == (name in PROVENANCE)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))

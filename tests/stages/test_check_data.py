@@ -19,8 +19,10 @@ STD = "data/raw/spot_the_diff"
 @pytest.fixture
 def repository(tmp_path, monkeypatch) -> Path:
     (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text())
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/cards").symlink_to(ROOT / "data/cards")
+    (tmp_path / "data/cards").mkdir(parents=True)
+    for card in (ROOT / "data/cards").glob("*.yaml"):
+        if card.stem != "tabletop":  # `make repro` writes that one
+            (tmp_path / "data/cards" / card.name).symlink_to(card)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -97,8 +97,6 @@ def test_what_is_there_already_is_kept(folder):
     refused(folder, "weights/1 is there already; remove it, or name another place")
     (folder / "weights/1/mine").unlink()
     (folder / "weights/1").rmdir()
-    (folder / "p.json").write_text("x")
-    refused(folder, "p.json is there already", "--provenance", folder / "p.json")
     refused(folder, "c is there already", "--curves", _made(folder / "c"))
 
 

@@ -1,9 +1,9 @@
 """Seconds and memory of a matching or a training step in a process of its own.
 
-`python -m benchmarks.alone KIND SIDE TYPE SIZE MTM SCENES GRID`: one call on few scenes, so that libraries
-are loaded and loops compiled, then the call that memory is taken from, then more as long as that is short. It
-prints the bytes that memory rose by at most (a processor: resident, VmHWM; a GPU: allocated by torch) and
-the median seconds.
+`python -m benchmarks.alone KIND SIDE TYPE SIZE MTM SCENES GRID VARIANT`: one call on few scenes, so that
+libraries are loaded and loops compiled, then the call that memory is taken from, then more as long as that
+is short. It prints the bytes that memory rose by at most (a processor: resident, VmHWM; a GPU: allocated by
+torch) and the median seconds.
 """
 
 import signal
@@ -99,9 +99,9 @@ def _median(function: Callable[[], object], first: float) -> float:
 
 
 if __name__ == "__main__":
-    *what, size, mtm, scenes, grid = sys.argv[1:]
+    *what, size, mtm, scenes, grid, variant = sys.argv[1:]
     try:
-        one = _measured(*what, Case(size, mtm, int(scenes), int(grid)))
+        one = _measured(*what, Case(size, mtm, int(scenes), int(grid), variant))
     except torch.OutOfMemoryError:
         sys.exit(NO_MEMORY)
     print(one.bytes, one.seconds)

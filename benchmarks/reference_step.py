@@ -30,6 +30,7 @@ class Step:
         self.sizes, self.loss, self.mtm, self.dropout = model.sizes, loss, mtm, dropout
         self.device = self.weights["decoder.embedding.weight"].device
         self.temperature = model.regularisers["cv"].contrast.fixed
+        self.epsilon = 1e-5
         self.optimiser = torch.optim.Adam(self.weights.values(), lr=rate, foreach=False, fused=False)
 
     def __call__(self, parts: Sequence[Part]) -> Tensor:
@@ -48,7 +49,7 @@ class Step:
         memory, cv = self.reconstructed(before, after)
         logits, hidden = self.decoded(tokens[:, :-1], memory)
         cap = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), ignore_index=NULL)  # Eq. 12
-        return torch.stack([cap, cv, self.reasoned(before, after, hidden, tokens[:, 1:] != NULL)])
+        return torch.stack([cap, cv, self.reasoned(before, after, self.sentence(hidden, tokens))])
 
     # --- the parts ---
 
@@ -68,11 +69,19 @@ class Step:
             own = f"difference.attentions.{layer}"
             qb, kb, vb = (self.heads(f"{own}.{name}", b) for name in ("query", "key", "value"))
             qa, ka, va = (self.heads(f"{own}.{name}", a) for name in ("query", "key", "value"))
-            cv = self.contrast(self.matched(qb, ka), self.matched(qa, kb))  # the last one counts
-            from_after = self.linear(f"{own}.output", self.attended(qb, ka, va))  # Eq. 5
-            from_before = self.linear(f"{own}.output", self.attended(qa, kb, vb))
+            cv = self.contrast("cv", self.matched(qb, ka), self.matched(qa, kb))  # the last one counts
+            from_after = self.joined(own, self.exchanged(qb, ka, va))  # Eq. 5
+            from_before = self.joined(own, self.exchanged(qa, kb, vb))
             b, a = (self.norm(f"difference.norms.{layer}", x) for x in (b + from_after, a + from_before))
-        return torch.relu(self.linear("difference.fuse", torch.cat([b, a], -1))), cv  # Eq. 7
+        return self.fused(b, a), cv
+
+    def exchanged(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """One image's cells over the other one's, B x h x N x d thrice -> B x N x D."""
+        return self.attended(q, k, v)
+
+    def fused(self, before: Tensor, after: Tensor) -> Tensor:
+        """Eq. 7."""
+        return torch.relu(self.linear("difference.fuse", torch.cat([before, after], -1)))
 
     def decoded(self, tokens: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Eq. 8: words B x L, memory B x N x D -> logits B x L x V and the last states B x L x D."""
@@ -85,23 +94,37 @@ class Step:
             x = self.norm(f"{own}.norms.0", x + self.drop(said))
             seen = self.attention(f"{own}.cross_attention", x, memory)
             x = self.norm(f"{own}.norms.1", x + self.drop(seen))
-            wide = self.drop(torch.relu(self.linear(f"{own}.feed_forward.0", x)))  # B x L x 4D
-            x = self.norm(f"{own}.norms.2", x + self.drop(self.linear(f"{own}.feed_forward.3", wide)))
+            x = self.norm(f"{own}.norms.2", self.fed_forward(f"{own}.feed_forward", x))
         return self.linear("decoder.vocabulary", x), x
 
-    def reasoned(self, before: Tensor, after: Tensor, hidden: Tensor, real: Tensor) -> Tensor:
-        """L_cm, Eq. 9-11, from the pair encodings, the last states B x L x D and which words are real."""
+    def fed_forward(self, name: str, x: Tensor) -> Tensor:
+        """With its residual."""
+        wide = self.drop(torch.relu(self.linear(f"{name}.0", x)))  # B x L x 4D
+        return x + self.drop(self.linear(f"{name}.3", wide))
+
+    def sentence(self, hidden: Tensor, tokens: Tensor) -> Tensor:
+        """The mean of the last states B x L x D that predict a word -> B x D."""
+        kept = (tokens[:, 1:] != NULL)[..., None].float()  # B x L x 1
+        return (hidden * kept).sum(1) / kept.sum(1)
+
+    def reasoned(self, before: Tensor, after: Tensor, sentence: Tensor) -> Tensor:
+        """L_cm, Eq. 9-11, from the pair encodings and the captions' sentences, B x D."""
         own = "regularisers.cbr"
-        kept = real[..., None].float()  # B x L x 1
-        sentence = (hidden * kept).sum(1) / kept.sum(1)  # B x D
         joined = torch.cat([before, sentence[:, None].expand_as(before)], -1)  # B x N x 2D
         joined = self.linear(f"{own}.join", joined)  # Eq. 9
         attended = self.attention(f"{own}.attention", joined, joined, dropped=False)
         imagined = self.linear(f"{own}.imagine", attended)  # Eq. 10
-        q, k = f"{own}.match.query", f"{own}.match.key"
-        to_after = self.matched(self.heads(q, imagined), self.heads(k, after))
-        to_imagined = self.matched(self.heads(q, after), self.heads(k, imagined))
-        return self.contrast(to_after, to_imagined)
+        to_after = self.compared(imagined, after)
+        return self.contrast("cbr", to_after, self.back(to_after, imagined, after))
+
+    def compared(self, first: Tensor, second: Tensor) -> Tensor:
+        """Backward reasoning's own matching, twice B x N x D -> B x B."""
+        own = "regularisers.cbr.match"
+        return self.matched(self.heads(f"{own}.query", first), self.heads(f"{own}.key", second))
+
+    def back(self, to_after: Tensor, imagined: Tensor, after: Tensor) -> Tensor:
+        """The other direction of `to_after`."""
+        return self.compared(after, imagined)
 
     # --- what they are made of ---
 
@@ -111,11 +134,15 @@ class Step:
             q, k = (x.transpose(1, 2).flatten(2)[:, None] for x in (q, k))  # B x 1 x N x D
         return matching(q, k).mean(-1)
 
-    def contrast(self, one_way: Tensor, other_way: Tensor) -> Tensor:
+    def contrast(self, term: str, one_way: Tensor, other_way: Tensor) -> Tensor:
         """Eq. 4 and 11: the mean of both directions."""
         partner = torch.arange(len(one_way), device=one_way.device)
-        there, back = (F.cross_entropy(s / self.temperature, partner) for s in (one_way, other_way))
+        there, back = (F.cross_entropy(s * self.scale(term), partner) for s in (one_way, other_way))
         return (there + back) / 2
+
+    def scale(self, term: str) -> float | Tensor:
+        """What similarities are multiplied by."""
+        return 1 / self.temperature
 
     def attention(
         self, name: str, x: Tensor, memory: Tensor, causal: bool = False, dropped: bool = True
@@ -123,6 +150,10 @@ class Step:
         q = self.heads(f"{name}.query", x)
         k, v = (self.heads(f"{name}.{own}", memory) for own in ("key", "value"))
         attended = self.attended(q, k, v, causal, self.dropout if dropped else 0.0)
+        return self.joined(name, attended)
+
+    def joined(self, name: str, attended: Tensor) -> Tensor:
+        """The heads' results side by side, through W^O."""
         return self.linear(f"{name}.output", attended)
 
     def attended(self, q: Tensor, k: Tensor, v: Tensor, causal: bool = False, dropout: float = 0.0) -> Tensor:
@@ -138,10 +169,11 @@ class Step:
         return self.linear(name, x).unflatten(-1, (self.sizes.heads, -1)).transpose(1, 2)
 
     def linear(self, name: str, x: Tensor) -> Tensor:
-        return F.linear(x, self.weights[f"{name}.weight"], self.weights[f"{name}.bias"])
+        return F.linear(x, self.weights[f"{name}.weight"], self.weights.get(f"{name}.bias"))
 
     def norm(self, name: str, x: Tensor) -> Tensor:
-        return F.layer_norm(x, x.shape[-1:], self.weights[f"{name}.weight"], self.weights[f"{name}.bias"])
+        weight, bias = self.weights[f"{name}.weight"], self.weights[f"{name}.bias"]
+        return F.layer_norm(x, x.shape[-1:], weight, bias, self.epsilon)
 
     def drop(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.dropout)

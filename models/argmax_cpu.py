@@ -7,56 +7,17 @@ small matrices are several times slower here. B x A images, h heads, d = D/h, N 
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from itertools import product
-from threading import Lock
-from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 from torch import Tensor
+
+from models.cpu_threads import compiled, share, taken
 
 WHOLE_NUMBERS = {torch.bfloat16: torch.int16, torch.float32: torch.int32}
 TILE = 4 * 196  # tokens on each side of a tile
 CHANNELS = 64  # whose gradients are summed together
-_alone = Lock()  # on the process's number of threads
-
-
-def compiled(function: Callable) -> Any:
-    """Numba's compiler, cached on disk where there is a folder to write to and in memory where not."""
-    options = {"nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
-    try:
-        return njit(cache=True, **options)(function)
-    except RuntimeError:  # numba: "no locator available"
-        return njit(**options)(function)
-
-
-def share(tasks: Iterable[tuple], work: Callable[[deque], None]) -> None:
-    """Let as many threads as torch uses each `work` through tasks until none is left.
-
-    Within them torch's own operations are single-threaded: whoever does a task, its numbers are the
-    same, and no thread waits at the end of every small product for one that has lost its core.
-    """
-    left = deque(tasks)
-    with _alone:
-        threads = torch.get_num_threads()
-        try:
-            with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-                for done in [pool.submit(work, left) for _ in range(min(threads, len(left)))]:
-                    done.result()
-        finally:
-            torch.set_num_threads(threads)
-
-
-def taken(tasks: deque) -> Iterable[tuple]:
-    """The tasks that this thread comes to before the others."""
-    while True:
-        try:
-            yield tasks.popleft()
-        except IndexError:
-            return
 
 
 def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,0 +1,73 @@
+"""The whole training step of SCORER+CBR as the authors' program takes it, in the plainest way.
+
+The equations are those of reference_step.py; what differs is what the variant `released` switches
+(models/switches.py). Only torch's operations: nothing of models/ but the weights.
+
+B pairs, C channels, H x W grid, N = H*W cells, D width, h heads, d = D/h, L words.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from benchmarks.reference_step import NULL, Part, Step
+from models.captioner import Captioner
+
+LARGEST_SCALE = 100.0  # exp(s) at most
+
+
+class ReleasedStep(Step):
+    """Forward, backward and Adam on the parameters of `model` itself, backward reasoning's left out."""
+
+    def __init__(self, model: Captioner, loss: dict[str, float], rate: float, dropout: float):
+        super().__init__(model, loss, rate, "summed", dropout)
+        learns = [weight for weight in self.weights.values() if weight.requires_grad]
+        self.optimiser = torch.optim.Adam(learns, lr=rate, foreach=False, fused=False)
+        self.epsilon = 1e-6
+
+    def __call__(self, parts: Sequence[Part]) -> Tensor:
+        terms = super().__call__(parts)
+        with torch.no_grad():
+            self.weights["regularisers.cv.contrast.s"].clamp_(max=math.log(LARGEST_SCALE))
+        return terms
+
+    def terms(self, before: Tensor, after: Tensor, tokens: Tensor) -> Tensor:
+        """Captions are padded to the longest one's length, whatever the batch's."""
+        return super().terms(before, after, F.pad(tokens, (0, self.sizes.longest + 1 - tokens.shape[1])))
+
+    def encoded(self, features: Tensor) -> Tensor:
+        """Two channels more: where a cell stands."""
+        H, W = self.sizes.grid
+        x = (2 * torch.arange(W) / W - 1).expand(H, W)
+        y = (2 * torch.arange(H) / H - 1)[:, None].expand(H, W)
+        places = torch.stack([x, y]).to(features).expand(len(features), 2, H, W)
+        return super().encoded(torch.cat([features, places], 1))
+
+    def joined(self, name: str, attended: Tensor) -> Tensor:
+        """No projection after the heads are joined, but in backward reasoning."""
+        return super().joined(name, attended) if name.startswith("regularisers") else attended
+
+    def fused(self, before: Tensor, after: Tensor) -> Tensor:
+        return torch.relu(self.drop(self.linear("difference.fuse", torch.cat([before, after], -1))))
+
+    def exchanged(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return self.attended(q, k, v, dropout=self.dropout)
+
+    def fed_forward(self, name: str, x: Tensor) -> Tensor:
+        """D wide; the residual is from within."""
+        u = F.gelu(self.linear(f"{name}.0", x))
+        return self.drop(self.linear(f"{name}.2", u)) + u
+
+    def sentence(self, hidden: Tensor, tokens: Tensor) -> Tensor:
+        """All states but padding's, <END>'s too, over the padded length."""
+        read = (tokens[:, :-1] != NULL)[..., None].float()
+        return (hidden * read).sum(1) / self.sizes.longest
+
+    def back(self, to_after: Tensor, imagined: Tensor, after: Tensor) -> Tensor:
+        return to_after.T
+
+    def scale(self, term: str) -> Tensor:
+        return self.weights[f"regularisers.{term}.contrast.s"].exp()

@@ -190,9 +190,9 @@ class Jvm:
 def _temporary(name: str) -> IO[bytes]:
     try:
         return tempfile.TemporaryFile()
-    except OSError as error:  # where all temporary folders are full: "No usable temporary directory found in"
+    except OSError as error:  # it names the file, or all folders that were tried
         raise InputError(
-            f"{name}: Java has no temporary file ({error.strerror}); free some space there, "
+            f"{name}: no temporary file can be made ({error}); free some space there, "
             "or set TMPDIR to a folder on another disk"
         ) from None
 

@@ -9,6 +9,8 @@ import io
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -52,9 +54,22 @@ def place(made: Path, path: Path) -> None:
 def scratch(out: Path, key: str) -> Path:
     """The folder where a long stage keeps its work on `out`: beside it, for a rename crosses no disks.
 
-    `key` stands for all that the work depends on. git and DVC ignore the name.
+    `key` stands for all that the work depends on. git and DVC ignore the name. Raises InputError where
+    DVC, which runs the stage, would refuse `out` only when the work is done.
     """
+    root = os.environ.get("DVC_ROOT")  # DVC sets it
+    if root and not out.parent.resolve().is_relative_to(Path(root).resolve()) and _with_git(root):
+        raise InputError(
+            f"{out.parent} is reached by a link out of the repository, where DVC takes no outputs; mount the "
+            "disk there (`mount --bind`), or do without `dvc exp`: `dvc config --local core.no_scm true`"
+        )
     return out.with_name(f".{out.name}.{key}.scratch")
+
+
+def _with_git(root: str) -> bool:
+    command = [sys.executable, "-m", "dvc", "config", "core.no_scm"]
+    said = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout
+    return said.strip() != "true"
 
 
 def clear(out: Path) -> None:

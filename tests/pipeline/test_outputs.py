@@ -196,6 +196,17 @@ def test_a_store_on_another_disk(elsewhere, tmp_path, monkeypatch):
     assert [file.name for file in elsewhere.iterdir()] == ["s.zarr"]
 
 
+def test_a_link_that_dvc_would_refuse_at_the_end_is_refused_at_once(elsewhere, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
+    (tmp_path / ".dvc").mkdir()
+    assert outputs.scratch(Path("data/s.zarr"), "1") == Path("data/.s.zarr.1.scratch")
+    with pytest.raises(InputError, match=r"^features is reached by a link out of the repository"):
+        outputs.scratch(Path("features/s.zarr"), "1")
+    (tmp_path / ".dvc/config").write_text("[core]\n    no_scm = true\n")
+    assert outputs.scratch(Path("features/s.zarr"), "1") == Path("features/.s.zarr.1.scratch")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -226,7 +226,7 @@ def test_killed_and_run_again_is_as_if_never_killed(whole, tmp_path):
 
 
 def picture(folder, number):
-    (scratch,) = folder.glob(".out.*.scratch")
+    (scratch,) = folder.rglob(".*.scratch")
     return scratch / "dataset" / "images" / f"CLEVR_default_{number}.png"
 
 

@@ -28,10 +28,10 @@ SHAPE = (128, 14, 14)
 
 
 @contextmanager
-def small_files():
-    """Files beyond LIMIT cannot be written: the system refuses, as on a full disk, any library's write."""
+def small_files(limit=LIMIT):
+    """Files beyond `limit` cannot be written: the system refuses, as on a full disk, any library's write."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
     try:
         yield
     finally:

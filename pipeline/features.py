@@ -172,8 +172,8 @@ def _pinned_like(tensor: Tensor) -> Tensor:
     return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
 
 
-def extract(extractor: Extractor, ranks: Ranks, folder: Path, out: Path, described: dict[str, Any]) -> None:
-    """Make the store `out` in `folder`, each process writing its share of the shards that are missing.
+def extract(extractor: Extractor, ranks: Ranks, folder: Path) -> Writer:
+    """Fill a store in `folder`, each process writing its share of the shards that are missing.
 
     The store is the same, to the bit, whatever the number of processes. Raises as Extractor.fill does.
     """
@@ -182,8 +182,7 @@ def extract(extractor: Extractor, ranks: Ranks, folder: Path, out: Path, describ
     ranks.wait()  # nobody writes before all have seen what is missing
     extractor.fill(writer, ranks.share(missing))
     ranks.wait()
-    if ranks.rank == 0:
-        writer.finish(out, described)
+    return writer
 
 
 def attributes(spec: Spec, weights_id: str, dtype: torch.dtype, images: Sequence[Indexed]) -> dict[str, Any]:

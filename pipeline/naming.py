@@ -23,7 +23,7 @@ from pipeline import devices, memory
 from pipeline.errors import InputError
 from pipeline.features import BATCH, batches
 from pipeline.images import Indexed
-from pipeline.outputs import replacing
+from pipeline.outputs import replacing, telling
 from pipeline.params import Backbone
 from pipeline.prefetch import prefetch
 from pipeline.progress import track
@@ -182,8 +182,8 @@ class Naming:
             "namer": self.namer.state_dict(),
             "optimiser": self.optimiser.state_dict(),
         }
-        with replacing(self.state) as beside:
-            torch.save(record, beside)
+        with replacing(self.state) as beside, telling(beside) as file:
+            torch.save(record, file)
 
     def _resume(self) -> None:
         if self.state.exists():

@@ -153,13 +153,13 @@ def fingerprint(files: Sequence[Path]) -> str:
 class Importer:
     """Read files into a Writer, one shard after the other; a kill loses no whole shard.
 
-    Shards are hashed as they are written and the hashes kept beside the writer's folder, so that
+    Shards are hashed as they are written and the hashes kept in the writer's folder, so that
     a resumed import tells what it holds without reading the finished part again.
     """
 
     def __init__(self, files: Sequence[Path], shape: Shape, writer: Writer):
         self.files, self.shape, self.writer = files, shape, writer
-        self.log = writer.folder.with_name(f"{writer.folder.name}.sha256.json")
+        self.log = writer.folder / "sha256.json"
         self.digests: dict[str, str] = json.loads(self.log.read_text()) if self.log.exists() else {}
         for shard in writer.shards:
             if str(shard) not in self.digests:
@@ -173,10 +173,6 @@ class Importer:
         fill(self.writer, self.writer.missing, self._features, self._write, "importing")
         together = "".join(self.digests[str(shard)] for shard in range(len(self.digests)))
         return f"npy:{hashlib.sha256(together.encode()).hexdigest()}"
-
-    def forget(self) -> None:
-        """Remove the hashes, once the store stands in its place."""
-        self.log.unlink()
 
     def _features(self, rows: Sequence[int]) -> Iterator[np.ndarray]:
         files = (self.files[row] for row in rows)

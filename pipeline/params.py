@@ -3,11 +3,18 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 
 from pipeline.errors import InputError
-from pipeline.outputs import read_text
+from pipeline.outputs import read_yaml
 
 Count = Annotated[int, Field(ge=1)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$")]
@@ -17,6 +24,15 @@ Cache = Literal["none", "ram", "device"]
 Positive = Annotated[float, Field(gt=0)]
 Weight = Annotated[float, Field(ge=0)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if twice := [value for value in values if values.count(value) > 1]:
+        raise ValueError(f"{twice[0]!r} stands there more than once; keep one of them")
+    return values
+
+
+Distinct = AfterValidator(_distinct)
 
 
 class Strict(BaseModel):
@@ -49,7 +65,7 @@ class Features(Strict):
 
 
 class Backbone(Strict):
-    datasets: tuple[Name, ...] = Field(strict=False)
+    datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False)
     iterations: Count
     batch: Annotated[int, Field(ge=2)]  # batch statistics need two
     learning_rate: Positive
@@ -153,9 +169,9 @@ class Dataset(Strict):
 class Params(Strict):
     """Everything in params.yaml. `loss`, `train`, `features.weights`: null = the dataset's own value."""
 
-    datasets: tuple[Name, ...] = Field(strict=False, min_length=1)
-    models: tuple[Name, ...] = Field(strict=False, min_length=1)
-    seeds: tuple[Seed, ...] = Field(strict=False, min_length=1)
+    datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)
+    models: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)
+    seeds: Annotated[tuple[Seed, ...], Distinct] = Field(strict=False, min_length=1)
     tabletop: Tabletop
     features: Features
     backbone: Backbone
@@ -193,10 +209,7 @@ class Params(Strict):
 
 def load(path: str | Path = "params.yaml") -> Params:
     """Read and check params.yaml. Raises InputError naming the first key that is wrong."""
-    try:
-        tree = yaml.safe_load(read_text(path, "run the stages from the repository's root"))
-    except yaml.YAMLError as error:
-        raise InputError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    tree = read_yaml(path, "run the stages from the repository's root")
     try:
         return Params.model_validate(tree)
     except ValidationError as error:

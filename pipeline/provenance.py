@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from pipeline.outputs import write_json
+from pipeline import outputs
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = (
@@ -41,9 +41,9 @@ def code() -> str:
     return sha256(*parts, torch.__version__)
 
 
-def scratch(stage: str, *inputs: bytes | str) -> Path:
-    """The folder where a long stage keeps its resume state, keyed by its inputs and the code."""
-    return Path(".scratch") / f"{stage}-{sha256(code(), *inputs)[:16]}"
+def scratch(out: Path, *inputs: bytes | str) -> Path:
+    """The folder where a long stage keeps its work on `out`, keyed by its inputs and the code."""
+    return outputs.scratch(out, sha256(code(), *inputs)[:16])
 
 
 def write(path: str | Path, seconds: float, **facts: Any) -> None:
@@ -60,7 +60,7 @@ def write(path: str | Path, seconds: float, **facts: Any) -> None:
         "code": code(),
         "git": _revision(),
     }
-    write_json(path, record | facts)
+    outputs.write_json(path, record | facts)
 
 
 def _revision() -> str | None:

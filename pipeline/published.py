@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from pipeline.errors import InputError
-from pipeline.outputs import read_text
+from pipeline.outputs import read_yaml
 from pipeline.params import Count, Name, Params, Positive, Strict
 from pipeline.spec import spec
 
@@ -170,9 +169,7 @@ class _File(Strict):
 
 def _read(path: Path) -> _File:
     try:
-        return _File.model_validate(yaml.safe_load(read_text(path, "restore it with git")))
-    except yaml.YAMLError as error:
-        raise InputError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+        return _File.model_validate(read_yaml(path, "restore it with git"))
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"] if part != "[key]")

@@ -16,7 +16,9 @@ import yaml
 import models
 from models.captioner import Captioner, Sizes
 from pipeline.errors import InputError
-from pipeline.outputs import read_text, write_text
+from pipeline.outputs import read_yaml, write_text
+
+SIZES = ("width", "heads", "layers", "decoder_layers", "word_width")
 
 
 @dataclass(frozen=True)
@@ -26,23 +28,36 @@ class Recipe:
     dataset: str
     model: str
     settings: dict[str, Any]  # the model's own
-    sizes: dict[str, int]  # width, heads, layers, decoder_layers, word_width
+    sizes: dict[str, int]  # of the names in SIZES
     loss: dict[str, float]  # weight of each of the model's terms beside the caption's
     train: dict[str, Any]  # params.DatasetTrain: iterations, batch, ...
     features: dict[str, Any]  # what the store must hold
     code: dict[str, str]  # model source file -> sha256
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for sizes that make no model: files of recipes may be edited by hand."""
+        if set(self.sizes) != set(SIZES):
+            raise ValueError(f"its sizes are {', '.join(self.sizes)}, not {', '.join(SIZES)}")
+        for name, value in self.sizes.items():
+            if type(value) is not int or value < 1:
+                raise ValueError(f"{name} is {value!r}, not a whole number from 1 on")
+        width, heads = self.sizes["width"], self.sizes["heads"]
+        if width % heads:
+            raise ValueError(f"width {width} is not a multiple of heads ({heads})")
+        if odd := [name for name in ("width", "word_width") if self.sizes[name] % 2]:
+            raise ValueError(f"{odd[0]} {self.sizes[odd[0]]} is not even")
 
     def sizes_for(self, shape: tuple[int, int, int], vocabulary: int, longest: int) -> Sizes:
         """The model's sizes on features C x H x W and a vocabulary."""
         return Sizes(shape[0], shape[1:], vocabulary, longest, **self.sizes)
 
 
-def build(recipe: Recipe, sizes: Sizes) -> Captioner:
-    """The recipe's model. Raises InputError for a name or setting that no model has."""
+def build(recipe: Recipe, sizes: Sizes, source: str | Path = "params.yaml") -> Captioner:
+    """The recipe's model. Raises InputError, naming `source`, for a name or setting that no model has."""
     try:
         return models.build(recipe.model, sizes, recipe.settings)
     except ValueError as error:
-        raise InputError(f"params.yaml: {error}") from None
+        raise InputError(f"{source}: {error}") from None
 
 
 def save(path: str | Path, recipe: Recipe) -> None:
@@ -52,7 +67,9 @@ def save(path: str | Path, recipe: Recipe) -> None:
 
 def load(path: str | Path) -> Recipe:
     """Read what `save` wrote."""
+    remedy = "run `dvc repro recipe` to make it"
+    record = read_yaml(path, remedy)
     try:
-        return Recipe(**yaml.safe_load(read_text(path, "run `dvc repro recipe` to make it")))
-    except (yaml.YAMLError, TypeError) as error:
-        raise InputError(f"{path} is not a recipe ({error}); run `dvc repro recipe` to make it") from None
+        return Recipe(**record)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{path} is not a recipe ({error}); {remedy}") from None

@@ -26,9 +26,9 @@ import zarr
 from zarr.codecs import BloscCodec, Crc32cCodec
 
 from pipeline import memory
-from pipeline.errors import InputError
+from pipeline.errors import InputError, writing
 from pipeline.location import CONTEXT, Location
-from pipeline.outputs import replacing, write_json, write_text
+from pipeline.outputs import place, remove, write_json, write_text
 
 SCHEMA = 1
 SHARD = 256
@@ -52,15 +52,17 @@ class Writer:
     """Write a store shard by shard in a folder of its own; what was completed before a kill is kept.
 
     A completed shard is recorded in a file of its own, so that several processes may write, each
-    its own shards, once the first has made the folder.
+    its own shards, once the first has made the folder. Raises InputError where that cannot be written.
     """
 
     def __init__(self, folder: Path, images: int, shape: tuple[int, int, int]):
         self.folder, self.images, self.shape = folder, images, shape
-        self.log = folder / "complete"
-        if not (folder / ARRAY / "zarr.json").exists():
-            _define(folder / ARRAY, images, shape)
-        self.array = tensorstore.open(_spec(Location(folder)) | WRITING, read=True, write=True).result()
+        self.store, self.log = folder / "store", folder / "complete"
+        with writing(folder):
+            if not (self.store / ARRAY / "zarr.json").exists():
+                _define(self.store / ARRAY, images, shape)
+            spec = _spec(Location(self.store)) | WRITING
+            self.array = tensorstore.open(spec, read=True, write=True).result()
 
     @property
     def shards(self) -> range:
@@ -79,23 +81,21 @@ class Writer:
     def write(self, shard: int, features: np.ndarray) -> None:
         """Write one whole shard: features (images of the shard x C x H x W), finite in float16."""
         rows = self.rows(shard)
-        self.array[rows.start : rows.stop].write(features).result()
-        write_text(self._record(shard), str((self.folder / ARRAY / _file(shard)).stat().st_size))
+        with writing(self.folder):
+            self.array[rows.start : rows.stop].write(features).result()
+            write_text(self._record(shard), str((self.store / ARRAY / _file(shard)).stat().st_size))
 
     def forget(self, shard: int) -> None:
         """Count a shard as missing."""
         self._record(shard).unlink(missing_ok=True)
 
     def finish(self, path: Path, attributes: dict[str, Any]) -> None:
-        """Record the shards and the attributes, and move the store to `path`."""
+        """Record the shards and the attributes, move the store to `path`, and remove the folder."""
         records = [self._record(shard) for shard in self.shards]
         group = {"schema": SCHEMA, "shard_bytes": [int(file.read_text()) for file in records]} | attributes
-        write_json(self.folder / "zarr.json", {"zarr_format": 3, "node_type": "group", "attributes": group})
-        for file in records:
-            file.unlink()
-        self.log.rmdir()
-        with replacing(path) as beside:
-            self.folder.rename(beside)
+        write_json(self.store / "zarr.json", {"zarr_format": 3, "node_type": "group", "attributes": group})
+        place(self.store, path)
+        remove(self.folder)
 
     def _record(self, shard: int) -> Path:
         return self.log / str(shard)

@@ -23,7 +23,7 @@ from models.gathering import add_gradients, total
 from pipeline import devices
 from pipeline.batches import Batch, Sampler, training_batches
 from pipeline.errors import InputError
-from pipeline.outputs import replacing
+from pipeline.outputs import replacing, telling
 from pipeline.progress import track
 from pipeline.ranks import ALONE, Ranks
 from pipeline.recipes import Recipe
@@ -168,8 +168,8 @@ class Training:
             "model": self.model.state_dict(),
             "optimiser": self.optimiser.state_dict(),
         }
-        with replacing(self.state) as beside:
-            torch.save(record, beside)
+        with replacing(self.state) as beside, telling(beside) as file:
+            torch.save(record, file)
 
     def _resume(self) -> None:
         if self.state.exists():

@@ -11,7 +11,7 @@ from torch import Tensor
 from models.captioner import Captioner
 from pipeline import recipes
 from pipeline.errors import InputError
-from pipeline.outputs import read_text
+from pipeline.outputs import read_yaml
 from pipeline.recipes import Recipe
 from pipeline.text import Vocabulary
 
@@ -29,6 +29,14 @@ class Trained:
     longest: int
     iteration: int  # the snapshot that was kept
     validation: float  # its CIDEr-D on the validation split
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for what no weights can fit."""
+        for value in (*self.shape, self.vocabulary, self.longest):
+            if type(value) is not int or value < 1:
+                raise ValueError(f"{value!r} is no size")
+        if len(self.shape) != 3:
+            raise ValueError("its shape is not that of an image's features")
 
     def check_vocabulary(self, vocabulary: Vocabulary) -> None:
         """Raises InputError where the model was trained with a vocabulary of another size."""
@@ -49,14 +57,13 @@ def save(folder: Path, trained: Trained, weights: dict[str, Tensor]) -> None:
 
 def load(folder: Path) -> tuple[Captioner, Trained]:
     """The trained model, in evaluation mode. Raises InputError naming what is missing or does not fit."""
-    text = read_text(folder / "model.yaml", REMEDY)
+    record = read_yaml(folder / "model.yaml", REMEDY)
     try:
-        record = yaml.safe_load(text)
         trained = Trained(**record | {"recipe": Recipe(**record["recipe"]), "shape": tuple(record["shape"])})
-    except (yaml.YAMLError, TypeError, KeyError) as error:
+    except (TypeError, KeyError, ValueError) as error:
         raise InputError(f"{folder / 'model.yaml'} does not describe a model ({error}); {REMEDY}") from None
     sizes = trained.recipe.sizes_for(trained.shape, trained.vocabulary, trained.longest)
-    model = recipes.build(trained.recipe, sizes)
+    model = recipes.build(trained.recipe, sizes, folder / "model.yaml")
     try:
         model.load_state_dict(load_file(folder / "weights.safetensors"))
     except (OSError, SafetensorError, RuntimeError) as error:

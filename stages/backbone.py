@@ -12,7 +12,7 @@ from pipeline.datasets.schema import images_of, of_split, read_pairs
 from pipeline.features import grid_shape
 from pipeline.images import Indexed, read_named
 from pipeline.naming import Labelled, Naming
-from pipeline.outputs import remove
+from pipeline.outputs import clear
 from pipeline.spec import Spec
 from pipeline.tabletop import cells
 from stages import run
@@ -42,7 +42,7 @@ def train(arguments: argparse.Namespace) -> None:
     data = {split: read(root, scenes, images, wanted) for split, images in indexed.items()}
 
     inputs = [path.read_bytes() for path in (arguments.pairs, arguments.images, root / "scenes.json")]
-    scratch = provenance.scratch("backbone", *inputs, settings.model_dump_json(), repr(wanted))
+    scratch = provenance.scratch(arguments.out, *inputs, settings.model_dump_json(), repr(wanted))
     training = Naming(naming.build(wanted, settings.seed), settings, scratch / "state.pt")
     training.run(data["train"])
     training.calibrate(data["train"].images)
@@ -53,7 +53,7 @@ def train(arguments: argparse.Namespace) -> None:
     naming.save(arguments.out, training.namer.backbone, made)
     facts = made | {"curve": training.curve, "dtype": str(training.dtype)}
     provenance.write(arguments.provenance, time.monotonic() - start, **facts)
-    remove(scratch)
+    clear(arguments.out)
     print(summary(training.curve, accuracy))
 
 

@@ -6,10 +6,11 @@ On several GPUs: torchrun --nproc-per-node 4 -m stages.extract ... (the command 
 import argparse
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from pipeline import devices, features, npy, params, provenance
+from pipeline import devices, features, npy, outputs, params, provenance
 from pipeline.datasets.schema import images_of, of_split, read_pairs
 from pipeline.images import Indexed, read_index
 from pipeline.ranks import Ranks, join
@@ -34,12 +35,16 @@ def main() -> None:
     wanted = spec(everything.features, dataset)
     index = read_index(arguments.images)
     if dataset.features.npy is None:
-        extract(arguments, everything.features, Path(dataset.prepare.root), wanted, index, ranks)
+        root = Path(dataset.prepare.root)
+        made = extract(arguments, everything.features, root, wanted, index, ranks)
     elif ranks.rank == 0:
-        take_over(Path(dataset.features.npy), arguments.out, wanted, index)
+        made = take_over(Path(dataset.features.npy), arguments.out, wanted, index)
     if ranks.rank == 0:
+        # the store last: where the other file cannot be written, the work on it is kept
         seconds = time.monotonic() - start
         provenance.write(arguments.provenance, seconds, images=len(index), processes=ranks.world)
+        made[0].finish(arguments.out, made[1])
+        outputs.clear(arguments.out)
     ranks.leave()
 
 
@@ -50,26 +55,26 @@ def extract(
     wanted: Spec,
     index: list[Indexed],
     ranks: Ranks,
-) -> None:
+) -> tuple[Writer, dict[str, Any]]:
+    """The filled store, and its attributes."""
     train = set(images_of(of_split(read_pairs(arguments.pairs), "train")))
     calibration = [image for image in index if image.name in train]
     network, weights_id = features.backbone(wanted, settings.seed, root, calibration)
     ranks.agree(network)
     extractor = features.Extractor(network, root, index, wanted, settings.precision)
     described = features.attributes(wanted, weights_id, extractor.dtype, index)
-    folder = provenance.scratch("extract", repr(described), str(torch.get_num_threads()))
-    features.extract(extractor, ranks, folder, arguments.out, described)
+    folder = provenance.scratch(arguments.out, "extract", repr(described), str(torch.get_num_threads()))
+    return features.extract(extractor, ranks, folder), described
 
 
-def take_over(folder: Path, out: Path, wanted: Spec, index: list[Indexed]) -> None:
+def take_over(folder: Path, out: Path, wanted: Spec, index: list[Indexed]) -> tuple[Writer, dict[str, Any]]:
+    """The same, from files."""
     shape = features.grid_shape(wanted)
     files = npy.locate(folder, [image.name for image in index], shape)
-    scratch = provenance.scratch("import", repr(wanted), repr(index), npy.fingerprint(files))
+    scratch = provenance.scratch(out, "import", repr(wanted), repr(index), npy.fingerprint(files))
     writer = Writer(scratch, len(index), shape)
-    importer = npy.Importer(files, shape, writer)
-    weights_id = importer.fill()
-    writer.finish(out, features.imported_attributes(wanted, weights_id, index))
-    importer.forget()
+    weights_id = npy.Importer(files, shape, writer).fill()
+    return writer, features.imported_attributes(wanted, weights_id, index)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import Any
 from pipeline import devices, memory, planning, provenance, recipes, starting, text, weights
 from pipeline.batches import Sampler
 from pipeline.datasets.schema import images_of, of_split, read_pairs
-from pipeline.outputs import remove, replacing
+from pipeline.outputs import clear, replacing
 from pipeline.ranks import Ranks, joined
 from pipeline.recipes import Recipe
 from pipeline.resident import held, planned
@@ -55,7 +55,7 @@ def train(arguments: argparse.Namespace, ranks: Ranks) -> None:
     pairs, vocabulary = read_pairs(arguments.pairs), text.load(arguments.vocab)
     store = FeatureStore(arguments.features, expected=recipe.features)
     inputs = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
-    scratch = provenance.scratch("train", *inputs, store.record, str(arguments.seed))
+    scratch = provenance.scratch(arguments.weights, *inputs, store.record, str(arguments.seed))
 
     seed_all(arguments.seed, 0)
     model = recipes.build(recipe, recipe.sizes_for(store.shape, len(vocabulary), vocabulary.longest))
@@ -71,7 +71,7 @@ def train(arguments: argparse.Namespace, ranks: Ranks) -> None:
         write(arguments, recipe, store, vocabulary, history)
         seconds = time.monotonic() - start
         provenance.write(arguments.provenance, seconds, precision=str(training.dtype), processes=ranks.world)
-        remove(scratch)
+        clear(arguments.weights)
         print(f"kept iteration {history.best_iteration}: validation CIDEr-D {history.best_score:.3f}")
 
 

@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import Field, ValidationError
 
 from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE
 from pipeline.errors import InputError
-from pipeline.outputs import read_text
+from pipeline.outputs import read_yaml
 from pipeline.params import Strict
 
 FOLDER = Path("data/cards")
@@ -80,9 +79,7 @@ def path_of(dataset: str) -> Path:
 def load(path: Path) -> Card:
     """The card in a file. Raises InputError naming the file and the first key that is wrong."""
     try:
-        card = Card.model_validate(yaml.safe_load(read_text(path, REMEDY)))
-    except yaml.YAMLError as error:
-        raise InputError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+        card = Card.model_validate(read_yaml(path, REMEDY))
     except ValidationError as error:
         raise InputError(f"{path}: {_first(error)}; mend it") from None
     for protocol, own in (card.expected or {}).items():

@@ -9,6 +9,7 @@ from typing import Any
 from pipeline.errors import InputError
 from pipeline.outputs import read_lines, write_json_lines
 
+REMEDY = "run `dvc repro prepare` to make it"
 SPLITS = ("train", "val", "test")
 CHANGE_TYPES = ("color", "texture", "add", "drop", "move")
 NO_CHANGE = "none"
@@ -64,9 +65,15 @@ def write_pairs(path: str | Path, pairs: Iterable[Pair]) -> None:
 
 
 def read_pairs(path: str | Path) -> list[Pair]:
-    """Read what `write_pairs` wrote. Raises InputError naming the line that is not a pair."""
-    lines = read_lines(path, "run `dvc repro prepare` to make it")
-    return [_pair(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+    """Read what `write_pairs` wrote. Raises InputError naming the line that is not a pair, or one again."""
+    pairs: dict[str, Pair] = {}
+    for number, line in enumerate(read_lines(path, REMEDY), 1):
+        pair = _pair(line, f"{path}, line {number}")
+        if pairs.setdefault(pair.pair_id, pair) is not pair:
+            raise InputError(
+                f"{path}, line {number}: there is a pair {pair.pair_id!r} before; {REMEDY} again"
+            )
+    return list(pairs.values())
 
 
 def _pair(line: str, where: str) -> Pair:

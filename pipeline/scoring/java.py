@@ -24,6 +24,8 @@ OPTIONS = (
     "-Duser.country=US",
     # one collector thread: the other cores are computing the Python metrics
     "-XX:+UseSerialGC",
+    # no file of counters in /tmp: where that is full, Java says so among its answers
+    "-XX:-UsePerfData",
 )
 # A JVM that we wait for and that computes nothing for so many seconds has stalled. Counted in
 # checks, so that the time in which the whole machine was asleep is no stall.
@@ -69,7 +71,7 @@ class Jvm:
         self._waited_for, self._ended = False, threading.Event()
         command = [str(find()), *OPTIONS, *arguments]
         # a file and not a pipe: nobody reads it meanwhile, and a full pipe would stall Java
-        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
+        self._stderr = _temporary(name)
         self._process = self._start(command)
         threading.Thread(target=self._watch, daemon=True).start()
 
@@ -183,6 +185,16 @@ class Jvm:
             self._process.stdin.close()
         self._process.stdout.close()
         self._stderr.close()
+
+
+def _temporary(name: str) -> IO[bytes]:
+    try:
+        return tempfile.TemporaryFile()
+    except OSError as error:  # it names the file, or all folders that were tried
+        raise InputError(
+            f"{name}: no temporary file can be made ({error}); free some space there, "
+            "or set TMPDIR to a folder on another disk"
+        ) from None
 
 
 def _family(process: str) -> list[str]:

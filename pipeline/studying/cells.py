@@ -11,11 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from pipeline import resolving
 from pipeline.errors import InputError
-from pipeline.outputs import read_text, replacing, write_json
+from pipeline.outputs import read_yaml, replacing, write_json
 from pipeline.params import Params
 from pipeline.provenance import sha256
 from pipeline.studying.files import FOLDER, Row, Study
@@ -63,7 +61,7 @@ def plan(root: Path, name: str, study: Study, dataset: str, seeds: Sequence[int]
     Raises InputError for an unknown dataset or model, a key that no row may set, settings that make no
     model, and a dataset that is not prepared.
     """
-    tree = yaml.safe_load(read_text(root / "params.yaml", "run from the repository's root"))
+    tree = read_yaml(root / "params.yaml", "run from the repository's root")
     Params.model_validate(tree).of(dataset)
     grounds = _grounds(root, dataset)
     return [_planned(tree, row, dataset, seeds, grounds, f"{FOLDER / name}.yaml") for row in study.rows]
@@ -87,7 +85,7 @@ def _planned(tree: Tree, row: Row, dataset: str, seeds: Sequence[int], grounds: 
 
 def _grounds(root: Path, dataset: str) -> Tree:
     """What all cells on a dataset stand on: the stages' commands and code, the prepared data, by hash."""
-    stages = yaml.safe_load(read_text(root / "dvc.yaml", "restore it with git"))["stages"]
+    stages = read_yaml(root / "dvc.yaml", "restore it with git")["stages"]
     own = [stages[name] for name in STAGES]
     deps = sorted({dep for stage in own for dep in stage["deps"]})
     code = [dep for dep in deps if not dep.startswith(("data/", "results/"))]
@@ -102,7 +100,7 @@ def _grounds(root: Path, dataset: str) -> Tree:
 def _data(root: Path, dataset: str, deps: Sequence[str]) -> dict[str, str]:
     """Path -> md5 of the prepared data among `deps`, as dvc.lock has them."""
     remedy = to_prepare(dataset)
-    lock = yaml.safe_load(read_text(root / "dvc.lock", remedy)) or {}
+    lock = read_yaml(root / "dvc.lock", remedy) or {}
     found = {}
     for stage in prepared(dataset):
         if stage not in lock.get("stages", {}):

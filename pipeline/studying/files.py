@@ -14,11 +14,10 @@ and `{model}` stand for the row's. `published` names a method of data/published.
 from pathlib import Path
 from typing import Annotated, Any
 
-import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from pipeline.errors import InputError
-from pipeline.outputs import read_text
+from pipeline.outputs import read_yaml
 from pipeline.params import Name, Positive, Strict
 from pipeline.published import Subset
 
@@ -64,9 +63,7 @@ def read(name: str, folder: Path = FOLDER) -> Study:
         raise InputError(f"unknown study {name!r}; {folder}/ has {', '.join(names(folder)) or 'none'}")
     path = folder / f"{name}.yaml"
     try:
-        return Study.model_validate(yaml.safe_load(read_text(path, "restore it with git")))
-    except yaml.YAMLError as error:
-        raise InputError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+        return Study.model_validate(read_yaml(path, "restore it with git"))
     except ValidationError as error:
         raise InputError(f"{path}: {said(error)}; mend it") from None
 

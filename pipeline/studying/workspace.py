@@ -21,8 +21,8 @@ from typing import IO
 
 import yaml
 
-from pipeline.errors import InputError
-from pipeline.outputs import remove, replacing, write_text
+from pipeline.errors import InputError, writing
+from pipeline.outputs import read_yaml, remove, replacing, write_text
 from pipeline.scoring.spice_files import DEFAULT, VARIABLE
 from pipeline.studying.cells import Cell, prepared, to_prepare
 
@@ -81,8 +81,10 @@ def opened(root: Path, dataset: str) -> Iterator[Workspace]:
     params.yaml would make.
     """
     folder = root.resolve() / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder.parent / "study.lock").open("w") as lock:
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        held = (folder.parent / "study.lock").open("w")
+    with held as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -90,7 +92,8 @@ def opened(root: Path, dataset: str) -> Iterator[Workspace]:
                 "another study runs in this repository, or a stage of one that was killed; wait for its end"
             ) from None
         workspace = Workspace(folder, lock, _environment(root))
-        _fill(root, folder, dataset)
+        with writing(folder):
+            _fill(root, folder, dataset)
         _check_out(workspace, dataset)
         yield workspace
 
@@ -108,7 +111,7 @@ def _fill(root: Path, folder: Path, dataset: str) -> None:
             shutil.copytree(root / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copyfile(root / name, folder / name)
-    tree = yaml.safe_load((root / "params.yaml").read_text(encoding="utf-8")) | {"datasets": [dataset]}
+    tree = read_yaml(root / "params.yaml", "run from the repository's root") | {"datasets": [dataset]}
     write_text(folder / "params.yaml", yaml.safe_dump(tree, sort_keys=False))
     (folder / "data/cards").mkdir(parents=True, exist_ok=True)
     shutil.copyfile(root / f"data/cards/{dataset}.yaml", folder / f"data/cards/{dataset}.yaml")

@@ -1,15 +1,15 @@
 """Renders `tabletop` to disk in CLEVR-Change's layout, on all cores, resuming where it was stopped.
 
-Work in progress lies in .scratch/render-<hash of the settings, the code and the libraries>/: a
-folder `dataset` with the pictures, and `scenes` with one small file a scene, written last. A
-scene is done when that file and its three pictures are there. The output appears at the end, whole.
+Work in progress lies beside the output, in .<its name>.<hash of the settings, the code and the
+libraries>.scratch/: a folder `dataset` with the pictures, and `scenes` with one small file a scene,
+written last. A scene is done when that file and its three pictures are there. The output appears at
+the end, whole.
 """
 
 import hashlib
 import json
 import multiprocessing
 import os
-import shutil
 import signal
 import threading
 from collections.abc import Iterator
@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from pipeline.errors import InputError
-from pipeline.outputs import remove, replacing, write_json
+from pipeline.errors import InputError, writing
+from pipeline.outputs import clear, place, scratch, write_json
 from pipeline.params import Tabletop
 from pipeline.progress import track
 from pipeline.tabletop import grammar, pictures, scenes
@@ -44,22 +44,19 @@ def render(settings: Tabletop, root: Path, processes: int) -> None:
     """Render the whole dataset into the folder `root`, replacing it; same settings, same bytes.
 
     Raises InputError where the settings leave no room for a scene, where a worker dies, and where
-    the disk refuses. What was rendered until then is kept in .scratch/ for the next run.
+    the disk refuses. What was rendered until then is kept for the next run.
     """
-    scratch = Path(".scratch") / f"render-{_key(settings)}"
-    try:
+    work = scratch(root, _key(settings))
+    with writing(root):
         for picture in PICTURES:
-            (scratch / "dataset" / picture).parent.mkdir(parents=True, exist_ok=True)
+            (work / "dataset" / picture).parent.mkdir(parents=True, exist_ok=True)
         for folder in ("scenes", "partial"):
-            (scratch / folder).mkdir(exist_ok=True)
-        todo = [number for number in range(settings.scenes) if not _done(scratch, number)]
-        _render_all(settings, scratch, todo, processes)
-        _write_tables(settings, scratch)
-        with replacing(root) as beside:
-            shutil.move(scratch / "dataset", beside)
-    except OSError as error:
-        raise InputError(f"cannot write the rendering: {error}; mend that and run it again") from None
-    remove(scratch)
+            (work / folder).mkdir(exist_ok=True)
+        todo = [number for number in range(settings.scenes) if not _done(work, number)]
+        _render_all(settings, work, todo, processes)
+        _write_tables(settings, work)
+        place(work / "dataset", root)
+    clear(root)
 
 
 def _key(settings: Tabletop) -> str:
@@ -72,16 +69,16 @@ def _key(settings: Tabletop) -> str:
     return digest.hexdigest()[:16]
 
 
-def _done(scratch: Path, number: int) -> bool:
-    pictures_there = all((scratch / "dataset" / name.format(number)).exists() for name in PICTURES)
-    return pictures_there and _record_path(scratch, number).exists()
+def _done(work: Path, number: int) -> bool:
+    pictures_there = all((work / "dataset" / name.format(number)).exists() for name in PICTURES)
+    return pictures_there and _record_path(work, number).exists()
 
 
-def _record_path(scratch: Path, number: int) -> Path:
-    return scratch / "scenes" / f"{number:06d}.json"
+def _record_path(work: Path, number: int) -> Path:
+    return work / "scenes" / f"{number:06d}.json"
 
 
-def _render_all(settings: Tabletop, scratch: Path, todo: list[int], processes: int) -> None:
+def _render_all(settings: Tabletop, work: Path, todo: list[int], processes: int) -> None:
     """Render the scenes `todo`, each in some worker process."""
     if not todo:
         return
@@ -91,7 +88,7 @@ def _render_all(settings: Tabletop, scratch: Path, todo: list[int], processes: i
             min(processes, len(todo)), multiprocessing.get_context("spawn"), initializer=_start_worker
         )
         try:
-            finished = pool.map(partial(_render_scene, settings, scratch), todo)
+            finished = pool.map(partial(_render_scene, settings, work), todo)
             for _ in track(finished, "rendering", "scenes", total=settings.scenes, done=done):
                 pass
         except BrokenProcessPool:
@@ -129,7 +126,7 @@ def _start_worker() -> None:
     threading.Thread(target=follow, daemon=True).start()
 
 
-def _render_scene(settings: Tabletop, scratch: Path, number: int) -> None:
+def _render_scene(settings: Tabletop, work: Path, number: int) -> None:
     """Draw, paint and write one scene; its record last."""
     rng = scenes.generator(settings.seed, number)
     scene = scenes.sample(settings, number, rng)
@@ -139,12 +136,12 @@ def _render_scene(settings: Tabletop, scratch: Path, number: int) -> None:
         pixels = pictures.render(
             scenes.solids(things), view.camera, view.lights, settings.width, settings.height
         )
-        beside = scratch / "partial" / f"{os.getpid()}.png"
+        beside = work / "partial" / f"{os.getpid()}.png"
         Image.fromarray(pixels).save(beside, compress_level=1)
-        beside.replace(scratch / "dataset" / name.format(number))
-    beside = scratch / "partial" / f"{os.getpid()}.json"
+        beside.replace(work / "dataset" / name.format(number))
+    beside = work / "partial" / f"{os.getpid()}.json"
     beside.write_text(json.dumps(record), encoding="utf-8")
-    beside.replace(_record_path(scratch, number))
+    beside.replace(_record_path(work, number))
 
 
 def _record(scene: scenes.Scene, rng: np.random.Generator) -> dict[str, Any]:
@@ -206,12 +203,10 @@ def _iou(a: scenes.Box, b: scenes.Box) -> float:
     return shared / (a[2] * a[3] + b[2] * b[3] - shared)
 
 
-def _write_tables(settings: Tabletop, scratch: Path) -> None:
+def _write_tables(settings: Tabletop, work: Path) -> None:
     """CLEVR-Change's four JSON files and scenes.json, from the scenes' records."""
-    folder = scratch / "dataset"
-    records = [
-        json.loads(_record_path(scratch, number).read_text("utf-8")) for number in range(settings.scenes)
-    ]
+    folder = work / "dataset"
+    records = [json.loads(_record_path(work, number).read_text("utf-8")) for number in range(settings.scenes)]
     for file, key in (
         ("change_captions.json", "captions"),
         ("no_change_captions.json", "no_change_captions"),

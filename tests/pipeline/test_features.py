@@ -42,7 +42,7 @@ def network(root, index) -> Backbone:
 def extract(network, root, index, folder, out):
     extractor = Extractor(network, root, index, SPEC, "float32")
     described = attributes(SPEC, "random-1", extractor.dtype, index)
-    features.extract(extractor, Ranks(0, 1), folder, out, described)
+    features.extract(extractor, Ranks(0, 1), folder).finish(out, described)
 
 
 def test_the_store_holds_what_the_network_gives(network, root, index, tmp_path):

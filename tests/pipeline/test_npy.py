@@ -125,7 +125,6 @@ def take_over(folder, scratch, out):
     importer = Importer(files, SHAPE, writer)
     weights_id = importer.fill()
     writer.finish(out, {"keys": NAMES, "weights_id": weights_id})
-    importer.forget()
     return weights_id
 
 

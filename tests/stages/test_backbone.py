@@ -52,7 +52,7 @@ def test_train_extract_probe(folder, capsys):
         json.loads((folder / "backbone.json").read_text())["validation_accuracy"]
         == made["validation_accuracy"]
     )
-    assert not any((folder / ".scratch").glob("backbone-*"))
+    assert not any(folder.rglob("*.scratch"))
     first = (folder / WEIGHTS).read_bytes()
 
     succeed(folder, EXTRACT)

@@ -15,6 +15,7 @@ import yaml
 
 from pipeline import weights
 from pipeline.released import DIRL
+from tests.pipeline.test_outputs import small_files
 from tests.released import VOCABULARY, model, states, write
 
 ROOT = Path(__file__).parents[2]
@@ -135,6 +136,12 @@ def test_a_failure_while_writing_leaves_nothing(folder):
         _run_through(folder, *outputs)
     left = [path for path in sorted(folder.rglob("*")) if path.name != "weights" and path not in before]
     assert left == []
+
+
+def test_weights_that_the_disk_does_not_take(folder):
+    (folder / "weights").mkdir()
+    with small_files(1000):
+        refused(folder, "weights/1: the file is larger", "--curves", folder / "curves")
 
 
 def _run_through(folder, *options):

@@ -38,7 +38,7 @@ def command(prepared, folder, to="weights", **changes):
 
 def kill_one(folder, started):
     """kill -9 for the second process as soon as there is a state to go on from."""
-    while not list(folder.glob(".scratch/train-*/state.pt")):
+    while not list(folder.glob(".killed.*.scratch/state.pt")):
         time.sleep(0.01)
     os.kill(started[1].pid, signal.SIGKILL)
 
@@ -61,13 +61,13 @@ def test_killed_and_run_again_it_ends_in_the_same_bytes(prepared, folder, monkey
     assert "Traceback" not in capfd.readouterr().err  # the other process says nothing of its loss
     assert all(process.returncode for process in started)
     assert not (folder / "killed").exists()
-    assert list(folder.glob(".scratch/train-*/state.pt"))
+    assert list(folder.glob(".killed.*.scratch/state.pt"))
     succeed(folder, command(prepared, folder, "killed"))
     names = ["weights.safetensors", *(f"../curves/{{}}/{name}.csv" for name in ("loss", "validation"))]
     for name in names:
         whole, resumed = (folder / to / name.format(to) for to in ("whole", "killed"))
         assert whole.read_bytes() == resumed.read_bytes()
-    assert list((folder / ".scratch").iterdir()) == []
+    assert not any(folder.rglob("*.scratch"))
 
 
 def test_an_error_of_all_processes_is_said_once(prepared, folder, capfd):

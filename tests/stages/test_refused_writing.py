@@ -1,0 +1,50 @@
+"""Stages whose outputs cannot be written: one line and exit code 2, nothing half-written, no work lost."""
+
+import pytest
+
+from pipeline import features
+from pipeline.tabletop.card import write_card
+from tests.pipeline.test_outputs import small_files
+from tests.running import refuse, set_params, stage, succeed
+from tests.stages.test_stages import CARD, EXTRACT, MAKE_VOCAB, PREPARE, STORE, VOCAB
+from tests.synthetic import make_clevr_change
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder of prepared pairs."""
+    folder = tmp_path_factory.mktemp("refused")
+    write_card(folder / CARD, make_clevr_change(folder / "data/raw/tabletop", scenes=20))
+    set_params(folder)
+    succeed(folder, PREPARE)
+    return folder
+
+
+def test_features_that_the_disk_does_not_take(folder):
+    with small_files():
+        done = stage(folder, EXTRACT)
+    assert done.returncode == 2
+    assert done.stderr.endswith(
+        f"error: cannot write {STORE}: the file is larger than is allowed; "
+        "raise the limit (`ulimit -f`), and run it again\n"
+    )
+    assert not (folder / STORE).exists()
+
+
+def test_features_are_kept_where_only_the_provenance_cannot_be_written(folder, monkeypatch):
+    (folder / "full").touch()
+    refuse(folder, EXTRACT.replace("extract.json", "full/extract.json"), "a file, or a link to nothing")
+    assert not (folder / STORE).exists()
+    (scratch,) = folder.rglob("*.scratch")
+    read = []
+    monkeypatch.setattr(features.Extractor, "_features", lambda self, rows: iter(read.extend(rows) or ()))
+    succeed(folder, EXTRACT)
+    assert (read, scratch.exists(), (folder / STORE).exists()) == ([], False, True)
+
+
+def test_words_that_the_disk_does_not_take(folder):
+    with small_files(100):
+        done = stage(folder, MAKE_VOCAB)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert f"error: cannot write {VOCAB}: the file is larger" in done.stderr
+    assert not (folder / VOCAB).exists()

@@ -12,7 +12,7 @@ from torch import Tensor
 from benchmarks.reference_released import ReleasedStep
 from benchmarks.reference_step import Part, Step
 from models.captioner import Captioner
-from pipeline import memory, recipes
+from pipeline import devices, memory, recipes
 from pipeline.batches import Batch
 from pipeline.recipes import Recipe
 from pipeline.text import END, NULL, START
@@ -26,7 +26,8 @@ SIZES = {
 LOSS = {"cv": 0.1, "cbr": 0.001}
 ALIKE = {"cv": 1.0, "cbr": 1.0}  # so that a wrong gradient of any term shows
 RATE, DROPOUT = 2e-4, 0.1
-TYPES = ("float32", "bfloat16")
+# those that the device computes in: without instructions for bfloat16 a step in it takes twenty times as long
+TYPES = ("float32", "bfloat16")[: 1 + (devices.precision("auto", devices.device()) == torch.bfloat16)]
 # of all similarities of a batch, as the reference's step keeps and its backward pass makes them, measured
 AT_ONCE = 13
 
@@ -106,7 +107,7 @@ def check(case: Case) -> None:
     whole = batch(case)
     model, plain = theirs(case, 0.0, ALIKE)
     expected = plain(parts(whole))
-    for dtype, tolerance in zip(TYPES, (1e-4, 3e-2), strict=True):
+    for dtype, tolerance in zip(TYPES, (1e-4, 3e-2), strict=False):
         mine = ours(case, dtype, 0.0, ALIKE)
         torch.testing.assert_close(mine.step(whole, 0), expected, rtol=tolerance, atol=0.0)
         if dtype == "float32":

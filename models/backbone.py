@@ -15,7 +15,7 @@ STRIDE = {"layer3": 16, "layer4": 32}
 MEAN = (0.485, 0.456, 0.406)  # ImageNet's, of RGB in 0..1
 STD = (0.229, 0.224, 0.225)
 NORMS = {"bn1": "conv1", "bn2": "conv2", "bn3": "conv3", "1": "0"}  # torchvision's names: what each follows
-# of random weights; what each brings was measured (benchmarks/README.md)
+# of random weights; measured: benchmarks/README.md, "Features that keep where things are"
 SMOOTHING = 1.5  # pixels: the deviation of the Gaussian that smooths the first filters
 HUE = 2.0  # how much more of a pixel's difference from gray than of its brightness the first filters take
 BLUR = (1.0, 2.0, 1.0)  # binomial, each way

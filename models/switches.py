@@ -1,7 +1,7 @@
 """The named switches: between the papers' equations and the released programs, and the papers' ablations.
 
 A variant is a set of values of these switches, not a second copy of a class: a module reads the
-ones that concern it, and the others mean nothing to it.
+ones that concern it, and the others mean nothing to it. All of them in a table: docs/methods.md, "Switches".
 """
 
 from collections.abc import Mapping

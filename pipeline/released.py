@@ -1,7 +1,7 @@
 """The systems whose released checkpoints can be imported, and where our parameters stand in them.
 
-Such a file holds change_detector_state and speaker_state, tensors by name (methods.md section 8). Names are
-theirs with the state's in front.
+Such a file holds change_detector_state and speaker_state, tensors by name (docs/methods.md,
+"Released checkpoints"). Names are theirs with the state's in front.
 """
 
 import re

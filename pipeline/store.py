@@ -5,8 +5,8 @@ image, 256 images a shard, crc32c on every chunk and on the shard's index. A MIS
 reads as zeros without a word in most Zarr readers, so the group's attributes record each
 shard's size, and opening the store checks them.
 
-The codec is LZ4 without a shuffle, by measurement (benchmarks/README.md, `python -m benchmarks
-codecs`): random batches come as fast as without a codec, dense features take as many bytes, and
+The codec is LZ4 without a shuffle, by measurement (benchmarks/README.md, "The store's codec: python -m
+benchmarks codecs"): random batches come as fast as without a codec, dense features take as many bytes, and
 sparse ones, as trained weights give after a ReLU, half. Bitshuffle saves a quarter of dense ones too,
 and Zstandard more, but reading then takes 1.4 and 3 times as long.
 

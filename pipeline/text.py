@@ -1,4 +1,4 @@
-"""Captions as token ids and back (methods.md section 9; SCORER section 4.2)."""
+"""Captions as token ids and back (docs/methods.md, "Special tokens and tokenisation"; SCORER section 4.2)."""
 
 from collections import Counter
 from collections.abc import Iterable

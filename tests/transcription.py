@@ -1,6 +1,7 @@
-"""methods.md sections 1-4 by loops: vectors one at a time, P the parameters by name, s the switches.
+"""SCORER and its decoder (docs/methods.md, "Methods") by loops.
 
-Without dropout, and for the sizes below, which a test may exchange.
+Vectors one at a time, P the parameters by name, s the switches. Without dropout, and for the
+sizes below, which a test may exchange.
 """
 
 import math

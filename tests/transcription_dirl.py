@@ -1,4 +1,4 @@
-"""methods.md sections 6-7 by loops, as tests/transcription.py has sections 1-4; for its sizes."""
+"""DIRL and CCR (docs/methods.md, "Methods") by loops, as tests/transcription.py has SCORER; for its sizes."""
 
 import math
 

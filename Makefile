@@ -1,4 +1,4 @@
-# Eight words: help, repro, study, check-data, test, lint, bench, spice.
+# Nine words: help, repro, study, check-data, test, lint, bench, spice, picture.
 PYTHON ?= python3
 BIN := .venv/bin
 # DVC runs the stages with the environment's python
@@ -23,15 +23,19 @@ check-data: .venv/ready ## is a real dataset's folder complete? make check-data 
 test: .venv/ready ## the test suite, on all cores
 	OMP_NUM_THREADS=1 python -m pytest --numprocesses auto --dist worksteal
 
-lint: .venv/ready ## ruff, and that the files are formatted
+lint: .venv/ready ## ruff, that the files are formatted, and their types
 	ruff check .
 	ruff format --check .
+	mypy
 
 bench: .venv/ready ## the benchmarks, side by side with reference implementations
 	python -m benchmarks
 
 spice: .venv/ready ## bring the files of the metric SPICE (387 MB, once), by their Maven coordinates
 	python -m stages.spice
+
+picture: .venv/ready ## docs/report.png, of the report that make repro made
+	python -m docs.picture
 
 # The environment: exact pins with hashes; uv installs them in seconds, and is itself one of them.
 .venv/ready: requirements.lock
@@ -48,4 +52,4 @@ lock:
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --group dev --generate-hashes \
 		--no-emit-index-url pyproject.toml -o requirements.lock
 
-.PHONY: help repro study check-data test lint bench spice lock
+.PHONY: help repro study check-data test lint bench spice picture lock

@@ -20,7 +20,7 @@ import torch
 
 from benchmarks import matching, training
 from benchmarks.training import Case
-from pipeline import devices
+from pipeline.compute import devices
 
 NO_MEMORY = 3  # exit code
 CALLS, LONG = 3, 10.0  # at most so many, of which none begins after so many seconds

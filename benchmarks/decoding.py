@@ -8,7 +8,7 @@ from torch import Tensor
 from benchmarks import reference
 from models import Sizes, build
 from models.captioner import Captioner
-from pipeline.decoding import greedy
+from pipeline.decoding.greedy import greedy
 from pipeline.text import END, NULL
 
 SIZES = Sizes(1024, (14, 14), 76, 24, 512, 8, 2, 2, 300)

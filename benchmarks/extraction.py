@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 
 from benchmarks import pictures
-from pipeline import features
-from pipeline.store import Writer
+from pipeline.features import extraction
+from pipeline.features.writer import Writer
 
 
 def sides(folder: Path, images: int) -> tuple[Callable[[], None], Callable[[], None]]:
@@ -16,8 +16,8 @@ def sides(folder: Path, images: int) -> tuple[Callable[[], None], Callable[[], N
     index = pictures.render(folder / "raw", images)
     extractor = pictures.extractor(folder / "raw", index)
     device = extractor.device
-    ready = [batch.to(device) for batch in features.batches(folder / "raw", index, pictures.SPEC)]
-    shape = features.grid_shape(pictures.SPEC)
+    ready = [batch.to(device) for batch in extraction.batches(folder / "raw", index, pictures.SPEC)]
+    shape = extraction.grid_shape(pictures.SPEC)
 
     def whole() -> None:
         shutil.rmtree(folder / "scratch", ignore_errors=True)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from benchmarks import reference
-from models import argmax_plain
+from models import matching_plain
 from models.matching import token_matching
 
 ROUNDS = 3
@@ -55,7 +55,7 @@ def check(shape: Shape, dtype: torch.dtype) -> None:
     if exact:
         theirs = gradients(reference.matching, *whole, grad)
     else:
-        theirs = argmax_plain.spread(grad, q, k, *argmax_plain.locate(q.detach(), k.detach())[1:])
+        theirs = matching_plain.spread(grad, q, k, *matching_plain.locate(q.detach(), k.detach())[1:])
     for x, y in zip(mine, theirs, strict=True):
         difference = (x - y).float().norm() / y.float().norm()
         assert difference < (1e-4 if exact else 2e-2), difference

@@ -8,10 +8,12 @@ import numpy as np
 import torch
 
 from models.backbone import Backbone, calibrate
-from pipeline import devices, features, params
-from pipeline.features import Extractor
-from pipeline.images import Indexed
-from pipeline.spec import Spec
+from pipeline import params
+from pipeline.compute import devices
+from pipeline.datasets.images import Indexed
+from pipeline.features import extraction
+from pipeline.features.extraction import Extractor
+from pipeline.features.store_config import Spec
 from pipeline.tabletop import dataset
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,7 +40,9 @@ def extractor(root: Path, images: list[Indexed]) -> Extractor:
     and are left out: to time them would flatter.
     """
     torch.manual_seed(1)
-    network = calibrate(Backbone(SPEC.layer), features.batches(root, images[: features.CALIBRATION], SPEC))
+    network = calibrate(
+        Backbone(SPEC.layer), extraction.batches(root, images[: extraction.CALIBRATION], SPEC)
+    )
     return Extractor(network, root, images, SPEC, "auto")
 
 
@@ -48,12 +52,12 @@ def grids(root: Path, images: list[Indexed]) -> dict[str, np.ndarray]:
     `standardised`: what `random` weights store, dense. `as they come`: the same before it, a ReLU's.
     `ReLU`: the first through a ReLU, as sparse as trained weights' may be.
     """
-    weights, _ = features.backbone(SPEC, 1, root, images)
+    weights, _ = extraction.backbone(SPEC, 1, root, images)
     network = Extractor(weights, root, images, SPEC, "auto").network.to(devices.device())
     standardise = network.stages.standardise
     del network.stages.standardise
     with torch.inference_mode():
-        batches = features.batches(root, images, SPEC)
+        batches = extraction.batches(root, images, SPEC)
         raw = [network(batch.to(devices.device())) for batch in batches]
         dense = torch.cat([standardise(grid).half().cpu() for grid in raw])
         plain = torch.cat([grid.half().cpu() for grid in raw])

@@ -20,7 +20,7 @@ from torch.autograd.profiler_util import FunctionEvent
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from benchmarks.training import Case, finished, step
-from models import argmax_cpu, argmax_plain
+from models import matching_cpu, matching_plain
 from models.captioner import PairEncoding
 from models.cbr import BackwardReasoning
 from models.decoder import CaptionDecoder
@@ -95,11 +95,11 @@ def by_part(events: list[FunctionEvent], on_gpu: bool) -> Shares:
 @contextmanager
 def scopes() -> Iterator[None]:
     """Within it every method of METHODS, and the matching's two halves, are scopes of the profiler."""
-    modules = [argmax_cpu, argmax_plain]
+    modules = [matching_cpu, matching_plain]
     if TRITON and torch.cuda.is_available():
-        from models import argmax_gpu  # not at the top: Triton takes a second to import
+        from models import matching_gpu  # not at the top: Triton takes a second to import
 
-        modules.append(argmax_gpu)
+        modules.append(matching_gpu)
     halves = [(m, name, part) for m in modules for name, part in (("locate", FORWARD), ("spread", BACKWARD))]
     with ExitStack() as stack:
         for owner, name, part in METHODS + halves:

@@ -13,8 +13,9 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 
 from benchmarks import pictures
 from benchmarks.reference import load_files
-from pipeline import store
-from pipeline.store import ARRAY, FeatureStore, Writer
+from pipeline.features import store
+from pipeline.features.store import ARRAY, FeatureStore
+from pipeline.features.writer import Writer
 
 BATCH = 64
 ROUNDS = 9

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from models.captioner import Captioner
-from pipeline.decoding import NEVER
+from pipeline.decoding.greedy import NEVER
 from pipeline.text import END, NULL, START
 
 # --- greedy decoding without cached keys and values ---

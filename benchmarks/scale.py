@@ -18,8 +18,9 @@ import numpy as np
 import yaml
 
 from pipeline import params
+from pipeline.features.store import FeatureStore
+from pipeline.features.writer import Writer
 from pipeline.outputs import write_json
-from pipeline.store import FeatureStore, Writer
 from pipeline.tabletop import dataset
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -81,7 +82,7 @@ def _measure(folder: Path, scenes: int, pictures: list[Path]) -> list[float]:
         _run(folder, [sys.executable, "-m", "dvc", *command])
     _, status = _run(folder, [sys.executable, "-m", "dvc", "status"])
     _store(folder / "s.zarr", scenes)
-    opening = "from pipeline.store import FeatureStore; FeatureStore('s.zarr', {})"
+    opening = "from pipeline.features.store import FeatureStore; FeatureStore('s.zarr', {})"
     opened, _ = _run(folder, [sys.executable, "-c", opening])
     start = time.perf_counter()
     FeatureStore(folder / "s.zarr", {})

@@ -12,8 +12,8 @@ from torch import Tensor
 from benchmarks import alone, matching, reading, reference
 from benchmarks.alone import Measured
 from benchmarks.training import TYPES, Case, batch, check, finished, fits, ours, step, theirs
-from pipeline.batches import Batch
-from pipeline.store import FeatureStore
+from pipeline.features.store import FeatureStore
+from pipeline.training.sampling import Batch
 
 
 def rows(scenes: int | None = None, rounds: int = 2, size: str = "papers") -> Iterator[tuple[str, ...]]:

@@ -12,11 +12,12 @@ from torch import Tensor
 from benchmarks.reference_released import ReleasedStep
 from benchmarks.reference_step import Part, Step
 from models.captioner import Captioner
-from pipeline import devices, memory, recipes
-from pipeline.batches import Batch
-from pipeline.recipes import Recipe
+from pipeline.compute import devices, memory
+from pipeline.recipes import recipe_file
+from pipeline.recipes.recipe_file import Recipe
 from pipeline.text import END, NULL, START
-from pipeline.training import Training
+from pipeline.training.loop import Training
+from pipeline.training.sampling import Batch
 
 CHANNELS, WORDS, LONGEST = 1024, 76, 24
 SIZES = {
@@ -70,7 +71,7 @@ def ours(case: Case, dtype: str, dropout: float = DROPOUT, loss: Weights = LOSS)
     settings = {"dropout": dropout, "temperature": 0.5, "variant": case.variant, "switches": switches}
     train = {"precision": dtype, "learning_rate": RATE}
     recipe = Recipe("none", "scorer_cbr", settings, SIZES[case.size], loss, train, {}, {})
-    model = recipes.build(recipe, recipe.sizes_for((CHANNELS, case.grid, case.grid), WORDS, LONGEST))
+    model = recipe_file.build(recipe, recipe.sizes_for((CHANNELS, case.grid, case.grid), WORDS, LONGEST))
     return Training(model, recipe, 1, Path(tempfile.gettempdir()) / "no such state", lambda _: 0.0)
 
 

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from models import baselines, cbr, ccr, dirl, scorer, switches
+from models import baselines, cbr, ccr, dirl, scorer, variants
 from models.captioner import Captioner, Sizes
 
 MODELS: dict[str, Callable[..., Captioner]] = {
@@ -19,7 +19,7 @@ MODELS: dict[str, Callable[..., Captioner]] = {
     "dirl_ccr": ccr.dirl_ccr,
 }
 # whose program the variant `released` is, where not SCORER's
-RELEASED = dict.fromkeys(("transformer", "dirl", "ccr", "dirl_ccr"), switches.RELEASED_DIRL)
+RELEASED = dict.fromkeys(("transformer", "dirl", "ccr", "dirl_ccr"), variants.RELEASED_DIRL)
 # what every model's settings may hold beside its own, and what holds where they do not
 SHARED = {"variant": "paper", "switches": {}}
 
@@ -40,8 +40,8 @@ def build(name: str, sizes: Sizes, settings: dict[str, Any]) -> Captioner:
     own = {key: value for key, value in settings.items() if key not in SHARED}
     _check(f"model.{name}", wanted, own)
     shared = SHARED | {key: value for key, value in settings.items() if key in SHARED}
-    released = RELEASED.get(name, switches.RELEASED)
-    chosen = switches.resolve(f"model.{name}", shared["variant"], shared["switches"], released)
+    released = RELEASED.get(name, variants.RELEASED)
+    chosen = variants.resolve(f"model.{name}", shared["variant"], shared["switches"], released)
     return MODELS[name](sizes, chosen, **own)
 
 

@@ -4,6 +4,7 @@ B pairs, h heads, d = D/h; L queries attend to M keys.
 """
 
 import math
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from models import attention_cpu
 
+Kind = TypeVar("Kind", bound=nn.Module)
 MANY = 64  # queries, from which on it pays to drop their weights a pair at a time
 
 
@@ -107,6 +109,13 @@ class RespectiveAttention(nn.Module):
     def forward(self, x: Tensor, memory: Tensor) -> Tensor:
         """B x L x D, B x 2M x D -> B x L x D."""
         return self.attend(self.queries(x), *self.keys_values(memory))
+
+
+def all_of(kind: type[Kind], modules: nn.ModuleList) -> list[Kind]:
+    """The modules of a list, each of that class; torch's lists do not tell what they hold."""
+    found = [module for module in modules if isinstance(module, kind)]
+    assert len(found) == len(modules)
+    return found
 
 
 def tiled(q: Tensor) -> bool:

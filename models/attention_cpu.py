@@ -43,7 +43,8 @@ class _DroppedAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        return *backward(grad, *ctx.saved_tensors, ctx.p, ctx.seed), None, None
+        q, k, v = ctx.saved_tensors
+        return *backward(grad, q, k, v, ctx.p, ctx.seed), None, None
 
 
 def forward(q: Tensor, k: Tensor, v: Tensor, p: float, seed: int) -> Tensor:
@@ -51,7 +52,7 @@ def forward(q: Tensor, k: Tensor, v: Tensor, p: float, seed: int) -> Tensor:
     out = torch.empty_like(q.transpose(1, 2), memory_format=torch.contiguous_format).transpose(1, 2)
     q, k, v = operands(q, k, v)
 
-    def work(tasks: deque) -> None:
+    def work(tasks: deque[tuple[int]]) -> None:
         room = Room(q, k)
         for (pair,) in taken(tasks):
             weights = room.weights(q[pair], k[pair])
@@ -80,7 +81,7 @@ def backward(
     grad, q, k, v = operands(grad, q, k, v)
     scale = 1 / math.sqrt(q.shape[-1])
 
-    def work(tasks: deque) -> None:
+    def work(tasks: deque[tuple[int]]) -> None:
         room = Room(q, k)
         dropped = torch.empty_like(room.softmax)
         for (pair,) in taken(tasks):

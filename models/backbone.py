@@ -24,6 +24,9 @@ BLUR = (1.0, 2.0, 1.0)  # binomial, each way
 class Backbone(nn.Module):
     """uint8 RGB images (B x 3 x S x S) -> features (B x C x S/16 x S/16; S/32 for layer4)."""
 
+    mean: Tensor
+    std: Tensor
+
     def __init__(self, layer: str):
         super().__init__()
         resnet = resnet101(weights=None)
@@ -36,7 +39,7 @@ class Backbone(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         pixels = (images.float() / 255 - self.mean) / self.std
-        kept = self.stages.conv1.weight.dtype
+        kept = self.stages.get_parameter("conv1.weight").dtype
         return self.stages(pixels.to(kept, memory_format=torch.channels_last))
 
 
@@ -54,7 +57,7 @@ def untrained_backbone(layer: str, seed: int) -> Backbone:
         backbone = Backbone(layer)
     backbone.stages.add_module("standardise", _standardising(layer))
     with torch.no_grad():
-        _smooth(backbone.stages.conv1.weight)
+        _smooth(backbone.stages.get_parameter("conv1.weight"))
         for module in backbone.modules():
             if isinstance(module, Bottleneck):
                 _carry(module)
@@ -154,7 +157,7 @@ def for_inference(backbone: Backbone, dtype: torch.dtype) -> Backbone:
                 setattr(module, name, nn.Identity())
     for module in fast.modules():
         if isinstance(module, nn.Conv2d):  # means and deviations keep float32
-            module.to(dtype=dtype, memory_format=torch.channels_last)
+            module.to(dtype).to(memory_format=torch.channels_last)
     return fast.requires_grad_(False)
 
 

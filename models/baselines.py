@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from models.captioner import Captioner, Difference, Sizes
-from models.switches import Switches
+from models.variants import Switches
 
 
 class Subtraction(nn.Module):

@@ -3,7 +3,7 @@
 B pairs, C feature channels, H x W grid, N = H*W cells, D width, L words, V vocabulary.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeVar
 
@@ -11,10 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from models.all_reduce import total
 from models.attention import MultiHeadAttention, attention_weights
 from models.decoder import NULL, CaptionDecoder, States, Words
-from models.gathering import total
-from models.switches import PAPER, Switches
+from models.variants import PAPER, Switches
 
 Record = TypeVar("Record", bound="Difference | Words | States")
 # how far the decoder reads: to the last word | to <END> | through padding, to the longest caption's length
@@ -109,21 +109,26 @@ def coordinates(features: Tensor) -> Tensor:
     return torch.stack([x.expand(H, W), y[:, None].expand(H, W)])
 
 
+class Regulariser(nn.Module):
+    """A loss term beside the caption's: called with the Difference and the Words of a batch, a scalar."""
+
+    def constrain(self) -> None:
+        """Bring its parameters back to where they may be, after an optimiser's step; most may be anywhere."""
+
+
 class Captioner(nn.Module):
     """`difference` turns two encoded images into a Difference; each regulariser adds a loss term.
 
-    A regulariser is called with the Difference and the Words of a batch and returns a scalar;
-    its name is the term's: `loss.lambda_<name>` weighs it. Its `constrain` brings its parameters
-    back to where they may be after an optimiser's step. `respective`: the decoder attends to both
-    images' tokens, which the Difference's memory then holds, each image by itself. `keep_layers`: the
-    Words hold what each layer made of them; `reads`: how far they go.
+    A regulariser's name is the term's: `loss.lambda_<name>` weighs it. `respective`: the decoder attends
+    to both images' tokens, which the Difference's memory then holds, each image by itself. `keep_layers`:
+    the Words hold what each layer made of them; `reads`: how far they go.
     """
 
     def __init__(
         self,
         sizes: Sizes,
         difference: nn.Module,
-        regularisers: dict[str, nn.Module],
+        regularisers: Mapping[str, Regulariser],
         dropout: float,
         switches: Switches = PAPER,
         respective: bool = False,
@@ -199,6 +204,7 @@ class Captioner(nn.Module):
     def constrain(self) -> None:
         """To call after every step of the optimiser: learned temperatures stay in their bounds."""
         for regulariser in self.regularisers.values():
+            assert isinstance(regulariser, Regulariser)  # torch's dictionaries do not tell what they hold
             regulariser.constrain()
 
 
@@ -209,12 +215,14 @@ def initialise(model: nn.Module) -> None:
     Convolutions and layer norms keep torch's own; the padding token's row stays zero.
     """
     for module in model.modules():
-        if type(module) in (nn.Linear, PairMap, nn.Embedding):
+        if isinstance(module, nn.Linear) and type(module) in (nn.Linear, PairMap):
             module.weight.normal_(0.0, DEVIATION)
-        if type(module) in (nn.Linear, PairMap) and module.bias is not None:
-            module.bias.zero_()
-        if type(module) is nn.Embedding and module.padding_idx is not None:
-            module.weight[module.padding_idx].zero_()
+            if module.bias is not None:
+                module.bias.zero_()
+        if type(module) is nn.Embedding:
+            module.weight.normal_(0.0, DEVIATION)
+            if module.padding_idx is not None:
+                module.weight[module.padding_idx].zero_()
 
 
 def initialise_xavier(model: nn.Module, joint: bool = False) -> None:
@@ -258,7 +266,11 @@ def initialise_jointly(attention: MultiHeadAttention) -> None:
 
 def split(record: Record, parts: int) -> list[Record]:
     """A Difference or Words in equal parts."""
-    return [rows(record, lambda x, part=part: x.chunk(parts)[part]) for part in range(parts)]
+
+    def part(number: int) -> Callable[[Tensor], Tensor]:
+        return lambda x: x.chunk(parts)[number]
+
+    return [rows(record, part(number)) for number in range(parts)]
 
 
 def rows(record: Record, choose: Callable[[Tensor], Tensor]) -> Record:

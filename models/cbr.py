@@ -7,20 +7,20 @@ B pairs, N cells an image, D width, h heads, d = D/h, L words.
 import torch
 from torch import Tensor, nn
 
+from models.all_reduce import everyone, own
 from models.attention import MultiHeadAttention
-from models.captioner import Captioner, Difference, Sizes
+from models.captioner import Captioner, Difference, Regulariser, Sizes
 from models.decoder import Words
-from models.gathering import everyone, own
 from models.matching import Contrast, matching
 from models.scorer import between_views, captioner
-from models.switches import Mtm, Switches
+from models.variants import Mtm, Switches
 
 
 class CellMap(nn.Linear):
     """A 1x1 convolution: a linear map of each cell, with a convolution's first weights in every variant."""
 
 
-class BackwardReasoning(nn.Module):
+class BackwardReasoning(Regulariser):
     """L_cm (SCORER Eq. 9-11), with a matching of its own; the switch `contrast` is not of this one."""
 
     def __init__(self, sizes: Sizes, temperature: float, switches: Switches):

@@ -4,18 +4,20 @@ What the decoder attends to of a pair's difference should match the words of its
 those of others. B pairs, L words, D width.
 """
 
-import torch
-from torch import Tensor, nn
+from collections.abc import Mapping
 
-from models.captioner import Captioner, Difference, Sizes
+import torch
+from torch import Tensor
+
+from models.all_reduce import everyone
+from models.captioner import Captioner, Difference, Reads, Regulariser, Sizes
 from models.decoder import States, Words
 from models.dirl import ChannelCorrelation, Interaction
-from models.gathering import everyone
 from models.matching import Contrast, contrast
-from models.switches import Switches
+from models.variants import Switches
 
 
-class CrossModalContrast(nn.Module):
+class CrossModalContrast(Regulariser):
     """L_ccr (DIRL Eq. 10-14), of every decoder layer (their mean) or of the last one."""
 
     def __init__(self, temperature: float, switches: Switches):
@@ -69,8 +71,10 @@ def dirl_ccr(
     return _captioner(sizes, switches, terms, dropout)
 
 
-def _captioner(sizes: Sizes, switches: Switches, terms: dict[str, nn.Module], dropout: float) -> Captioner:
+def _captioner(
+    sizes: Sizes, switches: Switches, terms: Mapping[str, Regulariser], dropout: float
+) -> Captioner:
     # the mean over all positions is of the longest caption's, whatever else is in the batch
-    reads = "padding" if switches.pooled == "all" else "words"
+    reads: Reads = "padding" if switches.pooled == "all" else "words"
     difference = Interaction(sizes, switches, dropout)
     return Captioner(sizes, difference, terms, dropout, switches, keep_layers=True, reads=reads)

@@ -4,28 +4,29 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from numba import njit
 
 _alone = Lock()  # on the process's number of threads
+Task = TypeVar("Task")
 
 
 FAST = {"contract", "nsz"}
 SUMMING = FAST | {"reassoc"}  # sums in the order that suits the processor's vectors: always the same one
 
 
-def compiled(function: Callable, fastmath: set[str] = FAST) -> Any:
+def compiled(function: Callable[..., Any], fastmath: set[str] = FAST) -> Any:
     """Numba's compiler, cached on disk where there is a folder to write to and in memory where not."""
-    options = {"nogil": True, "fastmath": fastmath, "error_model": "numpy"}
+    options: dict[str, Any] = {"nogil": True, "fastmath": fastmath, "error_model": "numpy"}
     try:
         return njit(cache=True, **options)(function)
     except RuntimeError:  # numba: "no locator available"
         return njit(**options)(function)
 
 
-def share(tasks: Iterable[tuple], work: Callable[[deque], None]) -> None:
+def share(tasks: Iterable[Task], work: Callable[[deque[Task]], None]) -> None:
     """Let as many threads as torch uses each `work` through tasks until none is left.
 
     Within them torch's own operations are single-threaded: whoever does a task, its numbers are the
@@ -42,7 +43,7 @@ def share(tasks: Iterable[tuple], work: Callable[[deque], None]) -> None:
             torch.set_num_threads(threads)
 
 
-def taken(tasks: deque) -> Iterable[tuple]:
+def taken(tasks: deque[Task]) -> Iterable[Task]:
     """The tasks that this thread comes to before the others."""
     while True:
         try:

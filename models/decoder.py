@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from models.attention import MultiHeadAttention, RespectiveAttention
-from models.switches import PAPER, Switches
+from models.attention import MultiHeadAttention, RespectiveAttention, all_of
+from models.variants import PAPER, Switches
 
 NULL = 0  # the padding token
 
@@ -187,6 +187,8 @@ class CaptionDecoder(nn.Module):
     `respective`: the memory is B x 2N x D, both images' tokens (attention.py).
     """
 
+    positions: Tensor
+
     def __init__(
         self,
         vocabulary: int,
@@ -235,12 +237,12 @@ class CaptionDecoder(nn.Module):
 
     def begin(self, memory: Tensor, beam: int = 1) -> list[Past]:
         """What `step` keeps of a batch's memory, B x N x D, to write `beam` captions of each pair."""
-        return [Past(layer, memory, len(self.positions), beam) for layer in self.layers]
+        return [Past(layer, memory, len(self.positions), beam) for layer in all_of(DecoderLayer, self.layers)]
 
     def step(self, tokens: Tensor, position: int, past: list[Past]) -> NextWord:
         """The word after `tokens` (R), which stand at `position`."""
         x = self.embed(tokens[:, None], position)
-        for layer, kept in zip(self.layers, past, strict=True):
+        for layer, kept in zip(all_of(DecoderLayer, self.layers), past, strict=True):
             x, queries = layer.step(x, kept, position)
         return NextWord(self.vocabulary(x[:, 0]), queries)
 
@@ -250,4 +252,4 @@ class CaptionDecoder(nn.Module):
         The mean of its heads, and of both images where each is attended to by itself; summing to 1. For all
         words at once: each product with the keys copies them.
         """
-        return self.layers[-1].cross_attention.map(queries, past[-1].memory_keys)
+        return all_of(DecoderLayer, self.layers)[-1].cross_attention.map(queries, past[-1].memory_keys)

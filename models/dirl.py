@@ -8,11 +8,11 @@ pair encoding. B pairs, N cells an image, D width, h heads, d = D/h.
 import torch
 from torch import Tensor, nn
 
-from models.attention import MultiHeadAttention
-from models.captioner import Aligned, Captioner, Difference, PairMap, Sizes
+from models.all_reduce import processes, total
+from models.attention import MultiHeadAttention, all_of
+from models.captioner import Aligned, Captioner, Difference, PairMap, Regulariser, Sizes
 from models.decoder import Words
-from models.gathering import processes, total
-from models.switches import Switches
+from models.variants import Switches
 
 
 class Interaction(nn.Module):
@@ -40,7 +40,7 @@ class Interaction(nn.Module):
     def forward(self, before: Tensor, after: Tensor) -> Aligned:
         """The pair encoding, twice B x N x D."""
         b, a = before, after
-        for attention, norm in zip(self.attentions, self.norms, strict=True):
+        for attention, norm in zip(all_of(MultiHeadAttention, self.attentions), self.norms, strict=True):
             b_queries, a_queries = attention.queries(b), attention.queries(a)  # B x h x N x d
             (b_keys, b_values), (a_keys, a_values) = attention.keys_values(b), attention.keys_values(a)
             # Eq. 5: F^s; both directions read the layer's inputs and share its weights
@@ -55,7 +55,7 @@ class Interaction(nn.Module):
         return norm(x + self.residual_dropout(shared)) if self.layered else shared
 
 
-class ChannelCorrelation(nn.Module):
+class ChannelCorrelation(Regulariser):
     """L_dirl (DIRL Eq. 2-4): the channels' correlation over the tokens of a batch, near the identity.
 
     `alpha` weighs the correlations of different channels.
@@ -77,9 +77,6 @@ class ChannelCorrelation(nn.Module):
         apart = self.alpha * (C.square().sum() - same.square().sum())  # and discrimination
         chosen = {"both": alike + apart, "non_perturbation": alike, "discrimination": apart}
         return chosen[self.terms] / processes()  # C is everyone's: each has a share of its loss
-
-    def constrain(self) -> None:
-        """Nothing here has bounds."""
 
 
 def correlation(before: Tensor, after: Tensor, center: bool) -> Tensor:

@@ -6,19 +6,23 @@ similarities of a batch are B x A x h x N x M numbers, and only their row and co
 
 import importlib.util
 import math
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from models import argmax_cpu, argmax_plain
-from models.gathering import everyone, own
-from models.switches import Mtm
+from models import matching_cpu, matching_plain
+from models.all_reduce import everyone, own
+from models.variants import Mtm
 
 LARGEST_SCALE = 100.0  # of a learned temperature: exp(s)
 MOST_TOKENS = 2**15 - 1  # an image: indices are int16
-POOLS = {"mean_pool": Tensor.mean, "max_pool": Tensor.amax}  # of `amax`, equal tokens share the gradient
+POOLS: dict[str, Callable[[Tensor, int], Tensor]] = {
+    "mean_pool": Tensor.mean,
+    "max_pool": Tensor.amax,  # equal tokens share the gradient
+}
 TRITON = importlib.util.find_spec("triton") is not None  # it comes with torch on Linux
 
 
@@ -57,13 +61,13 @@ def implementation(queries: Tensor) -> ModuleType:
     On a processor the compiled loops for bfloat16 and float32; on a GPU from compute capability 8.0 on
     the Triton kernels where Triton is installed, for those and float16; plain torch for all else.
     """
-    if queries.device.type == "cpu" and queries.dtype in argmax_cpu.WHOLE_NUMBERS:
-        return argmax_cpu
+    if queries.device.type == "cpu" and queries.dtype in matching_cpu.WHOLE_NUMBERS:
+        return matching_cpu
     if queries.is_cuda and TRITON and torch.cuda.get_device_capability(queries.device) >= (8, 0):
-        from models import argmax_gpu  # not at the top: Triton takes a second to import
+        from models import matching_gpu  # not at the top: Triton takes a second to import
 
-        return argmax_gpu if queries.dtype in argmax_gpu.TYPES else argmax_plain
-    return argmax_plain
+        return matching_gpu if queries.dtype in matching_gpu.TYPES else matching_plain
+    return matching_plain
 
 
 def matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:

@@ -3,19 +3,20 @@
 B pairs, N cells an image, D width, h heads, d = D/h.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from models.attention import MultiHeadAttention
-from models.captioner import Aligned, Captioner, PairMap, Sizes
+from models.all_reduce import processes
+from models.attention import MultiHeadAttention, all_of
+from models.captioner import Aligned, Captioner, PairMap, Reads, Regulariser, Sizes
 from models.decoder import Words
-from models.gathering import processes
 from models.matching import Contrast, matching, partner_matching
-from models.switches import Switches
+from models.variants import Switches
 
-JOINED = {  # what Eq. 7 maps, twice B x N x D
+JOINED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # what Eq. 7 maps, twice B x N x D
     "cat": lambda before, after: torch.cat([before, after], -1),  # B x N x 2D
     "sum": torch.add,
     "hadamard": torch.mul,
@@ -50,7 +51,7 @@ class Scorer(nn.Module):
     def forward(self, before: Tensor, after: Tensor) -> CrossView:
         """The pair encoding, twice B x N x D."""
         b, a = before, after
-        for attention, norm in zip(self.attentions, self.norms, strict=True):
+        for attention, norm in zip(all_of(MultiHeadAttention, self.attentions), self.norms, strict=True):
             b_queries, a_queries = attention.queries(b), attention.queries(a)  # B x h x N x d
             (b_keys, b_values), (a_keys, a_values) = attention.keys_values(b), attention.keys_values(a)
             # Eq. 5: both directions read the layer's inputs; Eq. 6: what the views have in common
@@ -68,7 +69,7 @@ class Scorer(nn.Module):
         return torch.relu(self.dropout(self.fuse(JOINED[self.fusion](before, after))))
 
 
-class ViewInvariance(nn.Module):
+class ViewInvariance(Regulariser):
     """L_cv (SCORER Eq. 4): a pair's two images match each other better than any other image of the batch."""
 
     def __init__(self, temperature: float, switches: Switches):
@@ -86,7 +87,7 @@ class ViewInvariance(nn.Module):
         self.contrast.constrain()
 
 
-class ViewDistance(nn.Module):
+class ViewDistance(Regulariser):
     """L_cv of RR+ (SCORER supplement, Fig. 13): a pair's two images match each other, whatever the others do.
 
     -(1/B) sum_k S_kk, the mean of both directions: Eq. 4 without the denominator that its negatives stand
@@ -103,9 +104,6 @@ class ViewDistance(nn.Module):
         after_to_before = partner_matching(pair.after_queries, pair.before_keys, self.mtm)
         return -(before_to_after + after_to_before).mean() / 2 / processes()
 
-    def constrain(self) -> None:
-        """Nothing to bring back."""
-
 
 def between_views(temperature: float, switches: Switches) -> ViewInvariance | ViewDistance:
     """L_cv, as the switch `contrast` says."""
@@ -114,10 +112,12 @@ def between_views(temperature: float, switches: Switches) -> ViewInvariance | Vi
     )
 
 
-def captioner(sizes: Sizes, switches: Switches, dropout: float, terms: dict[str, nn.Module]) -> Captioner:
+def captioner(
+    sizes: Sizes, switches: Switches, dropout: float, terms: Mapping[str, Regulariser]
+) -> Captioner:
     """Reconstruction, its decoder and these loss terms."""
     difference, respective = Scorer(sizes, switches, dropout), switches.fusion == "respective"
-    reads = "end" if "cbr" in terms and switches.sentence == "padded" else "words"
+    reads: Reads = "end" if "cbr" in terms and switches.sentence == "padded" else "words"
     return Captioner(sizes, difference, terms, dropout, switches, respective=respective, reads=reads)
 
 

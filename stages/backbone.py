@@ -7,14 +7,16 @@ from pathlib import Path
 
 import torch
 
-from pipeline import devices, naming, params, provenance
+from pipeline import params, provenance
+from pipeline.backbone import pretraining
+from pipeline.backbone.pretraining import Labelled, Naming
+from pipeline.compute import devices
+from pipeline.datasets.images import Indexed, read_named
 from pipeline.datasets.schema import images_of, of_split, read_pairs
-from pipeline.features import grid_shape
-from pipeline.images import Indexed, read_named
-from pipeline.naming import Labelled, Naming
+from pipeline.features.extraction import grid_shape
+from pipeline.features.store_config import Spec
 from pipeline.outputs import clear
-from pipeline.spec import Spec
-from pipeline.tabletop import cells
+from pipeline.tabletop import grid_labels
 from stages import run
 
 
@@ -35,7 +37,7 @@ def train(arguments: argparse.Namespace) -> None:
     settings, features = everything.backbone, everything.features
     wanted = Spec(str(arguments.out), features.layer, features.resize, features.size)
     root = Path(everything.of(arguments.dataset).prepare.root)
-    scenes = cells.read_scenes(root / "scenes.json")
+    scenes = grid_labels.read_scenes(root / "scenes.json")
     pairs = read_pairs(arguments.pairs)
     names = {split: images_of(of_split(pairs, split)) for split in ("train", "val")}
     indexed = {split: read_named(arguments.images, own) for split, own in names.items()}
@@ -43,23 +45,23 @@ def train(arguments: argparse.Namespace) -> None:
 
     inputs = [path.read_bytes() for path in (arguments.pairs, arguments.images, root / "scenes.json")]
     scratch = provenance.scratch(arguments.out, *inputs, settings.model_dump_json(), repr(wanted))
-    training = Naming(naming.build(wanted, settings.seed), settings, scratch / "state.pt")
+    training = Naming(pretraining.build(wanted, settings.seed), settings, scratch / "state.pt")
     training.run(data["train"])
     training.calibrate(data["train"].images)
     accuracy = training.accuracy(data["val"])
 
     made = asdict(wanted) | settings.model_dump(exclude={"datasets"}) | {"dataset": arguments.dataset}
     made |= {"train_images": len(data["train"]), "validation_accuracy": accuracy}
-    naming.save(arguments.out, training.namer.backbone, made)
+    pretraining.save(arguments.out, training.namer.backbone, made)
     facts = made | {"curve": training.curve, "dtype": str(training.dtype)}
     provenance.write(arguments.provenance, time.monotonic() - start, **facts)
     clear(arguments.out)
     print(summary(training.curve, accuracy))
 
 
-def read(root: Path, scenes: dict[str, cells.Shown], images: list[Indexed], wanted: Spec) -> Labelled:
-    labels = torch.from_numpy(cells.label(scenes, images, grid_shape(wanted)[1:]))
-    return Labelled(naming.read_images(root, images, wanted), labels)
+def read(root: Path, scenes: dict[str, grid_labels.Shown], images: list[Indexed], wanted: Spec) -> Labelled:
+    labels = torch.from_numpy(grid_labels.label(scenes, images, grid_shape(wanted)[1:]))
+    return Labelled(pretraining.read_images(root, images, wanted), labels)
 
 
 def summary(curve: list[dict[str, float]], accuracy: dict[str, float]) -> str:

@@ -7,7 +7,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from pipeline import params, regression
+from pipeline import params
+from pipeline.scoring import score_check
 from stages import run
 
 
@@ -18,7 +19,7 @@ def main() -> None:
     parser.add_argument("--against", default="HEAD", help="git revision (default: HEAD)")
     arguments = parser.parse_args()
     tolerance = params.load().check.tolerance
-    found, compared = regression.falls(Path(), arguments.against, tolerance)
+    found, compared = score_check.falls(Path(), arguments.against, tolerance)
     for fall in found:
         print(fall, file=sys.stderr)
     if found:

@@ -11,8 +11,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from pipeline import datasets, facts, images, params
-from pipeline.datasets import cards, checking, counts
+from pipeline import datasets, params
+from pipeline.datasets import cards, checking, counts, images, manifest
 from pipeline.datasets.schema import Pair, images_of, read_pairs
 from pipeline.errors import listed
 from pipeline.progress import track
@@ -37,7 +37,7 @@ def main() -> None:
     print(f"{name}: {', '.join(str(file) for file in annotations)}")
     # a dataset that is not published, such as the embedded one, may have no card
     card = cards.load(cards.path_of(name)) if cards.path_of(name).exists() else None
-    _counts(counts.count(pairs), card and card.counts(protocol), protocol)
+    _counts(counts.count(pairs), None if card is None else card.counts(protocol), protocol)
     names = images_of(pairs)
     problems = checking.missing(root, names)
     _surplus(checking.surplus(root, names))
@@ -47,7 +47,7 @@ def main() -> None:
     _since_prepared(name, root, annotations, pairs)
 
 
-def _counts(ours: counts.Counts, expected: dict | None, protocol: str | None) -> None:
+def _counts(ours: counts.Counts, expected: counts.Counts | None, protocol: str | None) -> None:
     """A table of our counts beside the published ones, and what differs."""
     if expected is None:
         held = ", ".join(f"{ours[what]:,} {what}" for what in ("pairs", "images", "captions"))
@@ -80,9 +80,9 @@ def _since_prepared(name: str, root: Path, annotations: Sequence[Path], pairs: S
     found = list(checking.changed(root, track(index, "comparing", "images", len(index))))
     prepared = {image.name for image in index}
     found += [f"{image}: not prepared" for image in images_of(pairs) if image not in prepared]
-    record = Path(f"data/pairs/{name}.facts.json")
+    record = Path(f"data/pairs/{name}.manifest.json")
     if record.exists():
-        found += checking.changed_files(facts.read(record).files, checking.hashes(root, annotations))
+        found += checking.changed_files(manifest.read(record).files, checking.hashes(root, annotations))
         found += checking.changed_pairs(read_pairs(f"data/pairs/{name}.jsonl"), pairs)
     if not found:
         print("nothing has changed since the dataset was prepared")

@@ -4,11 +4,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from pipeline import constant, facts, params
+from pipeline import params
+from pipeline.datasets import manifest
 from pipeline.datasets.schema import of_split, read_pairs
 from pipeline.errors import InputError
 from pipeline.outputs import read_json, write_json
-from pipeline.scoring import results
+from pipeline.scoring import constant_baseline, results
 from pipeline.scoring.summary import write_summary
 from stages import run
 
@@ -17,7 +18,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", required=True, help="its name under 'dataset' in params.yaml")
     parser.add_argument("--pairs", type=Path, required=True)
-    parser.add_argument("--facts", type=Path, required=True, help="how the pairs were prepared")
+    parser.add_argument("--manifest", type=Path, required=True, help="how the pairs were prepared")
     parser.add_argument("--captions", type=Path, required=True, help="captions.json to write")
     parser.add_argument("--out", type=Path, required=True, help="metrics.json to write")
     parser.add_argument("--summary", type=Path, help="summary.json to write: what DVC shows")
@@ -27,14 +28,16 @@ def main() -> None:
     pairs = read_pairs(arguments.pairs)
     if not (test := of_split(pairs, "test")):
         raise InputError(f"{arguments.pairs} has no pair of the split test; add some")
-    chosen = constant.choose(pairs, everything.report.constant_candidates, settings.meteor_timeout)
+    chosen = constant_baseline.choose(pairs, everything.report.constant_candidates, settings.meteor_timeout)
 
     captions = {pair.pair_id: chosen.caption for pair in test}
     scores, told = results.score_pairs(captions, test, settings.no_change_phrases, settings.meteor_timeout)
     for warning in scores.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     write_json(arguments.captions, [{"image_id": key, "caption": text} for key, text in captions.items()])
-    results.write_metrics(arguments.out, scores, told, references=facts.read(arguments.facts).references)
+    results.write_metrics(
+        arguments.out, scores, told, references=manifest.read(arguments.manifest).references
+    )
     if arguments.summary:
         write_summary(arguments.summary, read_json(arguments.out, "score again"))
     print(f"{arguments.dataset}: {chosen.caption!r}, validation CIDEr-D {chosen.cider_d:.3f}")

@@ -6,13 +6,16 @@ The report's gallery pairs also get the alignment of their two images, where the
 import argparse
 from pathlib import Path
 
-from pipeline import attention_maps, devices, params, text, weights
-from pipeline.attending import attended_captions, searching
+from pipeline import params, text
+from pipeline.compute import devices
 from pipeline.datasets.schema import SPLITS, Pair, of_split, read_pairs
+from pipeline.decoding import attention_maps
+from pipeline.decoding.captioning import attended_captions, searching
+from pipeline.decoding.gallery_pairs import choose
 from pipeline.errors import InputError
-from pipeline.gallery_pairs import choose
+from pipeline.features.store import FeatureStore
 from pipeline.outputs import write_json
-from pipeline.store import FeatureStore
+from pipeline.recipes import trained_model
 from stages import run
 
 
@@ -28,7 +31,7 @@ def main() -> None:
     arguments = parser.parse_args()
     devices.repeatable()
     settings = params.load()
-    model, trained = weights.load(arguments.weights)
+    model, trained = trained_model.load(arguments.weights)
     vocabulary = text.load(arguments.vocab)
     trained.check_vocabulary(vocabulary)
     store = FeatureStore(arguments.features, expected=trained.recipe.features)

@@ -10,12 +10,14 @@ from typing import Any
 
 import torch
 
-from pipeline import devices, features, npy, outputs, params, provenance
+from pipeline import outputs, params, provenance
+from pipeline.compute import devices
+from pipeline.compute.distributed import Ranks, join
+from pipeline.datasets.images import Indexed, read_index
 from pipeline.datasets.schema import images_of, of_split, read_pairs
-from pipeline.images import Indexed, read_index
-from pipeline.ranks import Ranks, join
-from pipeline.spec import Spec, spec
-from pipeline.store import Writer
+from pipeline.features import extraction, npy_import
+from pipeline.features.store_config import Spec, spec
+from pipeline.features.writer import Writer
 from stages import run
 
 
@@ -59,22 +61,22 @@ def extract(
     """The filled store, and its attributes."""
     train = set(images_of(of_split(read_pairs(arguments.pairs), "train")))
     calibration = [image for image in index if image.name in train]
-    network, weights_id = features.backbone(wanted, settings.seed, root, calibration)
+    network, weights_id = extraction.backbone(wanted, settings.seed, root, calibration)
     ranks.agree(network)
-    extractor = features.Extractor(network, root, index, wanted, settings.precision)
-    described = features.attributes(wanted, weights_id, extractor.dtype, index)
+    extractor = extraction.Extractor(network, root, index, wanted, settings.precision)
+    described = extraction.attributes(wanted, weights_id, extractor.dtype, index)
     folder = provenance.scratch(arguments.out, "extract", repr(described), str(torch.get_num_threads()))
-    return features.extract(extractor, ranks, folder), described
+    return extraction.extract(extractor, ranks, folder), described
 
 
 def take_over(folder: Path, out: Path, wanted: Spec, index: list[Indexed]) -> tuple[Writer, dict[str, Any]]:
     """The same, from files."""
-    shape = features.grid_shape(wanted)
-    files = npy.locate(folder, [image.name for image in index], shape)
-    scratch = provenance.scratch(out, "import", repr(wanted), repr(index), npy.fingerprint(files))
+    shape = extraction.grid_shape(wanted)
+    files = npy_import.locate(folder, [image.name for image in index], shape)
+    scratch = provenance.scratch(out, "import", repr(wanted), repr(index), npy_import.fingerprint(files))
     writer = Writer(scratch, len(index), shape)
-    weights_id = npy.Importer(files, shape, writer).fill()
-    return writer, features.imported_attributes(wanted, weights_id, index)
+    weights_id = npy_import.Importer(files, shape, writer).fill()
+    return writer, extraction.imported_attributes(wanted, weights_id, index)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,12 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from pipeline import checkpoints, params, provenance, text, torch_files, weights
+from pipeline import params, provenance, text
+from pipeline.authors_checkpoints import checkpoint_file, importing
 from pipeline.errors import InputError
+from pipeline.features.store_config import spec
 from pipeline.outputs import replacing
-from pipeline.spec import spec
+from pipeline.recipes import trained_model
 from stages import run
 
 
@@ -36,18 +38,18 @@ def import_checkpoint(arguments: argparse.Namespace) -> None:
             raise InputError(f"{path} is there already; remove it, or name another place")
     everything = params.load()
     wanted = spec(everything.features, everything.of(arguments.dataset))
-    checkpoints.check_features(wanted)
+    importing.check_features(wanted)
     vocabulary = text.fixed(arguments.vocab, [], lower_case=False)
-    file = torch_files.read(arguments.checkpoint)
-    trained, tensors = checkpoints.imported(
+    file = checkpoint_file.read(arguments.checkpoint)
+    trained, tensors = importing.imported(
         file, vocabulary, arguments.dataset, wanted, arguments.heads, arguments.seed
     )
     with ExitStack() as outputs:  # all of them appear at its end, or none
-        weights.save(outputs.enter_context(replacing(arguments.out)), trained, tensors)
+        trained_model.save(outputs.enter_context(replacing(arguments.out)), trained, tensors)
         if arguments.curves:
             folder = outputs.enter_context(replacing(arguments.curves))
             folder.mkdir()
-            for name, header in curves(checkpoints.terms(trained)).items():
+            for name, header in curves(importing.terms(trained)).items():
                 (folder / name).write_text(header, encoding="utf-8")
         if arguments.provenance:
             beside = outputs.enter_context(replacing(arguments.provenance))

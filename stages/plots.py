@@ -3,8 +3,9 @@
 import argparse
 from pathlib import Path
 
-from pipeline import params, plots
+from pipeline import params
 from pipeline.outputs import replacing, write_json
+from pipeline.reporting import dvc_plots
 from stages import run
 
 
@@ -12,7 +13,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="the folder to write")
     arguments = parser.parse_args()
-    found = plots.tables(Path("results"), params.load())
+    found = dvc_plots.tables(Path("results"), params.load())
     with replacing(arguments.out) as beside:
         for name, rows in found.items():
             write_json(beside / name, rows)

@@ -3,10 +3,10 @@
 import argparse
 from pathlib import Path
 
-from pipeline import datasets, facts, images, params
-from pipeline.datasets import cards, checking, counts
+from pipeline import datasets, params
+from pipeline.datasets import cards, checking, counts, images, manifest
+from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.schema import images_of, write_pairs
-from pipeline.facts import Facts
 from stages import run
 
 
@@ -16,7 +16,7 @@ def main() -> None:
     parser.add_argument("--card", type=Path, required=True, help="its card, whose counts are compared")
     parser.add_argument("--pairs", type=Path, required=True, help="the pairs to write, JSON lines")
     parser.add_argument("--images", type=Path, required=True, help="the index of images to write, JSON lines")
-    parser.add_argument("--facts", type=Path, required=True, help="how it was prepared, to write")
+    parser.add_argument("--manifest", type=Path, required=True, help="how it was prepared, to write")
     prepare(parser.parse_args())
 
 
@@ -36,7 +36,7 @@ def prepare(arguments: argparse.Namespace) -> None:
     images.write_index(arguments.images, images.index(root, names))
     write_pairs(arguments.pairs, pairs)
     read = checking.hashes(root, datasets.annotation_files(reader, root))
-    facts.write(arguments.facts, Facts(reader, protocol, read, counted))
+    manifest.write(arguments.manifest, Manifest(reader, protocol, read, counted))
 
 
 if __name__ == "__main__":

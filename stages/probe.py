@@ -4,14 +4,14 @@ import argparse
 from dataclasses import asdict
 from pathlib import Path
 
-from pipeline import probing
+from pipeline.backbone import linear_probe
+from pipeline.backbone.linear_probe import Cells, Scores
+from pipeline.datasets.images import read_named
 from pipeline.datasets.schema import images_of, of_split, read_pairs
 from pipeline.errors import InputError
-from pipeline.images import read_named
+from pipeline.features.store import FeatureStore
 from pipeline.outputs import write_json
-from pipeline.probing import Cells, Scores
-from pipeline.store import FeatureStore
-from pipeline.tabletop import cells
+from pipeline.tabletop import grid_labels
 from stages import run
 
 
@@ -32,7 +32,7 @@ def probe(arguments: argparse.Namespace) -> None:
         raise InputError(f"--cells: {arguments.cells} are none; name at least 1")
     store = FeatureStore(arguments.features, expected={})
     train, held_out = (read(arguments, store, split) for split in ("train", arguments.split))
-    scores = probing.probe(train, held_out)
+    scores = linear_probe.probe(train, held_out)
     print(table(scores, arguments.split, len(held_out.classes), len(train.classes)))
     if arguments.out:
         counts = {"train": len(train.classes), arguments.split: len(held_out.classes)}
@@ -42,12 +42,12 @@ def probe(arguments: argparse.Namespace) -> None:
 def read(arguments: argparse.Namespace, store: FeatureStore, split: str) -> Cells:
     names = images_of(of_split(read_pairs(arguments.pairs), split))
     images = read_named(arguments.images, names)
-    labels = cells.label(cells.read_scenes(arguments.scenes), images, store.shape[1:])
-    return probing.gather(store, names, labels, arguments.cells, f"reading cells of {split}")
+    labels = grid_labels.label(grid_labels.read_scenes(arguments.scenes), images, store.shape[1:])
+    return linear_probe.gather(store, names, labels, arguments.cells, f"reading cells of {split}")
 
 
 def table(scores: Scores, split: str, told: int, known: int) -> str:
-    """A line an attribute: the share told rightly, and that of the class most frequent in training."""
+    """A line an attribute: the share told correctly, and that of the class most frequent in training."""
     rows = [
         f"{name:<10}{right:>9.3f}{scores.majority[name]:>10.3f}" for name, right in scores.accuracy.items()
     ]

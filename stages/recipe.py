@@ -3,7 +3,8 @@
 import argparse
 from pathlib import Path
 
-from pipeline import params, recipes, resolving
+from pipeline import params
+from pipeline.recipes import config, recipe_file
 from stages import run
 
 
@@ -13,7 +14,7 @@ def main() -> None:
     parser.add_argument("--model", required=True)
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    recipes.save(arguments.out, resolving.resolve(params.load(), arguments.dataset, arguments.model))
+    recipe_file.save(arguments.out, config.resolve(params.load(), arguments.dataset, arguments.model))
 
 
 if __name__ == "__main__":

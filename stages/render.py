@@ -6,7 +6,7 @@ from pathlib import Path
 
 import stages
 from pipeline import params
-from pipeline.tabletop import card, dataset
+from pipeline.tabletop import dataset, dataset_card
 
 
 def main() -> None:
@@ -16,7 +16,7 @@ def main() -> None:
     parser.add_argument("--params", type=Path, default=Path("params.yaml"))
     arguments = parser.parse_args()
     dataset.render(params.load(arguments.params).tabletop, arguments.out, cores())
-    card.write_card(arguments.card, arguments.out)
+    dataset_card.write_card(arguments.card, arguments.out)
 
 
 def cores() -> int:

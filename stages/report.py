@@ -14,7 +14,7 @@ from rich.table import Table
 
 from pipeline import params
 from pipeline.outputs import replacing, write_json, write_text
-from pipeline.reporting import cells, experiments, tables
+from pipeline.reporting import cell_results, experiments, tables
 from stages import run
 
 EXPERIMENTS = Path("results/experiments.json")  # what stages.experiments gathers
@@ -37,7 +37,7 @@ def write(out: Path) -> None:
     from pipeline.reporting import page
 
     everything = params.load()
-    results = cells.read(Path(), everything)
+    results = cell_results.read(Path(), everything)
     records = tables.records(results)
     found = experiments.read(EXPERIMENTS)
     html = page.render(results, records, everything, found)

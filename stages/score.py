@@ -13,12 +13,13 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from pipeline import facts, localisation, params
+from pipeline import params
+from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS, of_split, read_pairs
 from pipeline.errors import InputError
-from pipeline.localisation import Localisation
 from pipeline.outputs import read_json
-from pipeline.scoring import results
+from pipeline.scoring import attention_localisation, results
+from pipeline.scoring.attention_localisation import Localisation
 from pipeline.scoring.coco_files import read_references, read_results
 from pipeline.scoring.corpus import Scores, score
 from pipeline.scoring.results import Told
@@ -35,7 +36,7 @@ def main() -> None:
     scores, told = (_of_pairs if arguments.pairs else _alone)(captions, arguments)
     for warning in scores.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    references = facts.read(arguments.facts).references if arguments.facts else None
+    references = manifest.read(arguments.manifest).references if arguments.manifest else None
     results.write_metrics(arguments.out, scores, told, located.summary, references)
     if arguments.summary:
         write_summary(arguments.summary, read_json(arguments.out, "score again"))
@@ -50,7 +51,9 @@ def _arguments() -> argparse.Namespace:
     against = parser.add_mutually_exclusive_group(required=True)
     against.add_argument("--pairs", help="prepared pairs, for references and subsets; reads params.yaml")
     against.add_argument("--references", help="references in COCO form, or id -> sentences")
-    parser.add_argument("--facts", help="how the pairs were prepared: which references the scores stand on")
+    parser.add_argument(
+        "--manifest", help="how the pairs were prepared: which references the scores stand on"
+    )
     parser.add_argument("--split", choices=SPLITS, default="test", help="of the pairs (default: test)")
     parser.add_argument("--out", required=True, help="metrics.json to write")
     parser.add_argument("--summary", help="summary.json to write: the few scores that DVC shows")
@@ -88,7 +91,7 @@ def _of_pairs(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[
 
 def _located(captions: dict[str, str], arguments: argparse.Namespace) -> Localisation:
     pairs = of_split(read_pairs(arguments.pairs), arguments.split)
-    return localisation.of_files(arguments.attention, arguments.images, pairs, captions)
+    return attention_localisation.of_files(arguments.attention, arguments.images, pairs, captions)
 
 
 def _alone(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[Scores, None]:
@@ -106,9 +109,9 @@ def _show(scores: Scores, told: Told | None) -> None:
     console = Console(width=WIDTH)
     console.print(table)
     if told and told.change_accuracy is not None:
-        console.print(f"change or no change told rightly: {_percent(told.change_accuracy)}", highlight=False)
+        console.print(f"change/no-change accuracy: {_percent(told.change_accuracy)}", highlight=False)
     for name, value in (told.attributes if told else {}).items():
-        console.print(f"{name} named rightly: {_percent(value)}", highlight=False)
+        console.print(f"{name} named correctly: {_percent(value)}", highlight=False)
 
 
 def _percent(share: float | None) -> str:

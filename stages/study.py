@@ -16,8 +16,8 @@ from rich.table import Table
 from pipeline import params
 from pipeline.errors import InputError
 from pipeline.outputs import write_json, write_text
-from pipeline.studying import cells, files, printing, tables, workspace
-from pipeline.studying.cells import Planned
+from pipeline.studying import files, printing, study_cells, tables, workspace
+from pipeline.studying.study_cells import Planned
 from pipeline.studying.workspace import Workspace
 from stages import run
 
@@ -42,7 +42,7 @@ def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> Non
     """Check everything, run the missing cells one after another, print and write the table."""
     root, name, dataset = Path(), arguments.name, arguments.dataset
     everything, own = params.load(), files.read(name)
-    planned = cells.plan(root, name, own, dataset, _seeds(arguments.seeds))
+    planned = study_cells.plan(root, name, own, dataset, _seeds(arguments.seeds))
     tables.check(root, own, dataset)
     missing = _told(root, planned)
     if missing and not arguments.show:
@@ -50,7 +50,7 @@ def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> Non
             for number, cell in enumerate(missing, 1):
                 print(f"\n── cell {number} of {len(missing)}: {cell.name} ──", flush=True)
                 place.run(cell)
-                cells.keep(root, cell, place.folder)
+                study_cells.keep(root, cell, place.folder)
     record = tables.record(root, name, own, dataset, planned, everything)
     _show(record)
     if not arguments.show:
@@ -65,9 +65,9 @@ def _seeds(seeds: Sequence[int]) -> list[int]:
     return list(dict.fromkeys(seeds))
 
 
-def _told(root: Path, planned: Sequence[Planned]) -> list[cells.Cell]:
+def _told(root: Path, planned: Sequence[Planned]) -> list[study_cells.Cell]:
     """The missing cells, after saying which there are."""
-    missing = cells.missing(root, planned)
+    missing = study_cells.missing(root, planned)
     total = len({cell.key for own in planned for cell in own.cells})
     print(f"{total} cells: {total - len(missing)} finished, {len(missing)} missing", flush=True)
     for cell in missing:

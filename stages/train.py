@@ -12,16 +12,20 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pipeline import devices, memory, planning, provenance, recipes, starting, text, weights
-from pipeline.batches import Sampler
+from pipeline import provenance, text
+from pipeline.compute import devices, launch, memory
+from pipeline.compute.distributed import Ranks, joined
 from pipeline.datasets.schema import images_of, of_split, read_pairs
+from pipeline.features.memory_cache import held, planned
+from pipeline.features.store import FeatureStore
 from pipeline.outputs import clear, replacing
-from pipeline.ranks import Ranks, joined
-from pipeline.recipes import Recipe
-from pipeline.resident import held, planned
-from pipeline.store import FeatureStore
-from pipeline.training import History, Training, seed_all
-from pipeline.validation import Validation
+from pipeline.recipes import recipe_file, trained_model
+from pipeline.recipes.recipe_file import Recipe
+from pipeline.training import memory_planning
+from pipeline.training.loop import Training, seed_all
+from pipeline.training.resuming import History
+from pipeline.training.sampling import Sampler
+from pipeline.training.validation import Validation
 from stages import run
 
 
@@ -39,10 +43,10 @@ def main() -> None:
     parser.add_argument("--provenance", type=Path, required=True)
     arguments = parser.parse_args()
     if "RANK" not in os.environ:
-        count = starting.processes(recipes.load(arguments.recipe).train)
+        count = launch.processes(recipe_file.load(arguments.recipe).train)
         if count > 1:
-            sys.exit(starting.start("stages.train", sys.argv[1:], count))
-    starting.end_with_starter()
+            sys.exit(launch.start("stages.train", sys.argv[1:], count))
+    launch.end_with_starter()
     with joined() as ranks:
         train(arguments, ranks)
 
@@ -50,15 +54,15 @@ def main() -> None:
 def train(arguments: argparse.Namespace, ranks: Ranks) -> None:
     start = time.monotonic()
     devices.repeatable()
-    recipe = recipes.load(arguments.recipe)
-    starting.check_group(recipe.train, ranks)
+    recipe = recipe_file.load(arguments.recipe)
+    launch.check_group(recipe.train, ranks)
     pairs, vocabulary = read_pairs(arguments.pairs), text.load(arguments.vocab)
     store = FeatureStore(arguments.features, expected=recipe.features)
     inputs = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
     scratch = provenance.scratch(arguments.weights, *inputs, store.record, str(arguments.seed))
 
     seed_all(arguments.seed, 0)
-    model = recipes.build(recipe, recipe.sizes_for(store.shape, len(vocabulary), vocabulary.longest))
+    model = recipe_file.build(recipe, recipe.sizes_for(store.shape, len(vocabulary), vocabulary.longest))
     validation = Validation(of_split(pairs, "val"), store, vocabulary) if ranks.rank == 0 else None
     training = Training(model, recipe, arguments.seed, scratch / "state.pt", validation, ranks)
     own = of_split(pairs, "train")
@@ -79,10 +83,10 @@ def check_memory(training: Training, sampler: Sampler, store: FeatureStore, imag
     """Refuse what does not fit before anything is read or written."""
     settings, device, world = training.recipe.train, training.device, training.ranks.world
     features = planned(store, images, settings["cache"], device, world)
-    scene = planning.scene_of(sampler.scenes, sampler.references)
-    needed = planning.demand(training.model, scene, device, training.dtype, features)
+    scene = memory_planning.scene_of(sampler.scenes, sampler.references)
+    needed = memory_planning.demand(training.model, scene, device, training.dtype, features)
     free = memory.free(device)
-    planning.check(planning.together(needed, world, device), settings["batch"], free, world)
+    memory_planning.check(memory_planning.together(needed, world, device), settings["batch"], free, world)
     training.ranks.wait()  # nobody takes memory before all have seen what is free
 
 
@@ -93,7 +97,7 @@ def write(
     vocabulary: text.Vocabulary,
     history: History,
 ) -> None:
-    trained = weights.Trained(
+    trained = trained_model.Trained(
         recipe,
         arguments.seed,
         store.shape,
@@ -103,7 +107,7 @@ def write(
         history.best_score,
     )
     with replacing(arguments.weights) as beside:
-        weights.save(beside, trained, history.best)
+        trained_model.save(beside, trained, history.best)
     with replacing(arguments.curves) as beside:
         beside.mkdir()
         write_csv(beside / "loss.csv", history.losses)

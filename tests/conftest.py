@@ -9,7 +9,8 @@ import pytest
 
 from pipeline import datasets, text
 from pipeline.datasets.schema import Pair, images_of, of_split
-from pipeline.store import FeatureStore, Writer
+from pipeline.features.store import FeatureStore
+from pipeline.features.writer import Writer
 from pipeline.text import Vocabulary
 from tests.synthetic import make_clevr_change
 

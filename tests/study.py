@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import yaml
 
-from pipeline import attention_maps, datasets, facts, images, params
-from pipeline.attention_maps import Attended
+from pipeline import datasets, params
+from pipeline.datasets import images, manifest
+from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.schema import Pair, images_of, of_split, write_pairs
-from pipeline.facts import Facts
+from pipeline.decoding import attention_maps
+from pipeline.decoding.attention_maps import Attended
 from pipeline.scoring.subsets import subsets
 from tests.synthetic import make_clevr_change
 
@@ -52,7 +54,7 @@ def make_data(root: Path, name: str) -> list[Pair]:
     pairs = datasets.read("clevr_change", folder)
     (root / "data/pairs").mkdir(exist_ok=True)
     write_pairs(root / "data/pairs" / f"{name}.jsonl", pairs)
-    facts.write(root / "data/pairs" / f"{name}.facts.json", Facts("clevr_change", None, {}, {}))
+    manifest.write(root / "data/pairs" / f"{name}.manifest.json", Manifest("clevr_change", None, {}, {}))
     test = of_split(pairs, "test")
     images.write_index(root / "data/images" / f"{name}.jsonl", images.index(folder, images_of(test)))
     return test

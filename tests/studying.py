@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipeline.studying import cells, files
+from pipeline.studying import files, study_cells
 from tests.scored import line, write
 
 ROOT = Path(__file__).parents[1]
@@ -16,7 +16,7 @@ STAGES = {
     "prepare@tabletop": {
         "outs": [
             {"path": "data/pairs/tabletop.jsonl", "md5": "1"},
-            {"path": "data/pairs/tabletop.facts.json", "md5": "2"},
+            {"path": "data/pairs/tabletop.manifest.json", "md5": "2"},
             {"path": "data/images/tabletop.jsonl", "md5": "3"},
         ]
     },
@@ -53,9 +53,9 @@ def make_repository(root: Path, studies: dict[str, str] | None = None) -> Path:
     return root
 
 
-def planned(root: Path, seeds: Sequence[int] = (1, 2), name: str = "two") -> list[cells.Planned]:
+def planned(root: Path, seeds: Sequence[int] = (1, 2), name: str = "two") -> list[study_cells.Planned]:
     """The cells of a study of such a repository."""
-    return cells.plan(root, name, files.read(name, root / "studies"), "tabletop", seeds)
+    return study_cells.plan(root, name, files.read(name, root / "studies"), "tabletop", seeds)
 
 
 class Fake:

@@ -9,6 +9,12 @@ import yaml
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("models", "pipeline", "stages")  # a package imports only itself and those before it
 STAGES = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
+# from the top floor down: a room uses only what stands below it
+ROOMS = [
+    *("stages", "studying", "reporting", "backbone", "statistics", "training", "scoring"),
+    *("authors_checkpoints", "decoding", "recipes", "features", "tabletop", "datasets", "compute"),
+    *("pipeline", "models"),
+]
 PROVENANCE = {"backbone", "extract", "train"}  # stages that say when, where and with what they ran
 FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 
@@ -58,6 +64,25 @@ def test_imports_go_one_way(path):
         if isinstance(node, ast.Import)
         for alias in node.names
     }
+
+
+def room(path: Path) -> str:
+    """The room that a file stands in; files of pipeline/ itself are `pipeline`."""
+    package, *rest = path.relative_to(ROOT).parts
+    return rest[0] if package == "pipeline" and len(rest) > 1 else package
+
+
+def test_a_room_uses_only_what_stands_below_it():
+    ties = [(path, file) for path in FILES for file in imports(path)]
+    assert [tie for tie in ties if ROOMS.index(room(tie[1])) < ROOMS.index(room(tie[0]))] == []
+
+
+def test_every_room_says_what_it_is_for():
+    for name in ROOMS[1:-2]:
+        doc = ast.get_docstring(ast.parse((ROOT / "pipeline" / name / "__init__.py").read_text()))
+        assert doc, name
+        assert f"[pipeline/{name}/](../pipeline/{name})" in (ROOT / "docs/house.md").read_text(), name
+    assert {room(path) for path in FILES} == set(ROOMS)
 
 
 @pytest.mark.parametrize("name", STAGES)

@@ -39,11 +39,12 @@ def read(root: Path) -> list[Pair]:
     merged: dict[tuple[str, str], tuple[str, list[str]]] = {}  # the two images -> split, captions
     problems = []
     for number, row in _rows(path):
-        images = tuple(_image(row, side, files) for side in ("img1", "img2"))
-        split, captions = merged.setdefault(images, (row["split"], []))
-        if None in images:
-            problems.append(f"line {number}: {_no_file(row, images, files)}")
-        elif row["split"] not in SPLITS:
+        before, after = (_image(row, side, files) for side in ("img1", "img2"))
+        if before is None or after is None:
+            problems.append(f"line {number}: {_no_file(row, (before, after), files)}")
+            continue
+        split, captions = merged.setdefault((before, after), (row["split"], []))
+        if row["split"] not in SPLITS:
             problems.append(f"line {number}: the split is {shown(row['split'])}, not train, val or test")
         elif row["split"] != split:
             problems.append(f"line {number}: the pair stands in {split} and in {row['split']}")

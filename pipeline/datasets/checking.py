@@ -15,11 +15,16 @@ IMAGES = frozenset(("png", "jpg", "jpeg", "gif", "bmp", "webp", "tif", "tiff"))
 
 
 class Recorded(Protocol):
-    """A file as it was: pipeline.images.Indexed is one."""
+    """A file as it was: pipeline.datasets.images.Indexed is one."""
 
-    name: str  # relative to the dataset's root
-    bytes: int
-    sha256: str
+    @property
+    def name(self) -> str: ...  # relative to the dataset's root
+
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def sha256(self) -> str: ...
 
 
 def missing(root: Path, names: Iterable[str]) -> list[str]:

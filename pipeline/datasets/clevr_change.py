@@ -5,7 +5,8 @@ Images are found by name, never by their position in a listing: one missing file
 otherwise shift every later label.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from pipeline.datasets import numbered
@@ -34,7 +35,7 @@ def read(root: Path) -> list[Pair]:
     no_change, _ = numbered.read_captions(root / "no_change_captions.json", REMEDY, KEY, example)
     types = numbered.read_types(root / "type_mapping.json", REMEDY, TYPES, NAME)
     known = read_scenes(root / "scenes.json")
-    tables = {
+    tables: dict[str, Iterable[int]] = {
         "change_captions.json": change,
         "no_change_captions.json": no_change,
         "type_mapping.json": types,
@@ -51,8 +52,8 @@ def read(root: Path) -> list[Pair]:
 def _pairs(
     number: int, split: str, change: tuple[str, ...], no_change: tuple[str, ...], kind: str, scene: Scene
 ) -> Iterator[Pair]:
-    shared = {"scene_id": f"{number:06d}", "split": split, "before": DEFAULT.format(number)}
-    yield Pair(
+    pair = partial(Pair, scene_id=f"{number:06d}", split=split, before=DEFAULT.format(number))
+    yield pair(
         pair_id=f"{number:06d}.png",
         after=SEMANTIC.format(number),
         captions=change,
@@ -61,13 +62,11 @@ def _pairs(
         after_box=scene.after_box,
         viewpoint_iou=scene.semantic_iou,
         changed_object=scene.changed_object,
-        **shared,
     )
-    yield Pair(
+    yield pair(
         pair_id=f"{number:06d}.png_n",
         after=DISTRACTOR.format(number),
         captions=no_change,
         change_type=NO_CHANGE,
         viewpoint_iou=scene.distractor_iou,
-        **shared,
     )

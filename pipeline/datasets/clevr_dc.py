@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.datasets import numbered
+from pipeline.datasets.annotations import read_table
 from pipeline.datasets.schema import NO_CHANGE, SPLITS, Pair
 from pipeline.errors import InputError
 
@@ -81,7 +82,7 @@ def layout_of(root: Path) -> Layout:
 def _types(path: Path, captions: numbered.Captions) -> dict[int, str]:
     if not path.exists():
         return {}
-    names = numbered.read_table(path, REMEDY, "change types to lists of image names")
+    names = read_table(path, REMEDY, "change types to lists of image names")
     types = TYPES | ({NO_CHANGE: NO_CHANGE} if NO_CHANGE in names else {})
     found = numbered.read_types(path, REMEDY, types, KEY)
     if unknown := sorted(set(found) - set(captions)):

@@ -1,6 +1,7 @@
 """Annotation files keyed by the scene's number, which CLEVR-Change and CLEVR-DC share."""
 
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,8 @@ def read_captions(path: Path, remedy: str, pattern: str, example: str) -> tuple[
     A key matches `pattern` whole, its first group the number; an error shows `example`.
     """
     table = read_table(path, remedy, "image names to lists of sentences")
-    problems, captions, keys = [], {}, {}
+    problems, captions = [], {}
+    keys: dict[int, str] = {}
     for key, value in table.items():
         number = scene_number(key, pattern)
         if number is None:
@@ -93,7 +95,9 @@ def read_types(path: Path, remedy: str, types: dict[str, str], pattern: str) -> 
     return found
 
 
-def check_agreement(root: Path, file: str, splits: dict[str, list[int]], tables: dict[str, dict]) -> None:
+def check_agreement(
+    root: Path, file: str, splits: dict[str, list[int]], tables: Mapping[str, Iterable[int]]
+) -> None:
     """Every scene of the splits (in `file`) stands in every table (file -> scene number -> …), no other."""
     named = {number for name in SPLITS for number in splits[name]}
     problems = [

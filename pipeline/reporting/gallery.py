@@ -1,4 +1,4 @@
-"""The gallery's pictures as the page embeds them; which pairs it shows is in pipeline/gallery_pairs.py."""
+"""The gallery's pictures as the page embeds them; which pairs: decoding/gallery_pairs.py."""
 
 import base64
 import hashlib
@@ -6,8 +6,8 @@ import io
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.datasets.images import Indexed, decode, read_bytes
 from pipeline.errors import InputError
-from pipeline.images import Indexed, decode, read_bytes
 
 SIDE = 480  # pixels at most, of an embedded picture
 QUALITY = 85  # of JPEG

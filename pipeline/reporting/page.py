@@ -13,12 +13,12 @@ from pipeline.datasets.schema import CHANGE_TYPES
 from pipeline.params import Params
 from pipeline.reporting import bars, curves, tables, tradeoffs
 from pipeline.reporting.bars import Group
-from pipeline.reporting.cards import Gallery, gallery
-from pipeline.reporting.cells import Results
-from pipeline.reporting.drawing import Panel, Style, styles
+from pipeline.reporting.cell_results import Results
 from pipeline.reporting.experiments import Experiment
-from pipeline.reporting.literature import Literature, literature
+from pipeline.reporting.gallery_cards import Gallery, gallery
+from pipeline.reporting.paper_comparison import Literature, literature
 from pipeline.reporting.significance import Significance, significance
+from pipeline.reporting.svg import Panel, Style, styles
 from pipeline.scoring.subsets import QUARTILES, subsets
 
 HERE = Path(__file__).parent
@@ -136,7 +136,7 @@ def _bars(results: Results, models: list[tables.Row]) -> Iterable[Panel]:
     for title, groups in (
         ("CIDEr-D × 100 by kind of change", kinds),
         ("CIDEr-D × 100 by how much the two views overlap", quartiles),
-        ("Attributes named rightly, percent", attributes),
+        ("Attributes named correctly, percent", attributes),
         ("Attention on what changed, percent", places),
     ):
         if panel := bars.panel(title, results.dataset, groups, models, styles(results.cells)):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.reporting.cells import Results
+from pipeline.reporting.cell_results import Results
 from pipeline.reporting.tables import HEADINGS
 from pipeline.statistics import Comparison, compare_all
 
@@ -31,7 +31,7 @@ class Difference:
             return []
         found = self.by_metric[metric]
         p = "p < .001" if found.p < 0.001 else f"p = {found.p:.3f}".replace("0.", ".")
-        return [p] if found.distinguishable else [p, "not distinguishable"]
+        return [p] if found.significant else [p, "not significant"]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.errors import InputError
 from pipeline.outputs import read_json
-from pipeline.reporting.cells import CORPUS_METRICS, REMEDY, Metrics, Results
+from pipeline.reporting.cell_results import CORPUS_METRICS, REMEDY, Metrics, Results
 from pipeline.statistics import over_seeds
 
 CONSTANT = "constant"
@@ -17,7 +17,7 @@ TOTAL = "total"
 SPICE = "SPICE"
 COLUMNS = (*CORPUS_METRICS, SPICE, ACCURACY)  # of the score table
 HEADINGS = {
-    ACCURACY: "change told",
+    ACCURACY: "change accuracy",
     "exact_match": "exact match",
     "distinct_captions": "distinct captions",
     "mean_length": "words a caption",
@@ -120,5 +120,10 @@ def read(path: Path) -> list[Record]:
 def _is_record(record: Any) -> bool:
     if not isinstance(record, dict) or not {"dataset", "model", "seed", "subset"} <= record.keys():
         return False
-    kinds = {"dataset": str, "model": str, "subset": str, "seed": (int, NoneType)}
+    kinds: dict[str, type | tuple[type, ...]] = {
+        "dataset": str,
+        "model": str,
+        "subset": str,
+        "seed": (int, NoneType),
+    }
     return all(isinstance(value, kinds.get(key, (int, float))) for key, value in record.items())

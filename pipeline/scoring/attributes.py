@@ -58,17 +58,17 @@ def accuracy(captions: Mapping[str, str], pairs: Sequence[Pair]) -> dict[str, fl
     left out is not wrong: the grammar too leaves out what is not needed to tell the object apart.
     The true values are those before the change, or after it where the object was added.
     """
-    known = [(read(captions[pair.pair_id]), pair) for pair in pairs if _truth(pair)]
+    known = [(read(captions[pair.pair_id]), pair, truth) for pair in pairs if (truth := _truth(pair))]
     if not known:
         return {}
-    kind = share(reading.change_type == pair.change_type for reading, pair in known)
-    looks = [(reading, asdict(_truth(pair))) for reading, pair in known]
+    kind = share(reading.change_type == pair.change_type for reading, pair, _ in known)
+    looks = [(reading, asdict(truth)) for reading, _, truth in known]
     return {TYPE: kind} | {attribute: share(_right(attribute, looks)) for attribute in MEANINGS}
 
 
 def _truth(pair: Pair) -> Look | None:
     changed = pair.changed_object
-    return changed and (changed.before or changed.after)
+    return None if changed is None else changed.before or changed.after
 
 
 def _right(attribute: str, looks: Iterable[tuple[Reading, Mapping[str, str]]]) -> list[bool | None]:

@@ -18,7 +18,7 @@ DIGITS = 6  # of what is written: beyond, processors differ in the last bits of 
 class Told:
     """What the captions say, held against what happened; None and {} where that is not known."""
 
-    right: dict[str, bool | None]  # id -> whether change or no change is told rightly
+    right: dict[str, bool | None]  # id -> whether change or no change is told correctly
     change_accuracy: float | None  # the share of those
     attributes: dict[str, float | None]  # see attributes.accuracy
 
@@ -26,7 +26,7 @@ class Told:
 def score_pairs(
     captions: dict[str, str], pairs: Sequence[Pair], no_change_phrases: Sequence[str], meteor_timeout: float
 ) -> tuple[Scores, Told]:
-    """The scores of one caption a pair, in total and by kind of change, and what is told rightly."""
+    """The scores of one caption a pair, in total and by kind of change, and what is told correctly."""
     references = {pair.pair_id: list(pair.captions) for pair in pairs}
     scores = score(captions, references, subsets(pairs), meteor_timeout)
     return scores, told(captions, pairs, no_change_phrases)

@@ -74,10 +74,10 @@ def _no_memory() -> str | None:
 def _available() -> int:
     """Bytes of memory that a program can have now; where the system doesn't say, all that there are."""
     try:
-        meminfo = Path("/proc/meminfo").read_text()
+        said = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
     except OSError:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return int(re.search(r"MemAvailable:\s+(\d+) kB", meminfo)[1]) * 1024
+        said = None
+    return int(said[1]) * 1024 if said else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def scores(captions: dict[str, str], references: dict[str, list[str]], timeout: float) -> dict[str, float]:

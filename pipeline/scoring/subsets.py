@@ -25,10 +25,10 @@ def _quartiles(pairs: Sequence[Pair]) -> dict[str, list[str]]:
 
     With fewer pairs than quartiles there are none. Members stand in the pairs' order.
     """
-    known = [number for number, pair in enumerate(pairs) if pair.viewpoint_iou is not None]
-    if len(known) < len(QUARTILES):
+    ious = {n: pair.viewpoint_iou for n, pair in enumerate(pairs) if pair.viewpoint_iou is not None}
+    if len(ious) < len(QUARTILES):
         return {}
-    known.sort(key=lambda number: pairs[number].viewpoint_iou)
+    known = sorted(ious, key=ious.__getitem__)
     ends = [len(known) * quarter // len(QUARTILES) for quarter in range(len(QUARTILES) + 1)]
     return {
         name: [pairs[number].pair_id for number in sorted(known[start:end])]

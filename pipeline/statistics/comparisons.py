@@ -1,4 +1,4 @@
-"""Is one model better than another, or can these test pairs not tell?"""
+"""Is one model significantly better than another on these test pairs?"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ import numpy as np
 
 from pipeline.errors import InputError
 from pipeline.statistics.bootstrap import resampled, scores
-from pipeline.statistics.corpus import Array
+from pipeline.statistics.corpus_sums import Array
 from pipeline.statistics.evidence import Evidence, same_pairs
 
 RESAMPLES = 10_000
@@ -27,7 +27,7 @@ class Comparison:
     low: float  # the 95 % percentile interval
     high: float
     p: float  # two-sided; of several models at once, Holm's correction is in it
-    distinguishable: bool
+    significant: bool
     compared: int = 1  # pairs of models among which p was corrected
 
     def sentence(self, a_name: str, b_name: str) -> str:
@@ -36,11 +36,8 @@ class Comparison:
         interval = f"95 % interval {_printed(self.low)} to {_printed(self.high)}, {_p(self.p)}"
         if self.compared > 1:
             interval += f" after Holm's correction for {self.compared} comparisons"
-        if not self.distinguishable:
-            return (
-                f"{a_name} and {b_name} are not distinguishable by {name} "
-                f"(difference {_printed(self.difference)}; {interval})."
-            )
+        if not self.significant:
+            return f"{a_name} − {b_name}: {_printed(self.difference)} {name}, not significant ({interval})."
         better, worse = (a_name, b_name) if self.difference > 0 else (b_name, a_name)
         size = f"{100 * abs(self.difference):.1f}"
         return f"{better} is better than {worse} by {size} {name} ({a_name} − {b_name}: {interval})."
@@ -66,7 +63,7 @@ def compare_all(
     """Every two models, in their order, or those of `between` -> metric -> comparison, as `compare` has it.
 
     Of more than one comparison each metric's p values carry Holm's correction for the number of comparisons;
-    the intervals are of each comparison alone. A pair is distinguishable where the corrected p is below
+    the intervals are of each comparison alone. A difference is significant where the corrected p is below
     0.05, the interval does not hold 0, and the difference does not print as 0.0.
     """
     if resamples < 1:
@@ -122,8 +119,8 @@ def _corrected(
         for place, pair in enumerate(pairs):
             own = found[pair][metric]
             least = max(least, min(1.0, own.p * (len(pairs) - place)))
-            told = own.distinguishable and least < LEVEL
-            found[pair][metric] = replace(own, p=least, distinguishable=told, compared=len(pairs))
+            told = own.significant and least < LEVEL
+            found[pair][metric] = replace(own, p=least, significant=told, compared=len(pairs))
     return found
 
 

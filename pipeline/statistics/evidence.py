@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, 
 
 from pipeline.errors import InputError
 from pipeline.outputs import read_text
-from pipeline.statistics.corpus import METRICS, MILLION, Array, mean
+from pipeline.statistics.corpus_sums import METRICS, MILLION, Array, mean
 
 REMEDY = "run `dvc repro score` to make it"
 Four = Annotated[list[NonNegativeInt], Field(min_length=4, max_length=4)]
@@ -107,7 +107,7 @@ def _pair(line: str, where: str) -> _Pair:
 def _numbers(run: Sequence[_Pair]) -> dict[str, Array]:
     """Metric -> pairs x numbers; a metric that no pair has is left out."""
     bleu = [[*b.matches, *b.guesses, b.length, b.reference_length] for b in (pair.bleu for pair in run)]
-    values = {
+    values: dict[str, Sequence[float | None]] = {
         "ROUGE-L": [pair.rouge_l for pair in run],
         "CIDEr-D": [pair.cider_d for pair in run],
         "SPICE": [pair.spice for pair in run],

@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError, model_validator
 from pipeline.errors import InputError
 from pipeline.outputs import read_yaml
 from pipeline.params import Name, Positive, Strict
-from pipeline.published import Subset
+from pipeline.reporting.paper_results import Subset
 
 FOLDER = Path("studies")
 Line = Annotated[str, Field(min_length=1)]

@@ -95,7 +95,7 @@ def _sentence(own: dict[str, Any], same: bool) -> str:
     said = f"{own['a']} − {own['b']}: {signed(own['difference'])} {name} [{low}, {high}], {p}"
     if same:
         return f"{said}: they are the same cells"
-    return said if own["distinguishable"] else f"{said}, not distinguishable"
+    return said if own["significant"] else f"{said}, not significant"
 
 
 def markdown(record: Record) -> str:

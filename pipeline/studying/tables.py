@@ -6,20 +6,21 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from pipeline import published, statistics
+from pipeline import statistics
 from pipeline.datasets.schema import of_split, read_pairs
 from pipeline.errors import InputError
 from pipeline.params import Params
-from pipeline.published import Published
-from pipeline.reporting.cells import read_metrics
+from pipeline.reporting import paper_results
+from pipeline.reporting.cell_results import read_metrics
+from pipeline.reporting.paper_results import Published
 from pipeline.reporting.tables import ACCURACY, TOTAL
 from pipeline.scoring.results import rounded
 from pipeline.scoring.subsets import subsets
 from pipeline.statistics import Evidence, compare_all, over_seeds
-from pipeline.studying.cells import Cell, Planned, finished
 from pipeline.studying.files import Study
+from pipeline.studying.study_cells import Cell, Planned, finished
 
-METRICS = (*published.METRICS, ACCURACY)
+METRICS = (*paper_results.METRICS, ACCURACY)
 Record = dict[str, Any]
 
 
@@ -33,7 +34,7 @@ def record(
     beside = _beside(study, dataset)
     theirs = _theirs(root, study, beside)
     rows = [_row(root, study, own, theirs.get(own.row.label, [])) for own in planned]
-    differing = [published.differs(row, params) for own in theirs.values() for row in own]
+    differing = [paper_results.differs(row, params) for own in theirs.values() for row in own]
     return {
         "study": name,
         "title": study.title,
@@ -66,7 +67,7 @@ def _beside(study: Study, dataset: str) -> str:
 
 def _theirs(root: Path, study: Study, dataset: str) -> dict[str, list[Published]]:
     """Label -> the published rows of the study's subsets."""
-    rows = published.rows(dataset, root / published.FOLDER)
+    rows = paper_results.rows(dataset, root / paper_results.FOLDER)
     found: dict[str, list[Published]] = {}
     for row in study.rows:
         own = [
@@ -132,7 +133,7 @@ def _comparisons(root: Path, subset: str, dataset: str, planned: Sequence[Planne
 
 
 def _second(subset: str, own: dict[str, Any]) -> str:
-    """What is compared beside CIDEr-D: change told where it means something and is known, else METEOR."""
+    """What is compared beside CIDEr-D: change accuracy where it means something and is known, else METEOR."""
     return ACCURACY if subset == TOTAL and ACCURACY in own else "METEOR"
 
 

@@ -4,6 +4,9 @@ The working tree is not touched, and what either has trained the other one finds
 has the same command, inputs and outputs in both. The copy is made when a study starts, so that code which
 is edited while it runs does not come between its cells. A stage that was killed goes on from its own scratch
 folder in the workspace.
+
+DVC's own queue (`dvc exp run --queue`) makes a new folder for every run, where no scratch folder is; tried, a
+run whose DVC was killed counts as failed and begins anew. It also needs git, and rewrites the working tree.
 """
 
 import fcntl
@@ -24,7 +27,7 @@ import yaml
 from pipeline.errors import InputError, writing
 from pipeline.outputs import read_yaml, remove, replacing, write_text
 from pipeline.scoring.spice_files import DEFAULT, VARIABLE
-from pipeline.studying.cells import Cell, prepared, to_prepare
+from pipeline.studying.study_cells import Cell, prepared, to_prepare
 
 FOLDER = Path(".scratch/study")
 DVC = (sys.executable, "-m", "dvc")

@@ -118,6 +118,7 @@ def _start_worker() -> None:
     """Leave Ctrl-C to the parent, and do not outlive it (a killed parent would leave us waiting for ever)."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
+    assert parent is not None  # this runs in a worker
 
     def follow() -> None:
         parent.join()
@@ -187,8 +188,9 @@ def _viewpoint_iou(scene: scenes.Scene, things: tuple[scenes.Thing, ...], view: 
     The thing that changes is left out of the distractor's figure too, so that the two figures
     of a scene compare. None where nothing else is on the table.
     """
+    others = {thing.number: box for thing, box in zip(things, view.boxes, strict=True)}
     ious = [
-        _iou(box, _box_of(thing.number, things, view))
+        _iou(box, others[thing.number])
         for thing, box in zip(scene.before, scene.default.boxes, strict=True)
         if thing.number != scene.changed
     ]

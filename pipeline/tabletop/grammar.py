@@ -4,13 +4,16 @@ A caption speaks of the picture that shows the thing: the after picture where a 
 the before picture everywhere else. Every noun phrase picks out one thing of that picture.
 """
 
+from collections.abc import Sequence
 from itertools import product
+from typing import TypeVar
 
 import numpy as np
 
 from pipeline.tabletop.scenes import Scene, Thing, View, offsets
 from pipeline.tabletop.words import ANY_SHAPE, BEHIND, FRONT, LEFT, NO_CHANGE, RIGHT, VERBS, WORDS
 
+Option = TypeVar("Option")
 REFERENCES = 6  # captions a pair
 NEAREST = 0.2  # CLEVR: a thing less than this aside or behind another is neither
 
@@ -72,7 +75,7 @@ def _maybe_relation(thing: Thing, things: tuple[Thing, ...], view: View, rng: np
 def _relations(thing: Thing, other: Thing, view: View) -> list[tuple[str, ...]]:
     """What is true of a thing's place seen from another's, each in its several wordings."""
     right, behind = offsets(thing, other, view)
-    found = []
+    found: list[tuple[str, ...]] = []
     if abs(right) >= NEAREST:
         found.append(RIGHT if right > 0 else LEFT)
     if abs(behind) >= NEAREST:
@@ -92,5 +95,5 @@ def _say(attribute: str, rng: np.random.Generator) -> str:
     return _pick(WORDS[attribute], rng)
 
 
-def _pick(options, rng: np.random.Generator):
+def _pick(options: Sequence[Option], rng: np.random.Generator) -> Option:
     return options[int(rng.integers(len(options)))]

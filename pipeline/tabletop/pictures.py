@@ -33,7 +33,9 @@ def render(
     return SRGB[np.minimum(linear * 4095 + 0.5, 4095).astype(np.int64)]
 
 
-def _seen(solids: np.ndarray, camera: tuple[float, float, float], width: int, height: int) -> tuple:
+def _seen(
+    solids: np.ndarray, camera: tuple[float, float, float], width: int, height: int
+) -> tuple[np.ndarray, np.ndarray, tuple[float, ...], tuple[tuple[float, ...], ...]]:
     """The solids, the pixels that may show each, the camera's place, and its axes in pixels."""
     axes = camera_axes(camera)
     right, down, forward = (tuple(axis) for axis in axes.tolist())

@@ -33,7 +33,7 @@ METAL_FAR = 0.18  # how much of a far thing metal mirrors; less than 1 shades a 
 NEAR = 1e-4  # how far a secondary ray starts from its surface
 
 
-def compiled(function: Callable) -> Any:
+def compiled(function: Callable[..., Any]) -> Any:
     """Numba's compiler, cached on disk where there is a folder to write to and in memory where not."""
     try:
         return njit(cache=True, error_model="numpy", forceinline=True)(function)

@@ -5,7 +5,9 @@ scenes are made, nor on the order.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -31,6 +33,7 @@ LIGHTS = ((6.45, -2.91, 4.26), (-4.67, -4.01, 3.01), (-1.17, 2.65, 5.82))  # key
 
 Point = tuple[float, float, float]
 Box = tuple[int, int, int, int]
+Option = TypeVar("Option")
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class View:
     """A camera that looks at the origin, three lights, and what it sees: one box a thing, in pixels."""
 
     camera: Point
-    lights: tuple[Point, Point, Point]
+    lights: tuple[Point, ...]
     boxes: tuple[Box, ...] = ()  # x, y, width, height of a thing's visible pixels
 
 
@@ -119,7 +122,8 @@ def _attempt(settings: Tabletop, number: int, kind: str, count: int, rng: np.ran
 
 def jittered(point: Point, reach: float, rng: np.random.Generator) -> Point:
     """A point moved by at most `reach` along each axis."""
-    return tuple(round(float(at + rng.uniform(-reach, reach)), 4) for at in point)
+    x, y, z = (round(float(at + rng.uniform(-reach, reach)), 4) for at in point)
+    return x, y, z
 
 
 def _other_view(view: View, viewpoint: str, rng: np.random.Generator) -> View:
@@ -192,7 +196,7 @@ def _moved(thing: Thing, others: tuple[Thing, ...], view: View, rng: np.random.G
     raise _NoRoomError
 
 
-def _choice(options, rng: np.random.Generator):
+def _choice(options: Sequence[Option], rng: np.random.Generator) -> Option:
     return options[int(rng.integers(len(options)))]
 
 

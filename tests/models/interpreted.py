@@ -10,14 +10,14 @@ os.environ["TRITON_INTERPRET"] = "1"
 
 import torch
 
-from models import argmax_gpu
+from models import matching_gpu
 
 
 def computed(case: dict) -> dict:
     """`case`: queries, keys, grad; `precision` as torch.set_float32_matmul_precision takes it."""
     torch.set_float32_matmul_precision(case["precision"])
-    found = argmax_gpu.locate(case["queries"], case["keys"])
-    gradients = argmax_gpu.spread(case["grad"], case["queries"], case["keys"], *found[1:])
+    found = matching_gpu.locate(case["queries"], case["keys"])
+    gradients = matching_gpu.spread(case["grad"], case["queries"], case["keys"], *found[1:])
     return {"found": found, "gradients": gradients}
 
 

@@ -12,7 +12,7 @@ from models import captioner, matching, scorer
 from models.attention import MultiHeadAttention
 from models.captioner import Sizes
 from models.matching import partner_matching, pooled
-from models.switches import PAPER, RELEASED, Fusion, Mtm
+from models.variants import PAPER, RELEASED, Fusion, Mtm
 from tests import transcription
 from tests.switched import batch, found, make, randomise
 from tests.transcription import SIZES

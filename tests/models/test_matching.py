@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models import argmax_cpu, argmax_plain
+from models import matching_cpu, matching_plain
 from models.cbr import MultiHeadMatching
 from models.matching import MOST_TOKENS, contrast, implementation, matching, token_matching
 
@@ -80,9 +80,9 @@ def test_gradcheck():
 
 def test_which_implementation():
     q, _ = tensors()
-    assert implementation(q) is argmax_plain  # float64
-    assert implementation(q.float()) is implementation(q.bfloat16()) is argmax_cpu
-    assert implementation(q.half()) is argmax_plain
+    assert implementation(q) is matching_plain  # float64
+    assert implementation(q.float()) is implementation(q.bfloat16()) is matching_cpu
+    assert implementation(q.half()) is matching_plain
 
 
 def test_more_tokens_than_the_indices_count():
@@ -92,11 +92,11 @@ def test_more_tokens_than_the_indices_count():
 
 
 def found_in(e):
-    """What argmax_cpu finds in a tile of one pair, N x M, and what lists say."""
+    """What matching_cpu finds in a tile of one pair, N x M, and what lists say."""
     N, M = e.shape
     matches = torch.empty(1, 1, 1)
     row_at, column_at = (torch.empty(1, 1, 1, size, dtype=torch.int16) for size in (N, M))
-    argmax_cpu.maxima(e, matches, row_at, column_at, (0, 0, 0))
+    matching_cpu.maxima(e, matches, row_at, column_at, (0, 0, 0))
     return matches.item(), row_at.flatten().tolist(), column_at.flatten().tolist()
 
 
@@ -117,7 +117,7 @@ def test_maxima_of_any_numbers(dtype, data):
 
 
 @pytest.mark.parametrize(
-    "find", [found_in, lambda e: [x.flatten().tolist() for x in argmax_plain._locate(e)]]
+    "find", [found_in, lambda e: [x.flatten().tolist() for x in matching_plain._locate(e)]]
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_maxima_stand_at_the_lowest_index_of_a_tie(find, dtype):
@@ -128,7 +128,7 @@ def test_maxima_stand_at_the_lowest_index_of_a_tie(find, dtype):
 
 
 @pytest.mark.parametrize(
-    "find", [found_in, lambda e: [x.flatten().tolist() for x in argmax_plain._locate(e)]]
+    "find", [found_in, lambda e: [x.flatten().tolist() for x in matching_plain._locate(e)]]
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -151,12 +151,12 @@ def test_the_compiled_path_equals_the_plain_one(dtype, B, A, h, N, M, d):
         for x in tensors(B, A, h, N, M, d, dtype)
     )
     grad = torch.randn(B, A, h, generator=torch.Generator().manual_seed(1))
-    fast, slow = argmax_cpu.locate(q, k), argmax_plain.locate(q, k)
+    fast, slow = matching_cpu.locate(q, k), matching_plain.locate(q, k)
     torch.testing.assert_close(fast[0], slow[0])
     assert torch.equal(fast[1], slow[1])
     assert torch.equal(fast[2], slow[2])
     for mine, theirs in zip(
-        argmax_cpu.spread(grad, q, k, *fast[1:]), argmax_plain.spread(grad, q, k, *slow[1:]), strict=True
+        matching_cpu.spread(grad, q, k, *fast[1:]), matching_plain.spread(grad, q, k, *slow[1:]), strict=True
     ):
         torch.testing.assert_close(mine, theirs)
 
@@ -175,8 +175,8 @@ def test_numbers_do_not_depend_on_the_number_of_threads(dtype, threads):
     seen = []
     for count in (1, 3):
         threads(count)
-        found = argmax_cpu.locate(q, k)
-        seen.append([*found, *argmax_cpu.spread(grad, q, k, *found[1:])])
+        found = matching_cpu.locate(q, k)
+        seen.append([*found, *matching_cpu.spread(grad, q, k, *found[1:])])
         assert torch.get_num_threads() == count
     assert all(torch.equal(x, y) for x, y in zip(*seen, strict=True))
 
@@ -184,7 +184,7 @@ def test_numbers_do_not_depend_on_the_number_of_threads(dtype, threads):
 def test_a_failure_in_a_thread_is_raised(threads):
     threads(2)
     with pytest.raises(RuntimeError):
-        argmax_cpu.locate(torch.zeros(1, 1, 2, 3), torch.zeros(1, 1, 2, 4))
+        matching_cpu.locate(torch.zeros(1, 1, 2, 3), torch.zeros(1, 1, 2, 4))
     assert torch.get_num_threads() == 2
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from models import argmax_plain, matching
+from models import matching, matching_plain
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(not matching.TRITON, reason="Triton is not installed")
@@ -63,12 +63,12 @@ def interpreted(tmp_path_factory):
 
 def check(case, result, rtol=1e-5, atol=1e-6):
     q, k = case["queries"], case["keys"]
-    matches, *places = argmax_plain.locate(q, k)
+    matches, *places = matching_plain.locate(q, k)
     torch.testing.assert_close(result["found"][0], matches.float(), rtol=rtol, atol=atol, equal_nan=True)
     for mine, theirs in zip(result["found"][1:], places, strict=True):
         assert mine.dtype == torch.int16
         assert torch.equal(mine, theirs)
-    expected = argmax_plain.spread(case["grad"], q, k, *places)
+    expected = matching_plain.spread(case["grad"], q, k, *places)
     for mine, theirs in zip(result["gradients"], expected, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=rtol, atol=atol)
 
@@ -102,16 +102,16 @@ def test_the_kernels_compile_for_gpus(capability, dtype):
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource, compile
 
-    from models import argmax_gpu
+    from models import matching_gpu
 
     letters = {torch.bfloat16: "*bf16", torch.float32: "*fp32"}[dtype]
     kinds = {"queries": letters, "keys": letters, "others": letters, "to": letters}
     kinds |= {"row": "*fp32", "column_sum": "*fp32", "grad": "*fp32"}
     kinds |= dict.fromkeys(("row_at", "column_at", "own_at", "other_at"), "*i16")
-    how = argmax_gpu._how()
+    how = matching_gpu._how()
     q = torch.empty(1, 1, 196, 64, dtype=dtype)
-    for kernel, widest in ((argmax_gpu._locate, 128), (argmax_gpu._sum, 64)):
-        blocks = argmax_gpu._blocks(q, (196, 64), (196, widest))
+    for kernel, widest in ((matching_gpu._locate, 128), (matching_gpu._sum, 64)):
+        blocks = matching_gpu._blocks(q, (196, 64), (196, widest))
         names = ("N", "M", "D", "BLOCK_N", "BLOCK_M", "BLOCK_D", "PRECISION")
         fixed = dict(zip(names, (196, 196, 64, *blocks, how["PRECISION"]), strict=True))
         types = {name: "constexpr" if name in fixed else kinds.get(name, "i32") for name in kernel.arg_names}
@@ -126,14 +126,14 @@ def test_the_kernels_compile_for_gpus(capability, dtype):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 @pytest.mark.parametrize("name", SHAPES)
 def test_on_a_gpu(name, dtype):
-    from models import argmax_gpu
+    from models import matching_gpu
 
     case = operands(*SHAPES[name], dtype, whole=True)
     there = {key: value.cuda() for key, value in case.items() if key != "precision"}
-    assert matching.implementation(there["queries"]) is argmax_gpu
-    found = argmax_gpu.locate(there["queries"], there["keys"])
-    gradients = argmax_gpu.spread(there["grad"], there["queries"], there["keys"], *found[1:])
-    again = argmax_gpu.spread(there["grad"], there["queries"], there["keys"], *found[1:])
+    assert matching.implementation(there["queries"]) is matching_gpu
+    found = matching_gpu.locate(there["queries"], there["keys"])
+    gradients = matching_gpu.spread(there["grad"], there["queries"], there["keys"], *found[1:])
+    again = matching_gpu.spread(there["grad"], there["queries"], there["keys"], *found[1:])
     assert all(torch.equal(x, y) for x, y in zip(gradients, again, strict=True))
     result = {"found": [x.cpu() for x in found], "gradients": [x.cpu() for x in gradients]}
     check(case, result, 1e-2 if dtype == torch.bfloat16 else 2e-3)

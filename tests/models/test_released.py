@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from models import MODELS, Sizes, build
-from models.switches import PAPER, RELEASED, RELEASED_DIRL, resolve
+from models.variants import PAPER, RELEASED, RELEASED_DIRL, resolve
 from tests.own_settings import settings_of
 from tests.switched import batch, found, make, randomise
 from tests.transcription import SIZES, transcription

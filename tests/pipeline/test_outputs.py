@@ -14,13 +14,16 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline import attention_maps, outputs, weights
-from pipeline.attention_maps import Attended
+from pipeline import outputs
+from pipeline.decoding import attention_maps
+from pipeline.decoding.attention_maps import Attended
 from pipeline.errors import InputError, writing
+from pipeline.features.store import FeatureStore
+from pipeline.features.writer import Writer
 from pipeline.outputs import replacing, telling
-from pipeline.store import FeatureStore, Writer
-from pipeline.weights import Trained
-from tests.pipeline.test_training import recipe
+from pipeline.recipes import trained_model
+from pipeline.recipes.trained_model import Trained
+from tests.pipeline.training.test_loop import recipe
 
 TOO_LARGE = "the file is larger than is allowed; raise the limit (`ulimit -f`), and run it again"
 LIMIT = 100_000  # bytes: more than what pytest itself may write meanwhile
@@ -54,7 +57,7 @@ def write_attention(path):
 def write_weights(path):
     trained = Trained(recipe(), 1, (6, 3, 3), 10, 8, 4, 0.5)
     with replacing(path) as beside:
-        weights.save(beside, trained, {"a": torch.zeros(LIMIT)})
+        trained_model.save(beside, trained, {"a": torch.zeros(LIMIT)})
 
 
 def write_state(path):

@@ -1,4 +1,4 @@
-"""What tests/pipeline/test_starting.py starts: notes its number, then does what its argument says."""
+"""What tests/pipeline/compute/test_launch.py starts: notes its number, then does what its argument says."""
 
 import os
 import signal
@@ -14,9 +14,9 @@ def main(folder, *orders):
     Path(folder, f"{rank}.partial").rename(Path(folder, rank))
     order = orders[int(rank)]
     if order == "follow":  # as a stage does
-        from pipeline import starting
+        from pipeline.compute import launch
 
-        starting.end_with_starter()
+        launch.end_with_starter()
         Path(folder, f"{rank}.follows").touch()
     if order in ("wait", "follow"):
         time.sleep(100)

@@ -8,14 +8,14 @@ import pytest
 import yaml
 from safetensors import safe_open
 
-from pipeline.store import FeatureStore
+from pipeline.features.store import FeatureStore
 from tests.running import ROOT, refuse, set_params, succeed
 
 PAIRS, IMAGES = "data/pairs/tabletop.jsonl", "data/images/tabletop.jsonl"
 STORE, SCENES = "data/features/tabletop.zarr", "data/raw/tabletop/scenes.json"
 WEIGHTS, CARD = "data/weights/tabletop/backbone.safetensors", "data/cards/tabletop.yaml"
 INPUTS = f"--pairs {PAIRS} --images {IMAGES}"
-PREPARE = f"prepare --dataset tabletop --card {CARD} {INPUTS} --facts facts.json"
+PREPARE = f"prepare --dataset tabletop --card {CARD} {INPUTS} --manifest manifest.json"
 BACKBONE = f"backbone --dataset tabletop {INPUTS} --out {WEIGHTS} --provenance backbone.json"
 EXTRACT = f"extract --dataset tabletop {INPUTS} --out {STORE} --provenance extract.json"
 PROBE = f"probe --features {STORE} {INPUTS} --scenes {SCENES}"

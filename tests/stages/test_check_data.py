@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipeline import facts, images
+from pipeline.datasets import images, manifest
 from stages import check_data, prepare, run
 from tests.synthetic_real import MAKERS, make_spot_the_diff
 
@@ -116,11 +116,13 @@ def test_a_dataset_without_a_card(repository, monkeypatch, capsys):
 def test_what_changed_since_it_was_prepared(repository, monkeypatch, capsys):
     root = make_spot_the_diff(repository / STD)
     files = ("--pairs", "data/pairs/spot_the_diff.jsonl", "--images", "data/images/spot_the_diff.jsonl")
-    more = ("--card", "data/cards/spot_the_diff.yaml", "--facts", "data/pairs/spot_the_diff.facts.json")
+    more = ("--card", "data/cards/spot_the_diff.yaml", "--manifest", "data/pairs/spot_the_diff.manifest.json")
     told = leaves(monkeypatch, capsys, "--dataset", "spot_the_diff", *files, *more, stage=prepare)
     assert told[0] == 0
     assert "note: val has 2 pairs, published 1,493 (4 of them say nothing)" in told[1]
-    assert facts.read("data/pairs/spot_the_diff.facts.json").references == "spot_the_diff, protocol merged"
+    assert (
+        manifest.read("data/pairs/spot_the_diff.manifest.json").references == "spot_the_diff, protocol merged"
+    )
     assert images.read_index("data/images/spot_the_diff.jsonl")
     assert "nothing has changed since the dataset was prepared" in check(monkeypatch, capsys)[1]
     data = bytearray((root / "resized_images/3.png").read_bytes())

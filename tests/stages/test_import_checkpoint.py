@@ -13,8 +13,8 @@ import pytest
 import torch
 import yaml
 
-from pipeline import weights
-from pipeline.released import DIRL
+from pipeline.authors_checkpoints.systems import DIRL
+from pipeline.recipes import trained_model
 from tests.pipeline.test_outputs import small_files
 from tests.released import VOCABULARY, model, states, write
 
@@ -59,7 +59,7 @@ def test_weights_curves_and_provenance(folder, capsys):
     curves, provenance = folder / "curves/1", folder / "provenance/1.json"
     code, stderr = run(folder, "--curves", curves, "--provenance", provenance, "--seed", 3)
     assert (code, stderr) == (0, "")
-    loaded, trained = weights.load(folder / "weights/1")
+    loaded, trained = trained_model.load(folder / "weights/1")
     assert (trained.seed, trained.iteration, trained.recipe.dataset) == (3, 0, "clevr_change")
     assert trained.validation != trained.validation  # NaN: unknown
     made = model()
@@ -80,7 +80,7 @@ def test_dirls_checkpoint_becomes_dirl_ccr(folder, capsys):
     outputs = ("--curves", folder / "curves/1", "--provenance", folder / "p.json", "--dataset", "clevr_dc")
     assert run(folder, *outputs, checkpoint="dirl.pt") == (0, "")
     assert "tensors of dirl.pt" in capsys.readouterr().out
-    loaded, trained = weights.load(folder / "weights/1")
+    loaded, trained = trained_model.load(folder / "weights/1")
     assert (trained.recipe.model, trained.recipe.dataset) == ("dirl_ccr", "clevr_dc")
     assert all(torch.equal(value, made.state_dict()[name]) for name, value in loaded.state_dict().items())
     assert (folder / "curves/1/loss.csv").read_text() == "iteration,cap,dirl,ccr\n"

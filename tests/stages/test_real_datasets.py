@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pipeline import facts, images
+from pipeline.datasets import images, manifest
 from pipeline.datasets.schema import read_pairs
 from tests.running import ROOT, set_params, succeed
 from tests.synthetic_real import MAKERS
@@ -24,7 +24,7 @@ def prepare(folder, dataset, **changes):
     set_params(folder, features__weights="random", **{f"dataset__{dataset}__sizes": SMALL}, **changes)
     pairs, index, told = (f"data/{name}" for name in ("p.jsonl", "i.jsonl", "f.json"))
     card = ROOT / "data/cards" / f"{dataset}.yaml"
-    outs = f"--pairs {pairs} --images {index} --facts {told}"
+    outs = f"--pairs {pairs} --images {index} --manifest {told}"
     succeed(folder, f"prepare --dataset {dataset} --card {card} {outs}")
     return pairs, index, told
 
@@ -39,7 +39,7 @@ def run(folder, dataset, **changes):
         f"recipe --dataset {dataset} --model scorer_cbr --out r.yaml",
         f"train --recipe r.yaml --seed 1 {data} --weights w --curves c --provenance p.json",
         f"decode --weights w {data} --out captions.json --attention a.npz",
-        f"score --captions captions.json --pairs {pairs} --facts {told} --attention a.npz --images {index}"
+        f"score --captions captions.json --pairs {pairs} --manifest {told} --attention a.npz --images {index}"
         " --out metrics.json --summary summary.json --per-pair each.jsonl",
     ):
         succeed(folder, command)
@@ -54,7 +54,7 @@ def test_changes_of_unnamed_kinds_from_the_folder_to_scores(tmp_path):
     assert set(metrics["change"]) == set(metrics["no_change"]) >= {"BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D"}
     assert 0 <= metrics["change_accuracy"] <= 1
     assert metrics["scorers"]["references"] == "levir_cc"
-    read = facts.read(tmp_path / "data/f.json")
+    read = manifest.read(tmp_path / "data/f.json")
     assert read.counts["pairs"] == len(pairs)
     assert read.counts["images"] == len(images.read_index(tmp_path / "data/i.jsonl"))
     assert list(read.files) == ["LevirCCcaptions.json"]
@@ -81,4 +81,4 @@ def test_spot_the_diff_as_the_released_program_would_train(tmp_path):
 def test_the_protocol_decides_the_references(tmp_path, protocol, captions):
     pairs, _, told = prepare(tmp_path, "spot_the_diff", dataset__spot_the_diff__prepare__protocol=protocol)
     assert [p.captions for p in read_pairs(tmp_path / pairs) if p.scene_id == "0"] == captions
-    assert facts.read(tmp_path / told).references == f"spot_the_diff, protocol {protocol}"
+    assert manifest.read(tmp_path / told).references == f"spot_the_diff, protocol {protocol}"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline import features
-from pipeline.tabletop.card import write_card
+from pipeline.features import extraction
+from pipeline.tabletop.dataset_card import write_card
 from tests.pipeline.test_outputs import small_files
 from tests.running import refuse, set_params, stage, succeed
 from tests.stages.test_stages import CARD, EXTRACT, MAKE_VOCAB, PREPARE, STORE, VOCAB
@@ -37,7 +37,7 @@ def test_features_are_kept_where_only_the_provenance_cannot_be_written(folder, m
     assert not (folder / STORE).exists()
     (scratch,) = folder.rglob("*.scratch")
     read = []
-    monkeypatch.setattr(features.Extractor, "_features", lambda self, rows: iter(read.extend(rows) or ()))
+    monkeypatch.setattr(extraction.Extractor, "_features", lambda self, rows: iter(read.extend(rows) or ()))
     succeed(folder, EXTRACT)
     assert (read, scratch.exists(), (folder / STORE).exists()) == ([], False, True)
 

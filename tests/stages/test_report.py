@@ -160,7 +160,7 @@ def no_meteor(monkeypatch):
 
 
 def test_the_constant_caption_is_chosen_on_validation_and_scored_on_test_as_a_models(study, no_meteor):
-    pairs = ("--pairs", "data/pairs/tabletop.jsonl", "--facts", "data/pairs/tabletop.facts.json")
+    pairs = ("--pairs", "data/pairs/tabletop.jsonl", "--manifest", "data/pairs/tabletop.manifest.json")
     captions = ("--captions", "captions.json")
     assert stage(study, constant, "--dataset", "tabletop", *pairs, *captions, "--out", "metrics.json") == 0
     entries = json.loads((study / "captions.json").read_text())
@@ -178,6 +178,6 @@ def test_the_constant_caption_needs_test_pairs(study, tmp_path, capsys):
     lines = (study / "data/pairs/tabletop.jsonl").read_text().split("\n")
     (tmp_path / "pairs.jsonl").write_text("\n".join(line for line in lines if '"test"' not in line))
     (tmp_path / "params.yaml").write_bytes((study / "params.yaml").read_bytes())
-    outs = ("--facts", "facts.json", "--captions", "captions.json", "--out", "metrics.json")
+    outs = ("--manifest", "manifest.json", "--captions", "captions.json", "--out", "metrics.json")
     assert stage(tmp_path, constant, "--dataset", "tabletop", "--pairs", "pairs.jsonl", *outs) == 2
     assert "has no pair of the split test" in capsys.readouterr().err

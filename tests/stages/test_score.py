@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline import attention_maps
-from pipeline.attention_maps import Attended
+from pipeline.datasets.images import Indexed, write_index
 from pipeline.datasets.schema import ChangedObject, Look, Pair, images_of, write_pairs
-from pipeline.images import Indexed, write_index
-from pipeline.localisation import MEASURES
+from pipeline.decoding import attention_maps
+from pipeline.decoding.attention_maps import Attended
+from pipeline.scoring.attention_localisation import MEASURES
 from stages import run, score
 
 ROOT = Path(__file__).parents[2]
@@ -194,8 +194,8 @@ def test_a_table_and_warnings_are_printed(folder: Path) -> None:
     assert f"{100 * metrics['total']['METEOR']:.1f}" in said
     assert "warning: move: CIDEr-D is 0 by definition" in said
     assert "75.0 %" in said
-    assert "shape named rightly: 100.0 %" in said
-    assert "size named rightly: never named" in said
+    assert "shape named correctly: 100.0 %" in said
+    assert "size named correctly: never named" in said
 
 
 def refused(

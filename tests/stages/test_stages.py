@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 import zarr
 
-from pipeline import attention_maps
-from pipeline.store import FeatureStore
-from pipeline.tabletop.card import write_card
+from pipeline.decoding import attention_maps
+from pipeline.features.store import FeatureStore
+from pipeline.tabletop.dataset_card import write_card
 from tests.running import ROOT, refuse, set_params, succeed
 from tests.synthetic import make_clevr_change
 
 PAIRS, IMAGES = "data/pairs/tabletop.jsonl", "data/images/tabletop.jsonl"
 STORE, VOCAB, RECIPE = "data/features/tabletop.zarr", "data/vocab/tabletop.json", "data/recipes/recipe.yaml"
-CARD, FACTS = "data/cards/tabletop.yaml", "data/pairs/tabletop.facts.json"
-PREPARE = f"prepare --dataset tabletop --card {CARD} --pairs {PAIRS} --images {IMAGES} --facts {FACTS}"
+CARD, MANIFEST = "data/cards/tabletop.yaml", "data/pairs/tabletop.manifest.json"
+PREPARE = f"prepare --dataset tabletop --card {CARD} --pairs {PAIRS} --images {IMAGES} --manifest {MANIFEST}"
 EXTRACT = (
     f"extract --dataset tabletop --pairs {PAIRS} --images {IMAGES} --out {STORE} --provenance extract.json"
 )

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from pipeline.errors import InputError
-from pipeline.studying import cells, workspace
+from pipeline.studying import study_cells, workspace
 from stages import study
 from tests.running import refuse
 from tests.studying import Fake, make_repository, opening
@@ -133,13 +133,15 @@ def lab(tmp_path_factory) -> Path:
     (root / ".dvc/config").write_text("[core]\nno_scm = true\nanalytics = false\n")
     (root / "params.yaml").write_text(yaml.safe_dump(PARAMS))
     (root / "dvc.yaml").write_text(PIPELINE.replace("RUNS", str(root.parent / "runs")))
-    subprocess.run([sys.executable, "-m", "dvc", "repro", "-q", *cells.prepared("d")], cwd=root, check=True)
+    subprocess.run(
+        [sys.executable, "-m", "dvc", "repro", "-q", *study_cells.prepared("d")], cwd=root, check=True
+    )
     return root
 
 
 def test_a_cell_trains_once_and_leaves_the_working_tree(lab):
     before = tree(lab)
-    cell = cells.Cell("one", "d", "m", 1, PARAMS | {"loss": {"x": 2}}, "key")
+    cell = study_cells.Cell("one", "d", "m", 1, PARAMS | {"loss": {"x": 2}}, "key")
     with workspace.opened(lab, "d") as place:
         place.run(cell)
         made = (place.folder / "results/metrics.json").read_text()
@@ -166,7 +168,7 @@ def test_data_of_other_code_are_refused(lab):
 
 def test_a_cell_that_fails_ends_the_study(tmp_path, monkeypatch):
     monkeypatch.setattr(workspace.Workspace, "dvc", lambda self, *arguments: 255)
-    cell = cells.Cell("one, seed 1", "d", "m", 1, PARAMS, "key")
+    cell = study_cells.Cell("one, seed 1", "d", "m", 1, PARAMS, "key")
     with (tmp_path / "lock").open("w") as lock, pytest.raises(InputError) as refused:
         workspace.Workspace(tmp_path, lock, {}).run(cell)
     assert str(refused.value).startswith(

@@ -10,9 +10,11 @@ from threading import Thread
 
 import pytest
 
-from pipeline import memory, recipes, starting, text
+from pipeline import text
+from pipeline.compute import launch, memory
 from pipeline.datasets.schema import of_split, write_pairs
-from tests.pipeline.test_training import recipe
+from pipeline.recipes import recipe_file
+from tests.pipeline.training.test_loop import recipe
 from tests.running import refuse, stage, succeed
 
 RUN = {"iterations": 30, "validate_every": 10, "cache": "ram", "processes": 2}
@@ -29,7 +31,7 @@ def folder(prepared, tmp_path):
 
 def command(prepared, folder, to="weights", **changes):
     """The stage's command for a recipe with these settings of train."""
-    recipes.save(folder / "recipe.yaml", replace(recipe(**RUN | changes)))
+    recipe_file.save(folder / "recipe.yaml", replace(recipe(**RUN | changes)))
     return (
         f"train --recipe recipe.yaml --seed 1 --pairs pairs.jsonl --vocab vocab.json --features "
         f"{prepared.store.location.name} --weights {to} --curves curves/{to} --provenance {to}.json"
@@ -53,7 +55,7 @@ def test_killed_and_run_again_it_ends_in_the_same_bytes(prepared, folder, monkey
         started.append(process)
         return process
 
-    monkeypatch.setattr(starting.subprocess, "Popen", noted)
+    monkeypatch.setattr(launch.subprocess, "Popen", noted)
     killer = Thread(target=kill_one, args=(folder, started))
     killer.start()
     refuse(folder, command(prepared, folder, "killed"), "process 1 of 2 was ended by SIGKILL")

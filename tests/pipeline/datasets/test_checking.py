@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from pipeline.datasets import checking
+from pipeline.datasets.images import Indexed
 from pipeline.datasets.schema import Pair
 from pipeline.errors import InputError
-from pipeline.images import Indexed
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from pipeline import datasets
 from pipeline.datasets import annotations
 from pipeline.datasets.grouping import by_images
 from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE, Pair, images_of, of_split
+from pipeline.decoding.gallery_pairs import choose
 from pipeline.errors import InputError
-from pipeline.gallery_pairs import choose
 from pipeline.scoring.subsets import subsets
 from tests.synthetic_real import MAKERS
 

@@ -4,15 +4,15 @@ from functools import cache
 
 import pytest
 
-from pipeline import resolving
+from pipeline.recipes import config
 from tests.studying import make_repository
 
-CODE_OF = cache(resolving.code_of)
+CODE_OF = cache(config.code_of)
 
 
 @pytest.fixture(autouse=True)
 def code_hashed_once(monkeypatch):
-    monkeypatch.setattr(resolving, "code_of", CODE_OF)
+    monkeypatch.setattr(config, "code_of", CODE_OF)
 
 
 @pytest.fixture

@@ -5,11 +5,12 @@ from contextlib import chdir
 import pytest
 import yaml
 
-from pipeline import params, resolving
+from pipeline import params
 from pipeline.errors import InputError
 from pipeline.params import Params
-from pipeline.studying import cells, files, tables
-from pipeline.studying.overlay import overlay
+from pipeline.recipes import config
+from pipeline.studying import files, study_cells, tables
+from pipeline.studying.overrides import overlay
 from tests.studying import ROOT, STUDY, make_repository, planned
 
 READY = files.names(ROOT / "studies")
@@ -43,7 +44,7 @@ def test_every_cell_of_a_study_resolves(name):
         recipes = []
         for row in study.rows:
             everything = Params.model_validate(overlay(tree, row, dataset, name))
-            recipes.append(resolving.resolve(everything, dataset, row.model))
+            recipes.append(config.resolve(everything, dataset, row.model))
         assert len({repr(recipe) for recipe in recipes}) == len(study.rows), "two rows are the same"
 
 
@@ -55,9 +56,7 @@ def test_what_a_row_sets_is_what_its_recipe_has():
         "model.{model}.switches.mtm": "summed",
     }
     row = files.Row(label="a", model="scorer", set=sets)
-    recipe = resolving.resolve(
-        Params.model_validate(overlay(tree, row, "tabletop", "")), "tabletop", "scorer"
-    )
+    recipe = config.resolve(Params.model_validate(overlay(tree, row, "tabletop", "")), "tabletop", "scorer")
     assert recipe.sizes["heads"] == 4
     assert recipe.loss == {"cv": 0.25}
     assert recipe.settings["switches"] == {"mtm": "summed"}
@@ -147,7 +146,7 @@ def test_equal_cells_are_one_cell_and_others_are_not(repository):
     rr, scorer, again, smaller = map(keys, planned(repository))
     assert scorer == again
     assert len({*rr, *scorer, *smaller}) == 6
-    missing = cells.missing(repository, planned(repository))
+    missing = study_cells.missing(repository, planned(repository))
     assert [cell.name for cell in missing] == [
         *(f"{label}, seed {seed}" for label in ("RR", "SCORER", "λ") for seed in (1, 2))
     ]
@@ -200,9 +199,9 @@ def test_a_dataset_that_is_not_prepared(repository):
     with pytest.raises(
         InputError, match=r"^clevr_dc is not prepared \(prepare@clevr_dc has not run\); name clev"
     ):
-        cells.plan(repository, "two", study, "clevr_dc", [1])
+        study_cells.plan(repository, "two", study, "clevr_dc", [1])
     with pytest.raises(InputError, match="unknown dataset 'absent'"):
-        cells.plan(repository, "two", study, "absent", [1])
+        study_cells.plan(repository, "two", study, "absent", [1])
     (repository / "data/vocab/tabletop.json").unlink()
     with pytest.raises(InputError, match=r"tabletop is not prepared \(data/vocab/tabletop.json is missing\)"):
         planned(repository)

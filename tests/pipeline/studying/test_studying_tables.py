@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from pipeline import params, statistics
-from pipeline.studying import cells, files, printing, tables
+from pipeline.studying import files, printing, study_cells, tables
 from tests.scored import line, write
 from tests.studying import ROOT, STUDY, Fake, planned, score_of, write_cell
 
@@ -19,10 +19,10 @@ TENTH = f"λ = {params.load(ROOT / 'params.yaml').dataset['tabletop'].loss['lamb
 def made(root: Path, seeds=(1, 2, 4)):
     """A study all of whose cells are made up, and its record."""
     own = planned(root, seeds)
-    for cell in cells.missing(root, own):
+    for cell in study_cells.missing(root, own):
         fake = Fake(root / "work")
         fake.run(cell)
-        cells.keep(root, cell, fake.folder)
+        study_cells.keep(root, cell, fake.folder)
     return own, record(root, own)
 
 
@@ -42,7 +42,7 @@ def test_mean_and_deviation_by_hand(repository):
         assert "SPICE" not in row["scores"]["total"]
     table = printing.tables(found)[0]
     assert table.headings == [
-        *("", "seeds", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "change told"),
+        *("", "seeds", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "change accuracy"),
         *(f"paper {metric}" for metric in ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "SPICE")),
     ]
     assert table.rows[0] == [
@@ -65,7 +65,7 @@ def test_neighbours_are_compared_on_their_own_pairs(repository):
     one = compared["SCORER", "CIDEr-D"]
     assert one["b"] == "RR"
     assert one["difference"] == pytest.approx(0.4)
-    assert one["distinguishable"]
+    assert one["significant"]
     alone = statistics.compare(
         *(
             statistics.read([repository / cell.folder / "pairs.jsonl" for cell in row.cells])

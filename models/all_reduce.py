@@ -1,0 +1,77 @@
+"""A batch that several processes share: what one of them needs of the others' pairs, with its gradients.
+
+Every process holds as many pairs, b of the batch's B, in the order of ranks. A loss of the batch is the SUM
+over processes of what each returns, and so are its gradients. Alone, a process holds the whole batch.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, distributed
+
+
+def processes() -> int:
+    """How many share the batch."""
+    return distributed.get_world_size() if distributed.is_initialized() else 1
+
+
+def own(rows: int) -> slice:
+    """Where this process's `rows` pairs stand among everyone's."""
+    first = distributed.get_rank() * rows if processes() > 1 else 0
+    return slice(first, first + rows)
+
+
+def everyone(x: Tensor) -> Tensor:
+    """The pairs of all processes: b x ... -> B x ..."""
+    return _Everyone.apply(x) if processes() > 1 else x
+
+
+def total(x: Tensor) -> Tensor:
+    """The sum over processes, in each of them."""
+    return _Total.apply(x) if processes() > 1 else x
+
+
+def add_gradients(parameters: Iterable[Tensor]) -> None:
+    """Make each parameter's gradient the sum over processes: one message, and the same bits in all.
+
+    A parameter without a gradient has none in any process, for all build the same graph, and keeps none.
+    """
+    trained = [(parameter, parameter.grad) for parameter in parameters if parameter.grad is not None]
+    if processes() == 1 or not trained:
+        return
+    flat = torch.cat([gradient.flatten() for _, gradient in trained])
+    distributed.all_reduce(flat)
+    sizes = [parameter.numel() for parameter, _ in trained]
+    for (parameter, _), summed in zip(trained, flat.split(sizes), strict=True):
+        parameter.grad = summed.view_as(parameter)
+
+
+# torch.distributed.nn has the same; torch 2.14 warns that it will go, and 2.11 lacks what follows it
+class _Everyone(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        found = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(processes())]
+        distributed.all_gather(found, x.contiguous())
+        return torch.cat(found)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        summed = _summed(grad)  # every process's loss depends on these pairs
+        return summed[own(len(grad) // processes())]
+
+
+class _Total(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return _summed(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return _summed(grad)
+
+
+def _summed(x: Tensor) -> Tensor:
+    summed = x.clone(memory_format=torch.contiguous_format)
+    distributed.all_reduce(summed)
+    return summed

@@ -1,0 +1,181 @@
+"""Where the maxima of the similarities stand, and gradients along them alone: the matching on a processor.
+
+The similarities exist a tile at a time, small enough for a core's own cache, and one core computes a
+tile and finds its maxima: torch's `max` with indices, its `scatter_add` and its parallel products of
+small matrices are several times slower here. B x A images, h heads, d = D/h, N (M) tokens an image.
+"""
+
+import math
+from collections import deque
+from itertools import product
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from models.cpu_threads import compiled, share, taken
+
+WHOLE_NUMBERS = {torch.bfloat16: torch.int16, torch.float32: torch.int32}
+TILE = 4 * 196  # tokens on each side of a tile
+CHANNELS = 64  # whose gradients are summed together
+
+
+def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """TM (SCORER Eq. 2), and where each token's best partner stands; the lowest index of a tie.
+
+    B x h x N x d, A x h x M x d, bfloat16 or float32 -> B x A x h, float32; B x A x h x N and
+    B x A x h x M, int16. A similarity that is NaN makes its matching NaN.
+    """
+    (B, h, N, d), (A, _, M, _) = queries.shape, keys.shape
+    q, k = (x.detach().transpose(0, 1).reshape(h, -1, d) for x in (queries, keys))  # h x BN x d, h x AM x d
+    row_at, column_at = (torch.empty(B, A, h, n, dtype=torch.int16) for n in (N, M))
+    found = torch.empty(B, A, h), row_at, column_at
+    rows, columns = max(1, TILE // N), max(1, TILE // M)  # images
+
+    def work(tasks: deque[tuple[int, int, int]]) -> None:
+        memory = q.new_empty(rows * N * columns * M)
+        for t, b, a in taken(tasks):
+            some_q, some_k = q[t, b * N : (b + rows) * N], k[t, a * M : (a + columns) * M]
+            e = memory[: len(some_q) * len(some_k)].view(len(some_q), len(some_k))
+            torch.mm(some_q, some_k.T, out=e)
+            maxima(e, *found, (b, a, t))
+
+    share(product(range(h), range(0, B, rows), range(0, A, columns)), work)
+    return found
+
+
+def maxima(
+    e: Tensor, matches: Tensor, row_at: Tensor, column_at: Tensor, first: tuple[int, int, int]
+) -> None:
+    """Write what `locate` finds in a tile of some images by others, which begins at `first`: b, a, head."""
+    whole = WHOLE_NUMBERS[e.dtype]
+    infinity = torch.tensor(math.inf, dtype=e.dtype).view(whole).item()
+    _locate(e.view(whole).numpy(), matches.numpy(), row_at.numpy(), column_at.numpy(), *first, infinity)
+
+
+@compiled
+def _locate(bits, matches, row_at, column_at, first_b, first_a, t, infinity):
+    # Floating-point numbers as whole ones in the same order: such maxima, taken in loops that do one thing
+    # and never leave early, run as vector instructions.
+    N, M = row_at.shape[3], column_at.shape[3]
+    ordered = np.empty((N, M), bits.dtype)
+    row, row_index = np.empty(N, bits.dtype), np.empty(N, bits.dtype)
+    column, column_index = np.empty(M, bits.dtype), np.empty(M, bits.dtype)
+    for b in range(bits.shape[0] // N):
+        for a in range(bits.shape[1] // M):
+            _order(bits, b * N, a * M, ordered, infinity)
+            _rows(ordered, row, row_index)
+            _columns(ordered, column, column_index)
+            at = first_b + b, first_a + a, t
+            row_at[at] = row_index
+            column_at[at] = column_index
+            matches[at] = (_mean(row) + _mean(column)) / 2
+
+
+@compiled
+def _order(bits, top, left, ordered, infinity):
+    """Negative numbers run backwards; both zeros are one; NaN is above all."""
+    number = bits.dtype.type
+    least, most = number(np.iinfo(bits.dtype).min), number(np.iinfo(bits.dtype).max)
+    N, M = ordered.shape
+    for i in range(N):
+        x, to = bits[top + i][left : left + M], ordered[i]
+        for j in range(M):
+            value = least - x[j] if x[j] < 0 else x[j]
+            to[j] = most if (x[j] & most) > number(infinity) else value
+
+
+@compiled
+def _rows(ordered, best, at):
+    N, M = ordered.shape
+    number = ordered.dtype.type
+    nowhere = number(M)
+    for i in range(N):
+        greatest, lowest = ordered[i, 0], nowhere
+        for j in range(M):
+            greatest = max(greatest, ordered[i, j])
+        for j in range(M):
+            lowest = min(lowest, number(j) if ordered[i, j] == greatest else nowhere)
+        best[i], at[i] = greatest, lowest
+
+
+@compiled
+def _columns(ordered, best, at):
+    N, M = ordered.shape
+    number = ordered.dtype.type
+    nowhere = number(N)
+    best[:] = ordered[0]
+    for i in range(N):
+        for j in range(M):
+            best[j] = max(best[j], ordered[i, j])
+    at[:] = nowhere
+    for i in range(N):
+        for j in range(M):
+            at[j] = min(at[j], number(i) if ordered[i, j] == best[j] else nowhere)
+
+
+@compiled
+def _mean(ordered):
+    least = ordered.dtype.type(np.iinfo(ordered.dtype).min)
+    bits = np.empty(len(ordered), np.int32)
+    for j in range(len(ordered)):
+        bits[j] = least - ordered[j] if ordered[j] < 0 else ordered[j]
+    if ordered.itemsize == 2:  # bfloat16: the upper half of a float32
+        bits <<= 16
+    return bits.view(np.float32).astype(np.float64).sum() / len(ordered)
+
+
+def spread(
+    grad: Tensor, queries: Tensor, keys: Tensor, row_at: Tensor, column_at: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Gradients of the queries B x h x N x d and keys A x h x M x d, given B x A x h of the matching.
+
+    In float32 at least, whatever the operands' type; each sum in one order, over the other images.
+    """
+    exact = torch.promote_types(queries.dtype, torch.float32)
+    channels = math.gcd(queries.shape[-1], CHANNELS)
+    q, k = (
+        _by_channels(x.to(exact), channels) for x in (queries, keys)
+    )  # (h d / channels) x B x N x channels
+    to_q, to_k = torch.zeros_like(q), torch.zeros_like(k)
+    seen = grad.to(exact), row_at, column_at  # B x A x ...
+    turned = [x.transpose(0, 1) for x in (grad.to(exact), column_at, row_at)]  # A x B x ...: from the keys
+    sides = (k, to_q, *seen), (q, to_k, *turned)
+    arrays = [[x.contiguous().numpy() for x in side] for side in sides]
+    a_head = queries.shape[-1] // channels  # whose indices the channels share
+
+    def work(tasks: deque[tuple[int, int]]) -> None:
+        for side, some in taken(tasks):
+            others, to, *where = arrays[side]
+            _gather(others[some], to[some], *where, some // a_head)
+
+    share(product(range(2), range(len(q))), work)
+    return _together(to_q, queries), _together(to_k, keys)
+
+
+def _by_channels(x: Tensor, channels: int) -> Tensor:
+    """B x h x N x d -> (h d / channels) x B x N x channels, contiguous."""
+    return x.unflatten(-1, (-1, channels)).permute(1, 3, 0, 2, 4).flatten(0, 1).contiguous()
+
+
+def _together(x: Tensor, like: Tensor) -> Tensor:
+    """The reverse of `_by_channels`."""
+    return x.unflatten(0, (like.shape[1], -1)).permute(2, 0, 3, 1, 4).flatten(-2).to(like.dtype)
+
+
+@compiled
+def _gather(others, to, grad, own_at, other_at, t):
+    # own_at: which token of the other image each of ours took; other_at: which of ours each of theirs took
+    channels = to.shape[2]
+    for b in range(len(to)):
+        for a in range(len(others)):
+            g, other, own = grad[b, a, t] / 2, others[a], to[b]
+            took, taken_by = own_at[b, a, t], other_at[b, a, t]
+            for i in range(len(took)):
+                j = took[i]
+                for c in range(channels):
+                    own[i, c] += g / len(took) * other[j, c]
+            for j in range(len(taken_by)):
+                i = taken_by[j]
+                for c in range(channels):
+                    own[i, c] += g / len(taken_by) * other[j, c]

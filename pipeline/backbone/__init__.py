@@ -1,0 +1,1 @@
+"""The backbone itself: training it on a rendered dataset, and a linear probe of what its features know."""

@@ -1,0 +1,39 @@
+"""The manifest of a prepared dataset: which reader, protocol and files it comes from, and its counts."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import InputError
+from pipeline.outputs import read_json, write_json
+
+REMEDY = "run `dvc repro prepare` to make it"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """How a dataset's pairs came about."""
+
+    reader: str
+    protocol: str | None  # which references a test item has, where a dataset is scored in several ways
+    files: dict[str, str]  # annotation file, relative to the dataset's root -> sha256
+    counts: dict[str, Any]  # pairs, captions, … of each split
+
+    @property
+    def references(self) -> str:
+        """What the scores call their references."""
+        return self.reader if self.protocol is None else f"{self.reader}, protocol {self.protocol}"
+
+
+def write(path: str | Path, manifest: Manifest) -> None:
+    """Write the manifest as JSON."""
+    write_json(path, asdict(manifest))
+
+
+def read(path: str | Path) -> Manifest:
+    """Read what `write` wrote. Raises InputError where the file does not hold a manifest."""
+    record = read_json(path, REMEDY)
+    try:
+        return Manifest(**record)
+    except TypeError as error:
+        raise InputError(f"{path} does not say how pairs were prepared ({error}); {REMEDY}") from None

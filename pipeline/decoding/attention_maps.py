@@ -1,0 +1,99 @@
+"""attention.npz: where the decoder looked for each word of each caption, and how a pair's images align.
+
+P captions of W words in all, H x W_grid cells, N = H * W_grid, G pairs of the report's gallery. No pickle.
+pair_id    P strings
+start      P + 1 integers: the words of caption p are word[start[p]:start[p + 1]]
+word       W strings
+map        W x H x W_grid float16, summing to 1: 392 bytes a word at 14 x 14
+aligned_pair, alignment    G strings, G x N x N float16; absent where the model has no cross-view attention
+"""
+
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.errors import InputError
+from pipeline.outputs import replacing
+
+REMEDY = "run `dvc repro decode` to make it"
+ROUNDING = 0.01  # float16 keeps the sum of a map to 0.0005
+
+
+@dataclass(frozen=True)
+class Attended:
+    """A caption, and where the decoder looked for each of its words."""
+
+    words: tuple[str, ...]
+    maps: np.ndarray  # float16, words x H x W: a map a word, summing to 1
+    alignment: np.ndarray | None = None  # float16, N x N: row = a cell of after, column = of before
+
+    @property
+    def caption(self) -> str:
+        """As it stands in captions.json."""
+        return " ".join(self.words)
+
+
+def write(path: str | Path, attended: Mapping[str, Attended]) -> None:
+    """Write what was attended to by pair id, at least one: equal values are equal bytes."""
+    all_of_it = list(attended.values())
+    arrays: dict[str, np.ndarray] = {
+        "pair_id": np.array(list(attended), dtype=np.str_),
+        "start": np.cumsum([0, *(len(each.words) for each in all_of_it)], dtype=np.int64),
+        "word": np.array([word for each in all_of_it for word in each.words], dtype=np.str_),
+        "map": np.concatenate([each.maps for each in all_of_it], dtype=np.float16),
+    }
+    if aligned := {pair: each.alignment for pair, each in attended.items() if each.alignment is not None}:
+        arrays["aligned_pair"] = np.array(list(aligned), dtype=np.str_)
+        arrays["alignment"] = np.stack(list(aligned.values()), dtype=np.float16)
+    with replacing(path) as beside, beside.open("wb") as file:
+        # not compressed: what a compressor writes differs from version to version; no time is written
+        # (to a checker any array might be called allow_pickle, as numpy's own keyword is)
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+
+
+def read(path: str | Path) -> dict[str, Attended]:
+    """What `write` wrote. Raises InputError where the file is missing, damaged or of another form."""
+    try:
+        # np.load leaves a file that it opened itself open where it fails
+        with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            return dict(_attended({name: file[name] for name in file.files}))
+    except FileNotFoundError:
+        raise InputError(f"{path} is missing; {REMEDY}") from None
+    # a .npy gives an array, which is no context manager: TypeError
+    except (OSError, EOFError, TypeError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path} does not hold attention maps ({reason}); {REMEDY} again") from None
+
+
+def _attended(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, Attended]]:
+    """Raises KeyError or ValueError for arrays that do not fit each other."""
+    pairs, start, words, maps = (arrays[name] for name in ("pair_id", "start", "word", "map"))
+    aligned = _alignments(arrays, maps.shape[1:])
+    _demand(pairs.shape == (len(set(pairs.tolist())),), "pair_id has duplicates")
+    _demand(
+        start.shape == (len(pairs) + 1,) and start.dtype.kind == "i", "start is not one longer than pair_id"
+    )
+    _demand(start[0] == 0 and start[-1] == len(words) and (np.diff(start) >= 0).all(), "start does not rise")
+    _demand(maps.ndim == 3 and len(maps) == len(words), "there is not one map a word")
+    # a comparison with NaN is false, so a map that is no attention is refused too
+    sums = maps.sum((1, 2), dtype=np.float32)
+    _demand((np.abs(sums - 1) <= ROUNDING).all() and (maps >= 0).all(), "a map does not sum to 1")
+    for pair, first, end in zip(pairs.tolist(), start[:-1], start[1:], strict=True):
+        yield pair, Attended(tuple(words[first:end].tolist()), maps[first:end], aligned.get(pair))
+
+
+def _alignments(arrays: dict[str, np.ndarray], grid: tuple[int, ...]) -> dict[str, np.ndarray]:
+    if "alignment" not in arrays:
+        return {}
+    pairs, alignment = arrays["aligned_pair"], arrays["alignment"]
+    cells = int(np.prod(grid))
+    _demand(alignment.shape == (len(pairs), cells, cells), "alignment is not cells x cells for each pair")
+    return dict(zip(pairs.tolist(), alignment, strict=True))
+
+
+def _demand(holds: bool | np.bool, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)

@@ -1,0 +1,154 @@
+"""Beam search with cached keys and values: the k likeliest captions so far of every pair go on.
+
+A caption that has ended keeps one of the k places, as in the program of Xu et al. (Show, Attend and Tell,
+2015), so that a beam of 1 is greedy search. A caption scores the sum of its words' log-probabilities,
+<END> among them, divided by (number of words) ** length_penalty, as in the program of Vinyals et al. (Show
+and Tell, 2016): 0 is the sum and captioning's usual choice, 1 the mean. Of equal ones the earlier wins: the
+better-placed caption, then the lowest word id, then the one that ended first.
+
+A module of its own: training decodes greedily, and is not to run again when this one is edited.
+"""
+
+import torch
+from torch import Tensor
+
+from models.captioner import Captioner
+from models.decoder import Exchange
+from pipeline.decoding.greedy import NEVER
+from pipeline.text import END, NULL, START
+
+
+@torch.inference_mode()
+def beam_search(model: Captioner, memory: Tensor, beam: int, length_penalty: float = 0.0) -> Tensor:
+    """The best caption that a beam finds: memory B x N x D -> token ids B x L as `greedy` gives them."""
+    return Beam(model, memory, beam, length_penalty).run().words
+
+
+@torch.inference_mode()
+def beam_attending(
+    model: Captioner, memory: Tensor, beam: int, length_penalty: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """What `beam_search` finds, and where the decoder looked for each word: see `greedy_attending`."""
+    search = Beam(model, memory, beam, length_penalty, attending=True).run()
+    return search.words, search.maps()
+
+
+class Beam:
+    """The captions of a batch: `words`, `scores` and `queries` of the best that ended, by pair.
+
+    Pairs whose best is settled cost nothing more: `order` says which stand where in `past`, those to be
+    settled first. What is kept of the captions that go on (`sums`, `written`, `looked`) stands in that order.
+    """
+
+    def __init__(
+        self, model: Captioner, memory: Tensor, beam: int, length_penalty: float, attending: bool = False
+    ):
+        B, self.beam, self.length_penalty = len(memory), beam, length_penalty
+        self.decoder, self.longest = model.decoder, model.sizes.longest - 1
+        self.past = self.decoder.begin(memory, beam)
+        self.order = torch.arange(B, device=memory.device)
+        self.free = torch.full_like(self.order, beam)  # places that no ended caption keeps
+        # float64: unequal logits stay unequal as log-probabilities, so that a beam of 1 is greedy search
+        self.sums = torch.full((B, beam), -torch.inf, dtype=torch.float64, device=memory.device)
+        self.sums[:, 0] = 0  # one empty caption, not k
+        self.written = torch.full((B, beam, self.longest), NULL, device=memory.device)
+        self.scores = torch.full_like(self.sums[:, 0], -torch.inf)
+        self.words = self.written[:, 0].clone()
+        self.looked = self.queries = None
+        if attending:
+            _, h, _, d = self.past[-1].memory_keys.shape
+            self.looked = memory.new_zeros(B, beam, h, self.longest, d)
+            self.queries = torch.zeros_like(self.looked[:, 0])
+
+    def run(self) -> "Beam":
+        """Write all captions; `words` is then as wide as the longest of them."""
+        word = torch.full_like(self.written[:, :, 0], START)  # left x k
+        for position in range(self.longest):
+            step = self.decoder.step(word.flatten(), position, self.past)
+            if self.looked is not None:
+                self.looked[: len(word), :, :, position] = step.queries.transpose(1, 2)
+            parents, word = self._choose(step.logits.view(*word.shape, -1))
+            self._follow(parents, word, position)
+            self._end(word, position)
+            word = self._leave(word)
+            if not len(word):
+                break
+        self.words = self.words[:, : int((self.words != NULL).sum(1).max())]
+        return self
+
+    def _choose(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Of k captions x V words, the best for the free places: the captions and their words, left x k."""
+        left, _, V = logits.shape
+        scores = logits.double().log_softmax(-1)
+        scores[:, :, NEVER] = -torch.inf
+        scores += self.sums[:left, :, None]
+        sums, places = best(scores.flatten(1), self.beam)
+        taken = torch.arange(self.beam, device=sums.device) >= self.free[:left, None]
+        self.sums[:left] = sums.masked_fill(taken, -torch.inf)
+        return places // V, places % V
+
+    def _follow(self, parents: Tensor, word: Tensor, position: int) -> None:
+        """All that is kept of the chosen captions, in their new places."""
+        left = len(word)
+        rows = (parents + self.beam * torch.arange(left, device=parents.device)[:, None]).flatten()
+        for kept in self.past:
+            kept.follow(rows, position + 1)
+        written = self.written[:left].flatten(0, 1)  # a view, as below
+        written[:, :position] = written[rows, :position]
+        written[:, position] = word.flatten()
+        if self.looked is not None:
+            looked = self.looked[:left].flatten(0, 1)[:, :, : position + 1]
+            looked.copy_(looked[rows])
+
+    def _end(self, word: Tensor, position: int) -> None:
+        """Captions that end here keep their places; a pair's best so far is remembered."""
+        left, rows = len(word), self.order[: len(word)]
+        last = position == self.longest - 1  # those that do not end are cut
+        ended = (word == END) | last
+        scores = self.sums[:left].masked_fill(~ended, -torch.inf) / (position + 1) ** self.length_penalty
+        score, place = scores.max(1)  # the first of equal ones
+        better = (score > self.scores[rows]).nonzero()[:, 0]
+        rows, place = rows[better], place[better]
+        self.scores[rows] = score[better]
+        self.words[rows] = self.written[better, place]
+        if self.looked is not None and self.queries is not None:
+            self.queries[rows] = self.looked[better, place]
+        self.free[:left] -= (ended & self.sums[:left].isfinite()).sum(1)
+        self.sums[:left].masked_fill_(ended, -torch.inf)
+
+    def _leave(self, word: Tensor) -> Tensor:
+        """Without the pairs of which no caption can still be better than the best that ended.
+
+        Words only lower a sum, and it is divided by the longest's length at most.
+        """
+        left = len(word)
+        reachable = self.sums[:left].amax(1) / self.longest**self.length_penalty
+        places = Exchange(reachable <= self.scores[self.order[:left]])
+        if places.left < left:
+            for kept in self.past:
+                kept.leave(places)
+            places.apply(self.order)
+            for rows in (word, self.sums, self.free, self.written, self.looked):
+                if rows is not None:
+                    places.move(rows)
+        return word[: places.left]
+
+    def maps(self) -> Tensor:
+        """Where each word of the best captions looked: B x L x N, float16."""
+        assert self.queries is not None  # it is attending
+        queries = self.queries[self.order, :, : self.words.shape[1]]  # as they stand in `past`
+        return self.decoder.attention(queries, self.past).half()[self.order.argsort()]
+
+
+def best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The `count` highest of each row and their places, highest first; of equal ones the first.
+
+    By turns: torch.topk says nothing of the order of equal ones, and sorting all of them is slower.
+    """
+    values, places = [], []
+    for _ in range(count):
+        value, place = scores.max(-1, keepdim=True)
+        scores = scores.scatter(-1, place, -torch.inf)
+        values.append(value)
+        places.append(place)
+    return torch.cat(values, -1), torch.cat(places, -1)

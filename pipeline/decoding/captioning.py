@@ -1,0 +1,77 @@
+"""Captions, by greedy or beam search, with the attention that led to them.
+
+A module of its own: training decodes too, and is not to run again when this one is edited.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from models.captioner import Captioner, Difference
+from pipeline.datasets.schema import Pair
+from pipeline.decoding.attention_maps import Attended
+from pipeline.decoding.beam_search import beam_attending
+from pipeline.decoding.greedy import differences, evaluating, greedy_attending
+from pipeline.features.store import FeatureStore
+from pipeline.progress import track
+from pipeline.text import END, NULL, Vocabulary
+
+Search = Callable[[Captioner, Tensor], tuple[Tensor, Tensor]]
+"""The captions of a memory B x N x D: token ids B x L, and where each word looked, B x L x N."""
+
+
+def searching(beam: int, length_penalty: float) -> Search:
+    """Greedy search for a beam of 1, which finds the same with less work."""
+    if beam == 1:
+        return greedy_attending
+    return partial(beam_attending, beam=beam, length_penalty=length_penalty)
+
+
+@torch.inference_mode()
+def attended_captions(
+    model: Captioner,
+    pairs: Sequence[Pair],
+    store: FeatureStore,
+    vocabulary: Vocabulary,
+    batch: int,
+    aligned: Collection[str],
+    search: Search = greedy_attending,
+) -> dict[str, Attended]:
+    """Captions with their attention, by pair id, in order; shows its progress.
+
+    By greedy search the captions are those of `decoding.captions`. The pairs named in `aligned` also get
+    the alignment of their images, where the model has one. The rest is 392 bytes a word at 14 x 14: 75 MB
+    for the 15,940 test pairs of CLEVR-Change.
+    """
+    ids = [pair.pair_id for pair in pairs]
+    with evaluating(model):
+        found = (
+            each
+            for start, difference in zip(
+                range(0, len(ids), batch), differences(model, pairs, store, batch), strict=True
+            )
+            for each in _attended(search, model, difference, vocabulary, ids[start : start + batch], aligned)
+        )
+        return dict(zip(ids, track(found, "decoding", "pairs", len(ids)), strict=True))
+
+
+def _attended(
+    search: Search,
+    model: Captioner,
+    difference: Difference,
+    vocabulary: Vocabulary,
+    ids: list[str],
+    aligned: Collection[str],
+) -> Iterator[Attended]:
+    """One batch's."""
+    tokens, maps = search(model, difference.memory)
+    maps = maps.unflatten(-1, model.sizes.grid).cpu().numpy()  # B x L x H x W
+    rows = [row for row, pair in enumerate(ids) if pair in aligned]
+    alignment = difference.alignment(rows)  # rows x N x N
+    alignments = {} if alignment is None else dict(zip(rows, alignment.half().cpu().numpy(), strict=True))
+    for row, caption in enumerate(tokens.tolist()):
+        words = tuple(vocabulary.words[token] for token in caption if token not in (END, NULL))
+        # a copy: a view would keep the maps of the padding alive
+        yield Attended(words, maps[row, : len(words)].copy(), alignments.get(row))

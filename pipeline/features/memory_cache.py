@@ -1,0 +1,101 @@
+"""Features held in memory, the processor's or a device's: read once, then gathered without a file."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pipeline.compute import memory
+from pipeline.errors import InputError
+from pipeline.features.store import FeatureStore
+from pipeline.progress import track
+
+BLOCK = 64  # images read at once
+SHARE = 0.9  # of the free memory; the rest is for the network and its batches
+
+
+class Resident:
+    """Features of `keys` in float16 in the memory of `device`, with the interface of FeatureStore.
+
+    Raises InputError, before anything is read, where they do not fit into what is free.
+    """
+
+    def __init__(self, store: FeatureStore, keys: Sequence[str], device: torch.device):
+        keys = list(dict.fromkeys(keys))
+        self.name, self.shape, self.device = store.location.name, store.shape, device
+        self.row = {key: row for row, key in enumerate(keys)}
+        _check_room(len(keys), self.shape, device)
+        C, H, W = self.shape
+        # channels last: the first thing that a model does is a linear map of each cell's channels
+        self.features = torch.empty((len(keys), H * W, C), dtype=torch.float16, device=device)
+        starts = range(0, len(keys), BLOCK)
+        for start in track(starts, f"reading features into {device.type} memory", "blocks", len(starts)):
+            block = keys[start : start + BLOCK]
+            read = torch.from_numpy(store.read(block))
+            self.features[start : start + len(block)] = read.flatten(2).transpose(1, 2)
+
+    def images(self, keys: Sequence[str]) -> Tensor:
+        """Features of the images on the device, images x C x H x W, in the order of `keys`."""
+        try:
+            rows = [self.row[key] for key in keys]
+        except KeyError as error:
+            raise InputError(f"image {error} of {self.name} was not read into memory") from None
+        found = self.features.index_select(0, torch.tensor(rows, device=self.device))  # images x HW x C
+        return found.transpose(1, 2).unflatten(2, self.shape[1:])
+
+    def read(self, keys: Sequence[str]) -> np.ndarray:
+        """The same in the processor's memory, as FeatureStore reads them."""
+        return self.images(keys).cpu().numpy()
+
+
+def images(source: FeatureStore | Resident, keys: Sequence[str]) -> Tensor:
+    """Features of the images, images x C x H x W, float16, where the source has them."""
+    return source.images(keys) if isinstance(source, Resident) else torch.from_numpy(source.read(keys))
+
+
+def planned(
+    store: FeatureStore, keys: Sequence[str], cache: str, device: torch.device, processes: int = 1
+) -> int:
+    """Bytes of the training's `device` that `held` will take in each of so many processes.
+
+    Raises InputError where they do not fit: to ask in all of them before any begins to read.
+    """
+    if cache == "none":
+        return 0
+    where = _where(cache, device)
+    distinct = len(set(keys))
+    _check_room(distinct, store.shape, where, processes)
+    return _size(distinct, store.shape) if where.type == device.type else 0
+
+
+def held(
+    store: FeatureStore, keys: Sequence[str], cache: str, device: torch.device
+) -> FeatureStore | Resident:
+    """What `train.cache` names: none (the store itself), ram, or device (the training's).
+
+    Every process holds all of `keys`: which pairs it trains on changes from epoch to epoch.
+    """
+    return store if cache == "none" else Resident(store, keys, _where(cache, device))
+
+
+def _where(cache: str, device: torch.device) -> torch.device:
+    return {"ram": torch.device("cpu"), "device": device}[cache]
+
+
+def _size(images: int, shape: tuple[int, int, int]) -> int:
+    return 2 * images * int(np.prod(shape))  # float16
+
+
+def _check_room(images: int, shape: tuple[int, int, int], device: torch.device, processes: int = 1) -> None:
+    here = processes if device.type == "cpu" else 1  # a GPU is one process's own
+    wanted, free = here * _size(images, shape), memory.free(device)
+    if free is None:
+        raise InputError("train.cache: how much memory is free is not known here; set train.cache: none")
+    if wanted > SHARE * free:
+        raise InputError(
+            f"train.cache: the features of {images:,} images take {wanted / 1e9:.1f} GB"
+            f"{f' in {here} processes' if here > 1 else ''}, and of the {device.type} memory "
+            f"{free / 1e9:.1f} GB are free ({SHARE:.0%} to be used); "
+            "set train.cache: none"
+        )

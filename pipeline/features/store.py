@@ -1,0 +1,151 @@
+"""The feature store: the only module that knows chunks, shards, codecs and attributes.
+
+A Zarr v3 group whose array `features` holds images x C x H x W in float16: one chunk an
+image, 256 images a shard, crc32c on every chunk and on the shard's index. A MISSING shard
+reads as zeros without a word in most Zarr readers, so the group's attributes record each
+shard's size, and opening the store checks them.
+
+The codec is LZ4 without a shuffle, by measurement (benchmarks/README.md, "The store's codec: python -m
+benchmarks codecs"): random batches come as fast as without a codec, dense features take as many bytes, and
+sparse ones, as trained weights give after a ReLU, half. Bitshuffle saves a quarter of dense ones too,
+and Zstandard more, but reading then takes 1.4 and 3 times as long.
+
+TensorStore reads and writes: random batches came 50 times faster than through zarr-python, which
+defines the array and opens it, as any Zarr v3 reader does.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorstore
+import zarr
+from zarr.codecs import BloscCodec, Crc32cCodec
+
+from pipeline.compute import memory
+from pipeline.errors import InputError
+from pipeline.features.object_storage import CONTEXT, Location
+
+SCHEMA = 1
+SHARD = 256
+ARRAY = "features"
+CODECS = (BloscCodec(cname="lz4", clevel=5, shuffle="noshuffle", typesize=2), Crc32cCodec())
+# a shard of zeros is a file too; what was lost in a power cut is noticed by its size
+WRITING = {"store_data_equal_to_fill_value": True, "context": {"file_io_sync": False}}
+# a store does not change while it is open
+READING = {
+    "fill_missing_data_reads": False,
+    "recheck_cached_data": "open",
+    "recheck_cached_metadata": "open",
+}
+# Mapped files save a copy of what the page cache holds (random batches in half the time), but come
+# from the disk at half its speed: for stores that stay in memory once they are read.
+MAPPED = {"file_io_mode": {"mode": "memmap"}}
+CACHED = 0.5  # of the free memory is what such a store takes at most
+
+
+def define(folder: Path, images: int, shape: tuple[int, int, int]) -> None:
+    """An empty array of images x C x H x W."""
+    zarr.create_array(
+        folder,
+        shape=(images, *shape),
+        chunks=(1, *shape),
+        shards=(SHARD, *shape),
+        dtype="float16",
+        compressors=CODECS,
+        zarr_format=3,
+    )
+
+
+def shard_file(shard: int) -> str:
+    """A shard's file below the array's folder."""
+    return f"c/{shard}/0/0/0"
+
+
+def array_spec(location: Location) -> dict[str, Any]:
+    """The array as TensorStore opens it."""
+    return {"driver": "zarr3", "kvstore": location.spec(f"{ARRAY}/")}
+
+
+class FeatureStore:
+    """Read a store: features by image key, from a folder or an address (http, https, s3, gs).
+
+    `expected` names attributes that must hold, for example {"layer": "layer3"}. Raises
+    InputError naming the attribute that differs, or the shard that is damaged, and where the
+    place does not answer.
+    """
+
+    def __init__(self, place: str | Path, expected: dict[str, Any]):
+        self.location = Location(place)
+        self.record = self._group()
+        self.attributes = self._attributes()
+        self._check(expected)
+        self.row = {key: row for row, key in enumerate(self.attributes["keys"])}
+        self.array = self.location.answer(tensorstore.open(self._reading(), read=True))
+
+    def _reading(self) -> dict[str, Any]:
+        fits = sum(self.attributes["shard_bytes"]) < CACHED * (memory.free() or 0)
+        context = CONTEXT | (MAPPED if fits and not self.location.remote else {})
+        return array_spec(self.location) | READING | {"context": context}
+
+    def _group(self) -> bytes:
+        """The group's metadata; they hold every image's hash and what made the features of it."""
+        if (found := self.location.get(["zarr.json"], [0])[0]) is None:
+            raise self._error(" is not a feature store")
+        return found
+
+    def _attributes(self) -> dict[str, Any]:
+        try:
+            attributes = json.loads(self.record)["attributes"]
+        except (ValueError, KeyError, TypeError):
+            raise self._error(" is not a feature store") from None
+        if attributes.get("schema") != SCHEMA:
+            raise self._error(f": its schema is {attributes.get('schema')!r}, not {SCHEMA}")
+        return attributes
+
+    def _check(self, expected: dict[str, Any]) -> None:
+        for name, value in expected.items():
+            if (found := self.attributes.get(name)) != value:
+                raise self._error(f": its {name} is {found!r}, params.yaml wants {value!r}")
+        sizes = self.attributes["shard_bytes"]
+        files = [f"{ARRAY}/{shard_file(shard)}" for shard in range(len(sizes))]
+        # one byte of each: the last, with nothing after it
+        for file, size, last in zip(
+            files, sizes, self.location.get(files, [size - 1 for size in sizes]), strict=True
+        ):
+            if not last:
+                raise self._error(f": {file} is missing or shorter than its {size} bytes")
+            if len(last) > 1:
+                raise self._error(f": {file} is longer than its {size} bytes")
+
+    def _error(self, fault: str) -> InputError:
+        return InputError(f"{self.location.name}{fault}; {self.location.remedy}")
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of one image's feature grid."""
+        C, H, W = self.array.shape[1:]
+        return C, H, W
+
+    def read(self, keys: Sequence[str], out: np.ndarray | None = None) -> np.ndarray:
+        """Features of the images, float16 (images x C x H x W), in the order of `keys`.
+
+        They are read straight into `out`, where it is given: memory written before is faster than new.
+        """
+        # one read of distinct images: a scene's before image stands in both of its pairs
+        place = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        try:
+            rows = [self.row[key] for key in place]
+        except KeyError as error:
+            raise self._error(f" has no image {error}") from None
+        if len(rows) == len(keys):
+            out = np.empty((len(keys), *self.shape), np.float16) if out is None else out
+            return self._into(out, rows)
+        distinct = self._into(np.empty((len(rows), *self.shape), np.float16), rows)
+        return np.take(distinct, [place[key] for key in keys], axis=0, out=out)
+
+    def _into(self, out: np.ndarray, rows: list[int]) -> np.ndarray:
+        self.location.answer(tensorstore.array(out).write(self.array[rows]).commit)
+        return out

@@ -1,0 +1,111 @@
+"""Writing a store: shard by shard, resumed at the first one that is missing, from a stream of features."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorstore
+
+from pipeline.errors import writing
+from pipeline.features import store as layout
+from pipeline.features.object_storage import Location
+from pipeline.features.store import ARRAY, SCHEMA, WRITING, array_spec, define, shard_file
+from pipeline.outputs import place, remove, write_json, write_text
+from pipeline.progress import track
+
+Grids = Callable[[Sequence[int]], Iterator[np.ndarray]]
+"""Rows of the store -> their features (float16 C x H x W), one after the other."""
+
+
+class Writer:
+    """Write a store shard by shard in a folder of its own; what was completed before a kill is kept.
+
+    A completed shard is recorded in a file of its own, so that several processes may write, each
+    its own shards, once the first has made the folder. Raises InputError where that cannot be written.
+    """
+
+    def __init__(self, folder: Path, images: int, shape: tuple[int, int, int]):
+        self.folder, self.images, self.shape = folder, images, shape
+        self.store, self.log = folder / "store", folder / "complete"
+        with writing(folder):
+            if not (self.store / ARRAY / "zarr.json").exists():
+                define(self.store / ARRAY, images, shape)
+            spec = array_spec(Location(self.store)) | WRITING
+            self.array = tensorstore.open(spec, read=True, write=True).result()
+
+    @property
+    def shards(self) -> range:
+        """All shards of the store."""
+        # named by its module, for the benchmarks try other sizes
+        return range(math.ceil(self.images / layout.SHARD))
+
+    @property
+    def missing(self) -> list[int]:
+        """The shards still to write, in order."""
+        return [shard for shard in self.shards if not self._record(shard).exists()]
+
+    def rows(self, shard: int) -> range:
+        """The images of a shard."""
+        return range(shard * layout.SHARD, min((shard + 1) * layout.SHARD, self.images))
+
+    def write(self, shard: int, features: np.ndarray) -> None:
+        """Write one whole shard: features (images of the shard x C x H x W), finite in float16."""
+        rows = self.rows(shard)
+        with writing(self.folder):
+            self.array[rows.start : rows.stop].write(features).result()
+            write_text(self._record(shard), str((self.store / ARRAY / shard_file(shard)).stat().st_size))
+
+    def forget(self, shard: int) -> None:
+        """Count a shard as missing."""
+        self._record(shard).unlink(missing_ok=True)
+
+    def finish(self, path: Path, attributes: dict[str, Any]) -> None:
+        """Record the shards and the attributes, move the store to `path`, and remove the folder."""
+        records = [self._record(shard) for shard in self.shards]
+        group = {"schema": SCHEMA, "shard_bytes": [int(file.read_text()) for file in records]} | attributes
+        write_json(self.store / "zarr.json", {"zarr_format": 3, "node_type": "group", "attributes": group})
+        place(self.store, path)
+        remove(self.folder)
+
+    def _record(self, shard: int) -> Path:
+        return self.log / str(shard)
+
+
+def fill(
+    writer: Writer,
+    shards: Sequence[int],
+    grids: Grids,
+    write: Callable[[int, np.ndarray], None],
+    description: str,
+) -> None:
+    """Hand these shards' features (images x C x H x W) to `write`, in order, with progress.
+
+    Raises what `grids` and `write` raise; shards written until then are kept by the writer.
+    """
+    rows = [row for shard in shards for row in writer.rows(shard)]
+    others = sum(len(writer.rows(shard)) for shard in writer.missing) - len(rows)
+    shown = track(
+        grids(rows), description, "images", writer.images - others, writer.images - others - len(rows)
+    )
+    writing: Future[None] | None = None
+    with ThreadPoolExecutor(1) as background:
+        for shard in shards:
+            block = _block(writer, shard, shown)
+            if writing is not None:
+                writing.result()
+            writing = background.submit(write, shard, block)
+        if writing is not None:
+            writing.result()
+    for _ in shown:  # nothing is left; this lets the bar come to its end
+        pass
+
+
+def _block(writer: Writer, shard: int, grids: Iterator[np.ndarray]) -> np.ndarray:
+    """A shard's features, copied together as they come, so that batches need not wait in memory."""
+    block = np.empty((len(writer.rows(shard)), *writer.shape), np.float16)
+    for row in block:
+        row[...] = next(grids)
+    return block

@@ -1,0 +1,77 @@
+"""params.yaml -> the recipe of one model on one dataset."""
+
+import ast
+import hashlib
+import inspect
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+
+import models
+from pipeline import params
+from pipeline.errors import InputError
+from pipeline.features.store_config import spec
+from pipeline.recipes.recipe_file import Recipe, build
+
+MODELS_FOLDER = Path(models.__file__).parent
+
+
+def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
+    """The recipe of one model on one dataset. Raises InputError for settings that make no model."""
+    if model not in everything.model:
+        known = ", ".join(everything.model)
+        raise InputError(f"unknown model {model!r}; params.yaml has {known} under 'model'")
+    of_dataset = everything.of(dataset)
+    overrides = {k: v for k, v in everything.train.model_dump().items() if v is not None}
+    recipe = Recipe(
+        dataset=dataset,
+        model=model,
+        settings=everything.model[model],
+        sizes=of_dataset.sizes.model_dump(),
+        loss={},
+        train=of_dataset.train.model_dump() | overrides,
+        features=asdict(spec(everything.features, of_dataset)),
+        code=code_of(model),
+    )
+    with torch.device("meta"):  # names and shapes only
+        terms = build(recipe, recipe.sizes_for((16, 14, 14), 8, 8)).terms
+    loss = {
+        term: _weight(everything, of_dataset, f"lambda_{term}", dataset) for term in terms if term != "cap"
+    }
+    return Recipe(**(asdict(recipe) | {"loss": loss}))
+
+
+def _weight(everything: params.Params, dataset: params.Dataset, key: str, name: str) -> float:
+    override = everything.loss.get(key)
+    if override is not None:
+        return override
+    if key not in dataset.loss:
+        raise InputError(f"params.yaml: dataset.{name}.loss.{key} is missing; add it, or set loss.{key}")
+    return dataset.loss[key]
+
+
+def code_of(model: str) -> dict[str, str]:
+    """The files in models/ that the model is made of, by import, with their sha256."""
+    if model not in models.MODELS:
+        raise InputError(f"unknown model {model!r}; models/__init__.py has {', '.join(models.MODELS)}")
+    found: dict[str, str] = {}
+    waiting = [Path(inspect.getfile(models.MODELS[model]))]
+    while waiting:
+        path = waiting.pop()
+        name = f"models/{path.name}"
+        if name not in found:
+            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+            waiting += _imports(path)
+    return dict(sorted(found.items()))
+
+
+def _imports(path: Path) -> list[Path]:
+    """Files of models/ that a file imports (`from models.x import y` or `from models import x`)."""
+    names = []
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.ImportFrom) and node.module == "models":
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("models."):
+            names.append(node.module.removeprefix("models."))
+    return [MODELS_FOLDER / f"{name}.py" for name in names]

@@ -1,0 +1,221 @@
+"""What the earlier stages wrote of a dataset: the cells that params.yaml lists, and no others."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
+
+from pipeline import statistics
+from pipeline.datasets.images import Indexed, read_index
+from pipeline.datasets.schema import Pair, of_split, read_pairs
+from pipeline.decoding import attention_maps, gallery_pairs
+from pipeline.decoding.attention_maps import Attended
+from pipeline.errors import InputError
+from pipeline.outputs import read_text
+from pipeline.params import Params
+from pipeline.reporting import paper_results
+from pipeline.reporting.paper_results import Published
+from pipeline.statistics import Evidence
+
+REMEDY = "run `dvc repro` to make it"
+CORPUS_METRICS = ("BLEU-1", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")  # that the page prints
+Curve = dict[str, list[float]]
+"""Column -> values, the iteration first."""
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """A metrics.json; scores are fractions."""
+
+    subsets: dict[str, dict[str, float]]  # "total", the parts of the split, "attributes" … -> name -> value
+    whole: dict[str, float]  # what has no parts: change_accuracy, exact_match …, where the dataset has them
+    scorers: dict[str, str]  # what computed the scores
+
+
+@dataclass(frozen=True)
+class Told:
+    """How good one caption is."""
+
+    cider_d: float  # a fraction
+    right: bool | None  # on change or no change; None where the truth is unknown
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model, trained with one seed on one dataset, and what it says of the test pairs."""
+
+    model: str
+    seed: int
+    metrics: Metrics
+    captions: dict[str, str]  # by pair id
+    told: dict[str, Told]  # by pair id
+    attended: dict[str, Attended]  # by pair id: of the first seed, the gallery's pairs
+    losses: Curve  # terms before they are weighted
+    validation: Curve
+
+
+@dataclass(frozen=True)
+class Results:
+    """A dataset's test pairs and its cells."""
+
+    dataset: str
+    test: list[Pair]
+    root: Path  # the folder that the images' names are relative to
+    images: dict[str, Indexed]  # as they were prepared, by name
+    constant_caption: str
+    constant: Metrics
+    cells: list[Cell]
+    evidence: dict[str, Evidence]  # by model, over its seeds
+    gallery: dict[str | None, list[Pair]]  # by change type
+    published: list[Published]
+
+
+def read(root: Path, params: Params) -> list[Results]:
+    """The results of every dataset that `params` lists, in the repository at `root`.
+
+    Raises InputError naming the first file that is missing, or is not what its stage writes.
+    """
+    return [_results(root, dataset, params) for dataset in params.datasets]
+
+
+def _results(root: Path, dataset: str, params: Params) -> Results:
+    path = root / "data" / "pairs" / f"{dataset}.jsonl"
+    if not (test := of_split(read_pairs(path), "test")):
+        raise InputError(f"{path} has no pair of the split test; {REMEDY} again")
+    gallery = gallery_pairs.choose(test, params.report.gallery)
+    shown = [pair for pairs in gallery.values() for pair in pairs]
+    constant = root / "results" / "cells" / dataset / "constant"
+    runs = [(model, seed) for model in params.models for seed in params.seeds]
+    return Results(
+        dataset,
+        test,
+        root / params.of(dataset).prepare.root,
+        {image.name: image for image in read_index(root / "data" / "images" / f"{dataset}.jsonl")},
+        read_captions(constant / "captions.json", test)[test[0].pair_id],
+        read_metrics(constant / "metrics.json"),
+        [
+            _cell(root / "results", (dataset, *run), test, shown if run[1] == params.seeds[0] else [])
+            for run in runs
+        ],
+        {model: _evidence(root / "results", dataset, model, params) for model in params.models},
+        gallery,
+        paper_results.rows(dataset, root / paper_results.FOLDER),
+    )
+
+
+def _cell(results: Path, name: tuple[str, str, int], test: Sequence[Pair], attended: Sequence[Pair]) -> Cell:
+    dataset, model, seed = name
+    own = Path(dataset, model, str(seed))
+    captions = read_captions(results / "cells" / own / "captions.json", test)
+    return Cell(
+        model,
+        seed,
+        read_metrics(results / "cells" / own / "metrics.json"),
+        captions,
+        read_told(results / "cells" / own / "pairs.jsonl", test),
+        read_attended(results / "cells" / own / "attention.npz", attended, captions) if attended else {},
+        read_curve(results / "curves" / own / "loss.csv", "iteration"),
+        read_curve(results / "curves" / own / "validation.csv", "iteration", "CIDEr-D"),
+    )
+
+
+def _evidence(results: Path, dataset: str, model: str, params: Params) -> Evidence:
+    folder = results / "cells" / dataset / model
+    return statistics.read([folder / str(seed) / "pairs.jsonl" for seed in params.seeds])
+
+
+def read_metrics(path: Path) -> Metrics:
+    """A metrics.json as stages.score writes it; what is no number is left out."""
+    tree = _parsed(path, _TREE, read_text(path, REMEDY))
+    groups = {name: values for name, values in tree.items() if isinstance(values, dict)}
+    scorers = groups.pop("scorers", {})
+    subsets = {
+        name: {metric: value for metric, value in values.items() if isinstance(value, float)}
+        for name, values in groups.items()
+    }
+    if missing := [metric for metric in CORPUS_METRICS if metric not in subsets.get("total", {})]:
+        raise _wrong(path, f"has no {missing[0]} of total")
+    return Metrics(
+        subsets,
+        {name: value for name, value in tree.items() if isinstance(value, float)},
+        {name: str(value) for name, value in scorers.items()},
+    )
+
+
+def read_captions(path: Path, pairs: Sequence[Pair]) -> dict[str, str]:
+    """Pair id -> caption, of a captions.json that has one for each of `pairs`."""
+    predictions = _parsed(path, _PREDICTIONS, read_text(path, REMEDY))
+    return _of_all(path, {prediction.image_id: prediction.caption for prediction in predictions}, pairs)
+
+
+def read_told(path: Path, pairs: Sequence[Pair]) -> dict[str, Told]:
+    """Pair id -> how good its caption is, of a pairs.jsonl that has a line for each of `pairs`."""
+    lines = read_text(path, REMEDY).split("\n")[:-1]
+    scored = [_parsed(path, _SCORED, line, f"line {number}: ") for number, line in enumerate(lines, 1)]
+    return _of_all(path, {pair.pair_id: Told(pair.cider_d, pair.right) for pair in scored}, pairs)
+
+
+def read_attended(path: Path, pairs: Sequence[Pair], captions: dict[str, str]) -> dict[str, Attended]:
+    """Pair id -> where the decoder looked, of an attention.npz that has the `captions` of `pairs`."""
+    found = _of_all(path, attention_maps.read(path), pairs)
+    for pair in pairs:
+        if list(found[pair.pair_id].words) != captions[pair.pair_id].split():
+            raise _wrong(path, f"is of another caption of the pair {pair.pair_id} than captions.json")
+    aligned = [found[pair.pair_id].alignment is not None for pair in pairs]
+    if any(aligned) and not all(aligned):
+        raise _wrong(path, f"has no alignment of the pair {pairs[aligned.index(False)].pair_id}")
+    return {pair.pair_id: found[pair.pair_id] for pair in pairs}
+
+
+def read_curve(path: Path, *columns: str) -> Curve:
+    """The columns of a CSV file of numbers; it must have `columns`. Imported weights have no row."""
+    rows = list(csv.reader(io.StringIO(read_text(path, REMEDY))))
+    if not rows or not set(columns) <= set(rows[0]):
+        raise _wrong(path, f"is not a learning curve with the columns {', '.join(columns)}")
+    try:
+        values = [[float(field) for field in row] for row in rows[1:]]
+        columns_of = map(list, zip(*values, strict=True)) if values else ([] for _ in rows[0])
+        return dict(zip(rows[0], columns_of, strict=True))
+    except ValueError as error:
+        raise _wrong(path, f"is not a table of numbers ({error})") from None
+
+
+class _Prediction(BaseModel):
+    image_id: str
+    caption: str
+
+
+class _Scored(BaseModel):
+    pair_id: str
+    cider_d: FiniteFloat = Field(alias="CIDEr-D")
+    right: bool | None
+
+
+_PREDICTIONS = TypeAdapter(list[_Prediction])
+_SCORED = TypeAdapter(_Scored)
+_TREE = TypeAdapter(dict[str, FiniteFloat | str | dict[str, FiniteFloat | str | None] | None])
+
+
+def _parsed(path: Path, kind: TypeAdapter[Value], text: str, where: str = "") -> Value:
+    try:
+        return kind.validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise _wrong(path, f"is unreadable ({where}{key + ': ' if key else ''}{first['msg']})") from None
+
+
+def _of_all(path: Path, values: dict[str, Value], pairs: Sequence[Pair]) -> dict[str, Value]:
+    for pair in pairs:
+        if pair.pair_id not in values:
+            raise _wrong(path, f"has nothing of the test pair {pair.pair_id}")
+    return values
+
+
+def _wrong(path: Path, what: str) -> InputError:
+    return InputError(f"{path} {what}; remove it and {REMEDY} again")

@@ -1,0 +1,116 @@
+"""The gallery's cards: a pair's pictures, its references, and what every model says of it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from pipeline.datasets.schema import NO_CHANGE, Pair
+from pipeline.errors import InputError
+from pipeline.params import Params
+from pipeline.reporting import attention_images
+from pipeline.reporting.cell_results import Cell, Results
+from pipeline.reporting.gallery import Picture, picture
+from pipeline.scoring.accuracy import says_no_change
+
+KINDS = {NO_CHANGE: "no change", None: "kind of change unknown"}
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says of a shown pair."""
+
+    model: str
+    words: list[str]
+    cider_d: str  # x 100
+    says: str  # "change" or "no change"
+    right: bool | None  # on that; None where the truth is unknown
+
+
+@dataclass(frozen=True)
+class Card:
+    """A pair of the gallery."""
+
+    pair: Pair
+    kind: str
+    before: Picture
+    after: Picture
+    predictions: list[Prediction]
+    maps: Markup  # JSON that the page's script reads
+
+    def told(self, right: bool) -> str:
+        """The models that are right, or wrong, on change or no change."""
+        return " ".join(each.model for each in self.predictions if each.right is right)
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """A dataset's cards, and what they can be chosen by."""
+
+    cards: list[Card]
+    kinds: dict[str, tuple[int, int]]  # -> how many are shown, of how many
+    judged: list[str]  # models whose captions are known to be right or wrong
+    aligned: list[str]  # models with cross-view attention
+    grid: list[int]  # rows and columns of an attention map
+    cells: list[int] | None  # of an alignment, where it is coarser than that
+
+
+def gallery(results: Results, params: Params) -> Gallery:
+    """The pairs that `results` chose. Raises InputError where a picture is not the one that was prepared."""
+    own = [cell for cell in results.cells if cell.seed == params.seeds[0]]
+    factor = attention_images.coarsening(each for cell in own for each in cell.attended.values())
+    cards = [
+        _card(pair, KINDS.get(kind, str(kind)), results, own, params, factor)
+        for kind, pairs in results.gallery.items()
+        for pair in pairs
+    ]
+    grid = next(list(each.maps.shape[1:]) for cell in own for each in cell.attended.values())
+    return Gallery(
+        cards,
+        {
+            KINDS.get(kind, str(kind)): (len(pairs), sum(pair.change_type == kind for pair in results.test))
+            for kind, pairs in results.gallery.items()
+        },
+        [cell.model for cell in own if any(told.right is not None for told in cell.told.values())],
+        [cell.model for cell in own if any(e.alignment is not None for e in cell.attended.values())],
+        grid,
+        [side // factor for side in grid] if factor > 1 else None,
+    )
+
+
+def _card(
+    pair: Pair, kind: str, results: Results, cells: Sequence[Cell], params: Params, factor: int
+) -> Card:
+    embedded = {cell.model: attention_images.embedded(cell.attended[pair.pair_id], factor) for cell in cells}
+    return Card(
+        pair,
+        kind,
+        _picture(pair.before, results),
+        _picture(pair.after, results),
+        [_prediction(pair, cell, params.score.no_change_phrases) for cell in cells],
+        script(embedded),
+    )
+
+
+def _picture(name: str, results: Results) -> Picture:
+    if name not in results.images:
+        raise InputError(f"{name} is not in the index of {results.dataset}'s images; run `dvc repro`")
+    return picture(results.root, results.images[name])
+
+
+def _prediction(pair: Pair, cell: Cell, phrases: Sequence[str]) -> Prediction:
+    caption, told = cell.captions[pair.pair_id], cell.told[pair.pair_id]
+    return Prediction(
+        cell.model,
+        caption.split(),
+        f"{100 * told.cider_d:.1f}",
+        "no change" if says_no_change(caption, phrases) else "change",
+        told.right,
+    )
+
+
+def script(value: Any) -> Markup:
+    """JSON for a script element, which no value can close."""
+    return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))

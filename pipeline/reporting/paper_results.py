@@ -1,0 +1,187 @@
+"""Published scores, to stand beside ours: data/published/<dataset>.yaml, and which conditions differ.
+
+Figures are copied from papers as they print them. A row of a paper's own method names the conditions that
+the paper states for its runs; a figure that a paper took from another one has none.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from pipeline.errors import InputError
+from pipeline.features.store_config import spec
+from pipeline.outputs import read_yaml
+from pipeline.params import Count, Name, Params, Positive, Strict
+
+FOLDER = Path("data/published")
+NETWORK = "ResNet-101"  # models/backbone.py
+METRICS = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "SPICE")
+Subset = Literal["total", "change", "no_change", "color", "texture", "add", "drop", "move"]
+Percent = Annotated[float, Field(ge=0, le=1000)]  # CIDEr-D x 100 is at most 1000
+
+
+class Features(Strict):
+    """What the images were turned into; null: not stated."""
+
+    network: str | None = None
+    layer: str | None = None
+    size: int | None = None  # pixels a side
+    resize: str | None = None
+
+
+class Conditions(Strict):
+    """What a paper says of its own runs; null: not stated."""
+
+    features: Features = Features()
+    weights: str | None = None  # of the features' network
+    iterations: Count | None = None
+    batch: Count | None = None
+    learning_rate: Positive | None = None
+    protocol: str | None = None  # which captions are references, where a dataset knows several ways
+    test_pairs: dict[Subset, Count] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Published:
+    """A row of a published table."""
+
+    method: str
+    source: str  # the paper that prints it
+    subset: Subset
+    values: dict[str, float | None]  # metric -> fraction; None: not reported
+    dataset: str
+    model: str | None  # our name of the method
+    conditions: Conditions | None  # None: the source does not say how this row was made
+    note: str | None
+
+
+def rows(dataset: str, folder: Path = FOLDER) -> list[Published]:
+    """The published rows of a dataset, in the file's order; none where it has no file.
+
+    Raises InputError naming the file and the key that is wrong.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder} is missing; run from the repository's root, or `git checkout {folder}`")
+    path = folder / f"{dataset}.yaml"
+    if not path.exists():
+        return []
+    file = _read(path)
+    return [_published(dataset, subset, row, file) for subset, own in file.rows.items() for row in own]
+
+
+def differs(row: Published, params: Params, test_pairs: int | None = None) -> list[str]:
+    """In which conditions our cells of the row's dataset differ from the row's; empty: in none that we know.
+
+    Each is a phrase such as "iterations: 10000, ours 1800"; what the source does not state comes last, as
+    one phrase. `test_pairs` is how many pairs of the row's subset ours are scored on, None to leave that out.
+    Raises InputError where params.yaml lacks the dataset.
+    """
+    stated = _stated(row)
+    ours = _ours(row.dataset, params) | ({} if test_pairs is None else {"test pairs": test_pairs})
+    if ours["protocol"] is None and stated["protocol"] is None:
+        ours.pop("protocol")  # the dataset knows one way only
+    found = [
+        f"{name}: {stated[name]}, ours {'not stated' if own is None else own}"
+        for name, own in ours.items()
+        if stated[name] is not None and stated[name] != own
+    ]
+    silent = [name for name in ours if stated[name] is None]
+    return [*found, f"not stated: {', '.join(silent)}"] if silent else found
+
+
+def _stated(row: Published) -> dict[str, Any]:
+    own = row.conditions or Conditions()
+    return {
+        **own.features.model_dump(),
+        "weights": own.weights,
+        "iterations": own.iterations,
+        "batch": own.batch,
+        "learning rate": own.learning_rate,
+        "protocol": own.protocol,
+        "test pairs": own.test_pairs.get(row.subset),
+    }
+
+
+def _ours(dataset: str, params: Params) -> dict[str, Any]:
+    of_dataset = params.of(dataset)
+    features = spec(params.features, of_dataset)
+    own, override = of_dataset.train, params.train
+    return {
+        "network": NETWORK,
+        "layer": features.layer,
+        "size": features.size,
+        "resize": features.resize,
+        "weights": features.weights,
+        "iterations": own.iterations if override.iterations is None else override.iterations,
+        "batch": own.batch if override.batch is None else override.batch,
+        "learning rate": own.learning_rate if override.learning_rate is None else override.learning_rate,
+        "protocol": getattr(of_dataset.prepare, "protocol", None),  # of readers that know several
+    }
+
+
+class _Row(Strict):
+    method: str
+    source: Name
+    model: Name | None = None
+    conditions: Name | None = None
+    note: str | None = None
+    bleu_4: Percent | None = Field(alias="BLEU-4", default=None)
+    meteor: Percent | None = Field(alias="METEOR", default=None)
+    rouge_l: Percent | None = Field(alias="ROUGE-L", default=None)
+    cider_d: Percent | None = Field(alias="CIDEr-D", default=None)
+    spice: Percent | None = Field(alias="SPICE", default=None)
+
+    @property
+    def percents(self) -> list[float | None]:
+        """In the order of METRICS."""
+        return [self.bleu_4, self.meteor, self.rouge_l, self.cider_d, self.spice]
+
+    @model_validator(mode="after")
+    def _reports(self) -> "_Row":
+        if all(value is None for value in self.percents):
+            raise ValueError("reports no score; give one, or remove the row")
+        return self
+
+
+class _File(Strict):
+    sources: dict[Name, str]
+    conditions: dict[Name, Conditions]
+    rows: dict[Subset, list[_Row]]
+
+    @model_validator(mode="after")
+    def _named(self) -> "_File":
+        for subset, own in self.rows.items():
+            seen = set()
+            for row in own:
+                if row.source not in self.sources:
+                    raise ValueError(f"rows.{subset}: {row.method} names the unknown source {row.source}")
+                if row.conditions not in (None, *self.conditions):
+                    raise ValueError(
+                        f"rows.{subset}: {row.method} names the unknown conditions {row.conditions}"
+                    )
+                if (row.method, row.source) in seen:
+                    raise ValueError(f"rows.{subset}: {row.method} of {row.source} stands there twice")
+                seen.add((row.method, row.source))
+        return self
+
+
+def _read(path: Path) -> _File:
+    try:
+        return _File.model_validate(read_yaml(path, "restore it with git"))
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"] if part != "[key]")
+        said = first["msg"].removeprefix("Value error, ")
+        raise InputError(f"{path}: {f'{key}: ' if key else ''}{said}; mend it") from None
+
+
+def _published(dataset: str, subset: Subset, row: _Row, file: _File) -> Published:
+    values = {
+        metric: None if percent is None else round(percent / 100, 6)
+        for metric, percent in zip(METRICS, row.percents, strict=True)
+    }
+    conditions = None if row.conditions is None else file.conditions[row.conditions]
+    source = file.sources[row.source]
+    return Published(row.method, source, subset, values, dataset, row.model, conditions, row.note)

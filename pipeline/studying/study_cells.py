@@ -1,0 +1,165 @@
+"""The cells of a study, and which of them are finished.
+
+A cell is known by a key: a hash of all that DVC would look at to decide whether its training, decoding and
+scoring must run again. So a cell that two rows or two studies share is one cell, and one that was made with
+other code, data or settings is not taken for it.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import InputError
+from pipeline.outputs import read_yaml, replacing, write_json
+from pipeline.params import Params
+from pipeline.provenance import sha256
+from pipeline.recipes import config
+from pipeline.studying.files import FOLDER, Row, Study
+from pipeline.studying.overrides import Tree, changes, overlay
+
+FINISHED = Path("results/studies/cells")
+STAGES = ("train", "decode", "score")
+KEPT = ("metrics.json", "pairs.jsonl")  # of a finished cell
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A row of a study with one seed."""
+
+    name: str
+    dataset: str
+    model: str
+    seed: int
+    params: Tree  # the params.yaml that makes it
+    key: str
+
+    @property
+    def folder(self) -> Path:
+        """Where it is kept once it is finished."""
+        return FINISHED / self.key
+
+    @property
+    def made(self) -> Path:
+        """Where the stage score writes it."""
+        return Path("results/cells", self.dataset, self.model, str(self.seed))
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A row and its cells, one a seed."""
+
+    row: Row
+    changes: Tree  # full key below params.yaml -> value
+    cells: tuple[Cell, ...]
+
+
+def plan(root: Path, name: str, study: Study, dataset: str, seeds: Sequence[int]) -> list[Planned]:
+    """Every row's cells, on the code and data of the repository at `root`, before any of them runs.
+
+    Raises InputError for an unknown dataset or model, a key that no row may set, settings that make no
+    model, and a dataset that is not prepared.
+    """
+    tree = read_yaml(root / "params.yaml", "run from the repository's root")
+    Params.model_validate(tree).of(dataset)
+    grounds = _grounds(root, dataset)
+    return [_planned(tree, row, dataset, seeds, grounds, f"{FOLDER / name}.yaml") for row in study.rows]
+
+
+def _planned(tree: Tree, row: Row, dataset: str, seeds: Sequence[int], grounds: Tree, path: str) -> Planned:
+    where = f"{path}, row {row.label!r}"
+    changed = overlay(tree, row, dataset, where)
+    try:
+        recipe = config.resolve(Params.model_validate(changed), dataset, row.model)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    used = {key: _value(changed, key) for key in grounds["params"]}
+    cells = []
+    for seed in seeds:
+        key = sha256(json.dumps([asdict(recipe), seed, used, grounds], sort_keys=True))[:16]
+        params = changed | {"seeds": [seed]}
+        cells.append(Cell(f"{row.label}, seed {seed}", dataset, row.model, seed, params, key))
+    return Planned(row, changes(tree, row, dataset), tuple(cells))
+
+
+def _grounds(root: Path, dataset: str) -> Tree:
+    """What all cells on a dataset stand on: the stages' commands and code, the prepared data, by hash."""
+    stages = read_yaml(root / "dvc.yaml", "restore it with git")["stages"]
+    own = [stages[name] for name in STAGES]
+    deps = sorted({dep for stage in own for dep in stage["deps"]})
+    code = [dep for dep in deps if not dep.startswith(("data/", "results/"))]
+    return {
+        "commands": [stage["cmd"] for stage in own],
+        "params": sorted({key for stage in own for key in stage.get("params", [])}),
+        "code": {str(path.relative_to(root)): _hash(path) for dep in code for path in _files(root / dep)},
+        "data": _data(root, dataset, [dep.replace("${item.dataset}", dataset) for dep in deps]),
+    }
+
+
+def _data(root: Path, dataset: str, deps: Sequence[str]) -> dict[str, str]:
+    """Path -> md5 of the prepared data among `deps`, as dvc.lock has them."""
+    remedy = to_prepare(dataset)
+    lock = read_yaml(root / "dvc.lock", remedy) or {}
+    found: dict[str, str] = {}
+    for stage in prepared(dataset):
+        if stage not in lock.get("stages", {}):
+            raise InputError(f"{dataset} is not prepared ({stage} has not run); {remedy}")
+        found |= {out["path"]: out["md5"] for out in lock["stages"][stage]["outs"] if out["path"] in deps}
+    for path in (f"data/cards/{dataset}.yaml", *found):
+        if not (root / path).exists():
+            raise InputError(f"{dataset} is not prepared ({path} is missing); {remedy}")
+    return found
+
+
+def to_prepare(dataset: str) -> str:
+    """What a user does so that the data of a dataset are there."""
+    return (
+        f"name {dataset} in `datasets` of params.yaml and run "
+        f"`dvc repro extract@{dataset} vocab@{dataset}`, then start the study again"
+    )
+
+
+def prepared(dataset: str) -> list[str]:
+    """The stages that prepare a dataset for every cell on it."""
+    return [f"{stage}@{dataset}" for stage in ("prepare", "extract", "vocab")]
+
+
+def _files(path: Path) -> list[Path]:
+    files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    return [file for file in files if file.is_file() and "__pycache__" not in file.parts]
+
+
+def _hash(path: Path) -> str:
+    return sha256(path.read_bytes())
+
+
+def _value(tree: Tree, key: str) -> Any:
+    for part in key.split("."):
+        tree = tree[part]
+    return tree
+
+
+def finished(root: Path, cell: Cell) -> bool:
+    """Whether the cell's scores are kept."""
+    return all((root / cell.folder / name).is_file() for name in KEPT)
+
+
+def missing(root: Path, planned: Sequence[Planned]) -> list[Cell]:
+    """The cells that must run, each once, in the rows' order."""
+    named: dict[str, Cell] = {}
+    for cell in (cell for own in planned for cell in own.cells):
+        named.setdefault(cell.key, cell)
+    return [cell for cell in named.values() if not finished(root, cell)]
+
+
+def keep(root: Path, cell: Cell, workspace: Path) -> None:
+    """Copy the scores that the stages wrote in `workspace` to the cell's own folder, all or none."""
+    with replacing(root / cell.folder) as beside:
+        beside.mkdir()
+        for name in KEPT:
+            (beside / name).write_bytes((workspace / cell.made / name).read_bytes())
+        write_json(
+            beside / "cell.json",
+            {"dataset": cell.dataset, "model": cell.model, "seed": cell.seed, "params": cell.params},
+        )

@@ -1,0 +1,146 @@
+"""The one training loop: step, validate, keep the best snapshot (SCORER section 4.3).
+
+Everything random is drawn from the seed and the iteration's number, so a run that was killed continues from
+its last validation (resuming.py) and ends in the same weights, bit for bit.
+
+Several processes may share each batch (models/all_reduce.py): each computes its scenes' part of the losses
+and gradients, these are added up, and all take the same step with the same weights. What a run leaves, the
+first process writes.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from models.all_reduce import add_gradients, total
+from models.captioner import Captioner
+from pipeline.compute import devices
+from pipeline.compute.distributed import ALONE, Ranks
+from pipeline.errors import InputError
+from pipeline.features.memory_cache import Resident
+from pipeline.features.store import FeatureStore
+from pipeline.progress import track
+from pipeline.recipes.recipe_file import Recipe
+from pipeline.text import Vocabulary
+from pipeline.training import resuming
+from pipeline.training.learning_rate import factor
+from pipeline.training.resuming import History
+from pipeline.training.sampling import Batch, Sampler, training_batches
+
+LOG_EVERY = 10  # iterations whose mean losses make one row of the learning curve
+
+
+def seed_all(seed: int, iteration: int, rank: int = 0) -> None:
+    """Seed torch for one iteration: dropout depends on nothing that came before; each rank has its own."""
+    entropy = [seed, iteration, rank] if rank else [seed, iteration]
+    torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1))
+
+
+class Training:
+    """One run of one recipe with one seed.
+
+    `validate` scores the model on the validation split, higher is better; ties keep the earlier
+    snapshot; it is called in the first of `ranks`. `state` is the file that the run is resumed from.
+    """
+
+    def __init__(
+        self,
+        model: Captioner,
+        recipe: Recipe,
+        seed: int,
+        state: Path,
+        validate: Callable[[Captioner], float] | None,
+        ranks: Ranks = ALONE,
+    ):
+        self.device = devices.device()
+        self.dtype = devices.precision(recipe.train["precision"], self.device)
+        self.model = model.to(self.device)
+        self.recipe, self.seed, self.state, self.validate = recipe, seed, state, validate
+        self.ranks = ranks
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.optimiser = torch.optim.Adam(trained, lr=recipe.train["learning_rate"], fused=True)
+        self.history = resuming.resume(state, self.model, self.optimiser, self.device)
+
+    def run(self, sampler: Sampler, store: FeatureStore | Resident, vocabulary: Vocabulary) -> History:
+        """Train to the recipe's last iteration. Raises InputError where a loss is not finite."""
+        iterations, every = self.recipe.train["iterations"], self.recipe.train["validate_every"]
+        todo = range(self.history.iteration, iterations)
+        batches = training_batches(sampler, store, vocabulary, todo, self.ranks.part(sampler.batch))
+        shown = track(batches, "training", "iterations", iterations, done=todo.start)
+        logged: list[Tensor] = []
+        self.model.train()
+        for iteration, batch in zip(todo, shown, strict=True):
+            self._set_rate(iteration, sampler.epoch)
+            logged.append(self.step(batch, iteration))
+            last = iteration + 1 == iterations
+            validating = (iteration + 1) % every == 0 or last
+            if validating or (iteration + 1) % LOG_EVERY == 0:
+                self._log(iteration + 1, logged)
+                logged = []
+            if validating:
+                self._validate(iteration + 1)
+        return self.history
+
+    def _set_rate(self, iteration: int, epoch: int) -> None:
+        settings = self.recipe.train
+        change = factor(settings["schedule"], iteration, settings["iterations"], epoch)
+        for group in self.optimiser.param_groups:
+            group["lr"] = settings["learning_rate"] * change
+
+    def step(self, batch: Batch, iteration: int) -> Tensor:
+        """One Adam step on the mean of the parts' losses; returns the terms, in the model's order.
+
+        Of several processes each gets its share of the terms, of which the sum is the batch's.
+        """
+        seed_all(self.seed, iteration, self.ranks.rank)
+        weights = torch.tensor([1.0, *(self.recipe.loss[name] for name in self.model.terms[1:])])
+        terms = self._terms(batch)
+        self.optimiser.zero_grad(set_to_none=True)
+        (weights.to(self.device) * terms).sum().backward()
+        add_gradients(self.model.parameters())
+        self.optimiser.step()
+        self.model.constrain()
+        return terms.detach()
+
+    def _terms(self, batch: Batch) -> Tensor:
+        # converted on the device; straight to bfloat16, as autocast would convert float32 ones
+        images = batch.images.to(self.device, non_blocking=True).to(self.dtype)
+        before, after, tokens = (
+            x.to(self.device, non_blocking=True) for x in (batch.before, batch.after, batch.tokens)
+        )
+        with devices.autocast(self.device, self.dtype):
+            encoded = self.model.encoding(images)  # U x N x D
+            losses = self.model.losses_of(encoded[before], encoded[after], tokens, batch.parts)
+        return torch.stack([losses[name].float() for name in self.model.terms])
+
+    def _log(self, iteration: int, logged: list[Tensor]) -> None:
+        """Read the losses off the device, all at once, and refuse to go on where one is not finite."""
+        table = total(torch.stack(logged)).double().cpu()  # iterations x terms
+        first = iteration - len(logged) + 1
+        if len(bad := (~table.isfinite()).nonzero()):
+            row, column = bad[0].tolist()
+            term, value = self.model.terms[column], table[row, column].item()
+            raise InputError(
+                f"the loss {term!r} is {value} at iteration {first + row}; "
+                f"lower train.learning_rate (now {self.recipe.train['learning_rate']:g}) or the loss's weight"
+            )
+        means = dict(zip(self.model.terms, table.mean(0).tolist(), strict=True))
+        self.history.losses.append({"iteration": iteration, **means})
+
+    def _validate(self, iteration: int) -> None:
+        self.history.iteration = iteration
+        if self.ranks.rank == 0:
+            assert self.validate is not None
+            self._keep(iteration, self.validate(self.model))
+        self.ranks.wait()
+
+    def _keep(self, iteration: int, score: float) -> None:
+        history = self.history
+        history.validation.append({"iteration": iteration, "CIDEr-D": score})
+        if score > history.best_score:
+            history.best_iteration, history.best_score = iteration, score
+            history.best = {k: v.detach().cpu().clone() for k, v in self.model.state_dict().items()}
+        resuming.save(self.state, history, self.model, self.optimiser)

@@ -1,0 +1,137 @@
+"""Pairs, features and captions -> batches, drawn from a seed and the iteration's number alone.
+
+An iteration draws scenes without replacement within an epoch and trains on every pair of each:
+part 0 holds the scenes' first pairs (CLEVR-Change: the semantic change), part 1 their second
+ones (the distractor), and so on (SCORER section 4.3). Because nothing is carried from one
+iteration to the next, training resumes anywhere and continues as if never interrupted.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pipeline.datasets.schema import NO_CHANGE, Pair, images_of
+from pipeline.errors import InputError
+from pipeline.features.memory_cache import Resident, images
+from pipeline.features.store import FeatureStore
+from pipeline.prefetch import prefetch
+from pipeline.text import Vocabulary, pad
+
+Scene = tuple[Pair, ...]
+EPOCH, ITERATION = 0, 1  # separate streams of random numbers
+
+
+@dataclass(frozen=True)
+class Batch:
+    """P parts of B pairs each, part after part; an image that several pairs show stands in it once."""
+
+    images: Tensor  # U x C x H x W, float16
+    before: Tensor  # P*B, int64: rows of `images`
+    after: Tensor  # P*B, int64
+    tokens: Tensor  # P*B*R x (L+1), int64: R captions a pair with both marks, one after another, NULL-padded
+    parts: int  # P
+
+
+def scenes_of(pairs: Sequence[Pair]) -> list[Scene]:
+    """Pairs by scene, in order; where scenes have different numbers of pairs, every pair for itself."""
+    scenes: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        scenes.setdefault(pair.scene_id, []).append(pair)
+    if len({len(scene) for scene in scenes.values()}) == 1:
+        return [tuple(scene) for scene in scenes.values()]
+    return [(pair,) for pair in pairs]
+
+
+def exchange(scene: Scene) -> Scene:
+    """The scene with the two images of its no-change pair exchanged wherever they stand.
+
+    (default, changed) becomes (distractor, changed); (default, distractor) is turned round.
+    Captions stay true. A scene without a no-change pair stays as it is.
+    """
+    for pair in scene:
+        if pair.change_type == NO_CHANGE:
+            swap = {pair.before: pair.after, pair.after: pair.before}
+            return tuple(
+                replace(p, before=swap.get(p.before, p.before), after=swap.get(p.after, p.after))
+                for p in scene
+            )
+    return scene
+
+
+class Sampler:
+    """Draws the batches of one training run, `references` captions a pair.
+
+    Raises InputError where there are fewer scenes than a batch.
+    """
+
+    def __init__(self, pairs: Sequence[Pair], batch: int, seed: int, exchanging: bool, references: int = 1):
+        self.scenes = scenes_of(pairs)
+        self.batch, self.seed, self.exchanging, self.references = batch, seed, exchanging, references
+        if len(self.scenes) < batch:
+            raise InputError(
+                f"train.batch is {batch} scenes, but the train split has {len(self.scenes)}; lower it"
+            )
+
+    @property
+    def epoch(self) -> int:
+        """Iterations that draw every scene once; scenes that do not fill a batch wait for the next epoch."""
+        return len(self.scenes) // self.batch
+
+    def draw(self, iteration: int) -> tuple[list[Scene], list[list[list[str]]]]:
+        """The scenes of an iteration (counted from 0), and the captions for each pair of each."""
+        epoch, place = divmod(iteration, self.epoch)
+        order = np.random.default_rng([self.seed, EPOCH, epoch]).permutation(len(self.scenes))
+        chosen = [self.scenes[i] for i in order[place * self.batch : (place + 1) * self.batch]]
+        random = np.random.default_rng([self.seed, ITERATION, iteration])
+        if self.exchanging:
+            chosen = [exchange(scene) if random.random() < 0.5 else scene for scene in chosen]
+        captions = [[drawn(pair.captions, self.references, random) for pair in scene] for scene in chosen]
+        return chosen, captions
+
+
+def drawn(captions: Sequence[str], number: int, random: np.random.Generator) -> list[str]:
+    """So many different ones at random; where there are fewer, all of them before one comes again."""
+    chosen: list[str] = []
+    left: list[str] = []
+    for _ in range(number):
+        left = left or list(captions)
+        chosen.append(left.pop(random.integers(len(left))))
+    return chosen
+
+
+def training_batches(
+    sampler: Sampler,
+    store: FeatureStore | Resident,
+    vocabulary: Vocabulary,
+    iterations: range,
+    share: slice = slice(None),
+) -> Iterator[Batch]:
+    """The batch of each iteration, read ahead by a thread; in pinned memory where there is a GPU.
+
+    `share`: which scenes of each batch are this process's; the others' are not read.
+    """
+
+    def make(iteration: int) -> Batch:
+        scenes, captions = (each[share] for each in sampler.draw(iteration))
+        pairs = [pair for part in zip(*scenes, strict=True) for pair in part]
+        texts = [text for part in zip(*captions, strict=True) for several in part for text in several]
+        names = images_of(pairs)
+        row = {name: number for number, name in enumerate(names)}
+        tensors = (
+            images(store, names),
+            torch.tensor([row[pair.before] for pair in pairs]),
+            torch.tensor([row[pair.after] for pair in pairs]),
+            torch.from_numpy(pad([vocabulary.encode(text) for text in texts])),
+        )
+        features, before, after, tokens = map(_pinned, tensors)
+        return Batch(features, before, after, tokens, len(scenes[0]))
+
+    return prefetch(make, iterations, threads=1, ahead=2)
+
+
+def _pinned(tensor: Tensor) -> Tensor:
+    """Copies from pinned memory to a GPU do not make the program wait."""
+    return tensor.pin_memory() if torch.cuda.is_available() and tensor.device.type == "cpu" else tensor

@@ -1,0 +1,77 @@
+"""Two processes over one extraction: the bytes of one, each shard computed once."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from models.backbone import Backbone
+from pipeline.compute.distributed import Ranks, join
+from pipeline.datasets import images
+from pipeline.errors import InputError
+from pipeline.features import extraction, store
+from pipeline.features.extraction import Extractor, attributes
+from pipeline.features.store_config import Spec
+from pipeline.features.writer import Writer
+from tests.spawned import spawn
+from tests.synthetic import make_clevr_change
+
+SPEC = Spec("random", "layer3", "pil_bicubic", 64)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory) -> Path:
+    return make_clevr_change(tmp_path_factory.mktemp("images") / "raw", scenes=10)
+
+
+def extract(root: Path, folder: Path, out: Path) -> None:
+    """One process, as torchrun starts it; process 1 comes with other weights."""
+    store.SHARD, extraction.BATCH = 4, 2
+    write = Writer.write
+    ranks = join()
+
+    def noted(self, shard, block):
+        (out.parent / f"{out.name}.{shard}.{ranks.rank}").touch(exist_ok=False)
+        write(self, shard, block)
+
+    Writer.write = noted
+    torch.manual_seed(ranks.rank)
+    network = Backbone("layer3").eval()
+    torch.nn.init.constant_(network.stages.bn1.weight, 1e-3)
+    ranks.agree(network)
+    index = list(images.index(root, [f"images/CLEVR_default_{number:06d}.png" for number in range(10)]))
+    extractor = Extractor(network, root, index, SPEC, "float32")
+    writer = extraction.extract(extractor, ranks, folder)
+    if ranks.rank == 0:
+        writer.finish(out, attributes(SPEC, "a", extractor.dtype, index))
+    ranks.leave()
+
+
+def test_two_processes_make_the_bytes_of_one(root, tmp_path):
+    spawn(extract, 1, root, tmp_path / "a", tmp_path / "one.zarr")
+    spawn(extract, 2, root, tmp_path / "b", tmp_path / "two.zarr")
+    files = [path for path in (tmp_path / "one.zarr").rglob("*") if path.is_file()]
+    assert len(files) == 5  # two of metadata, three shards
+    for file in files:
+        twin = tmp_path / "two.zarr" / file.relative_to(tmp_path / "one.zarr")
+        assert file.read_bytes() == twin.read_bytes()
+    assert len([path for path in (tmp_path / "two.zarr").rglob("*") if path.is_file()]) == 5
+    assert {path.name for path in tmp_path.glob("two.zarr.*")} == {
+        "two.zarr.0.0",
+        "two.zarr.1.1",
+        "two.zarr.2.0",
+    }
+
+
+def test_alone_without_torchrun(monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    assert join() == Ranks(0, 1)
+    assert Ranks(1, 3).share(range(8)) == range(1, 8, 3)
+
+
+def test_more_processes_than_gpus_are_refused(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    for name, value in {"RANK": "2", "WORLD_SIZE": "4", "LOCAL_RANK": "2"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match="process 2 of this machine has no GPU, there are 2"):
+        join()

@@ -1,0 +1,104 @@
+"""Processes are started together and end together, whatever ends one of them."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from pipeline.compute import launch
+from pipeline.compute.distributed import ALONE, Ranks
+from pipeline.compute.launch import check_group, processes, start
+from pipeline.errors import InputError
+
+ROOT = Path(__file__).parents[3]
+STARTED = "tests.pipeline.waiting"
+
+
+def numbers(folder):
+    """Process, how many there are, threads: of each that was started."""
+    return {file.name: [int(x) for x in file.read_text().split()] for file in folder.glob("[0-9]")}
+
+
+def ended(number):
+    """Whether there is no such process, or only its exit code is left."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rsplit(")")[-1].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_all_end_well(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
+    assert start(STARTED, [str(tmp_path), "0", "0", "0"], 3) == 0
+    found = numbers(tmp_path)
+    assert sorted(found) == ["0", "1", "2"]
+    assert all((world, threads) == (3, 2) for _, world, threads in found.values())
+    assert len({number for number, _, _ in found.values()} | {os.getpid()}) == 4
+
+
+@pytest.mark.parametrize("orders", [["wait", "2"], ["2", "wait"]], ids=str)
+def test_one_that_fails_ends_the_others_and_gives_the_exit_code(tmp_path, orders):
+    begun = time.monotonic()
+    assert start(STARTED, [str(tmp_path), *orders], 2) == 2
+    assert time.monotonic() - begun < 30
+    assert all(ended(number) for number, _, _ in numbers(tmp_path).values())
+
+
+def test_one_that_is_killed_is_named_in_one_line(tmp_path):
+    with pytest.raises(InputError, match=r"process 1 of 2 was ended by SIGKILL .*; run again") as caught:
+        start(STARTED, [str(tmp_path), "wait", "die"], 2)
+    assert "\n" not in str(caught.value)
+    assert all(ended(number) for number, _, _ in numbers(tmp_path).values())
+
+
+def test_one_that_does_not_listen_is_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr(launch, "PATIENCE", 0.1)
+    monkeypatch.setattr(subprocess.Popen, "terminate", lambda process: None)
+    assert start(STARTED, [str(tmp_path), "wait", "5"], 2) == 5
+    assert all(ended(number) for number, _, _ in numbers(tmp_path).values())
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked for in /proc")
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=lambda s: s.name)
+def test_without_their_starter_none_is_left(tmp_path, how):
+    words = [str(tmp_path), *2 * ["follow"]]
+    program = f"from pipeline.compute.launch import start; start({STARTED!r}, {words!r}, 2)"
+    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stderr=subprocess.DEVNULL) as starter:
+        while len(list(tmp_path.glob("*.follows"))) < 2:
+            assert starter.poll() is None
+            time.sleep(0.05)
+        assert not any(ended(number) for number, _, _ in numbers(tmp_path).values())
+        starter.send_signal(how)
+        starter.wait(10)
+    until = time.monotonic() + 10
+    while not all(ended(number) for number, _, _ in numbers(tmp_path).values()):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_processes_must_divide_the_batch():
+    assert processes({"processes": 4, "batch": 8}) == 4
+    with pytest.raises(InputError, match=r"train\.processes is 3, which does not divide train\.batch, 8"):
+        processes({"processes": 3, "batch": 8})
+
+
+def test_torchrun_must_start_as_many_as_the_recipe_says():
+    settings = {"processes": 2, "batch": 8}
+    check_group(settings, Ranks(1, 2))
+    for ranks in (ALONE, Ranks(1, 4)):
+        with pytest.raises(
+            InputError, match=r"torchrun started [14] process\(es\), but train\.processes is 2"
+        ):
+            check_group(settings, ranks)
+
+
+def test_more_processes_than_gpus_are_not_started(monkeypatch, tmp_path):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(InputError, match=r"train\.processes is 4, but this machine has 2 GPU"):
+        start(STARTED, [str(tmp_path), *4 * "0"], 4)
+    assert numbers(tmp_path) == {}

@@ -1,0 +1,251 @@
+"""Image files as they occur: converted by the rule that `decode` states, or refused by name."""
+
+import io
+import struct
+import zlib
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image, ImageFile
+
+from pipeline.datasets.images import FORMATS, decode
+from pipeline.errors import InputError
+
+RED, GREEN, WHITE, BLACK = (255, 0, 0), (0, 255, 0), (255, 255, 255), (0, 0, 0)
+GREY16 = np.array([[0, 255], [256, 65535]], dtype=np.uint16)
+HIGH_BYTES = [[0, 0], [1, 255]]
+
+
+def saved(image, form, **options):
+    buffer = io.BytesIO()
+    image.save(buffer, form, **options)
+    return buffer.getvalue()
+
+
+def png(width, height, depth, color, rows, **chunks):
+    """A PNG file by hand: what Pillow does not write."""
+
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, 0))
+    middle = b"".join(chunk(name.encode(), data) for name, data in chunks.items())
+    return b"\x89PNG\r\n\x1a\n" + head + middle + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def palette():
+    image = Image.new("P", (2, 1))
+    image.putpalette([*RED, *GREEN])
+    image.putpixel((1, 0), 1)
+    return image
+
+
+def two(first, second, size=(2, 1)):
+    image = Image.new("RGB", size, first)
+    image.putpixel((1, 0), second)
+    return image
+
+
+def noise(mode="RGB", size=(16, 12)):
+    bands = [Image.effect_noise(size, 60) for _ in Image.new(mode, (1, 1)).getbands()]
+    return Image.merge(mode, bands)
+
+
+def frames(form, **options):
+    return saved(
+        two(RED, GREEN), form, save_all=True, append_images=[two(GREEN, WHITE)], duration=100, **options
+    )
+
+
+def without_adobe(data):
+    start = data.index(b"\xff\xee")
+    return data[:start] + data[start + 2 + struct.unpack(">H", data[start + 2 : start + 4])[0] :]
+
+
+CYAN = saved(Image.new("CMYK", (8, 8), (255, 0, 0, 0)), "JPEG", quality=100)
+CONVERTED = {
+    "palette": (saved(palette(), "PNG"), [[RED, GREEN]]),
+    "palette, alpha by entry": (
+        saved(palette(), "PNG", transparency=b"\x80\x00"),
+        [[(255, 127, 127), WHITE]],
+    ),
+    "palette, a transparent entry": (saved(palette(), "PNG", transparency=1), [[RED, WHITE]]),
+    "RGBA": (saved(Image.new("RGBA", (1, 1), (255, 0, 0, 128)), "PNG"), [[(255, 127, 127)]]),
+    "RGBA, hidden colour": (saved(Image.new("RGBA", (1, 1), (255, 0, 0, 0)), "PNG"), [[WHITE]]),
+    "grey and alpha": (saved(Image.new("LA", (1, 1), (0, 128)), "PNG"), [[(127, 127, 127)]]),
+    "TIFF with alpha": (saved(Image.new("RGBA", (1, 1), (0, 0, 0, 128)), "TIFF"), [[(127, 127, 127)]]),
+    "a transparent colour": (
+        png(2, 1, 8, 2, b"\0\7\11\1\1\2\3", tRNS=b"\0\1\0\2\0\3"),
+        [[(7, 9, 1), WHITE]],
+    ),
+    "a transparent grey": (png(2, 1, 8, 0, b"\0\7\11", tRNS=b"\0\11"), [[(7, 7, 7), WHITE]]),
+    "16-bit grey PNG": (saved(Image.fromarray(GREY16), "PNG"), HIGH_BYTES),
+    "16-bit grey TIFF": (saved(Image.fromarray(GREY16), "TIFF"), HIGH_BYTES),
+    "16 bits in 32": (saved(Image.fromarray(GREY16.astype(np.int32)), "TIFF"), HIGH_BYTES),
+    "16-bit PGM": (b"P5 2 2 65535\n" + GREY16.astype(">u2").tobytes(), HIGH_BYTES),
+    "16-bit colour": (png(1, 1, 16, 2, b"\0\1\377\2\377\3\377"), [[(1, 2, 3)]]),
+    "1-bit": (saved(Image.fromarray(np.array([[True, False]])), "PNG"), [[WHITE, BLACK]]),
+    "4-bit grey": (png(2, 1, 4, 0, b"\0\x0f"), [[BLACK, WHITE]]),
+    "grey": (saved(Image.new("L", (1, 1), 77), "PNG"), [[(77, 77, 77)]]),
+    "CMYK JPEG of Adobe": (CYAN, [[(0, 255, 255)] * 8] * 8),
+    "CMYK JPEG without its marker": (without_adobe(CYAN), [[(0, 255, 255)] * 8] * 8),
+    "CMYK TIFF": (saved(Image.new("CMYK", (1, 1), (0, 0, 255, 128)), "TIFF"), [[(127, 127, 0)]]),
+    "YCbCr TIFF": (saved(Image.new("YCbCr", (1, 1), (128, 128, 128)), "TIFF"), [[(128, 128, 128)]]),
+    "GIF, first frame": (frames("GIF"), [[RED, GREEN]]),
+    "animated PNG, first frame": (frames("PNG"), [[RED, GREEN]]),
+    "animated WebP, first frame": (frames("WEBP", lossless=True), [[RED, GREEN]]),
+    "TIFF, first page": (frames("TIFF"), [[RED, GREEN]]),
+    "BMP": (saved(two(RED, GREEN), "BMP"), [[RED, GREEN]]),
+}
+
+
+@pytest.mark.parametrize("kind", CONVERTED)
+def test_converted_by_the_rule(kind):
+    data, expected = CONVERTED[kind]
+    image = decode(data, "a.png")
+    assert image.mode == "RGB"
+    found = np.asarray(image)
+    expected = np.array(expected)
+    if expected.ndim == 2:  # grey
+        expected = np.repeat(expected[..., None], 3, axis=-1)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_the_high_byte_is_what_opencv_reads():
+    data = np.frombuffer(saved(Image.fromarray(GREY16), "PNG"), dtype=np.uint8)
+    np.testing.assert_array_equal(cv2.imdecode(data, cv2.IMREAD_GRAYSCALE), HIGH_BYTES)
+
+
+def test_a_progressive_jpeg_is_its_baseline_self():
+    picture = noise()
+    plain, progressive = (saved(picture, "JPEG", progressive=flag) for flag in (False, True))
+    assert plain != progressive
+    assert decode(plain, "a.jpg").tobytes() == decode(progressive, "a.jpg").tobytes()
+
+
+@pytest.mark.parametrize("turn", range(1, 9))
+def test_exif_orientation_is_not_applied(turn):
+    exif = Image.Exif()
+    exif[0x0112] = turn
+    picture = noise()
+    found = decode(saved(picture, "JPEG", exif=exif), "a.jpg")
+    assert found.size == picture.size
+    assert found.tobytes() == decode(saved(picture, "JPEG"), "a.jpg").tobytes()
+
+
+def test_a_jpeg_called_png_is_opened_by_its_content():
+    assert decode(saved(noise(), "JPEG"), "a.png").size == (16, 12)
+
+
+def test_damaged_metadata_is_no_matter_and_no_warning():
+    """Pillow warns of it (strictly run tests would fail)."""
+    data = saved(noise(), "JPEG", exif=b"Exif\0\0II*\0\x08\0\0\0\x09\0")
+    with pytest.warns(UserWarning, match="Corrupt EXIF"):
+        Image.open(io.BytesIO(data))
+    assert decode(data, "a.jpg").size == (16, 12)
+
+
+CUT = saved(noise(), "PNG")
+REFUSED = {
+    "empty": (b"", "a.png is empty (0 bytes)"),
+    "text": (b"<html>404</html>", "a.png is no image with pixels"),
+    "EPS, which would run Ghostscript": (saved(noise(), "EPS"), "a.png is no image with pixels"),
+    "no width": (png(0, 5, 8, 2, b""), "a.png is no image with pixels"),
+    "half a PNG": (CUT[: len(CUT) // 2], "a.png does not open"),
+    "a PNG without its end": (CUT[:-12], "truncated: no end mark"),
+    "half a JPEG": (saved(noise(), "JPEG")[:-30], "a.png does not open (image file is truncated"),
+    "half an animation": (frames("WEBP", lossless=True)[:-20], "a.png does not open"),
+    "between one and two times the limit": (png(10000, 10000, 8, 2, b""), "more than 89,478,485 pixels"),
+    "beyond twice the limit": (png(20000, 20000, 8, 2, b""), "more than 89,478,485 pixels"),
+    "wide and flat": (png(2**31 - 1, 1, 1, 0, b""), "more than 89,478,485 pixels"),
+    "32-bit": (
+        saved(Image.fromarray(GREY16.astype(np.int32) * 9), "TIFF"),
+        "a.png has pixels beyond 16 bits",
+    ),
+    "below zero": (
+        saved(Image.fromarray(GREY16.astype(np.int32) - 9), "TIFF"),
+        "a.png has pixels beyond 16 bits",
+    ),
+    "floating point": (saved(Image.fromarray(GREY16.astype(np.float32)), "TIFF"), "pixels of the kind F"),
+    "L*a*b*": (saved(Image.new("LAB", (1, 1)), "TIFF"), "pixels of the kind LAB"),
+    "transparent 16-bit colour": (
+        png(1, 1, 16, 2, b"\0\1\377\2\377\3\377", tRNS=b"\1\377\2\377\3\377"),
+        "names a transparent colour in other than 8 bits",
+    ),
+    "transparent 16-bit grey": (
+        png(1, 1, 16, 0, b"\0\1\377", tRNS=b"\1\377"),
+        "names a transparent colour in other than 8 bits",
+    ),
+    "transparent 4-bit grey": (
+        png(2, 1, 4, 0, b"\0\x0f", tRNS=b"\0\x0f"),
+        "names a transparent colour in other than 8 bits",
+    ),
+    "transparent 1-bit": (
+        png(2, 1, 1, 0, b"\0\x40", tRNS=b"\0\1"),
+        "names a transparent colour in other than 8 bits",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_refused_by_name(kind):
+    data, said = REFUSED[kind]
+    with pytest.raises(InputError) as caught:
+        decode(data, "a.png")
+    assert str(caught.value).startswith("a.png ")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("side", [9460, 13377, 13378])
+def test_a_decompression_bomb_is_not_decoded(side, monkeypatch):
+    def decoded(self):
+        raise AssertionError("decoded")
+
+    monkeypatch.setattr(ImageFile.ImageFile, "load", decoded)
+    with pytest.raises(InputError, match="more than 89,478,485 pixels"):
+        decode(png(side, side, 8, 2, b""), "a.png")
+
+
+WHOLE = {
+    form: saved(noise(), form, **options)
+    for form, options in {
+        "PNG": {},
+        "JPEG": {},
+        "GIF": {},
+        "WEBP": {"lossless": True},
+        "BMP": {},
+        "TIFF": {},
+        "PPM": {},
+    }.items()
+}
+
+
+@settings(max_examples=300, deadline=None)
+@given(form=st.sampled_from(FORMATS), data=st.data())
+def test_a_cut_file_is_refused_or_has_lost_no_pixel(form, data):
+    whole = WHOLE[form]
+    cut = data.draw(st.integers(0, len(whole) - 1))
+    try:
+        found = decode(whole[:cut], "a")
+    except InputError:
+        return
+    assert cut > len(whole) - 200
+    assert found.tobytes() == decode(whole, "a").tobytes()
+
+
+@settings(max_examples=500, deadline=None)
+@given(form=st.sampled_from(FORMATS), data=st.data())
+def test_a_damaged_file_gives_an_image_or_its_name(form, data):
+    damaged = bytearray(WHOLE[form])
+    for _ in range(data.draw(st.integers(1, 4))):
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    said = "a.png "
+    try:
+        assert decode(bytes(damaged), "a.png").mode == "RGB"
+    except InputError as error:
+        said = str(error)
+    assert said.startswith("a.png ")

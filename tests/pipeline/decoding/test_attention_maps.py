@@ -1,0 +1,150 @@
+"""attention.npz: what is written is read, the same bytes each time, and every damage is one clear error."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.decoding.attention_maps import Attended, read, write
+from pipeline.errors import InputError
+
+GRID = (2, 3)
+# numpy's strings of fixed width end at their last character that is not NUL; no word holds one
+TEXT = st.text(st.characters(exclude_characters="\0"), min_size=1, max_size=6)
+
+
+def maps(words, seed=0):
+    drawn = np.random.default_rng(seed).random((words, *GRID))
+    return (drawn / drawn.sum((1, 2), keepdims=True)).astype(np.float16)
+
+
+def attended(words, seed=0, aligned=False):
+    alignment = np.full((6, 6), 1 / 6, np.float16) * (1 + seed) if aligned else None
+    return Attended(tuple(words), maps(len(words), seed), alignment)
+
+
+def assert_same(one, other):
+    assert list(one) == list(other)
+    for pair in one:
+        a, b = one[pair], other[pair]
+        assert a.words == b.words
+        assert a.maps.dtype == b.maps.dtype == np.float16
+        assert np.array_equal(a.maps, b.maps)
+        assert (a.alignment is None) == (b.alignment is None)
+        assert a.alignment is None or np.array_equal(a.alignment, b.alignment)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    return tmp_path_factory.mktemp("attention") / "attention.npz"
+
+
+@given(st.dictionaries(TEXT, st.tuples(st.lists(TEXT, max_size=4), st.booleans()), min_size=1, max_size=5))
+def test_what_is_written_is_read(file, captions):
+    given = {
+        pair: attended(words, seed, aligned) for seed, (pair, (words, aligned)) in enumerate(captions.items())
+    }
+    write(file, given)
+    assert_same(read(file), given)
+
+
+def test_the_arrays_are_those_that_the_format_names(tmp_path):
+    given = {"1.png": attended(["the", "ball"]), "2": attended([]), "3": attended(["no"], 1, aligned=True)}
+    write(tmp_path / "a.npz", given)
+    with np.load(tmp_path / "a.npz", allow_pickle=False) as arrays:
+        assert set(arrays) == {"pair_id", "start", "word", "map", "aligned_pair", "alignment"}
+        assert arrays["pair_id"].tolist() == ["1.png", "2", "3"]
+        assert arrays["start"].tolist() == [0, 2, 2, 3]
+        assert arrays["start"].dtype == np.int64
+        assert arrays["word"].tolist() == ["the", "ball", "no"]
+        assert arrays["map"].shape == (3, *GRID)
+        assert arrays["aligned_pair"].tolist() == ["3"]
+        assert arrays["alignment"].dtype == np.float16
+    write(tmp_path / "b.npz", {"1.png": given["1.png"]})
+    with np.load(tmp_path / "b.npz", allow_pickle=False) as arrays:
+        assert set(arrays) == {"pair_id", "start", "word", "map"}
+
+
+def test_the_same_bytes_at_another_time(tmp_path, monkeypatch):
+    given = {"1": attended(["the", "ball"], aligned=True)}
+    write(tmp_path / "a.npz", given)
+    times = itertools.count(4e9)
+    monkeypatch.setattr("time.time", lambda: next(times))
+    write(tmp_path / "b.npz", given)
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npz", "b.npz"]
+
+
+def test_captions_of_no_words_at_all(tmp_path):
+    write(tmp_path / "a.npz", {"1": attended([])})
+    assert read(tmp_path / "a.npz")["1"].caption == ""
+
+
+GOOD = {
+    "pair_id": np.array(["1", "2"]),
+    "start": np.array([0, 1, 3]),
+    "word": np.array(["a", "b", "c"]),
+    "map": maps(3),
+    "aligned_pair": np.array(["2"]),
+    "alignment": np.zeros((1, 6, 6), np.float16),
+}
+
+
+def test_the_arrays_that_the_next_test_spoils_are_good(tmp_path):
+    np.savez(tmp_path / "a.npz", **GOOD)
+    assert read(tmp_path / "a.npz")["2"].words == ("b", "c")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"pair_id": np.array(["1", "1"])}, "pair_id has duplicates"),
+        ({"start": np.array([0, 3])}, "start is not one longer than pair_id"),
+        ({"start": np.array([0.0, 1.0, 3.0])}, "start is not one longer than pair_id"),
+        ({"start": np.array([0, 4, 3])}, "start does not rise"),
+        ({"start": np.array([0, 1, 2])}, "start does not rise"),
+        ({"start": np.array([1, 2, 3])}, "start does not rise"),
+        ({"map": maps(2)}, "there is not one map a word"),
+        ({"map": maps(3).reshape(3, 6)}, "there is not one map a word"),
+        ({"map": maps(3) * np.float16(2)}, "a map does not sum to 1"),
+        ({"map": maps(3) * np.float16(np.nan)}, "a map does not sum to 1"),
+        ({"map": maps(3) + np.array([[[9, -9, 0], [0, 0, 0]]], np.float16)}, "a map does not sum to 1"),
+        ({"alignment": np.zeros((1, 6, 5), np.float16)}, "alignment is not cells x cells"),
+        ({"alignment": np.zeros((2, 6, 6), np.float16)}, "alignment is not cells x cells"),
+        ({"word": np.array(["a", "b", None], dtype=object)}, "allow_pickle=False"),
+        ({"word": None}, "word"),
+        ({"aligned_pair": None}, "aligned_pair"),
+    ],
+)
+def test_arrays_that_do_not_fit(tmp_path, changes, said):
+    arrays = {name: array for name, array in (GOOD | changes).items() if array is not None}
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(InputError) as caught:
+        read(tmp_path / "a.npz")
+    assert said in str(caught.value)
+    assert str(caught.value).startswith(f"{tmp_path / 'a.npz'} does not hold attention maps (")
+    assert str(caught.value).endswith("; run `dvc repro decode` to make it again")
+
+
+@pytest.mark.parametrize("spoil", ["missing", "folder", "empty", "text", "npy", "cut", "flipped"])
+def test_damaged_files(tmp_path, spoil):
+    path = tmp_path / "a.npz"
+    write(path, {"1": attended(["the", "ball"])})
+    whole = path.read_bytes()
+    path.unlink()
+    if spoil == "folder":
+        path.mkdir()
+    elif spoil == "npy":
+        with path.open("wb") as file:
+            np.save(file, maps(1))
+    elif spoil != "missing":
+        flipped = bytearray(whole)
+        flipped[whole.index(maps(2).tobytes())] ^= 1
+        path.write_bytes({"empty": b"", "text": b"{}", "cut": whole[:-99], "flipped": bytes(flipped)}[spoil])
+    with pytest.raises(InputError) as caught:
+        read(path)
+    assert str(path) in str(caught.value)
+    assert "run `dvc repro decode`" in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,195 @@
+"""Beam search: of 1 it is greedy, as wide as everything it is exact, in between it is the plain one."""
+
+from itertools import product
+
+import pytest
+import torch
+
+from models import Sizes, build
+from pipeline.decoding.beam_search import beam_attending, beam_search, best
+from pipeline.decoding.greedy import NEVER, greedy, greedy_attending
+from pipeline.text import END, NULL, START
+from tests.looking import looked
+
+
+def make(variant="paper", vocabulary=12, longest=9, fusion="cat"):
+    """A model whose captions differ from pair to pair in words and length."""
+    torch.manual_seed(3)
+    sizes = Sizes(6, (3, 3), vocabulary, longest, 8, 2, 1, 2, 4)
+    settings = {"variant": variant, "switches": {"fusion": fusion}, "dropout": 0.1, "temperature": 0.5}
+    model = build("scorer_cbr", sizes, settings).eval()
+    with torch.no_grad():
+        for parameter in model.decoder.parameters():
+            if parameter.ndim == 2:
+                parameter.mul_(3 if variant == "paper" else 40)  # the released variant's begin at 0.02
+    return model
+
+
+def without_padding(rows):
+    return [[token for token in row if token != NULL] for row in rows.tolist()]
+
+
+def log_probabilities(model, memory, tokens):
+    """Of the word after `tokens`, by recomputing all of them for one pair."""
+    logits = model.decoder(torch.tensor([[*tokens, NULL]]), memory).logits[0, -1]
+    scores = logits.double().log_softmax(-1)
+    scores[list(NEVER)] = -torch.inf
+    return scores.tolist()
+
+
+@torch.no_grad()
+def plain(model, memory, beam, length_penalty):
+    """One pair, lists, every word recomputed at every step, always to the longest caption."""
+    going, ended = [(0.0, [START])], []
+    for length in range(1, model.sizes.longest):
+        grown = [
+            (total + score, [*tokens, word])
+            for total, tokens in going
+            for word, score in enumerate(log_probabilities(model, memory, tokens))
+        ]
+        kept = sorted(grown, key=lambda each: -each[0])[: beam - len(ended)]  # a stable sort
+        stop = [each for each in kept if each[1][-1] == END or length == model.sizes.longest - 1]
+        ended += [(total / length**length_penalty, tokens[1:]) for total, tokens in stop]
+        going = [each for each in kept if each not in stop]
+    return max(ended, key=lambda each: each[0])[1]  # the first of equal ones
+
+
+@torch.no_grad()
+def exhaustive(model, memory, length_penalty):
+    """The best of all captions that there are."""
+    longest, words = model.sizes.longest - 1, range(END + 1, model.sizes.vocabulary)
+    every = [[*found, END] for length in range(longest) for found in product(words, repeat=length)]
+    every += [list(found) for found in product(words, repeat=longest)]
+    scores = {}
+    for caption in every:
+        total = sum(
+            log_probabilities(model, memory, [START, *caption[:place]])[word]
+            for place, word in enumerate(caption)
+        )
+        scores[tuple(caption)] = total / len(caption) ** length_penalty
+    return list(max(scores, key=scores.get)), len(every)
+
+
+@pytest.mark.parametrize("variant", ["paper", "released"])
+@pytest.mark.parametrize("length_penalty", [0.0, 1.0])
+def test_a_beam_of_one_is_greedy_search(variant, length_penalty):
+    model, memory = make(variant), torch.randn(60, 9, 8)
+    expected, maps = greedy_attending(model, memory)
+    assert torch.equal(beam_search(model, memory, 1, length_penalty), expected)
+    found, looked = beam_attending(model, memory, 1, length_penalty)
+    assert torch.equal(found, expected)
+    for row, caption in enumerate(without_padding(expected)):
+        assert torch.equal(looked[row, : len(caption)], maps[row, : len(caption)])
+    assert len({len(row) for row in without_padding(expected)}) > 3
+
+
+@pytest.mark.parametrize("variant", ["paper", "released"])
+@pytest.mark.parametrize(("beam", "length_penalty"), [(2, 0.0), (3, 0.7), (3, 1.0), (5, 0.0), (40, 2.0)])
+def test_equals_the_plain_search(variant, beam, length_penalty):
+    model, memory = make(variant), torch.randn(12, 9, 8)
+    found = without_padding(beam_search(model, memory, beam, length_penalty))
+    assert found == [plain(model, memory[row : row + 1], beam, length_penalty) for row in range(12)]
+    assert found != without_padding(greedy(model, memory))
+    assert len({tuple(row) for row in found}) > 2
+
+
+@pytest.mark.parametrize("length_penalty", [0.0, 0.5, 1.0, 3.0])
+def test_as_wide_as_everything_it_finds_the_best_caption(length_penalty):
+    model, memory = make(vocabulary=7, longest=5), torch.randn(4, 9, 8)
+    expected = [exhaustive(model, memory[row : row + 1], length_penalty) for row in range(4)]
+    every = expected[0][1]
+    assert every == 1 + 3 + 9 + 27 + 81
+    found = without_padding(beam_search(model, memory, every, length_penalty))
+    assert found == [caption for caption, _ in expected]
+
+
+def test_a_wider_beam_finds_what_greedy_search_misses():
+    model, memory = make(), torch.randn(40, 9, 8)
+
+    def score(row, caption):
+        words = [START, *caption]
+        return sum(
+            log_probabilities(model, memory[row : row + 1], words[: place + 1])[words[place + 1]]
+            for place in range(len(caption))
+        )
+
+    with torch.no_grad():
+        wide, narrow = (
+            sum(score(row, caption) for row, caption in enumerate(without_padding(found)))
+            for found in (beam_search(model, memory, 5), greedy(model, memory))
+        )
+    assert wide > narrow + 1
+
+
+def test_a_length_penalty_makes_captions_longer():
+    model, memory = make(), torch.randn(40, 9, 8)
+    lengths = [
+        sum(map(len, without_padding(beam_search(model, memory, 4, penalty)))) for penalty in (0.0, 1.0, 2.0)
+    ]
+    assert lengths[0] < lengths[1] <= lengths[2]
+
+
+@pytest.mark.parametrize("beam", [2, 5])
+def test_pairs_do_not_depend_on_their_batch(beam):
+    model, memory = make(), torch.randn(50, 9, 8)
+    whole, alone = (
+        [row for part in memory.split(size) for row in without_padding(beam_search(model, part, beam))]
+        for size in (50, 1)
+    )
+    assert whole == alone
+    assert len({len(row) for row in whole}) > 3
+
+
+def test_equal_captions_go_by_their_words_ids():
+    model = make()
+    with torch.no_grad():
+        for parameter in model.decoder.vocabulary.parameters():
+            parameter.zero_()  # every word is as likely as any other
+    found = beam_search(model, torch.randn(2, 9, 8), 3, length_penalty=1.0)
+    # of equal means the first to end: <END> has the lowest id of all that may be said
+    assert without_padding(found) == [[END], [END]]
+
+
+def test_never_says_what_is_no_word():
+    model = make()
+    with torch.no_grad():
+        model.decoder.vocabulary.bias[list(NEVER)] = 20
+        model.decoder.vocabulary.bias[END] = -1e6
+    found = beam_search(model, torch.randn(8, 9, 8), 4)
+    assert found.shape == (8, 8)  # cut at the longest
+    assert not torch.isin(found, torch.tensor(NEVER)).any()
+
+
+@pytest.mark.parametrize("variant", ["paper", "released"])
+@torch.no_grad()
+def test_maps_are_those_of_the_chosen_caption(variant):
+    model, memory = make(variant), torch.randn(30, 9, 8)
+    words, maps = beam_attending(model, memory, 4, 0.5)
+    assert torch.equal(words, beam_search(model, memory, 4, 0.5))
+    assert maps.shape == (*words.shape, 9)
+    assert maps.dtype == torch.float16
+    for row, caption in enumerate(without_padding(words)):
+        expected = looked(model, memory[row : row + 1], caption)
+        torch.testing.assert_close(maps[row, : len(caption)].float(), expected, rtol=2e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(("beam", "length_penalty"), [(1, 0.0), (3, 0.7)])
+@torch.no_grad()
+def test_where_each_image_is_attended_to_by_itself(beam, length_penalty):
+    model, memory = make(fusion="respective"), torch.randn(20, 18, 8)
+    words, maps = beam_attending(model, memory, beam, length_penalty)
+    found = without_padding(words)
+    assert found == [plain(model, memory[row : row + 1], beam, length_penalty) for row in range(20)]
+    assert len({len(row) for row in found}) > 2  # they left the batch at different times
+    assert maps.shape == (*words.shape, 9)
+    for row, caption in enumerate(found):
+        expected = looked(model, memory[row : row + 1], caption)
+        torch.testing.assert_close(maps[row, : len(caption)].float(), expected, rtol=2e-3, atol=1e-4)
+    assert without_padding(beam_search(model, memory.roll(9, 1), beam, length_penalty)) != found
+
+
+def test_best_of_equal_ones_are_the_first():
+    scores = torch.tensor([[1.0, 3.0, 3.0, 2.0, 3.0], [0.0, 0.0, 0.0, 0.0, 0.0]])
+    values, places = best(scores, 4)
+    assert values.tolist() == [[3, 3, 3, 2], [0, 0, 0, 0]]
+    assert places.tolist() == [[1, 2, 4, 3], [0, 1, 2, 3]]

@@ -1,0 +1,118 @@
+"""Captions with attention: the captions of plain decoding, and the maps of one pair at a time."""
+
+import numpy as np
+import pytest
+import torch
+
+from models import MODELS, Sizes, build
+from pipeline.datasets.schema import of_split
+from pipeline.decoding.beam_search import beam_search
+from pipeline.decoding.captioning import attended_captions, searching
+from pipeline.decoding.greedy import captions, greedy_attending
+from pipeline.text import END
+from tests.looking import looked
+from tests.own_settings import settings_of
+
+RESPECTIVE = "scorer-respective"  # its decoder attends to each image by itself
+
+
+def make(name, prepared):
+    torch.manual_seed(6)
+    sizes = Sizes(6, (3, 3), len(prepared.vocabulary), prepared.vocabulary.longest, 8, 2, 2, 2, 4)
+    base = name.removesuffix("-respective")
+    switches = {"initialisation": "torch", "fusion": "respective" if name == RESPECTIVE else "cat"}
+    model = build(base, sizes, settings_of(base, dropout=0.1) | {"switches": switches}).eval()
+    # what the decoder sees weighs more, so that captions differ in words and length from pair to pair
+    with torch.no_grad():
+        model.decoder.vocabulary.weight.mul_(8)
+        model.decoder.vocabulary.bias[END] = 6
+        for parameter in model.difference.parameters():
+            parameter.mul_(5 if parameter.ndim == 2 else 1)
+        for layer in model.decoder.layers:
+            if (
+                name == RESPECTIVE
+            ):  # what is seen of two images is more alike, unless it is looked for closely
+                layer.cross_attention.each.query.weight.mul_(10)
+            layer.cross_attention.output.weight.mul_(2 if name == RESPECTIVE else 20)
+    return model
+
+
+@pytest.fixture
+def model(prepared):
+    return make("scorer", prepared)
+
+
+def attend(model, prepared, pairs, batch=7, aligned=(), search=greedy_attending):
+    return attended_captions(model, pairs, prepared.store, prepared.vocabulary, batch, aligned, search)
+
+
+@pytest.mark.parametrize("name", [*MODELS, RESPECTIVE])
+def test_the_captions_are_those_without_attention(prepared, name):
+    model, pairs = make(name, prepared), of_split(prepared.pairs, "train")
+    found = attend(model, prepared, pairs)
+    plain = captions(model, pairs, prepared.store, prepared.vocabulary, 7)
+    assert {pair: each.caption for pair, each in found.items()} == plain
+    assert list(found) == list(plain)
+    assert len({len(each.words) for each in found.values()}) > 1
+    assert all(each.maps.shape == (len(each.words), 3, 3) for each in found.values())
+
+
+@pytest.mark.parametrize("name", ["subtraction", "scorer", RESPECTIVE])
+def test_maps_are_those_of_one_pair_with_all_words_at_once(prepared, name):
+    model, pairs = make(name, prepared), of_split(prepared.pairs, "train")
+    lengths = []
+    for pair, found in zip(pairs, attend(model, prepared, pairs).values(), strict=True):
+        if found.words:
+            grids = torch.from_numpy(prepared.store.read([pair.before, pair.after])).float()
+            memory = model.encode(grids[:1], grids[1:]).memory
+            expected = looked(model, memory, [prepared.vocabulary.ids[word] for word in found.words])
+            np.testing.assert_allclose(found.maps, expected.view(-1, 3, 3), rtol=2e-3, atol=1e-6)
+            lengths.append(len(found.words))
+    assert len(lengths) > 20
+    assert len(set(lengths)) > 1
+
+
+def test_only_the_asked_pairs_are_aligned_each_with_its_own(model, prepared):
+    pairs = of_split(prepared.pairs, "train")
+    asked = {pairs[place].pair_id for place in (0, 8, 9, 30)}
+    found = attend(model, prepared, pairs, aligned=asked)
+    assert {pair for pair, each in found.items() if each.alignment is not None} == asked
+    for pair in pairs:
+        if pair.pair_id in asked:
+            grids = torch.from_numpy(prepared.store.read([pair.before, pair.after])).float()
+            with torch.no_grad():
+                expected = model.encode(grids[:1], grids[1:]).alignment([0])[0]
+            np.testing.assert_allclose(found[pair.pair_id].alignment, expected, rtol=2e-3, atol=1e-6)
+
+
+def test_a_model_without_cross_view_attention_aligns_nothing(prepared):
+    pairs = of_split(prepared.pairs, "val")
+    found = attend(make("subtraction", prepared), prepared, pairs, aligned=[p.pair_id for p in pairs])
+    assert {each.alignment for each in found.values()} == {None}
+
+
+def test_there_is_no_dropout_and_the_mode_stays(model, prepared):
+    pairs = of_split(prepared.pairs, "val")
+    model.train()
+    one, other = (attend(model, prepared, pairs) for _ in range(2))
+    assert all((one[pair].maps == other[pair].maps).all() for pair in one)
+    assert model.training
+
+
+@pytest.mark.parametrize("name", ["subtraction", "scorer", RESPECTIVE])
+def test_a_beam_writes_its_own_captions_and_their_maps(prepared, name):
+    model, pairs = make(name, prepared), of_split(prepared.pairs, "train")
+    found = attend(model, prepared, pairs, search=searching(3, 1.0))
+    grids = [torch.from_numpy(prepared.store.read([p.before, p.after])).float()[:, None] for p in pairs]
+    with torch.inference_mode():
+        memory = torch.cat([model.encode(*grid).memory for grid in grids])
+    words = beam_search(model, memory, 3, 1.0).tolist()
+    assert [each.caption for each in found.values()] == [prepared.vocabulary.decode(row) for row in words]
+    assert all(each.maps.shape == (len(each.words), 3, 3) for each in found.values())
+    assert [each.caption for each in attend(model, prepared, pairs).values()] != [
+        each.caption for each in found.values()
+    ]
+
+
+def test_a_beam_of_one_is_searched_greedily():
+    assert searching(1, 0.5) is greedy_attending

@@ -1,0 +1,142 @@
+"""Greedy decoding: equals the uncached, one-pair-at-a-time search; never says what is no word."""
+
+import pytest
+import torch
+
+from models import Sizes, build
+from pipeline.datasets.schema import of_split
+from pipeline.decoding.greedy import NEVER, captions, greedy, greedy_attending
+from pipeline.text import END, NULL, START
+
+
+def make(vocabulary, longest, variant):
+    torch.manual_seed(3)
+    sizes = Sizes(6, (3, 3), vocabulary, longest, 8, 2, 1, 2, 4)
+    return build("scorer_cbr", sizes, {"variant": variant, "dropout": 0.1, "temperature": 0.5}).eval()
+
+
+@pytest.fixture
+def model(prepared):
+    model = make(len(prepared.vocabulary), prepared.vocabulary.longest, "paper")
+    # spread the logits, so that captions differ from pair to pair
+    with torch.no_grad():
+        model.decoder.vocabulary.weight.mul_(8)
+        model.decoder.vocabulary.bias[END] = 4
+    return model
+
+
+@pytest.fixture(params=[("paper", 3, 1), ("released", 40, 5)], ids=["paper", "released"])
+def uneven(request):
+    """A model of captions of 1 to 23 tokens."""
+    variant, gain, end = request.param
+    model = make(20, 24, variant)
+    with torch.no_grad():
+        for parameter in model.decoder.parameters():
+            if parameter.ndim == 2:
+                parameter.mul_(gain)
+        model.decoder.vocabulary.bias[END] = end
+    return model
+
+
+def without_padding(rows):
+    return [[token for token in row if token != NULL] for row in rows.tolist()]
+
+
+@torch.no_grad()
+def slow(model, memory):
+    """One pair, every word recomputed at every step."""
+    tokens = [START]
+    while len(tokens) < model.sizes.longest and tokens[-1] != END:
+        padded = torch.tensor([[*tokens, NULL]])
+        logits = model.decoder(padded, memory).logits[0, -1]
+        logits[list(NEVER)] = -torch.inf
+        tokens.append(int(logits.argmax()))
+    return tokens[1:]
+
+
+def test_equals_the_slow_search(model):
+    memory = torch.randn(40, 9, 8)
+    found = greedy(model, memory)
+    expected = [slow(model, memory[row : row + 1]) for row in range(40)]
+    assert without_padding(found) == expected
+    assert len({tuple(row) for row in expected}) > 5
+    assert len({len(row) for row in expected}) > 1
+
+
+@pytest.mark.parametrize("pairs", [1, 2, 75])
+def test_captions_that_leave_the_batch_do_not_touch_the_others(uneven, pairs):
+    memory = torch.randn(150, 9, 8)
+    found = [row for part in memory.split(pairs) for row in without_padding(greedy(uneven, part))]
+    assert found == [slow(uneven, memory[row : row + 1]) for row in range(150)]
+    lengths = {len(row) for row in found}
+    assert len(lengths) > 8
+    assert max(lengths) == 23
+
+
+@torch.no_grad()
+def test_each_caption_has_its_own_maps_in_whatever_order_they_end(uneven):
+    memory = torch.randn(100, 9, 8)
+    words, maps = greedy_attending(uneven, memory)
+    for row, caption in enumerate(without_padding(words)):
+        alone, expected = greedy_attending(uneven, memory[row : row + 1])
+        assert without_padding(alone) == [caption]
+        torch.testing.assert_close(maps[row, : len(caption)], expected[0], rtol=2e-3, atol=1e-4)
+        others = maps[torch.arange(100) != row, 0].float()
+        assert (others - maps[row, 0].float()).abs().amax(1).min() > 1e-3  # it is no other's
+
+
+def test_a_caption_that_has_ended_costs_nothing_more(uneven, monkeypatch):
+    memory, rows = torch.randn(100, 9, 8), []
+    step = uneven.decoder.step
+    monkeypatch.setattr(
+        uneven.decoder, "step", lambda word, *rest: rows.append(len(word)) or step(word, *rest)
+    )
+    lengths = [len(row) for row in without_padding(greedy(uneven, memory))]
+    assert rows == [sum(length > position for length in lengths) for position in range(max(lengths))]
+    assert sum(rows) == sum(lengths)
+
+
+def test_of_equal_words_the_first_is_said(model):
+    with torch.no_grad():
+        for parameter in model.decoder.vocabulary.parameters():
+            parameter.zero_()
+    assert greedy(model, torch.randn(3, 9, 8)).tolist() == [[END]] * 3  # the lowest that may be said
+
+
+def test_attending_finds_the_same_words(model):
+    memory = torch.randn(40, 9, 8)
+    words, maps = greedy_attending(model, memory)
+    assert torch.equal(words, greedy(model, memory))
+    assert maps.shape == (*words.shape, 9)
+    assert maps.dtype == torch.float16
+    torch.testing.assert_close(maps.float().sum(-1), torch.ones(words.shape), rtol=0, atol=2e-3)
+
+
+def test_never_says_what_is_no_word(model):
+    with torch.no_grad():
+        model.decoder.vocabulary.bias[list(NEVER)] = 1e6
+    found = greedy(model, torch.randn(8, 9, 8))
+    ended = torch.cummax((found == END).int(), 1).values.bool()
+    assert not torch.isin(found[~ended], torch.tensor(NEVER)).any()
+
+
+def test_nothing_follows_the_end(model):
+    found = greedy(model, torch.randn(40, 9, 8))
+    for row in found.tolist():
+        if END in row:
+            assert not any(row[row.index(END) + 1 :])
+
+
+def test_the_batch_size_changes_nothing(model, prepared):
+    pairs = of_split(prepared.pairs, "train")
+    one, many = (captions(model, pairs, prepared.store, prepared.vocabulary, batch) for batch in (1, 7))
+    assert one == many
+    assert list(one) == [pair.pair_id for pair in pairs]
+
+
+def test_decoding_has_no_dropout_and_leaves_the_mode_as_it_was(model, prepared):
+    pairs = of_split(prepared.pairs, "val")
+    model.train()
+    found = [captions(model, pairs, prepared.store, prepared.vocabulary, 4) for _ in range(2)]
+    assert found[0] == found[1]
+    assert model.training

@@ -1,0 +1,195 @@
+"""Released .npy features: found before work starts, and taken into the store, resumable byte for byte."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.errors import InputError
+from pipeline.features import npy_import, store
+from pipeline.features.npy_import import Importer, fingerprint, locate
+from pipeline.features.store import FeatureStore
+from pipeline.features.writer import Writer
+from tests.grids import SHAPE, grid, with_value
+
+NAMES = [
+    f"{folder}images/CLEVR_{kind}_{number:06d}.png"
+    for number in range(4)
+    for folder, kind in (("", "default"), ("sc_", "semantic"), ("nsc_", "nonsemantic"))
+]
+
+
+def released(name):
+    return name.replace("images/", "features/") + ".npy"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Features as the released programs lay them out."""
+    root = tmp_path / "npy"
+    for row, name in enumerate(NAMES):
+        file = root / released(name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.save(file, grid(row))
+    return root
+
+
+@pytest.mark.parametrize(
+    "lies",
+    [released, lambda n: n + ".npy", lambda n: Path(n).name + ".npy", lambda n: f"a/b/{Path(n).name}.npy"],
+)
+def test_files_are_found_as_released_by_key_or_by_base_name(tmp_path, lies):
+    for name in NAMES:
+        file = tmp_path / lies(name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.save(file, grid(0))
+    (tmp_path / "README.npy").write_bytes(b"")
+    assert locate(tmp_path, NAMES, SHAPE) == [tmp_path / lies(name) for name in NAMES]
+
+
+def test_folders_may_be_links_even_in_a_circle(folder, tmp_path):
+    root = tmp_path / "links"
+    root.mkdir()
+    for name in ("features", "sc_features", "nsc_features"):
+        (root / name).symlink_to(folder / name)
+    (folder / "features" / "again").symlink_to(folder)
+    assert locate(root, NAMES, SHAPE)[1] == root / released(NAMES[1])
+
+
+def test_equal_base_names_are_told_apart_by_their_folders(tmp_path):
+    names = ["images/1.png", "sc_images/1.png"]
+    for name in names:
+        (tmp_path / released(name)).parent.mkdir()
+        np.save(tmp_path / released(name), grid(0))
+    assert locate(tmp_path, names, SHAPE) == [tmp_path / released(name) for name in names]
+
+
+def test_all_missing_files_are_listed_before_work_starts(tmp_path):
+    names = [f"images/{number}.png" for number in range(25)]
+    with pytest.raises(InputError, match=r"25 problem\(s\) \(the first 20 of 25\)") as caught:
+        locate(tmp_path, names, SHAPE)
+    lines = str(caught.value).split("\n")
+    assert len(lines) == 21
+    assert lines[1] == "  images/0.png.npy is missing, and no sub-folder has 0.png.npy"
+
+
+def test_ambiguous_files_are_refused(folder):
+    for other in ("sc_images", "elsewhere"):
+        (folder / other).mkdir()
+        np.save(folder / other / f"{Path(NAMES[1]).name}.npy", grid(0))
+    with pytest.raises(InputError, match=r"could be any of sc_features/CLEVR_.*, sc_images/CLEVR_"):
+        locate(folder, NAMES, SHAPE)
+    for place in ("a", "b"):
+        (folder / place).mkdir()
+        np.save(folder / place / "1.png.npy", grid(0))
+    with pytest.raises(InputError, match=r"bef/1\.png could be any of a/1.png.npy, b/1.png.npy"):
+        locate(folder, ["bef/1.png"], SHAPE)
+
+
+def test_one_file_is_not_taken_for_two_images(tmp_path):
+    np.save(tmp_path / "1.png.npy", grid(0))
+    with pytest.raises(
+        InputError, match=r"1\.png\.npy would be the features of bef/1\.png and of aft/1\.png"
+    ):
+        locate(tmp_path, ["bef/1.png", "aft/1.png"], SHAPE)
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(InputError, match="nothing is no folder of features; name in"):
+        locate(tmp_path / "nothing", NAMES, SHAPE)
+
+
+def test_a_link_to_nothing_is_named(folder, tmp_path):
+    (folder / released(NAMES[2])).unlink()
+    (folder / released(NAMES[2])).symlink_to(tmp_path / "gone.npy")
+    with pytest.raises(InputError, match=r"nonsemantic_000000\.png\.npy is a link to nothing"):
+        locate(folder, NAMES, SHAPE)
+
+
+def test_files_of_another_size_are_listed_before_work_starts(folder):
+    whole = (folder / released(NAMES[3])).read_bytes()
+    (folder / released(NAMES[3])).write_bytes(whole[:-1000])
+    (folder / released(NAMES[5])).write_bytes(b"")
+    np.save(folder / released(NAMES[7]), np.zeros((2 * SHAPE[0], 1, 1), np.float32))
+    with pytest.raises(InputError, match=r"3 problem\(s\)") as caught:
+        locate(folder, NAMES, SHAPE)
+    lines = str(caught.value).split("\n")[1:]
+    for line, row in zip(lines, (3, 5, 7), strict=True):
+        assert released(NAMES[row]) in line
+    assert "not the 4,096 and a header of 256 x 2 x 2 in float32" in lines[0]
+
+
+def take_over(folder, scratch, out):
+    files = locate(folder, NAMES, SHAPE)
+    writer = Writer(scratch, len(NAMES), SHAPE)
+    importer = Importer(files, SHAPE, writer)
+    weights_id = importer.fill()
+    writer.finish(out, {"keys": NAMES, "weights_id": weights_id})
+    return weights_id
+
+
+@pytest.fixture
+def small_shards(monkeypatch):
+    monkeypatch.setattr(store, "SHARD", 5)
+
+
+def test_the_store_holds_the_files(folder, tmp_path, small_shards):
+    take_over(folder, tmp_path / "scratch", tmp_path / "s.zarr")
+    opened = FeatureStore(tmp_path / "s.zarr", {})
+    for row, name in enumerate(NAMES):
+        np.testing.assert_array_equal(opened.read([name])[0], grid(row).astype(np.float16))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["npy", "s.zarr"]
+
+
+def test_a_killed_import_resumes_to_the_same_bytes(folder, tmp_path, small_shards, monkeypatch):
+    take_over(folder, tmp_path / "a", tmp_path / "whole.zarr")
+    write, read = Writer.write, npy_import.load
+
+    def killed(self, shard, features):
+        if shard == 1:
+            raise KeyboardInterrupt
+        write(self, shard, features)
+
+    monkeypatch.setattr(Writer, "write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        take_over(folder, tmp_path / "b", tmp_path / "s.zarr")
+    assert not (tmp_path / "s.zarr").exists()
+    monkeypatch.setattr(Writer, "write", write)
+    again = []
+    monkeypatch.setattr(
+        npy_import, "load", lambda path, shape: (again.append(path.name), read(path, shape))[1]
+    )
+    take_over(folder, tmp_path / "b", tmp_path / "s.zarr")
+    assert sorted(again) == sorted(f"{Path(name).name}.npy" for name in NAMES[5:])
+    files = [path for path in (tmp_path / "whole.zarr").rglob("*") if path.is_file()]
+    assert len(files) == 5
+    for file in files:
+        twin = tmp_path / "s.zarr" / file.relative_to(tmp_path / "whole.zarr")
+        assert file.read_bytes() == twin.read_bytes()
+
+
+def test_a_shard_whose_hash_is_lost_is_read_again(folder, tmp_path, small_shards):
+    expected = take_over(folder, tmp_path / "a", tmp_path / "whole.zarr")
+    writer = Writer(tmp_path / "b", len(NAMES), SHAPE)
+    writer.write(0, np.zeros((5, *SHAPE), np.float16))  # by nobody who wrote a hash
+    assert take_over(folder, tmp_path / "b", tmp_path / "s.zarr") == expected
+
+
+def test_a_damaged_file_stops_the_import_by_name(folder, tmp_path):
+    with_value(folder / released(NAMES[4]), np.nan)
+    with pytest.raises(InputError, match=r"semantic_000001\.png\.npy cannot be imported"):
+        take_over(folder, tmp_path / "scratch", tmp_path / "s.zarr")
+    assert not (tmp_path / "s.zarr").exists()
+
+
+def test_other_features_have_another_id_and_other_work_another_fingerprint(folder, tmp_path):
+    files = locate(folder, NAMES, SHAPE)
+    first, before = take_over(folder, tmp_path / "a", tmp_path / "a.zarr"), fingerprint(files)
+    assert first.startswith("npy:")
+    assert take_over(folder, tmp_path / "b", tmp_path / "b.zarr") == first
+    assert fingerprint(files) == before
+    with_value(files[2], 7)
+    os.utime(files[2], (1, 1))
+    assert take_over(folder, tmp_path / "c", tmp_path / "c.zarr") != first
+    assert fingerprint(files) != before

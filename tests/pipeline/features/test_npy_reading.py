@@ -1,0 +1,126 @@
+"""One released .npy file: verified, rounded within the stated error, and nothing in it executed."""
+
+import io
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from pipeline.errors import InputError
+from pipeline.features.npy_import import load
+from tests.grids import SHAPE, grid, with_value
+
+
+class Evil:
+    def __reduce__(self):
+        return (Path.touch, (Path("executed"),))
+
+
+def tail(path, data):
+    np.save(path, grid(0))
+    with path.open("ab") as file:
+        file.write(data)
+
+
+def archive(path, array):
+    np.savez(path.with_suffix(".npz"), array)
+    path.with_suffix(".npz").rename(path)
+
+
+def versioned(path, version):
+    data = bytearray(grid_bytes())
+    data[6] = version
+    path.write_bytes(data)
+
+
+DAMAGE = {
+    "missing": (lambda path: None, "No such file"),
+    "empty": (lambda path: path.write_bytes(b""), "cannot be imported"),
+    "text": (lambda path: path.write_bytes(b"<html>" * 50), "magic string is not correct"),
+    "pickle": (lambda path: path.write_bytes(pickle.dumps(Evil())), "magic string is not correct"),
+    "objects": (
+        lambda path: np.save(path, np.array([Evil()])),
+        "Object arrays cannot be loaded when allow_pickle=False",
+    ),
+    "archive": (lambda path: archive(path, grid(0)), "magic string is not correct"),
+    "shape": (lambda path: np.save(path, grid(0).reshape(2, 256, 2)), "it holds 2 x 256 x 2 float32"),
+    "batch": (lambda path: np.save(path, grid(0)[None]), "it holds 1 x 256 x 2 x 2 float32"),
+    "double": (lambda path: np.save(path, grid(0).astype(float)), "256 x 2 x 2 float64, not"),
+    "half": (lambda path: np.save(path, grid(0).astype(np.float16)), "256 x 2 x 2 float16, not"),
+    "big-endian": (lambda path: np.save(path, grid(0).astype(">f4")), "256 x 2 x 2 >f4, not"),
+    "truncated": (lambda path: path.write_bytes(grid_bytes()[:-9]), "expected 4096 bytes got 4087"),
+    "too long": (lambda path: tail(path, b"\0"), "bytes follow its array"),
+    "NaN": (lambda path: with_value(path, np.nan), "not finite, or beyond 65504"),
+    "infinite": (lambda path: with_value(path, -np.inf), "not finite, or beyond 65504"),
+    "beyond float16": (lambda path: with_value(path, 65505), "not finite, or beyond 65504"),
+    "version": (lambda path: versioned(path, 4), "not (4, 0)"),
+}
+
+
+def grid_bytes():
+    buffer = io.BytesIO()
+    np.save(buffer, grid(0))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_what_is_not_the_array_is_refused_by_name_and_nothing_is_executed(kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make, said = DAMAGE[kind]
+    make(tmp_path / "a.npy")
+    with pytest.raises(InputError) as caught:
+        load(tmp_path / "a.npy", SHAPE)
+    assert str(caught.value).startswith(f"{tmp_path / 'a.npy'} cannot be imported (")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "executed").exists()
+
+
+def test_a_header_that_promises_terabytes_is_refused(tmp_path):
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        buffer, {"descr": "<f4", "fortran_order": False, "shape": (10**6, 10**6)}
+    )
+    (tmp_path / "a.npy").write_bytes(buffer.getvalue())
+    with pytest.raises(InputError, match=r"Unable to allocate|EOF: reading array data"):
+        load(tmp_path / "a.npy", SHAPE)
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_both_orders_and_versions_are_read(tmp_path, order, version):
+    with (tmp_path / "a.npy").open("wb") as file:
+        np.lib.format.write_array(file, np.asarray(grid(1), order=order), version=version)
+    np.testing.assert_array_equal(load(tmp_path / "a.npy", SHAPE), grid(1).astype(np.float16))
+
+
+@settings(max_examples=200, deadline=None)
+@given(values=arrays(np.float32, (8,), elements=st.floats(-65504, 65504, width=32)))
+@example(values=np.array([65504, -65504, 2**-14, 2**-24, 1 + 2**-11, 0, 1, 3], np.float32))
+def test_the_rounding_error_is_the_stated_one(tmp_path_factory, values):
+    path = tmp_path_factory.mktemp("n") / "a.npy"
+    np.save(path, values.reshape(8, 1, 1))
+    found = load(path, (8, 1, 1)).astype(np.float64).ravel()
+    exact = values.astype(np.float64)
+    error, size = np.abs(found - exact), np.abs(exact)
+    assert (error <= np.where(size >= 2**-14, size * 2**-11, 2**-25)).all()
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_a_damaged_header_is_refused_or_harmless(tmp_path_factory, data):
+    damaged = bytearray(grid_bytes())
+    for _ in range(data.draw(st.integers(1, 3))):
+        damaged[data.draw(st.integers(0, 127))] = data.draw(st.integers(0, 255))
+    path = tmp_path_factory.mktemp("n") / "a.npy"
+    path.write_bytes(damaged)
+    said = f"{path} cannot be imported ("
+    try:
+        assert load(path, SHAPE).shape == SHAPE
+    except InputError as error:
+        said = str(error)
+    assert said.startswith(f"{path} cannot be imported (")

@@ -1,0 +1,170 @@
+"""The feature store: round trips, resumption, and every damage that a reader must not miss."""
+
+import shutil
+
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.errors import InputError
+from pipeline.features import store
+from pipeline.features.store import FeatureStore
+from pipeline.features.writer import Writer
+
+SHAPE = (3, 2, 2)
+ATTRIBUTES = {"layer": "layer3", "resize": "pil_bicubic"}
+
+
+@pytest.fixture(autouse=True)
+def small_shards(monkeypatch):
+    monkeypatch.setattr(store, "SHARD", 4)
+
+
+def grids(images, seed=0):
+    return np.random.default_rng(seed).standard_normal((images, *SHAPE)).astype(np.float16)
+
+
+def make(path, images=10, seed=0):
+    features = grids(images, seed)
+    writer = Writer(path.with_suffix(".scratch"), images, SHAPE)
+    for shard in writer.missing:
+        rows = writer.rows(shard)
+        writer.write(shard, features[rows.start : rows.stop])
+    writer.finish(path, ATTRIBUTES | {"keys": [f"{row}.png" for row in range(images)]})
+    return features
+
+
+def test_reads_what_was_written_in_any_order(tmp_path):
+    features = make(tmp_path / "s.zarr")
+    opened = FeatureStore(tmp_path / "s.zarr", ATTRIBUTES)
+    assert opened.shape == SHAPE
+    np.testing.assert_array_equal(opened.read(["7.png", "2.png", "7.png", "9.png"]), features[[7, 2, 7, 9]])
+
+
+@pytest.mark.parametrize(("free", "mapped"), [(10**12, True), (100, False), (None, False)])
+def test_only_a_store_that_stays_in_memory_is_mapped(tmp_path, monkeypatch, free, mapped):
+    features = make(tmp_path / "s.zarr")
+    monkeypatch.setattr(store.memory, "free", lambda: free)
+    opened = FeatureStore(tmp_path / "s.zarr", ATTRIBUTES)
+    assert ("file_io_mode" in opened._reading()["context"]) == mapped
+    np.testing.assert_array_equal(opened.read(["7.png", "2.png"]), features[[7, 2]])
+
+
+def test_reads_into_memory_that_is_given(tmp_path):
+    features = make(tmp_path / "s.zarr")
+    out = np.zeros((3, *SHAPE), np.float16)
+    opened = FeatureStore(tmp_path / "s.zarr", ATTRIBUTES)
+    for rows in ([7, 2, 5], [7, 2, 7]):
+        assert opened.read([f"{row}.png" for row in rows], out) is out
+        np.testing.assert_array_equal(out, features[rows])
+
+
+def test_plain_zarr_reads_the_same(tmp_path):
+    features = make(tmp_path / "s.zarr")
+    array = zarr.open_array(tmp_path / "s.zarr", path="features", mode="r")
+    assert array.chunks == (1, *SHAPE)
+    assert array.shards == (4, *SHAPE)
+    opened = FeatureStore(tmp_path / "s.zarr", ATTRIBUTES)
+    for row in range(10):
+        np.testing.assert_array_equal(array[row], features[row])
+        np.testing.assert_array_equal(array[row], opened.read([f"{row}.png"])[0])
+    assert zarr.open_group(tmp_path / "s.zarr", mode="r").attrs["layer"] == "layer3"
+
+
+@settings(max_examples=15, deadline=None)
+@given(images=st.integers(1, 13), data=st.data())
+def test_round_trip(tmp_path_factory, images, data):
+    path = tmp_path_factory.mktemp("round") / "s.zarr"
+    features = make(path, images, seed=images)
+    rows = data.draw(st.lists(st.integers(0, images - 1), min_size=1, max_size=20))
+    found = FeatureStore(path, {}).read([f"{row}.png" for row in rows])
+    np.testing.assert_array_equal(found, features[rows])
+
+
+def test_an_interrupted_writer_goes_on_with_the_first_missing_shard(tmp_path):
+    features = make(tmp_path / "whole.zarr")
+    folder = tmp_path / "scratch"
+    first = Writer(folder, 10, SHAPE)
+    first.write(0, features[:4])
+    # a shard that was written but not recorded, as after a kill, is written again
+    first.array[4:8].write(0).result()
+    again = Writer(folder, 10, SHAPE)
+    assert again.missing == [1, 2]
+    again.write(1, features[4:8])
+    again.write(2, features[8:])
+    again.finish(tmp_path / "s.zarr", ATTRIBUTES | {"keys": [f"{row}.png" for row in range(10)]})
+    for file in (path for path in (tmp_path / "whole.zarr").rglob("*") if path.is_file()):
+        assert (
+            file.read_bytes()
+            == (tmp_path / "s.zarr" / file.relative_to(tmp_path / "whole.zarr")).read_bytes()
+        )
+
+
+def test_equal_features_are_equal_bytes_and_others_are_not(tmp_path):
+    make(tmp_path / "a.zarr")
+    make(tmp_path / "b.zarr")
+    make(tmp_path / "c.zarr", seed=1)
+    a, b, c = ((tmp_path / f"{n}.zarr" / "features/c/0/0/0/0").read_bytes() for n in "abc")
+    assert a == b != c
+
+
+def test_a_shard_of_zeros_is_a_file_too(tmp_path):
+    writer = Writer(tmp_path / "scratch", 4, SHAPE)
+    writer.write(0, np.zeros((4, *SHAPE), np.float16))
+    again = Writer(tmp_path / "scratch", 4, SHAPE)
+    again.write(0, np.zeros((4, *SHAPE), np.float16))
+    again.finish(tmp_path / "s.zarr", {"keys": ["a", "b", "c", "d"]})
+    assert not FeatureStore(tmp_path / "s.zarr", {}).read(["c"]).any()
+
+
+def test_another_layer_is_refused_by_the_attributes_name(tmp_path):
+    make(tmp_path / "s.zarr")
+    with pytest.raises(InputError, match=r"s\.zarr: its layer is 'layer3', params.yaml wants 'layer4'"):
+        FeatureStore(tmp_path / "s.zarr", {"layer": "layer4"})
+
+
+def test_a_missing_shard_is_refused(tmp_path):
+    make(tmp_path / "s.zarr")
+    (tmp_path / "s.zarr/features/c/1/0/0/0").unlink()
+    # this is why: zarr itself reads zeros
+    assert not zarr.open_array(tmp_path / "s.zarr", path="features", mode="r")[4].any()
+    with pytest.raises(InputError, match=r"features/c/1/0/0/0 is missing"):
+        FeatureStore(tmp_path / "s.zarr", {})
+
+
+def test_a_half_deleted_shard_is_refused(tmp_path):
+    make(tmp_path / "s.zarr")
+    shard = tmp_path / "s.zarr/features/c/2/0/0/0"
+    shard.write_bytes(shard.read_bytes()[:50])
+    with pytest.raises(InputError, match=r"c/2/0/0/0 is missing or shorter than its \d+ bytes"):
+        FeatureStore(tmp_path / "s.zarr", {})
+
+
+@pytest.mark.parametrize("place", [5, 30, 41, -5])
+def test_a_flipped_bit_is_noticed(tmp_path, place):
+    """In a chunk's head, its numbers and its sum, and in the shard's index."""
+    make(tmp_path / "s.zarr")
+    shard = tmp_path / "s.zarr/features/c/0/0/0/0"
+    data = bytearray(shard.read_bytes())
+    data[place] ^= 1
+    shard.write_bytes(data)
+    opened = FeatureStore(tmp_path / "s.zarr", {})
+    with pytest.raises(InputError, match=r"s\.zarr is damaged"):
+        opened.read([f"{row}.png" for row in range(4)])
+
+
+def test_an_unknown_image_is_named(tmp_path):
+    make(tmp_path / "s.zarr")
+    with pytest.raises(InputError, match=r"no image 'other\.png'"):
+        FeatureStore(tmp_path / "s.zarr", {}).read(["other.png"])
+
+
+def test_what_is_no_store_is_refused(tmp_path):
+    with pytest.raises(InputError, match="is not a feature store"):
+        FeatureStore(tmp_path / "nothing.zarr", {})
+    make(tmp_path / "s.zarr")
+    shutil.copy(tmp_path / "s.zarr/features/zarr.json", tmp_path / "s.zarr/zarr.json")
+    with pytest.raises(InputError, match="its schema is None"):
+        FeatureStore(tmp_path / "s.zarr", {})

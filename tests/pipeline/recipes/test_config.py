@@ -1,0 +1,109 @@
+"""Recipes: nulls become the dataset's values, and nothing that a model does not use is in its recipe."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from models import MODELS
+from pipeline import params
+from pipeline.errors import InputError
+from pipeline.recipes import config, recipe_file
+
+REAL = params.load(Path(__file__).parents[3] / "params.yaml")
+
+
+def with_(**changes):
+    return REAL.model_copy(update=changes)
+
+
+def test_published_values_hold_where_the_top_level_is_null():
+    recipe = config.resolve(REAL, "clevr_change", "scorer_cbr")
+    assert recipe.loss == {"cv": 0.1, "cbr": 0.001}
+    assert recipe.train["iterations"] == 10_000
+    assert recipe.features["weights"] == "imagenet"
+
+
+def test_a_number_at_the_top_level_overrides_only_models_with_the_term():
+    changed = with_(loss=REAL.loss | {"lambda_cbr": 0.004})
+    for model, same in (
+        ("subtraction", True),
+        ("rr", True),
+        ("scorer", True),
+        ("rr_cbr", False),
+        ("scorer_cbr", False),
+    ):
+        before, after = (config.resolve(p, "tabletop", model) for p in (REAL, changed))
+        assert (before == after) == same
+    assert config.resolve(changed, "tabletop", "scorer_cbr").loss["cbr"] == 0.004
+
+
+@pytest.mark.parametrize(
+    ("dataset", "loss"),
+    [
+        ("clevr_change", {"dirl": 0.5, "ccr": 0.3}),
+        ("clevr_dc", {"dirl": 0.03, "ccr": 0.05}),
+        ("spot_the_diff", {"dirl": 0.5, "ccr": 0.004}),
+        ("image_editing_request", {"dirl": 0.001, "ccr": 0.05}),
+    ],
+)
+def test_dirls_published_weights(dataset, loss):
+    assert config.resolve(REAL, dataset, "dirl_ccr").loss == loss
+    assert config.resolve(REAL, dataset, "ccr").loss == {"ccr": loss["ccr"]}
+    assert config.resolve(REAL, dataset, "transformer").loss == {}
+
+
+def test_every_term_has_its_weight_on_every_dataset():
+    assert set(REAL.model) == set(MODELS)
+    for dataset in REAL.dataset:
+        for model, terms in (("scorer_cbr", {"cv", "cbr"}), ("dirl_ccr", {"dirl", "ccr"})):
+            assert set(config.resolve(REAL, dataset, model).loss) == terms
+
+
+def test_training_overrides_reach_every_model():
+    changed = with_(train=REAL.train.model_copy(update={"batch": 4}))
+    assert config.resolve(changed, "tabletop", "subtraction").train["batch"] == 4
+
+
+def test_the_models_own_files_stand_in_its_recipe():
+    subtraction = config.code_of("subtraction")
+    own = {"attention", "attention_cpu", "baselines", "captioner", "cpu_threads", "decoder"}
+    assert set(subtraction) == {f"models/{name}.py" for name in own | {"all_reduce", "variants"}}
+    files = {"cbr.py", "scorer.py", "matching.py", "matching_cpu.py"}
+    assert set(config.code_of("scorer_cbr")) >= {f"models/{name}" for name in files}
+
+
+def test_round_trip(tmp_path):
+    recipe = config.resolve(REAL, "tabletop", "scorer_cbr")
+    recipe_file.save(tmp_path / "r.yaml", recipe)
+    assert asdict(recipe_file.load(tmp_path / "r.yaml")) == asdict(recipe)
+
+
+@pytest.mark.parametrize(
+    ("changes", "model", "said"),
+    [
+        ({}, "scorrer", "unknown model 'scorrer'"),
+        (
+            {"model": REAL.model | {"newer": {"dropout": 0.1}}},
+            "newer",
+            r"models/__init__\.py has subtraction",
+        ),
+        ({"model": {"rr": {"dropout": 0.1, "depth": 2}}}, "rr", r"unknown key model\.rr\.depth"),
+        ({"model": {"rr": {}}}, "rr", r"the key model\.rr\.dropout is missing"),
+    ],
+)
+def test_what_makes_no_model_is_named(changes, model, said):
+    with pytest.raises(InputError, match=said):
+        config.resolve(with_(**changes), "tabletop", model)
+
+
+def test_a_term_without_weight_is_named():
+    dataset = REAL.of("tabletop").model_copy(update={"loss": {"lambda_cv": 0.1}})
+    with pytest.raises(InputError, match=r"dataset\.tabletop\.loss\.lambda_cbr is missing"):
+        config.resolve(with_(dataset={"tabletop": dataset}), "tabletop", "scorer_cbr")
+
+
+def test_a_file_that_is_no_recipe_is_named(tmp_path):
+    (tmp_path / "r.yaml").write_text("dataset: x\n")
+    with pytest.raises(InputError, match=r"r\.yaml is not a recipe"):
+        recipe_file.load(tmp_path / "r.yaml")

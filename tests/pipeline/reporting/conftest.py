@@ -1,0 +1,24 @@
+"""What the tests of the page share: two datasets' made-up cells, and their page."""
+
+import pytest
+
+from pipeline.reporting import cell_results
+from tests.paged import Reader, render
+from tests.study import make_study
+
+
+@pytest.fixture(scope="session")
+def study(tmp_path_factory):
+    root = tmp_path_factory.mktemp("study")
+    params = make_study(root, ("tabletop", "other"))
+    return cell_results.read(root, params), params
+
+
+@pytest.fixture(scope="session")
+def html(study):
+    return render(*study)
+
+
+@pytest.fixture(scope="session")
+def read(html):
+    return Reader(html)

@@ -1,0 +1,192 @@
+"""Reading cells: those that params.yaml lists, and each bad file by its name."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from pipeline.decoding import attention_maps
+from pipeline.errors import InputError
+from pipeline.reporting import cell_results
+from tests.study import make_cell, make_study
+
+CELL = "results/cells/tabletop/scorer/2"
+FIRST = "results/cells/tabletop/scorer/1"
+CURVES = "results/curves/tabletop/scorer/2"
+FILES = [
+    f"{CELL}/captions.json",
+    f"{CELL}/metrics.json",
+    f"{CELL}/pairs.jsonl",
+    f"{CURVES}/loss.csv",
+    f"{CURVES}/validation.csv",
+    "results/cells/tabletop/constant/captions.json",
+    "results/cells/tabletop/constant/metrics.json",
+    "data/pairs/tabletop.jsonl",
+    "data/images/tabletop.jsonl",
+    f"{FIRST}/attention.npz",
+]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    root = tmp_path_factory.mktemp("study")
+    return root, make_study(root)
+
+
+@pytest.fixture
+def study(made, tmp_path):
+    """A copy that a test may spoil."""
+    root, params = made
+    shutil.copytree(root, tmp_path / "study")
+    return tmp_path / "study", params
+
+
+def test_a_dataset_is_its_test_pairs_and_the_listed_cells(made):
+    (results,) = cell_results.read(*made)
+    assert {pair.split for pair in results.test} == {"test"}
+    assert len(results.test) == 20
+    assert results.constant_caption == "no change"
+    assert [(c.model, c.seed) for c in results.cells] == [
+        ("subtraction", 1),
+        ("subtraction", 2),
+        ("scorer", 1),
+        ("scorer", 2),
+    ]
+    last = results.cells[-1]
+    said = {"the ball moved, says scorer 2", "nothing has changed, says scorer 2"}
+    assert set(last.captions.values()) == said
+    assert last.metrics.scorers == {"METEOR": "1.5", "SPICE": "unavailable (no jar)"}
+    assert list(last.losses) == ["iteration", "cap", "cv"]
+    assert last.validation == {"iteration": [150, 300], "CIDEr-D": [0.31, 0.62]}
+    assert set(last.told.values()) == {cell_results.Told(0.62, True)}
+    assert {told.right for told in results.cells[0].told.values()} == {True, False}
+    assert last.metrics.whole == {
+        "change_accuracy": 0.31, "exact_match": 0.155, "distinct_captions": 12, "mean_length": 6.5,
+    }  # fmt: skip
+    assert {model: evidence.seeds for model, evidence in results.evidence.items()} == {
+        "subtraction": 2,
+        "scorer": 2,
+    }
+
+
+def test_attention_is_read_of_the_first_seed_alone(made):
+    (results,) = cell_results.read(*made)
+    first = results.cells[2]
+    shown = [pair.pair_id for pairs in results.gallery.values() for pair in pairs]
+    assert [cell.seed for cell in results.cells if cell.attended] == [1, 1]
+    assert list(first.attended) == shown
+    assert all(own.caption == first.captions[pair] for pair, own in first.attended.items())
+    assert all(own.alignment is not None for own in first.attended.values())
+    assert all(own.alignment is None for own in results.cells[0].attended.values())
+
+
+def spoilt(study, change):
+    """The first pair's attention of the first scorer, written again after `change`."""
+    path = study[0] / FIRST / "attention.npz"
+    found = attention_maps.read(path)
+    first = next(iter(found))
+    attention_maps.write(path, found | {first: replace(found[first], **change(found[first]))})
+    return first
+
+
+def test_attention_of_another_caption_is_named(study):
+    pair = spoilt(study, lambda own: {"words": ("other", *own.words[1:])})
+    with pytest.raises(InputError, match=f"{FIRST}/attention.npz is of another caption of the pair {pair} "):
+        cell_results.read(*study)
+
+
+def test_a_lacking_alignment_is_named(study):
+    pair = spoilt(study, lambda _: {"alignment": None})
+    with pytest.raises(InputError, match=f"{FIRST}/attention.npz has no alignment of the pair {pair}"):
+        cell_results.read(*study)
+
+
+def test_a_pair_without_attention_is_named(study):
+    path = study[0] / FIRST / "attention.npz"
+    found = attention_maps.read(path)
+    pair = found.popitem()[0]
+    attention_maps.write(path, found)
+    with pytest.raises(InputError, match=f"attention.npz has nothing of the test pair {pair}"):
+        cell_results.read(*study)
+
+
+def test_cells_that_are_not_listed_are_not_read(study):
+    root, params = study
+    before = compared(*study)
+    test = cell_results.read(*study)[0].test
+    (root / "results/cells/tabletop/scorer/3").mkdir()
+    make_cell(root, "tabletop", "gone", 1, test, 0.9)
+    (root / "results/cells/old").mkdir()
+    assert compared(root, params) == before
+
+
+def compared(root, params):
+    """What is read, as it can be compared."""
+    (results,) = cell_results.read(root, params)
+    return results.test, [(cell.model, cell.seed, cell.metrics, cell.captions) for cell in results.cells]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file_is_named_with_the_remedy(study, name):
+    (study[0] / name).unlink()
+    with pytest.raises(InputError, match=rf"{name} is missing; run `dvc repro"):
+        cell_results.read(*study)
+
+
+@pytest.mark.parametrize("text", ["\n", "\x00\n", "[[[\n", '{"total": 1}\n', "a,b\n1\n"])
+@pytest.mark.parametrize("name", FILES)
+def test_an_unreadable_file_is_named_on_one_line(study, name, text):
+    (study[0] / name).write_text(text)
+    with pytest.raises(InputError, match=name) as raised:
+        cell_results.read(*study)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", FILES[:5])
+def test_a_folder_in_a_files_place_is_named(study, name):
+    (study[0] / name).unlink()
+    (study[0] / name).mkdir()
+    with pytest.raises(InputError, match=rf"{name} is a folder"):
+        cell_results.read(*study)
+
+
+def test_every_test_pair_needs_its_caption_and_score(study):
+    root, _ = study
+    predictions = json.loads((root / CELL / "captions.json").read_text())
+    (root / CELL / "captions.json").write_text(json.dumps(predictions[:-1]))
+    with pytest.raises(InputError, match=f"{CELL}/captions.json has nothing of the test pair"):
+        cell_results.read(*study)
+    (root / CELL / "captions.json").write_text(json.dumps(predictions))
+    lines = (root / CELL / "pairs.jsonl").read_text().split("\n")
+    (root / CELL / "pairs.jsonl").write_text("\n".join(lines[1:]))
+    with pytest.raises(InputError, match=f"{CELL}/pairs.jsonl has nothing of the test pair"):
+        cell_results.read(*study)
+
+
+@pytest.mark.parametrize("value", ["NaN", "1e999", '"unavailable"', "null"])
+def test_a_score_of_the_table_must_be_a_number(study, value):
+    path = study[0] / CELL / "metrics.json"
+    tree = json.loads(path.read_text())
+    tree["total"]["METEOR"] = "HERE"
+    path.write_text(json.dumps(tree).replace('"HERE"', value))
+    with pytest.raises(InputError, match=f"{CELL}/metrics.json"):
+        cell_results.read(*study)
+
+
+def test_a_metric_that_could_not_be_computed_is_left_out(study):
+    path = study[0] / CELL / "metrics.json"
+    tree = json.loads(path.read_text())
+    tree["total"]["SPICE"] = "unavailable (no jar)"
+    path.write_text(json.dumps(tree))
+    (results,) = cell_results.read(*study)
+    assert "SPICE" not in results.cells[-1].metrics.subsets["total"]
+
+
+def test_a_dataset_that_does_not_say_what_changed_has_no_accuracy(study):
+    path = study[0] / CELL / "metrics.json"
+    tree = json.loads(path.read_text())
+    path.write_text(json.dumps({"total": tree["total"], "scorers": tree["scorers"]}))
+    (results,) = cell_results.read(*study)
+    assert results.cells[-1].metrics.whole == {}
+    assert list(results.cells[-1].metrics.subsets) == ["total"]

@@ -1,0 +1,98 @@
+"""The tables behind `dvc plots show`, and the summary behind `dvc metrics show`."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pipeline.errors import InputError
+from pipeline.reporting import dvc_plots
+from pipeline.scoring.summary import summary, write_summary
+from tests.study import make_study
+
+ROOT = Path(__file__).parents[3]
+PIPELINE = yaml.safe_load((ROOT / "dvc.yaml").read_text())
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    root = tmp_path_factory.mktemp("study")
+    return root, make_study(root)
+
+
+def test_every_cell_is_in_one_table(study):
+    root, params = study
+    found = dvc_plots.tables(root / "results", params)
+    cells = [f"tabletop/{model}/{seed}" for model in ("subtraction", "scorer") for seed in (1, 2)]
+    assert list(dict.fromkeys(row["cell"] for row in found["validation.json"])) == cells
+    assert [row for row in found["validation.json"] if row["cell"] == cells[0]] == [
+        {"cell": cells[0], "curve": "validation", "iteration": 150, "CIDEr-D": 0.255},
+        {"cell": cells[0], "curve": "validation", "iteration": 300, "CIDEr-D": 0.51},
+    ]
+    terms = {cell: {row["curve"] for row in found["losses.json"] if row["cell"] == cell} for cell in cells}
+    assert list(terms.values()) == [{"cap"}, {"cap"}, {"cap", "cv"}, {"cap", "cv"}]
+    assert len(found["losses.json"]) == 2 * 30 + 2 * 60
+    types = {cell: [] for cell in ("tabletop/constant", *cells)}
+    for row in found["types.json"]:
+        types[row["cell"]].append(row["type"])
+    assert list(types.values()) == [["color", "texture", "add", "drop", "move", "no_change"]] * 5
+    written = json.loads((root / "results/cells" / cells[3] / "metrics.json").read_text())
+    assert found["types.json"][-1]["CIDEr-D"] == written["no_change"]["CIDEr-D"]
+
+
+def test_a_cell_without_curves_gives_no_points(tmp_path):
+    params = make_study(tmp_path)
+    for kind, header in (("loss", "iteration,cap"), ("validation", "iteration,CIDEr-D")):
+        (tmp_path / f"results/curves/tabletop/subtraction/1/{kind}.csv").write_text(f"{header}\n")
+    found = dvc_plots.tables(tmp_path / "results", params)
+    gone = "tabletop/subtraction/1"
+    assert gone not in {row["cell"] for name in ("validation", "losses") for row in found[f"{name}.json"]}
+    assert gone in {row["cell"] for row in found["types.json"]}
+
+
+def test_a_cell_that_is_missing_is_named(study, tmp_path):
+    with pytest.raises(
+        InputError, match=r"tabletop/subtraction/1/validation\.csv is missing; run `dvc repro`"
+    ):
+        dvc_plots.tables(tmp_path / "results", study[1])
+
+
+def test_dvc_draws_columns_that_the_tables_have(study):
+    root, params = study
+    found = dvc_plots.tables(root / "results", params)
+    drawn = set()
+    for entry in PIPELINE["plots"]:
+        (plot,) = entry.values()
+        template = json.loads((ROOT / f".dvc/plots/{plot['template']}.json").read_text())
+        ((path, column),) = plot["y"].items()
+        rows = found[Path(path).name]
+        fields = {template["facet"]["row"]["field"], "cell", plot["x"], column} - {"rev"}
+        assert all(fields <= row.keys() for row in rows)
+        assert isinstance(rows[0][column], float)
+        assert plot["title"]
+        assert plot["x_label"]
+        assert plot["y_label"]
+        drawn.add(Path(path).name)
+    assert drawn == set(found)
+
+
+def test_the_summary_is_few_numbers_and_none_that_was_not_computed(tmp_path):
+    tree = {
+        "total": {
+            "BLEU-1": 0.5,
+            "BLEU-4": 0.25,
+            "METEOR": 0.2,
+            "ROUGE-L": 0.4,
+            "CIDEr-D": 1.2,
+            "SPICE": None,
+        },
+        "change": {"CIDEr-D": 0.1},
+        "change_accuracy": 0.75,
+        "scorers": {"SPICE": "unavailable (no jar)"},
+    }
+    expected = {"BLEU-4": 0.25, "METEOR": 0.2, "ROUGE-L": 0.4, "CIDEr-D": 1.2, "change_accuracy": 0.75}
+    assert summary(tree) == expected
+    assert summary({"total": {"SPICE": 0.0}}) == {"SPICE": 0.0}
+    write_summary(tmp_path / "summary.json", tree)
+    assert json.loads((tmp_path / "summary.json").read_text()) == expected

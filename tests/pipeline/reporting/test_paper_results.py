@@ -1,0 +1,166 @@
+"""Published rows: the figures that are printed, the conditions that differ, and files that are wrong."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from models import MODELS
+from pipeline import params
+from pipeline.errors import InputError
+from pipeline.reporting import paper_results
+from pipeline.reporting.paper_results import differs, rows
+
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT / "data/published"
+COUNTS = {  # rows of the papers' tables that were copied
+    "clevr_change": {"total": 19, "change": 15, "no_change": 5}
+    | dict.fromkeys(("color", "texture", "add", "drop", "move"), 13),
+    "clevr_dc": {"total": 16},
+    "spot_the_diff": {"total": 14},
+    "image_editing_request": {"total": 14},
+    "birds_to_words": {"total": 7},
+}
+
+
+@pytest.fixture(scope="module")
+def settings() -> params.Params:
+    return params.load(ROOT / "params.yaml")
+
+
+def row(dataset: str, subset: str, method: str, source: str = "") -> paper_results.Published:
+    (found,) = [
+        row
+        for row in rows(dataset, FOLDER)
+        if (row.subset, row.method) == (subset, method) and source in row.source
+    ]
+    return found
+
+
+@pytest.mark.parametrize("dataset", COUNTS)
+def test_every_row_is_there(dataset):
+    found = [row.subset for row in rows(dataset, FOLDER)]
+    assert {subset: found.count(subset) for subset in found} == COUNTS[dataset]
+
+
+def test_rows_name_models_that_there_are():
+    named = {row.model for dataset in COUNTS for row in rows(dataset, FOLDER)} - {None}
+    assert named <= set(MODELS)
+    assert {"transformer", "dirl", "ccr", "dirl_ccr"} <= named
+
+
+def test_there_is_no_other_file():
+    assert {path.stem for path in FOLDER.iterdir()} == set(COUNTS)
+
+
+def test_figures_are_fractions_and_name_their_paper():
+    ours = row("clevr_change", "total", "SCORER+CBR")
+    assert ours.values == {
+        "BLEU-4": 0.563,
+        "METEOR": 0.412,
+        "ROUGE-L": 0.745,
+        "CIDEr-D": 1.268,
+        "SPICE": 0.333,
+    }
+    assert ours.model == "scorer_cbr"
+    assert "ICCV 2023" in ours.source
+    assert row("clevr_change", "move", "SCORER+CBR").values["CIDEr-D"] == 0.922
+    assert row("clevr_change", "move", "DIRL+CCR").values["METEOR"] == 0.335
+    assert row("clevr_dc", "total", "DIRL+CCR").values["METEOR"] == 0.323
+    assert row("spot_the_diff", "total", "VARD-Trans").values["BLEU-4"] is None
+    assert row("birds_to_words", "total", "DUDA").values["CIDEr-D"] == 0.046
+    assert "ablation" in row("clevr_change", "change", "SCORER").note
+
+
+def test_tabletop_has_no_published_rows():
+    assert rows("tabletop", FOLDER) == []
+
+
+def test_what_differs_from_the_papers_own_row(settings):
+    ours = row("clevr_change", "total", "SCORER+CBR")
+    assert differs(ours, settings) == ["resize: opencv_bicubic, ours pil_bicubic"]
+    assert differs(ours, settings, 7970) == ["resize: opencv_bicubic, ours pil_bicubic"]
+    assert "test pairs: 7970, ours 80" in differs(ours, settings, 80)
+    other = settings.model_copy(
+        update={
+            "features": settings.features.model_copy(update={"weights": "random"}),
+            "train": settings.train.model_copy(update={"iterations": 100, "batch": 8, "learning_rate": 0.1}),
+        }
+    )
+    assert differs(ours, other)[1:] == [
+        "weights: imagenet, ours random",
+        "iterations: 10000, ours 100",
+        "batch: 128, ours 8",
+        "learning rate: 0.0002, ours 0.1",
+    ]
+
+
+def test_what_a_paper_does_not_say_is_said_to_be_so(settings):
+    assert differs(row("clevr_change", "total", "DUDA"), settings) == [
+        "not stated: network, layer, size, resize, weights, iterations, batch, learning rate"
+    ]
+    found = differs(row("clevr_change", "color", "CLIP4IDC"), settings, 400)
+    assert found == [
+        "network: CLIP, trained on pixels, ours ResNet-101",
+        "weights: clip, ours imagenet",
+        "not stated: layer, resize, iterations, batch, learning rate, test pairs",
+    ]
+
+
+def test_a_protocol_that_ours_does_not_name(settings):
+    of_clevr = settings.dataset["clevr_change"]
+    everything = settings.model_copy(update={"dataset": {"spot_the_diff": of_clevr}})
+    found = differs(row("spot_the_diff", "total", "SCORER+CBR"), everything)
+    assert "protocol: single_change, ours not stated" in found
+    assert "batch: 32, ours 128" in found
+
+
+def test_a_dataset_that_params_lack(settings):
+    everything = settings.model_copy(update={"dataset": {}})
+    with pytest.raises(InputError, match="unknown dataset 'birds_to_words'"):
+        differs(row("birds_to_words", "total", "DUDA"), everything)
+
+
+GOOD = {
+    "sources": {"a": "A paper"},
+    "conditions": {"a": {"batch": 3}},
+    "rows": {"total": [{"method": "M", "source": "a", "conditions": "a", "METEOR": 30.0}]},
+}
+ROW = GOOD["rows"]["total"][0]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"row": {}}, "row: Extra inputs are not permitted"),
+        ({"sources": {}}, "rows.total: M names the unknown source a"),
+        ({"conditions": {}}, "rows.total: M names the unknown conditions a"),
+        ({"conditions": {"a": {"bach": 3}}}, "conditions.a.bach: Extra inputs"),
+        ({"rows": {"moved": [ROW]}}, "rows.moved: Input should be 'total'"),
+        ({"rows": {"total": [ROW, ROW]}}, "rows.total: M of a stands there twice"),
+        ({"rows": {"total": [ROW | {"CIDEr": 3.0}]}}, "rows.total.0.CIDEr: Extra inputs"),
+        (
+            {"rows": {"total": [ROW | {"METEOR": "30"}]}},
+            "rows.total.0.METEOR: Input should be a valid number",
+        ),
+        ({"rows": {"total": [ROW | {"METEOR": -1.0}]}}, "rows.total.0.METEOR: Input should be greater"),
+        ({"rows": {"total": [ROW | {"METEOR": None}]}}, "rows.total.0: reports no score"),
+    ],
+)
+def test_a_file_that_is_wrong_is_one_line(tmp_path, wrong, said):
+    path = tmp_path / "new.yaml"
+    path.write_text(yaml.safe_dump(GOOD))
+    assert rows("new", tmp_path)[0].conditions.batch == 3
+    path.write_text(yaml.safe_dump(GOOD | wrong))
+    with pytest.raises(InputError) as error:
+        rows("new", tmp_path)
+    assert str(error.value).startswith(f"{path}: {said}")
+    assert "\n" not in str(error.value)
+
+
+def test_no_yaml_and_no_folder(tmp_path):
+    (tmp_path / "new.yaml").write_text("a: [")
+    with pytest.raises(InputError, match=r"new\.yaml is not valid YAML"):
+        rows("new", tmp_path)
+    with pytest.raises(InputError, match="absent is missing; run from the repository's root"):
+        rows("new", tmp_path / "absent")

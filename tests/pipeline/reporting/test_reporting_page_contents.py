@@ -1,0 +1,214 @@
+"""What the page shows: tables, pairs and who is right of them, learning curves and bars."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from pipeline.errors import InputError
+from pipeline.reporting import bars, cell_results, curves, svg, tables
+from tests.paged import DATA, Reader, render, saying
+from tests.study import make_study
+
+QUARTILES = [f"viewpoint_iou_q{number}" for number in range(1, 5)]
+SAID = ("the ball moved", "nothing has changed")
+
+
+def test_tables_hold_the_metrics(study, read):
+    (results, _), _ = study
+    means, scores, _, *others = read.tables[:8]  # the second dataset's stand behind
+    cider, meteor, captions, attributes, places = others[-5:]
+    assert [cell.split()[0] for cell in scores[0]] == [
+        "model", "seed", "BLEU-1", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "change",
+    ]  # fmt: skip
+    for run, row in zip(results.cells[:2], scores[2:4], strict=True):
+        total = run.metrics.subsets["total"]
+        values = [
+            *(total[name] for name in cell_results.CORPUS_METRICS),
+            run.metrics.whole["change_accuracy"],
+        ]
+        assert tidy(row) == [run.model, str(run.seed), *(f"{100 * value:.1f}" for value in values)]
+    assert tidy(scores[4])[:3] == ["subtraction", "mean", "51.5 ± 0.7"]
+    assert [row[0] for row in means] == ["model", "constant", "subtraction", "scorer"]
+    assert tidy(means[2])[:2] == ["subtraction", "51.5 ± 0.7"]
+    parts = ["change", "no_change", "color", "texture", "add", "drop", "move", *QUARTILES]
+    for table, metric in ((cider, "CIDEr-D"), (meteor, "METEOR")):
+        assert [re.sub(r" \d+ pairs", "", c).replace(" ", "_") for c in table[0][1:]] == parts
+        own = [cell.metrics.subsets for cell in results.cells[:2]]
+        assert [cell.split(" ± ")[0] for cell in tidy(table[2])[1:]] == [
+            f"{50 * (own[0][part][metric] + own[1][part][metric]):.1f}" for part in parts
+        ]
+    assert cider[0][1].endswith("10 pairs")
+    assert tidy(captions[2]) == ["subtraction", "12.9 ± 0.2", "12.0 ± 0.0", "6.5 ± 0.0"]
+    assert attributes[0][1:] == ["type", "color", "material", "shape", "size"]
+    assert places[0][1:] == ["pointing", "coverage", "pointing at object"]
+    assert tidy(places[1]) == ["constant", *["25.0"] * 3]
+
+
+def tidy(row):
+    return [" ".join(cell.split()) for cell in row]
+
+
+def test_what_the_pairs_cannot_tell_apart_is_said_so_in_words(study, read):
+    text = " ".join("".join(read.text).split())
+    # every pair of scorer's scores 0.1 more by CIDEr-D; the numbers behind METEOR are the same
+    assert "scorer is better than subtraction by 10.0 CIDEr-D (scorer − subtraction: " in text
+    differences = next(table for table in read.tables if table[0][0] == "models")
+    assert differences[0][1:3] == ["BLEU-4", "METEOR"]
+    row = dict(zip(differences[0], tidy(differences[1]), strict=True))
+    assert row["models"] == "scorer − subtraction"
+    assert row["METEOR"] == "0.0 [0.0, 0.0] p = 1.000 not significant"
+    assert row["CIDEr-D"] == "+10.0 [+10.0, +10.0] p < .001"
+
+
+def test_one_model_alone_is_compared_with_none(study):
+    (results, _), params = study
+    alone = replace(results, evidence={"scorer": results.evidence["scorer"]})
+    assert "Which differences are sure" not in render([alone], params)
+
+
+def test_the_gallery_shows_pictures_references_and_every_models_caption(study, html):
+    (results, _), _ = study
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", DATA.sub("", html)))
+    assert html.count("<article") == 2 * 20
+    for pair in results.test:
+        assert html.count(f'alt="The scene before, pair {pair.pair_id}"') == 2
+        assert all(caption in text for caption in pair.captions)
+    assert [
+        text.count(f"{said}, says {model} 1") for said in SAID for model in ("subtraction", "scorer")
+    ] == [40, 20, 0, 20]
+    assert "says scorer 2" not in text  # the first seed alone
+    assert text.count("✓ right: says change; CIDEr-D&nbsp;51.0") == 20
+    assert text.count("✓ right: says no change; CIDEr-D&nbsp;61.0") == 20
+    assert text.count("✗ wrong: says change; CIDEr-D&nbsp;51.0") == 20
+
+
+@pytest.mark.parametrize(
+    ("caption", "says"), [("there is no change", "no change"), ("", "change"), ("it moved", "change")]
+)
+def test_what_a_caption_says_stands_beneath_it(study, caption, says):
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", saying(study, caption)))
+    assert text.count(f": says {says}; CIDEr-D&nbsp;51.0") == 20
+    assert text.count("(nothing)") == (0 if caption else 20)
+
+
+def test_cards_name_who_is_right_and_who_is_wrong(study, read):
+    (results, _), _ = study
+    cards = read.all("article")[:20]
+    changed = {f"Pair {pair.pair_id}": pair.changed for pair in results.test}
+    for card in cards:
+        right, wrong = card["data-right"].split(), card["data-wrong"].split()
+        assert (right, wrong) == (
+            (["subtraction", "scorer"], []) if changed[card["aria-label"]] else (["scorer"], ["subtraction"])
+        )
+    options = [option.get("value") for option in read.all("option")]
+    assert options[:7] == ["", "color", "texture", "add", "drop", "move", "no change"]
+
+
+def test_without_the_truth_nothing_is_marked(study):
+    (results, _), params = study
+    blind = [replace(pair, change_type=None) for pair in results.test]
+    found = [
+        replace(
+            cell,
+            metrics=cell_results.Metrics({"total": cell.metrics.subsets["total"]}, {}, {}),
+            told={pair: cell_results.Told(0.5, None) for pair in cell.told},
+        )
+        for cell in results.cells
+    ]
+    constant = replace(results.constant, subsets=found[0].metrics.subsets, whole={})
+    unknown = replace(results, test=blind, cells=found, constant=constant, gallery={None: blind}, evidence={})
+    html = re.sub(r"(?s)<style>.*?</style>|<script>.*?</script>|url.*?;", "", render([unknown], params))
+    assert not re.search(r"rightly|✓|✗|Change accuracy|Which differences|The numbers|By kind", html)
+    assert re.findall("<h3>.*</h3>", html) == [
+        f"<h3>{title}</h3>" for title in ("Scores", "Learning curves", "Test pairs")
+    ]
+    assert html.count("<table") == 2
+    assert "kind of change unknown" in html
+
+
+def test_boxes_are_outlined_in_the_files_own_pixels(study):
+    (results, _), params = study
+    assert "<rect x=" not in re.sub("(?s)<clipPath.*?</clipPath>", "", render([results], params))
+    boxed = [replace(pair, before_box=(1.0, 2.0, 30.0, 4.5)) for pair in results.test]
+    html = render([replace(results, test=boxed, gallery={"color": boxed})], params)
+    box = (
+        '<svg viewBox="0 0 48 32" aria-hidden="true"><rect x="1.0" y="2.0" width="30.0" height="4.5"/></svg>'
+    )
+    assert html.count(box) == 20
+    assert "outline" in html
+
+
+def test_a_picture_that_is_not_in_the_index_is_named(study):
+    (results, _), params = study
+    with pytest.raises(InputError, match=r"default_\d+\.png is not in the index of tabletop's images"):
+        render([replace(results, images={})], params)
+
+
+def test_different_scorers_are_both_told(study):
+    (results, _), params = study
+    last = replace(results.cells[-1], metrics=replace(results.constant, scorers={"METEOR": "2"}))
+    html = render([replace(results, cells=[*results.cells[:-1], last])], params)
+    assert "METEOR: 1.5 and 2" in html
+
+
+def test_a_panel_for_each_loss_and_a_line_for_each_run(study):
+    (results, _), _ = study
+    titles = [panel.title for panel in curves.panels(results)]
+    assert titles == ["Validation CIDEr-D × 100", "Training loss: caption", "Training loss: view-invariance"]
+    validation, caption, view = curves.panels(results)
+    assert [panel.svg.count("var(--line-0)") > 0 for panel in (validation, caption, view)] == [
+        True,
+        True,
+        False,
+    ]
+    assert view.svg.count("var(--line-1)") == 2
+    assert "scorer, seed 2: maximum 62.00, last 62.00" in validation.told
+    assert "subtraction, seed 1: minimum 0.02, last 0.02" in caption.told
+    assert "#0f0f" not in validation.svg + caption.svg + view.svg
+
+
+def test_cells_whose_weights_were_imported_have_no_curves(tmp_path):
+    params = make_study(tmp_path)
+    for kind, seed in (("loss", 2), ("validation", 2), ("loss", 1), ("validation", 1)):
+        path = tmp_path / f"results/curves/tabletop/scorer/{seed}/{kind}.csv"
+        path.write_text(path.read_text().split("\n")[0] + "\n")
+        (results,) = cell_results.read(tmp_path, params)
+        found = curves.panels(results)
+    assert [panel.title for panel in found] == ["Validation CIDEr-D × 100", "Training loss: caption"]
+    assert "scorer" not in "".join(panel.told for panel in found)
+    assert "Training loss" in render([results], params)
+    alone = replace(results, cells=[cell for cell in results.cells if cell.model == "scorer"])
+    assert curves.panels(alone) == []
+    assert "Learning curves" not in render([alone], params)
+
+
+def test_a_bar_for_each_model_and_a_mark_for_the_constant_caption(study):
+    (results, _), _ = study
+    models = tables.of_models(tables.rows(tables.records([results]), "tabletop"))
+    styles = svg.styles(results.cells)
+    groups = [bars.Group("color", ("color", "CIDEr-D")), bars.Group("never", ("never", "CIDEr-D"))]
+    panel = bars.panel("Scores", "tabletop", groups, models, styles)
+    assert (
+        panel.told == "Scores. constant: color 28.6; subtraction: color 55.1 ± 0.7; scorer: color 65.1 ± 0.7."
+    )
+    assert [panel.svg.count(f"fill: var(--line-{number})") for number in range(3)] == [1, 1, 0]
+    assert panel.svg.count("stroke: var(--quiet)") == 1
+    assert bars.panel("Scores", "tabletop", groups[1:], models, styles) is None
+
+
+def test_of_one_seed_there_is_no_table_of_runs_and_the_seed_may_be_0(tmp_path):
+    params = make_study(tmp_path, seeds=(0,))
+    first, *others = Reader(render(cell_results.read(tmp_path, params), params)).tables
+    assert [row[:2] for row in first] == [
+        ["model", "seed"],
+        ["constant", ""],
+        ["subtraction", "0"],
+        ["scorer", "0"],
+    ]
+    assert len(others) == 6
+
+
+def test_many_models_still_have_a_style_each():
+    looks = {(style.colour, style.dashes) for style in (svg.Style("m", n) for n in range(40))}
+    assert len(looks) == 40

@@ -1,0 +1,126 @@
+"""The score tables: numbers as they stand in the metrics files, means and deviations over seeds."""
+
+import json
+from statistics import mean
+
+import pytest
+
+from pipeline.errors import InputError
+from pipeline.reporting import cell_results, tables
+from tests.study import QUARTILES, make_study, write_json
+
+PARTS = ("total", "change", "no_change", "color", "texture", "add", "drop", "move", *QUARTILES)
+WHOLE = ("change_accuracy", "exact_match", "distinct_captions", "mean_length")
+GROUPS = (*PARTS, "attributes", "localisation")
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    root = tmp_path_factory.mktemp("study")
+    return root, make_study(root)
+
+
+@pytest.fixture(scope="module")
+def records(study):
+    return tables.records(cell_results.read(*study))
+
+
+def metrics_file(root, *cell):
+    return json.loads(root.joinpath("results/cells/tabletop", *cell, "metrics.json").read_text())
+
+
+def test_records_are_the_metrics_files_numbers(study, records):
+    root, _ = study
+    runs = {("constant", None): metrics_file(root, "constant")}
+    runs |= {
+        (model, seed): metrics_file(root, model, str(seed))
+        for model in ("subtraction", "scorer")
+        for seed in (1, 2)
+    }
+    assert [(r["model"], r["seed"], r["subset"]) for r in records] == [
+        (*run, p) for run in runs for p in GROUPS
+    ]
+    for record in records:
+        file = runs[record["model"], record["seed"]]
+        told = {name: file[name] for name in WHOLE} if record["subset"] == "total" else {}
+        names = {key: record[key] for key in ("dataset", "model", "seed", "subset")}
+        assert record == names | file[record["subset"]] | told
+        assert record["dataset"] == "tabletop"
+
+
+def test_rows_are_the_constant_caption_then_each_seed_and_the_mean(records):
+    rows = tables.rows(records, "tabletop")
+    assert [(row.model, row.run) for row in rows] == [
+        ("constant", ""),
+        ("subtraction", "1"),
+        ("subtraction", "2"),
+        ("subtraction", "mean"),
+        ("scorer", "1"),
+        ("scorer", "2"),
+        ("scorer", "mean"),
+    ]
+
+
+def test_one_seed_has_no_mean(tmp_path):
+    records = tables.records(cell_results.read(tmp_path, make_study(tmp_path, seeds=(7,))))
+    assert [row.run for row in tables.rows(records, "tabletop")] == ["", "7", "7"]
+
+
+def made_up(*values):
+    return [
+        {"dataset": "d", "model": "m", "seed": seed, "subset": "total", "CIDEr-D": value}
+        for seed, value in enumerate(values)
+    ]
+
+
+def test_mean_and_sample_standard_deviation():
+    *_, last = tables.rows(made_up(1.0, 1.2, 1.7), "d")
+    # by hand: the deviations are -.3, -.1 and .4, their squares' sum is .26, and .26 / 2 = .13
+    assert last.runs == 3
+    assert last.scores["total", "CIDEr-D"] == (pytest.approx(1.3), pytest.approx(0.13**0.5))
+    assert last.printed("total", "CIDEr-D") == "130.0 ± 36.1"
+
+
+def test_scores_are_printed_times_a_hundred(records):
+    constant, first, *_ = tables.rows(records, "tabletop")
+    assert constant.printed("total", "BLEU-1") == "25.0"
+    assert first.printed("total", "CIDEr-D") == "51.6"
+    assert first.printed("no_change", "METEOR") == "53.4"
+    assert first.printed("total", "change_accuracy") == "25.5"
+    assert first.printed("attributes", "color") == "51.0"
+
+
+def test_counts_are_printed_as_they_are(records):
+    *_, last = tables.of_models(tables.rows(records, "tabletop"))
+    assert last.printed("total", "mean_length") == "6.5 ± 0.0"
+    assert last.printed("total", "distinct_captions") == "12.0 ± 0.0"
+    assert last.printed("total", "exact_match") == "15.4 ± 0.2"
+
+
+def test_a_model_has_one_row_its_mean_where_there_are_seeds(records):
+    rows = tables.of_models(tables.rows(records, "tabletop"))
+    assert [(row.model, row.runs) for row in rows] == [("constant", 1), ("subtraction", 2), ("scorer", 2)]
+    assert tables.has(rows, "total", "METEOR")
+    assert not tables.has(rows, "total", "SPICE")
+
+
+def test_what_some_runs_lack_has_no_mean():
+    records = made_up(1.0, 1.2)
+    records[0]["SPICE"] = 0.3
+    first, second, last = tables.rows(records, "d")
+    assert [row.printed("total", "SPICE") for row in (first, second, last)] == ["30.0", "–", "–"]
+
+
+def test_datasets_are_kept_apart(tmp_path):
+    records = tables.records(cell_results.read(tmp_path, make_study(tmp_path, ("tabletop", "other"))))
+    assert len(tables.rows(records, "tabletop")) == len(tables.rows(records, "other")) == 7
+    assert mean(r["dataset"] == "other" for r in records) == 0.5
+
+
+@pytest.mark.parametrize("value", [{}, [1], [{"model": "m"}], [made_up(0.5)[0] | {"CIDEr-D": "x"}]])
+def test_scores_that_are_none_are_refused(tmp_path, value):
+    write_json(tmp_path / "scores.json", value)
+    with pytest.raises(
+        InputError, match=r"scores\.json is not a list of scores; remove it and run `dvc repro`"
+    ):
+        tables.read(tmp_path / "scores.json")

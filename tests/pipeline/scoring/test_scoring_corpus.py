@@ -1,0 +1,297 @@
+"""The whole of scoring against the library's own wrappers, known figures of real data, and nasty captions.
+
+METEOR's tables load for seconds, so that one corpus holds all: each set is a subset of it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipeline.errors import InputError
+from pipeline.scoring import corpus, java, spice
+from pipeline.scoring.corpus import Scores, score
+from pipeline.scoring.meteor_formula import from_statistics
+from pipeline.scoring.metrics import bleu
+
+TESTS = Path(__file__).parents[2]
+SPOT_THE_DIFF = TESTS.parents[1] / "shared/data/spot-the-diff/annotations/test.json"
+GOLDEN = json.loads((TESTS / "golden/spot_the_diff_scores.json").read_text())
+FIRST, CONSTANT = "first reference against the rest", "the constant 'there are no differences .'"
+
+Corpus = tuple[dict[str, str], dict[str, list[str]]]
+
+SANE: Corpus = (
+    {
+        "1": "The red car is gone.",
+        "2": "a man in a blue shirt has appeared near the door",
+        "3": "there are no differences",
+        "4": "two people walking are no longer there",
+        "5": "the small green metal cylinder that is behind the big cube changed its location",
+        "6": "nothing has been modified",
+        "7": "There is no difference.",
+    },
+    {
+        "1": ["the red vehicle has left", "a red car isn't there anymore", "The red car is gone!"],
+        "2": ["a person wearing blue appeared by the door"],
+        "3": ["no change was made", "the scene is the same as before", "nothing is different"],
+        "4": ["the two persons that walked left", "2 people are missing"],
+        "5": ["the small green shiny cylinder moved", "someone changed the location of the tiny green thing"],
+        "6": ["nothing was modified", "there is no change"],
+        "7": ["no change", "there is no difference"],
+    },
+)
+NASTY: Corpus = (
+    {
+        "empty": "",
+        "blank": " \t ",
+        "punctuation": "...",
+        "marks": "?! ' - ``",
+        "line breaks": "the\rcar\vis\fgone\n\u2028now\u2029\x85.",
+        "control": "the car \0 is \x1b gone\x7f",
+        "separator": "the car ||| is gone |||",
+        "separators": "|||| ||| ||",
+        "command": "EVAL ||| 1.0",
+        "newline token": "*NL* </s> <br>",
+        "long": "the car is gone " * 625,
+        "one long word": "x" * 10_000,
+        "other scripts": "машина é 車 😀",
+    },
+    {},
+)
+NASTY[1].update({key: ["the car is gone", "a car ||| has\rleft", " ", "."] for key in NASTY[0]})
+
+LIBRARY = """
+import json, sys
+from pycocoevalcap.bleu.bleu import Bleu
+from pycocoevalcap.cider.cider import Cider
+from pycocoevalcap.meteor.meteor import Meteor
+from pycocoevalcap.rouge.rouge import Rouge
+from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
+captions, references = json.load(sys.stdin)
+def tokens(texts):
+    return PTBTokenizer().tokenize({key: [{"caption": text} for text in own] for key, own in texts.items()})
+res, gts = tokens({key: [caption] for key, caption in captions.items()}), tokens(references)
+scores = {"METEOR": Meteor(), "ROUGE-L": Rouge(), "CIDEr-D": Cider()}
+scores = {name: scorer.compute_score(gts, res) for name, scorer in scores.items()}
+bleu, _ = Bleu().compute_score(gts, res, verbose=0)
+corpus = {name: score[0] for name, score in scores.items()} | {f"BLEU-{n}": b for n, b in enumerate(bleu, 1)}
+print(json.dumps({"corpus": corpus, "pairs": {name: list(score[1]) for name, score in scores.items()}}))
+"""
+
+
+def spot_the_diff() -> dict[str, Corpus]:
+    """The protocol `merged`: all sentences of a pair's entries together, empty ones dropped."""
+    merged: dict[str, list[str]] = {}
+    for entry in json.loads(SPOT_THE_DIFF.read_text()):
+        texts = [text for text in entry["sentences"] if text.strip()]
+        if texts:
+            merged.setdefault(entry["img_id"], []).extend(texts)
+    several = {key: texts for key, texts in merged.items() if len(texts) > 1}
+    constant = dict.fromkeys(merged, "there are no differences .")
+    return {
+        FIRST: (
+            {key: texts[0] for key, texts in several.items()},
+            {key: texts[1:] for key, texts in several.items()},
+        ),
+        CONSTANT: (constant, merged),
+    }
+
+
+def as_subsets(sets: dict[str, Corpus]) -> tuple[dict[str, str], dict[str, list[str]], dict[str, list[str]]]:
+    captions, references = (
+        {f"{name} {key}": value for name, parts in sets.items() for key, value in parts[i].items()}
+        for i in (0, 1)
+    )
+    return captions, references, {name: [f"{name} {key}" for key in parts[0]] for name, parts in sets.items()}
+
+
+@pytest.fixture(scope="module")
+def library() -> subprocess.Popen[str]:
+    """The library's own wrappers at work on the sane set, in a process that they may leave hanging."""
+    path = f"{java.find().parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "JAVA_TOOL_OPTIONS": "-XX:+UseSerialGC"}
+    command = [sys.executable, "-c", LIBRARY]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, text=True)
+    assert process.stdin
+    process.stdin.write(json.dumps(SANE))
+    process.stdin.close()
+    process.stdin = None  # for communicate
+    return process
+
+
+@pytest.fixture(scope="module")
+def everything(library: subprocess.Popen[str]) -> Scores:
+    sets = {"sane": SANE, "nasty": NASTY, "one": ({"1": "a"}, {"1": ["a b"]})}
+    if SPOT_THE_DIFF.exists():
+        sets |= spot_the_diff()
+    captions, references, subsets = as_subsets(sets)
+    return score(captions, references, subsets, meteor_timeout=120)
+
+
+def test_the_library_s_own_wrappers_say_the_same(everything: Scores, library: subprocess.Popen[str]) -> None:
+    said, errors = library.communicate(timeout=120)
+    assert library.returncode == 0, errors
+    expected = json.loads(said)
+    found = everything.subsets["sane"]
+    assert {name: found[name] for name in expected["corpus"]} == expected["corpus"]
+    for name in ("METEOR", "ROUGE-L"):
+        each = [everything.pairs[f"sane {key}"][name] for key in SANE[0]]
+        assert each == expected["pairs"][name]
+        assert len(set(each)) > 4
+
+
+@pytest.mark.skipif(not SPOT_THE_DIFF.exists(), reason="the annotations of Spot-the-Diff are not here")
+@pytest.mark.parametrize("name", [FIRST, CONSTANT])
+def test_known_figures_of_spot_the_diff(everything: Scores, name: str) -> None:
+    golden = dict(GOLDEN[name])
+    captions, references = spot_the_diff()[name]
+    assert len(captions) == golden.pop("pairs")
+    assert sum(map(len, references.values())) == golden.pop("references")
+    found = everything.subsets[name]
+    assert {metric: round(found[metric], 4) for metric in golden} == golden
+
+
+def test_nasty_captions_cost_nobody_else_anything(everything: Scores) -> None:
+    nasty = {key: everything.pairs[f"nasty {key}"] for key in NASTY[0]}
+    metrics = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")
+    for key in ("empty", "blank", "punctuation", "one long word", "other scripts", "newline token"):
+        assert {name: nasty[key][name] for name in metrics} == pytest.approx(
+            dict.fromkeys(metrics, 0.0), abs=1e-6
+        ), key
+    for key in ("line breaks", "control", "separator"):
+        assert nasty[key]["METEOR"] > 0.3, key
+    assert all(0 <= scores[name] <= 10 for scores in nasty.values() for name in metrics)
+
+
+def test_a_subset_has_its_own_document_frequencies(everything: Scores) -> None:
+    with_the_total_s = [everything.pairs[f"sane {key}"]["CIDEr-D"] for key in SANE[0]]
+    mean = sum(with_the_total_s) / len(with_the_total_s)
+    assert abs(everything.subsets["sane"]["CIDEr-D"] - mean) > 0.05
+    assert everything.subsets["sane"]["CIDEr-D/corpus-df"] == pytest.approx(mean, rel=1e-12)
+    assert everything.subsets["total"]["CIDEr-D/corpus-df"] == everything.subsets["total"]["CIDEr-D"]
+
+
+def members(everything: Scores) -> dict[str, list[str]]:
+    names = list(everything.pairs)
+    return {"total": names} | {
+        name: [key for key in names if key.startswith(f"{name} ")]
+        for name in everything.subsets
+        if name != "total"
+    }
+
+
+def test_a_corpus_s_bleu_follows_from_the_sums_of_its_pairs_counts(everything: Scores) -> None:
+    for name, keys in members(everything).items():
+        counts = [everything.pairs[key]["bleu"] for key in keys]
+        sums = [[*c["matches"], *c["guesses"], c["length"], c["reference_length"]] for c in counts]
+        expected = [everything.subsets[name][f"BLEU-{n}"] for n in (1, 2, 3, 4)]
+        assert bleu(np.array(sums).sum(0)) == expected, name
+        assert len(set(expected)) == 4
+
+
+def test_a_corpus_s_meteor_follows_from_the_sums_of_its_pairs_statistics(everything: Scores) -> None:
+    for name, keys in members(everything).items():
+        statistics = np.array([everything.pairs[key]["meteor"] for key in keys])
+        assert from_statistics(statistics.sum(0)) == pytest.approx(
+            everything.subsets[name]["METEOR"], abs=1e-12
+        )
+        pairs = [everything.pairs[key]["METEOR"] for key in keys]
+        assert from_statistics(statistics) == pytest.approx(pairs, abs=1e-12)
+    equal = everything.pairs["sane 7"]
+    assert equal["METEOR"] == 1
+    assert equal["meteor"][20:] == [0, 4, 4]  # one chunk, but a corpus counts none
+
+
+def test_what_the_captions_are_like(everything: Scores) -> None:
+    tokens = [everything.pairs[key]["bleu"]["length"] for key in everything.pairs]
+    wording = everything.wording
+    assert wording["mean_length"] == pytest.approx(sum(tokens) / len(tokens))
+    # token for token a reference: "the red car is gone" and "there is no difference" of SANE, NASTY's control
+    # characters, and the constant that five annotators of Spot-the-Diff wrote, too
+    exact = 3 + 5 * SPOT_THE_DIFF.exists()
+    assert wording["exact_match"] == pytest.approx(exact / len(everything.pairs))
+    assert wording["distinct_captions"] < len(everything.pairs)
+
+
+def test_spice_is_null_with_its_reason(everything: Scores) -> None:
+    values = [own["SPICE"] for own in (*everything.subsets.values(), *everything.pairs.values())]
+    assert set(values) == {None}
+    reason = "stanford-corenlp-3.6.0.jar is not in $SPICE_CACHE; run `make spice`"
+    assert everything.scorers["SPICE"] == f"unavailable ({reason})"
+    assert everything.warnings[-1] == f"SPICE: unavailable ({reason})"
+
+
+def test_spice_stands_by_each_pair_and_its_mean_by_each_subset(monkeypatch: pytest.MonkeyPatch) -> None:
+    captions = {"b": "the red cube moved", "a": "nothing changed", "c": "a ball is gone"}
+    told = {"b": 0.5, "a": 0.0, "c": 0.25}
+    monkeypatch.setattr(spice, "unavailable", lambda timeout: None)
+    monkeypatch.setattr(spice, "scores", lambda captions, references, timeout: told)
+    found = score(captions, {key: [text] for key, text in captions.items()}, {"part": ["c", "b"]}, 60)
+    assert {key: own["SPICE"] for key, own in found.pairs.items()} == told
+    assert (found.subsets["total"]["SPICE"], found.subsets["part"]["SPICE"]) == (0.25, 0.375)
+    assert found.scorers["SPICE"] == spice.VERSION
+    assert not [warning for warning in found.warnings if "SPICE" in warning]
+
+
+def test_where_spice_fails_the_other_metrics_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise InputError("SPICE took too long")
+
+    monkeypatch.setattr(spice, "unavailable", lambda timeout: None)
+    monkeypatch.setattr(spice, "scores", fail)
+    found = score({"1": "a b", "2": "c"}, {"1": ["a b"], "2": ["d"]}, {}, 60)
+    assert found.subsets["total"]["SPICE"] is None
+    assert found.subsets["total"]["METEOR"] > 0
+    assert found.scorers["SPICE"] == "failed (SPICE took too long)"
+    assert found.warnings[-1] == "SPICE: failed (SPICE took too long)"
+
+
+def test_fewer_than_two_sets_of_references_are_warned_of(everything: Scores) -> None:
+    definition = "CIDEr-D is 0 by definition over fewer than 2 distinct sets of references"
+    assert everything.warnings[:-1] == [f"nasty: {definition}", f"one: {definition}"]
+    assert everything.subsets["one"]["CIDEr-D"] == 0
+
+
+def test_the_shape_of_the_result(everything: Scores) -> None:
+    metrics = ["BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D"]
+    of_subset = [*metrics, "CIDEr-D/corpus-df", "SPICE"]
+    assert all(list(scores) == of_subset for scores in everything.subsets.values())
+    of_pair = [*metrics[3:], "SPICE", "bleu", "meteor"]
+    assert all(list(scores) == of_pair for scores in everything.pairs.values())
+    assert next(iter(everything.subsets)) == "total"
+    assert {name: said for name, said in everything.scorers.items() if name != "SPICE"} == {
+        "pycocoevalcap": "1.2",
+        "tokenizer": "stanford-corenlp-3.4.1 PTBTokenizer, round and curly brackets dropped",
+        "METEOR": "1.5",
+        "Java": java.version(10),
+        "CIDEr-D document frequencies": "subset",
+    }
+
+
+def test_missing_and_surplus_ids_are_named() -> None:
+    with pytest.raises(InputError) as caught:
+        score({"1": "a", "4": "b"}, {"1": ["a"], "2": ["b"], "3": ["c"]}, {}, 10)
+    said = str(caught.value)
+    assert "3 problem(s)" in said
+    for line in ("2: has no prediction", "3: has no prediction", "4: is predicted but has no references"):
+        assert line in said
+
+
+def test_nothing_to_score_is_refused() -> None:
+    with pytest.raises(InputError, match="empty"):
+        score({}, {}, {}, 10)
+
+
+def test_an_image_whose_references_hold_no_word_is_refused_by_its_id() -> None:
+    captions, references = {"a1": "x", "b2": "y", "c3": "z"}, {"a1": ["a"], "b2": ["", " . "], "c3": []}
+    with pytest.raises(InputError, match="no reference holds a word: 2 problem") as caught:
+        corpus._tokenized(captions, references, 60)
+    assert "b2" in str(caught.value)
+    assert "c3" in str(caught.value)
+    assert "a1" not in str(caught.value)

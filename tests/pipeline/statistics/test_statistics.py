@@ -1,0 +1,257 @@
+"""The bootstrap from sums against one that scores every resampled corpus anew; what is read, and refused."""
+
+from pathlib import Path
+from statistics import stdev
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pycocoevalcap.bleu.bleu_scorer import BleuScorer, cook_refs, cook_test
+from pycocoevalcap.cider.cider_scorer import CiderScorer
+from pycocoevalcap.rouge.rouge import Rouge
+
+from pipeline import statistics
+from pipeline.errors import InputError
+from pipeline.scoring import meteor as jar
+from pipeline.statistics import bootstrap
+from tests.scored import line, write
+
+WORDS = [
+    "the",
+    "a",
+    "red",
+    "cube",
+    "cubes",
+    "ball",
+    "automobile",
+    "car",
+    "is",
+    "was",
+    "running",
+    "run",
+    "big",
+]
+PAIRS, RESAMPLES = 14, 25
+PERFECT, EMPTY = 0, 1  # pairs whose captions are these
+
+
+def sentences(random: np.random.Generator, count: int) -> list[str]:
+    return [" ".join(random.choice(WORDS, random.integers(2, 9))) for _ in range(count)]
+
+
+class Corpus:
+    """Tokenised captions of one run and the references, with the library's numbers of each pair."""
+
+    def __init__(self, captions: list[str], references: list[list[str]], lines: list[str]):
+        self.captions, self.references, self.lines = captions, references, lines
+        scorer = CiderScorer()
+        for caption, own in zip(captions, references, strict=True):
+            scorer += (caption, own)
+        self.cider_each = [float(value) for value in scorer.compute_score()[1]]
+        self.frequencies = scorer.document_frequency
+        self.rouge = [
+            round(float(Rouge().calc_score([c], r)), 6) for c, r in zip(captions, references, strict=True)
+        ]
+
+    def write(self, path: Path, spice: bool = False) -> Path:
+        rows = []
+        for n, (caption, own) in enumerate(zip(self.captions, self.references, strict=True)):
+            cooked = cook_test(caption, cook_refs(own))
+            closest = BleuScorer()._single_reflen(cooked["reflen"], "closest", cooked["testlen"])
+            rows.append(
+                line(n)
+                | {
+                    "ROUGE-L": self.rouge[n],
+                    "CIDEr-D": round(self.cider_each[n], 6),
+                    "SPICE": 0.5 if spice else None,
+                    "right": None if n == 2 else n % 3 > 0,
+                    "bleu": {
+                        "matches": cooked["correct"],
+                        "guesses": cooked["guess"],
+                        "length": cooked["testlen"],
+                        "reference_length": closest,
+                    },
+                    "meteor": self.lines[n],
+                }
+            )
+        return write(path, rows)
+
+    def rescored(self, drawn: np.ndarray) -> dict[str, float]:
+        """Every metric of the corpus of these pairs, from sentences; METEOR is left to the jar."""
+        bleu, cider = BleuScorer(), CiderScorer()
+        for n in drawn:
+            bleu += (self.captions[n], self.references[n])
+            cider += (self.captions[n], self.references[n])
+        cider.document_frequency = self.frequencies
+        cider.ref_len = np.log(float(len(drawn)))
+        known = [n % 3 > 0 for n in drawn if n != 2]
+        return {
+            "BLEU-4": bleu.compute_score("closest")[0][3],
+            "ROUGE-L": np.mean([self.rouge[n] for n in drawn]),
+            "CIDEr-D": np.mean(cider.compute_cider()),
+            "change_accuracy": np.mean(known),
+        }
+
+
+@pytest.fixture(scope="module")
+def world():
+    """Four runs (two models, two seeds), and METEOR of every resample of each by the jar's EVAL."""
+    random = np.random.default_rng(3)
+    references = [sentences(random, 3) for _ in range(PAIRS)]
+    runs = [[*sentences(random, PAIRS)] for _ in range(4)]
+    for run in runs:
+        run[PERFECT], run[EMPTY] = references[PERFECT][1], ""
+        run[5] = references[5][0] + " red"
+    counts = np.concatenate([*bootstrap.draws(PAIRS, RESAMPLES, 1)])
+    drawn = [np.repeat(np.arange(PAIRS), row.astype(int)) for row in counts]
+    found = []
+    with jar.start(120) as jvm:
+        for run in runs:
+            questions = [jar._question(c, r) for c, r in zip(run, references, strict=True)]
+            counts_of = jar._statistics(jvm, questions)
+            lines = [counts_of[question] for question in questions]
+            sums = [np.array(lines)[own].sum(0).tolist() for own in (*drawn, np.arange(PAIRS))]
+            scores = jar._evaluated(jvm, sums)
+            found.append((Corpus(run, references, lines), scores))
+    return found, drawn
+
+
+def read(found, folder: Path, runs: tuple[int, ...], spice: bool = False) -> statistics.Evidence:
+    return statistics.read([found[n][0].write(folder / f"{n}.jsonl", spice) for n in runs])
+
+
+def test_every_resample_scores_as_the_library_scores_it_anew(world, tmp_path):
+    found, drawn = world
+    model = read(found, tmp_path, (0, 1))
+    (own,) = bootstrap.resampled([model], RESAMPLES, 1)
+    assert set(own) == {"BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "change_accuracy"}
+    for place, pairs in enumerate(drawn):
+        anew = [found[n][0].rescored(pairs) | {"METEOR": found[n][1][place]} for n in (0, 1)]
+        for metric, scores in own.items():
+            expected = (anew[0][metric] + anew[1][metric]) / 2
+            assert scores[place] == pytest.approx(expected, rel=1e-9, abs=1e-6), metric
+
+
+def test_a_comparison_is_of_the_same_resamples_for_both(world, tmp_path):
+    found, drawn = world
+    compared = statistics.compare(
+        read(found, tmp_path, (0, 1)), read(found, tmp_path, (2, 3)), resamples=RESAMPLES, seed=1
+    )
+    everything = [
+        [found[n][0].rescored(pairs) | {"METEOR": found[n][1][place]} for n in range(4)]
+        for place, pairs in enumerate([*drawn, np.arange(PAIRS)])
+    ]
+    for metric, own in compared.items():
+        *rows, whole = [
+            np.mean([run[metric] for run in row[:2]]) - np.mean([run[metric] for run in row[2:]])
+            for row in everything
+        ]
+        assert own.difference == pytest.approx(whole, abs=1e-6), metric
+        assert (own.low, own.high) == pytest.approx(tuple(np.quantile(rows, [0.025, 0.975])), abs=1e-6)
+        less, more = sum(round(d, 9) <= 0 for d in rows), sum(round(d, 9) >= 0 for d in rows)
+        assert own.p == pytest.approx(min(1, 2 * (min(less, more) + 1) / (RESAMPLES + 1)))
+
+
+def test_another_bootstrap_seed_gives_other_numbers_and_the_same_seed_the_same(world, tmp_path):
+    found, _ = world
+    a, b = read(found, tmp_path, (0,)), read(found, tmp_path, (2,))
+    one, again, other = (statistics.compare(a, b, 500, seed) for seed in (1, 1, 2))
+    assert one == again
+    assert one["CIDEr-D"].difference == other["CIDEr-D"].difference
+    assert (one["CIDEr-D"].low, one["CIDEr-D"].high) != (other["CIDEr-D"].low, other["CIDEr-D"].high)
+
+
+def test_a_model_is_never_significant_from_itself(world, tmp_path):
+    found, _ = world
+    model = read(found, tmp_path, (0, 1), spice=True)
+    for own in statistics.compare(model, model, 300).values():
+        assert (own.difference, own.low, own.high, own.p, own.significant) == (0, 0, 0, 1, False)
+        assert ", not significant (95 % interval" in own.sentence("a", "b")
+
+
+def test_a_metric_that_a_seed_lacks_is_left_out(world, tmp_path):
+    found, _ = world
+    with_spice, without = tmp_path / "with", tmp_path / "without"
+    with_spice.mkdir(), without.mkdir()
+    a, b = read(found, with_spice, (0,), spice=True), read(found, without, (1,))
+    assert "SPICE" in a.numbers
+    assert "SPICE" not in statistics.compare(a, b, 10)
+    mixed = statistics.read([with_spice / "0.jsonl", without / "1.jsonl"])
+    assert "SPICE" not in mixed.numbers
+    assert mixed.seeds == 2
+
+
+def test_a_value_that_hardly_any_resample_has(tmp_path):
+    model = statistics.read(
+        [write(tmp_path / "a", [line(n) | {"right": True if n == 0 else None} for n in range(500)])]
+    )
+    assert model.counted("change_accuracy") == 1
+    with pytest.raises(
+        InputError, match=r"no resample holds a pair that has change_accuracy; take more than 1$"
+    ):
+        statistics.compare(model, model, 1, seed=1)
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=6))
+def test_over_seeds(values):
+    found = statistics.over_seeds(values)
+    assert found.mean == pytest.approx(np.mean(values))
+    assert found.sd == pytest.approx(stdev(values))
+    assert found.runs == len(values)
+    assert statistics.over_seeds(values[:1]) == statistics.MeanSd(values[0], None, 1)
+
+
+def test_no_run_is_no_mean():
+    with pytest.raises(InputError, match="no run to average"):
+        statistics.over_seeds([])
+
+
+def without(key: str) -> dict:
+    return {name: value for name, value in line(1).items() if name != key}
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([], "holds no pair; remove it"),
+        ([without("bleu")], "line 1 is not a scored pair (bleu: Field required)"),
+        ([line(0), without("meteor")], "line 2 is not a scored pair (meteor: Field required)"),
+        (
+            [line(0) | {"meteor": [1.0] * 22}],
+            "line 1 is not a scored pair (meteor: List should have at least 23",
+        ),
+        ([line(0) | {"ROUGE-L": None}], "line 1 is not a scored pair (ROUGE-L: "),
+        ([line(0) | {"right": 1}], "line 1 is not a scored pair (right: "),
+        ([line(0) | {"CIDEr-D": float("nan")}], "line 1 is not a scored pair ("),
+    ],
+)
+def test_a_file_that_is_something_else(tmp_path, rows, said):
+    path = write(tmp_path / "pairs.jsonl", rows)
+    with pytest.raises(InputError) as error:
+        statistics.read([path])
+    assert said in str(error.value)
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_files_that_are_missing_or_no_text(tmp_path):
+    with pytest.raises(InputError, match=r"no pairs\.jsonl to read"):
+        statistics.read([])
+    with pytest.raises(InputError, match=r"pairs\.jsonl is missing; run `dvc repro score`"):
+        statistics.read([tmp_path / "pairs.jsonl"])
+    (tmp_path / "pairs.jsonl").write_text("captions\n")
+    with pytest.raises(InputError, match=r"line 1 is not a scored pair \(Invalid JSON"):
+        statistics.read([tmp_path / "pairs.jsonl"])
+
+
+def test_other_pairs_are_not_compared(tmp_path):
+    two = write(tmp_path / "two", [line(0), line(1)])
+    three = write(tmp_path / "three", [line(0), line(1), line(2)])
+    turned = write(tmp_path / "turned", [line(1), line(0)])
+    with pytest.raises(InputError, match=r"number 3 is none in one and '2.png' in the other"):
+        statistics.read([two, three])
+    with pytest.raises(InputError, match=r"scores of a and b are not of the same pairs: number 1 is '0.png'"):
+        statistics.compare(statistics.read([two]), statistics.read([turned]), 10)
+    with pytest.raises(InputError, match="0 resamples are too few"):
+        statistics.compare(statistics.read([two]), statistics.read([two]), 0)

@@ -1,0 +1,270 @@
+"""The folder that `render` makes: CLEVR-Change's layout, the same bytes however it came about."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from PIL import Image
+
+from pipeline import datasets
+from pipeline.errors import InputError
+from pipeline.params import Tabletop
+from pipeline.tabletop import dataset
+
+REPOSITORY = Path(__file__).parents[3]
+SMALL = Tabletop(scenes=30, seed=3, min_objects=3, max_objects=6, width=96, height=64, viewpoint="moderate")
+TINY = SMALL.model_copy(update={"scenes": 10, "max_objects": 4, "width": 48, "height": 32})
+NAMES = ("images/CLEVR_default", "sc_images/CLEVR_semantic", "nsc_images/CLEVR_nonsemantic")
+
+
+def contents(folder):
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """SMALL, rendered by two processes without interruption."""
+    folder = tmp_path_factory.mktemp("whole")
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        dataset.render(SMALL, Path("data/raw/tabletop"), processes=2)
+    finally:
+        os.chdir(before)
+    assert [path.name for path in (folder / "data/raw").iterdir()] == ["tabletop"]
+    return folder / "data/raw/tabletop"
+
+
+def table(root, name):
+    return json.loads((root / f"{name}.json").read_text())
+
+
+def test_the_layout_is_clevr_changes(whole):
+    tables = ("change_captions", "no_change_captions", "splits", "type_mapping", "scenes")
+    pictures = {f"{name}_{number:06d}.png" for name in NAMES for number in range(30)}
+    assert set(contents(whole)) == pictures | {f"{name}.json" for name in tables}
+    for name in pictures:
+        with Image.open(whole / name) as image:
+            assert (image.format, image.mode, image.size) == ("PNG", "RGB", (96, 64))
+    for name in tables[:2]:
+        captions = table(whole, name)
+        assert set(captions) == {f"CLEVR_default_{number:06d}.png" for number in range(30)}
+        assert {len(set(sentences)) for sentences in captions.values()} == {6}
+
+
+def test_the_reader_of_clevr_change_reads_it(whole):
+    pairs = datasets.read("clevr_change", whole)
+    assert len(pairs) == 60
+    changed = [pair for pair in pairs if pair.changed]
+    assert Counter(pair.change_type for pair in changed) == dict.fromkeys(
+        ("color", "texture", "add", "drop", "move"), 6
+    )
+    assert all(0 < pair.viewpoint_iou < 1 for pair in pairs)
+    for pair in changed:
+        assert (pair.before_box is None) == (pair.change_type == "add")
+        assert (pair.after_box is None) == (pair.change_type == "drop")
+
+
+def test_change_types_are_balanced_within_each_split(whole):
+    types = {name: kind for kind, names in table(whole, "type_mapping").items() for name in names}
+    splits = table(whole, "splits")
+    assert sorted(number for numbers in splits.values() for number in numbers) == list(range(30))
+    assert {name: len(numbers) for name, numbers in splits.items()} == {"train": 24, "val": 3, "test": 3}
+    for numbers in splits.values():
+        counts = Counter(types[f"{number:06d}.png"] for number in numbers)
+        assert max(counts.values()) - min(counts[kind] for kind in set(types.values())) <= 1
+
+
+@pytest.mark.parametrize("scenes", [10, 17, 100, 403])
+def test_splits_of_any_size(scenes):
+    types = {kind: list(range(at, scenes, 5)) for at, kind in enumerate("abcde")}
+    splits = dataset.split(types, seed=1)
+    assert sorted(number for numbers in splits.values() for number in numbers) == list(range(scenes))
+    assert len(splits["train"]) == round(0.8 * scenes)
+    assert abs(len(splits["val"]) - len(splits["test"])) <= 1
+    for numbers in splits.values():
+        counts = Counter(number % 5 for number in numbers)
+        assert max(counts.values()) - min(counts[kind] for kind in range(5)) <= 1
+    assert any(dataset.split(types, seed) != splits for seed in range(2, 6))
+
+
+def test_scenes_json_describes_every_thing_view_and_box(whole):
+    for scene in table(whole, "scenes")["scenes"]:
+        places = {thing["number"]: at for at, thing in enumerate(scene["before"])}
+        if scene["changed"] in places:
+            box = scene["views"]["default"]["boxes"][places[scene["changed"]]]
+            assert scene["before_box"] == box
+            left, top, width, height = box
+            assert 0 <= left < left + width <= 96
+            assert 0 <= top < top + height <= 64
+        assert set(scene["views"]) == {"default", "semantic", "nonsemantic"}
+        for view in scene["views"].values():
+            assert len(view["camera"]) == 3
+            assert np.array(view["lights"]).shape == (3, 3)
+        for thing in scene["before"]:
+            assert set(thing) == {"number", "size", "color", "material", "shape", "position", "rotation"}
+            assert 0 < thing["position"][2] <= 0.7
+
+
+def test_viewpoint_iou_is_the_mean_over_unchanged_things(whole):
+    for scene in table(whole, "scenes")["scenes"]:
+        for figure, shown, view in (
+            ("semantic_iou", "after", "semantic"),
+            ("distractor_iou", "before", "nonsemantic"),
+        ):
+            there = {
+                thing["number"]: box
+                for thing, box in zip(scene[shown], scene["views"][view]["boxes"], strict=True)
+            }
+            ious = []
+            for thing, box in zip(scene["before"], scene["views"]["default"]["boxes"], strict=True):
+                if thing["number"] != scene["changed"]:
+                    masks = np.zeros((2, 64, 96), dtype=bool)
+                    for mask, (x, y, w, h) in zip(masks, (box, there[thing["number"]]), strict=True):
+                        mask[y : y + h, x : x + w] = True
+                    ious.append(masks.all(0).sum() / masks.any(0).sum())
+            assert scene[figure] == pytest.approx(np.mean(ious), abs=1e-6)
+
+
+def test_one_process_makes_the_same_bytes(whole, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "old").touch()
+    dataset.render(SMALL, Path("out"), processes=1)
+    assert contents(tmp_path / "out") == contents(whole)
+
+
+def test_another_seed_makes_other_bytes(whole, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    dataset.render(SMALL.model_copy(update={"seed": 4}), Path("out"), processes=1)
+    one, two = contents(whole), contents(tmp_path / "out")
+    assert set(one) == set(two)
+    assert [name for name in one if one[name] == two[name]] == ["type_mapping.json"]
+
+
+def start(folder):
+    """`python -m stages.render` in `folder`, with params.yaml's tabletop replaced by SMALL."""
+    tree = yaml.safe_load((REPOSITORY / "params.yaml").read_text())
+    tree["tabletop"] = SMALL.model_dump()
+    (folder / "params.yaml").write_text(yaml.safe_dump(tree))
+    return subprocess.Popen(
+        [sys.executable, "-m", "stages.render"],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.002)
+
+
+def records(folder):
+    return list(folder.glob("data/raw/.tabletop.*.scratch/scenes/*.json"))
+
+
+def workers(process):
+    """The process ids of a stage's rendering processes."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return [int(pid) for pid in children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+
+
+def is_running(pid):
+    stat = Path(f"/proc/{pid}/stat")
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for processes in /proc")
+def test_killed_and_run_again_is_as_if_never_killed(whole, tmp_path):
+    """A worker is killed, then, in the next run, the whole stage; the third run ends it."""
+    stage = start(tmp_path)
+    wait_for(lambda: len(records(tmp_path)) >= 2)
+    os.kill(workers(stage)[0], signal.SIGKILL)
+    _, said = stage.communicate(timeout=60)
+    assert stage.returncode == 2
+    errors = [line for line in said.splitlines() if not line.startswith("rendering:")]
+    assert len(errors) == 1
+    assert re.match("error: a rendering process was killed .* it goes on where it stopped", errors[0])
+
+    count = len(records(tmp_path))
+    assert 2 <= count < 28
+    stage = start(tmp_path)
+    wait_for(lambda: len(records(tmp_path)) >= count + 2)
+    orphans = workers(stage)
+    stage.kill()
+    stage.communicate(timeout=60)
+    wait_for(lambda: not any(is_running(pid) for pid in orphans), seconds=20)
+    assert not (tmp_path / "data/raw/tabletop").exists()
+
+    kept = {path.stem: picture(tmp_path, path.stem).stat().st_mtime_ns for path in records(tmp_path)}
+    assert count + 2 <= len(kept) < 30
+    stage = start(tmp_path)
+    _, said = stage.communicate(timeout=60)
+    assert (stage.returncode, "error" in said) == (0, False)
+    made = tmp_path / "data/raw/tabletop"
+    assert contents(made) == contents(whole)
+    assert list(made.parent.iterdir()) == [made]
+    for number, moment in kept.items():  # not rendered again
+        assert (made / f"images/CLEVR_default_{number}.png").stat().st_mtime_ns == moment
+
+
+def picture(folder, number):
+    (scratch,) = folder.rglob(".*.scratch")
+    return scratch / "dataset" / "images" / f"CLEVR_default_{number}.png"
+
+
+def test_a_lost_picture_is_rendered_again(whole, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(dataset, "_write_tables", stop)
+        with pytest.raises(KeyboardInterrupt):
+            dataset.render(SMALL, Path("out"), processes=1)
+    picture(tmp_path, "000004").unlink()
+    dataset.render(SMALL, Path("out"), processes=1)
+    assert contents(tmp_path / "out") == contents(whole)
+
+
+def stop(*_):
+    raise KeyboardInterrupt
+
+
+def too_crowded(*_):
+    raise InputError("tabletop: no scene of 10 objects")
+
+
+def test_a_workers_error_reaches_the_user(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(dataset, "_render_scene", too_crowded)
+    with pytest.raises(InputError, match="no scene of 10 objects"):
+        dataset.render(TINY, Path("out"), processes=2)
+    assert not Path("out").exists()
+
+
+def test_a_place_that_cannot_be_written_to_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("raw").touch()
+    with pytest.raises(InputError, match=r"^cannot write raw/out: a file, or a link to nothing, stands on"):
+        dataset.render(TINY, Path("raw/out"), processes=1)
+
+
+def test_scratch_of_other_settings_or_other_code_is_not_reused(monkeypatch):
+    keys = {dataset._key(SMALL), dataset._key(TINY)}
+    monkeypatch.setattr(dataset, "version", lambda library: "0")
+    assert len(keys | {dataset._key(SMALL)}) == 3

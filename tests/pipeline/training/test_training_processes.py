@@ -1,0 +1,243 @@
+"""Two processes that share every batch: one's gradients and weights, the same bits in both."""
+
+from dataclasses import replace
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+
+from models import all_reduce, build
+from models.captioner import Sizes
+from pipeline.compute import devices
+from pipeline.compute.distributed import ALONE, Ranks, join
+from pipeline.datasets.schema import images_of, of_split
+from pipeline.errors import InputError
+from pipeline.features.store import FeatureStore
+from pipeline.recipes import recipe_file
+from pipeline.training import loop, memory_planning
+from pipeline.training.loop import Training, seed_all
+from pipeline.training.sampling import Sampler
+from tests.pipeline.training.test_loop import recipe, same
+from tests.spawned import spawn
+
+SIZES = Sizes(5, (2, 3), 11, 7, 8, 2, 2, 1, 4)
+SCENES, PARTS = 4, 2
+CASES = [(variant, dtype) for variant in ("paper", "released") for dtype in (torch.float32, torch.float64)]
+CPU = torch.device("cpu")
+
+
+def gradients(variant, dtype, ranks, local=False, add=True):
+    """Of one step on this process's share of 4 scenes of 2 pairs; `local`: negatives of this share alone."""
+    torch.manual_seed(0)
+    model = build("scorer_cbr", SIZES, {"dropout": 0.0, "temperature": 0.5, "variant": variant}).to(dtype)
+    features = torch.randn(2, PARTS, SCENES, 5, 2, 3, dtype=dtype)
+    tokens = torch.randint(3, 11, (PARTS, SCENES, 8))
+    for scene in range(SCENES):
+        tokens[:, scene, 3 + scene :] = 0  # captions of different lengths: the mean is over all words
+    share = ranks.part(SCENES)
+    before, after = (model.encoding(grid[:, share].flatten(0, 1)) for grid in features)
+    with patch.object(all_reduce, "processes", lambda: 1 if local else ranks.world):
+        losses = model.losses_of(before, after, tokens[:, share].flatten(0, 1), PARTS)
+    weighted = losses["cap"] + 0.1 * losses["cv"] + 0.2 * losses["cbr"]
+    (weighted / (ranks.world if local else 1)).backward()
+    if add:
+        all_reduce.add_gradients(model.parameters())
+    return {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+
+
+class Watched:
+    """A store that notes what it is asked for."""
+
+    def __init__(self, store):
+        self.store, self.asked = store, []
+
+    def read(self, keys):
+        self.asked.append(list(keys))
+        return self.store.read(keys)
+
+
+def train(data, state, ranks, dropout=0.0, **changes):
+    """A tiny training; only the first process has a validation. Returns history, weights, what was read."""
+    pairs, place, vocabulary = data
+    chosen = {"iterations": 8, "learning_rate": 1e-3, "validate_every": 4, **changes}
+    chosen = replace(recipe(**chosen), settings={"dropout": dropout, "temperature": 0.5})
+    devices.repeatable()
+    seed_all(1, 0)
+    model = recipe_file.build(chosen, chosen.sizes_for((6, 3, 3), len(vocabulary), vocabulary.longest))
+    run = Training(model, chosen, 1, state, None if ranks.rank else lambda _: 0.5, ranks)
+    store = Watched(FeatureStore(place, {}))
+    history = run.run(Sampler(of_split(pairs, "train"), 4, 1, True), store, vocabulary)
+    return history.losses, model.state_dict(), store.asked
+
+
+def seeds(data, state, ranks):
+    """What the random numbers of the last iteration's dropout were drawn from."""
+    train(data, state, ranks, dropout=0.1)
+    return torch.initial_seed()
+
+
+def resumed(data, folder, ranks):
+    """Weights after 8 iterations, of which a first run made 4."""
+    train(data, folder / "state", ranks, dropout=0.1, iterations=4)
+    return train(data, folder / "state", ranks, dropout=0.1)[1]
+
+
+def unequal(data, state, ranks):
+    """Weights where every process steps by its own gradients."""
+    with patch.object(loop, "add_gradients", lambda parameters: None):
+        return train(data, state, ranks)[1]
+
+
+def broken(data, state, ranks):
+    """What is said where the last process alone has a loss that is not finite."""
+    step = Training.step
+
+    def nan(self, batch, iteration):
+        terms = step(self, batch, iteration)
+        return terms * torch.nan if iteration == 2 and ranks.rank == ranks.world - 1 else terms
+
+    with patch.object(Training, "step", nan), pytest.raises(InputError) as caught:
+        train(data, state, ranks)
+    return str(caught.value)
+
+
+def kept(ranks):
+    """What planning tells of a step's memory, and what passes of 2 to 6 scenes keep."""
+    torch.manual_seed(0)
+    model = build("scorer_cbr", SIZES, {"dropout": 0.0, "temperature": 0.5})
+    scene = memory_planning.Scene(2, 3)
+    needed = memory_planning.demand(model, scene, CPU, torch.float32)
+    return needed, [memory_planning._kept(model, scene, x, CPU, torch.float32) for x in (2, 3, 4, 6)]
+
+
+def measure(data, folder, ranks):
+    """All that one process and several processes are compared in."""
+    whole = train(data, folder / "a" / "state", ranks)
+    return {
+        "start": train(data, folder / "0" / "state", ranks, iterations=1, learning_rate=1e-30)[1],
+        "gradients": [gradients(*case, ranks) for case in CASES],
+        "own gradients": gradients(*CASES[1], ranks, add=False),
+        "local negatives": gradients(*CASES[1], ranks, local=True),
+        "training": whole,
+        "unequal": unequal(data, folder / "b" / "state", ranks),
+        "seed": seeds(data, folder / "c" / "state", ranks),
+        "dropout": train(data, folder / "d" / "state", ranks, dropout=0.1)[1],
+        "resumed": resumed(data, folder / "e", ranks),
+        "bfloat16": train(data, folder / "f" / "state", ranks, precision="bfloat16")[1],
+        "broken": broken(data, folder / "g" / "state", ranks),
+        "kept": kept(ranks),
+    }
+
+
+def work(data, folder):
+    ranks = join()
+    found = measure(data, folder, ranks)
+    torch.save(found, folder / f"{ranks.rank}.pt")
+    ranks.leave()
+
+
+@pytest.fixture(scope="module")
+def found(prepared, tmp_path_factory):
+    """What one process finds, and each of two."""
+    data = prepared.pairs, prepared.store.location.name, prepared.vocabulary
+    folder = tmp_path_factory.mktemp("shared")
+    spawn(work, 2, data, folder)
+    two = [torch.load(folder / f"{rank}.pt", weights_only=False) for rank in range(2)]
+    return measure(data, tmp_path_factory.mktemp("alone"), ALONE), *two
+
+
+def close(found, expected, tolerance):
+    """Whether gradients are equal, as a part of the largest."""
+    assert found.keys() == expected.keys()
+    largest = max(x.abs().max() for x in expected.values())
+    return all((found[name] - expected[name]).abs().max() <= tolerance * largest for name in expected)
+
+
+@pytest.mark.parametrize("case", range(len(CASES)), ids=str)
+def test_added_gradients_are_those_of_the_whole_batch(found, case):
+    one, first, second = (each["gradients"][case] for each in found)
+    tolerance = {torch.float32: 1e-6, torch.float64: 1e-10}[CASES[case][1]]
+    assert close(first, one, tolerance)
+    assert same(first, second)
+
+
+def test_without_the_others_the_gradients_are_other_ones(found):
+    one, first, _ = found
+    assert not close(first["own gradients"], one["gradients"][1], 1e-2)
+    assert not close(first["local negatives"], one["gradients"][1], 1e-4)
+    assert close(one["local negatives"], one["gradients"][1], 1e-10)
+
+
+def test_two_processes_train_the_weights_of_one(found):
+    start = found[0]["start"]
+    (losses, one, _), (shared, first, _), (_, second, _) = (each["training"] for each in found)
+    assert same(first, second)
+    apart = {name for name in one if (first[name] - one[name]).abs().max() > 1e-5}
+    # what is added to all keys moves no softmax: such a gradient is rounding, which Adam makes large
+    assert {name for name in apart if not name.endswith("attention.key.bias")} == set()
+    assert not torch.allclose(one["decoder.vocabulary.weight"], start["decoder.vocabulary.weight"], atol=1e-3)
+    for row, other in zip(losses, shared, strict=True):
+        assert other == pytest.approx(row, rel=1e-5)
+
+
+def test_without_adding_up_their_weights_part(found):
+    assert not same(found[1]["unequal"], found[2]["unequal"])
+    assert same(found[0]["unequal"], found[0]["training"][1])  # alone nothing is added
+
+
+def test_each_reads_the_features_of_its_own_scenes(found, prepared):
+    sampler = Sampler(of_split(prepared.pairs, "train"), 4, 1, True)
+    for iteration in range(8):
+        scenes, _ = sampler.draw(iteration)
+        for each, share in zip(found, (slice(0, 4), slice(0, 2), slice(2, 4)), strict=True):
+            own = [pair for part in zip(*scenes[share], strict=True) for pair in part]
+            assert each["training"][2][iteration] == images_of(own)
+
+
+def test_dropout_differs_between_processes_and_the_weights_do_not(found):
+    one, first, second = found
+    assert one["seed"] == first["seed"] != second["seed"]
+    assert same(first["dropout"], second["dropout"])
+    assert not same(first["dropout"], first["training"][1])
+
+
+def test_a_seed_alone_is_what_it_always_was():
+    seed_all(3, 7)
+    assert torch.initial_seed() == int(np.random.SeedSequence([3, 7]).generate_state(1, np.uint64)[0] >> 1)
+
+
+def test_a_resumed_run_ends_in_the_same_bits(found):
+    for each in found:
+        assert same(each["resumed"], each["dropout"])
+    assert not same(found[0]["dropout"], found[1]["dropout"])
+
+
+def test_bfloat16_gives_the_same_bits_in_both(found):
+    one, first, second = (each["bfloat16"] for each in found)
+    assert same(first, second)
+    assert not same(first, found[1]["training"][1])
+    assert all(torch.allclose(first[name], one[name], atol=0.02) for name in one)
+
+
+def test_a_loss_that_is_not_finite_in_one_process_ends_all(found):
+    said = {each["broken"] for each in found}
+    assert len(said) == 1
+    assert "is nan at iteration 3" in said.pop()
+
+
+def test_the_plan_counts_what_a_process_keeps_of_the_others_pairs(found):
+    (alone, one), (needed, first), (_, second) = (each["kept"] for each in found)
+    assert first == second
+    constant, linear, quadratic = memory_planning.through(first[:3])
+    assert constant + 6 * linear + 36 * quadratic == pytest.approx(first[3], rel=0.001)
+    assert needed.quadratic == pytest.approx(2 * alone.quadratic, rel=0.01)  # b x 2b indices of maxima
+    assert needed.linear > alone.linear  # the others' keys
+    assert first[3] > one[3]
+
+
+def test_a_part_of_a_batch():
+    assert [range(8)[Ranks(rank, 4).part(8)] for rank in range(4)] == [
+        range(first, first + 2) for first in (0, 2, 4, 6)
+    ]
+    assert range(8)[ALONE.part(8)] == range(8)

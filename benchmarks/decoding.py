@@ -9,7 +9,7 @@ from benchmarks import reference
 from models import Sizes, build
 from models.captioner import Captioner
 from pipeline.decoding.greedy import greedy
-from pipeline.text import END, NULL
+from pipeline.vocabularies import END, NULL
 
 SIZES = Sizes(1024, (14, 14), 76, 24, 512, 8, 2, 2, 300)
 BATCH = 256  # on both sides, where pairs are decoded together

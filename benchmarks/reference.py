@@ -9,7 +9,7 @@ from torch import Tensor
 
 from models.captioner import Captioner
 from pipeline.decoding.greedy import NEVER
-from pipeline.text import END, NULL, START
+from pipeline.vocabularies import END, NULL, START
 
 # --- greedy decoding without cached keys and values ---
 

@@ -15,9 +15,9 @@ from models.captioner import Captioner
 from pipeline.compute import devices, memory
 from pipeline.recipes import recipe_file
 from pipeline.recipes.recipe_file import Recipe
-from pipeline.text import END, NULL, START
 from pipeline.training.loop import Training
 from pipeline.training.sampling import Batch
+from pipeline.vocabularies import END, NULL, START
 
 CHANNELS, WORDS, LONGEST = 1024, 76, 24
 SIZES = {

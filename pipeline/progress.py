@@ -16,7 +16,7 @@ SECONDS_BETWEEN_LINES = 10.0
 def track(items: Iterable[Item], description: str, unit: str, total: int, done: int = 0) -> Iterator[Item]:
     """Yield `items`, showing how many of `total` are done (`done` at first), the rate and the time left.
 
-    Of several processes (pipeline/compute/distributed.py) the first one shows its own.
+    Of several processes (pipeline/compute/process_group.py) the first one shows its own.
     """
     console = Console(stderr=True)
     if int(os.environ.get("RANK", 0)):

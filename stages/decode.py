@@ -6,7 +6,7 @@ The report's gallery pairs also get the alignment of their two images, where the
 import argparse
 from pathlib import Path
 
-from pipeline import params, text
+from pipeline import params, vocabularies
 from pipeline.compute import devices
 from pipeline.datasets.schema import SPLITS, Pair, of_split, read_pairs
 from pipeline.decoding import attention_maps
@@ -32,7 +32,7 @@ def main() -> None:
     devices.repeatable()
     settings = params.load()
     model, trained = trained_model.load(arguments.weights)
-    vocabulary = text.load(arguments.vocab)
+    vocabulary = vocabularies.load(arguments.vocab)
     trained.check_vocabulary(vocabulary)
     store = FeatureStore(arguments.features, expected=trained.recipe.features)
     pairs = _pairs(arguments)

@@ -12,7 +12,7 @@ import torch
 
 from pipeline import outputs, params, provenance
 from pipeline.compute import devices
-from pipeline.compute.distributed import Ranks, join
+from pipeline.compute.process_group import Ranks, join
 from pipeline.datasets.images import Indexed, read_index
 from pipeline.datasets.schema import images_of, of_split, read_pairs
 from pipeline.features import extraction, npy_import

@@ -9,7 +9,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from pipeline import params, provenance, text
+from pipeline import params, provenance, vocabularies
 from pipeline.authors_checkpoints import checkpoint_file, importing
 from pipeline.errors import InputError
 from pipeline.features.store_config import spec
@@ -39,7 +39,7 @@ def import_checkpoint(arguments: argparse.Namespace) -> None:
     everything = params.load()
     wanted = spec(everything.features, everything.of(arguments.dataset))
     importing.check_features(wanted)
-    vocabulary = text.fixed(arguments.vocab, [], lower_case=False)
+    vocabulary = vocabularies.fixed(arguments.vocab, [], lower_case=False)
     file = checkpoint_file.read(arguments.checkpoint)
     trained, tensors = importing.imported(
         file, vocabulary, arguments.dataset, wanted, arguments.heads, arguments.seed

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from pipeline import params
 from pipeline.outputs import replacing, write_json, write_text
-from pipeline.reporting import cell_results, experiments, tables
+from pipeline.reporting import cell_results, experiments, overview_table
 from stages import run
 
 EXPERIMENTS = Path("results/experiments.json")  # what stages.experiments gathers
@@ -38,7 +38,7 @@ def write(out: Path) -> None:
 
     everything = params.load()
     results = cell_results.read(Path(), everything)
-    records = tables.records(results)
+    records = overview_table.records(results)
     found = experiments.read(EXPERIMENTS)
     html = page.render(results, records, everything, found)
     if (size := len(html.encode())) > page.LIMIT:
@@ -51,21 +51,25 @@ def write(out: Path) -> None:
 
 def show(out: Path) -> None:
     """Print the score table of each dataset, and where the page is."""
-    records = tables.read(out / "scores.json")
+    records = overview_table.read(out / "scores.json")
     console = Console(width=WIDTH)
     for dataset in dict.fromkeys(record["dataset"] for record in records):
         title = f"{dataset}: scores × 100, as papers print them"
         table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
         for heading in ("model", "seed"):
             table.add_column(heading)
-        rows = tables.rows(records, dataset)
-        metrics = [metric for metric in tables.COLUMNS if tables.has(rows, tables.TOTAL, metric)]
+        rows = overview_table.rows(records, dataset)
+        metrics = [
+            metric
+            for metric in overview_table.COLUMNS
+            if overview_table.has(rows, overview_table.TOTAL, metric)
+        ]
         for metric in metrics:
-            heading = tables.HEADINGS.get(metric, metric).replace(" ", "\n")
+            heading = overview_table.HEADINGS.get(metric, metric).replace(" ", "\n")
             table.add_column(heading, justify="right")
         for row in rows:
             # without the spaces 80 columns hold the table
-            scores = [row.printed(tables.TOTAL, metric).replace(" ", "") for metric in metrics]
+            scores = [row.printed(overview_table.TOTAL, metric).replace(" ", "") for metric in metrics]
             table.add_row(row.model, row.run, *scores)
         console.print(table)
     console.print(f"with pictures and curves: {out / 'index.html'}", highlight=False, soft_wrap=True)

@@ -16,7 +16,7 @@ from rich.table import Table
 from pipeline import params
 from pipeline.errors import InputError
 from pipeline.outputs import write_json, write_text
-from pipeline.studying import files, printing, study_cells, tables, workspace
+from pipeline.studying import files, printing, study_cells, study_table, workspace
 from pipeline.studying.study_cells import Planned
 from pipeline.studying.workspace import Workspace
 from stages import run
@@ -43,7 +43,7 @@ def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> Non
     root, name, dataset = Path(), arguments.name, arguments.dataset
     everything, own = params.load(), files.read(name)
     planned = study_cells.plan(root, name, own, dataset, _seeds(arguments.seeds))
-    tables.check(root, own, dataset)
+    study_table.check(root, own, dataset)
     missing = _told(root, planned)
     if missing and not arguments.show:
         with opened(root, dataset) as place:
@@ -51,7 +51,7 @@ def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> Non
                 print(f"\n── cell {number} of {len(missing)}: {cell.name} ──", flush=True)
                 place.run(cell)
                 study_cells.keep(root, cell, place.folder)
-    record = tables.record(root, name, own, dataset, planned, everything)
+    record = study_table.record(root, name, own, dataset, planned, everything)
     _show(record)
     if not arguments.show:
         write_json(RESULTS / name / f"{dataset}.json", record)
@@ -75,7 +75,7 @@ def _told(root: Path, planned: Sequence[Planned]) -> list[study_cells.Cell]:
     return missing
 
 
-def _show(record: tables.Record) -> None:
+def _show(record: study_table.Record) -> None:
     console = Console(width=WIDTH)
     for printed in printing.tables(record):
         table = Table(title=printed.title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title_justify="left")

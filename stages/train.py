@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from pipeline import provenance, text
+from pipeline import provenance, vocabularies
 from pipeline.compute import devices, launch, memory
-from pipeline.compute.distributed import Ranks, joined
+from pipeline.compute.process_group import Ranks, joined
 from pipeline.datasets.schema import images_of, of_split, read_pairs
 from pipeline.features.memory_cache import held, planned
 from pipeline.features.store import FeatureStore
@@ -56,7 +56,7 @@ def train(arguments: argparse.Namespace, ranks: Ranks) -> None:
     devices.repeatable()
     recipe = recipe_file.load(arguments.recipe)
     launch.check_group(recipe.train, ranks)
-    pairs, vocabulary = read_pairs(arguments.pairs), text.load(arguments.vocab)
+    pairs, vocabulary = read_pairs(arguments.pairs), vocabularies.load(arguments.vocab)
     store = FeatureStore(arguments.features, expected=recipe.features)
     inputs = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
     scratch = provenance.scratch(arguments.weights, *inputs, store.record, str(arguments.seed))
@@ -94,7 +94,7 @@ def write(
     arguments: argparse.Namespace,
     recipe: Recipe,
     store: FeatureStore,
-    vocabulary: text.Vocabulary,
+    vocabulary: vocabularies.Vocabulary,
     history: History,
 ) -> None:
     trained = trained_model.Trained(

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from pipeline import params, text
+from pipeline import params, vocabularies
 from pipeline.datasets.schema import of_split, read_pairs
 from stages import run
 
@@ -18,10 +18,10 @@ def main() -> None:
     lower_case, settings = everything.text.lower_case, everything.of(arguments.dataset).text
     captions = [text_ for pair in of_split(read_pairs(arguments.pairs), "train") for text_ in pair.captions]
     if settings.vocabulary is None:
-        vocabulary = text.build(captions, settings.min_count, lower_case, settings.max_tokens)
+        vocabulary = vocabularies.build(captions, settings.min_count, lower_case, settings.max_tokens)
     else:
-        vocabulary = text.fixed(settings.vocabulary, captions, lower_case, settings.max_tokens)
-    text.save(arguments.out, vocabulary, text.count_words(captions, lower_case))
+        vocabulary = vocabularies.fixed(settings.vocabulary, captions, lower_case, settings.max_tokens)
+    vocabularies.save(arguments.out, vocabulary, vocabularies.count_words(captions, lower_case))
     print(f"{arguments.dataset}: {len(vocabulary)} words, longest caption {vocabulary.longest} tokens")
 
 

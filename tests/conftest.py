@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline import datasets, text
+from pipeline import datasets, vocabularies
 from pipeline.datasets.schema import Pair, images_of, of_split
 from pipeline.features.store import FeatureStore
 from pipeline.features.writer import Writer
-from pipeline.text import Vocabulary
+from pipeline.vocabularies import Vocabulary
 from tests.synthetic import make_clevr_change
 
 
@@ -47,5 +47,5 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     writer.write(0, np.random.default_rng(0).standard_normal((len(keys), 6, 3, 3)).astype(np.float16))
     writer.finish(folder / "features.zarr", {"keys": keys})
     captions = [caption for pair in of_split(pairs, "train") for caption in pair.captions]
-    vocabulary = text.build(captions, min_count=1, lower_case=True)
+    vocabulary = vocabularies.build(captions, min_count=1, lower_case=True)
     return Prepared(pairs, FeatureStore(folder / "features.zarr", {}), vocabulary)

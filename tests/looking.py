@@ -5,7 +5,7 @@ from torch import Tensor
 
 from models.attention import RespectiveAttention, attention_weights
 from models.captioner import Captioner
-from pipeline.text import START
+from pipeline.vocabularies import START
 
 
 @torch.no_grad()

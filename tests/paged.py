@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 
-from pipeline.reporting import page, tables
+from pipeline.reporting import overview_table, page
 from tests.study import attended
 
 VOID = {"meta", "link", "img", "br", "rect", "line"}
@@ -48,7 +48,7 @@ class Reader(HTMLParser):
 
 
 def render(results, params):
-    return page.render(results, tables.records(results), params)
+    return page.render(results, overview_table.records(results), params)
 
 
 def saying(study, caption):

@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 
-from pipeline.reporting import cell_results, page, tables
+from pipeline.reporting import cell_results, overview_table, page
 from tests.study import make_study
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -26,7 +26,9 @@ def address(tmp_path_factory):
     root = tmp_path_factory.mktemp("study")
     params = make_study(root, models=MODELS, seeds=(1, 2, 3))
     results = cell_results.read(root, params)
-    (root / "index.html").write_text(page.render(results, tables.records(results), params), encoding="utf-8")
+    (root / "index.html").write_text(
+        page.render(results, overview_table.records(results), params), encoding="utf-8"
+    )
     return (root / "index.html").as_uri()
 
 

@@ -24,7 +24,7 @@ from pipeline.features.store_config import IMPORTED, Spec
 from pipeline.recipes import config, recipe_file
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.recipes.trained_model import Trained
-from pipeline.text import Vocabulary
+from pipeline.vocabularies import Vocabulary
 
 FEATURES = Spec(weights="imagenet", layer="layer3", resize="opencv_bicubic", size=224)
 SIDE = FEATURES.size // STRIDE[FEATURES.layer]

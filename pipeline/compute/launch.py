@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import distributed
 
-from pipeline.compute.distributed import PATIENCE, STORE, Ranks
+from pipeline.compute.process_group import PATIENCE, STORE, Ranks
 from pipeline.errors import InputError
 from pipeline.provenance import ROOT
 

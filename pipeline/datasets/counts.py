@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline import text
+from pipeline import vocabularies
 from pipeline.datasets.schema import SPLITS, Pair, images_of, of_split
 
 Counts = dict[str, Any]
@@ -32,8 +32,8 @@ def count(pairs: Sequence[Pair]) -> Counts:
         "captions": len(words),
         "shared_images": sum(number > 1 for number in times.values()),
         "references": {"fewest": min(references, default=0), "most": max(references, default=0)},
-        "vocabulary": len(text.SPECIAL) + len(text.count_words(training, lower_case=True)),
-        "longest": text.longest_of(training, lower_case=True),
+        "vocabulary": len(vocabularies.SPECIAL) + len(vocabularies.count_words(training, lower_case=True)),
+        "longest": vocabularies.longest_of(training, lower_case=True),
         "mean_words": round(sum(words) / max(len(words), 1), 2),
     }
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from models.captioner import Captioner
 from models.decoder import Exchange
 from pipeline.decoding.greedy import NEVER
-from pipeline.text import END, NULL, START
+from pipeline.vocabularies import END, NULL, START
 
 
 @torch.inference_mode()

@@ -16,7 +16,7 @@ from pipeline.decoding.beam_search import beam_attending
 from pipeline.decoding.greedy import differences, evaluating, greedy_attending
 from pipeline.features.store import FeatureStore
 from pipeline.progress import track
-from pipeline.text import END, NULL, Vocabulary
+from pipeline.vocabularies import END, NULL, Vocabulary
 
 Search = Callable[[Captioner, Tensor], tuple[Tensor, Tensor]]
 """The captions of a memory B x N x D: token ids B x L, and where each word looked, B x L x N."""

@@ -11,7 +11,7 @@ from models.decoder import Exchange
 from pipeline.datasets.schema import Pair
 from pipeline.features.reading import feature_batches
 from pipeline.features.store import FeatureStore
-from pipeline.text import END, NULL, START, UNK, Vocabulary
+from pipeline.vocabularies import END, NULL, START, UNK, Vocabulary
 
 NEVER = (NULL, UNK, START)  # tokens that are not words of a caption
 

@@ -26,7 +26,7 @@ from models.backbone import (
     random_backbone,
 )
 from pipeline.compute import devices
-from pipeline.compute.distributed import Ranks
+from pipeline.compute.process_group import Ranks
 from pipeline.datasets.images import Indexed
 from pipeline.errors import InputError
 from pipeline.features.preprocessing import pixels

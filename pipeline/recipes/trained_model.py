@@ -13,7 +13,7 @@ from pipeline.errors import InputError
 from pipeline.outputs import read_yaml
 from pipeline.recipes import recipe_file
 from pipeline.recipes.recipe_file import Recipe
-from pipeline.text import Vocabulary
+from pipeline.vocabularies import Vocabulary
 
 REMEDY = "run `dvc repro train` to make it"
 

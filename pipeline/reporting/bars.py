@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from pipeline.reporting.overview_table import CONSTANT, Row
 from pipeline.reporting.svg import INK, QUIET, Panel, Style, svg
-from pipeline.reporting.tables import CONSTANT, Row
 
 FILLED = 0.78  # of the distance from one group of bars to the next
 Key = tuple[str, str]

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from pipeline.datasets.schema import CHANGE_TYPES
 from pipeline.params import Params
-from pipeline.reporting import bars, curves, tables, tradeoffs
+from pipeline.reporting import bars, curves, overview_table, tradeoffs
 from pipeline.reporting.bars import Group
 from pipeline.reporting.cell_results import Results
 from pipeline.reporting.experiments import Experiment
@@ -43,7 +43,7 @@ class Table:
     caption: str
     headings: list[tuple[str, str]]  # and a note beneath
     columns: list[tuple[str, str]]
-    rows: list[tables.Row]
+    rows: list[overview_table.Row]
 
     @property
     def seeded(self) -> bool:
@@ -75,7 +75,7 @@ class Section:
 
 def render(
     results: Sequence[Results],
-    records: Sequence[tables.Record],
+    records: Sequence[overview_table.Record],
     params: Params,
     experiments: Sequence[Experiment] = (),
 ) -> str:
@@ -88,7 +88,9 @@ def render(
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    sections = [_section(each, tables.rows(records, each.dataset), params, experiments) for each in results]
+    sections = [
+        _section(each, overview_table.rows(records, each.dataset), params, experiments) for each in results
+    ]
     script = (HERE / SCRIPT).read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return environment.get_template(TEMPLATE).render(
@@ -97,17 +99,17 @@ def render(
 
 
 def _section(
-    results: Results, rows: list[tables.Row], params: Params, experiments: Sequence[Experiment]
+    results: Results, rows: list[overview_table.Row], params: Params, experiments: Sequence[Experiment]
 ) -> Section:
-    models = tables.of_models(rows)
-    ours = [row for row in models if row.model != tables.CONSTANT]
-    columns = [m for m in tables.COLUMNS if tables.has(rows, tables.TOTAL, m)]
+    models = overview_table.of_models(rows)
+    ours = [row for row in models if row.model != overview_table.CONSTANT]
+    columns = [m for m in overview_table.COLUMNS if overview_table.has(rows, overview_table.TOTAL, m)]
     return Section(
         name=results.dataset,
         pairs=len(results.test),
         scores=_scores("Over all test pairs. Every score × 100, as papers print them.", columns, models),
         runs=_scores("Each seed.", columns, rows) if len(params.seeds) > 1 else None,
-        judged=tables.has(rows, tables.TOTAL, tables.ACCURACY),
+        judged=overview_table.has(rows, overview_table.TOTAL, overview_table.ACCURACY),
         significance=significance(results),
         literature=literature(results, ours, params),
         bars=list(_bars(results, models)),
@@ -122,12 +124,12 @@ def _section(
     )
 
 
-def _scores(caption: str, metrics: Sequence[str], rows: list[tables.Row]) -> Table:
-    headings = [(tables.HEADINGS.get(metric, metric), "") for metric in metrics]
-    return Table(caption, headings, [(tables.TOTAL, metric) for metric in metrics], rows)
+def _scores(caption: str, metrics: Sequence[str], rows: list[overview_table.Row]) -> Table:
+    headings = [(overview_table.HEADINGS.get(metric, metric), "") for metric in metrics]
+    return Table(caption, headings, [(overview_table.TOTAL, metric) for metric in metrics], rows)
 
 
-def _bars(results: Results, models: list[tables.Row]) -> Iterable[Panel]:
+def _bars(results: Results, models: list[overview_table.Row]) -> Iterable[Panel]:
     kinds = [Group(kind.replace("_", " "), (kind, "CIDEr-D")) for kind in ("no_change", *CHANGE_TYPES)]
     ends = ("q1\nleast", "q2", "q3", "q4\nmost")
     quartiles = [Group(end, (part, "CIDEr-D")) for end, part in zip(ends, QUARTILES, strict=True)]
@@ -143,10 +145,10 @@ def _bars(results: Results, models: list[tables.Row]) -> Iterable[Panel]:
             yield panel
 
 
-def _details(results: Results, models: list[tables.Row]) -> Iterable[Table]:
+def _details(results: Results, models: list[overview_table.Row]) -> Iterable[Table]:
     """Tables of what some model has, and no others."""
     sizes = {name: f"{len(members)} pairs" for name, members in subsets(results.test).items()}
-    parts = [part for part in PARTS if tables.has(models, part, tables.COLUMNS[0])]
+    parts = [part for part in PARTS if overview_table.has(models, part, overview_table.COLUMNS[0])]
     for metric in PART_METRICS:
         headings = [(part.replace("_", " "), sizes.get(part, "")) for part in parts]
         if parts:
@@ -156,13 +158,13 @@ def _details(results: Results, models: list[tables.Row]) -> Iterable[Table]:
                 [(part, metric) for part in parts],
                 models,
             )
-    if captions := [name for name in CAPTIONS if tables.has(models, tables.TOTAL, name)]:
+    if captions := [name for name in CAPTIONS if overview_table.has(models, overview_table.TOTAL, name)]:
         yield _scores("The captions: exact matches in percent, and counts.", captions, models)
     for group, names, caption in (
         ("attributes", ATTRIBUTES, "Captions of changes that name it rightly, percent."),
         ("localisation", LOCALISATION, "The decoder’s attention against the change boxes, percent."),
     ):
-        if known := [name for name in names if tables.has(models, group, name)]:
+        if known := [name for name in names if overview_table.has(models, group, name)]:
             headings = [(name.replace("_", " "), "") for name in known]
             yield Table(caption, headings, [(group, name) for name in known], models)
 

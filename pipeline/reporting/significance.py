@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.reporting.cell_results import Results
-from pipeline.reporting.tables import HEADINGS
+from pipeline.reporting.overview_table import HEADINGS
 from pipeline.statistics import Comparison, compare_all
 
 SPOKEN = "CIDEr-D"  # the metric whose differences are told in sentences: the one that snapshots are chosen by

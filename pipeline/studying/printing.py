@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pipeline.reporting.overview_table import HEADINGS
 from pipeline.reporting.significance import signed
-from pipeline.reporting.tables import HEADINGS
-from pipeline.studying.tables import METRICS, Record
+from pipeline.studying.study_table import METRICS, Record
 
 NONE = "–"
 

@@ -18,17 +18,17 @@ from torch import Tensor
 from models.all_reduce import add_gradients, total
 from models.captioner import Captioner
 from pipeline.compute import devices
-from pipeline.compute.distributed import ALONE, Ranks
+from pipeline.compute.process_group import ALONE, Ranks
 from pipeline.errors import InputError
 from pipeline.features.memory_cache import Resident
 from pipeline.features.store import FeatureStore
 from pipeline.progress import track
 from pipeline.recipes.recipe_file import Recipe
-from pipeline.text import Vocabulary
 from pipeline.training import resuming
 from pipeline.training.learning_rate import factor
 from pipeline.training.resuming import History
 from pipeline.training.sampling import Batch, Sampler, training_batches
+from pipeline.vocabularies import Vocabulary
 
 LOG_EVERY = 10  # iterations whose mean losses make one row of the learning curve
 

@@ -18,7 +18,7 @@ from pipeline.errors import InputError
 from pipeline.features.memory_cache import Resident, images
 from pipeline.features.store import FeatureStore
 from pipeline.prefetch import prefetch
-from pipeline.text import Vocabulary, pad
+from pipeline.vocabularies import Vocabulary, pad
 
 Scene = tuple[Pair, ...]
 EPOCH, ITERATION = 0, 1  # separate streams of random numbers

@@ -8,7 +8,7 @@ from pipeline.decoding.greedy import captions
 from pipeline.features.store import FeatureStore
 from pipeline.scoring.metrics import cider_d
 from pipeline.scoring.tokenizer import tokenize
-from pipeline.text import Vocabulary
+from pipeline.vocabularies import Vocabulary
 
 BATCH = 256  # pairs decoded at once
 

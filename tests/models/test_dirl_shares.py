@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pipeline.compute.distributed import join
+from pipeline.compute.process_group import join
 from tests.models.test_dirl import make
 from tests.spawned import spawn
 from tests.switched import randomise

@@ -10,7 +10,7 @@ from threading import Thread
 
 import pytest
 
-from pipeline import text
+from pipeline import vocabularies
 from pipeline.compute import launch, memory
 from pipeline.datasets.schema import of_split, write_pairs
 from pipeline.recipes import recipe_file
@@ -25,7 +25,7 @@ def folder(prepared, tmp_path):
     """Pairs and words to train on; `write_recipe` adds the recipe."""
     write_pairs(tmp_path / "pairs.jsonl", prepared.pairs)
     captions = [caption for pair in of_split(prepared.pairs, "train") for caption in pair.captions]
-    text.save(tmp_path / "vocab.json", prepared.vocabulary, text.count_words(captions, True))
+    vocabularies.save(tmp_path / "vocab.json", prepared.vocabulary, vocabularies.count_words(captions, True))
     return tmp_path
 
 

@@ -15,7 +15,7 @@ from pipeline.authors_checkpoints.systems import DIRL, SCORER, SYSTEMS
 from pipeline.errors import InputError
 from pipeline.features.store_config import IMPORTED
 from pipeline.recipes import trained_model
-from pipeline.text import SPECIAL, Vocabulary
+from pipeline.vocabularies import SPECIAL, Vocabulary
 from tests.released import VOCABULARY, model, states, write
 
 GOLDEN = Path(__file__).parents[2] / "golden"

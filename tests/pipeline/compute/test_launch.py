@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from pipeline.compute import launch
-from pipeline.compute.distributed import ALONE, Ranks
 from pipeline.compute.launch import check_group, processes, start
+from pipeline.compute.process_group import ALONE, Ranks
 from pipeline.errors import InputError
 
 ROOT = Path(__file__).parents[3]

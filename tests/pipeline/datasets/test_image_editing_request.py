@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import datasets, text
+from pipeline import datasets, vocabularies
 from pipeline.datasets import cards, counts
 from pipeline.datasets.schema import Pair, of_split
 from pipeline.errors import InputError
@@ -71,6 +71,6 @@ def test_real_counts_are_the_published_ones():
     card = cards.load(Path(__file__).parents[3] / "data/cards/image_editing_request.yaml")
     assert counts.differences(counted, card.counts(None)) == []
     captions = [caption for pair in of_split(pairs, "train") for caption in pair.captions]
-    vocabulary = text.build(captions, min_count=3, lower_case=True)
+    vocabulary = vocabularies.build(captions, min_count=3, lower_case=True)
     print(f"{len(vocabulary)} words, longest caption {vocabulary.longest}")
     assert (len(vocabulary), vocabulary.longest) == (681, 60)

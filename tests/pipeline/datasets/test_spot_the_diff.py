@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import datasets, text
+from pipeline import datasets, vocabularies
 from pipeline.datasets import cards, counts
 from pipeline.datasets.schema import of_split
 from pipeline.errors import InputError
@@ -139,6 +139,6 @@ def test_what_the_real_files_hold():
 def test_the_real_vocabulary():
     pairs = of_split(datasets.read("spot_the_diff", SHARED), "train")
     captions = [caption for pair in pairs for caption in pair.captions]
-    vocabulary = text.build(captions, min_count=1, lower_case=True)
+    vocabulary = vocabularies.build(captions, min_count=1, lower_case=True)
     print(f"{len(vocabulary)} words, longest caption {vocabulary.longest}")
     assert (len(vocabulary), vocabulary.longest) == (2_058, 55)

@@ -8,7 +8,7 @@ import torch
 from models import Sizes, build
 from pipeline.decoding.beam_search import beam_attending, beam_search, best
 from pipeline.decoding.greedy import NEVER, greedy, greedy_attending
-from pipeline.text import END, NULL, START
+from pipeline.vocabularies import END, NULL, START
 from tests.looking import looked
 
 

@@ -9,7 +9,7 @@ from pipeline.datasets.schema import of_split
 from pipeline.decoding.beam_search import beam_search
 from pipeline.decoding.captioning import attended_captions, searching
 from pipeline.decoding.greedy import captions, greedy_attending
-from pipeline.text import END
+from pipeline.vocabularies import END
 from tests.looking import looked
 from tests.own_settings import settings_of
 

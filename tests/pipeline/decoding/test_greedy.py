@@ -6,7 +6,7 @@ import torch
 from models import Sizes, build
 from pipeline.datasets.schema import of_split
 from pipeline.decoding.greedy import NEVER, captions, greedy, greedy_attending
-from pipeline.text import END, NULL, START
+from pipeline.vocabularies import END, NULL, START
 
 
 def make(vocabulary, longest, variant):

@@ -12,10 +12,10 @@ from safetensors.torch import save_file
 from torchvision.models import resnet101
 
 from models.backbone import MEAN, STD, Backbone, for_inference, load_backbone
-from pipeline.compute.distributed import Ranks
+from pipeline.compute.process_group import Ranks
 from pipeline.datasets import images
 from pipeline.errors import InputError
-from pipeline.features import extraction, store
+from pipeline.features import extraction, store_format
 from pipeline.features.extraction import Extractor, attributes, backbone, grid_shape
 from pipeline.features.preprocessing import pixels
 from pipeline.features.store import FeatureStore
@@ -63,7 +63,7 @@ def test_the_store_holds_what_the_network_gives(network, root, index, tmp_path):
 
 
 def test_an_interrupted_extraction_gives_the_same_bytes(network, root, index, tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "SHARD", 4)
+    monkeypatch.setattr(store_format, "SHARD", 4)
     monkeypatch.setattr(extraction, "BATCH", 2)
     extract(network, root, index, tmp_path / "a", tmp_path / "whole.zarr")
     write = Writer.write

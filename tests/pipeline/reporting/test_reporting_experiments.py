@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.reporting import cell_results, experiments, page, tables, tradeoffs
+from pipeline.reporting import cell_results, experiments, overview_table, page, tradeoffs
 from pipeline.reporting.experiments import Experiment
 from tests.study import make_study
 
@@ -145,7 +145,7 @@ def test_other_settings_are_lines_of_their_own(study):
 
 def test_the_page_draws_them_the_same_every_time(study):
     results, params = study
-    records = tables.records([results])
+    records = overview_table.records([results])
     made = [experiment(weight, {"scorer/1": 0.5, "scorer/2": 0.6}) for weight in (0.01, 0.1)]
     html = page.render([results], records, params, made)
     assert html == page.render([results], records, params, made)

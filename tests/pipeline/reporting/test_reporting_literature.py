@@ -2,13 +2,13 @@
 
 import pytest
 
-from pipeline.reporting import page, paper_comparison, tables
+from pipeline.reporting import overview_table, page, paper_comparison
 
 
 @pytest.fixture(scope="module")
 def found(study):
     (_, other), params = study
-    rows = tables.of_models(tables.rows(tables.records([other]), "other"))
+    rows = overview_table.of_models(overview_table.rows(overview_table.records([other]), "other"))
     return paper_comparison.literature(other, rows, params)
 
 
@@ -48,7 +48,7 @@ def test_there_are_letters_for_any_number_of_conditions():
 
 def test_the_page_shows_them_where_there_are_any(study):
     results, params = study
-    html = page.render(results, tables.records(results), params)
+    html = page.render(results, overview_table.records(results), params)
     assert html.count("Beside published figures") == 1
     assert html.index('id="other"') < html.index("Beside published figures")
     assert f"iterations: 10000, ours {params.of('tabletop').train.iterations}" in html

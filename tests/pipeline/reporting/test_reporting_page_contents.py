@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.reporting import bars, cell_results, curves, svg, tables
+from pipeline.reporting import bars, cell_results, curves, overview_table, svg
 from tests.paged import DATA, Reader, render, saying
 from tests.study import make_study
 
@@ -185,7 +185,7 @@ def test_cells_whose_weights_were_imported_have_no_curves(tmp_path):
 
 def test_a_bar_for_each_model_and_a_mark_for_the_constant_caption(study):
     (results, _), _ = study
-    models = tables.of_models(tables.rows(tables.records([results]), "tabletop"))
+    models = overview_table.of_models(overview_table.rows(overview_table.records([results]), "tabletop"))
     styles = svg.styles(results.cells)
     groups = [bars.Group("color", ("color", "CIDEr-D")), bars.Group("never", ("never", "CIDEr-D"))]
     panel = bars.panel("Scores", "tabletop", groups, models, styles)

@@ -9,7 +9,7 @@ from pipeline import params
 from pipeline.errors import InputError
 from pipeline.params import Params
 from pipeline.recipes import config
-from pipeline.studying import files, study_cells, tables
+from pipeline.studying import files, study_cells, study_table
 from pipeline.studying.overrides import overlay
 from tests.studying import ROOT, STUDY, make_repository, planned
 
@@ -28,7 +28,7 @@ def test_every_study_is_well_formed(name):
     known = params.load(ROOT / "params.yaml").dataset
     assert set(study.datasets) <= set(known)
     for dataset in (*study.datasets, "tabletop"):
-        tables.check(ROOT, study, dataset)
+        study_table.check(ROOT, study, dataset)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -139,7 +139,7 @@ def test_an_unknown_study_and_an_unknown_figure(repository):
     text = STUDY.replace("published: RR", "published: RRR")
     (repository / "studies/two.yaml").write_text(text)
     with pytest.raises(InputError, match=r"clevr_change.yaml has no row of RRR on total; .* the row 'RR'$"):
-        tables.check(repository, files.read("two", repository / "studies"), "tabletop")
+        study_table.check(repository, files.read("two", repository / "studies"), "tabletop")
 
 
 def test_equal_cells_are_one_cell_and_others_are_not(repository):

@@ -10,7 +10,7 @@ import torch
 from models import all_reduce, build
 from models.captioner import Sizes
 from pipeline.compute import devices
-from pipeline.compute.distributed import ALONE, Ranks, join
+from pipeline.compute.process_group import ALONE, Ranks, join
 from pipeline.datasets.schema import images_of, of_split
 from pipeline.errors import InputError
 from pipeline.features.store import FeatureStore

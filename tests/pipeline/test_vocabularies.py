@@ -7,22 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import text
+from pipeline import vocabularies
 from pipeline.errors import InputError
 
 CAPTIONS = ["The big cube, changed its location .", "nothing has changed", "is there a cube; or not?"]
 
 
 def test_tokenise_by_the_rules():
-    assert text.tokenise("A cube, and; a ball. is it?", lower_case=False) == [
+    assert vocabularies.tokenise("A cube, and; a ball. is it?", lower_case=False) == [
         "A", "cube", ",", "and", ";", "a", "ball", "is", "it",
     ]  # fmt: skip
-    assert text.tokenise("A  Cube", lower_case=True) == ["a", "cube"]
+    assert vocabularies.tokenise("A  Cube", lower_case=True) == ["a", "cube"]
 
 
 @given(st.text())
 def test_tokens_hold_no_space_and_no_dropped_mark(caption):
-    tokens = text.tokenise(caption, lower_case=True)
+    tokens = vocabularies.tokenise(caption, lower_case=True)
     assert all(token and token.split() == [token] and not set(token) & set("?.") for token in tokens)
 
 
@@ -31,16 +31,16 @@ def test_tokens_hold_no_space_and_no_dropped_mark(caption):
 )
 def test_round_trip(sentences):
     captions = [" ".join(words) for words in sentences]
-    vocabulary = text.build(captions, min_count=1, lower_case=True)
+    vocabulary = vocabularies.build(captions, min_count=1, lower_case=True)
     for caption in captions:
         ids = vocabulary.encode(caption)
-        assert ids[0] == text.START
-        assert ids[-1] == text.END
+        assert ids[0] == vocabularies.START
+        assert ids[-1] == vocabularies.END
         assert vocabulary.decode(ids) == caption
 
 
 def test_build_sorts_words_after_the_special_tokens():
-    vocabulary = text.build(CAPTIONS, min_count=1, lower_case=True)
+    vocabulary = vocabularies.build(CAPTIONS, min_count=1, lower_case=True)
     assert vocabulary.words[:4] == ("<NULL>", "<UNK>", "<START>", "<END>")
     assert list(vocabulary.words[4:]) == sorted(vocabulary.words[4:])
     assert vocabulary.longest == 2 + 7  # "the big cube , changed its location"
@@ -48,44 +48,44 @@ def test_build_sorts_words_after_the_special_tokens():
 
 
 def test_min_count_makes_rare_words_unknown():
-    vocabulary = text.build(["a cube", "a ball"], min_count=2, lower_case=True)
+    vocabulary = vocabularies.build(["a cube", "a ball"], min_count=2, lower_case=True)
     assert vocabulary.words[4:] == ("a",)
-    assert vocabulary.encode("a cube") == [text.START, 4, text.UNK, text.END]
+    assert vocabulary.encode("a cube") == [vocabularies.START, 4, vocabularies.UNK, vocabularies.END]
 
 
 def test_longer_captions_are_cut_and_keep_their_end():
-    vocabulary = text.build(["a b"], min_count=1, lower_case=True)
-    assert vocabulary.encode("a b a b") == [text.START, 4, 5, text.END]
+    vocabulary = vocabularies.build(["a b"], min_count=1, lower_case=True)
+    assert vocabulary.encode("a b a b") == [vocabularies.START, 4, 5, vocabularies.END]
 
 
 def test_max_tokens_cuts_captions_but_not_the_vocabulary():
-    vocabulary = text.build(["a b c d e"], min_count=1, lower_case=True, max_tokens=4)
+    vocabulary = vocabularies.build(["a b c d e"], min_count=1, lower_case=True, max_tokens=4)
     assert (vocabulary.longest, len(vocabulary)) == (4, 4 + 5)
-    assert vocabulary.encode("a b c d e") == [text.START, 4, 5, text.END]
-    assert text.build(["a b"], min_count=1, lower_case=True, max_tokens=9).longest == 4
+    assert vocabulary.encode("a b c d e") == [vocabularies.START, 4, 5, vocabularies.END]
+    assert vocabularies.build(["a b"], min_count=1, lower_case=True, max_tokens=9).longest == 4
 
 
 def test_the_text_of_a_special_token_is_an_unknown_word():
-    vocabulary = text.build(["a <END> b"], min_count=1, lower_case=False)
-    assert vocabulary.encode("a <END> b") == [text.START, 4, text.UNK, 5, text.END]
+    vocabulary = vocabularies.build(["a <END> b"], min_count=1, lower_case=False)
+    assert vocabulary.encode("a <END> b") == [vocabularies.START, 4, vocabularies.UNK, 5, vocabularies.END]
 
 
 def test_decoding_stops_at_the_end_and_leaves_marks_out():
-    vocabulary = text.build(["a b"], min_count=1, lower_case=True)
-    assert vocabulary.decode([text.START, 4, text.NULL, 5, text.END, 4]) == "a b"
+    vocabulary = vocabularies.build(["a b"], min_count=1, lower_case=True)
+    assert vocabulary.decode([vocabularies.START, 4, vocabularies.NULL, 5, vocabularies.END, 4]) == "a b"
 
 
 def test_save_and_load(tmp_path):
-    vocabulary = text.build(CAPTIONS, min_count=1, lower_case=True)
-    text.save(tmp_path / "v.json", vocabulary, Counter({"cube": 2}))
-    assert text.load(tmp_path / "v.json") == vocabulary
+    vocabulary = vocabularies.build(CAPTIONS, min_count=1, lower_case=True)
+    vocabularies.save(tmp_path / "v.json", vocabulary, Counter({"cube": 2}))
+    assert vocabularies.load(tmp_path / "v.json") == vocabulary
     assert json.loads((tmp_path / "v.json").read_text())["counts"] == {"cube": 2}
 
 
 def test_a_fixed_vocabulary_keeps_its_ids(tmp_path):
     ids = {"<NULL>": 0, "<UNK>": 1, "<START>": 2, "<END>": 3, "zebra": 4, "cube": 5}
     (tmp_path / "given.json").write_text(json.dumps(ids))
-    vocabulary = text.fixed(tmp_path / "given.json", ["a cube"], lower_case=True)
+    vocabulary = vocabularies.fixed(tmp_path / "given.json", ["a cube"], lower_case=True)
     assert vocabulary.ids == ids
     assert vocabulary.longest == 4
 
@@ -97,8 +97,8 @@ def test_a_fixed_vocabulary_keeps_its_ids(tmp_path):
 def test_a_bad_fixed_vocabulary_is_refused_by_name(tmp_path, content):
     (tmp_path / "given.json").write_text(content)
     with pytest.raises(InputError, match=r"given\.json"):
-        text.fixed(tmp_path / "given.json", [], lower_case=True)
+        vocabularies.fixed(tmp_path / "given.json", [], lower_case=True)
 
 
 def test_pad():
-    assert text.pad([[2, 4, 3], [2, 3]]).tolist() == [[2, 4, 3], [2, 3, 0]]
+    assert vocabularies.pad([[2, 4, 3], [2, 3]]).tolist() == [[2, 4, 3], [2, 3, 0]]

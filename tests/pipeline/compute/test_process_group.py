@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from models.backbone import Backbone
-from pipeline.compute.distributed import Ranks, join
+from pipeline.compute.process_group import Ranks, join
 from pipeline.datasets import images
 from pipeline.errors import InputError
-from pipeline.features import extraction, store
+from pipeline.features import extraction, store_format
 from pipeline.features.extraction import Extractor, attributes
 from pipeline.features.store_config import Spec
 from pipeline.features.writer import Writer
@@ -26,7 +26,7 @@ def root(tmp_path_factory) -> Path:
 
 def extract(root: Path, folder: Path, out: Path) -> None:
     """One process, as torchrun starts it; process 1 comes with other weights."""
-    store.SHARD, extraction.BATCH = 4, 2
+    store_format.SHARD, extraction.BATCH = 4, 2
     write = Writer.write
     ranks = join()
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from pipeline import params, statistics
-from pipeline.studying import files, printing, study_cells, tables
+from pipeline.studying import files, printing, study_cells, study_table
 from tests.scored import line, write
 from tests.studying import ROOT, STUDY, Fake, planned, score_of, write_cell
 
@@ -28,7 +28,7 @@ def made(root: Path, seeds=(1, 2, 4)):
 
 def record(root: Path, own):
     study = files.read("two", root / "studies")
-    return tables.record(root, "two", study, "tabletop", own, params.load(root / "params.yaml"))
+    return study_table.record(root, "two", study, "tabletop", own, params.load(root / "params.yaml"))
 
 
 def test_mean_and_deviation_by_hand(repository):

@@ -1,6 +1,6 @@
 """Fail when a score fell against the committed ones, by more than check.tolerance of params.yaml allows.
 
-python -m stages.check --against HEAD    exit code 0: none fell; 1: some did, one line each; 2: cannot tell
+python -m stages.check_scores --against HEAD    exit code 0: none fell; 1: some did, a line each; 2: unknown
 """
 
 import argparse
@@ -14,7 +14,9 @@ from stages import run
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m stages.check", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+        prog="python -m stages.check_scores",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
     )
     parser.add_argument("--against", default="HEAD", help="git revision (default: HEAD)")
     arguments = parser.parse_args()

@@ -6,7 +6,7 @@ from statistics import mean
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.reporting import cell_results, tables
+from pipeline.reporting import cell_results, overview_table
 from tests.study import QUARTILES, make_study, write_json
 
 PARTS = ("total", "change", "no_change", "color", "texture", "add", "drop", "move", *QUARTILES)
@@ -22,7 +22,7 @@ def study(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def records(study):
-    return tables.records(cell_results.read(*study))
+    return overview_table.records(cell_results.read(*study))
 
 
 def metrics_file(root, *cell):
@@ -49,7 +49,7 @@ def test_records_are_the_metrics_files_numbers(study, records):
 
 
 def test_rows_are_the_constant_caption_then_each_seed_and_the_mean(records):
-    rows = tables.rows(records, "tabletop")
+    rows = overview_table.rows(records, "tabletop")
     assert [(row.model, row.run) for row in rows] == [
         ("constant", ""),
         ("subtraction", "1"),
@@ -62,8 +62,8 @@ def test_rows_are_the_constant_caption_then_each_seed_and_the_mean(records):
 
 
 def test_one_seed_has_no_mean(tmp_path):
-    records = tables.records(cell_results.read(tmp_path, make_study(tmp_path, seeds=(7,))))
-    assert [row.run for row in tables.rows(records, "tabletop")] == ["", "7", "7"]
+    records = overview_table.records(cell_results.read(tmp_path, make_study(tmp_path, seeds=(7,))))
+    assert [row.run for row in overview_table.rows(records, "tabletop")] == ["", "7", "7"]
 
 
 def made_up(*values):
@@ -74,7 +74,7 @@ def made_up(*values):
 
 
 def test_mean_and_sample_standard_deviation():
-    *_, last = tables.rows(made_up(1.0, 1.2, 1.7), "d")
+    *_, last = overview_table.rows(made_up(1.0, 1.2, 1.7), "d")
     # by hand: the deviations are -.3, -.1 and .4, their squares' sum is .26, and .26 / 2 = .13
     assert last.runs == 3
     assert last.scores["total", "CIDEr-D"] == (pytest.approx(1.3), pytest.approx(0.13**0.5))
@@ -82,7 +82,7 @@ def test_mean_and_sample_standard_deviation():
 
 
 def test_scores_are_printed_times_a_hundred(records):
-    constant, first, *_ = tables.rows(records, "tabletop")
+    constant, first, *_ = overview_table.rows(records, "tabletop")
     assert constant.printed("total", "BLEU-1") == "25.0"
     assert first.printed("total", "CIDEr-D") == "51.6"
     assert first.printed("no_change", "METEOR") == "53.4"
@@ -91,29 +91,29 @@ def test_scores_are_printed_times_a_hundred(records):
 
 
 def test_counts_are_printed_as_they_are(records):
-    *_, last = tables.of_models(tables.rows(records, "tabletop"))
+    *_, last = overview_table.of_models(overview_table.rows(records, "tabletop"))
     assert last.printed("total", "mean_length") == "6.5 ± 0.0"
     assert last.printed("total", "distinct_captions") == "12.0 ± 0.0"
     assert last.printed("total", "exact_match") == "15.4 ± 0.2"
 
 
 def test_a_model_has_one_row_its_mean_where_there_are_seeds(records):
-    rows = tables.of_models(tables.rows(records, "tabletop"))
+    rows = overview_table.of_models(overview_table.rows(records, "tabletop"))
     assert [(row.model, row.runs) for row in rows] == [("constant", 1), ("subtraction", 2), ("scorer", 2)]
-    assert tables.has(rows, "total", "METEOR")
-    assert not tables.has(rows, "total", "SPICE")
+    assert overview_table.has(rows, "total", "METEOR")
+    assert not overview_table.has(rows, "total", "SPICE")
 
 
 def test_what_some_runs_lack_has_no_mean():
     records = made_up(1.0, 1.2)
     records[0]["SPICE"] = 0.3
-    first, second, last = tables.rows(records, "d")
+    first, second, last = overview_table.rows(records, "d")
     assert [row.printed("total", "SPICE") for row in (first, second, last)] == ["30.0", "–", "–"]
 
 
 def test_datasets_are_kept_apart(tmp_path):
-    records = tables.records(cell_results.read(tmp_path, make_study(tmp_path, ("tabletop", "other"))))
-    assert len(tables.rows(records, "tabletop")) == len(tables.rows(records, "other")) == 7
+    records = overview_table.records(cell_results.read(tmp_path, make_study(tmp_path, ("tabletop", "other"))))
+    assert len(overview_table.rows(records, "tabletop")) == len(overview_table.rows(records, "other")) == 7
     assert mean(r["dataset"] == "other" for r in records) == 0.5
 
 
@@ -123,4 +123,4 @@ def test_scores_that_are_none_are_refused(tmp_path, value):
     with pytest.raises(
         InputError, match=r"scores\.json is not a list of scores; remove it and run `dvc repro`"
     ):
-        tables.read(tmp_path / "scores.json")
+        overview_table.read(tmp_path / "scores.json")

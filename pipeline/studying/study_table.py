@@ -12,8 +12,8 @@ from pipeline.errors import InputError
 from pipeline.params import Params
 from pipeline.reporting import paper_results
 from pipeline.reporting.cell_results import read_metrics
+from pipeline.reporting.overview_table import ACCURACY, TOTAL
 from pipeline.reporting.paper_results import Published
-from pipeline.reporting.tables import ACCURACY, TOTAL
 from pipeline.scoring.results import rounded
 from pipeline.scoring.subsets import subsets
 from pipeline.statistics import Evidence, compare_all, over_seeds

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stages import check, run
+from stages import check_scores, run
 
 PARAMS = Path(__file__).parents[2] / "params.yaml"
 CELLS = ("tabletop/constant", "tabletop/scorer/1", "tabletop/scorer/2")
@@ -46,7 +46,7 @@ def leaves(monkeypatch, capsys, *arguments: str) -> tuple[int, str, list[str]]:
     """Exit code, standard output, lines of standard error."""
     monkeypatch.setattr(sys, "argv", ["check", *arguments])
     with pytest.raises(SystemExit) as left:
-        run(check.main)
+        run(check_scores.main)
     said = capsys.readouterr()
     return left.value.code, said.out, said.err.splitlines()
 

@@ -2,11 +2,17 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
-from models import baselines, cbr, ccr, dirl, scorer, variants
-from models.captioner import Captioner, Sizes
+from models import baselines, cbr, ccr, clip4idc, clip_variants, dirl, scorer, variants
+from models.captioner import Captioner
+from models.clip import ClipSizes
+from models.clip4idc import Retrieval
+from models.pair_encoding import DataSizes
+from models.pair_encoding import Sizes as Sizes
 
+Model: TypeAlias = Captioner | Retrieval
+"""What the training loop trains: a phase of a model."""
 MODELS: dict[str, Callable[..., Captioner]] = {
     "subtraction": baselines.subtraction,
     "rr": scorer.rr,
@@ -17,14 +23,34 @@ MODELS: dict[str, Callable[..., Captioner]] = {
     "dirl": dirl.dirl,
     "ccr": ccr.ccr,
     "dirl_ccr": ccr.dirl_ccr,
+    "clip_ft": clip4idc.clip_ft,
+    "clip4idc_no_adapt": clip4idc.no_adapt,
+    "clip4idc": clip4idc.clip4idc,
 }
+# the phase before captioning, of models that have one: a model of its own, from the same settings
+FIRST_PHASE: dict[str, Callable[..., Retrieval]] = {"clip4idc": clip4idc.adaptation}
+CLIPS = ("clip_ft", "clip4idc_no_adapt", "clip4idc")
+# what a model reads, where not the backbone's grid of features
+INPUTS = dict.fromkeys(CLIPS, "pixels")
+# below which name of dataset.<name>.own a model's sizes and phases stand, where not in dataset.<name> itself
+OWN = dict.fromkeys(CLIPS, "clip")
 # whose program the variant `released` is, where not SCORER's
-RELEASED = dict.fromkeys(("transformer", "dirl", "ccr", "dirl_ccr"), variants.RELEASED_DIRL)
+RELEASED: dict[str, variants.Switches | clip_variants.ClipSwitches] = {
+    **dict.fromkeys(("transformer", "dirl", "ccr", "dirl_ccr"), variants.RELEASED_DIRL),
+    **dict.fromkeys(CLIPS, clip_variants.RELEASED),
+}
+# the class of a model's sizes, where not Sizes
+SIZES: dict[str, type[DataSizes]] = dict.fromkeys(CLIPS, ClipSizes)
 # what every model's settings may hold beside its own, and what holds where they do not
 SHARED = {"variant": "paper", "switches": {}}
 
 
-def build(name: str, sizes: Sizes, settings: dict[str, Any]) -> Captioner:
+def sizes_of(name: str) -> type[DataSizes]:
+    """The class of the model's sizes: those of the data come first in it."""
+    return SIZES.get(name, Sizes)
+
+
+def build(name: str, sizes: DataSizes, settings: dict[str, Any]) -> Captioner:
     """The model of that name. Raises ValueError where there is none, or its settings are not `settings`.
 
     `settings` may name a variant and override single switches (switches.py); without them it is the
@@ -32,9 +58,20 @@ def build(name: str, sizes: Sizes, settings: dict[str, Any]) -> Captioner:
     """
     if name not in MODELS:
         raise ValueError(f"unknown model {name!r}; there are {', '.join(MODELS)}")
+    return _built(MODELS[name], name, sizes, settings)
+
+
+def build_first_phase(name: str, sizes: DataSizes, settings: dict[str, Any]) -> Retrieval:
+    """The same of the phase before captioning. Raises ValueError where the model has none."""
+    if name not in FIRST_PHASE:
+        raise ValueError(f"{name!r} has no phase before captioning; {', '.join(FIRST_PHASE)} has")
+    return _built(FIRST_PHASE[name], name, sizes, settings)
+
+
+def _built(make: Callable[..., Any], name: str, sizes: DataSizes, settings: dict[str, Any]) -> Any:
     wanted = {
         key: parameter.annotation
-        for key, parameter in inspect.signature(MODELS[name]).parameters.items()
+        for key, parameter in inspect.signature(make).parameters.items()
         if parameter.kind is parameter.KEYWORD_ONLY
     }
     own = {key: value for key, value in settings.items() if key not in SHARED}
@@ -42,7 +79,7 @@ def build(name: str, sizes: Sizes, settings: dict[str, Any]) -> Captioner:
     shared = SHARED | {key: value for key, value in settings.items() if key in SHARED}
     released = RELEASED.get(name, variants.RELEASED)
     chosen = variants.resolve(f"model.{name}", shared["variant"], shared["switches"], released)
-    return MODELS[name](sizes, chosen, **own)
+    return make(sizes, chosen, **own)
 
 
 def _check(key: str, wanted: dict[str, type], own: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ B pairs, C feature channels, H x W grid, N = H*W cells, D width, L words, V voca
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -13,7 +14,10 @@ from torch import Tensor, nn
 
 from models.all_reduce import total
 from models.attention import MultiHeadAttention, attention_weights
-from models.decoder import NULL, CaptionDecoder, States, Words
+from models.decoder import NULL, CaptionDecoder, Decoder, States, Words
+from models.pair_encoding import DataSizes, PairEncoding
+from models.pair_encoding import PairMap as PairMap  # what a model's file needs comes from here
+from models.pair_encoding import Sizes as Sizes
 from models.variants import PAPER, Switches
 
 Record = TypeVar("Record", bound="Difference | Words | States")
@@ -23,18 +27,12 @@ DEVIATION = 0.02  # of the released programs' first weights
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """Widths and depths of a model; `grid` and `vocabulary` come from the data."""
+class Group:
+    """How tensors are trained whose names hold the pattern `names`, a regular expression."""
 
-    channels: int  # C
-    grid: tuple[int, int]  # H, W
-    vocabulary: int  # V
-    longest: int  # L, with both marks
-    width: int  # D
-    heads: int
-    layers: int  # of cross-view reconstruction, or of DIRL's released interaction
-    decoder_layers: int
-    word_width: int  # e
+    names: str
+    rate: float  # times the phase's learning rate
+    decays: bool  # whether the phase's weight decay is theirs
 
 
 @dataclass
@@ -66,49 +64,6 @@ class Aligned(Difference):
         return attention_weights(self.after_queries[rows], self.before_keys[rows]).mean(1)
 
 
-class PairMap(nn.Linear):
-    """[before ; after] W + b, 2D -> D, of each cell (Eq. 7 of SCORER and of DIRL)."""
-
-    def __init__(self, width: int):
-        super().__init__(2 * width, width)
-
-
-class PairEncoding(nn.Module):
-    """conv1x1(X) + pos(X), the same for both images (SCORER Eq. 1); C + 2 channels with coordinates."""
-
-    def __init__(self, sizes: Sizes, coordinates: bool = False):
-        super().__init__()
-        H, W = sizes.grid
-        self.coordinates = coordinates
-        self.project = nn.Conv2d(sizes.channels + 2 * coordinates, sizes.width, 1)
-        self.column = nn.Embedding(W, sizes.width // 2)
-        self.row = nn.Embedding(H, sizes.width // 2)
-
-    def positions(self) -> Tensor:
-        """N x D, row-major: at each cell its column's embedding, then its row's."""
-        H, W = self.row.num_embeddings, self.column.num_embeddings
-        column = self.column.weight[None].expand(H, W, -1)  # H x W x D/2
-        row = self.row.weight[:, None].expand(H, W, -1)
-        return torch.cat([column, row], -1).flatten(0, 1)
-
-    def forward(self, features: Tensor) -> Tensor:
-        """B x C x H x W -> B x N x D."""
-        if self.coordinates:
-            places = coordinates(features).expand(len(features), -1, -1, -1)
-            features = torch.cat([features, places], 1)  # B x (C+2) x H x W
-        # a 1x1 convolution is a linear map of each cell; written so, a processor takes a third of the time
-        cells = features.flatten(2).transpose(1, 2)  # B x N x C
-        return F.linear(cells, self.project.weight.flatten(1), self.project.bias) + self.positions()
-
-
-def coordinates(features: Tensor) -> Tensor:
-    """2 x H x W for features B x C x H x W: x = 2j/W - 1, then y = 2i/H - 1."""
-    H, W = features.shape[-2:]
-    x = 2 * torch.arange(W, dtype=features.dtype, device=features.device) / W - 1
-    y = 2 * torch.arange(H, dtype=features.dtype, device=features.device) / H - 1
-    return torch.stack([x.expand(H, W), y[:, None].expand(H, W)])
-
-
 class Regulariser(nn.Module):
     """A loss term beside the caption's: called with the Difference and the Words of a batch, a scalar."""
 
@@ -121,12 +76,17 @@ class Captioner(nn.Module):
 
     A regulariser's name is the term's: `loss.lambda_<name>` weighs it. `respective`: the decoder attends
     to both images' tokens, which the Difference's memory then holds, each image by itself. `keep_layers`:
-    the Words hold what each layer made of them; `reads`: how far they go.
+    the Words hold what each layer made of them; `reads`: how far they go. A model that has an `encoding` and
+    a `decoder` of its own gives both, with their first weights.
     """
+
+    groups: tuple[Group, ...] = ()  # the first that fits a tensor's name counts; none: all learn alike
+    takes: Mapping[str, str] = MappingProxyType({})  # first letters of names in the phase before -> here
+    parts: Literal["mean", "sum"] = "mean"  # how the parts' losses come together
 
     def __init__(
         self,
-        sizes: Sizes,
+        sizes: DataSizes,
         difference: nn.Module,
         regularisers: Mapping[str, Regulariser],
         dropout: float,
@@ -134,23 +94,18 @@ class Captioner(nn.Module):
         respective: bool = False,
         keep_layers: bool = False,
         reads: Reads = "words",
+        encoding: nn.Module | None = None,
+        decoder: Decoder | None = None,
     ):
         super().__init__()
         self.sizes, self.keep_layers, self.reads = sizes, keep_layers, reads
-        self.encoding = PairEncoding(sizes, switches.coordinates)
+        self.cells = sizes.grid  # lines and columns that the decoder's attention is shown on
+        self.encoding = encoding or PairEncoding(_papers(sizes), switches.coordinates)
         self.difference = difference
         self.regularisers = nn.ModuleDict(regularisers)
-        self.decoder = CaptionDecoder(
-            sizes.vocabulary,
-            sizes.longest,
-            sizes.word_width,
-            sizes.width,
-            sizes.heads,
-            sizes.decoder_layers,
-            dropout,
-            switches,
-            respective=respective,
-        )
+        self.decoder: Decoder = decoder or _decoder(_papers(sizes), dropout, switches, respective)
+        if encoding is not None:
+            return
         if switches.initialisation == "normal":
             initialise(self)
         elif switches.initialisation != "torch":
@@ -175,7 +130,7 @@ class Captioner(nn.Module):
         return self.losses_of(self.encoding(before), self.encoding(after), tokens)
 
     def losses_of(self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1) -> dict[str, Tensor]:
-        """`losses` of encoded images, B x N x D: the mean over `parts` equal parts that follow each other.
+        """`losses` of encoded images, B x N x D: the mean, or sum, over `parts` equal parts in turn.
 
         `tokens`: R captions of each pair, one after another; the regularisers see the words of its first one.
         A pair is contrasted with the pairs of its own part (SCORER section 4.3: both pairs of a scene).
@@ -186,7 +141,8 @@ class Captioner(nn.Module):
         words = self.decoder(tokens, difference.memory, self.keep_layers, self.reads != "padding")
         each = zip(split(difference, parts), split(words, parts), tokens.chunk(parts), strict=True)
         terms = [self._terms(*part, len(tokens) // len(before)) for part in each]
-        return {name: torch.stack([found[name] for found in terms]).mean() for name in self.terms}
+        together = torch.mean if self.parts == "mean" else torch.sum
+        return {name: together(torch.stack([found[name] for found in terms])) for name in self.terms}
 
     def padded(self, tokens: Tensor) -> Tensor:
         """Captions B x (L+1) with as much padding behind them that the decoder reads what it shall."""
@@ -206,6 +162,25 @@ class Captioner(nn.Module):
         for regulariser in self.regularisers.values():
             assert isinstance(regulariser, Regulariser)  # torch's dictionaries do not tell what they hold
             regulariser.constrain()
+
+
+def _papers(sizes: DataSizes) -> Sizes:
+    assert isinstance(sizes, Sizes)  # a model of other sizes has parts of its own
+    return sizes
+
+
+def _decoder(sizes: Sizes, dropout: float, switches: Switches, respective: bool) -> CaptionDecoder:
+    return CaptionDecoder(
+        sizes.vocabulary,
+        sizes.longest,
+        sizes.word_width,
+        sizes.width,
+        sizes.heads,
+        sizes.decoder_layers,
+        dropout,
+        switches,
+        respective=respective,
+    )
 
 
 @torch.no_grad()

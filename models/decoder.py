@@ -5,6 +5,7 @@ B captions of L words, e word width, D model width, h heads, d = D/h, N tokens o
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -179,6 +180,24 @@ class NextWord:
 
     logits: Tensor  # R x V
     queries: Tensor  # left x h x k x d, of the last layer's cross-attention
+
+
+class Decoder(Protocol):
+    """What a captioner's decoder can do: for all words at once, and word by word."""
+
+    def __call__(
+        self, tokens: Tensor, memory: Tensor, keep_layers: bool = False, padding_is_key: bool = True
+    ) -> Words:
+        """Captions with both marks and the pairs' memory -> what becomes of all words."""
+
+    def begin(self, memory: Tensor, beam: int = 1) -> list[Past]:
+        """What `step` keeps of a batch's memory."""
+
+    def step(self, tokens: Tensor, position: int, past: list[Past]) -> NextWord:
+        """The word after `tokens`, which stand at `position`."""
+
+    def attention(self, queries: Tensor, past: list[Past]) -> Tensor:
+        """Where the last layer looked for each word: captions x words x cells."""
 
 
 class CaptionDecoder(nn.Module):

@@ -6,7 +6,10 @@ ones that concern it, and the others mean nothing to it. All of them in a table:
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hints
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 Mtm = Literal["per_head", "summed", "single_head", "mean_pool", "max_pool"]
 Fusion = Literal["cat", "sum", "hadamard", "respective"]
@@ -104,24 +107,26 @@ RELEASED_DIRL = Switches(  # of its CLEVR-DC configuration; a CLEVR-Change check
     ccr_layers="last",
 )
 VARIANTS = ("paper", "released")
+Kind = TypeVar("Kind", bound="DataclassInstance")
 
 
-def resolve(key: str, variant: Any, overrides: Any, released: Switches = RELEASED) -> Switches:
+def resolve(key: str, variant: Any, overrides: Any, released: Kind) -> Kind:
     """The switches of a variant, single ones overridden by name; `released` are those of the model's program.
 
+    The paper's are the defaults of their class.
     Raises ValueError naming the key below `key` ("model.<name>") that is wrong.
     """
     if not isinstance(variant, str) or variant not in VARIANTS:
         raise ValueError(f"{key}.variant must be {' or '.join(VARIANTS)}, not {variant!r}")
     if not isinstance(overrides, Mapping):
         raise ValueError(f"{key}.switches must map names of switches to values, not {overrides!r}")
-    kinds = get_type_hints(Switches)
+    kinds = get_type_hints(type(released))
     for name, value in overrides.items():
         if name not in kinds:
-            known = ", ".join(field.name for field in fields(Switches))
+            known = ", ".join(field.name for field in fields(released))
             raise ValueError(f"unknown key {key}.switches.{name}; there are {known}")
         _check(f"{key}.switches.{name}", kinds[name], value)
-    return replace(released if variant == "released" else PAPER, **overrides)
+    return replace(released if variant == "released" else type(released)(), **overrides)
 
 
 def _check(key: str, kind: Any, value: Any) -> None:

@@ -19,9 +19,11 @@ from pipeline.outputs import read_yaml
 Count = Annotated[int, Field(ge=1)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$")]
 Precision = Literal["auto", "bfloat16", "float32"]
-Schedule = Literal["constant", "step", "cosine"]
+Schedule = Literal["constant", "step", "cosine", "warmup_cosine", "warmup_linear"]
+Optimiser = Literal["adam", "adamw", "bert_adam"]
 Cache = Literal["none", "ram", "device"]
 Positive = Annotated[float, Field(gt=0)]
+Side = Annotated[int, Field(ge=8, le=1024)]  # pixels
 Weight = Annotated[float, Field(ge=0)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
@@ -118,6 +120,7 @@ class Prepare(Strict):
 class DatasetFeatures(Strict):
     weights: str
     npy: Annotated[str, Field(min_length=1)] | None
+    pixels: tuple[Side, Side] = Field((224, 224), strict=False)  # height, width
 
 
 class DatasetText(Strict):
@@ -137,6 +140,26 @@ class DatasetTrain(Strict):
     precision: Precision
     cache: Cache
     processes: Count
+
+
+class Phase(DatasetTrain):
+    """A phase of a model that has settings of its own: what else the training loop can do."""
+
+    optimiser: Optimiser
+    beta2: Annotated[float, Field(gt=0, lt=1)]
+    weight_decay: Weight
+    clip_norm: Positive | None  # of all gradients together
+    patience: Count | None  # so many validations without a new best, and one more, end the phase
+    mirror: bool  # each scene mirrored with probability 1/2, left and right exchanged in its captions
+    shift: Annotated[int, Field(ge=0)]  # pixels that each scene's images are moved by at most
+
+
+class OwnSettings(Strict):
+    """A dataset's sizes and phases for models whose sizes are not SCORER's and DIRL's."""
+
+    sizes: dict[str, Count]  # checked by the model itself
+    adapt: Phase | None = None
+    train: Phase
 
 
 class Sizes(Strict):
@@ -164,6 +187,7 @@ class Dataset(Strict):
     loss: dict[str, Weight]
     train: DatasetTrain
     sizes: Sizes
+    own: dict[Name, OwnSettings] = {}
 
 
 class Params(Strict):
@@ -172,6 +196,8 @@ class Params(Strict):
     datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)
     models: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)
     seeds: Annotated[tuple[Seed, ...], Distinct] = Field(strict=False, min_length=1)
+    inputs: Annotated[tuple[Literal["grid", "pixels"], ...], Distinct] = Field(("grid",), strict=False)
+    adapted: Annotated[tuple[Name, ...], Distinct] = Field((), strict=False)
     tabletop: Tabletop
     features: Features
     backbone: Backbone

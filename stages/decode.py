@@ -13,6 +13,7 @@ from pipeline.decoding import attention_maps
 from pipeline.decoding.captioning import attended_captions, searching
 from pipeline.decoding.gallery_pairs import choose
 from pipeline.errors import InputError
+from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
 from pipeline.outputs import write_json
 from pipeline.recipes import trained_model
@@ -24,7 +25,7 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, required=True, help="the folder that training wrote")
     parser.add_argument("--pairs", type=Path, required=True)
     parser.add_argument("--vocab", type=Path, required=True)
-    parser.add_argument("--features", required=True, help="the store: a folder, or an address (http, s3, gs)")
+    parser.add_argument("--features", required=True, help=STORES)
     parser.add_argument("--split", choices=SPLITS, default="test")
     parser.add_argument("--out", type=Path, required=True, help="captions.json to write")
     parser.add_argument("--attention", type=Path, required=True, help="attention.npz to write")
@@ -34,7 +35,9 @@ def main() -> None:
     model, trained = trained_model.load(arguments.weights)
     vocabulary = vocabularies.load(arguments.vocab)
     trained.check_vocabulary(vocabulary)
-    store = FeatureStore(arguments.features, expected=trained.recipe.features)
+    store = FeatureStore(
+        store_of(arguments.features, trained.recipe.features["input"]), expected=trained.recipe.features
+    )
     pairs = _pairs(arguments)
     gallery = {pair.pair_id for kind in choose(pairs, settings.report.gallery).values() for pair in kind}
     model = model.to(devices.device())

@@ -1,9 +1,10 @@
-"""extract@dataset: fill a dataset's feature store, by ResNet-101 or from the .npy files of others.
+"""extract@dataset-input: fill the store of an input: ResNet-101's grids (or others' .npy files), or pixels.
 
 On several GPUs: torchrun --nproc-per-node 4 -m stages.extract ... (the command of dvc.yaml).
 """
 
 import argparse
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ from pipeline.compute import devices
 from pipeline.compute.process_group import Ranks, join
 from pipeline.datasets.images import Indexed, read_index
 from pipeline.datasets.schema import images_of, of_split, read_pairs
-from pipeline.features import extraction, npy_import
-from pipeline.features.store_config import Spec, spec
+from pipeline.features import extraction, npy_import, pixel_extraction
+from pipeline.features.store_config import GRID, PIXELS, PixelSpec, Spec, pixel_spec, spec
 from pipeline.features.writer import Writer
 from stages import run
 
@@ -24,6 +25,7 @@ from stages import run
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--dataset", required=True, help="its name under 'dataset' in params.yaml")
+    parser.add_argument("--input", choices=(GRID, PIXELS), default=GRID)
     parser.add_argument("--pairs", type=Path, required=True)
     parser.add_argument("--images", type=Path, required=True, help="the index of its images")
     parser.add_argument("--out", type=Path, required=True, help="the store to write, a Zarr group")
@@ -34,12 +36,15 @@ def main() -> None:
     ranks = join()
     everything = params.load()
     dataset = everything.of(arguments.dataset)
-    wanted = spec(everything.features, dataset)
     index = read_index(arguments.images)
-    if dataset.features.npy is None:
-        root = Path(dataset.prepare.root)
+    root = Path(dataset.prepare.root)
+    if arguments.input == PIXELS:
+        made = take_pixels(arguments.out, root, pixel_spec(everything.features, dataset), index, ranks)
+    elif dataset.features.npy is None:
+        wanted = spec(everything.features, dataset)
         made = extract(arguments, everything.features, root, wanted, index, ranks)
     elif ranks.rank == 0:
+        wanted = spec(everything.features, dataset)
         made = take_over(Path(dataset.features.npy), arguments.out, wanted, index)
     if ranks.rank == 0:
         # the store last: where the other file cannot be written, the work on it is kept
@@ -67,6 +72,16 @@ def extract(
     described = extraction.attributes(wanted, weights_id, extractor.dtype, index)
     folder = provenance.scratch(arguments.out, "extract", repr(described), str(torch.get_num_threads()))
     return extraction.extract(extractor, ranks, folder), described
+
+
+def take_pixels(
+    out: Path, root: Path, wanted: PixelSpec, index: list[Indexed], ranks: Ranks
+) -> tuple[Writer, dict[str, Any]]:
+    """The same of pixels."""
+    described = pixel_extraction.attributes(wanted, index)
+    folder = provenance.scratch(out, "pixels", repr(described))
+    threads = os.cpu_count() or 1
+    return pixel_extraction.extract(root, index, wanted, ranks, folder, threads), described
 
 
 def take_over(folder: Path, out: Path, wanted: Spec, index: list[Indexed]) -> tuple[Writer, dict[str, Any]]:

@@ -24,7 +24,7 @@ from stages import run
 SEEDS = (1, 2, 3)
 RESULTS = Path("results/studies")
 WIDTH = 500  # of what is printed at most: a narrow terminal breaks lines, but no number is cut
-Open = Callable[[Path, str], AbstractContextManager[Workspace]]
+Open = Callable[[Path, str, Sequence[str]], AbstractContextManager[Workspace]]
 
 
 def main() -> None:
@@ -46,7 +46,7 @@ def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> Non
     study_table.check(root, own, dataset)
     missing = _told(root, planned)
     if missing and not arguments.show:
-        with opened(root, dataset) as place:
+        with opened(root, dataset, study_cells.inputs_of([own.row.model for own in planned])) as place:
             for number, cell in enumerate(missing, 1):
                 print(f"\n── cell {number} of {len(missing)}: {cell.name} ──", flush=True)
                 place.run(cell)

@@ -17,71 +17,88 @@ from pipeline.compute import devices, launch, memory
 from pipeline.compute.process_group import Ranks, joined
 from pipeline.datasets.schema import images_of, of_split, read_pairs
 from pipeline.features.memory_cache import held, planned
+from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
 from pipeline.outputs import clear, replacing
 from pipeline.recipes import recipe_file, trained_model
 from pipeline.recipes.recipe_file import Recipe
-from pipeline.training import memory_planning
+from pipeline.training import memory_planning, phases
 from pipeline.training.loop import Training, seed_all
+from pipeline.training.phases import Phase
 from pipeline.training.resuming import History
 from pipeline.training.sampling import Sampler
-from pipeline.training.validation import Validation
 from stages import run
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    add_arguments(parser)
+    parser.add_argument("--start", type=Path, help="what the cell starts from; in it what `adapt` wrote")
+    arguments = parser.parse_args()
+    recipe = recipe_file.load(arguments.recipe)
+    adapted = arguments.start / "adapted" if recipe.adapt and arguments.start else None
+    run_phase("stages.train", arguments, recipe, phases.captioning(recipe, adapted), adapted)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of every phase."""
     parser.add_argument("--recipe", type=Path, required=True)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--pairs", type=Path, required=True)
     parser.add_argument("--vocab", type=Path, required=True)
-    parser.add_argument("--features", required=True, help="the store: a folder, or an address (http, s3, gs)")
+    parser.add_argument("--features", required=True, help=STORES)
     parser.add_argument("--weights", type=Path, required=True, help="the folder to write")
     parser.add_argument(
         "--curves", type=Path, required=True, help="the folder of loss.csv and validation.csv"
     )
     parser.add_argument("--provenance", type=Path, required=True)
-    arguments = parser.parse_args()
+
+
+def run_phase(
+    stage: str, arguments: argparse.Namespace, recipe: Recipe, phase: Phase, before: Path | None = None
+) -> None:
+    """Train a phase, by as many processes as its settings say; `before` is the folder that it starts from."""
     if "RANK" not in os.environ:
-        count = launch.processes(recipe_file.load(arguments.recipe).train)
+        count = launch.processes(phase.settings)
         if count > 1:
-            sys.exit(launch.start("stages.train", sys.argv[1:], count))
+            sys.exit(launch.start(stage, sys.argv[1:], count))
     launch.end_with_starter()
     with joined() as ranks:
-        train(arguments, ranks)
+        train(arguments, recipe, phase, before, ranks)
 
 
-def train(arguments: argparse.Namespace, ranks: Ranks) -> None:
+def train(
+    arguments: argparse.Namespace, recipe: Recipe, phase: Phase, before: Path | None, ranks: Ranks
+) -> None:
     start = time.monotonic()
     devices.repeatable()
-    recipe = recipe_file.load(arguments.recipe)
-    launch.check_group(recipe.train, ranks)
+    launch.check_group(phase.settings, ranks)
     pairs, vocabulary = read_pairs(arguments.pairs), vocabularies.load(arguments.vocab)
-    store = FeatureStore(arguments.features, expected=recipe.features)
+    store = FeatureStore(store_of(arguments.features, recipe.features["input"]), expected=recipe.features)
     inputs = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
+    inputs += [trained_model.identity(before)] if before else []
     scratch = provenance.scratch(arguments.weights, *inputs, store.record, str(arguments.seed))
 
     seed_all(arguments.seed, 0)
-    model = recipe_file.build(recipe, recipe.sizes_for(store.shape, len(vocabulary), vocabulary.longest))
-    validation = Validation(of_split(pairs, "val"), store, vocabulary) if ranks.rank == 0 else None
-    training = Training(model, recipe, arguments.seed, scratch / "state.pt", validation, ranks)
-    own = of_split(pairs, "train")
-    settings = recipe.train
-    sampler = Sampler(own, settings["batch"], arguments.seed, settings["exchange"], settings["references"])
-    check_memory(training, sampler, store, images_of(own))
-    source = held(store, images_of(own), settings["cache"], training.device)
+    model = phase.make(store.shape, vocabulary)
+    validation = phase.validation(of_split(pairs, "val"), store, vocabulary) if ranks.rank == 0 else None
+    training = Training(model, recipe, arguments.seed, scratch / "state.pt", validation, ranks, phase)
+    sampler = phase.sampler(pairs, arguments.seed)
+    names = images_of(of_split(pairs, "train"))
+    check_memory(training, sampler, store, names)
+    source = held(store, names, phase.settings["cache"], training.device)
     history = training.run(sampler, source, vocabulary)
     if ranks.rank == 0:
         write(arguments, recipe, store, vocabulary, history)
         seconds = time.monotonic() - start
         provenance.write(arguments.provenance, seconds, precision=str(training.dtype), processes=ranks.world)
         clear(arguments.weights)
-        print(f"kept iteration {history.best_iteration}: validation CIDEr-D {history.best_score:.3f}")
+        print(f"kept iteration {history.best_iteration}: validation {phase.metric} {history.best_score:.3f}")
 
 
 def check_memory(training: Training, sampler: Sampler, store: FeatureStore, images: list[str]) -> None:
     """Refuse what does not fit before anything is read or written."""
-    settings, device, world = training.recipe.train, training.device, training.ranks.world
+    settings, device, world = training.settings, training.device, training.ranks.world
     features = planned(store, images, settings["cache"], device, world)
     scene = memory_planning.scene_of(sampler.scenes, sampler.references)
     needed = memory_planning.demand(training.model, scene, device, training.dtype, features)

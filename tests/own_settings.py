@@ -2,8 +2,9 @@
 
 import inspect
 
-from models import MODELS
+from models import INPUTS, MODELS
 
+GRID_MODELS = [name for name in MODELS if name not in INPUTS]  # those that read the backbone's features
 VALUES = {"dropout": 0.0, "temperature": 0.5, "alpha": 0.003}
 
 

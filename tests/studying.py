@@ -20,7 +20,7 @@ STAGES = {
             {"path": "data/images/tabletop.jsonl", "md5": "3"},
         ]
     },
-    "extract@tabletop": {"outs": [{"path": "data/features/tabletop.zarr", "md5": "fea7"}]},
+    "extract@tabletop-grid": {"outs": [{"path": "data/features/tabletop/grid.zarr", "md5": "fea7"}]},
     "vocab@tabletop": {"outs": [{"path": "data/vocab/tabletop.json", "md5": "5"}]},
 }
 STUDY = """
@@ -90,7 +90,7 @@ def opening(fake: Fake):
     """`workspace.opened`, which gives the fake one."""
 
     @contextmanager
-    def opened(root: Path, dataset: str) -> Iterator[Fake]:
+    def opened(root: Path, dataset: str, inputs: list[str]) -> Iterator[Fake]:
         yield fake
 
     return opened

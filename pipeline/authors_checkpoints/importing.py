@@ -17,6 +17,7 @@ from torch import Tensor
 from models.backbone import CHANNELS, STRIDE
 from models.captioner import Captioner, Sizes
 from models.decoder import sinusoids
+from models.pair_encoding import DataSizes
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.systems import DETECTOR, SPEAKER, STATES, SYSTEMS, TITLES, System
 from pipeline.errors import InputError
@@ -36,7 +37,7 @@ EMBEDDING = f"{SPEAKER}core.embed.weight"
 
 def wanted(system: System, model: Captioner) -> dict[str, tuple[int, ...]]:
     """Names and shapes of all tensors of a checkpoint of this model, theirs."""
-    sizes = model.sizes
+    sizes = _papers(model.sizes)
     places = {name: system.place(name, sizes.layers) for name in model.state_dict()}
     shapes = {places[name].name: places[name].shape(tuple(t.shape)) for name, t in model.state_dict().items()}
     unused = dict.fromkeys(system.unused(sizes.layers), ())
@@ -166,7 +167,12 @@ def settings(system: System, beside: int) -> dict[str, Any]:
 def terms(trained: Trained) -> tuple[str, ...]:
     """The names of the loss terms of an imported model: of its learning curves."""
     recipe = trained.recipe
-    return _bare(recipe, recipe.sizes_for(trained.shape, trained.vocabulary, trained.longest)).terms
+    return _bare(recipe, _papers(recipe.sizes_for(trained.shape, trained.vocabulary, trained.longest))).terms
+
+
+def _papers(sizes: DataSizes) -> Sizes:
+    assert isinstance(sizes, Sizes)  # the systems here are SCORER's and DIRL's
+    return sizes
 
 
 def _bare(recipe: Recipe, sizes: Sizes) -> Captioner:

@@ -67,7 +67,7 @@ def _attended(
 ) -> Iterator[Attended]:
     """One batch's."""
     tokens, maps = search(model, difference.memory)
-    maps = maps.unflatten(-1, model.sizes.grid).cpu().numpy()  # B x L x H x W
+    maps = maps.unflatten(-1, model.cells).cpu().numpy()  # B x L x H x W
     rows = [row for row, pair in enumerate(ids) if pair in aligned]
     alignment = difference.alignment(rows)  # rows x N x N
     alignments = {} if alignment is None else dict(zip(rows, alignment.half().cpu().numpy(), strict=True))

@@ -16,7 +16,7 @@ SHARE = 0.9  # of the free memory; the rest is for the network and its batches
 
 
 class Resident:
-    """Features of `keys` in float16 in the memory of `device`, with the interface of FeatureStore.
+    """Features of `keys` in the memory of `device`, in the store's type, with the interface of FeatureStore.
 
     Raises InputError, before anything is read, where they do not fit into what is free.
     """
@@ -25,10 +25,11 @@ class Resident:
         keys = list(dict.fromkeys(keys))
         self.name, self.shape, self.device = store.location.name, store.shape, device
         self.row = {key: row for row, key in enumerate(keys)}
-        _check_room(len(keys), self.shape, device)
+        _check_room(len(keys), store, device)
         C, H, W = self.shape
         # channels last: the first thing that a model does is a linear map of each cell's channels
-        self.features = torch.empty((len(keys), H * W, C), dtype=torch.float16, device=device)
+        kind = torch.from_numpy(np.empty(0, store.dtype)).dtype
+        self.features = torch.empty((len(keys), H * W, C), dtype=kind, device=device)
         starts = range(0, len(keys), BLOCK)
         for start in track(starts, f"reading features into {device.type} memory", "blocks", len(starts)):
             block = keys[start : start + BLOCK]
@@ -50,7 +51,7 @@ class Resident:
 
 
 def images(source: FeatureStore | Resident, keys: Sequence[str]) -> Tensor:
-    """Features of the images, images x C x H x W, float16, where the source has them."""
+    """Features of the images, images x C x H x W, of the store's type, where the source has them."""
     return source.images(keys) if isinstance(source, Resident) else torch.from_numpy(source.read(keys))
 
 
@@ -65,8 +66,8 @@ def planned(
         return 0
     where = _where(cache, device)
     distinct = len(set(keys))
-    _check_room(distinct, store.shape, where, processes)
-    return _size(distinct, store.shape) if where.type == device.type else 0
+    _check_room(distinct, store, where, processes)
+    return _size(distinct, store) if where.type == device.type else 0
 
 
 def held(
@@ -83,13 +84,13 @@ def _where(cache: str, device: torch.device) -> torch.device:
     return {"ram": torch.device("cpu"), "device": device}[cache]
 
 
-def _size(images: int, shape: tuple[int, int, int]) -> int:
-    return 2 * images * int(np.prod(shape))  # float16
+def _size(images: int, store: FeatureStore) -> int:
+    return store.dtype.itemsize * images * int(np.prod(store.shape))
 
 
-def _check_room(images: int, shape: tuple[int, int, int], device: torch.device, processes: int = 1) -> None:
+def _check_room(images: int, store: FeatureStore, device: torch.device, processes: int = 1) -> None:
     here = processes if device.type == "cpu" else 1  # a GPU is one process's own
-    wanted, free = here * _size(images, shape), memory.free(device)
+    wanted, free = here * _size(images, store), memory.free(device)
     if free is None:
         raise InputError("train.cache: how much memory is free is not known here; set train.cache: none")
     if wanted > SHARE * free:

@@ -18,6 +18,12 @@ RETRIES = {"max_retries": 3, "initial_delay": "200ms", "max_delay": "2s"}  # Ten
 CONTEXT = dict.fromkeys(("http_request_retries", "s3_request_retries", "gcs_request_retries"), RETRIES)
 DAMAGE = ("DATA_LOSS", "FAILED_PRECONDITION", "NOT_FOUND")  # how TensorStore begins its messages
 Result = TypeVar("Result")
+STORES = "the folder of the dataset's stores, one for each input, or its address (http, s3, gs)"
+
+
+def store_of(folder: str | Path, input: str) -> str:
+    """The store of an input, in the folder (or address) of a dataset's stores."""
+    return f"{str(folder).rstrip('/')}/{input}.zarr"
 
 
 class Location:

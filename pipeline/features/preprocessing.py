@@ -1,4 +1,4 @@
-"""Images as the backbone sees them: read as they were indexed, and squashed to a square.
+"""Images as networks see them: read as they were indexed, and squashed to one size.
 
 The two ways of squashing differ, and a store says which it holds: `pil_bicubic` is Pillow's, whose
 filter widens with the reduction (no aliasing); `opencv_bicubic` is what the released programs
@@ -17,26 +17,30 @@ from pipeline.datasets.images import Indexed, decode, read_bytes
 from pipeline.errors import InputError
 
 
-def _pillow(image: Image.Image, size: int) -> np.ndarray:
-    return np.asarray(image.resize((size, size), Image.Resampling.BICUBIC))
+def _pillow(image: Image.Image, size: tuple[int, int]) -> np.ndarray:
+    return np.asarray(image.resize(size, Image.Resampling.BICUBIC))
 
 
-def _opencv(image: Image.Image, size: int) -> np.ndarray:
-    return cv2.resize(np.asarray(image), (size, size), interpolation=cv2.INTER_CUBIC)
+def _opencv(image: Image.Image, size: tuple[int, int]) -> np.ndarray:
+    return cv2.resize(np.asarray(image), size, interpolation=cv2.INTER_CUBIC)
 
 
-RESIZES: dict[str, Callable[[Image.Image, int], np.ndarray]] = {
+RESIZES: dict[str, Callable[[Image.Image, tuple[int, int]], np.ndarray]] = {
     "pil_bicubic": _pillow,
     "opencv_bicubic": _opencv,
 }
-"""RGB image -> uint8 size x size x 3, by the name that params.yaml gives it."""
+"""RGB image, (width, height) -> uint8 height x width x 3, by the name that params.yaml gives it."""
 
 
-def pixels(root: Path, image: Indexed, size: int, resize: str) -> np.ndarray:
-    """One image squashed to uint8 3 x size x size. Raises InputError where it is not what was indexed."""
+def pixels(root: Path, image: Indexed, size: int | tuple[int, int], resize: str) -> np.ndarray:
+    """One image squashed to uint8 3 x H x W: `size` is (H, W), or both.
+
+    Raises InputError where it is not what was indexed.
+    """
+    height, width = (size, size) if isinstance(size, int) else size
     data = read_bytes(root / image.name)
     if hashlib.sha256(data).hexdigest() != image.sha256:
         raise InputError(
             f"{root / image.name} changed since it was prepared; run `dvc repro` to prepare it again"
         )
-    return RESIZES[resize](decode(data, str(root / image.name)), size).transpose(2, 0, 1)
+    return RESIZES[resize](decode(data, str(root / image.name)), (width, height)).transpose(2, 0, 1)

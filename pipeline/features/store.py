@@ -85,8 +85,13 @@ class FeatureStore:
         C, H, W = self.array.shape[1:]
         return C, H, W
 
+    @property
+    def dtype(self) -> np.dtype:
+        """float16 of features, uint8 of pixels."""
+        return np.dtype(self.array.dtype.numpy_dtype)
+
     def read(self, keys: Sequence[str], out: np.ndarray | None = None) -> np.ndarray:
-        """Features of the images, float16 (images x C x H x W), in the order of `keys`.
+        """Features of the images (images x C x H x W), of the store's type, in the order of `keys`.
 
         They are read straight into `out`, where it is given: memory written before is faster than new.
         """
@@ -97,9 +102,9 @@ class FeatureStore:
         except KeyError as error:
             raise self._error(f" has no image {error}") from None
         if len(rows) == len(keys):
-            out = np.empty((len(keys), *self.shape), np.float16) if out is None else out
+            out = np.empty((len(keys), *self.shape), self.dtype) if out is None else out
             return self._into(out, rows)
-        distinct = self._into(np.empty((len(rows), *self.shape), np.float16), rows)
+        distinct = self._into(np.empty((len(rows), *self.shape), self.dtype), rows)
         return np.take(distinct, [place[key] for key in keys], axis=0, out=out)
 
     def _into(self, out: np.ndarray, rows: list[int]) -> np.ndarray:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pipeline import params
 from pipeline.errors import InputError
 
+GRID, PIXELS = "grid", "pixels"
+"""What models read: the backbone's feature grid, or an image itself. Each has a store of its own."""
 IMPORTED = "imported from .npy files"
 """The weights and the resizing of features that were not made here: who made them knows."""
 
@@ -17,6 +19,23 @@ class Spec:
     layer: str
     resize: str  # of params.yaml, or IMPORTED
     size: int  # pixels a side
+    input: str = GRID
+
+
+@dataclass(frozen=True)
+class PixelSpec:
+    """Everything that decides what is stored of an image whose pixels are read themselves."""
+
+    height: int
+    width: int
+    resize: str  # of params.yaml
+    input: str = PIXELS
+
+
+def pixel_spec(settings: params.Features, dataset: params.Dataset) -> PixelSpec:
+    """What the parameters ask for."""
+    height, width = dataset.features.pixels
+    return PixelSpec(height, width, settings.resize)
 
 
 def spec(settings: params.Features, dataset: params.Dataset) -> Spec:

@@ -1,6 +1,6 @@
 """The format of a feature store: the only module that knows chunks, shards and codecs.
 
-A Zarr v3 group whose array `features` holds images x C x H x W in float16: one chunk an
+A Zarr v3 group whose array `features` holds images x C x H x W in float16, or pixels in uint8: one chunk an
 image, 256 images a shard, crc32c on every chunk and on the shard's index. A MISSING shard
 reads as zeros without a word in most Zarr readers, so the group's attributes record each
 shard's size, and opening the store checks them.
@@ -30,14 +30,14 @@ CODECS = (BloscCodec(cname="lz4", clevel=5, shuffle="noshuffle", typesize=2), Cr
 WRITING = {"store_data_equal_to_fill_value": True, "context": {"file_io_sync": False}}
 
 
-def define(folder: Path, images: int, shape: tuple[int, int, int]) -> None:
+def define(folder: Path, images: int, shape: tuple[int, int, int], dtype: str) -> None:
     """An empty array of images x C x H x W."""
     zarr.create_array(
         folder,
         shape=(images, *shape),
         chunks=(1, *shape),
         shards=(SHARD, *shape),
-        dtype="float16",
+        dtype=dtype,
         compressors=CODECS,
         zarr_format=3,
     )

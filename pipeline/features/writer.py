@@ -17,7 +17,7 @@ from pipeline.outputs import place, remove, write_json, write_text
 from pipeline.progress import track
 
 Grids = Callable[[Sequence[int]], Iterator[np.ndarray]]
-"""Rows of the store -> their features (float16 C x H x W), one after the other."""
+"""Rows of the store -> their features (C x H x W, of the store's type), one after the other."""
 
 
 class Writer:
@@ -27,12 +27,12 @@ class Writer:
     its own shards, once the first has made the folder. Raises InputError where that cannot be written.
     """
 
-    def __init__(self, folder: Path, images: int, shape: tuple[int, int, int]):
-        self.folder, self.images, self.shape = folder, images, shape
+    def __init__(self, folder: Path, images: int, shape: tuple[int, int, int], dtype: str = "float16"):
+        self.folder, self.images, self.shape, self.dtype = folder, images, shape, dtype
         self.store, self.log = folder / "store", folder / "complete"
         with writing(folder):
             if not (self.store / ARRAY / "zarr.json").exists():
-                define(self.store / ARRAY, images, shape)
+                define(self.store / ARRAY, images, shape, dtype)
             spec = array_spec(Location(self.store)) | WRITING
             self.array = tensorstore.open(spec, read=True, write=True).result()
 
@@ -52,7 +52,7 @@ class Writer:
         return range(shard * store_format.SHARD, min((shard + 1) * store_format.SHARD, self.images))
 
     def write(self, shard: int, features: np.ndarray) -> None:
-        """Write one whole shard: features (images of the shard x C x H x W), finite in float16."""
+        """Write one whole shard: features (images of the shard x C x H x W), finite in the store's type."""
         rows = self.rows(shard)
         with writing(self.folder):
             self.array[rows.start : rows.stop].write(features).result()
@@ -105,7 +105,7 @@ def fill(
 
 def _block(writer: Writer, shard: int, grids: Iterator[np.ndarray]) -> np.ndarray:
     """A shard's features, copied together as they come, so that batches need not wait in memory."""
-    block = np.empty((len(writer.rows(shard)), *writer.shape), np.float16)
+    block = np.empty((len(writer.rows(shard)), *writer.shape), writer.dtype)
     for row in block:
         row[...] = next(grids)
     return block

@@ -5,13 +5,14 @@ import hashlib
 import inspect
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 
 import models
 from pipeline import params
 from pipeline.errors import InputError
-from pipeline.features.store_config import spec
+from pipeline.features.store_config import PIXELS, pixel_spec, spec
 from pipeline.recipes.recipe_file import Recipe, build
 
 MODELS_FOLDER = Path(models.__file__).parent
@@ -24,22 +25,51 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
         raise InputError(f"unknown model {model!r}; params.yaml has {known} under 'model'")
     of_dataset = everything.of(dataset)
     overrides = {k: v for k, v in everything.train.model_dump().items() if v is not None}
+    sizes, train, adapt = _phases(of_dataset, dataset, model)
     recipe = Recipe(
         dataset=dataset,
         model=model,
         settings=everything.model[model],
-        sizes=of_dataset.sizes.model_dump(),
+        sizes=sizes,
         loss={},
-        train=of_dataset.train.model_dump() | overrides,
-        features=asdict(spec(everything.features, of_dataset)),
+        train=train | overrides,
+        features=_features(everything, of_dataset, model),
         code=code_of(model),
+        adapt=adapt,
     )
+    shape = (3, *of_dataset.features.pixels) if model in models.INPUTS else (16, 14, 14)
     with torch.device("meta"):  # names and shapes only
-        terms = build(recipe, recipe.sizes_for((16, 14, 14), 8, 8)).terms
+        terms = build(recipe, recipe.sizes_for(shape, 8, 8)).terms
     loss = {
         term: _weight(everything, of_dataset, f"lambda_{term}", dataset) for term in terms if term != "cap"
     }
     return Recipe(**(asdict(recipe) | {"loss": loss}))
+
+
+def _phases(
+    of_dataset: params.Dataset, dataset: str, model: str
+) -> tuple[dict[str, int], dict[str, Any], dict[str, Any]]:
+    """The model's sizes, its captioning's settings, and those of the phase before, if it has one."""
+    if model not in models.OWN:
+        return of_dataset.sizes.model_dump(), of_dataset.train.model_dump(), {}
+    key = models.OWN[model]
+    if key not in of_dataset.own:
+        raise InputError(
+            f"params.yaml: dataset.{dataset}.own.{key} is missing, the settings of {model}; add it"
+        )
+    own = of_dataset.own[key]
+    if model not in models.FIRST_PHASE:
+        return own.sizes, own.train.model_dump(), {}
+    if own.adapt is None:
+        raise InputError(f"params.yaml: dataset.{dataset}.own.{key}.adapt is missing; add it")
+    return own.sizes, own.train.model_dump(), own.adapt.model_dump()
+
+
+def _features(everything: params.Params, of_dataset: params.Dataset, model: str) -> dict[str, Any]:
+    """What the store that the model reads must say of itself."""
+    if models.INPUTS.get(model) == PIXELS:
+        return asdict(pixel_spec(everything.features, of_dataset))
+    return asdict(spec(everything.features, of_dataset))
 
 
 def _weight(everything: params.Params, dataset: params.Dataset, key: str, name: str) -> float:

@@ -7,18 +7,18 @@ retrains the models that have the term and leaves the others cached, and a new m
 retrains nothing.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 import models
-from models.captioner import Captioner, Sizes
+from models.captioner import Captioner
+from models.clip4idc import Retrieval
+from models.pair_encoding import DataSizes, Sizes
 from pipeline.errors import InputError
 from pipeline.outputs import read_yaml, write_text
-
-SIZES = ("width", "heads", "layers", "decoder_layers", "word_width")
 
 
 @dataclass(frozen=True)
@@ -28,31 +28,49 @@ class Recipe:
     dataset: str
     model: str
     settings: dict[str, Any]  # the model's own
-    sizes: dict[str, int]  # of the names in SIZES
+    sizes: dict[str, int]  # of the names of its class of sizes
     loss: dict[str, float]  # weight of each of the model's terms beside the caption's
     train: dict[str, Any]  # params.DatasetTrain: iterations, batch, ...
     features: dict[str, Any]  # what the store must hold
     code: dict[str, str]  # model source file -> sha256
+    adapt: dict[str, Any] = field(default_factory=dict)  # params.Phase of the phase before, if there is one
 
     def __post_init__(self) -> None:
         """Raises ValueError for sizes that make no model: files of recipes may be edited by hand."""
-        if set(self.sizes) != set(SIZES):
-            raise ValueError(f"its sizes are {', '.join(self.sizes)}, not {', '.join(SIZES)}")
+        known = [each.name for each in fields(models.sizes_of(self.model))][len(fields(DataSizes)) :]
+        if set(self.sizes) != set(known):
+            raise ValueError(f"its sizes are {', '.join(self.sizes)}, not {', '.join(known)}")
         for name, value in self.sizes.items():
             if type(value) is not int or value < 1:
                 raise ValueError(f"{name} is {value!r}, not a whole number from 1 on")
+        if models.sizes_of(self.model) is not Sizes:
+            return  # they check themselves, as they depend on the images
         width, heads = self.sizes["width"], self.sizes["heads"]
         if width % heads:
             raise ValueError(f"width {width} is not a multiple of heads ({heads})")
         if odd := [name for name in ("width", "word_width") if self.sizes[name] % 2]:
             raise ValueError(f"{odd[0]} {self.sizes[odd[0]]} is not even")
 
-    def sizes_for(self, shape: tuple[int, int, int], vocabulary: int, longest: int) -> Sizes:
-        """The model's sizes on features C x H x W and a vocabulary."""
-        return Sizes(shape[0], shape[1:], vocabulary, longest, **self.sizes)
+    def sizes_for(self, shape: tuple[int, int, int], vocabulary: int, longest: int) -> DataSizes:
+        """The model's sizes on features (or pixels) C x H x W and a vocabulary.
+
+        Raises InputError where they make no model.
+        """
+        try:
+            return models.sizes_of(self.model)(shape[0], shape[1:], vocabulary, longest, **self.sizes)
+        except ValueError as error:
+            raise InputError(f"the sizes of {self.model} on {self.dataset}: {error}") from None
 
 
-def build(recipe: Recipe, sizes: Sizes, source: str | Path = "params.yaml") -> Captioner:
+def build_first_phase(recipe: Recipe, sizes: DataSizes, source: str | Path = "params.yaml") -> Retrieval:
+    """The same of the phase before captioning."""
+    try:
+        return models.build_first_phase(recipe.model, sizes, recipe.settings)
+    except ValueError as error:
+        raise InputError(f"{source}: {error}") from None
+
+
+def build(recipe: Recipe, sizes: DataSizes, source: str | Path = "params.yaml") -> Captioner:
     """The recipe's model. Raises InputError, naming `source`, for a name or setting that no model has."""
     try:
         return models.build(recipe.model, sizes, recipe.settings)

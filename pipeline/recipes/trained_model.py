@@ -8,14 +8,19 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from models import Model
 from models.captioner import Captioner
+from models.clip4idc import Retrieval
+from models.pair_encoding import DataSizes
 from pipeline.errors import InputError
 from pipeline.outputs import read_yaml
 from pipeline.recipes import recipe_file
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.vocabularies import Vocabulary
 
+FILE = "weights.safetensors"
 REMEDY = "run `dvc repro train` to make it"
+ADAPT = "run `dvc repro adapt` to make it"
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,7 @@ class Trained:
     vocabulary: int
     longest: int
     iteration: int  # the snapshot that was kept
-    validation: float  # its CIDEr-D on the validation split
+    validation: float  # its score on the validation split: CIDEr-D, or the adaptation's R@1
 
     def __post_init__(self) -> None:
         """Raises ValueError for what no weights can fit."""
@@ -50,23 +55,76 @@ class Trained:
 def save(folder: Path, trained: Trained, weights: dict[str, Tensor]) -> None:
     """Write both files into `folder`, which is made."""
     folder.mkdir(parents=True)
-    save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / "weights.safetensors")
+    save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / FILE)
     record = asdict(trained) | {"shape": list(trained.shape)}
     (folder / "model.yaml").write_text(yaml.safe_dump(record, sort_keys=False), encoding="utf-8")
 
 
 def load(folder: Path) -> tuple[Captioner, Trained]:
     """The trained model, in evaluation mode. Raises InputError naming what is missing or does not fit."""
-    record = read_yaml(folder / "model.yaml", REMEDY)
+    trained, sizes = _described(folder, REMEDY)
+    model = recipe_file.build(trained.recipe, sizes, folder / "model.yaml")
+    _fill(model, folder, REMEDY)
+    return model.eval(), trained
+
+
+def load_adapted(folder: Path) -> tuple[Retrieval, Trained]:
+    """The same of the phase before captioning."""
+    trained, sizes = _described(folder, ADAPT)
+    model = recipe_file.build_first_phase(trained.recipe, sizes, folder / "model.yaml")
+    _fill(model, folder, ADAPT)
+    return model.eval(), trained
+
+
+def take_over(model: Captioner, folder: Path) -> None:
+    """Start from the phase before: what the model shares with it, by name and shape.
+
+    Raises InputError where the folder lacks a tensor, or has one of another shape.
+    """
+    found = _tensors(folder, ADAPT)
+    own = model.state_dict()
+    for before, here in model.takes.items():
+        taken = {here + name.removeprefix(before): x for name, x in found.items() if name.startswith(before)}
+        wanted = {name: x for name, x in own.items() if name.startswith(here)}
+        for name in sorted(taken.keys() ^ wanted.keys()):
+            fault = "lacks" if name in wanted else "has beside the model's"
+            raise InputError(f"{folder / FILE} {fault} {before}{name.removeprefix(here)}; {ADAPT}")
+        for name, x in taken.items():
+            if x.shape != wanted[name].shape:
+                shapes = f"{tuple(x.shape)}, not {tuple(wanted[name].shape)}"
+                raise InputError(f"{folder / FILE}: {before}{name.removeprefix(here)} is {shapes}; {ADAPT}")
+        own |= taken
+    model.load_state_dict(own)
+
+
+def identity(folder: Path) -> bytes:
+    """The bytes that say which weights stand in a folder. Raises InputError where there are none."""
+    try:
+        return (folder / FILE).read_bytes()
+    except OSError as error:
+        raise InputError(f"{folder / FILE} cannot be read ({error.strerror}); {ADAPT}") from None
+
+
+def _described(folder: Path, remedy: str) -> tuple[Trained, DataSizes]:
+    record = read_yaml(folder / "model.yaml", remedy)
     try:
         trained = Trained(**record | {"recipe": Recipe(**record["recipe"]), "shape": tuple(record["shape"])})
     except (TypeError, KeyError, ValueError) as error:
-        raise InputError(f"{folder / 'model.yaml'} does not describe a model ({error}); {REMEDY}") from None
-    sizes = trained.recipe.sizes_for(trained.shape, trained.vocabulary, trained.longest)
-    model = recipe_file.build(trained.recipe, sizes, folder / "model.yaml")
+        raise InputError(f"{folder / 'model.yaml'} does not describe a model ({error}); {remedy}") from None
+    return trained, trained.recipe.sizes_for(trained.shape, trained.vocabulary, trained.longest)
+
+
+def _tensors(folder: Path, remedy: str) -> dict[str, Tensor]:
     try:
-        model.load_state_dict(load_file(folder / "weights.safetensors"))
-    except (OSError, SafetensorError, RuntimeError) as error:
+        return load_file(folder / FILE)
+    except (OSError, SafetensorError) as error:
         reason = " ".join(str(error).split())
-        raise InputError(f"{folder / 'weights.safetensors'} does not load ({reason}); {REMEDY}") from None
-    return model.eval(), trained
+        raise InputError(f"{folder / FILE} does not load ({reason}); {remedy}") from None
+
+
+def _fill(model: Model, folder: Path, remedy: str) -> None:
+    try:
+        model.load_state_dict(_tensors(folder, remedy))
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{folder / FILE} does not load ({reason}); {remedy}") from None

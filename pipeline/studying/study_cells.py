@@ -6,12 +6,14 @@ other code, data or settings is not taken for it.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from models import INPUTS
 from pipeline.errors import InputError
+from pipeline.features.store_config import GRID
 from pipeline.outputs import read_yaml, replacing, write_json
 from pipeline.params import Params
 from pipeline.provenance import sha256
@@ -20,7 +22,7 @@ from pipeline.studying.files import FOLDER, Row, Study
 from pipeline.studying.overrides import Tree, changes, overlay
 
 FINISHED = Path("results/studies/cells")
-STAGES = ("train", "decode", "score")
+STAGES = ("start", "train", "decode", "score")
 KEPT = ("metrics.json", "pairs.jsonl")  # of a finished cell
 
 
@@ -63,7 +65,7 @@ def plan(root: Path, name: str, study: Study, dataset: str, seeds: Sequence[int]
     """
     tree = read_yaml(root / "params.yaml", "run from the repository's root")
     Params.model_validate(tree).of(dataset)
-    grounds = _grounds(root, dataset)
+    grounds = _grounds(root, dataset, inputs_of([row.model for row in study.rows]))
     return [_planned(tree, row, dataset, seeds, grounds, f"{FOLDER / name}.yaml") for row in study.rows]
 
 
@@ -78,12 +80,18 @@ def _planned(tree: Tree, row: Row, dataset: str, seeds: Sequence[int], grounds: 
     cells = []
     for seed in seeds:
         key = sha256(json.dumps([asdict(recipe), seed, used, grounds], sort_keys=True))[:16]
-        params = changed | {"seeds": [seed]}
+        lists = {"inputs": inputs_of([row.model]), "adapted": [row.model] if recipe.adapt else []}
+        params = changed | {"seeds": [seed]} | lists
         cells.append(Cell(f"{row.label}, seed {seed}", dataset, row.model, seed, params, key))
     return Planned(row, changes(tree, row, dataset), tuple(cells))
 
 
-def _grounds(root: Path, dataset: str) -> Tree:
+def inputs_of(models: Iterable[str]) -> list[str]:
+    """What these models read, each once, in order."""
+    return sorted({INPUTS.get(model, GRID) for model in models})
+
+
+def _grounds(root: Path, dataset: str, inputs: Sequence[str]) -> Tree:
     """What all cells on a dataset stand on: the stages' commands and code, the prepared data, by hash."""
     stages = read_yaml(root / "dvc.yaml", "restore it with git")["stages"]
     own = [stages[name] for name in STAGES]
@@ -93,36 +101,40 @@ def _grounds(root: Path, dataset: str) -> Tree:
         "commands": [stage["cmd"] for stage in own],
         "params": sorted({key for stage in own for key in stage.get("params", [])}),
         "code": {str(path.relative_to(root)): _hash(path) for dep in code for path in _files(root / dep)},
-        "data": _data(root, dataset, [dep.replace("${item.dataset}", dataset) for dep in deps]),
+        "data": _data(root, dataset, inputs, [dep.replace("${item.dataset}", dataset) for dep in deps]),
     }
 
 
-def _data(root: Path, dataset: str, deps: Sequence[str]) -> dict[str, str]:
-    """Path -> md5 of the prepared data among `deps`, as dvc.lock has them."""
-    remedy = to_prepare(dataset)
+def _data(root: Path, dataset: str, inputs: Sequence[str], deps: Sequence[str]) -> dict[str, str]:
+    """Path -> md5 of the prepared data among `deps` or below them, as dvc.lock has them."""
+    remedy = to_prepare(dataset, inputs)
     lock = read_yaml(root / "dvc.lock", remedy) or {}
     found: dict[str, str] = {}
-    for stage in prepared(dataset):
+    for stage in prepared(dataset, inputs):
         if stage not in lock.get("stages", {}):
             raise InputError(f"{dataset} is not prepared ({stage} has not run); {remedy}")
-        found |= {out["path"]: out["md5"] for out in lock["stages"][stage]["outs"] if out["path"] in deps}
+        outs = {out["path"]: out["md5"] for out in lock["stages"][stage]["outs"]}
+        found |= {
+            path: md5 for path, md5 in outs.items() if any(f"{path}/".startswith(f"{dep}/") for dep in deps)
+        }
     for path in (f"data/cards/{dataset}.yaml", *found):
         if not (root / path).exists():
             raise InputError(f"{dataset} is not prepared ({path} is missing); {remedy}")
     return found
 
 
-def to_prepare(dataset: str) -> str:
+def to_prepare(dataset: str, inputs: Sequence[str]) -> str:
     """What a user does so that the data of a dataset are there."""
+    _, *stages = prepared(dataset, inputs)
     return (
-        f"name {dataset} in `datasets` of params.yaml and run "
-        f"`dvc repro extract@{dataset} vocab@{dataset}`, then start the study again"
+        f"name {dataset} in `datasets` and {', '.join(inputs)} in `inputs` of params.yaml and run "
+        f"`dvc repro {' '.join(stages)}`, then start the study again"
     )
 
 
-def prepared(dataset: str) -> list[str]:
-    """The stages that prepare a dataset for every cell on it."""
-    return [f"{stage}@{dataset}" for stage in ("prepare", "extract", "vocab")]
+def prepared(dataset: str, inputs: Sequence[str]) -> list[str]:
+    """The stages that prepare a dataset for every cell on it that reads these inputs."""
+    return [f"prepare@{dataset}", *(f"extract@{dataset}-{name}" for name in inputs), f"vocab@{dataset}"]
 
 
 def _files(path: Path) -> list[Path]:

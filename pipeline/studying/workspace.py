@@ -15,7 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from configparser import ConfigParser
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ from pipeline.studying.study_cells import Cell, prepared, to_prepare
 FOLDER = Path(".scratch/study")
 DVC = (sys.executable, "-m", "dvc")
 CODE = ("models", "pipeline", "stages", "dvc.yaml", "dvc.lock", ".dvcignore")
-CELL_STAGES = ("recipe", "train", "decode", "score")
+CELL_STAGES = ("start", "adapt", "retrieve", "train", "decode", "score")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,8 @@ class Workspace:
         """
         write_text(self.folder / "params.yaml", yaml.safe_dump(cell.params, sort_keys=False))
         base = f"{cell.dataset}-{cell.model}"
-        targets = [f"{stage}@{base}-{cell.seed}" for stage in CELL_STAGES[1:]]
+        phases = () if cell.params.get("adapted") else ("adapt", "retrieve")
+        targets = [f"{stage}@{base}-{cell.seed}" for stage in CELL_STAGES if stage not in phases]
         # the data were checked out: what is upstream of the recipe is not looked at for every cell
         if code := self.dvc("repro", "--single-item", f"recipe@{base}", *targets):
             raise InputError(
@@ -77,11 +78,11 @@ class Workspace:
 
 
 @contextmanager
-def opened(root: Path, dataset: str) -> Iterator[Workspace]:
+def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Workspace]:
     """The workspace of the repository at `root`, with its code, and the prepared data of a dataset.
 
-    Raises InputError where another study is at work, and where the data are not those that the code and
-    params.yaml would make.
+    `inputs`: what its cells read. Raises InputError where another study is at work, and where the data are
+    not those that the code and params.yaml would make.
     """
     folder = root.resolve() / FOLDER
     with writing(folder):
@@ -96,8 +97,8 @@ def opened(root: Path, dataset: str) -> Iterator[Workspace]:
             ) from None
         workspace = Workspace(folder, lock, _environment(root))
         with writing(folder):
-            _fill(root, folder, dataset)
-        _check_out(workspace, dataset)
+            _fill(root, folder, dataset, inputs)
+        _check_out(workspace, dataset, inputs)
         yield workspace
 
 
@@ -106,7 +107,7 @@ def _environment(root: Path) -> dict[str, str]:
     return {VARIABLE: str(root.resolve() / DEFAULT)} | os.environ | {"PATH": path}
 
 
-def _fill(root: Path, folder: Path, dataset: str) -> None:
+def _fill(root: Path, folder: Path, dataset: str, inputs: Sequence[str]) -> None:
     """Put the code as it is now into the workspace; stages' scratch folders there stay."""
     for name in CODE:
         remove(folder / name)
@@ -114,7 +115,8 @@ def _fill(root: Path, folder: Path, dataset: str) -> None:
             shutil.copytree(root / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copyfile(root / name, folder / name)
-    tree = read_yaml(root / "params.yaml", "run from the repository's root") | {"datasets": [dataset]}
+    lists = {"datasets": [dataset], "inputs": list(inputs)}
+    tree = read_yaml(root / "params.yaml", "run from the repository's root") | lists
     write_text(folder / "params.yaml", yaml.safe_dump(tree, sort_keys=False))
     (folder / "data/cards").mkdir(parents=True, exist_ok=True)
     shutil.copyfile(root / f"data/cards/{dataset}.yaml", folder / f"data/cards/{dataset}.yaml")
@@ -134,12 +136,12 @@ def _write_config(root: Path, path: Path) -> None:
         config.write(file)
 
 
-def _check_out(workspace: Workspace, dataset: str) -> None:
+def _check_out(workspace: Workspace, dataset: str, inputs: Sequence[str]) -> None:
     """Link the prepared data from the cache; they must be what the code would make."""
-    stages = prepared(dataset)
+    stages = prepared(dataset, inputs)
     for arguments in (("checkout", "--quiet"), ("status", "--quiet")):
         if workspace.dvc(*arguments, *stages):
             raise InputError(
                 f"the prepared data of {dataset} are not up to date or not in DVC's cache; "
-                + to_prepare(dataset)
+                + to_prepare(dataset, inputs)
             )

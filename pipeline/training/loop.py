@@ -1,4 +1,4 @@
-"""The one training loop: step, validate, keep the best snapshot (SCORER section 4.3).
+"""The one training loop, of every phase of every model: step, validate, keep the best (SCORER section 4.3).
 
 Everything random is drawn from the seed and the iteration's number, so a run that was killed continues from
 its last validation (resuming.py) and ends in the same weights, bit for bit.
@@ -10,13 +10,14 @@ first process writes.
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from models import Model
 from models.all_reduce import add_gradients, total
-from models.captioner import Captioner
 from pipeline.compute import devices
 from pipeline.compute.process_group import ALONE, Ranks
 from pipeline.errors import InputError
@@ -24,8 +25,9 @@ from pipeline.features.memory_cache import Resident
 from pipeline.features.store import FeatureStore
 from pipeline.progress import track
 from pipeline.recipes.recipe_file import Recipe
-from pipeline.training import resuming
+from pipeline.training import optimisers, resuming
 from pipeline.training.learning_rate import factor
+from pipeline.training.phases import Phase, captioning
 from pipeline.training.resuming import History
 from pipeline.training.sampling import Batch, Sampler, training_batches
 from pipeline.vocabularies import Vocabulary
@@ -40,34 +42,42 @@ def seed_all(seed: int, iteration: int, rank: int = 0) -> None:
 
 
 class Training:
-    """One run of one recipe with one seed.
+    """One run of one phase of a recipe, with one seed.
 
-    `validate` scores the model on the validation split, higher is better; ties keep the earlier
-    snapshot; it is called in the first of `ranks`. `state` is the file that the run is resumed from.
+    The phase says its settings, what `validate` measures and which of equal snapshots is kept; without one
+    it is the recipe's captioning, and the earlier. `validate` scores the model on the validation split,
+    higher is better; it is called in the first of `ranks`. `state` is the file that the run is resumed from.
     """
 
     def __init__(
         self,
-        model: Captioner,
+        model: Model,
         recipe: Recipe,
         seed: int,
         state: Path,
-        validate: Callable[[Captioner], float] | None,
+        validate: Callable[[Any], float] | None,
         ranks: Ranks = ALONE,
+        phase: Phase | None = None,
     ):
+        phase = phase or captioning(recipe, None)
+        self.settings, self.metric, self.later = phase.settings, phase.metric, phase.later
         self.device = devices.device()
-        self.dtype = devices.precision(recipe.train["precision"], self.device)
+        self.dtype = devices.precision(self.settings["precision"], self.device)
         self.model = model.to(self.device)
         self.recipe, self.seed, self.state, self.validate = recipe, seed, state, validate
         self.ranks = ranks
-        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        self.optimiser = torch.optim.Adam(trained, lr=recipe.train["learning_rate"], fused=True)
+        self.optimiser = optimisers.build(self.model, self.model.groups, self.settings)
         self.history = resuming.resume(state, self.model, self.optimiser, self.device)
 
     def run(self, sampler: Sampler, store: FeatureStore | Resident, vocabulary: Vocabulary) -> History:
-        """Train to the recipe's last iteration. Raises InputError where a loss is not finite."""
-        iterations, every = self.recipe.train["iterations"], self.recipe.train["validate_every"]
+        """Train to the phase's last iteration, or the end of its patience.
+
+        Raises InputError where a loss is not finite.
+        """
+        iterations, every = self.settings["iterations"], self.settings["validate_every"]
         todo = range(self.history.iteration, iterations)
+        if self._out_of_patience():
+            return self.history
         batches = training_batches(sampler, store, vocabulary, todo, self.ranks.part(sampler.batch))
         shown = track(batches, "training", "iterations", iterations, done=todo.start)
         logged: list[Tensor] = []
@@ -82,16 +92,26 @@ class Training:
                 logged = []
             if validating:
                 self._validate(iteration + 1)
+                if self._out_of_patience():
+                    break
         return self.history
 
+    def _out_of_patience(self) -> bool:
+        """Whether so many validations brought no new best; the first process knows, and tells the others."""
+        if (patience := self.settings.get("patience")) is None:
+            return False
+        rows = self.history.validation
+        since = sum(row["iteration"] > self.history.best_iteration for row in rows)
+        return bool(total(torch.tensor(float(since > patience))))
+
     def _set_rate(self, iteration: int, epoch: int) -> None:
-        settings = self.recipe.train
+        settings = self.settings
         change = factor(settings["schedule"], iteration, settings["iterations"], epoch)
         for group in self.optimiser.param_groups:
-            group["lr"] = settings["learning_rate"] * change
+            group["lr"] = settings["learning_rate"] * group.get("rate", 1.0) * change
 
     def step(self, batch: Batch, iteration: int) -> Tensor:
-        """One Adam step on the mean of the parts' losses; returns the terms, in the model's order.
+        """One step of the optimiser on the parts' losses; returns the terms, in the model's order.
 
         Of several processes each gets its share of the terms, of which the sum is the batch's.
         """
@@ -101,6 +121,8 @@ class Training:
         self.optimiser.zero_grad(set_to_none=True)
         (weights.to(self.device) * terms).sum().backward()
         add_gradients(self.model.parameters())
+        if (norm := self.settings.get("clip_norm")) is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), norm)
         self.optimiser.step()
         self.model.constrain()
         return terms.detach()
@@ -125,7 +147,7 @@ class Training:
             term, value = self.model.terms[column], table[row, column].item()
             raise InputError(
                 f"the loss {term!r} is {value} at iteration {first + row}; "
-                f"lower train.learning_rate (now {self.recipe.train['learning_rate']:g}) or the loss's weight"
+                f"lower train.learning_rate (now {self.settings['learning_rate']:g}) or the loss's weight"
             )
         means = dict(zip(self.model.terms, table.mean(0).tolist(), strict=True))
         self.history.losses.append({"iteration": iteration, **means})
@@ -139,8 +161,8 @@ class Training:
 
     def _keep(self, iteration: int, score: float) -> None:
         history = self.history
-        history.validation.append({"iteration": iteration, "CIDEr-D": score})
-        if score > history.best_score:
+        history.validation.append({"iteration": iteration, self.metric: score})
+        if score > history.best_score or (self.later and score == history.best_score):
             history.best_iteration, history.best_score = iteration, score
             history.best = {k: v.detach().cpu().clone() for k, v in self.model.state_dict().items()}
         resuming.save(self.state, history, self.model, self.optimiser)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from models.captioner import Captioner
+from models import Model
 from pipeline.compute import devices
 from pipeline.datasets.schema import Pair, images_of
 from pipeline.errors import InputError
@@ -54,7 +54,7 @@ def scene_of(scenes: Sequence[tuple[Pair, ...]], references: int = 1) -> Scene:
     return Scene(len(scenes[0]), max(len(images_of(scene)) for scene in scenes), references)
 
 
-def demand(model: Captioner, scene: Scene, device: torch.device, dtype: torch.dtype, held: int = 0) -> Demand:
+def demand(model: Model, scene: Scene, device: torch.device, dtype: torch.dtype, held: int = 0) -> Demand:
     """What training the model takes of `device`, where it is, by this process's scenes of a batch.
 
     Beyond what the process has before: parameters and the optimiser's state are counted as if they were
@@ -121,7 +121,7 @@ def check(needed: Demand, batch: int, available: int | None, processes: int = 1)
     )
 
 
-def _kept(model: Captioner, scene: Scene, scenes: int, device: torch.device, dtype: torch.dtype) -> int:
+def _kept(model: Model, scene: Scene, scenes: int, device: torch.device, dtype: torch.dtype) -> int:
     """Bytes that a forward pass over so many scenes keeps for its backward pass, parameters aside."""
     own = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     kept: dict[int, int] = {}
@@ -144,7 +144,7 @@ def _kept(model: Captioner, scene: Scene, scenes: int, device: torch.device, dty
 
 
 def _losses(
-    model: Captioner, scene: Scene, scenes: int, device: torch.device, dtype: torch.dtype
+    model: Model, scene: Scene, scenes: int, device: torch.device, dtype: torch.dtype
 ) -> dict[str, Tensor]:
     """The losses of a made-up batch, with captions of the longest length."""
     sizes, pairs = model.sizes, scenes * scene.pairs

@@ -6,7 +6,7 @@ ones (the distractor), and so on (SCORER section 4.3). Because nothing is carrie
 iteration to the next, training resumes anywhere and continues as if never interrupted.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,10 +18,11 @@ from pipeline.errors import InputError
 from pipeline.features.memory_cache import Resident, images
 from pipeline.features.store import FeatureStore
 from pipeline.prefetch import prefetch
+from pipeline.training.augmentation import Moved, draw
 from pipeline.vocabularies import Vocabulary, pad
 
 Scene = tuple[Pair, ...]
-EPOCH, ITERATION = 0, 1  # separate streams of random numbers
+EPOCH, ITERATION, MOVES = 0, 1, 2  # separate streams of random numbers
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,16 @@ def scenes_of(pairs: Sequence[Pair]) -> list[Scene]:
     return [(pair,) for pair in pairs]
 
 
+def sentences_of(pairs: Sequence[Pair]) -> list[Scene]:
+    """Each sentence with its pair, for itself; none of pairs where nothing changed (CLIP4IDC, stage 1)."""
+    return [
+        (replace(pair, captions=(caption,)),)
+        for pair in pairs
+        if pair.change_type != NO_CHANGE
+        for caption in pair.captions
+    ]
+
+
 def exchange(scene: Scene) -> Scene:
     """The scene with the two images of its no-change pair exchanged wherever they stand.
 
@@ -64,15 +75,32 @@ def exchange(scene: Scene) -> Scene:
 class Sampler:
     """Draws the batches of one training run, `references` captions a pair.
 
+    `by_sentence`: what is drawn is a sentence with its pair, and `exchanging` puts the scene's distractor
+    image in the place of before with probability 1/2. `mirror`, `shift`: see augmentation.py.
     Raises InputError where there are fewer scenes than a batch.
     """
 
-    def __init__(self, pairs: Sequence[Pair], batch: int, seed: int, exchanging: bool, references: int = 1):
-        self.scenes = scenes_of(pairs)
+    def __init__(
+        self,
+        pairs: Sequence[Pair],
+        batch: int,
+        seed: int,
+        exchanging: bool,
+        references: int = 1,
+        by_sentence: bool = False,
+        mirror: bool = False,
+        shift: int = 0,
+    ):
+        self.scenes = sentences_of(pairs) if by_sentence else scenes_of(pairs)
         self.batch, self.seed, self.exchanging, self.references = batch, seed, exchanging, references
+        self.mirror, self.shift = mirror, shift
+        self.distractors = {
+            pair.scene_id: pair.after for pair in pairs if by_sentence and pair.change_type == NO_CHANGE
+        }
         if len(self.scenes) < batch:
+            items = "sentences" if by_sentence else "scenes"
             raise InputError(
-                f"train.batch is {batch} scenes, but the train split has {len(self.scenes)}; lower it"
+                f"train.batch is {batch} {items}, but the train split has {len(self.scenes)}; lower it"
             )
 
     @property
@@ -87,9 +115,22 @@ class Sampler:
         chosen = [self.scenes[i] for i in order[place * self.batch : (place + 1) * self.batch]]
         random = np.random.default_rng([self.seed, ITERATION, iteration])
         if self.exchanging:
-            chosen = [exchange(scene) if random.random() < 0.5 else scene for scene in chosen]
+            chosen = [self._exchanged(scene) if random.random() < 0.5 else scene for scene in chosen]
         captions = [[drawn(pair.captions, self.references, random) for pair in scene] for scene in chosen]
         return chosen, captions
+
+    def _exchanged(self, scene: Scene) -> Scene:
+        if not self.distractors:
+            return exchange(scene)
+        (pair,) = scene
+        return (replace(pair, before=self.distractors.get(pair.scene_id, pair.before)),)
+
+    def moves(self, iteration: int, scenes: Sequence[Scene]) -> dict[str, Moved]:
+        """How each scene of an iteration is moved, by its id; empty where nothing is."""
+        if not self.mirror and not self.shift:
+            return {}
+        random = np.random.default_rng([self.seed, MOVES, iteration])
+        return draw((scene[0].scene_id for scene in scenes), self.mirror, self.shift, random)
 
 
 def drawn(captions: Sequence[str], number: int, random: np.random.Generator) -> list[str]:
@@ -115,13 +156,18 @@ def training_batches(
     """
 
     def make(iteration: int) -> Batch:
-        scenes, captions = (each[share] for each in sampler.draw(iteration))
+        all_scenes, all_captions = sampler.draw(iteration)
+        moves = sampler.moves(iteration, all_scenes)
+        scenes, captions = all_scenes[share], all_captions[share]
         pairs = [pair for part in zip(*scenes, strict=True) for pair in part]
         texts = [text for part in zip(*captions, strict=True) for several in part for text in several]
         names = images_of(pairs)
         row = {name: number for number, name in enumerate(names)}
+        shown = images(store, names)
+        if moves:
+            shown, texts = moved(shown, names, pairs, texts, moves)
         tensors = (
-            images(store, names),
+            shown,
             torch.tensor([row[pair.before] for pair in pairs]),
             torch.tensor([row[pair.after] for pair in pairs]),
             torch.from_numpy(pad([vocabulary.encode(text) for text in texts])),
@@ -130,6 +176,17 @@ def training_batches(
         return Batch(features, before, after, tokens, len(scenes[0]))
 
     return prefetch(make, iterations, threads=1, ahead=2)
+
+
+def moved(
+    shown: Tensor, names: Sequence[str], pairs: Sequence[Pair], texts: list[str], moves: Mapping[str, Moved]
+) -> tuple[Tensor, list[str]]:
+    """The images `names` and the pairs' captions, as many each, after their scenes' moves."""
+    scene = {name: pair.scene_id for pair in pairs for name in (pair.before, pair.after)}
+    each = len(texts) // len(pairs)
+    changed = [moves[scene[name]].image(image) for name, image in zip(names, shown, strict=True)]
+    said = [moves[pairs[number // each].scene_id].caption(text) for number, text in enumerate(texts)]
+    return torch.stack(changed), said
 
 
 def _pinned(tensor: Tensor) -> Tensor:

@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 
-from models import MODELS, Sizes, build
+from models import Sizes, build
 from models.captioner import PairEncoding, caption_loss
 from models.cbr import mean_word
 from models.decoder import Words
-from tests.own_settings import settings_of
+from tests.own_settings import GRID_MODELS, settings_of
 from tests.transcription import SIZES
 
 TERMS = {
@@ -187,7 +187,7 @@ def test_caption_loss_by_loops():
     torch.testing.assert_close(caption_loss(words, tokens), total / 5)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", GRID_MODELS)
 def test_terms_and_gradients(name):
     # with opposed halves of the fusion, what both images have alike has no gradient in the first step
     model = make(name, initialisation="xavier")
@@ -200,7 +200,7 @@ def test_terms_and_gradients(name):
     assert [n for n in without if not n.endswith("key.bias")] == CANCELLED.get(name, [])
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name != "subtraction"])
+@pytest.mark.parametrize("name", [name for name in GRID_MODELS if name != "subtraction"])
 def test_the_fusion_begins_as_a_difference(name):
     image, other, _ = batch()
     model, independent = make(name).eval(), make(name, initialisation="xavier").eval()
@@ -212,7 +212,7 @@ def test_the_fusion_begins_as_a_difference(name):
     assert (there - back).abs().max() > 1e-3  # which is which is told apart
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", GRID_MODELS)
 def test_several_captions_of_a_pair(name):
     """Their loss is that of pairs which stand there several times; the regularisers see each first one."""
     model = make(name).eval()

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from models import MODELS, Sizes, build
+from models import Sizes, build
 from models.variants import PAPER, RELEASED, RELEASED_DIRL, resolve
-from tests.own_settings import settings_of
+from tests.own_settings import GRID_MODELS, settings_of
 from tests.switched import batch, found, make, randomise
 from tests.transcription import SIZES, transcription
 
@@ -129,7 +129,7 @@ def test_the_last_layer_rebuilds_the_after_image_by_its_alignment():
 # --- learning ---
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", GRID_MODELS)
 def test_gradients_reach_what_is_trained(name):
     model = randomise(make(name=name, variant="released", dropout=0.1), 0.2).train()
     sum(model.losses(*batch(torch.float32)).values()).backward()

@@ -12,7 +12,7 @@ from pipeline.features.store import FeatureStore
 from tests.running import ROOT, refuse, set_params, succeed
 
 PAIRS, IMAGES = "data/pairs/tabletop.jsonl", "data/images/tabletop.jsonl"
-STORE, SCENES = "data/features/tabletop.zarr", "data/raw/tabletop/scenes.json"
+STORE, SCENES = "data/features/tabletop/grid.zarr", "data/raw/tabletop/scenes.json"
 WEIGHTS, CARD = "data/weights/tabletop/backbone.safetensors", "data/cards/tabletop.yaml"
 INPUTS = f"--pairs {PAIRS} --images {IMAGES}"
 PREPARE = f"prepare --dataset tabletop --card {CARD} {INPUTS} --manifest manifest.json"

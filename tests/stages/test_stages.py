@@ -17,7 +17,11 @@ from tests.running import ROOT, refuse, set_params, succeed
 from tests.synthetic import make_clevr_change
 
 PAIRS, IMAGES = "data/pairs/tabletop.jsonl", "data/images/tabletop.jsonl"
-STORE, VOCAB, RECIPE = "data/features/tabletop.zarr", "data/vocab/tabletop.json", "data/recipes/recipe.yaml"
+STORE, VOCAB, RECIPE = (
+    "data/features/tabletop/grid.zarr",
+    "data/vocab/tabletop.json",
+    "data/recipes/recipe.yaml",
+)
 CARD, MANIFEST = "data/cards/tabletop.yaml", "data/pairs/tabletop.manifest.json"
 PREPARE = f"prepare --dataset tabletop --card {CARD} --pairs {PAIRS} --images {IMAGES} --manifest {MANIFEST}"
 EXTRACT = (
@@ -25,7 +29,7 @@ EXTRACT = (
 )
 MAKE_VOCAB = f"vocab --dataset tabletop --pairs {PAIRS} --out {VOCAB}"
 MAKE_RECIPE = f"recipe --dataset tabletop --model scorer_cbr --out {RECIPE}"
-INPUTS = f"--pairs {PAIRS} --vocab {VOCAB} --features {STORE}"
+INPUTS = f"--pairs {PAIRS} --vocab {VOCAB} --features data/features/tabletop"
 DECODE = f"decode --weights weights/1 {INPUTS} --out captions.json --attention attention.npz"
 
 

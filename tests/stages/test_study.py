@@ -98,13 +98,17 @@ def test_mistakes_are_one_line(repository, arguments, said):
 PIPELINE = """
 stages:
   prepare: {matrix: {dataset: '${datasets}'}, cmd: echo pairs > data/pairs, outs: [data/pairs]}
-  extract: {matrix: {dataset: '${datasets}'}, cmd: echo features > data/features, outs: [data/features]}
+  extract:
+    matrix: {dataset: '${datasets}', input: '${inputs}'}
+    cmd: echo features > data/features
+    outs: [data/features]
   vocab: {matrix: {dataset: '${datasets}'}, cmd: echo vocab > data/vocab, outs: [data/vocab]}
   recipe:
     matrix: {dataset: '${datasets}', model: '${models}'}
     cmd: cp params.yaml recipe
     params: [loss]
     outs: [recipe]
+  start: {matrix: {dataset: '${datasets}', model: '${models}', seed: '${seeds}'}, cmd: 'true'}
   train:
     matrix: {dataset: '${datasets}', model: '${models}', seed: '${seeds}'}
     cmd: echo ${item.seed} >> RUNS && cat recipe data/features > weights
@@ -119,7 +123,7 @@ stages:
 """
 
 
-PARAMS = {"datasets": ["d"], "models": ["m"], "seeds": [1], "loss": {"x": 1}}
+PARAMS = {"datasets": ["d"], "models": ["m"], "seeds": [1], "inputs": ["grid"], "loss": {"x": 1}}
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +138,9 @@ def lab(tmp_path_factory) -> Path:
     (root / "params.yaml").write_text(yaml.safe_dump(PARAMS))
     (root / "dvc.yaml").write_text(PIPELINE.replace("RUNS", str(root.parent / "runs")))
     subprocess.run(
-        [sys.executable, "-m", "dvc", "repro", "-q", *study_cells.prepared("d")], cwd=root, check=True
+        [sys.executable, "-m", "dvc", "repro", "-q", *study_cells.prepared("d", ["grid"])],
+        cwd=root,
+        check=True,
     )
     return root
 
@@ -142,7 +148,7 @@ def lab(tmp_path_factory) -> Path:
 def test_a_cell_trains_once_and_leaves_the_working_tree(lab):
     before = tree(lab)
     cell = study_cells.Cell("one", "d", "m", 1, PARAMS | {"loss": {"x": 2}}, "key")
-    with workspace.opened(lab, "d") as place:
+    with workspace.opened(lab, "d", ["grid"]) as place:
         place.run(cell)
         made = (place.folder / "results/metrics.json").read_text()
         assert made == yaml.safe_dump(cell.params, sort_keys=False) + "features\n"
@@ -151,7 +157,7 @@ def test_a_cell_trains_once_and_leaves_the_working_tree(lab):
         (place.folder / "dvc.lock").write_bytes((lab / "dvc.lock").read_bytes())
         place.run(cell)
         assert (place.folder / "results/metrics.json").read_text() == made
-        with pytest.raises(InputError, match="another study runs"), workspace.opened(lab, "d"):
+        with pytest.raises(InputError, match="another study runs"), workspace.opened(lab, "d", ["grid"]):
             pass
     assert (lab.parent / "runs").read_text() == "1\n"
     assert before == tree(lab)
@@ -160,8 +166,8 @@ def test_a_cell_trains_once_and_leaves_the_working_tree(lab):
 def test_data_of_other_code_are_refused(lab):
     text = (lab / "dvc.yaml").read_text()
     (lab / "dvc.yaml").write_text(text.replace("echo vocab", "echo words"))
-    said = "the prepared data of d are not up to date or not in DVC's cache; name d in `datasets` of"
-    with pytest.raises(InputError, match=said), workspace.opened(lab, "d"):
+    said = "the prepared data of d are not up to date or not in DVC's cache; name d in `datasets` and grid in"
+    with pytest.raises(InputError, match=said), workspace.opened(lab, "d", ["grid"]):
         pass
     (lab / "dvc.yaml").write_text(text)
 

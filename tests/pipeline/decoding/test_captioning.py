@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from models import MODELS, Sizes, build
+from models import Sizes, build
 from pipeline.datasets.schema import of_split
 from pipeline.decoding.beam_search import beam_search
 from pipeline.decoding.captioning import attended_captions, searching
 from pipeline.decoding.greedy import captions, greedy_attending
 from pipeline.vocabularies import END
 from tests.looking import looked
-from tests.own_settings import settings_of
+from tests.own_settings import GRID_MODELS, settings_of
 
 RESPECTIVE = "scorer-respective"  # its decoder attends to each image by itself
 
@@ -46,7 +46,7 @@ def attend(model, prepared, pairs, batch=7, aligned=(), search=greedy_attending)
     return attended_captions(model, pairs, prepared.store, prepared.vocabulary, batch, aligned, search)
 
 
-@pytest.mark.parametrize("name", [*MODELS, RESPECTIVE])
+@pytest.mark.parametrize("name", [*GRID_MODELS, RESPECTIVE])
 def test_the_captions_are_those_without_attention(prepared, name):
     model, pairs = make(name, prepared), of_split(prepared.pairs, "train")
     found = attend(model, prepared, pairs)

@@ -38,7 +38,7 @@ def test_what_was_saved_is_loaded(folder):
         ("recipe.sizes.width", "8", MODEL + r"\(width is '8', not a whole number"),
         (
             "recipe.sizes",
-            {"width": 9} | dict.fromkeys(recipe_file.SIZES[1:], 1),
+            {"width": 9} | dict.fromkeys(("heads", "layers", "decoder_layers", "word_width"), 1),
             MODEL + r"\(width 9 is not even\)",
         ),
         ("recipe.sizes.word_width", 5, MODEL + r"\(word_width 5 is not even\)"),

@@ -1,0 +1,222 @@
+"""CLIP's image and text transformers (Radford et al., 2021; CLIP4IDC section 1), of any size.
+
+U images of H x W pixels, n patches, t = n + 1 tokens with the class token in front, D width, E joint width;
+B captions of L words, V vocabulary.
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from models.attention import MultiHeadAttention
+from models.clip_variants import ClipSwitches
+from models.pair_encoding import DataSizes
+
+END = 3  # the token that a caption's vector is read at
+MEAN = (0.48145466, 0.4578275, 0.40821073)  # of RGB in 0..1, by CLIP
+STD = (0.26862954, 0.26130258, 0.27577711)
+TABLE, POSITION = 0.02, 0.01  # standard deviations of the text's first tables
+STEM = (16, 32, 64)  # channels of the convolutions before the last one
+
+
+@dataclass(frozen=True)
+class ClipSizes(DataSizes):
+    """Widths and depths."""
+
+    patch: int  # pixels a side
+    width: int  # D of the image's blocks
+    heads: int
+    intra: int  # blocks on each image by itself
+    inter: int  # blocks on both images' tokens
+    text_width: int
+    text_heads: int
+    text_layers: int
+    context: int  # positions of the text
+    joint: int  # E: width of the shared space, and of the captioner
+    caption_heads: int
+    caption_layers: int  # of the captioner's encoder, and of its decoder
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for sizes that make no model."""
+        for width, heads in (("width", "heads"), ("text_width", "text_heads"), ("joint", "caption_heads")):
+            if getattr(self, width) % getattr(self, heads):
+                raise ValueError(
+                    f"{width} {getattr(self, width)} is not a multiple of {heads} {getattr(self, heads)}"
+                )
+        if any(side % self.patch for side in self.grid):
+            H, W = self.grid
+            raise ValueError(
+                f"{H} x {W} pixels are not whole patches of {self.patch}; change pixels or patch"
+            )
+        if self.longest > self.context:
+            raise ValueError(
+                f"captions have up to {self.longest} tokens, context is {self.context}; raise it, "
+                f"or cut captions by text.max_tokens"
+            )
+
+    @property
+    def cells(self) -> tuple[int, int]:
+        """Lines and columns of patches."""
+        return self.grid[0] // self.patch, self.grid[1] // self.patch
+
+
+class QuickGelu(nn.Module):
+    """g(z) = z sigmoid(1.702 z)."""
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Any shape."""
+        return z * torch.sigmoid(1.702 * z)
+
+
+class Block(nn.Module):
+    """x + MHA(ln_1 x), then x + W_2 g(W_1 ln_2 x), W_1 D -> 4D; no dropout."""
+
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention = MultiHeadAttention(width, heads)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), QuickGelu(), nn.Linear(4 * width, width))
+
+    def forward(self, x: Tensor, causal: bool = False) -> Tensor:
+        """B x t x D."""
+        normed = self.norm_1(x)
+        x = x + self.attention(normed, normed, causal)
+        return x + self.mlp(self.norm_2(x))
+
+    def looks(self, x: Tensor) -> Tensor:
+        """Where each token of B x t x D looks, the mean of the heads: B x t x t."""
+        normed = self.norm_1(x)
+        return self.attention.map(self.attention.queries(normed), self.attention.keys_values(normed)[0])
+
+
+class Patches(nn.Module):
+    """Pixels -> tokens: patches, the class token in front, positions, ln_pre.
+
+    `convolutions` is not CLIP's, but for learning from few images: 3 x 3 maps of stride 2 instead of one map.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, sizes: ClipSizes, switches: ClipSwitches):
+        super().__init__()
+        rows, columns = sizes.cells
+        self.project = (
+            nn.Conv2d(sizes.channels, sizes.width, sizes.patch, sizes.patch, bias=False)
+            if switches.patches == "linear"
+            else convolutions(sizes)
+        )
+        scale = sizes.width**-0.5
+        self.token = nn.Parameter(torch.randn(sizes.width) * scale)
+        self.positions = nn.Parameter(torch.randn(1 + rows * columns, sizes.width) * scale)
+        self.norm = nn.LayerNorm(sizes.width)
+        self.register_buffer("mean", torch.tensor(MEAN)[:, None, None], persistent=False)
+        self.register_buffer("std", torch.tensor(STD)[:, None, None], persistent=False)
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """RGB 0..255, U x 3 x H x W -> U x t x D."""
+        patches = self.project((pixels / 255 - self.mean) / self.std).flatten(2).transpose(1, 2)  # U x n x D
+        token = self.token.to(patches.dtype).expand(len(patches), 1, -1)
+        return self.norm(torch.cat([token, patches], 1) + self.positions)
+
+
+def convolutions(sizes: ClipSizes) -> nn.Module:
+    """3 x 3 maps of stride 2, that halve a patch to 1. Raises ValueError where it is none of 2, 4, 8, 16."""
+    steps = round(math.log2(sizes.patch))
+    if 2**steps != sizes.patch or not 1 <= steps <= len(STEM) + 1:
+        raise ValueError(f"patches: convolutions need a patch of 2, 4, 8 or 16, not {sizes.patch}")
+    widths = [sizes.channels, *STEM[len(STEM) + 1 - steps :], sizes.width]
+    layers: list[nn.Module] = []
+    for before, after in pairwise(widths):
+        layers += [nn.Conv2d(before, after, 3, 2, 1), nn.GroupNorm(1, after), nn.GELU()]
+    return nn.Sequential(*layers[:-2])  # the last map's tokens have ln_pre
+
+
+class ImageEncoder(nn.Module):
+    """F_intra (CLIP4IDC Eq. 1-3): the first blocks of CLIP, on each image alone."""
+
+    def __init__(self, sizes: ClipSizes, switches: ClipSwitches, blocks: int):
+        super().__init__()
+        self.patches = Patches(sizes, switches)
+        self.blocks = numbered(sizes, range(blocks))
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """RGB 0..255, U x 3 x H x W -> U x t x D."""
+        x = self.patches(pixels)
+        for block in self.blocks.values():
+            x = block(x)
+        return x
+
+
+def numbered(sizes: ClipSizes, numbers: range) -> nn.ModuleDict:
+    """Blocks of the image tower under their numbers in the whole tower, which no split changes."""
+    return nn.ModuleDict({str(number): Block(sizes.width, sizes.heads) for number in numbers})
+
+
+class Projection(nn.Module):
+    """ln_post, then W, D -> E, of every token."""
+
+    def __init__(self, sizes: ClipSizes):
+        super().__init__()
+        self.norm = nn.LayerNorm(sizes.width)
+        self.map = nn.Linear(sizes.width, sizes.joint, bias=False)
+        nn.init.normal_(self.map.weight, std=sizes.width**-0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """... x D -> ... x E."""
+        return self.map(self.norm(x))
+
+
+class TextEncoder(nn.Module):
+    """A caption's vector: the last state at its <END>, through P (CLIP4IDC section 1)."""
+
+    def __init__(self, sizes: ClipSizes):
+        super().__init__()
+        D = sizes.text_width
+        self.tables = Tables(sizes.vocabulary, sizes.context, D)
+        self.blocks = nn.ModuleList(Block(D, sizes.text_heads) for _ in range(sizes.text_layers))
+        self.norm = nn.LayerNorm(D)
+        self.map = nn.Linear(D, sizes.joint, bias=False)
+        nn.init.normal_(self.map.weight, std=D**-0.5)
+        for block in self.blocks:
+            initialise(block, sizes.text_layers)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Captions B x L, with both marks, NULL-padded -> B x E, not normalised."""
+        x = self.tables(tokens)
+        for block in self.blocks:
+            x = block(x, causal=True)  # padding comes after <END>, which does not see it
+        ends = (tokens == END).int().argmax(1)  # the first
+        last = x[torch.arange(len(x), device=x.device), ends]
+        return self.map(self.norm(last))
+
+
+class Tables(nn.Module):
+    """A word's vector and its position's."""
+
+    def __init__(self, vocabulary: int, context: int, width: int, position: float = POSITION):
+        super().__init__()
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.positions = nn.Parameter(torch.randn(context, width) * position)
+        nn.init.normal_(self.tokens.weight, std=TABLE)
+
+    def forward(self, tokens: Tensor, first: int = 0) -> Tensor:
+        """B x L, standing at positions first, first + 1, ... -> B x L x D."""
+        return self.tokens(tokens) + self.positions[first : first + tokens.shape[1]]
+
+
+def initialise(block: nn.Module, layers: int) -> None:
+    """CLIP's first weights of a text block of so many."""
+    assert isinstance(block, Block)
+    D = block.norm_1.normalized_shape[0]
+    maps = [D**-0.5] * 3 + [D**-0.5 * (2 * layers) ** -0.5]  # W^Q, W^K, W^V; W^O
+    for map_, std in zip(block.attention.children(), maps, strict=True):
+        assert isinstance(map_, nn.Linear)
+        nn.init.normal_(map_.weight, std=std)
+        nn.init.zeros_(map_.bias)
+    for map_, std in ((block.mlp[0], (2 * D) ** -0.5), (block.mlp[2], maps[-1])):
+        assert isinstance(map_, nn.Linear)
+        nn.init.normal_(map_.weight, std=std)

@@ -1,0 +1,39 @@
+"""CLIP4IDC's switches: where its paper and its released program differ, and its ablations.
+
+What is the training loop's is not here: optimiser, weight decay, clipping, schedule, patience, and `exchange`
+(the distractor image stands for before) are settings of a phase in params.yaml.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class ClipSwitches:
+    """The defaults are the paper's (Guo et al., AACL-IJCNLP 2022)."""
+
+    # both images' tokens (Eq. 4): a layer norm after they are joined
+    joint_norm: bool = False
+    # retrieval (Eq. 8): the sum of both ways' cross-entropies | their mean
+    directions: Literal["sum", "mean"] = "sum"
+    # adaptation: e and p learn at the encoder's rate, coef_lr times the phase's | at the phase's own
+    new_rate: Literal["encoder", "base"] = "encoder"
+    # what does not learn: nothing | patches, class token, positions and first norm of the image, and the
+    # text's tables
+    frozen: Literal["none", "stem"] = "none"
+    # each layer of the captioner's decoder attends to the encoder's last layer | to that of its own number
+    memory: Literal["last", "layerwise"] = "last"
+    # the captioner's words and positions: its own, learned | CLIP's text tables, frozen with the stem
+    words: Literal["own", "clip"] = "own"
+    # pixels to patches: CLIP's linear map | 3 x 3 convolutions, for learning from few images (not published)
+    patches: Literal["linear", "convolutions"] = "linear"
+
+
+RELEASED = ClipSwitches(
+    joint_norm=True,
+    directions="mean",
+    new_rate="base",
+    frozen="stem",
+    memory="layerwise",
+    words="clip",
+)

@@ -1,0 +1,84 @@
+"""How well sentences find their pairs, and pairs their sentences (CLIP4IDC section 3.1 and Table 6).
+
+Q sentences, P pairs. A rank counts from 1: 1 + those that are more alike + half of those as alike. R@k is the
+share of ranks up to k, MdR their median, MnR their mean.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+KS = (1, 5, 10)
+Ties = Literal["strict", "all_ties"]
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The ranks of both ways."""
+
+    text_to_pair: np.ndarray  # Q: of each sentence's own pair
+    shared: np.ndarray  # Q: the same, where a pair with the identical sentence is a hit too
+    pair_to_text: np.ndarray  # P: of each pair's own sentences, by the best of them
+    tied: np.ndarray  # P: other pairs' sentences that are exactly as alike
+
+
+def ranks(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> Ranks:
+    """From Q x P similarities and each pair's sentences, in the order of the rows."""
+    owner = np.repeat(np.arange(len(sentences)), [len(each) for each in sentences])
+    own = similarity[np.arange(len(owner)), owner]
+    best = np.stack([similarity[owner == pair].max(0) for pair in range(len(sentences))])  # groups x P
+    mine = best.diagonal()
+    tied = (best == mine).sum(0) - 1
+    return Ranks(
+        _rank(similarity, own[:, None], 1),
+        _rank(similarity, _shared(similarity, sentences)[:, None], 1),
+        _rank(best, mine[None], 0),
+        tied,
+    )
+
+
+def _rank(values: np.ndarray, own: np.ndarray, axis: int) -> np.ndarray:
+    return 1 + (values > own).sum(axis) + ((values == own).sum(axis) - 1) / 2
+
+
+def _shared(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> np.ndarray:
+    """Of each sentence, the similarity of the best pair that has this very sentence."""
+    holders: dict[str, list[int]] = {}
+    for pair, each in enumerate(sentences):
+        for sentence in set(each):
+            holders.setdefault(sentence, []).append(pair)
+    said = [sentence for each in sentences for sentence in each]
+    return np.array([similarity[row, holders[sentence]].max() for row, sentence in enumerate(said)])
+
+
+def figures(found: Ranks, ties: Ties = "strict") -> dict[str, Any]:
+    """The figures of both ways; chance beside them.
+
+    `all_ties` (the released program): of pairs, every place of the sorted list whose value is the own one's
+    is an entry of its own; of sentences the median is the lower middle one.
+    """
+    pair_to_text, middle = found.pair_to_text, "median_unbiased"
+    if ties == "all_ties":
+        first = pair_to_text - found.tied / 2
+        pair_to_text = np.concatenate(
+            [start + np.arange(n + 1) for start, n in zip(first, found.tied, strict=True)]
+        )
+        middle = "lower"
+    pairs = len(found.tied)
+    return {
+        "ties": ties,
+        "pairs": pairs,
+        "sentences": len(found.text_to_pair),
+        "text_to_pair": _figures(found.text_to_pair, middle),
+        "text_to_pair_shared": _figures(found.shared, middle),
+        "pair_to_text": _figures(pair_to_text, "median_unbiased"),
+        "chance": {f"R@{k}": min(k, pairs) / pairs for k in KS}
+        | {"MdR": (pairs + 1) / 2, "MnR": (pairs + 1) / 2},
+    }
+
+
+def _figures(each: np.ndarray, middle: Any) -> dict[str, float]:
+    shares = {f"R@{k}": float((each <= k).mean()) for k in KS}
+    return shares | {"MdR": float(np.quantile(each, 0.5, method=middle)), "MnR": float(each.mean())}

@@ -1,0 +1,77 @@
+"""The optimiser of a phase: its kind, and which tensors it trains at which rate and decay."""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from models.captioner import Group
+
+BETA1 = 0.9
+EPSILON = 1e-6  # of BertAdam
+
+
+def build(model: nn.Module, groups: tuple[Group, ...], settings: dict[str, Any]) -> torch.optim.Optimizer:
+    """What the phase's settings name, over the tensors that are trained.
+
+    A recipe without the key `optimiser` is Adam, all tensors alike (SCORER, DIRL).
+    """
+    rate, kind = settings["learning_rate"], settings.get("optimiser", "adam")
+    if not groups:
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        given: list[Any] = trained
+    else:
+        given = grouped(model, groups, rate, settings["weight_decay"])
+    betas = (BETA1, settings.get("beta2", 0.999))
+    if kind == "bert_adam":
+        return BertAdam(given, rate, betas)
+    if kind == "adamw":
+        return torch.optim.AdamW(given, rate, betas, fused=True)
+    return torch.optim.Adam(given, rate, betas, fused=True)
+
+
+def grouped(model: nn.Module, groups: tuple[Group, ...], rate: float, decay: float) -> list[dict[str, Any]]:
+    """The trained tensors by the first group that fits their names; a group without tensors is left out."""
+    members: dict[Group, list[Tensor]] = {group: [] for group in groups}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            members[next(group for group in groups if re.search(group.names, name))].append(parameter)
+    return [
+        {
+            "params": tensors,
+            "lr": rate * group.rate,
+            "rate": group.rate,
+            "weight_decay": decay if group.decays else 0.0,
+        }
+        for group, tensors in members.items()
+        if tensors
+    ]
+
+
+class BertAdam(torch.optim.Optimizer):
+    """Adam without the correction of its means' bias, and with decoupled decay (CLIP4IDC's program).
+
+    m and v are the running means of g and g^2; w <- w - lr (m / (sqrt(v) + 1e-6) + decay w). A tensor without
+    a gradient neither moves nor decays.
+    """
+
+    def __init__(self, params: Iterable[Any], lr: float, betas: tuple[float, float]):
+        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": 0.0})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """One step; no closure is called."""
+        for group in self.param_groups:
+            first, second = group["betas"]
+            for w in group["params"]:
+                if w.grad is None:
+                    continue
+                state = self.state[w]
+                if not state:
+                    state["m"], state["v"] = torch.zeros_like(w), torch.zeros_like(w)
+                m, v = state["m"].lerp_(w.grad, 1 - first), state["v"]
+                v.mul_(second).addcmul_(w.grad, w.grad, value=1 - second)
+                update = m / (v.sqrt() + EPSILON) + group["weight_decay"] * w
+                w.sub_(update, alpha=group["lr"])

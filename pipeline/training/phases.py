@@ -1,0 +1,71 @@
+"""The phases that the one loop trains: what an item is, how a snapshot is chosen, what it starts from."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from models import Model
+from pipeline.datasets.schema import Pair, of_split
+from pipeline.errors import InputError
+from pipeline.features.store import FeatureStore
+from pipeline.recipes import recipe_file, trained_model
+from pipeline.recipes.recipe_file import Recipe
+from pipeline.training.sampling import Sampler
+from pipeline.training.validation import RetrievalValidation, Validation
+from pipeline.vocabularies import Vocabulary
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One phase of a recipe."""
+
+    settings: dict[str, Any]  # params.DatasetTrain, or params.Phase
+    make: Callable[[tuple[int, int, int], Vocabulary], Model]  # from an image's shape
+    validation: Callable[[Sequence[Pair], FeatureStore, Vocabulary], Callable[[Any], float]]
+    metric: str  # what the validation gives
+    later: bool  # of equal snapshots the later one is kept
+    by_sentence: bool  # an item is a sentence with its pair, not a scene
+
+    def sampler(self, pairs: Sequence[Pair], seed: int) -> Sampler:
+        """What draws the batches, of the train split."""
+        own, settings = of_split(pairs, "train"), self.settings
+        return Sampler(
+            own,
+            settings["batch"],
+            seed,
+            settings["exchange"],
+            settings["references"],
+            self.by_sentence,
+            settings.get("mirror", False),
+            settings.get("shift", 0),
+        )
+
+
+def captioning(recipe: Recipe, adapted: Path | None) -> Phase:
+    """The captioning, from the adapted weights in that folder where the model is adapted first."""
+
+    def make(shape: tuple[int, int, int], vocabulary: Vocabulary) -> Model:
+        sizes = recipe.sizes_for(shape, len(vocabulary), vocabulary.longest)
+        model = recipe_file.build(recipe, sizes)
+        if recipe.adapt and adapted is not None:
+            trained_model.take_over(model, adapted)
+        return model
+
+    if recipe.adapt and adapted is None:
+        raise InputError(
+            f"{recipe.model} is adapted first; name by --start the folder that holds what `adapt` wrote"
+        )
+    return Phase(recipe.train, make, Validation, "CIDEr-D", later=False, by_sentence=False)
+
+
+def adaptation(recipe: Recipe) -> Phase:
+    """The phase before. Raises InputError where the model has none."""
+
+    def make(shape: tuple[int, int, int], vocabulary: Vocabulary) -> Model:
+        sizes = recipe.sizes_for(shape, len(vocabulary), vocabulary.longest)
+        return recipe_file.build_first_phase(recipe, sizes)
+
+    if not recipe.adapt:
+        raise InputError(f"{recipe.model} has no phase before captioning; take it from `adapted`")
+    return Phase(recipe.adapt, make, RetrievalValidation, "R@1", later=True, by_sentence=True)

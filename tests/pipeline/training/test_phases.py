@@ -1,0 +1,240 @@
+"""What a phase may set: rates by name, clipping, schedules, patience; the adaptation and what follows it."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from models.captioner import Group
+from pipeline.compute import devices
+from pipeline.datasets.schema import NO_CHANGE, images_of, of_split
+from pipeline.errors import InputError
+from pipeline.features.store import FeatureStore
+from pipeline.features.writer import Writer
+from pipeline.recipes import trained_model
+from pipeline.recipes.recipe_file import Recipe
+from pipeline.training import optimisers, phases
+from pipeline.training.learning_rate import factor
+from pipeline.training.loop import Training, seed_all
+from pipeline.training.sampling import Sampler, sentences_of, training_batches
+
+SIZES = {"patch": 8, "width": 8, "heads": 2, "intra": 1, "inter": 1, "text_width": 8, "text_heads": 2}
+SIZES |= {"text_layers": 1, "context": 16, "joint": 8, "caption_heads": 2, "caption_layers": 1}
+PHASE = {"iterations": 6, "batch": 4, "references": 1, "learning_rate": 1e-2, "schedule": "warmup_cosine"}
+PHASE |= {"validate_every": 2, "exchange": True, "precision": "float32", "optimiser": "bert_adam"}
+PHASE |= {"beta2": 0.98, "weight_decay": 0.2, "clip_norm": 1.0, "patience": None, "mirror": True, "shift": 2}
+
+
+def recipe(**changes):
+    return Recipe(
+        dataset="tabletop",
+        model="clip4idc",
+        settings={"dropout": 0.1, "coef_lr": 0.5, "temperature": 0.07},
+        sizes=SIZES,
+        loss={},
+        train=PHASE | changes,
+        features={},
+        code={},
+        adapt=PHASE | changes,
+    )
+
+
+@pytest.fixture(scope="module")
+def pixels(prepared, tmp_path_factory):
+    """The prepared dataset with a store of made-up pixels, 3 x 16 x 24."""
+    folder = tmp_path_factory.mktemp("pixels")
+    keys = images_of(prepared.pairs)
+    writer = Writer(folder / "scratch", len(keys), (3, 16, 24), "uint8")
+    random = np.random.default_rng(0)
+    writer.write(0, random.integers(0, 256, (len(keys), 3, 16, 24), dtype=np.uint8))
+    writer.finish(folder / "pixels.zarr", {"keys": keys})
+    return replace(prepared, store=FeatureStore(folder / "pixels.zarr", {}))
+
+
+class KilledError(Exception):
+    pass
+
+
+def run(pixels, folder, phase, chosen, scores=None, killed_at=None):
+    """Train a phase; `scores` are what validation gives in turn; `killed_at` raises at that validation."""
+    devices.repeatable()
+    seed_all(1, 0)
+    model, calls = phase.make(pixels.store.shape, pixels.vocabulary), []
+
+    def validate(_):
+        calls.append(1)
+        if killed_at == len(calls):
+            raise KilledError
+        return scores[len(calls) - 1] if scores else 0.0
+
+    training = Training(model, chosen, 1, folder / "state.pt", validate, phase=phase)
+    sampler = phase.sampler(pixels.pairs, 1)
+    return training.run(sampler, pixels.store, pixels.vocabulary), model
+
+
+def save(folder: Path, chosen, pixels, history):
+    own = (3, 16, 24), len(pixels.vocabulary), pixels.vocabulary.longest
+    trained = trained_model.Trained(chosen, 1, *own, history.best_iteration, history.best_score)
+    trained_model.save(folder, trained, history.best)
+
+
+def test_both_phases_one_after_the_other_and_killed_between(pixels, tmp_path):
+    chosen = recipe()
+    history, adapting = run(pixels, tmp_path, phases.adaptation(chosen), chosen)
+    with pytest.raises(KilledError):
+        run(pixels, tmp_path / "k", phases.adaptation(chosen), chosen, killed_at=2)
+    again, _ = run(pixels, tmp_path / "k", phases.adaptation(chosen), chosen)
+    assert all(torch.equal(again.best[name], tensor) for name, tensor in history.best.items())
+    assert [list(row) for row in history.validation] == [["iteration", "R@1"]] * 3
+    assert history.best_iteration == 6  # of equal ones the later
+    save(tmp_path / "adapted", chosen, pixels, history)
+    loaded, _ = trained_model.load_adapted(tmp_path / "adapted")
+    assert torch.equal(loaded.inter.images, adapting.inter.images)
+
+    captioning = phases.captioning(chosen, tmp_path / "adapted")
+    model = captioning.make(pixels.store.shape, pixels.vocabulary)
+    for here, before in ((model.difference.inter, adapting.inter), (model.encoding, adapting.encoding)):
+        for name, tensor in before.state_dict().items():
+            assert torch.equal(here.state_dict()[name], tensor), name
+    whole, _ = run(pixels, tmp_path / "c", captioning, chosen, scores=[1.0, 3.0, 2.0])
+    with pytest.raises(KilledError):
+        run(pixels, tmp_path / "d", captioning, chosen, scores=[1.0, 3.0], killed_at=2)
+    resumed, _ = run(pixels, tmp_path / "d", captioning, chosen, scores=[3.0, 2.0])
+    assert whole.best_iteration == resumed.best_iteration == 4
+    assert all(torch.equal(resumed.best[name], tensor) for name, tensor in whole.best.items())
+    other = phases.captioning(recipe(schedule="constant"), tmp_path / "adapted")
+    different, _ = run(pixels, tmp_path / "e", other, chosen, scores=[1.0, 3.0, 2.0])
+    assert not all(torch.equal(different.best[name], tensor) for name, tensor in whole.best.items())
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda t: t.pop("inter.images"), r"lacks inter\.images; run `dvc repro adapt`"),
+        (lambda t: t.update({"inter.more": torch.zeros(1)}), r"has beside the model's inter\.more"),
+        (lambda t: t.update({"inter.images": torch.zeros(3, 8)}), r"inter\.images is \(3, 8\), not \(2, 8\)"),
+    ],
+)
+def test_weights_that_do_not_fit_are_named(pixels, tmp_path, spoil, said):
+    chosen = recipe()
+    model = phases.adaptation(chosen).make(pixels.store.shape, pixels.vocabulary)
+    weights = dict(model.state_dict())
+    spoil(weights)
+    trained = trained_model.Trained(chosen, 1, (3, 16, 24), 9, 9, 1, 0.0)
+    trained_model.save(tmp_path / "adapted", trained, weights)
+    with pytest.raises(InputError, match=said):
+        phases.captioning(chosen, tmp_path / "adapted").make(pixels.store.shape, pixels.vocabulary)
+
+
+def test_a_missing_phase_is_said(tmp_path):
+    with pytest.raises(InputError, match="clip4idc is adapted first; name by --start"):
+        phases.captioning(recipe(), None)
+    with pytest.raises(InputError, match="no phase before captioning; take it from `adapted`"):
+        phases.adaptation(replace(recipe(), adapt={}))
+
+
+@pytest.mark.parametrize(("patience", "ends"), [(1, 8), (2, 10), (9, 12)])
+def test_patience(pixels, tmp_path, patience, ends):
+    """The validation after so many without a new best is the last."""
+    chosen = recipe(patience=patience, iterations=12)
+    scores = [1.0, 2.0, 0.0, 0.0, 0.0, 0.0]
+    captioning = replace(phases.captioning(replace(chosen, adapt={}), None), settings=chosen.train)
+    history, _ = run(pixels, tmp_path, captioning, chosen, scores)
+    assert history.validation[-1]["iteration"] == ends
+    again, _ = run(pixels, tmp_path, captioning, chosen, [])  # what has ended is not gone on with
+    assert len(again.validation) == len(history.validation)
+
+
+def test_schedules_by_the_share_of_the_run():
+    for done in range(200):
+        x = done / 200
+        cosine = x / 0.1 if x < 0.1 else 0.5 * (1 + math.cos(math.pi * x))
+        linear = x / 0.1 if x < 0.1 else (1 - x) / 0.9
+        assert factor("warmup_cosine", done, 200, 1) == pytest.approx(cosine)
+        assert factor("warmup_linear", done, 200, 1) == pytest.approx(linear)
+
+
+def test_bert_adam_by_hand():
+    torch.manual_seed(0)
+    w = nn.Parameter(torch.randn(3))
+    idle = nn.Parameter(torch.ones(2))
+    optimiser = optimisers.BertAdam([{"params": [w, idle], "weight_decay": 0.2}], 0.1, (0.9, 0.98))
+    wanted, m, v = w.detach().clone().double(), torch.zeros(3).double(), torch.zeros(3).double()
+    for _ in range(4):
+        g = torch.randn(3)
+        w.grad = g
+        optimiser.step()
+        m, v = 0.9 * m + 0.1 * g, 0.98 * v + 0.02 * g.double() ** 2
+        wanted = wanted - 0.1 * (m / (v.sqrt() + 1e-6) + 0.2 * wanted)
+    torch.testing.assert_close(w.detach().double(), wanted, rtol=1e-5, atol=1e-6)
+    assert torch.equal(idle, torch.ones(2))
+
+
+def test_rates_and_decay_by_name():
+    model = nn.ModuleDict({"clip": nn.Linear(2, 2), "new": nn.Linear(2, 2)})
+    model["new"].bias.requires_grad_(False)
+    groups = (Group("clip.*bias", 0.1, False), Group("clip", 0.1, True), Group("", 1.0, True))
+    found = optimisers.build(model, groups, PHASE).param_groups
+    assert [(group["lr"], group["weight_decay"]) for group in found] == [
+        (pytest.approx(1e-3), 0.0), (pytest.approx(1e-3), 0.2), (1e-2, 0.2),
+    ]  # fmt: skip
+    assert [group["params"][0] is tensor for group, tensor in zip(
+        found, (model["clip"].bias, model["clip"].weight, model["new"].weight), strict=True
+    )] == [True] * 3  # fmt: skip
+
+
+def test_gradients_are_clipped_together(pixels, tmp_path):
+    chosen = recipe(iterations=1, clip_norm=0.01)
+    _, model = run(pixels, tmp_path, phases.adaptation(chosen), chosen)
+    norms = [p.grad.norm() for p in model.parameters() if p.grad is not None]
+    assert torch.stack(norms).norm().item() == pytest.approx(0.01, rel=1e-3)
+
+
+def test_the_adaptations_items_are_sentences_of_change_pairs(pixels):
+    own = of_split(pixels.pairs, "train")
+    items = sentences_of(own)
+    changed = [pair for pair in own if pair.change_type != NO_CHANGE]
+    assert [(item[0].pair_id, *item[0].captions) for item in items] == [
+        (pair.pair_id, caption) for pair in changed for caption in pair.captions
+    ]
+    sampler = Sampler(own, 4, 1, True, by_sentence=True)
+    seen, stood_in = [], 0
+    distractor = {pair.scene_id: pair.after for pair in own if pair.change_type == NO_CHANGE}
+    for iteration in range(sampler.epoch):
+        scenes, captions = sampler.draw(iteration)
+        for (pair,), (said,) in zip(scenes, captions, strict=True):
+            seen.append((pair.pair_id, *said))
+            original = next(each for each in changed if each.pair_id == pair.pair_id)
+            assert pair.before in (original.before, distractor[pair.scene_id])
+            stood_in += pair.before != original.before
+    assert len(set(seen)) == len(seen) == len(items) // 4 * 4
+    assert 0.25 < stood_in / len(seen) < 0.75
+
+
+def test_what_is_moved_is_the_whole_scene_and_its_words(pixels):
+    """Each image of a batch is its scene's, mirrored where its words are, and shifted."""
+    own = of_split(pixels.pairs, "train")
+    own = [replace(pair, captions=("it is left of it",)) for pair in own]
+    vocabulary = replace(
+        pixels.vocabulary, words=(*pixels.vocabulary.words[:4], "is", "it", "left", "of", "right")
+    )
+    sampler = Sampler(own, 4, 1, False, mirror=True, shift=2)
+    (batch,) = training_batches(sampler, pixels.store, vocabulary, range(1))
+    scenes, _ = sampler.draw(0)
+    mirrored = 0
+    for number, pair in enumerate(pair for part in zip(*scenes, strict=True) for pair in part):
+        move = sampler.moves(0, scenes)[pair.scene_id]
+        mirrored += move.mirrored
+        assert vocabulary.decode(batch.tokens[number].tolist()) == move.caption("it is left of it")
+        for name, place in ((pair.before, batch.before[number]), (pair.after, batch.after[number])):
+            image = pixels.store.read([name])[0]
+            for y, x in ((0, 0), (8, 11), (15, 23), (3, 20)):
+                source_x = min(max(x - move.right, 0), 23)
+                source_y = min(max(y - move.down, 0), 15)
+                value = image[:, source_y, 23 - source_x if move.mirrored else source_x]
+                assert batch.images[place, :, y, x].tolist() == value.tolist()
+    assert 0 < mirrored < 8

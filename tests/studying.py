@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pipeline.studying import files, study_cells
+from tests import shipped
 from tests.scored import line, write
 
 ROOT = Path(__file__).parents[1]
@@ -39,8 +40,8 @@ def make_repository(root: Path, studies: dict[str, str] | None = None) -> Path:
     """The project's code and parameters, tabletop prepared in name, and studies of its own."""
     for name in ("models", "pipeline", "stages"):
         (root / name).symlink_to(ROOT / name)
-    for name in ("dvc.yaml", "params.yaml"):
-        shutil.copy(ROOT / name, root / name)
+    shutil.copy(ROOT / "dvc.yaml", root / "dvc.yaml")
+    shipped.write(root)
     shutil.copytree(ROOT / "data/published", root / "data/published")
     (root / "dvc.lock").write_text(json.dumps({"stages": STAGES}))
     made = [out["path"] for stage in STAGES.values() for out in stage["outs"]]

@@ -175,8 +175,8 @@ def test_a_cell_of_other_code_data_or_settings_is_another_cell(repository, what)
         name, old, new = {
             "data": ("dvc.lock", "fea7", "0ther"),
             "decode": ("params.yaml", "  beam: 1", "  beam: 2"),
-            "score": ("params.yaml", "    - identical\n", ""),
-            "train": ("params.yaml", "iterations: 1500", "iterations: 1501"),
+            "score": ("params.yaml", "  - identical\n", ""),
+            "train": ("params.yaml", "batch: 8", "batch: 9"),
             "command": ("dvc.yaml", "python -m stages.train", "python -O -m stages.train"),
         }[what]
         text = (repository / name).read_text()

@@ -1,7 +1,7 @@
 """params.yaml as frozen, typed objects: an unknown key or a wrong type is named, never guessed at."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -39,20 +39,45 @@ class Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-class Tabletop(Strict):
+Viewpoint = Literal["moderate", "extreme"] | Annotated[float, Field(gt=0, le=180)]
+
+
+class Scenes(Strict):
+    """What all rendered datasets have in common."""
+
     scenes: Annotated[int, Field(ge=10)]
     seed: Seed
     min_objects: Annotated[int, Field(ge=1, le=10)]
     max_objects: Annotated[int, Field(ge=1, le=10)]
     width: Annotated[int, Field(ge=32, le=4096)]
     height: Annotated[int, Field(ge=32, le=4096)]
-    viewpoint: Literal["moderate", "extreme"]
 
     @model_validator(mode="after")
-    def _ordered(self) -> "Tabletop":
+    def _ordered(self) -> Self:
         if self.min_objects > self.max_objects:
             raise ValueError("min_objects exceeds max_objects")
         return self
+
+
+class Tabletop(Scenes):
+    """One of them. `viewpoint`, where it is a number: degrees by which the after camera is turned at most."""
+
+    viewpoint: Viewpoint
+
+
+class Rendered(Scenes):
+    """The rendered datasets by their viewpoints, which alone they differ in; `datasets`: those to render."""
+
+    datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False)
+    viewpoint: dict[Name, Viewpoint]
+
+    def of(self, dataset: str) -> Tabletop:
+        """The settings of one. Raises InputError where it is not rendered."""
+        if dataset not in self.viewpoint:
+            known = ", ".join(self.viewpoint)
+            raise InputError(f"{dataset!r} is not rendered; 'tabletop.viewpoint' in params.yaml has {known}")
+        shared = {name: getattr(self, name) for name in Scenes.model_fields}
+        return Tabletop(**shared, viewpoint=self.viewpoint[dataset])
 
 
 class Features(Strict):
@@ -166,13 +191,16 @@ class Dataset(Strict):
     sizes: Sizes
 
 
+NAMED_UNDER = {"backbone.datasets": "dataset", "tabletop.datasets": "tabletop.viewpoint"}
+
+
 class Params(Strict):
     """Everything in params.yaml. `loss`, `train`, `features.weights`: null = the dataset's own value."""
 
     datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)
     models: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)
     seeds: Annotated[tuple[Seed, ...], Distinct] = Field(strict=False, min_length=1)
-    tabletop: Tabletop
+    tabletop: Rendered
     features: Features
     backbone: Backbone
     text: Text
@@ -191,12 +219,16 @@ class Params(Strict):
             ("datasets", self.datasets, self.dataset),
             ("models", self.models, self.model),
             ("backbone.datasets", self.backbone.datasets, self.dataset),
+            ("tabletop.datasets", self.tabletop.datasets, self.tabletop.viewpoint),
         ):
             if unknown := sorted(set(names) - set(entries)):
-                kind = key.removeprefix("backbone.").removesuffix("s")
+                kind = NAMED_UNDER.get(key, key.removesuffix("s"))
                 raise ValueError(
                     f"{key} names {unknown[0]!r}, unknown under {kind!r} (there are {', '.join(entries)})"
                 )
+        rendered = set(self.datasets) & set(self.tabletop.viewpoint)
+        if missing := sorted(rendered - set(self.tabletop.datasets)):
+            raise ValueError(f"datasets names {missing[0]!r}, which is rendered: add it to tabletop.datasets")
         return self
 
     def of(self, dataset: str) -> Dataset:

@@ -145,12 +145,13 @@ def finished(root: Path, cell: Cell) -> bool:
     return all((root / cell.folder / name).is_file() for name in KEPT)
 
 
-def missing(root: Path, planned: Sequence[Planned]) -> list[Cell]:
-    """The cells that must run, each once, in the rows' order."""
-    named: dict[str, Cell] = {}
-    for cell in (cell for own in planned for cell in own.cells):
-        named.setdefault(cell.key, cell)
-    return [cell for cell in named.values() if not finished(root, cell)]
+def missing(root: Path, planned: Sequence[Planned]) -> list[tuple[Planned, Cell]]:
+    """The cells that must run, each once and with its row: the first seed of every row, then the second."""
+    named: dict[str, tuple[Planned, Cell]] = {}
+    for turn in range(max((len(own.cells) for own in planned), default=0)):
+        for own in planned:
+            named.setdefault(own.cells[turn].key, (own, own.cells[turn]))
+    return [(own, cell) for own, cell in named.values() if not finished(root, cell)]
 
 
 def keep(root: Path, cell: Cell, workspace: Path) -> None:

@@ -42,6 +42,7 @@ def test_every_cell_of_a_study_resolves(name):
     study = files.read(name, ROOT / "studies")
     for dataset in ("tabletop", *study.datasets):
         recipes = []
+        tree["tabletop"]["datasets"] = list(tree["tabletop"]["viewpoint"])
         for row in study.rows:
             everything = Params.model_validate(overlay(tree, row, dataset, name))
             recipes.append(config.resolve(everything, dataset, row.model))
@@ -147,9 +148,10 @@ def test_equal_cells_are_one_cell_and_others_are_not(repository):
     assert scorer == again
     assert len({*rr, *scorer, *smaller}) == 6
     missing = study_cells.missing(repository, planned(repository))
-    assert [cell.name for cell in missing] == [
-        *(f"{label}, seed {seed}" for label in ("RR", "SCORER", "λ") for seed in (1, 2))
+    assert [cell.name for _, cell in missing] == [
+        *(f"{label}, seed {seed}" for seed in (1, 2) for label in ("RR", "SCORER", "λ"))
     ]
+    assert [row.row.label for row, _ in missing] == ["RR", "SCORER", "λ"] * 2
 
 
 def test_a_cell_is_shared_between_studies(repository):

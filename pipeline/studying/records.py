@@ -90,10 +90,11 @@ def _curve(path: Path) -> dict[str, float]:
 
 
 def _described(pairs: Sequence[Pair]) -> Record:
-    """Each test pair's id, and the subsets' members by their places."""
+    """Each test pair's id and its views' overlap, and the subsets' members by their places."""
     places = {pair.pair_id: place for place, pair in enumerate(pairs)}
     members = {name: [places[one] for one in ids] for name, ids in subsets(pairs).items()}
-    return {"pairs": list(places), "subsets": members}
+    overlaps = [pair.viewpoint_iou for pair in pairs]
+    return {"pairs": list(places), "viewpoint_iou": overlaps, "subsets": members}
 
 
 def _write(path: Path, tree: Record) -> None:

@@ -1,0 +1,45 @@
+"""One row of `python -m benchmarks gpu` in a process of its own: a line of JSON for each thing found.
+
+`python -m benchmarks.gpu_row ROW [--small]`
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+
+# before CUDA begins: what pipeline/compute/devices.py asks for
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+import torch
+
+from benchmarks import gpu_correctness, gpu_feeding, gpu_speed
+from benchmarks.gpu_found import FULL, SMALL, Found, Size
+
+ROWS: dict[str, Callable[[Size], Iterator[Found]]] = {
+    "kernels": gpu_correctness.kernels,
+    "types": gpu_correctness.types,
+    "add_gradients": gpu_correctness.added_gradients,
+    "determinism": gpu_correctness.determinism,
+    "matching": gpu_speed.matchings,
+    "step": gpu_speed.steps,
+    "compiled": gpu_speed.compiled,
+    "growth": gpu_speed.growth,
+    "iterations": gpu_feeding.iterations,
+    "extraction": gpu_feeding.extracted,
+    "decoding": gpu_feeding.decoded,
+    "batches": gpu_feeding.batches,
+}
+
+
+def main() -> None:
+    # float32 is float32 on both sides
+    torch.backends.cudnn.allow_tf32 = False
+    size = SMALL if "--small" in sys.argv else FULL
+    for found in ROWS[sys.argv[1]](size):
+        print(json.dumps(asdict(found), ensure_ascii=False), flush=True)
+
+
+if __name__ == "__main__":
+    main()

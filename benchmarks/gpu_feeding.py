@@ -91,7 +91,7 @@ def _vocabulary() -> Vocabulary:
 
 
 def extracted(size: Size) -> Iterator[Found]:
-    """PNG and JPEG files of 480 x 320 into a store, by all blocks of ResNet-101 to layer3; each half alone."""
+    """PNG and JPEG files of 480 x 320 into a store, by all blocks of ResNet-101 to layer3, and each half."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "raw"
         png = pictures.render(root, size.rendered)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from importlib.metadata import requires
+from email.parser import HeaderParser
 from pathlib import Path
 
 from packaging.markers import Marker
@@ -37,10 +37,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="the folder to unpack into: its site/")
     parser.add_argument("--python", default="3.12", help="of the machine (default: 3.12)")
     arguments = parser.parse_args()
-    pins = locked(arguments.python)
-    names = needed(arguments.python)
     with tempfile.TemporaryDirectory() as folder:
-        wheels = download([f"{name}=={pins[name]}" for name in names], arguments.python, Path(folder))
+        wheels = collect(arguments.python, Path(folder))
         size = sum(wheel.stat().st_size for wheel in wheels)
         for wheel in wheels:
             print(f"{wheel.stat().st_size / 2**20:6.2f} MiB  {wheel.name}")
@@ -67,22 +65,30 @@ def locked(python: str) -> dict[str, str]:
     }
 
 
-def needed(python: str) -> list[str]:
-    """WANTED, what they need, and so on, without what is there."""
-    found: set[str] = set()
-    waiting = list(WANTED)
+def collect(python: str, folder: Path) -> list[Path]:
+    """The wheels of WANTED, of what they say that they need, and so on, without what is there."""
+    pins, found, waiting = locked(python), dict[str, Path](), list(WANTED)
     while waiting:
-        if (name := canonicalize_name(waiting.pop())) not in found | THERE:
-            found.add(name)
-            wanted = [Requirement(text) for text in requires(name) or []]
-            waiting += [x.name for x in wanted if not x.marker or x.marker.evaluate(environment(python))]
-    return sorted(found)
+        if (name := canonicalize_name(waiting.pop())) not in {*found, *THERE}:
+            found[name] = download(f"{name}=={pins[name]}", python, folder / name)
+            waiting += needed(found[name], python)
+    return sorted(found.values())
 
 
-def download(pinned: list[str], python: str, folder: Path) -> list[Path]:
-    """Their wheels for that Python."""
+def needed(wheel: Path, python: str) -> list[str]:
+    """The packages that a wheel says it needs there."""
+    with zipfile.ZipFile(wheel) as packed:
+        (file,) = [name for name in packed.namelist() if name.endswith(".dist-info/METADATA")]
+        said = HeaderParser().parsestr(packed.read(file).decode()).get_all("Requires-Dist") or []
+    wanted = [Requirement(text) for text in said]
+    return [x.name for x in wanted if not x.marker or x.marker.evaluate(environment(python))]
+
+
+def download(pinned: str, python: str, folder: Path) -> Path:
+    """One package's wheel for that Python."""
     platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
     options = ["--no-deps", "--only-binary", ":all:", "--python-version", python, *platforms]
-    command = [sys.executable, "-m", "pip", "download", "--quiet", *options, "--dest", str(folder), *pinned]
+    command = [sys.executable, "-m", "pip", "download", "--quiet", *options, "--dest", str(folder), pinned]
     subprocess.run(command, check=True)
-    return sorted(folder.glob("*.whl"))
+    (wheel,) = folder.glob("*.whl")
+    return wheel

@@ -4,8 +4,8 @@
 
 A row is a process of its own (gpu_row.py), ended when its time is over. What it has found is a line of
 DIR/rows.jsonl at once, with the machine, versions and clocks; a row that fails leaves its error there, and
-the next one begins. DIR/table.md is written anew after each row; DIR/log.txt holds what the rows said. Called
-again with the same DIR it goes on with the rows that are not done. No DVC, no Java, no network.
+the next one begins. DIR/table.markdown is written anew after each row; DIR/log.txt holds what they said.
+Called again with the same DIR it goes on with the rows that are not done. No DVC, no Java, no network.
 """
 
 import argparse
@@ -39,6 +39,7 @@ ROWS = {
 }
 SLOWER = 4  # times: two cores
 LEAST = 10.0  # seconds that it makes sense to begin a row with
+TABLE = "table.markdown"
 ROOT = Path(__file__).resolve().parent.parent
 Line = dict[str, Any]
 
@@ -56,8 +57,8 @@ def main() -> None:
             _append(arguments.out, {"row": row, "status": "not begun", "error": "no time was left"})
         else:
             _run(row, limit, arguments)
-        (arguments.out / "table.md").write_text(markdown(_lines(arguments.out)), encoding="utf-8")
-    print((arguments.out / "table.md").read_text(encoding="utf-8"))
+        (arguments.out / TABLE).write_text(markdown(_lines(arguments.out)), encoding="utf-8")
+    print((arguments.out / TABLE).read_text(encoding="utf-8"))
 
 
 def _arguments() -> argparse.Namespace:
@@ -69,25 +70,34 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def command(row: str, small: bool) -> list[str]:
+    """What computes a row."""
+    return [sys.executable, "-m", "benchmarks.gpu_row", row, *(["--small"] if small else [])]
+
+
 def _run(row: str, limit: float, arguments: argparse.Namespace) -> None:
     """One row in a process group of its own; no process of it is left behind."""
     start, machine = time.monotonic(), gpu_machine.facts()
     _append(arguments.out, {"row": row, "status": "begun", "error": "it has not ended"})
-    command = [sys.executable, "-m", "benchmarks.gpu_row", row, *(["--small"] if arguments.small else [])]
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     late: list[bool] = []
     with (arguments.out / "log.txt").open("ab", buffering=0) as log:
         log.write(f"\n── {row}, at most {limit:.0f} s ──\n".encode())
         environment = os.environ | {"PYTHONPATH": path}
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=log, env=environment, process_group=0
+            command(row, arguments.small),
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env=environment,
+            process_group=0,
         )
         watch = Timer(limit, lambda: (late.append(True), _end(process)))
         watch.start()
         try:
             assert process.stdout
-            for line in process.stdout:
-                _append(arguments.out, {"row": row, **json.loads(line), **machine, **gpu_machine.now()})
+            with process.stdout as found:
+                for line in found:
+                    _append(arguments.out, {"row": row, **json.loads(line), **machine, **gpu_machine.now()})
             code = process.wait()
         finally:
             watch.cancel()

@@ -34,6 +34,10 @@ FULL = Size("papers", 14, 128, (16, 32, 64, 128, 256), 200, 512, 4096, 1536, 100
 SMALL = Size("tabletop", 7, 4, (2, 4), 5, 12, 24, 12, 12, 4, 8)
 
 
+MIB = 2**20
+RIGHT = "right"  # the goal of what is correct or not
+
+
 @dataclass
 class Found:
     """A line of the table; `numbers` are what its words were made from."""
@@ -78,7 +82,7 @@ def beside(
     goal += f", ≤ 1/{1 / share:g} of the memory" if share else ""
     found = Found(what, str(mine or "no memory"), str(theirs or "no memory"), goal=goal)
     if mine and theirs:
-        speed, memory = theirs.seconds / mine.seconds, theirs.bytes / max(1, mine.bytes)
+        speed, memory = theirs.seconds / mine.seconds, theirs.bytes / max(MIB, mine.bytes)
         found.ratio = f"{speed:.1f}×, memory {memory:.1f}"
         if times:
             found.reached = speed >= times and (not share or memory >= 1 / share)

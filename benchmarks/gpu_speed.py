@@ -9,7 +9,7 @@ import torch
 
 from benchmarks import alone, gpu_correctness, training
 from benchmarks.alone import shown
-from benchmarks.gpu_found import Found, Size, beside, measured
+from benchmarks.gpu_found import RIGHT, Found, Size, beside, measured
 from benchmarks.training import ALIKE, TYPES, Case, fits
 from pipeline.compute import devices
 
@@ -59,7 +59,7 @@ def compiled(size: Size) -> Iterator[Found]:
         run = training.ours(case, TYPES[-1])
         run.compile(COMPILER)
         start = time.perf_counter()
-        step = partial(run.step, training.batch(case), 0)
+        step = partial(run.step, training.ready(case), 0)
         first = _once(step)
         mine = measured(step)
         found = beside(f"{_step(case, TYPES[-1])}: compiled against not", mine, plain, None)
@@ -68,7 +68,7 @@ def compiled(size: Size) -> Iterator[Found]:
         yield found
     same = [gpu_correctness.weights(case, TYPES[-1], 1, COMPILER) for _ in range(2)]
     assert same[0] == same[1], same
-    yield Found("4 compiled steps, twice", "the same bytes", goal="right", reached=True)
+    yield Found("4 compiled steps, twice", "the same bytes", goal=RIGHT, reached=True)
 
 
 def _compiled_right(case: Case) -> Found:
@@ -76,14 +76,14 @@ def _compiled_right(case: Case) -> Found:
     plain, run = (training.ours(case, "float32", 0.0, ALIKE) for _ in range(2))
     run.compile(COMPILER)
     for iteration, scenes in enumerate((case.scenes, case.scenes - 1)):
-        batch = training.batch(replace(case, scenes=scenes))
+        batch = training.ready(replace(case, scenes=scenes))
         losses = [each.step(batch, iteration) for each in (run, plain)]
         torch.testing.assert_close(*losses, rtol=1e-3, atol=1e-3)
         flat = [torch.cat([p.grad.flatten() for p in each.model.parameters()]) for each in (run, plain)]
         cosine = float(torch.nn.functional.cosine_similarity(*flat, dim=0))
         assert cosine > 0.999, cosine
     what = f"compiled against not, {case.scenes} and then {case.scenes - 1} scenes, float32"
-    return Found(what, f"losses within 1e-3, gradients' cosine {cosine:.6f}", goal="right", reached=True)
+    return Found(what, f"losses within 1e-3, gradients' cosine {cosine:.6f}", goal=RIGHT, reached=True)
 
 
 def _once(function: Callable[[], object]) -> float:

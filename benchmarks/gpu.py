@@ -79,25 +79,14 @@ def _run(row: str, limit: float, arguments: argparse.Namespace) -> None:
     """One row in a process group of its own; no process of it is left behind."""
     start, machine = time.monotonic(), gpu_machine.facts()
     _append(arguments.out, {"row": row, "status": "begun", "error": "it has not ended"})
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     late: list[bool] = []
-    with (arguments.out / "log.txt").open("ab", buffering=0) as log:
-        log.write(f"\n── {row}, at most {limit:.0f} s ──\n".encode())
-        environment = os.environ | {"PYTHONPATH": path}
-        process = subprocess.Popen(
-            command(row, arguments.small),
-            stdout=subprocess.PIPE,
-            stderr=log,
-            env=environment,
-            process_group=0,
-        )
+    with _started(row, limit, arguments) as process:
         watch = Timer(limit, lambda: (late.append(True), _end(process)))
         watch.start()
         try:
             assert process.stdout
-            with process.stdout as found:
-                for line in found:
-                    _append(arguments.out, {"row": row, **json.loads(line), **machine, **gpu_machine.now()})
+            for line in process.stdout:
+                _append(arguments.out, {"row": row, **json.loads(line), **machine, **gpu_machine.now()})
             code = process.wait()
         finally:
             watch.cancel()
@@ -109,6 +98,17 @@ def _run(row: str, limit: float, arguments: argparse.Namespace) -> None:
         ended |= {"status": "failed", "error": _error(arguments.out / "log.txt", code)}
     _append(arguments.out, ended)
     print(f"{row}: {ended['status']}, {ended['seconds']} s {ended.get('error', '')}", flush=True)
+
+
+def _started(row: str, limit: float, arguments: argparse.Namespace) -> subprocess.Popen[bytes]:
+    """The row's process. The end of its standard input tells it that this one was killed."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    pipe, own = subprocess.PIPE, os.environ | {"PYTHONPATH": path}
+    with (arguments.out / "log.txt").open("ab", buffering=0) as log:
+        log.write(f"\n── {row}, at most {limit:.0f} s ──\n".encode())
+        return subprocess.Popen(
+            command(row, arguments.small), stdin=pipe, stdout=pipe, stderr=log, env=own, process_group=0
+        )  # fmt: skip
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

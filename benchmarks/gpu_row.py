@@ -5,7 +5,9 @@
 
 import json
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 
@@ -34,13 +36,23 @@ ROWS: dict[str, Callable[[Size], Iterator[Found]]] = {
 
 
 def main() -> None:
+    threading.Thread(target=_follow, daemon=True).start()
+    # what libraries print is no line of ours
+    lines = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
     # float32 is float32 on both sides
     torch.backends.cudnn.allow_tf32 = False
     size = SMALL if "--small" in sys.argv else FULL
     for found in ROWS[sys.argv[1]](size):
         if found.goal != RIGHT and not torch.cuda.is_available():
             found.reached = None  # the goals are a GPU's
-        print(json.dumps(asdict(found), ensure_ascii=False), flush=True)
+        print(json.dumps(asdict(found), ensure_ascii=False), file=lines, flush=True)
+
+
+def _follow() -> None:
+    """End, with all that was started, when whoever started this was killed."""
+    os.read(0, 1)  # nothing is ever written to it
+    os.killpg(os.getpgid(0), signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -111,7 +111,7 @@ def parameters(arguments: argparse.Namespace, scenes: int) -> dict[str, Any]:
     tree |= {"datasets": [DATASET], "models": list(MODELS), "seeds": arguments.seeds}
     tree["tabletop"]["scenes"] = scenes
     tree["train"]["compile"] = arguments.compile
-    own["train"] |= {"iterations": iterations, "validate_every": max(1, iterations // 10)}
+    own["train"] |= {"iterations": iterations, "validate_every": max(1, iterations // (3 if small else 10))}
     if small:
         tree["features"]["size"] = 64
         own["train"]["batch"], own["sizes"]["width"] = 4, 16

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     StringConstraints,
@@ -21,6 +22,8 @@ Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$")]
 Precision = Literal["auto", "bfloat16", "float32"]
 Schedule = Literal["constant", "step", "cosine"]
 Cache = Literal["none", "ram", "device"]
+# DVC writes YAML 1.2, where `off` is a word; PyYAML reads 1.1, where it is false
+Compile = Annotated[Literal["auto", "off"], BeforeValidator(lambda value: "off" if value is False else value)]
 Positive = Annotated[float, Field(gt=0)]
 Weight = Annotated[float, Field(ge=0)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
@@ -110,6 +113,7 @@ class Train(Strict):
     schedule: Schedule | None
     validate_every: Count | None
     precision: Precision | None
+    compile: Compile | None
     cache: Cache | None
     processes: Count | None
 
@@ -160,6 +164,7 @@ class DatasetTrain(Strict):
     validate_every: Count
     exchange: bool
     precision: Precision
+    compile: Compile
     cache: Cache
     processes: Count
 

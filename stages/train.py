@@ -21,7 +21,8 @@ from pipeline.features.store import FeatureStore
 from pipeline.outputs import clear, replacing
 from pipeline.recipes import recipe_file, trained_model
 from pipeline.recipes.recipe_file import Recipe
-from pipeline.training import memory_planning
+from pipeline.scoring import tokenizer
+from pipeline.training import compiling, memory_planning
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.resuming import History
 from pipeline.training.sampling import Sampler
@@ -41,6 +42,12 @@ def main() -> None:
         "--curves", type=Path, required=True, help="the folder of loss.csv and validation.csv"
     )
     parser.add_argument("--provenance", type=Path, required=True)
+    parser.add_argument(
+        "--tokens",
+        choices=tokenizer.TOKENIZERS,
+        default="ptb",
+        help="of validation: ptb, as scores have (default) | plain: lower-case words only, needs no Java",
+    )
     arguments = parser.parse_args()
     if "RANK" not in os.environ:
         count = launch.processes(recipe_file.load(arguments.recipe).train)
@@ -59,16 +66,19 @@ def train(arguments: argparse.Namespace, ranks: Ranks) -> None:
     pairs, vocabulary = read_pairs(arguments.pairs), vocabularies.load(arguments.vocab)
     store = FeatureStore(arguments.features, expected=recipe.features)
     inputs = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
-    scratch = provenance.scratch(arguments.weights, *inputs, store.record, str(arguments.seed))
+    keys = store.record, str(arguments.seed), arguments.tokens
+    scratch = provenance.scratch(arguments.weights, *inputs, *keys)
 
     seed_all(arguments.seed, 0)
     model = recipe_file.build(recipe, recipe.sizes_for(store.shape, len(vocabulary), vocabulary.longest))
-    validation = Validation(of_split(pairs, "val"), store, vocabulary) if ranks.rank == 0 else None
+    tokenize, val = tokenizer.TOKENIZERS[arguments.tokens], of_split(pairs, "val")
+    validation = Validation(val, store, vocabulary, tokenize) if ranks.rank == 0 else None
     training = Training(model, recipe, arguments.seed, scratch / "state.pt", validation, ranks)
     own = of_split(pairs, "train")
     settings = recipe.train
     sampler = Sampler(own, settings["batch"], arguments.seed, settings["exchange"], settings["references"])
     check_memory(training, sampler, store, images_of(own))
+    training.compile(compiling.backend(settings["compile"], training.device))
     source = held(store, images_of(own), settings["cache"], training.device)
     history = training.run(sampler, source, vocabulary)
     if ranks.rank == 0:

@@ -24,7 +24,7 @@ from pipeline.features.memory_cache import Resident
 from pipeline.features.store import FeatureStore
 from pipeline.progress import track
 from pipeline.recipes.recipe_file import Recipe
-from pipeline.training import resuming
+from pipeline.training import compiling, resuming
 from pipeline.training.learning_rate import factor
 from pipeline.training.resuming import History
 from pipeline.training.sampling import Batch, Sampler, training_batches
@@ -63,6 +63,12 @@ class Training:
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.optimiser = torch.optim.Adam(trained, lr=recipe.train["learning_rate"], fused=True)
         self.history = resuming.resume(state, self.model, self.optimiser, self.device)
+
+    def compile(self, compiler: str | None) -> None:
+        """Take the steps that follow with compiled pieces (compiling.py); None: leave them as they are."""
+        if compiler is not None:
+            compiling.compile_pieces(self.model, compiler)
+            self.validate = self.validate and compiling.eagerly(self.validate)
 
     def run(self, sampler: Sampler, store: FeatureStore | Resident, vocabulary: Vocabulary) -> History:
         """Train to the recipe's last iteration. Raises InputError where a loss is not finite."""

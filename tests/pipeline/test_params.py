@@ -47,6 +47,9 @@ def test_the_committed_file():
         ),
         ("train.processes", 0, "train.processes: .* not 0"),
         ("dataset.tabletop.train.processes", None, "the key dataset.tabletop.train.processes is missing"),
+        ("train.compile", "on", "train.compile: .* not 'on'"),
+        ("train.compile", True, "train.compile: .* not True"),
+        ("dataset.tabletop.train.compile", None, "the key dataset.tabletop.train.compile is missing"),
         ("decode.beam", 0, "decode.beam: .* not 0"),
         ("decode.length_penalty", -1.0, "decode.length_penalty: .* not -1.0"),
         ("tabletop.scenes", 2.5, "tabletop.scenes: .* not 2.5"),
@@ -91,6 +94,12 @@ def test_what_is_wrong_is_named(tmp_path, path, value, said):
         params.load(write(tmp_path, path, value))
     assert "\n" not in str(caught.value)
     assert "params.yaml: " in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["off", False, "auto"])
+def test_a_bare_off_is_the_word(tmp_path, value):
+    """PyYAML reads `off`, as DVC writes it, as false."""
+    assert params.load(write(tmp_path, "train.compile", value)).train.compile == (value or "off")
 
 
 def test_no_file_and_no_yaml(tmp_path):

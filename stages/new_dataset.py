@@ -3,7 +3,8 @@
 python -m stages.new_dataset my_pairs data/raw/my_pairs                  with Spot-the-Diff's settings
 python -m stages.new_dataset my_pairs data/raw/my_pairs --like tabletop  small, without a download
 
-Three lines are added, and a card, data/cards/NAME.yaml. What stands in a row: data/README.md, "A dataset of your own".
+Three lines are added, and a card, data/cards/NAME.yaml. What stands in a row:
+data/README.md, "A dataset of your own".
 """
 
 import argparse

@@ -1,4 +1,4 @@
-# Nine words: help, repro, study, check-data, test, lint, bench, spice, picture.
+# Eleven words: help, repro, demo, demo-weights, study, check-data, test, lint, bench, spice, picture.
 PYTHON ?= python3
 BIN := .venv/bin
 # DVC runs the stages with the environment's python
@@ -10,6 +10,15 @@ help: ## say what there is
 repro: .venv/ready ## the main job: render, extract, train, decode, score, report; cached
 	dvc repro
 	@python -m stages.report --show
+
+demo: .venv/ready ## a page in your browser: new scenes, or your two pictures, captioned; no training
+	@python -m stages.demo
+
+demo-weights: .venv/ready ## train and pack anew what `make demo` shows; overwrites demo/
+	dvc repro score
+	@for model in subtraction scorer_cbr; do \
+		python -m stages.export --weights data/weights/tabletop/$$model/1 --out demo/$$model || exit 2; \
+	done
 
 study: .venv/ready ## a paper's table: make study NAME=scorer-table-6 DATASET=tabletop [SEEDS="1 2 3"]
 	$(if $(NAME),,$(error name a study: make study NAME=scorer-table-6 DATASET=tabletop))
@@ -52,4 +61,4 @@ lock:
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --group dev --generate-hashes \
 		--no-emit-index-url pyproject.toml -o requirements.lock
 
-.PHONY: help repro study check-data test lint bench spice picture lock
+.PHONY: help repro demo demo-weights study check-data test lint bench spice picture lock

@@ -246,11 +246,46 @@ class Params(Strict):
 
 def load(path: str | Path = "params.yaml") -> Params:
     """Read and check params.yaml. Raises InputError naming the first key that is wrong."""
-    tree = read_yaml(path, "run the stages from the repository's root")
+    tree = read_tree(path)
     try:
         return Params.model_validate(tree)
     except ValidationError as error:
         raise InputError(f"{path}: {_first(error)}") from None
+
+
+def read_tree(path: str | Path) -> Any:
+    """params.yaml as it stands, but for datasets that are `like` another: these have its settings, too.
+
+    What such a dataset sets itself counts, key by key; all but `prepare`, which it must have of its own, may
+    come from the other. Raises InputError naming a `like` that leads nowhere.
+    """
+    tree = read_yaml(path, "run the stages from the repository's root")
+    entries = tree.get("dataset") if isinstance(tree, dict) else None
+    if not isinstance(entries, dict):
+        return tree
+    return tree | {"dataset": {name: _whole(entries, name, path) for name in entries}}
+
+
+def _whole(entries: dict[Any, Any], name: Any, path: str | Path) -> Any:
+    """One dataset's entry with all of its settings."""
+    own = entries[name]
+    if not isinstance(own, dict) or "like" not in own:
+        return own
+    other = entries.get(own["like"]) if isinstance(own["like"], str) else None
+    if not isinstance(other, dict) or "like" in other:
+        known = ", ".join(str(each) for each, entry in entries.items() if "like" not in (entry or ()))
+        raise InputError(f"{path}: dataset.{name}.like must name one of {known}, not {own['like']!r}")
+    others = {key: value for key, value in other.items() if key != "prepare"}
+    return _laid_over(others, {key: value for key, value in own.items() if key != "like"})
+
+
+def _laid_over(below: dict[Any, Any], above: dict[Any, Any]) -> dict[Any, Any]:
+    """`above`, and what it lacks of `below`, section by section; nothing is shared with either."""
+    found = {key: dict(value) if isinstance(value, dict) else value for key, value in below.items()}
+    for key, value in above.items():
+        both = isinstance(value, dict) and isinstance(found.get(key), dict)
+        found[key] = found[key] | value if both else value
+    return found
 
 
 def _first(error: ValidationError) -> str:

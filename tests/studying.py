@@ -23,6 +23,7 @@ STAGES = {
             {"path": "data/images/tabletop.jsonl", "md5": "3"},
         ]
     },
+    "settings@tabletop": {"outs": [{"path": "data/settings/tabletop", "md5": "4.dir"}]},
     "extract@tabletop": {"outs": [{"path": "data/features/tabletop.zarr", "md5": "fea7"}]},
     "vocab@tabletop": {"outs": [{"path": "data/vocab/tabletop.json", "md5": "5"}]},
 }

@@ -13,7 +13,7 @@ from typing import Any
 
 from pipeline.errors import InputError
 from pipeline.outputs import read_yaml, replacing, write_json
-from pipeline.params import Params
+from pipeline.params import Params, read_tree
 from pipeline.provenance import sha256
 from pipeline.recipes import config
 from pipeline.studying.files import FOLDER, Row, Study
@@ -61,7 +61,7 @@ def plan(root: Path, name: str, study: Study, dataset: str, seeds: Sequence[int]
     Raises InputError for an unknown dataset or model, a key that no row may set, settings that make no
     model, and a dataset that is not prepared.
     """
-    tree = read_yaml(root / "params.yaml", "run from the repository's root")
+    tree = read_tree(root / "params.yaml")
     Params.model_validate(tree).of(dataset)
     grounds = _grounds(root, dataset)
     return [_planned(tree, row, dataset, seeds, grounds, f"{FOLDER / name}.yaml") for row in study.rows]
@@ -122,7 +122,7 @@ def to_prepare(dataset: str) -> str:
 
 def prepared(dataset: str) -> list[str]:
     """The stages that prepare a dataset for every cell on it."""
-    return [f"{stage}@{dataset}" for stage in ("prepare", "extract", "vocab")]
+    return [f"{stage}@{dataset}" for stage in ("prepare", "settings", "extract", "vocab")]
 
 
 def _files(path: Path) -> list[Path]:

@@ -126,3 +126,31 @@ def test_any_heads_that_divide_the_width(tmp_path, heads):
         params.load(write(tmp_path, "dataset.tabletop.sizes.heads", heads)).of("tabletop").sizes.heads
         == heads
     )
+
+
+def test_a_dataset_like_another_has_its_settings_but_where_it_has_its_own(tmp_path):
+    own = {"prepare": {"reader": "table", "root": "r", "protocol": None}, "like": "levir_cc"}
+    found = params.load(write(tmp_path, "dataset.mine", own)).dataset
+    assert found["mine"].train == found["levir_cc"].train
+    assert found["mine"].prepare != found["levir_cc"].prepare
+    own |= {"train": {"batch": 3}, "features": {"weights": "random"}}
+    changed = params.load(write(tmp_path, "dataset.mine", own)).dataset
+    assert changed["mine"].train == found["mine"].train.model_copy(update={"batch": 3})
+    assert changed["mine"].features.weights == "random"
+    assert changed["levir_cc"] == found["levir_cc"]  # nothing is shared
+
+
+@pytest.mark.parametrize("like", ["nowhere", 3, "other"])
+def test_a_like_that_leads_nowhere(tmp_path, like):
+    entry = {"prepare": {"reader": "table", "root": "r", "protocol": None}}
+    write(tmp_path, "dataset.other", entry | {"like": "tabletop"})
+    tree = yaml.safe_load((tmp_path / "params.yaml").read_text())
+    tree["dataset"]["mine"] = entry | {"like": like}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(tree))
+    with pytest.raises(InputError, match=rf"dataset\.mine\.like must name one of .*levir_cc.*, not {like!r}"):
+        params.load(tmp_path / "params.yaml")
+
+
+def test_a_dataset_like_another_needs_a_place_of_its_own(tmp_path):
+    with pytest.raises(InputError, match=r"the key dataset\.mine\.prepare is missing"):
+        params.load(write(tmp_path, "dataset.mine", {"like": "tabletop"}))

@@ -113,6 +113,7 @@ def test_mistakes_are_one_line(repository, arguments, said):
 PIPELINE = """
 stages:
   prepare: {matrix: {dataset: '${datasets}'}, cmd: echo pairs > data/pairs, outs: [data/pairs]}
+  settings: {matrix: {dataset: '${datasets}'}, cmd: echo set > data/settings, outs: [data/settings]}
   extract: {matrix: {dataset: '${datasets}'}, cmd: echo features > data/features, outs: [data/features]}
   vocab: {matrix: {dataset: '${datasets}'}, cmd: echo vocab > data/vocab, outs: [data/vocab]}
   recipe:

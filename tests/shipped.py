@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from pipeline.params import Params
+from pipeline.params import Params, read_tree
 
 FILE = Path(__file__).parents[1] / "params.yaml"
 FEATURES = {"weights": None, "layer": "layer3", "resize": "pil_bicubic", "size": 224}
@@ -13,7 +13,7 @@ FEATURES = {"weights": None, "layer": "layer3", "resize": "pil_bicubic", "size":
 
 def tree() -> dict[str, Any]:
     """The file's tree, whose top level leaves every dataset its own values."""
-    found: dict[str, Any] = yaml.safe_load(FILE.read_text())
+    found: dict[str, Any] = read_tree(FILE)
     for part in ("loss", "train"):
         found[part] = dict.fromkeys(found[part])
     found["features"] |= FEATURES

@@ -103,7 +103,8 @@ def _scores(trained: Trained, lab: Path) -> dict[str, Any]:
 
 def _rendered(lab: Path, dataset: str) -> dict[str, Any] | None:
     """The settings of the embedded dataset: more pictures of its kind can be drawn from them."""
-    return params.load(lab / "params.yaml").tabletop.model_dump() if dataset == "tabletop" else None
+    rendered = params.load(lab / "params.yaml").tabletop
+    return rendered.of(dataset).model_dump() if dataset in rendered.viewpoint else None
 
 
 def _zip(folder: Path, out: Path) -> None:

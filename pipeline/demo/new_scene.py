@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from pipeline.params import Tabletop
+from pipeline.params import Tabletop, Viewpoint
 from pipeline.tabletop import grammar, pictures, scenes
 
 NOTHING = "nothing"
 KINDS = (*scenes.CHANGE_TYPES, NOTHING)
-VIEWPOINTS = ("moderate", "extreme")
+VIEWPOINTS: dict[str, Viewpoint] = {"a little": "moderate", "by up to 26°": 26.0, "anywhere": "extreme"}
 FIRST = 1_000_000  # scenes of a rendered dataset have lower numbers
 
 
@@ -23,7 +23,7 @@ class Drawn:
     truth: tuple[str, ...]
 
 
-def draw(settings: Tabletop, kind: str, viewpoint: str, number: int) -> Drawn:
+def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Drawn:
     """Scene `number`, counted from 0, of a kind of change; the same arguments draw the same.
 
     Raises InputError where the settings leave no room for a scene.

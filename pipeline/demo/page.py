@@ -10,7 +10,7 @@ from pipeline.captioning.captioner import Captioner
 from pipeline.demo import answer, new_scene
 from pipeline.demo.new_scene import KINDS, VIEWPOINTS, Drawn
 from pipeline.errors import InputError
-from pipeline.params import Tabletop
+from pipeline.params import Tabletop, Viewpoint
 
 HERE = Path(__file__).parent
 HEAD = f"<script>{(HERE / 'page.js').read_text(encoding='utf-8')}</script>"
@@ -29,7 +29,7 @@ class Events:
     def __init__(self, captioners: Mapping[str, Captioner], settings: Tabletop):
         self.captioners, self.settings, self.numbers = captioners, settings, random.SystemRandom()
 
-    def scene(self, kind: str, viewpoint: str) -> Answered:
+    def scene(self, kind: str, viewpoint: Viewpoint) -> Answered:
         """A new scene of that kind."""
         number = self.numbers.randrange(10**6)
         return self._answered(lambda: new_scene.draw(self.settings, kind, viewpoint, number))
@@ -57,13 +57,13 @@ class Events:
 def page(captioners: Mapping[str, Captioner], settings: Tabletop) -> gr.Blocks:
     """The page, with a first scene on it."""
     events = Events(captioners, settings)
-    first, html = events.scene("color", settings.viewpoint)
+    first, html = events.scene("color", "moderate")
     with gr.Blocks(title="What changed?", analytics_enabled=False) as blocks:
         gr.Markdown(INTRODUCTION.format(scenes=settings.scenes))
         shown = gr.State(first)
         with gr.Tab("A new scene"), gr.Row():
             kind = gr.Dropdown(list(KINDS), value="color", label="What changes")
-            viewpoint = gr.Radio(list(VIEWPOINTS), value=settings.viewpoint, label="How the camera moves")
+            viewpoint = gr.Radio([*VIEWPOINTS.items()], value="moderate", label="How the camera moves")
             render = gr.Button("Render a new scene", variant="primary", elem_id="lab-render")
         with gr.Tab("Your two pictures"), gr.Row():
             before = gr.File(label="before", type="binary", height=120, elem_id="lab-before")

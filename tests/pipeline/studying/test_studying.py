@@ -11,6 +11,7 @@ from pipeline.params import Params
 from pipeline.recipes import config
 from pipeline.studying import files, study_cells, study_table
 from pipeline.studying.overrides import overlay
+from tests import shipped
 from tests.studying import ROOT, STUDY, make_repository, planned
 
 READY = files.names(ROOT / "studies")
@@ -38,7 +39,7 @@ def test_every_row_of_a_published_table_has_its_figures(name):
 
 @pytest.mark.parametrize("name", READY)
 def test_every_cell_of_a_study_resolves(name):
-    tree = yaml.safe_load((ROOT / "params.yaml").read_text())
+    tree = shipped.tree()
     study = files.read(name, ROOT / "studies")
     for dataset in ("tabletop", *study.datasets):
         recipes = []
@@ -50,7 +51,7 @@ def test_every_cell_of_a_study_resolves(name):
 
 
 def test_what_a_row_sets_is_what_its_recipe_has():
-    tree = yaml.safe_load((ROOT / "params.yaml").read_text())
+    tree = shipped.tree()
     sets = {
         "dataset.{dataset}.sizes.heads": 4,
         "loss.lambda_cv": 0.25,
@@ -61,11 +62,11 @@ def test_what_a_row_sets_is_what_its_recipe_has():
     assert recipe.sizes["heads"] == 4
     assert recipe.loss == {"cv": 0.25}
     assert recipe.settings["switches"] == {"mtm": "summed"}
-    assert tree == yaml.safe_load((ROOT / "params.yaml").read_text()), "the tree itself was changed"
+    assert tree == shipped.tree(), "the tree itself was changed"
 
 
 def test_a_multiplied_key():
-    tree = yaml.safe_load((ROOT / "params.yaml").read_text())
+    tree = shipped.tree()
     row = files.Row(label="a", model="scorer", times={"dataset.{dataset}.loss.lambda_cv": 0.1})
     before = tree["dataset"]["tabletop"]["loss"]["lambda_cv"]
     found = overlay(tree, row, "tabletop", "")["dataset"]["tabletop"]["loss"]["lambda_cv"]

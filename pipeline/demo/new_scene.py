@@ -37,11 +37,12 @@ def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Dr
         things, view, truth = scene.before, scene.nonsemantic, grammar.no_change_captions(rng)
     else:
         things, view, truth = scene.after, scene.semantic, grammar.change_captions(scene, rng)
-    before = _painted(own, scene.before, scene.default)
-    return Drawn(before, _painted(own, things, view), tuple(truth))
+    before = painted(own, scene.before, scene.default)
+    return Drawn(before, painted(own, things, view), tuple(truth))
 
 
-def _painted(settings: Tabletop, things: tuple[scenes.Thing, ...], view: scenes.View) -> bytes:
+def painted(settings: Tabletop, things: tuple[scenes.Thing, ...], view: scenes.View) -> bytes:
+    """What a view shows, as a PNG."""
     pixels = pictures.render(scenes.solids(things), view.camera, view.lights, settings.width, settings.height)
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, "PNG", compress_level=1)

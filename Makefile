@@ -30,7 +30,7 @@ check-data: .venv/ready ## is a real dataset's folder complete? make check-data 
 	@python -m stages.check_data --dataset $(DATASET)
 
 test: .venv/ready ## the test suite, on all cores
-	OMP_NUM_THREADS=1 python -m pytest --numprocesses auto --dist worksteal
+	OMP_NUM_THREADS=1 python -m pytest --numprocesses auto --dist worksteal $(TESTS)
 
 lint: .venv/ready ## ruff, that the files are formatted, and their types
 	ruff check .

@@ -194,6 +194,7 @@ def is_running(pid):
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for processes in /proc")
+@pytest.mark.slow
 def test_killed_and_run_again_is_as_if_never_killed(whole, tmp_path):
     """A worker is killed, then, in the next run, the whole stage; the third run ends it."""
     stage = start(tmp_path)

@@ -2,10 +2,12 @@
 
 from contextlib import suppress
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from models import all_reduce
 from models.captioner import Sizes
 from pipeline.compute import devices
 from pipeline.datasets.schema import of_split
@@ -91,6 +93,32 @@ def test_with_backward_passes_of_their_own_the_gradients_are_the_same(prepared, 
     torch.testing.assert_close(traced.step(batch, 0), plain.step(batch, 0))
     for one, other in zip(plain.model.parameters(), traced.model.parameters(), strict=True):
         torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_among_processes_no_piece_speaks_to_the_others(prepared, tmp_path, monkeypatch):
+    """Two processes, of which the other has the same: the bits as ever, all messages outside of pieces."""
+    traced = []
+
+    def all_gather(found, x):
+        traced.append(torch.compiler.is_compiling())
+        for other in found:
+            other.copy_(x)
+
+    def added(x):
+        traced.append(torch.compiler.is_compiling())
+        x.mul_(2)
+
+    partner = SimpleNamespace(all_gather=all_gather, all_reduce=added, get_rank=lambda: 0)
+    monkeypatch.setattr(all_reduce, "distributed", partner)
+    monkeypatch.setattr(all_reduce, "processes", lambda: 2)
+    compiler = Compiler()
+    plain, compiled = (training(prepared, tmp_path, how) for how in (None, compiler))
+    batch = drawn(prepared, 4)
+    assert torch.equal(plain.step(batch, 0), compiled.step(batch, 0))
+    assert same(plain.model.state_dict(), compiled.model.state_dict())
+    assert compiler.runs == 3
+    assert len(traced) > 2
+    assert not any(traced)
 
 
 def test_auto_compiles_on_a_gpu_that_triton_writes_for_and_nowhere_else(monkeypatch):

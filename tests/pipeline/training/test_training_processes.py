@@ -59,7 +59,7 @@ class Watched:
         return self.store.read(keys)
 
 
-def train(data, state, ranks, dropout=0.0, compiler=None, **changes):
+def train(data, state, ranks, dropout=0.0, **changes):
     """A tiny training; only the first process has a validation. Returns history, weights, what was read."""
     pairs, place, vocabulary = data
     chosen = {"iterations": 8, "learning_rate": 1e-3, "validate_every": 4, **changes}
@@ -68,7 +68,6 @@ def train(data, state, ranks, dropout=0.0, compiler=None, **changes):
     seed_all(1, 0)
     model = recipe_file.build(chosen, chosen.sizes_for((6, 3, 3), len(vocabulary), vocabulary.longest))
     run = Training(model, chosen, 1, state, None if ranks.rank else lambda _: 0.5, ranks)
-    run.compile(compiler)
     store = Watched(FeatureStore(place, {}))
     history = run.run(Sampler(of_split(pairs, "train"), 4, 1, True), store, vocabulary)
     return history.losses, model.state_dict(), store.asked
@@ -123,8 +122,6 @@ def measure(data, folder, ranks):
         "own gradients": gradients(*CASES[1], ranks, add=False),
         "local negatives": gradients(*CASES[1], ranks, local=True),
         "training": whole,
-        "step": train(data, folder / "h" / "state", ranks, iterations=1)[1],
-        "compiled": train(data, folder / "i" / "state", ranks, iterations=1, compiler="eager")[1],
         "unequal": unequal(data, folder / "b" / "state", ranks),
         "seed": seeds(data, folder / "c" / "state", ranks),
         "dropout": train(data, folder / "d" / "state", ranks, dropout=0.1)[1],
@@ -223,12 +220,6 @@ def test_bfloat16_gives_the_same_bits_in_both(found):
     assert same(first, second)
     assert not same(first, found[1]["training"][1])
     assert all(torch.allclose(first[name], one[name], atol=0.02) for name in one)
-
-
-def test_compiled_pieces_give_the_same_bits(found):
-    for each in found:
-        assert same(each["compiled"], each["step"])
-    assert not same(found[1]["step"], found[1]["start"])
 
 
 def test_a_loss_that_is_not_finite_in_one_process_ends_all(found):

@@ -1,4 +1,4 @@
-# Nine words: help, repro, study, check-data, test, lint, bench, spice, picture.
+# Eleven words: help, repro, demo, demo-weights, study, check-data, test, lint, bench, spice, picture.
 PYTHON ?= python3
 BIN := .venv/bin
 # DVC runs the stages with the environment's python
@@ -11,6 +11,15 @@ repro: .venv/ready ## the main job: render, extract, train, decode, score, repor
 	dvc repro
 	@python -m stages.report --show
 
+demo: .venv/ready ## a page in your browser: new scenes, or your two pictures, captioned; no training
+	@python -m stages.demo
+
+demo-weights: .venv/ready ## train and pack anew what `make demo` shows; overwrites demo/
+	dvc repro score
+	@for model in subtraction scorer_cbr; do \
+		python -m stages.export --weights data/weights/tabletop/$$model/1 --out demo/$$model || exit 2; \
+	done
+
 study: .venv/ready ## a paper's table: make study NAME=scorer-table-6 DATASET=tabletop [SEEDS="1 2 3"]
 	$(if $(NAME),,$(error name a study: make study NAME=scorer-table-6 DATASET=tabletop))
 	$(if $(DATASET),,$(error name a dataset: make study NAME=$(NAME) DATASET=tabletop))
@@ -21,7 +30,7 @@ check-data: .venv/ready ## is a real dataset's folder complete? make check-data 
 	@python -m stages.check_data --dataset $(DATASET)
 
 test: .venv/ready ## the test suite, on all cores
-	OMP_NUM_THREADS=1 python -m pytest --numprocesses auto --dist worksteal
+	OMP_NUM_THREADS=1 python -m pytest --numprocesses auto --dist worksteal $(TESTS)
 
 lint: .venv/ready ## ruff, that the files are formatted, and their types
 	ruff check .
@@ -52,4 +61,4 @@ lock:
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --group dev --generate-hashes \
 		--no-emit-index-url pyproject.toml -o requirements.lock
 
-.PHONY: help repro study check-data test lint bench spice picture lock
+.PHONY: help repro demo demo-weights study check-data test lint bench spice picture lock

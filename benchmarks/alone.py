@@ -70,12 +70,12 @@ def call(kind: str, side: str, dtype: str, case: Case) -> Callable[[], object]:
 def _measured(kind: str, side: str, dtype: str, case: Case) -> Measured:
     call(kind, side, dtype, replace(case, scenes=2, grid=2))()
     function = call(kind, side, dtype, case)
-    risen = _risen(function)
-    return Measured(risen[0], _median(function, risen[1]))
+    found = risen(function)
+    return Measured(found[0], _median(function, found[1]))
 
 
-def _risen(function: Callable[[], object]) -> tuple[int, float]:
-    """Bytes, and the seconds of the call."""
+def risen(function: Callable[[], object]) -> tuple[int, float]:
+    """Bytes that a call's memory rises by at most, and its seconds."""
     on_gpu = torch.cuda.is_available()
     if on_gpu:
         torch.cuda.reset_peak_memory_stats()

@@ -8,6 +8,7 @@ from torch import Tensor
 from benchmarks import reference
 from models import Sizes, build
 from models.captioner import Captioner
+from pipeline.compute import devices
 from pipeline.decoding.greedy import greedy
 from pipeline.vocabularies import END, NULL
 
@@ -28,7 +29,7 @@ def model(end: float) -> Captioner:
         model.decoder.vocabulary.bias[END] = end
         for layer in model.decoder.layers:
             layer.cross_attention.output.weight.mul_(20)
-    return model
+    return model.to(devices.device())
 
 
 def cases(
@@ -39,7 +40,7 @@ def cases(
     One pair at a time is timed on fewer pairs, the same ones on both sides: nothing is scaled.
     """
     for end in ends:
-        captioner, memory = model(end), torch.randn(together, *(SIZES.grid[0] * SIZES.grid[1], SIZES.width))
+        captioner, memory = model(end), memories(together)
         for pairs, theirs, said in (
             (together, batched, f"no cached keys and values, batches of {BATCH}"),
             (alone, reference.one_at_a_time, "no cached keys and values, one pair at a time"),
@@ -55,6 +56,12 @@ def cases(
                 other,
                 said,
             )
+
+
+def memories(pairs: int) -> Tensor:
+    """Random ones, pairs x N x D."""
+    memory = torch.randn(pairs, SIZES.grid[0] * SIZES.grid[1], SIZES.width)
+    return memory.to(devices.device())
 
 
 def bound(side: Callable[[Captioner, Tensor], Captions], captioner: Captioner, memory: Tensor) -> Side:

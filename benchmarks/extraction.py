@@ -8,6 +8,7 @@ import torch
 
 from benchmarks import pictures
 from pipeline.features import extraction
+from pipeline.features.extraction import Extractor
 from pipeline.features.writer import Writer
 
 
@@ -17,12 +18,9 @@ def sides(folder: Path, images: int) -> tuple[Callable[[], None], Callable[[], N
     extractor = pictures.extractor(folder / "raw", index)
     device = extractor.device
     ready = [batch.to(device) for batch in extraction.batches(folder / "raw", index, pictures.SPEC)]
-    shape = extraction.grid_shape(pictures.SPEC)
 
     def whole() -> None:
-        shutil.rmtree(folder / "scratch", ignore_errors=True)
-        writer = Writer(folder / "scratch", images, shape)
-        extractor.fill(writer, writer.missing)
+        into_store(folder / "scratch", extractor)
 
     def bare() -> None:
         with torch.inference_mode():
@@ -32,3 +30,10 @@ def sides(folder: Path, images: int) -> tuple[Callable[[], None], Callable[[], N
             torch.cuda.synchronize()
 
     return whole, bare
+
+
+def into_store(scratch: Path, extractor: Extractor) -> None:
+    """All of an extractor's images, from files into a store that is being written in `scratch`."""
+    shutil.rmtree(scratch, ignore_errors=True)
+    writer = Writer(scratch, len(extractor.images), extraction.grid_shape(pictures.SPEC))
+    extractor.fill(writer, writer.missing)

@@ -25,10 +25,11 @@ def render(root: Path, images: int) -> list[Indexed]:
     settings = params.load(ROOT / "params.yaml").tabletop.model_copy(update={"scenes": -(-images // 3)})
     dataset.render(settings, root, os.cpu_count() or 1)
     files = sorted(root.glob("*images/*.png"))[:images]
-    return [_indexed(file, root, (settings.width, settings.height)) for file in files]
+    return [indexed(file, root, (settings.width, settings.height)) for file in files]
 
 
-def _indexed(file: Path, root: Path, size: tuple[int, int]) -> Indexed:
+def indexed(file: Path, root: Path, size: tuple[int, int]) -> Indexed:
+    """A picture's line of an index, its name relative to `root`."""
     data = file.read_bytes()
     return Indexed(str(file.relative_to(root)), *size, len(data), hashlib.sha256(data).hexdigest())
 

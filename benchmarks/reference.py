@@ -19,10 +19,10 @@ def uncached(model: Captioner, memory: Tensor) -> list[list[int]]:
 
     Memory B x N x D -> the tokens of each caption up to its <END>.
     """
-    tokens = torch.full((len(memory), 1), START)
-    ended = torch.zeros(len(memory), dtype=torch.bool)
+    tokens = torch.full((len(memory), 1), START, device=memory.device)
+    ended = torch.zeros(len(memory), dtype=torch.bool, device=memory.device)
     while tokens.shape[1] < model.sizes.longest and not ended.all():
-        padded = torch.cat([tokens, torch.full((len(memory), 1), NULL)], 1)
+        padded = torch.cat([tokens, torch.full_like(tokens[:, :1], NULL)], 1)
         logits = model.decoder(padded, memory).logits[:, -1]
         logits[:, NEVER] = -torch.inf
         word = logits.argmax(-1).masked_fill(ended, NULL)

@@ -58,6 +58,13 @@ def batch(case: Case) -> Batch:
     return Batch(images, torch.arange(S).repeat(2), torch.arange(S, 3 * S), tokens, 2)
 
 
+def ready(case: Case) -> Batch:
+    """`batch` in the device's memory: what bringing it there takes is a row of its own."""
+    whole, on = batch(case), devices.device()
+    tensors = (x.to(on) for x in (whole.images, whole.before, whole.after, whole.tokens))
+    return Batch(*tensors, whole.parts)
+
+
 def parts(whole: Batch) -> list[Part]:
     """The same for the reference: both images of each pair in float32, one part after the other."""
     chunks = zip(*(x.chunk(whole.parts) for x in (whole.before, whole.after, whole.tokens)), strict=True)
@@ -84,10 +91,10 @@ def theirs(case: Case, dropout: float = DROPOUT, loss: Weights = LOSS) -> tuple[
 
 
 def step(side: str, dtype: str, case: Case) -> Callable[[], Tensor]:
-    """A step of one side on a batch that is in memory."""
+    """A step of one side on a batch that is in the device's memory, as the side wants it."""
     if side == "ours":
-        return partial(ours(case, dtype).step, batch(case), 0)
-    return partial(theirs(case)[1], parts(batch(case)))
+        return partial(ours(case, dtype).step, ready(case), 0)
+    return partial(theirs(case)[1], parts(ready(case)))
 
 
 def finished(function: Callable[[], object]) -> Callable[[], object]:

@@ -30,7 +30,8 @@ MODELS: dict[str, Callable[..., Captioner]] = {
 # the phase before captioning, of models that have one: a model of its own, from the same settings
 FIRST_PHASE: dict[str, Callable[..., Retrieval]] = {"clip4idc": clip4idc.adaptation}
 CLIPS = ("clip_ft", "clip4idc_no_adapt", "clip4idc")
-# what a model reads, where not the backbone's grid of features
+GRID = "grid"
+# what a model reads, where not the GRID of a backbone's features
 INPUTS = dict.fromkeys(CLIPS, "pixels")
 # below which name of dataset.<name>.own a model's sizes and phases stand, where not in dataset.<name> itself
 OWN = dict.fromkeys(CLIPS, "clip")

@@ -147,7 +147,7 @@ def for_inference(backbone: Backbone, dtype: torch.dtype) -> Backbone:
     for stage in fast.stages:
         if isinstance(stage, nn.Sequential):
             for name, block in list(stage.named_children()):
-                if _adds_nothing(block):
+                if adds_nothing(block):
                     setattr(stage, name, nn.Identity())
     for module in list(fast.modules()):
         for name, norm in list(module.named_children()):
@@ -161,7 +161,7 @@ def for_inference(backbone: Backbone, dtype: torch.dtype) -> Backbone:
     return fast.requires_grad_(False)
 
 
-def _adds_nothing(block: nn.Module) -> bool:
+def adds_nothing(block: nn.Module) -> bool:
     """Of a block on an untouched shortcut: relu(x + 0) is x, for x is what a ReLU gave."""
     if not isinstance(block, Bottleneck) or block.downsample is not None:
         return False

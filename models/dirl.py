@@ -18,7 +18,8 @@ from models.variants import Switches
 class Interaction(nn.Module):
     """Each image less what it shares with the other one (DIRL Eq. 5-7).
 
-    The equations have one attention; the released program has the sizes' `layers` of them.
+    What is shared comes from the sizes' `layers` of the Transformer's block (attention, residual, layer
+    norm) or, with the switch `shared: attention`, from one attention by itself, as Eq. 5 is written.
     """
 
     def __init__(self, sizes: Sizes, switches: Switches, dropout: float):

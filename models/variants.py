@@ -63,8 +63,9 @@ class Switches:
     center: bool = False
     # its loss (Eq. 4): both terms | one of them alone (Table 7)
     terms: Literal["both", "non_perturbation", "discrimination"] = "both"
-    # what images share (Eq. 5): one attention's output | `layers` of LN(x + dropout(attention))
-    shared: Literal["attention", "layers"] = "attention"
+    # what images share (Eq. 5): `layers` of LN(x + dropout(attention)), the Transformer's block that the
+    # paper cites | one attention's output by itself, as the equation is written
+    shared: Literal["layers", "attention"] = "layers"
     # fusion (Eq. 7): a layer norm after the linear map
     fusion_norm: bool = False
     # cross-modal contrast (Eq. 8-9): the attentions' outputs | the streams after residual and layer norm
@@ -99,7 +100,6 @@ RELEASED_DIRL = Switches(  # of its CLEVR-DC configuration; a CLEVR-Change check
     word_dropout="after_norm",
     initialisation="xavier_joint",
     center=True,
-    shared="layers",
     fusion_norm=True,
     streams="normed",
     pooled="all",

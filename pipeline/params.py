@@ -1,60 +1,71 @@
 """params.yaml as frozen, typed objects: an unknown key or a wrong type is named, never guessed at."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
-    ConfigDict,
     Field,
-    StringConstraints,
     ValidationError,
     model_validator,
 )
 
+from pipeline.dataset_params import (
+    Cache,
+    Compile,
+    Count,
+    Dataset,
+    Distinct,
+    Name,
+    Positive,
+    Precision,
+    Schedule,
+    Seed,
+    Strict,
+    Weight,
+)
 from pipeline.errors import InputError
 from pipeline.outputs import read_yaml
 
-Count = Annotated[int, Field(ge=1)]
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$")]
-Precision = Literal["auto", "bfloat16", "float32"]
-Schedule = Literal["constant", "step", "cosine", "warmup_cosine", "warmup_linear"]
-Optimiser = Literal["adam", "adamw", "bert_adam"]
-Cache = Literal["none", "ram", "device"]
-Positive = Annotated[float, Field(gt=0)]
-Side = Annotated[int, Field(ge=8, le=1024)]  # pixels
-Weight = Annotated[float, Field(ge=0)]
-Seed = Annotated[int, Field(ge=0, lt=2**31)]
+Viewpoint = Literal["moderate", "extreme"] | Annotated[float, Field(gt=0, le=180)]
 
 
-def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    if twice := [value for value in values if values.count(value) > 1]:
-        raise ValueError(f"{twice[0]!r} stands there more than once; keep one of them")
-    return values
+class Scenes(Strict):
+    """What all rendered datasets have in common."""
 
-
-Distinct = AfterValidator(_distinct)
-
-
-class Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class Tabletop(Strict):
     scenes: Annotated[int, Field(ge=10)]
     seed: Seed
     min_objects: Annotated[int, Field(ge=1, le=10)]
     max_objects: Annotated[int, Field(ge=1, le=10)]
     width: Annotated[int, Field(ge=32, le=4096)]
     height: Annotated[int, Field(ge=32, le=4096)]
-    viewpoint: Literal["moderate", "extreme"]
 
     @model_validator(mode="after")
-    def _ordered(self) -> "Tabletop":
+    def _ordered(self) -> Self:
         if self.min_objects > self.max_objects:
             raise ValueError("min_objects exceeds max_objects")
         return self
+
+
+class Tabletop(Scenes):
+    """One of them. `viewpoint`, where it is a number: degrees by which the after camera is turned at most."""
+
+    viewpoint: Viewpoint
+
+
+class Rendered(Scenes):
+    """The rendered datasets by their viewpoints, which alone they differ in; `datasets`: those to render."""
+
+    datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False)
+    viewpoint: dict[Name, Viewpoint]
+
+    def of(self, dataset: str) -> Tabletop:
+        """The settings of one. Raises InputError where it is not rendered."""
+        if dataset not in self.viewpoint:
+            known = ", ".join(self.viewpoint)
+            raise InputError(f"{dataset!r} is not rendered; 'tabletop.viewpoint' in params.yaml has {known}")
+        shared = {name: getattr(self, name) for name in Scenes.model_fields}
+        return Tabletop(**shared, viewpoint=self.viewpoint[dataset])
 
 
 class Features(Strict):
@@ -87,6 +98,7 @@ class Train(Strict):
     schedule: Schedule | None
     validate_every: Count | None
     precision: Precision | None
+    compile: Compile | None
     cache: Cache | None
     processes: Count | None
 
@@ -111,83 +123,7 @@ class Check(Strict):
     tolerance: dict[str, Annotated[float, Field(ge=0)]] = Field(min_length=1)
 
 
-class Prepare(Strict):
-    reader: str
-    root: str
-    protocol: str | None
-
-
-class DatasetFeatures(Strict):
-    weights: str
-    npy: Annotated[str, Field(min_length=1)] | None
-    pixels: tuple[Side, Side] = Field((224, 224), strict=False)  # height, width
-
-
-class DatasetText(Strict):
-    min_count: Count
-    max_tokens: Annotated[int, Field(ge=3)] | None
-    vocabulary: str | None
-
-
-class DatasetTrain(Strict):
-    iterations: Count
-    batch: Count
-    references: Count
-    learning_rate: Positive
-    schedule: Schedule
-    validate_every: Count
-    exchange: bool
-    precision: Precision
-    cache: Cache
-    processes: Count
-
-
-class Phase(DatasetTrain):
-    """A phase of a model that has settings of its own: what else the training loop can do."""
-
-    optimiser: Optimiser
-    beta2: Annotated[float, Field(gt=0, lt=1)]
-    weight_decay: Weight
-    clip_norm: Positive | None  # of all gradients together
-    patience: Count | None  # so many validations without a new best, and one more, end the phase
-    mirror: bool  # each scene mirrored with probability 1/2, left and right exchanged in its captions
-    shift: Annotated[int, Field(ge=0)]  # pixels that each scene's images are moved by at most
-
-
-class OwnSettings(Strict):
-    """A dataset's sizes and phases for models whose sizes are not SCORER's and DIRL's."""
-
-    sizes: dict[str, Count]  # checked by the model itself
-    adapt: Phase | None = None
-    train: Phase
-
-
-class Sizes(Strict):
-    width: Count
-    heads: Count
-    layers: Count
-    decoder_layers: Count
-    word_width: Count
-
-    @model_validator(mode="after")
-    def _divisible(self) -> "Sizes":
-        if self.width % self.heads:
-            raise ValueError(f"width {self.width} is not a multiple of heads ({self.heads}); change either")
-        if self.width % 2:
-            raise ValueError(f"width {self.width} is not even")
-        if self.word_width % 2:
-            raise ValueError(f"word_width {self.word_width} is not even")
-        return self
-
-
-class Dataset(Strict):
-    prepare: Prepare
-    features: DatasetFeatures
-    text: DatasetText
-    loss: dict[str, Weight]
-    train: DatasetTrain
-    sizes: Sizes
-    own: dict[Name, OwnSettings] = {}
+NAMED_UNDER = {"backbone.datasets": "dataset", "tabletop.datasets": "tabletop.viewpoint"}
 
 
 class Params(Strict):
@@ -198,7 +134,7 @@ class Params(Strict):
     seeds: Annotated[tuple[Seed, ...], Distinct] = Field(strict=False, min_length=1)
     inputs: Annotated[tuple[Literal["grid", "pixels"], ...], Distinct] = Field(("grid",), strict=False)
     adapted: Annotated[tuple[Name, ...], Distinct] = Field((), strict=False)
-    tabletop: Tabletop
+    tabletop: Rendered
     features: Features
     backbone: Backbone
     text: Text
@@ -217,12 +153,16 @@ class Params(Strict):
             ("datasets", self.datasets, self.dataset),
             ("models", self.models, self.model),
             ("backbone.datasets", self.backbone.datasets, self.dataset),
+            ("tabletop.datasets", self.tabletop.datasets, self.tabletop.viewpoint),
         ):
             if unknown := sorted(set(names) - set(entries)):
-                kind = key.removeprefix("backbone.").removesuffix("s")
+                kind = NAMED_UNDER.get(key, key.removesuffix("s"))
                 raise ValueError(
                     f"{key} names {unknown[0]!r}, unknown under {kind!r} (there are {', '.join(entries)})"
                 )
+        rendered = set(self.datasets) & set(self.tabletop.viewpoint)
+        if missing := sorted(rendered - set(self.tabletop.datasets)):
+            raise ValueError(f"datasets names {missing[0]!r}, which is rendered: add it to tabletop.datasets")
         return self
 
     def of(self, dataset: str) -> Dataset:
@@ -235,11 +175,46 @@ class Params(Strict):
 
 def load(path: str | Path = "params.yaml") -> Params:
     """Read and check params.yaml. Raises InputError naming the first key that is wrong."""
-    tree = read_yaml(path, "run the stages from the repository's root")
+    tree = read_tree(path)
     try:
         return Params.model_validate(tree)
     except ValidationError as error:
         raise InputError(f"{path}: {_first(error)}") from None
+
+
+def read_tree(path: str | Path) -> Any:
+    """params.yaml as it stands, but for datasets that are `like` another: these have its settings, too.
+
+    What such a dataset sets itself counts, key by key; all but `prepare`, which it must have of its own, may
+    come from the other. Raises InputError naming a `like` that leads nowhere.
+    """
+    tree = read_yaml(path, "run the stages from the repository's root")
+    entries = tree.get("dataset") if isinstance(tree, dict) else None
+    if not isinstance(entries, dict):
+        return tree
+    return tree | {"dataset": {name: _whole(entries, name, path) for name in entries}}
+
+
+def _whole(entries: dict[Any, Any], name: Any, path: str | Path) -> Any:
+    """One dataset's entry with all of its settings."""
+    own = entries[name]
+    if not isinstance(own, dict) or "like" not in own:
+        return own
+    other = entries.get(own["like"]) if isinstance(own["like"], str) else None
+    if not isinstance(other, dict) or "like" in other:
+        known = ", ".join(str(each) for each, entry in entries.items() if "like" not in (entry or ()))
+        raise InputError(f"{path}: dataset.{name}.like must name one of {known}, not {own['like']!r}")
+    others = {key: value for key, value in other.items() if key != "prepare"}
+    return _laid_over(others, {key: value for key, value in own.items() if key != "like"})
+
+
+def _laid_over(below: dict[Any, Any], above: dict[Any, Any]) -> dict[Any, Any]:
+    """`above`, and what it lacks of `below`, section by section; nothing is shared with either."""
+    found = {key: dict(value) if isinstance(value, dict) else value for key, value in below.items()}
+    for key, value in above.items():
+        both = isinstance(value, dict) and isinstance(found.get(key), dict)
+        found[key] = found[key] | value if both else value
+    return found
 
 
 def _first(error: ValidationError) -> str:

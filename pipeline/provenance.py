@@ -4,7 +4,7 @@ import hashlib
 import platform
 import subprocess
 import time
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +56,19 @@ def write(path: str | Path, seconds: float, **facts: Any) -> None:
         "python": platform.python_version(),
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
         "threads": torch.get_num_threads(),
-        "versions": {name: version(name) for name in PACKAGES},
+        "versions": {name: _version(name) for name in PACKAGES},
         "code": code(),
         "git": _revision(),
     }
     outputs.write_json(path, record | facts)
+
+
+def _version(package: str) -> str | None:
+    """None where it is not installed: extraction and training run without the metrics' library."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def _revision() -> str | None:

@@ -31,6 +31,8 @@ def main() -> None:
     name = parser.parse_args().dataset
     settings = params.load().of(name).prepare
     root = Path(settings.root)
+    if wrong := datasets.faults(settings.reader, root):
+        raise listed(wrong, str(root), "mend these lines", SHOWN)
     pairs = datasets.read(settings.reader, root, settings.protocol)
     protocol = datasets.protocol_of(settings.reader, settings.protocol)
     annotations = datasets.annotation_files(settings.reader, root)

@@ -35,9 +35,7 @@ def main() -> None:
     model, trained = trained_model.load(arguments.weights)
     vocabulary = vocabularies.load(arguments.vocab)
     trained.check_vocabulary(vocabulary)
-    store = FeatureStore(
-        store_of(arguments.features, trained.recipe.features["input"]), expected=trained.recipe.features
-    )
+    store = FeatureStore(store_of(arguments.features, trained.recipe.input), expected=trained.recipe.features)
     pairs = _pairs(arguments)
     gallery = {pair.pair_id for kind in choose(pairs, settings.report.gallery).values() for pair in kind}
     model = model.to(devices.device())

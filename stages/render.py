@@ -1,4 +1,4 @@
-"""Stage `render`: the embedded dataset `tabletop`, made on this machine from params.yaml's seed."""
+"""render@dataset: an embedded dataset, made on this machine from params.yaml's seed."""
 
 import argparse
 import os
@@ -11,12 +11,15 @@ from pipeline.tabletop import dataset, dataset_card
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("data/raw/tabletop"))
-    parser.add_argument("--card", type=Path, default=Path("data/cards/tabletop.yaml"))
+    parser.add_argument("--dataset", required=True, help="its name under 'tabletop.viewpoint' in params.yaml")
+    parser.add_argument("--out", type=Path, required=True, help="the folder to make")
+    parser.add_argument("--card", type=Path, required=True, help="its card to write")
     parser.add_argument("--params", type=Path, default=Path("params.yaml"))
     arguments = parser.parse_args()
-    dataset.render(params.load(arguments.params).tabletop, arguments.out, cores())
-    dataset_card.write_card(arguments.card, arguments.out)
+    settings = params.load(arguments.params).tabletop.of(arguments.dataset)
+    dataset.render(settings, arguments.out, cores())
+    notes = dataset_card.facts(arguments.out, settings)
+    dataset_card.write_card(arguments.card, arguments.out, arguments.dataset, notes)
 
 
 def cores() -> int:

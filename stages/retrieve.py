@@ -36,9 +36,7 @@ def main() -> None:
     model, trained = trained_model.load_adapted(arguments.adapted)
     vocabulary = vocabularies.load(arguments.vocab)
     trained.check_vocabulary(vocabulary)
-    store = FeatureStore(
-        store_of(arguments.features, trained.recipe.features["input"]), expected=trained.recipe.features
-    )
+    store = FeatureStore(store_of(arguments.features, trained.recipe.input), expected=trained.recipe.features)
     if not (pairs := retrievable(of_split(read_pairs(arguments.pairs), arguments.split))):
         raise InputError(
             f"{arguments.pairs} has no pair of the split {arguments.split} where something changed; "

@@ -16,8 +16,8 @@ from rich.table import Table
 from pipeline import params
 from pipeline.errors import InputError
 from pipeline.outputs import write_json, write_text
-from pipeline.studying import files, printing, study_cells, study_table, workspace
-from pipeline.studying.study_cells import Planned
+from pipeline.studying import files, printing, records, study_cells, study_table, workspace
+from pipeline.studying.study_cells import Cell, Planned
 from pipeline.studying.workspace import Workspace
 from stages import run
 
@@ -34,6 +34,9 @@ def main() -> None:
     parser.add_argument("--name", required=True, help="of studies/<name>.yaml")
     parser.add_argument("--dataset", required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, help="(default: 1 2 3)")
+    parser.add_argument(
+        "--unrecorded", action="store_true", help="run only cells of which results/records has nothing"
+    )
     parser.add_argument("--show", action="store_true", help="print what is finished; run and write nothing")
     study(parser.parse_args())
 
@@ -44,13 +47,14 @@ def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> Non
     everything, own = params.load(), files.read(name)
     planned = study_cells.plan(root, name, own, dataset, _seeds(arguments.seeds))
     study_table.check(root, own, dataset)
-    missing = _told(root, planned)
+    missing = _told(root, planned, arguments.unrecorded)
     if missing and not arguments.show:
         with opened(root, dataset, study_cells.inputs_of([own.row.model for own in planned])) as place:
-            for number, cell in enumerate(missing, 1):
+            for number, (row, cell) in enumerate(missing, 1):
                 print(f"\n── cell {number} of {len(missing)}: {cell.name} ──", flush=True)
                 place.run(cell)
                 study_cells.keep(root, cell, place.folder)
+                records.write(root, cell, row.changes, place.folder)
     record = study_table.record(root, name, own, dataset, planned, everything)
     _show(record)
     if not arguments.show:
@@ -65,12 +69,16 @@ def _seeds(seeds: Sequence[int]) -> list[int]:
     return list(dict.fromkeys(seeds))
 
 
-def _told(root: Path, planned: Sequence[Planned]) -> list[study_cells.Cell]:
-    """The missing cells, after saying which there are."""
-    missing = study_cells.missing(root, planned)
+def _told(root: Path, planned: Sequence[Planned], unrecorded: bool) -> list[tuple[Planned, Cell]]:
+    """The missing cells with their rows, after saying which; `unrecorded`: only those without a record."""
+    missing = [
+        (own, cell)
+        for own, cell in study_cells.missing(root, planned)
+        if not (unrecorded and records.recorded(root, cell, own.changes))
+    ]
     total = len({cell.key for own in planned for cell in own.cells})
     print(f"{total} cells: {total - len(missing)} finished, {len(missing)} missing", flush=True)
-    for cell in missing:
+    for _, cell in missing:
         print(f"  missing: {cell.name}", flush=True)
     return missing
 

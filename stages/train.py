@@ -22,7 +22,8 @@ from pipeline.features.store import FeatureStore
 from pipeline.outputs import clear, replacing
 from pipeline.recipes import recipe_file, trained_model
 from pipeline.recipes.recipe_file import Recipe
-from pipeline.training import memory_planning, phases
+from pipeline.scoring import tokenizer
+from pipeline.training import compiling, memory_planning, phases
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.phases import Phase
 from pipeline.training.resuming import History
@@ -34,10 +35,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add_arguments(parser)
     parser.add_argument("--start", type=Path, help="what the cell starts from; in it what `adapt` wrote")
+    parser.add_argument(
+        "--tokens",
+        choices=tokenizer.TOKENIZERS,
+        default="ptb",
+        help="of validation: ptb, as scores have (default) | plain: lower-case words only, needs no Java",
+    )
     arguments = parser.parse_args()
     recipe = recipe_file.load(arguments.recipe)
     adapted = arguments.start / "adapted" if recipe.adapt and arguments.start else None
-    run_phase("stages.train", arguments, recipe, phases.captioning(recipe, adapted), adapted)
+    phase = phases.captioning(recipe, adapted, arguments.tokens)
+    run_phase("stages.train", arguments, recipe, phase, adapted)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,10 +82,11 @@ def train(
     devices.repeatable()
     launch.check_group(phase.settings, ranks)
     pairs, vocabulary = read_pairs(arguments.pairs), vocabularies.load(arguments.vocab)
-    store = FeatureStore(store_of(arguments.features, recipe.features["input"]), expected=recipe.features)
+    store = FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
     inputs = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
     inputs += [trained_model.identity(before)] if before else []
-    scratch = provenance.scratch(arguments.weights, *inputs, store.record, str(arguments.seed))
+    keys = (str(arguments.seed), *phase.keys)
+    scratch = provenance.scratch(arguments.weights, *inputs, store.record, *keys)
 
     seed_all(arguments.seed, 0)
     model = phase.make(store.shape, vocabulary)
@@ -86,6 +95,7 @@ def train(
     sampler = phase.sampler(pairs, arguments.seed)
     names = images_of(of_split(pairs, "train"))
     check_memory(training, sampler, store, names)
+    training.compile(compiling.backend(phase.settings["compile"], training.device))
     source = held(store, names, phase.settings["cache"], training.device)
     history = training.run(sampler, source, vocabulary)
     if ranks.rank == 0:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from stages import run
+from tests import shipped
 
 ROOT = Path(__file__).parents[1]
 
@@ -55,7 +56,7 @@ def refuse(folder, command, said):
 
 def set_params(folder, **changes):
     """Write params.yaml: the project's, small, with `changes` by dotted path (dots written as __)."""
-    tree = yaml.safe_load((ROOT / "params.yaml").read_text())
+    tree = shipped.tree()
     small = {
         "features__size": 64,
         "train__iterations": 4,

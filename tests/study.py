@@ -15,9 +15,9 @@ from pipeline.datasets.schema import Pair, images_of, of_split, write_pairs
 from pipeline.decoding import attention_maps
 from pipeline.decoding.attention_maps import Attended
 from pipeline.scoring.subsets import subsets
+from tests import shipped
 from tests.synthetic import make_clevr_change
 
-PARAMS = Path(__file__).parents[1] / "params.yaml"
 SCENES = 100  # 10 of them, two of each change type, are test scenes
 GRID = (4, 4)  # cells of attention
 QUARTILES = tuple(f"viewpoint_iou_q{number}" for number in range(1, 5))
@@ -28,7 +28,7 @@ def make_study(
     root: Path, names: tuple[str, ...] = ("tabletop",), models=("subtraction", "scorer"), seeds=(1, 2)
 ) -> params.Params:
     """Data, cells and curves of each dataset under `root`, and the params.yaml that lists them."""
-    tree = yaml.safe_load(PARAMS.read_text())
+    tree = shipped.tree()
     for name in names:
         tree["dataset"][name] = tree["dataset"]["tabletop"] | {
             "prepare": {"reader": "clevr_change", "root": f"data/raw/{name}", "protocol": None}

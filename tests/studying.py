@@ -6,7 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from pipeline.datasets.schema import Pair, write_pairs
+from pipeline.scoring.subsets import QUARTILES
 from pipeline.studying import files, study_cells
+from tests import shipped
 from tests.scored import line, write
 
 ROOT = Path(__file__).parents[1]
@@ -20,6 +23,7 @@ STAGES = {
             {"path": "data/images/tabletop.jsonl", "md5": "3"},
         ]
     },
+    "settings@tabletop": {"outs": [{"path": "data/settings/tabletop", "md5": "4.dir"}]},
     "extract@tabletop-grid": {"outs": [{"path": "data/features/tabletop/grid.zarr", "md5": "fea7"}]},
     "vocab@tabletop": {"outs": [{"path": "data/vocab/tabletop.json", "md5": "5"}]},
 }
@@ -39,8 +43,8 @@ def make_repository(root: Path, studies: dict[str, str] | None = None) -> Path:
     """The project's code and parameters, tabletop prepared in name, and studies of its own."""
     for name in ("models", "pipeline", "stages"):
         (root / name).symlink_to(ROOT / name)
-    for name in ("dvc.yaml", "params.yaml"):
-        shutil.copy(ROOT / name, root / name)
+    shutil.copy(ROOT / "dvc.yaml", root / "dvc.yaml")
+    shipped.write(root)
     shutil.copytree(ROOT / "data/published", root / "data/published")
     (root / "dvc.lock").write_text(json.dumps({"stages": STAGES}))
     made = [out["path"] for stage in STAGES.values() for out in stage["outs"]]
@@ -69,7 +73,18 @@ class Fake:
         if self.stop_at == len(self.ran):
             raise KeyboardInterrupt
         self.ran.append((cell.name, cell.seed))
+        write_pairs(self.folder / f"data/pairs/{cell.dataset}.jsonl", map(pair, range(PAIRS)))
+        curves = self.folder / "results/curves" / Path(*cell.made.parts[2:])
+        curves.mkdir(parents=True, exist_ok=True)
+        (curves / "validation.csv").write_text("iteration,CIDEr-D\n300,0.25\n600,0.5\n")
         write_cell(self.folder / cell.made, score_of(cell.model, cell.seed))
+
+
+def pair(number: int) -> Pair:
+    """A test pair; every second one has a change, and the views overlap the more the later it comes."""
+    kind = "color" if number % 2 == 0 else "none"
+    own = {"change_type": kind, "viewpoint_iou": number / PAIRS}
+    return Pair(f"{number}.png", str(number), "test", "a", "b", ("x",), **own)
 
 
 def score_of(model: str, seed: int) -> float:
@@ -80,7 +95,8 @@ def write_cell(folder: Path, score: float, ids: Sequence[str] | None = None) -> 
     """metrics.json and pairs.jsonl whose CIDEr-D is `score` of all pairs."""
     folder.mkdir(parents=True, exist_ok=True)
     values = {"BLEU-1": 0.1, "BLEU-4": 0.1, "METEOR": 0.2, "ROUGE-L": 0.3, "CIDEr-D": score, "SPICE": None}
-    metrics = {"total": values, "change": values, "change_accuracy": 0.5, "scorers": {}}
+    parts = ("total", "change", "no_change", "color", *QUARTILES)
+    metrics = dict.fromkeys(parts, values) | {"change_accuracy": 0.5, "scorers": {}}
     (folder / "metrics.json").write_text(json.dumps(metrics))
     rows = [line(n) | {"CIDEr-D": score + 0.001 * (n % 2), "right": n % 2 == 0} for n in range(PAIRS)]
     write(folder / "pairs.jsonl", rows)

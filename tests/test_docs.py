@@ -160,7 +160,10 @@ def test_every_switch_is_described_with_its_values():
 
 
 def test_every_dataset_is_described():
-    names = list(yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))["dataset"])
+    entries = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))["dataset"]
+    names = [
+        name for name, entry in entries.items() if entry["prepare"]["reader"] != "table"
+    ]  # not one's own
     assert unnamed(names, (ROOT / "docs/datasets.md").read_text(encoding="utf-8")) == []
 
 

@@ -11,7 +11,17 @@ PACKAGES = ("models", "pipeline", "stages")  # a package imports only itself and
 STAGES = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
 # from the top floor down: a room uses only what stands below it
 ROOMS = [
-    *("stages", "studying", "reporting", "backbone", "statistics", "training", "scoring"),
+    *(
+        "stages",
+        "studying",
+        "demo",
+        "captioning",
+        "reporting",
+        "backbone",
+        "statistics",
+        "training",
+        "scoring",
+    ),
     *("authors_checkpoints", "decoding", "recipes", "features", "tabletop", "datasets", "compute"),
     *("pipeline", "models"),
 ]

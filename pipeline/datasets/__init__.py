@@ -11,6 +11,7 @@ from pipeline.datasets import (
     image_editing_request,
     levir_cc,
     spot_the_diff,
+    table,
 )
 from pipeline.datasets.schema import Pair
 from pipeline.errors import InputError, listed
@@ -25,6 +26,7 @@ class Reader:
     optional: tuple[str, ...]  # those that it reads where they are there
     protocols: tuple[str, ...] = ()  # ways to make items and references of the files, the default first
     unknown_protocol: str = ""  # what to say of others
+    faults: Callable[[Path], list[str]] | None = None  # all that is wrong with a folder, where it can tell
 
 
 READERS: dict[str, Reader] = {
@@ -42,6 +44,7 @@ READERS: dict[str, Reader] = {
     ),
     "birds_to_words": Reader(birds_to_words.read, birds_to_words.FILES, birds_to_words.OPTIONAL),
     "levir_cc": Reader(levir_cc.read, levir_cc.FILES, levir_cc.OPTIONAL),
+    "table": Reader(table.read, table.FILES, table.OPTIONAL, faults=table.faults),
 }
 
 
@@ -56,6 +59,12 @@ def read(reader: str, root: Path, protocol: str | None = None) -> list[Pair]:
     if missing := [name for name in own.files if not (root / name).exists()]:
         raise listed([f"{name} is missing" for name in missing], str(root), "data/README.md says what it is")
     return own.read(root) if protocol is None else own.read(root, protocol)
+
+
+def faults(reader: str, root: Path) -> list[str]:
+    """What is wrong with a folder, line by line, where the reader can tell more than `read` refuses."""
+    own = _reader(reader)
+    return own.faults(root) if own.faults and root.is_dir() else []
 
 
 def protocol_of(reader: str, protocol: str | None) -> str | None:

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
+from pipeline.dataset_params import Strict
 from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE
 from pipeline.errors import InputError
 from pipeline.outputs import read_yaml
-from pipeline.params import Strict
 
 FOLDER = Path("data/cards")
 DEFAULT = "default"  # counts of a dataset without protocols

@@ -117,13 +117,9 @@ class Beam:
         self.sums[:left].masked_fill_(ended, -torch.inf)
 
     def _leave(self, word: Tensor) -> Tensor:
-        """Without the pairs of which no caption can still be better than the best that ended.
-
-        Words only lower a sum, and it is divided by the longest's length at most.
-        """
+        """Without the pairs that are settled."""
         left = len(word)
-        reachable = self.sums[:left].amax(1) / self.longest**self.length_penalty
-        places = Exchange(reachable <= self.scores[self.order[:left]])
+        places = Exchange(self._settled(left))
         if places.left < left:
             for kept in self.past:
                 kept.leave(places)
@@ -132,6 +128,14 @@ class Beam:
                 if rows is not None:
                     places.move(rows)
         return word[: places.left]
+
+    def _settled(self, left: int) -> Tensor:
+        """The pairs, of the first `left`, of which no caption can still be better than the best that ended.
+
+        Words only lower a sum, and it is divided by the longest's length at most.
+        """
+        reachable = self.sums[:left].amax(1) / self.longest**self.length_penalty
+        return reachable <= self.scores[self.order[:left]]
 
     def maps(self) -> Tensor:
         """Where each word of the best captions looked: B x L x N, float16."""

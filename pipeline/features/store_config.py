@@ -1,8 +1,10 @@
 """What a feature store holds: written into it, and demanded of it by whoever reads it."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from pipeline import params
+from pipeline.dataset_params import Dataset
 from pipeline.errors import InputError
 
 GRID, PIXELS = "grid", "pixels"
@@ -32,13 +34,23 @@ class PixelSpec:
     input: str = PIXELS
 
 
-def pixel_spec(settings: params.Features, dataset: params.Dataset) -> PixelSpec:
+def grid_spec(features: dict[str, Any], model: str) -> Spec:
+    """What a recipe's `features` say of a model that reads the backbone's grid; InputError for another."""
+    if (wanted := features.get("input", GRID)) != GRID:
+        raise InputError(
+            f"{model} reads {wanted}; pictures of one's own are captioned by models that read {GRID}: "
+            "use stages.decode on a prepared dataset"
+        )
+    return Spec(**features)
+
+
+def pixel_spec(settings: params.Features, dataset: Dataset) -> PixelSpec:
     """What the parameters ask for."""
     height, width = dataset.features.pixels
     return PixelSpec(height, width, settings.resize)
 
 
-def spec(settings: params.Features, dataset: params.Dataset) -> Spec:
+def spec(settings: params.Features, dataset: Dataset) -> Spec:
     """What the parameters ask for; null weights are the dataset's own.
 
     Where the dataset's features are imported, weights and resize are IMPORTED, whatever params.yaml

@@ -11,6 +11,7 @@ import torch
 
 import models
 from pipeline import params
+from pipeline.dataset_params import Dataset
 from pipeline.errors import InputError
 from pipeline.features.store_config import PIXELS, pixel_spec, spec
 from pipeline.recipes.recipe_file import Recipe, build
@@ -47,7 +48,7 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
 
 
 def _phases(
-    of_dataset: params.Dataset, dataset: str, model: str
+    of_dataset: Dataset, dataset: str, model: str
 ) -> tuple[dict[str, int], dict[str, Any], dict[str, Any]]:
     """The model's sizes, its captioning's settings, and those of the phase before, if it has one."""
     if model not in models.OWN:
@@ -65,14 +66,14 @@ def _phases(
     return own.sizes, own.train.model_dump(), own.adapt.model_dump()
 
 
-def _features(everything: params.Params, of_dataset: params.Dataset, model: str) -> dict[str, Any]:
+def _features(everything: params.Params, of_dataset: Dataset, model: str) -> dict[str, Any]:
     """What the store that the model reads must say of itself."""
     if models.INPUTS.get(model) == PIXELS:
         return asdict(pixel_spec(everything.features, of_dataset))
     return asdict(spec(everything.features, of_dataset))
 
 
-def _weight(everything: params.Params, dataset: params.Dataset, key: str, name: str) -> float:
+def _weight(everything: params.Params, dataset: Dataset, key: str, name: str) -> float:
     override = everything.loss.get(key)
     if override is not None:
         return override

@@ -51,6 +51,11 @@ class Recipe:
         if odd := [name for name in ("width", "word_width") if self.sizes[name] % 2]:
             raise ValueError(f"{odd[0]} {self.sizes[odd[0]]} is not even")
 
+    @property
+    def input(self) -> str:
+        """What the model reads; recipes that do not say are from when there was the grid alone."""
+        return str(self.features.get("input", models.GRID))
+
     def sizes_for(self, shape: tuple[int, int, int], vocabulary: int, longest: int) -> DataSizes:
         """The model's sizes on features (or pixels) C x H x W and a vocabulary.
 

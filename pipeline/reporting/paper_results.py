@@ -10,10 +10,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from pipeline.dataset_params import Count, Name, Positive, Strict
 from pipeline.errors import InputError
 from pipeline.features.store_config import spec
 from pipeline.outputs import read_yaml
-from pipeline.params import Count, Name, Params, Positive, Strict
+from pipeline.params import Params
 
 FOLDER = Path("data/published")
 NETWORK = "ResNet-101"  # models/backbone.py

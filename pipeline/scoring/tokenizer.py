@@ -1,17 +1,24 @@
-"""The Penn Treebank tokenizer that the COCO caption evaluation uses, driven so that no line can move."""
+"""The Penn Treebank tokenizer that the COCO caption evaluation uses, driven so that no line can move.
+
+The jar is pycocoevalcap's, looked for when it is wanted: a machine that trains on plain words (`plain`) needs
+neither that package nor Java.
+"""
 
 import re
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-
-from pycocoevalcap.tokenizer import ptbtokenizer
 
 from pipeline.errors import InputError
 from pipeline.scoring.java import Jvm
 
-JAR = Path(ptbtokenizer.__file__).with_name(ptbtokenizer.STANFORD_CORENLP_3_4_1_JAR)
-NAME = f"{JAR.stem} PTBTokenizer, round and curly brackets dropped"
-# The library's list has brackets as -LRB-, but its tokens are in lower case: there they survive.
-PUNCTUATION = frozenset(word.lower() for word in ptbtokenizer.PUNCTUATIONS)
+JAR = "stanford-corenlp-3.4.1.jar"
+NAME = f"{JAR.removesuffix('.jar')} PTBTokenizer, round and curly brackets dropped"
+# The library's list, which has brackets as -LRB-, but its tokens are in lower case: there they survive.
+PUNCTUATION = frozenset(
+    ["''", "'", "``", "`", "-lrb-", "-rrb-", "-lcb-", "-rcb-", ".", "?", "!", ",", ":", "-", "--", "...", ";"]
+)
+PLAIN = re.compile(r"[a-z]+( [a-z]+)*|")
 INITIAL = re.compile(r"(?<![^ ])([a-z])\.$")
 ARGUMENTS = ["edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase", "-encoding", "UTF-8"]
 
@@ -37,10 +44,34 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def jar() -> Path:
+    """The tokenizer's program. Raises InputError where pycocoevalcap is not installed."""
+    try:
+        found = distribution("pycocoevalcap").locate_file(f"pycocoevalcap/tokenizer/{JAR}")
+    except PackageNotFoundError:
+        raise InputError("no PTB tokenizer: pycocoevalcap is not installed; `pip install` it") from None
+    return Path(str(found))
+
+
+def plain(sentences: list[str]) -> list[str]:
+    """Sentences that are tokens already, lower-case words of letters, as they are; needs no Java.
+
+    All of tabletop's are what `tokenize` makes of them. Of others it would change the spelling (colour) and
+    take some words apart (cannot). Raises InputError for a sentence with anything but such words.
+    """
+    for sentence in sentences:
+        if not PLAIN.fullmatch(sentence):
+            raise InputError(f"{sentence!r} is not plain words; tokenise it as scores do, by --tokens ptb")
+    return sentences
+
+
+TOKENIZERS: dict[str, Callable[[list[str]], list[str]]] = {"ptb": tokenize, "plain": plain}
+
+
 def _tokenized(lines: list[str], timeout: float) -> list[str]:
     # a lone surrogate is no text and has no UTF-8 form
     text = "".join(f"{line}\n" for line in lines).encode(errors="replace")
-    with Jvm("the PTB tokenizer", ["-cp", str(JAR), *ARGUMENTS], timeout) as jvm:
+    with Jvm("the PTB tokenizer", ["-cp", str(jar()), *ARGUMENTS], timeout) as jvm:
         answer = jvm.finish(text).decode().split("\n")[:-1]
     if len(answer) != len(lines):
         raise InputError(

@@ -16,9 +16,9 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, model_validator
 
+from pipeline.dataset_params import Name, Positive, Strict
 from pipeline.errors import InputError
 from pipeline.outputs import read_yaml
-from pipeline.params import Name, Positive, Strict
 from pipeline.reporting.paper_results import Subset
 
 FOLDER = Path("studies")

@@ -15,7 +15,7 @@ from models import INPUTS
 from pipeline.errors import InputError
 from pipeline.features.store_config import GRID
 from pipeline.outputs import read_yaml, replacing, write_json
-from pipeline.params import Params
+from pipeline.params import Params, read_tree
 from pipeline.provenance import sha256
 from pipeline.recipes import config
 from pipeline.studying.files import FOLDER, Row, Study
@@ -63,7 +63,7 @@ def plan(root: Path, name: str, study: Study, dataset: str, seeds: Sequence[int]
     Raises InputError for an unknown dataset or model, a key that no row may set, settings that make no
     model, and a dataset that is not prepared.
     """
-    tree = read_yaml(root / "params.yaml", "run from the repository's root")
+    tree = read_tree(root / "params.yaml")
     Params.model_validate(tree).of(dataset)
     grounds = _grounds(root, dataset, inputs_of([row.model for row in study.rows]))
     return [_planned(tree, row, dataset, seeds, grounds, f"{FOLDER / name}.yaml") for row in study.rows]
@@ -134,7 +134,8 @@ def to_prepare(dataset: str, inputs: Sequence[str]) -> str:
 
 def prepared(dataset: str, inputs: Sequence[str]) -> list[str]:
     """The stages that prepare a dataset for every cell on it that reads these inputs."""
-    return [f"prepare@{dataset}", *(f"extract@{dataset}-{name}" for name in inputs), f"vocab@{dataset}"]
+    stages = [f"{stage}@{dataset}" for stage in ("prepare", "settings", "vocab")]
+    return stages + [f"extract@{dataset}-{name}" for name in inputs]
 
 
 def _files(path: Path) -> list[Path]:
@@ -157,12 +158,13 @@ def finished(root: Path, cell: Cell) -> bool:
     return all((root / cell.folder / name).is_file() for name in KEPT)
 
 
-def missing(root: Path, planned: Sequence[Planned]) -> list[Cell]:
-    """The cells that must run, each once, in the rows' order."""
-    named: dict[str, Cell] = {}
-    for cell in (cell for own in planned for cell in own.cells):
-        named.setdefault(cell.key, cell)
-    return [cell for cell in named.values() if not finished(root, cell)]
+def missing(root: Path, planned: Sequence[Planned]) -> list[tuple[Planned, Cell]]:
+    """The cells that must run, each once and with its row: the first seed of every row, then the second."""
+    named: dict[str, tuple[Planned, Cell]] = {}
+    for turn in range(max((len(own.cells) for own in planned), default=0)):
+        for own in planned:
+            named.setdefault(own.cells[turn].key, (own, own.cells[turn]))
+    return [(own, cell) for own, cell in named.values() if not finished(root, cell)]
 
 
 def keep(root: Path, cell: Cell, workspace: Path) -> None:

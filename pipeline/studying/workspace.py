@@ -25,7 +25,8 @@ from typing import IO
 import yaml
 
 from pipeline.errors import InputError, writing
-from pipeline.outputs import read_yaml, remove, replacing, write_text
+from pipeline.outputs import remove, replacing, write_text
+from pipeline.params import read_tree
 from pipeline.scoring.spice_files import DEFAULT, VARIABLE
 from pipeline.studying.study_cells import Cell, prepared, to_prepare
 
@@ -116,7 +117,7 @@ def _fill(root: Path, folder: Path, dataset: str, inputs: Sequence[str]) -> None
         else:
             shutil.copyfile(root / name, folder / name)
     lists = {"datasets": [dataset], "inputs": list(inputs)}
-    tree = read_yaml(root / "params.yaml", "run from the repository's root") | lists
+    tree = read_tree(root / "params.yaml") | lists
     write_text(folder / "params.yaml", yaml.safe_dump(tree, sort_keys=False))
     (folder / "data/cards").mkdir(parents=True, exist_ok=True)
     shutil.copyfile(root / f"data/cards/{dataset}.yaml", folder / f"data/cards/{dataset}.yaml")

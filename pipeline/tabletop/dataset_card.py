@@ -1,12 +1,16 @@
-"""The dataset card of `tabletop`: what was rendered, and its hash, which DVC watches for the folder."""
+"""The card of a rendered dataset: what was rendered, and its hash, which DVC watches for the folder."""
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
 
 from pipeline.outputs import read_json, write_text
+from pipeline.params import Tabletop
+from pipeline.tabletop.displacement import moved
 
+VERSION = 1  # raised when the same settings make other scenes, captions or pictures
 FILES = {
     "images/CLEVR_default_{:06d}.png": "before",
     "sc_images/CLEVR_semantic_{:06d}.png": "after a change, from another viewpoint",
@@ -19,18 +23,29 @@ FILES = {
 }
 
 
-def write_card(path: Path, root: Path) -> None:
+def facts(root: Path, settings: Tabletop) -> list[str]:
+    """What of the rendered folder `root` decides how hard it is."""
+    cells = moved(read_json(root / "scenes.json", "render again")["scenes"], settings.width, settings.height)
+    return [
+        f"version {VERSION}, viewpoint {settings.viewpoint}, seed {settings.seed}, "
+        f"pictures of {settings.width} x {settings.height}",
+        f"from the before to the distractor picture an object moves by {cells.median:.2f} cells of a "
+        f"14 x 14 grid (median; 0.9 of them by {cells.most:.2f} or less)",
+    ]
+
+
+def write_card(path: Path, root: Path, dataset: str, notes: Sequence[str]) -> None:
     """Write the card of the rendered folder `root`, in the form that pipeline/datasets/cards.py reads."""
     splits = read_json(root / "splits.json", "render again")
     scenes = {name: len(numbers) for name, numbers in splits.items()}
     whole = sum(scenes.values())
     counts = {name: {"pairs": 2 * number, "scenes": number} for name, number in scenes.items()}
     card = {
-        "name": "tabletop",
+        "name": dataset,
         "citation": "the embedded dataset, after Park et al., ICCV 2019",
         "source": "the stage render",
         "files": FILES,
-        "notes": [f"sha256 of all files, by name and content: {fingerprint(root)}"],
+        "notes": [*notes, f"sha256 of all files, by name and content: {fingerprint(root)}"],
         "expected": {"default": counts | {"pairs": 2 * whole, "images": 3 * whole}},
     }
     write_text(path, yaml.safe_dump(card, sort_keys=False, width=1000))

@@ -126,17 +126,25 @@ def jittered(point: Point, reach: float, rng: np.random.Generator) -> Point:
     return x, y, z
 
 
-def _other_view(view: View, viewpoint: str, rng: np.random.Generator) -> View:
+def _other_view(view: View, viewpoint: str | float, rng: np.random.Generator) -> View:
     """The camera and lights of an after or distractor picture.
 
     moderate: a little elsewhere, as in CLEVR-Change. extreme: anywhere around the table, as in
-    CLEVR-DC, whose authors put the camera "to a random location".
+    CLEVR-DC, whose authors put the camera "to a random location". A number: a little elsewhere, and
+    turned around the table by up to as many degrees either way.
     """
     camera = jittered(view.camera, 1.0, rng)
-    if viewpoint == "extreme":
-        turn, reach = float(rng.uniform(-math.pi, math.pi)), math.hypot(camera[0], camera[1])
-        camera = (round(reach * math.cos(turn), 4), round(reach * math.sin(turn), 4), camera[2])
+    if viewpoint != "moderate":
+        side = 0.0 if viewpoint == "extreme" else math.atan2(camera[1], camera[0])
+        most = 180.0 if viewpoint == "extreme" else float(viewpoint)
+        camera = _at_bearing(camera, side + float(rng.uniform(-math.radians(most), math.radians(most))))
     return View(camera, tuple(jittered(light, 0.5, rng) for light in view.lights))
+
+
+def _at_bearing(camera: Point, bearing: float) -> Point:
+    """A camera as far from the table's middle and as high, in the direction `bearing`, in radians."""
+    reach = math.hypot(camera[0], camera[1])
+    return round(reach * math.cos(bearing), 4), round(reach * math.sin(bearing), 4), camera[2]
 
 
 def _new_thing(others: tuple[Thing, ...], view: View, rng: np.random.Generator) -> Thing:

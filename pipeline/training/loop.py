@@ -25,7 +25,7 @@ from pipeline.features.memory_cache import Resident
 from pipeline.features.store import FeatureStore
 from pipeline.progress import track
 from pipeline.recipes.recipe_file import Recipe
-from pipeline.training import optimisers, resuming
+from pipeline.training import compiling, optimisers, resuming
 from pipeline.training.learning_rate import factor
 from pipeline.training.phases import Phase, captioning
 from pipeline.training.resuming import History
@@ -68,6 +68,12 @@ class Training:
         self.ranks = ranks
         self.optimiser = optimisers.build(self.model, self.model.groups, self.settings)
         self.history = resuming.resume(state, self.model, self.optimiser, self.device)
+
+    def compile(self, compiler: str | None) -> None:
+        """Take the steps that follow with compiled pieces (compiling.py); None: leave them as they are."""
+        if compiler is not None:
+            compiling.compile_pieces(self.model, compiler)
+            self.validate = self.validate and compiling.eagerly(self.validate)
 
     def run(self, sampler: Sampler, store: FeatureStore | Resident, vocabulary: Vocabulary) -> History:
         """Train to the phase's last iteration, or the end of its patience.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from pipeline.errors import InputError
 from pipeline.features.store import FeatureStore
 from pipeline.recipes import recipe_file, trained_model
 from pipeline.recipes.recipe_file import Recipe
+from pipeline.scoring.tokenizer import TOKENIZERS
 from pipeline.training.sampling import Sampler
 from pipeline.training.validation import RetrievalValidation, Validation
 from pipeline.vocabularies import Vocabulary
@@ -26,6 +28,7 @@ class Phase:
     metric: str  # what the validation gives
     later: bool  # of equal snapshots the later one is kept
     by_sentence: bool  # an item is a sentence with its pair, not a scene
+    keys: tuple[str, ...] = ()  # what else than the recipe decides its results
 
     def sampler(self, pairs: Sequence[Pair], seed: int) -> Sampler:
         """What draws the batches, of the train split."""
@@ -42,8 +45,11 @@ class Phase:
         )
 
 
-def captioning(recipe: Recipe, adapted: Path | None) -> Phase:
-    """The captioning, from the adapted weights in that folder where the model is adapted first."""
+def captioning(recipe: Recipe, adapted: Path | None, tokens: str = "ptb") -> Phase:
+    """The captioning, from the adapted weights in that folder where the model is adapted first.
+
+    `tokens`: the tokeniser of its validation.
+    """
 
     def make(shape: tuple[int, int, int], vocabulary: Vocabulary) -> Model:
         sizes = recipe.sizes_for(shape, len(vocabulary), vocabulary.longest)
@@ -56,7 +62,8 @@ def captioning(recipe: Recipe, adapted: Path | None) -> Phase:
         raise InputError(
             f"{recipe.model} is adapted first; name by --start the folder that holds what `adapt` wrote"
         )
-    return Phase(recipe.train, make, Validation, "CIDEr-D", later=False, by_sentence=False)
+    validation = partial(Validation, tokenize=TOKENIZERS[tokens])
+    return Phase(recipe.train, make, validation, "CIDEr-D", later=False, by_sentence=False, keys=(tokens,))
 
 
 def adaptation(recipe: Recipe) -> Phase:

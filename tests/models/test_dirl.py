@@ -23,7 +23,7 @@ VISIBLE = {  # switches that show without dropout, and where
     "attention_output": False,
     "norm_epsilon": 1e-2,
     "center": True,
-    "shared": "layers",
+    "shared": "attention",
     "fusion_norm": True,
     "streams": "normed",
     "pooled": "all",
@@ -48,11 +48,8 @@ def test_both_variants_by_loops(variant, switches):
 
 @pytest.mark.parametrize("switch", VISIBLE)
 def test_each_switch_alone_changes_the_result_as_the_loops_do(switch):
-    # an epsilon of the layers shows where there are any
-    base = {"shared": "layers"} if switch == "norm_epsilon" else {}
-    chosen = base | {switch: VISIBLE[switch]}
-    inputs = batch()
-    without, model = (randomise(make(switches)).double() for switches in (base, chosen))
+    chosen, inputs = {switch: VISIBLE[switch]}, batch()
+    without, model = (randomise(make(switches)).double() for switches in ({}, chosen))
     expected = loops.transcription(model, replace(PAPER, **chosen), inputs)
     values, others = found(model, inputs), found(without, inputs)
     for name, value in values.items():
@@ -239,7 +236,8 @@ def test_the_released_first_weights_are_torchs_packed_attentions():
 
 
 def test_the_after_image_is_compared_by_its_alignment():
-    model = randomise(make(name="transformer", sizes=replace(SIZES, heads=1))).double()
+    model = make({"shared": "attention"}, "transformer", sizes=replace(SIZES, heads=1))
+    randomise(model).double()
     b, a = (model.encoding(x) for x in batch()[:2])
     alignment = model.encode(*batch()[:2]).alignment([2, 0])
     torch.testing.assert_close(alignment.sum(-1), torch.ones(2, 6, dtype=torch.float64))

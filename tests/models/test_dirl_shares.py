@@ -8,6 +8,8 @@ from tests.models.test_dirl import make
 from tests.spawned import spawn
 from tests.switched import randomise
 
+pytestmark = pytest.mark.slow
+
 CASES = [  # model, variant, switches
     ("dirl_ccr", "paper", {}),
     ("dirl_ccr", "released", {}),

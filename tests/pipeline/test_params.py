@@ -47,13 +47,20 @@ def test_the_committed_file():
         ),
         ("train.processes", 0, "train.processes: .* not 0"),
         ("dataset.tabletop.train.processes", None, "the key dataset.tabletop.train.processes is missing"),
+        ("train.compile", "on", "train.compile: .* not 'on'"),
+        ("train.compile", True, "train.compile: .* not True"),
+        ("dataset.tabletop.train.compile", None, "the key dataset.tabletop.train.compile is missing"),
         ("decode.beam", 0, "decode.beam: .* not 0"),
         ("decode.length_penalty", -1.0, "decode.length_penalty: .* not -1.0"),
         ("tabletop.scenes", 2.5, "tabletop.scenes: .* not 2.5"),
         ("tabletop.scenes", 3, "tabletop.scenes: .* not 3"),
         ("tabletop.min_objects", 11, "tabletop.min_objects"),
         ("tabletop.max_objects", 2, "min_objects exceeds max_objects"),
-        ("tabletop.viewpoint", "wild", "tabletop.viewpoint: .* not 'wild'"),
+        ("tabletop.viewpoint.tabletop", "wild", "tabletop.viewpoint.tabletop.* not 'wild'"),
+        ("tabletop.viewpoint.tabletop", 181.0, "tabletop.viewpoint.tabletop"),
+        ("tabletop.viewpoint.tabletop", 0.0, "tabletop.viewpoint.tabletop"),
+        ("tabletop.datasets", ["clevr_dc"], "tabletop.datasets names 'clevr_dc', unknown under 'tabletop.vi"),
+        ("datasets", ["tabletop_wide"], "'tabletop_wide', which is rendered: add it to tabletop.datasets"),
         ("features.layer", "layer5", "features.layer: .* not 'layer5'"),
         ("features", None, "the key features is missing"),
         ("backbone.epochs", 3, "unknown key backbone.epochs"),
@@ -89,6 +96,12 @@ def test_what_is_wrong_is_named(tmp_path, path, value, said):
     assert "params.yaml: " in str(caught.value)
 
 
+@pytest.mark.parametrize("value", ["off", False, "auto"])
+def test_a_bare_off_is_the_word(tmp_path, value):
+    """PyYAML reads `off`, as DVC writes it, as false."""
+    assert params.load(write(tmp_path, "train.compile", value)).train.compile == (value or "off")
+
+
 def test_no_file_and_no_yaml(tmp_path):
     with pytest.raises(InputError, match=r"params\.yaml is missing"):
         params.load(tmp_path / "params.yaml")
@@ -113,3 +126,31 @@ def test_any_heads_that_divide_the_width(tmp_path, heads):
         params.load(write(tmp_path, "dataset.tabletop.sizes.heads", heads)).of("tabletop").sizes.heads
         == heads
     )
+
+
+def test_a_dataset_like_another_has_its_settings_but_where_it_has_its_own(tmp_path):
+    own = {"prepare": {"reader": "table", "root": "r", "protocol": None}, "like": "levir_cc"}
+    found = params.load(write(tmp_path, "dataset.mine", own)).dataset
+    assert found["mine"].train == found["levir_cc"].train
+    assert found["mine"].prepare != found["levir_cc"].prepare
+    own |= {"train": {"batch": 3}, "features": {"weights": "random"}}
+    changed = params.load(write(tmp_path, "dataset.mine", own)).dataset
+    assert changed["mine"].train == found["mine"].train.model_copy(update={"batch": 3})
+    assert changed["mine"].features.weights == "random"
+    assert changed["levir_cc"] == found["levir_cc"]  # nothing is shared
+
+
+@pytest.mark.parametrize("like", ["nowhere", 3, "other"])
+def test_a_like_that_leads_nowhere(tmp_path, like):
+    entry = {"prepare": {"reader": "table", "root": "r", "protocol": None}}
+    write(tmp_path, "dataset.other", entry | {"like": "tabletop"})
+    tree = yaml.safe_load((tmp_path / "params.yaml").read_text())
+    tree["dataset"]["mine"] = entry | {"like": like}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(tree))
+    with pytest.raises(InputError, match=rf"dataset\.mine\.like must name one of .*levir_cc.*, not {like!r}"):
+        params.load(tmp_path / "params.yaml")
+
+
+def test_a_dataset_like_another_needs_a_place_of_its_own(tmp_path):
+    with pytest.raises(InputError, match=r"the key dataset\.mine\.prepare is missing"):
+        params.load(write(tmp_path, "dataset.mine", {"like": "tabletop"}))

@@ -42,6 +42,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_train_extract_probe(folder, capsys):
     succeed(folder, BACKBONE)
     assert "shown" in capsys.readouterr().out

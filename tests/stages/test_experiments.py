@@ -29,6 +29,7 @@ def gather(folder):
     return left.value.code
 
 
+@pytest.mark.slow
 def test_a_real_experiment_is_gathered(tmp_path, monkeypatch):
     for name, value in (("AUTHOR", "a"), ("COMMITTER", "a")):
         monkeypatch.setenv(f"GIT_{name}_NAME", value)

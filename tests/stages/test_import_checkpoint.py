@@ -15,6 +15,7 @@ import yaml
 
 from pipeline.authors_checkpoints.systems import DIRL
 from pipeline.recipes import trained_model
+from tests import shipped
 from tests.pipeline.test_outputs import small_files
 from tests.released import VOCABULARY, model, states, write
 
@@ -23,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    tree = yaml.safe_load((ROOT / "params.yaml").read_text())
+    tree = shipped.tree()
     tree["features"]["resize"] = "opencv_bicubic"
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(tree))
     monkeypatch.chdir(tmp_path)
@@ -158,6 +159,6 @@ def _run_through(folder, *options):
 
 
 def test_other_features_are_refused(folder):
-    (folder / "params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
+    shipped.write(folder)
     refused(folder, "features.resize is 'pil_bicubic', the checkpoint was trained with 'opencv_bicubic'")
     refused(folder, "unknown dataset 'nowhere'", "--dataset", "nowhere")

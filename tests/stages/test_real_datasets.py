@@ -46,6 +46,7 @@ def run(folder, dataset, **changes):
     return json.loads((folder / "metrics.json").read_text())
 
 
+@pytest.mark.slow
 def test_changes_of_unnamed_kinds_from_the_folder_to_scores(tmp_path):
     metrics = run(tmp_path, "levir_cc")
     pairs = read_pairs(tmp_path / "data/p.jsonl")
@@ -60,6 +61,7 @@ def test_changes_of_unnamed_kinds_from_the_folder_to_scores(tmp_path):
     assert list(read.files) == ["LevirCCcaptions.json"]
 
 
+@pytest.mark.slow
 def test_spot_the_diff_as_the_released_program_would_train(tmp_path):
     own = {"model__scorer_cbr__variant": "released", "train__schedule": "step"}
     metrics = run(tmp_path, "spot_the_diff", features__resize="opencv_bicubic", **own)

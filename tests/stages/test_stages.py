@@ -41,7 +41,7 @@ def train_with(seed, to):
 @pytest.fixture
 def raw(tmp_path):
     """A folder with params.yaml and raw images."""
-    write_card(tmp_path / CARD, make_clevr_change(tmp_path / "data/raw/tabletop", scenes=10))
+    write_card(tmp_path / CARD, make_clevr_change(tmp_path / "data/raw/tabletop", scenes=10), "tabletop", [])
     set_params(tmp_path)
     return tmp_path
 
@@ -50,7 +50,7 @@ def raw(tmp_path):
 def trained(tmp_path_factory):
     """A folder in which every stage up to training has run."""
     folder = tmp_path_factory.mktemp("trained")
-    write_card(folder / CARD, make_clevr_change(folder / "data/raw/tabletop", scenes=20))
+    write_card(folder / CARD, make_clevr_change(folder / "data/raw/tabletop", scenes=20), "tabletop", [])
     set_params(folder)
     for command in (PREPARE, EXTRACT, MAKE_VOCAB, MAKE_RECIPE, train_with(1, "weights/1")):
         succeed(folder, command)

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -24,9 +25,10 @@ def repository(tmp_path):
     return make_repository(tmp_path)
 
 
-def run(folder: Path, fake: Fake, seeds=(1, 2), show=False, name="two") -> list[tuple[str, int]]:
+def run(folder: Path, fake: Fake, seeds=(1, 2), show=False, name="two", unrecorded=False):
     """Run the study with a workspace that makes cells up; returns the cells that ran."""
-    arguments = argparse.Namespace(name=name, dataset="tabletop", seeds=seeds, show=show)
+    asked = {"seeds": seeds, "show": show, "unrecorded": unrecorded}
+    arguments = argparse.Namespace(name=name, dataset="tabletop", **asked)
     with chdir(folder):
         study.study(arguments, opening(fake))
     return fake.ran
@@ -35,7 +37,7 @@ def run(folder: Path, fake: Fake, seeds=(1, 2), show=False, name="two") -> list[
 def test_missing_cells_run_once_and_the_table_is_written(repository, capsys):
     fake = Fake(repository / "work")
     assert run(repository, fake) == [
-        (f"{label}, seed {seed}", seed) for label in ("RR", "SCORER", "λ") for seed in (1, 2)
+        (f"{label}, seed {seed}", seed) for seed in (1, 2) for label in ("RR", "SCORER", "λ")
     ]
     said = capsys.readouterr().out
     assert "6 cells: 0 finished, 6 missing" in said
@@ -68,6 +70,19 @@ def test_an_interrupted_study_goes_on(repository):
     assert {*broken.ran} & {*rest} == set()
 
 
+def test_recorded_cells_are_left_alone_where_that_is_asked(repository, capsys):
+    run(repository, Fake(repository / "work"), seeds=(1,))
+    shutil.rmtree(repository / "results/studies")  # as in a clone, which has the records alone
+    (repository / "dvc.lock").write_text((repository / "dvc.lock").read_text().replace("fea7", "0ther"))
+    again = run(repository, Fake(repository / "work"), unrecorded=True)
+    assert again == [(f"{label}, seed 2", 2) for label in ("RR", "SCORER", "λ")]
+    settings = yaml.safe_load((repository / "params.yaml").read_text())
+    settings["dataset"]["tabletop"]["train"]["iterations"] += 1
+    (repository / "params.yaml").write_text(yaml.safe_dump(settings))
+    assert len(run(repository, Fake(repository / "work"), unrecorded=True)) == 6, "settings are others"
+    assert "6 cells: 0 finished, 6 missing" in capsys.readouterr().out
+
+
 def test_show_runs_and_writes_nothing(repository, capsys):
     assert run(repository, Fake(repository / "work"), show=True) == []
     assert not (repository / "results").exists() or not (repository / "results/studies").exists()
@@ -98,6 +113,7 @@ def test_mistakes_are_one_line(repository, arguments, said):
 PIPELINE = """
 stages:
   prepare: {matrix: {dataset: '${datasets}'}, cmd: echo pairs > data/pairs, outs: [data/pairs]}
+  settings: {matrix: {dataset: '${datasets}'}, cmd: echo set > data/settings, outs: [data/settings]}
   extract:
     matrix: {dataset: '${datasets}', input: '${inputs}'}
     cmd: echo features > data/features

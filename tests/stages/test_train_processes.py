@@ -17,6 +17,8 @@ from pipeline.recipes import recipe_file
 from tests.pipeline.training.test_loop import recipe
 from tests.running import refuse, stage, succeed
 
+pytestmark = pytest.mark.slow
+
 RUN = {"iterations": 30, "validate_every": 10, "cache": "ram", "processes": 2}
 
 

@@ -16,6 +16,8 @@ from pipeline.features.writer import Writer
 from tests.spawned import spawn
 from tests.synthetic import make_clevr_change
 
+pytestmark = pytest.mark.slow
+
 SPEC = Spec("random", "layer3", "pil_bicubic", 64)
 
 

@@ -11,6 +11,8 @@ from pipeline.decoding.greedy import NEVER, greedy, greedy_attending
 from pipeline.vocabularies import END, NULL, START
 from tests.looking import looked
 
+pytestmark = pytest.mark.slow
+
 
 def make(variant="paper", vocabulary=12, longest=9, fusion="cat"):
     """A model whose captions differ from pair to pair in words and length."""

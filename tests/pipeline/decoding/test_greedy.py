@@ -64,6 +64,7 @@ def test_equals_the_slow_search(model):
 
 
 @pytest.mark.parametrize("pairs", [1, 2, 75])
+@pytest.mark.slow
 def test_captions_that_leave_the_batch_do_not_touch_the_others(uneven, pairs):
     memory = torch.randn(150, 9, 8)
     found = [row for part in memory.split(pairs) for row in without_padding(greedy(uneven, part))]

@@ -2,13 +2,13 @@
 
 import pytest
 
-from pipeline import params
 from pipeline.errors import InputError
 from pipeline.features.store_config import IMPORTED, Spec, spec
+from tests import shipped
 
 
 def asked(weights=None, npy=None):
-    everything = params.load()
+    everything = shipped.settings()
     dataset = everything.of("clevr_change")
     own = dataset.features.model_copy(update={"npy": npy})
     settings = everything.features.model_copy(update={"weights": weights})

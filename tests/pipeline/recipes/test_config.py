@@ -1,16 +1,15 @@
 """Recipes: nulls become the dataset's values, and nothing that a model does not use is in its recipe."""
 
 from dataclasses import asdict
-from pathlib import Path
 
 import pytest
 
 from models import MODELS
-from pipeline import params
 from pipeline.errors import InputError
 from pipeline.recipes import config, recipe_file
+from tests import shipped
 
-REAL = params.load(Path(__file__).parents[3] / "params.yaml")
+REAL = shipped.settings()
 
 
 def with_(**changes):

@@ -1,11 +1,16 @@
 """The tokenizer: no sentence may ever move to another's place."""
 
+from importlib.metadata import distribution
+
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from pycocoevalcap.tokenizer import ptbtokenizer
 
+from pipeline.errors import InputError
 from pipeline.scoring import tokenizer
-from pipeline.scoring.tokenizer import PUNCTUATION, one_line, tokenize
+from pipeline.scoring.tokenizer import PUNCTUATION, one_line, plain, tokenize
+from pipeline.tabletop import words
 
 LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 text = st.one_of(st.text(max_size=40), st.text(st.sampled_from(LINE_BREAKS + " \0\t'\".-|<*aB"), max_size=40))
@@ -58,3 +63,39 @@ def test_half_a_surrogate_pair_is_survived() -> None:
 
 def test_one_line_leaves_no_line_break() -> None:
     assert one_line(f" a{LINE_BREAKS}b\u00a0c ") == "a b c"
+
+
+def test_the_punctuation_is_the_librarys() -> None:
+    assert frozenset(word.lower() for word in ptbtokenizer.PUNCTUATIONS) == PUNCTUATION
+
+
+def test_without_the_library_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenizer, "distribution", lambda name: distribution("no such " + name))
+    with pytest.raises(
+        InputError, match=r"^no PTB tokenizer: pycocoevalcap is not installed; `pip install` it$"
+    ):
+        tokenize(["a car"])
+
+
+def test_all_of_tabletops_words_are_plain() -> None:
+    """Together, as what stands beside a word decides, and each as a sentence's first and last."""
+    kinds = (words.WORDS, words.VERBS)
+    said = [
+        *words.ANY_SHAPE,
+        *words.NO_CHANGE,
+        *words.COLORS,
+        *(w for kind in kinds for v in kind.values() for w in v),
+    ]
+    said += [*words.RIGHT, *words.LEFT, *words.FRONT, *words.BEHIND, "the", "that is"]
+    sentences = [*said, " ".join(said), " ".join(reversed(said))]
+    assert plain(sentences) == tokenize(sentences) == sentences
+
+
+@pytest.mark.parametrize("sentence", ["The car", "a car.", "a  car", "b2", "it's", " a", "é"])
+def test_what_is_not_plain_is_refused(sentence: str) -> None:
+    with pytest.raises(InputError, match="is not plain words; tokenise it as scores do, by --tokens ptb"):
+        plain(["a car", sentence])
+
+
+def test_nothing_is_plain() -> None:
+    assert plain([""]) == tokenize([""])

@@ -19,7 +19,7 @@ TENTH = f"λ = {params.load(ROOT / 'params.yaml').dataset['tabletop'].loss['lamb
 def made(root: Path, seeds=(1, 2, 4)):
     """A study all of whose cells are made up, and its record."""
     own = planned(root, seeds)
-    for cell in study_cells.missing(root, own):
+    for _, cell in study_cells.missing(root, own):
         fake = Fake(root / "work")
         fake.run(cell)
         study_cells.keep(root, cell, fake.folder)

@@ -19,6 +19,7 @@ from pipeline import datasets
 from pipeline.errors import InputError
 from pipeline.params import Tabletop
 from pipeline.tabletop import dataset
+from tests import shipped
 
 REPOSITORY = Path(__file__).parents[3]
 SMALL = Tabletop(scenes=30, seed=3, min_objects=3, max_objects=6, width=96, height=64, viewpoint="moderate")
@@ -153,11 +154,12 @@ def test_another_seed_makes_other_bytes(whole, tmp_path, monkeypatch):
 
 def start(folder):
     """`python -m stages.render` in `folder`, with params.yaml's tabletop replaced by SMALL."""
-    tree = yaml.safe_load((REPOSITORY / "params.yaml").read_text())
-    tree["tabletop"] = SMALL.model_dump()
+    tree = shipped.tree()
+    tree["tabletop"] |= SMALL.model_dump() | {"viewpoint": {"tabletop": SMALL.viewpoint}}
     (folder / "params.yaml").write_text(yaml.safe_dump(tree))
+    place = ("--out", "data/raw/tabletop", "--card", "data/cards/tabletop.yaml")
     return subprocess.Popen(
-        [sys.executable, "-m", "stages.render"],
+        [sys.executable, "-m", "stages.render", "--dataset", "tabletop", *place],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
         stdout=subprocess.PIPE,
@@ -192,6 +194,7 @@ def is_running(pid):
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for processes in /proc")
+@pytest.mark.slow
 def test_killed_and_run_again_is_as_if_never_killed(whole, tmp_path):
     """A worker is killed, then, in the next run, the whole stage; the third run ends it."""
     stage = start(tmp_path)

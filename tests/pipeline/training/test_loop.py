@@ -17,6 +17,8 @@ from pipeline.training.learning_rate import factor
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.sampling import Sampler, training_batches
 
+pytestmark = pytest.mark.slow
+
 SIZES = {"width": 8, "heads": 2, "layers": 1, "decoder_layers": 1, "word_width": 4}
 TRAIN = {
     "iterations": 12,

@@ -27,6 +27,8 @@ from pipeline.training.memory_planning import (
     together,
 )
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 CPU = torch.device("cpu")
 MODEL = Sizes(16, (4, 4), 20, 8, 32, 2, 1, 1, 8)

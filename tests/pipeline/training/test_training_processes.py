@@ -21,6 +21,8 @@ from pipeline.training.sampling import Sampler
 from tests.pipeline.training.test_loop import recipe, same
 from tests.spawned import spawn
 
+pytestmark = pytest.mark.slow
+
 SIZES = Sizes(5, (2, 3), 11, 7, 8, 2, 2, 1, 4)
 SCENES, PARTS = 4, 2
 CASES = [(variant, dtype) for variant in ("paper", "released") for dtype in (torch.float32, torch.float64)]

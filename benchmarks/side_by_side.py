@@ -1,0 +1,129 @@
+"""Run every benchmark and print one table: both sides in one process, interleaved, medians, the ratio.
+
+`python -m benchmarks scoring` runs those that are named. Before anything is timed, both sides must
+give the same numbers. `scale` and `codecs` (the feature store's codecs and shard sizes against one float32
+.npy an image) take some five minutes each, `decoding_1000` more, and run only where they are named; the
+table of `scale` has a dataset of a tenth as the reference. So do `step` (a whole training step: up to ten
+minutes), `growth` (with pairs and tokens: four; writes growth.svg) and `profile` (where a step's time goes:
+half a minute), of which the last two have tables of their own.
+"""
+
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+import benchmarks.decoding
+import benchmarks.extraction
+import benchmarks.growth
+import benchmarks.matching
+import benchmarks.profiling
+import benchmarks.reading
+import benchmarks.scale
+import benchmarks.scoring
+import benchmarks.steps
+
+ROUNDS = 7
+
+
+def compare(
+    name: str,
+    ours: Callable[[], object],
+    reference: Callable[[], object],
+    against: str,
+    rounds: int = ROUNDS,
+) -> tuple[str, ...]:
+    """A row: the median seconds of both sides, taken in turn after a warm-up, and their ratio."""
+    seconds: dict[str, list[float]] = {"ours": [], "reference": []}
+    for turn in range(rounds + 1):
+        for side, function in (("ours", ours), ("reference", reference)):
+            start = time.perf_counter()
+            function()
+            if turn:
+                seconds[side].append(time.perf_counter() - start)
+    mine, theirs = (statistics.median(seconds[side]) for side in ("ours", "reference"))
+    return name, against, f"{1000 * mine:.1f} ms", f"{1000 * theirs:.1f} ms", f"{theirs / mine:.1f}"
+
+
+def reading(images: int = 512) -> list[tuple[str, ...]]:
+    """Random batches of 64 images' features 1024 x 14 x 14, from the page cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        store, files, plain_zarr = benchmarks.reading.sides(Path(folder), images)
+        rows = np.random.default_rng(1).choice(images, benchmarks.reading.BATCH, replace=False)
+        assert (store(rows) == files(rows)).all()
+        assert (store(rows) == plain_zarr(rows)).all()
+        name = f"read {len(rows)} images"
+        return [
+            compare(name, partial(store, rows), partial(files, rows), "one float32 .npy an image"),
+            compare(name, partial(store, rows), partial(plain_zarr, rows), "zarr-python on the same store"),
+        ]
+
+
+def extraction(images: int = 96) -> list[tuple[str, ...]]:
+    """PNG files to a store: the network should be all that takes time."""
+    with tempfile.TemporaryDirectory() as folder:
+        whole, bare = benchmarks.extraction.sides(Path(folder), images)
+        return [compare(f"extract {images} images, median of 5", whole, bare, "the network alone", 5)]
+
+
+def decoding(
+    pairs: int = 128, ends: tuple[float, ...] = benchmarks.decoding.ENDS, rounds: int = 3
+) -> list[tuple[str, ...]]:
+    """Greedy captions, against recomputing all words at every step."""
+    return [
+        compare(f"{name}, median of {rounds}", ours, reference, against, rounds)
+        for name, ours, reference, against in benchmarks.decoding.cases(pairs, ends=ends)
+    ]
+
+
+def scoring(rounds: int = 3) -> list[tuple[str, ...]]:
+    """8,000 captions by 6 references each, against the same scorers one after another."""
+    corpus = benchmarks.scoring.captions_of()
+    benchmarks.scoring.check(*corpus)  # to the last digit
+    ours = partial(benchmarks.scoring.ours, *corpus)
+    reference = partial(benchmarks.scoring.one_after_another, *corpus)
+    name = f"score {len(corpus[0])} captions, median of {rounds}"
+    return [compare(name, ours, reference, "pycocoevalcap, one after another", rounds)]
+
+
+PARTS = {
+    "reading": reading,
+    "extraction": extraction,
+    "matching": benchmarks.matching.rows,
+    "decoding": decoding,
+    "scoring": scoring,
+}
+NAMED_ONLY = {
+    "step": benchmarks.steps.rows,
+    "scale": benchmarks.scale.compare,
+    "codecs": benchmarks.reading.codecs,
+    "decoding_1000": partial(decoding, 1000, benchmarks.decoding.ENDS[:1], 1),
+}
+TABLES = {"growth": benchmarks.growth.table, "profile": benchmarks.profiling.table}
+
+
+def main() -> None:
+    chosen = sys.argv[1:] or list(PARTS)
+    parts = PARTS | NAMED_ONLY
+    known = [*parts, *TABLES]
+    if unknown := [name for name in chosen if name not in known]:
+        sys.exit(f"error: no benchmark is called {unknown[0]!r}; there are {', '.join(known)}")
+    for name in chosen:
+        if name in TABLES:
+            Console().print(TABLES[name]())
+    if rows := [row for name in chosen if name in parts for row in parts[name]()]:
+        table = Table(title=f"{os.cpu_count()} cores, torch {torch.__version__}, medians of {ROUNDS}")
+        for column in ("what", "reference", "ours", "reference's", "ratio"):
+            table.add_column(column)
+        for row in rows:
+            table.add_row(*row)
+        Console().print(table)

@@ -1,0 +1,131 @@
+"""Two pictures in, a caption out: trained weights with their features and words."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import models.captioner
+from pipeline import vocabularies
+from pipeline.captioning import sources
+from pipeline.captioning.features import Features, Picture
+from pipeline.captioning.sources import Made
+from pipeline.decoding.attention_maps import Attended
+from pipeline.decoding.captioning import searching
+from pipeline.decoding.n_best import n_best
+from pipeline.errors import InputError
+from pipeline.features.extraction import grid_shape
+from pipeline.features.store_config import grid_spec
+from pipeline.outputs import read_json
+from pipeline.recipes import trained_model
+from pipeline.recipes.trained_model import Trained
+from pipeline.vocabularies import END, NULL, Vocabulary
+
+
+@dataclass(frozen=True)
+class Search:
+    """How captions are looked for: decode's settings in params.yaml."""
+
+    beam: int = 1
+    length_penalty: float = 0.0
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """One of the best captions of a pair."""
+
+    caption: str
+    log_probability: float
+
+
+@dataclass(frozen=True)
+class Captioner:
+    """`load` makes one; it is called with a before and an after picture."""
+
+    model: models.captioner.Captioner
+    trained: Trained
+    vocabulary: Vocabulary
+    features: Features
+    made: Made
+    identity: str  # of the weights: twelve digits of their sha256
+    scores: dict[str, Any] | None  # of a package that has them
+
+    @classmethod
+    def load(cls, weights: str | Path, lab: str | Path = ".") -> "Captioner":
+        """From a package, a .zip or a folder, or from a folder of data/weights of the laboratory `lab`.
+
+        Raises InputError naming the file that is missing or does not fit.
+        """
+        weights, lab = Path(weights), Path(lab)
+        with sources.opened(weights) as folder:
+            model, trained = trained_model.load(folder)
+            vocabulary = vocabularies.load(sources.vocabulary_file(folder, trained, lab))
+            trained.check_vocabulary(vocabulary)
+            network, made = sources.backbone(folder, weights, trained, lab)
+            identity = hashlib.sha256((folder / "weights.safetensors").read_bytes()).hexdigest()[:12]
+            scores = folder / sources.SCORES
+            found = read_json(scores, sources.REMEDY) if scores.exists() else None
+        spec = grid_spec(trained.recipe.features, trained.recipe.model)
+        if grid_shape(spec) != trained.shape:
+            raise InputError(
+                f"{weights}: model.yaml names features of {trained.shape}, and {spec} gives others"
+            )
+        features = Features(network, spec, made.precision)
+        return cls(model.to(features.device), trained, vocabulary, features, made, identity, found)
+
+    def __call__(self, before: Picture, after: Picture, search: Search | None = None) -> str:
+        """The caption. Raises InputError for a picture that does not open."""
+        return self.attended(before, after, search).caption
+
+    def attended(self, before: Picture, after: Picture, search: Search | None = None) -> Attended:
+        """The caption's words, where the model looked for each, and the alignment where the model has one."""
+        pair = (self.features.squashed(before, "before"), self.features.squashed(after, "after"))
+        return self.of_squashed([pair], search or Search(), aligned=True)[0]
+
+    def ranked(
+        self, before: Picture, after: Picture, count: int, search: Search | None = None
+    ) -> list[Ranked]:
+        """The `count` best captions that a beam finds, with the log-probability of each."""
+        pair = (self.features.squashed(before, "before"), self.features.squashed(after, "after"))
+        search = search or Search(beam=count)
+        return self.ranked_of_squashed([pair], count, search)[0]
+
+    @torch.inference_mode()
+    def of_squashed(
+        self, pairs: Sequence[tuple[Any, Any]], search: Search, aligned: bool = False
+    ) -> list[Attended]:
+        """Captions of pairs of pictures as Features.squashed gives them."""
+        difference = self._encoded(pairs)
+        tokens, maps = searching(search.beam, search.length_penalty)(self.model, difference.memory)
+        grids = maps.unflatten(-1, self.model.sizes.grid).cpu().numpy()
+        found = []
+        for row, caption in enumerate(tokens.tolist()):
+            words = tuple(self.vocabulary.words[token] for token in caption if token not in (END, NULL))
+            found.append(Attended(words, grids[row, : len(words)]))
+        alignment = difference.alignment(list(range(len(pairs)))) if aligned else None
+        if alignment is None:
+            return found
+        each = alignment.half().cpu().numpy()
+        return [replace(one, alignment=own) for one, own in zip(found, each, strict=True)]
+
+    @torch.inference_mode()
+    def ranked_of_squashed(
+        self, pairs: Sequence[tuple[Any, Any]], count: int, search: Search
+    ) -> list[list[Ranked]]:
+        """The best captions of each pair, best first."""
+        memory = self._encoded(pairs).memory
+        find = partial(n_best, self.model, memory, search.beam, count, search.length_penalty)
+        return [
+            [Ranked(self.vocabulary.decode(each.tokens), each.log_probability) for each in own]
+            for own in find()
+        ]
+
+    def _encoded(self, pairs: Sequence[tuple[Any, Any]]) -> models.captioner.Difference:
+        images = [image for pair in pairs for image in pair]
+        names = [f"the {side} picture" for _ in pairs for side in ("before", "after")]
+        grids = self.features.grids(images, names).float()
+        return self.model.encode(grids[0::2], grids[1::2])

@@ -1,0 +1,71 @@
+"""Features of any picture, made as the weights' metadata say: as the stage `extract` makes a dataset's."""
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from models.backbone import Backbone, for_inference
+from pipeline.compute import devices
+from pipeline.datasets.images import decode, read_bytes
+from pipeline.errors import InputError
+from pipeline.features.preprocessing import RESIZES
+from pipeline.features.store_config import Spec
+
+BATCH = 32  # images at once, as extraction has them
+Picture = str | Path | bytes | Image.Image | np.ndarray
+"""A file's path, its bytes, or a picture in memory (an array: uint8, H x W x 3)."""
+
+
+class Features:
+    """A backbone in the precision that the weights were trained with, and how pictures come to it."""
+
+    def __init__(self, network: Backbone, spec: Spec, precision: str):
+        self.device, self.spec, self.precision = devices.device(), spec, precision
+        dtype = devices.precision(precision, self.device)
+        self.network = for_inference(network, dtype).to(self.device)
+
+    def squashed(self, picture: Picture, name: str = "the picture") -> np.ndarray:
+        """A picture as the backbone sees it, uint8 3 x S x S. Raises InputError where it does not open."""
+        size = (self.spec.size, self.spec.size)
+        return RESIZES[self.spec.resize](opened(picture, name), size).transpose(2, 0, 1)
+
+    @torch.inference_mode()
+    def grids(self, images: Sequence[np.ndarray], names: Sequence[str]) -> Tensor:
+        """Feature grids of squashed pictures, images x C x H x W, float16, on the device.
+
+        Raises InputError for a picture whose features overflow float16.
+        """
+        parts = []
+        for start in range(0, len(images), BATCH):
+            batch = torch.from_numpy(np.stack(images[start : start + BATCH]))
+            parts.append(self.network(batch.to(self.device)).half().contiguous())
+        grids = torch.cat(parts)
+        for name, finite in zip(names, grids.isfinite().flatten(1).all(1).tolist(), strict=True):
+            if not finite:
+                raise InputError(f"the features of {name} overflow float16; use another picture")
+        return grids
+
+
+def opened(picture: Picture, name: str = "the picture") -> Image.Image:
+    """A picture as RGB, by the rules of datasets. Raises InputError for one that does not open."""
+    return decode(*_bytes(picture, name))
+
+
+def _bytes(picture: Picture, name: str) -> tuple[bytes, str]:
+    """A picture as the bytes of a file, and what to call it: one way from all of them to pixels."""
+    if isinstance(picture, str | Path):
+        return read_bytes(Path(picture)), str(picture)
+    if isinstance(picture, bytes):
+        return picture, name
+    if isinstance(picture, np.ndarray):
+        if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3 or not picture.size:
+            raise InputError(f"{name} is {picture.dtype} of shape {picture.shape}, not uint8 of H x W x 3")
+        picture = Image.fromarray(picture)
+    file = io.BytesIO()
+    picture.save(file, "PNG", compress_level=1)
+    return file.getvalue(), name

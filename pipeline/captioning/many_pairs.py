@@ -1,0 +1,189 @@
+"""Captions of many pairs: pictures are read ahead, and what is written stays written.
+
+The output is JSON Lines, a line a pair in the table's order, appended and never rewritten: a run that was
+stopped goes on behind the last whole line. A pair that cannot be captioned has an `error` in place of its
+`caption`.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.captioning.captioner import Captioner, Search
+from pipeline.datasets.checking import IMAGES
+from pipeline.datasets.table_rows import NAMES, Row, find, read_rows
+from pipeline.errors import InputError, writing
+from pipeline.outputs import read_lines
+from pipeline.prefetch import prefetch
+from pipeline.progress import track
+
+BATCH = 16  # pairs: 32 pictures, as extraction has them
+FOLDERS = ("before", "after")
+Images = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A pair to be captioned; `fault` says why it cannot be."""
+
+    pair_id: str
+    before: str  # as the table names it
+    after: str
+    root: Path  # what these names begin at
+    fault: str | None = None
+
+
+def jobs(place: Path) -> list[Job]:
+    """The pairs of a table (.csv, .jsonl), of a folder with one, or of a folder with before/ and after/.
+
+    Names are relative to the table. Raises InputError where the place holds no pairs.
+    """
+    if place.is_dir() and not any((place / name).is_file() for name in NAMES):
+        return _of_folders(place)
+    table = find(place) if place.is_dir() else place
+    if table.suffix.lower() not in (".csv", ".jsonl"):
+        raise InputError(f"{table} is neither a .csv nor a .jsonl of pairs, nor a folder; name one of these")
+    return [_job(row, table.parent) for row in read_rows(table)]
+
+
+def _job(row: Row, root: Path) -> Job:
+    names = {side: str(row.values.get(side, "")) for side in FOLDERS}
+    lacking = [side for side in FOLDERS if not names[side]]
+    fault = row.fault or (f"no {lacking[0]}" if lacking else None)
+    pair_id = str(row.values.get("pair_id", f"line {row.line}"))
+    return Job(pair_id, names["before"], names["after"], root, fault and f"line {row.line}: {fault}")
+
+
+def _of_folders(place: Path) -> list[Job]:
+    """before/NAME and after/NAME are a pair."""
+    if missing := [name for name in FOLDERS if not (place / name).is_dir()]:
+        raise InputError(
+            f"{place} has neither {' nor '.join(NAMES)}, nor a folder {missing[0]}/; put the pictures of a "
+            "pair under one name into before/ and after/"
+        )
+    sides = [{path.name for path in (place / side).iterdir()} for side in FOLDERS]
+    names = sorted(name for name in sides[0] | sides[1] if name.rpartition(".")[2].lower() in IMAGES)
+    if not names:
+        raise InputError(f"{place} holds no pictures; put them into before/ and after/")
+    return [Job(name, f"before/{name}", f"after/{name}", place) for name in names]
+
+
+def caption(
+    captioner: Captioner, pairs: Sequence[Job], out: Path, search: Search, top: int | None = None
+) -> int:
+    """Append the lines that `out` lacks; returns how many pairs of all have an error.
+
+    Raises InputError where `out` holds the lines of other pairs, weights or settings, and where it cannot be
+    written.
+    """
+    by = _described(captioner, search, top)
+    with writing(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        failed = _done(out, pairs, by)
+        with out.open("a", encoding="utf-8") as file:
+            found = _records(captioner, pairs[len(failed) :], search, top)
+            for record in track(found, "captioning", "pairs", len(pairs), len(failed)):
+                file.write(json.dumps(record | {"by": by}, ensure_ascii=False) + "\n")
+                file.flush()
+                failed.append("error" in record)
+    return sum(failed)
+
+
+def _described(captioner: Captioner, search: Search, top: int | None) -> str:
+    """What wrote a line: a run goes on only with the same."""
+    recipe = captioner.trained.recipe
+    return (
+        f"{recipe.dataset} {recipe.model} seed {captioner.trained.seed}, weights {captioner.identity}, "
+        f"features {captioner.made.weights_id} {captioner.made.precision}, beam {search.beam}, "
+        f"length penalty {search.length_penalty:g}" + (f", top {top}" if top else "")
+    )
+
+
+def _done(out: Path, pairs: Sequence[Job], by: str) -> list[bool]:
+    """For each line that is there, whether it holds an error; half a line, of a kill, is cut off."""
+    if not out.exists():
+        return []
+    whole = out.read_bytes().rfind(b"\n") + 1
+    lines = list(read_lines(out, "name another --out"))[: out.read_bytes().count(b"\n")]
+    failed = [_checked(line, f"{out}, line {n}", pairs, n - 1, by) for n, line in enumerate(lines, 1)]
+    os.truncate(out, whole)
+    return failed
+
+
+def _checked(line: str, where: str, pairs: Sequence[Job], place: int, by: str) -> bool:
+    """Whether a line that was written before holds an error; it must be of this run."""
+    remedy = "name another --out, or move the file away"
+    try:
+        record = json.loads(line)
+        own = [record[key] for key in ("pair_id", "before", "after", "by")]
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"{where} is no caption of a pair; {remedy}") from None
+    if place >= len(pairs):
+        raise InputError(f"{where}: there are only {len(pairs)} pairs; {remedy}")
+    job = pairs[place]
+    for found, wanted in zip(own, (job.pair_id, job.before, job.after, by), strict=True):
+        if found != wanted:
+            raise InputError(f"{where} is of {found!r}, and this run's is of {wanted!r}; {remedy}")
+    return "error" in record
+
+
+def _records(
+    captioner: Captioner, pairs: Sequence[Job], search: Search, top: int | None
+) -> Iterator[dict[str, Any]]:
+    """A record a pair, in order. Pictures are read by threads while others are captioned."""
+
+    def load(job: Job) -> Images | str:
+        return _load(captioner, job)
+
+    loaded = prefetch(load, pairs, os.cpu_count() or 1, 2 * BATCH)
+    for start in range(0, len(pairs), BATCH):
+        part = pairs[start : start + BATCH]
+        yield from _batch(captioner, part, [next(loaded) for _ in part], search, top)
+
+
+def _load(captioner: Captioner, job: Job) -> Images | str:
+    """A pair's squashed pictures, or what is wrong with it."""
+    if job.fault:
+        return job.fault
+    try:
+        before, after = (captioner.features.squashed(job.root / name) for name in (job.before, job.after))
+    except (InputError, ValueError) as error:  # a name with a null byte is a ValueError
+        return str(error)
+    return before, after
+
+
+def _batch(
+    captioner: Captioner,
+    part: Sequence[Job],
+    loaded: Sequence[Images | str],
+    search: Search,
+    top: int | None,
+) -> Iterator[dict[str, Any]]:
+    said = iter(_said(captioner, [each for each in loaded if not isinstance(each, str)], search, top))
+    for job, each in zip(part, loaded, strict=True):
+        found = {"error": each} if isinstance(each, str) else next(said)
+        yield {"pair_id": job.pair_id, "before": job.before, "after": job.after} | found
+
+
+def _said(
+    captioner: Captioner, pairs: Sequence[Images], search: Search, top: int | None
+) -> list[dict[str, Any]]:
+    """What a line holds of each pair."""
+    if not pairs:
+        return []
+    if top is None:
+        return [{"caption": each.caption} for each in captioner.of_squashed(pairs, search)]
+    return [
+        {
+            "caption": own[0].caption,
+            "top": [
+                {"caption": each.caption, "log_probability": round(each.log_probability, 4)} for each in own
+            ],
+        }
+        for own in captioner.ranked_of_squashed(pairs, top, search)
+    ]

@@ -1,0 +1,114 @@
+"""The card of shared weights: what they are, of what data and seeds, how good, and what not to expect."""
+
+from pathlib import Path
+from typing import Any
+
+from pipeline.captioning.sources import Made
+from pipeline.datasets import cards
+from pipeline.datasets.manifest import read as read_manifest
+from pipeline.recipes.trained_model import Trained
+from pipeline.statistics.seeds import over_seeds
+
+SHOWN = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "SPICE", "change_accuracy")
+
+
+def text(trained: Trained, made: Made, scores: dict[str, Any], lab: Path, licence: str) -> str:
+    """The card, as Markdown."""
+    recipe = trained.recipe
+    parts = [
+        f"# {recipe.model} on {recipe.dataset}, seed {trained.seed}",
+        "A change captioner: a before and an after picture in, one sentence out that says what changed.",
+        _use(recipe.dataset),
+        "## Data",
+        _data(recipe.dataset, lab),
+        "## Training",
+        _training(trained, made),
+        "## Scores",
+        _scored(trained, scores),
+        "## Limits",
+        _limits(trained, made, scores),
+        "## Licence",
+        licence,
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _use(dataset: str) -> str:
+    return (
+        "```\npython -m stages.caption before.png after.png --weights THIS\n```\n\n"
+        "In a notebook: `from pipeline.captioning import Captioner`, "
+        '`Captioner.load("THIS")(before, after)`. '
+        f"Nothing of the dataset {dataset} is needed."
+    )
+
+
+def _data(dataset: str, lab: Path) -> str:
+    lines = [f"- dataset: {dataset}"]
+    if (path := lab / cards.path_of(dataset)).exists():
+        card = cards.load(path)
+        lines += [f"- citation: {card.citation}", f"- source: {card.source}"]
+        lines += [f"- {note}" for note in card.notes]
+    if (path := lab / f"data/pairs/{dataset}.manifest.json").exists():
+        counts = read_manifest(path).counts
+        pairs = " / ".join(f"{counts[split]['pairs']:,}" for split in ("train", "val", "test"))
+        lines.append(f"- pairs: {pairs} (train / val / test)")
+    return "\n".join(lines)
+
+
+def _training(trained: Trained, made: Made) -> str:
+    recipe = trained.recipe
+    spec = ", ".join(f"{key} {value}" for key, value in recipe.features.items())
+    shown = {
+        "settings": recipe.settings,
+        "sizes": recipe.sizes,
+        "loss weights": recipe.loss,
+        "run": recipe.train,
+    }
+    told = [
+        f"- {name}: {', '.join(f'{k} {v}' for k, v in each.items())}" for name, each in shown.items() if each
+    ]
+    return "\n".join(
+        [
+            *told,
+            f"- seed {trained.seed}; the snapshot of iteration {trained.iteration:,}, "
+            f"validation CIDEr-D {100 * trained.validation:.1f}",
+            f"- features: ResNet-101, {spec}; {made.weights_id}, {made.precision}"
+            + (f", torch {made.torch}" if made.torch else ""),
+            f"- vocabulary: {trained.vocabulary:,} tokens; captions of at most {trained.longest - 2} words",
+        ]
+    )
+
+
+def _scored(trained: Trained, scores: dict[str, Any]) -> str:
+    if scores["own"] is None:
+        return "This run was not scored."
+    seeds = scores["seeds"]
+    rows = ["| × 100, test split | this file | mean ± sd over seeds |", "|---|---|---|"]
+    for name in (name for name in SHOWN if scores["own"].get(name) is not None):
+        values = [each[name] for each in seeds.values() if each.get(name) is not None]
+        found = over_seeds(values)
+        spread = "no sd: one seed" if found.sd is None else f"{100 * found.mean:.1f} ± {100 * found.sd:.1f}"
+        rows.append(f"| {name.replace('_', ' ')} | {100 * scores['own'][name]:.1f} | {spread} |")
+    told = f"Seeds: {', '.join(seeds)}." + (" One seed is no evidence." if len(seeds) == 1 else "")
+    return "\n".join(rows) + f"\n\n{told}"
+
+
+def _limits(trained: Trained, made: Made, scores: dict[str, Any]) -> str:
+    size = trained.recipe.features["size"]
+    lines = [
+        f"- It knows pictures like those of {trained.recipe.dataset}, and {trained.vocabulary - 4:,} words. "
+        "Of any other picture it says something just as surely, and it means nothing.",
+        f"- Pictures are squashed to {size} × {size} pixels: what is small is lost.",
+        "- One sentence for one change. Where the model looked at a word is no reason for the word.",
+    ]
+    if made.seed is not None:
+        lines.append(
+            "- The backbone's weights are random, drawn from a seed: good for pictures as plain as these "
+            "alone. Where another version of torch draws others, the file is refused."
+        )
+    accuracy = (scores["own"] or {}).get("change_accuracy")
+    if accuracy is not None:
+        lines.append(
+            f"- Of 100 test pairs, {100 * (1 - accuracy):.0f} are told wrongly to be changed or not."
+        )
+    return "\n".join(lines)

@@ -1,0 +1,115 @@
+"""Weights to share: one file, or folder, with all that captions of new pictures need.
+
+weights.safetensors, model.yaml    as training wrote them
+vocabulary.json                    the words
+features.yaml                      how features were made: precision, seed, and what is in the next file
+backbone.safetensors               statistics of a random backbone, or all weights of one; not ImageNet's
+scores.json                        test scores by seed, some test captions, and what draws more such pictures
+README.md                          the model card
+"""
+
+import shutil
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+from safetensors.torch import save_file
+
+from pipeline import params
+from pipeline.captioning import lab_backbone, model_card, random_weights, sources
+from pipeline.captioning.sources import Made
+from pipeline.errors import InputError
+from pipeline.features.store_config import grid_spec
+from pipeline.outputs import read_json, replacing, write_json
+from pipeline.recipes import trained_model
+from pipeline.recipes.trained_model import Trained
+
+SAMPLE = 24  # test pairs whose captions are in scores.json
+MARK = (1980, 1, 1, 0, 0, 0)  # the time of every file in a .zip: equal contents are equal bytes
+
+
+def write(weights: Path, lab: Path, out: Path, licence: str, with_backbone: bool = False) -> None:
+    """Pack a folder of data/weights of the laboratory `lab` into `out`, a .zip or a folder.
+
+    `with_backbone`: weights of a file are packed, too, 110 MB of ResNet-101. Raises InputError naming the
+    file that is missing.
+    """
+    if (weights / sources.FEATURES).exists():
+        raise InputError(f"{weights} is a package already; copy or zip it")
+    _, trained = trained_model.load(weights)
+    with replacing(out) as beside:
+        folder = beside.with_name(f"{beside.name}.partial") if out.suffix == ".zip" else beside
+        folder.mkdir()
+        try:
+            _fill(folder, weights, trained, lab, licence, with_backbone)
+            if out.suffix == ".zip":
+                _zip(folder, beside)
+        finally:
+            if folder != beside:
+                shutil.rmtree(folder)
+
+
+def _fill(
+    folder: Path, weights: Path, trained: Trained, lab: Path, licence: str, with_backbone: bool
+) -> None:
+    for name in ("weights.safetensors", "model.yaml"):
+        shutil.copyfile(weights / name, folder / name)
+    vocabulary = sources.vocabulary_file(weights, trained, lab)
+    read_json(vocabulary, "run `dvc repro vocab` to make it")
+    shutil.copyfile(vocabulary, folder / sources.VOCABULARY)
+    made = _backbone(folder, trained, lab, with_backbone)
+    text = yaml.safe_dump(sources.record(made), sort_keys=False)
+    (folder / sources.FEATURES).write_text(text, encoding="utf-8")
+    scores = _scores(trained, lab)
+    write_json(folder / sources.SCORES, scores)
+    (folder / sources.CARD).write_text(model_card.text(trained, made, scores, lab, licence), encoding="utf-8")
+
+
+def _backbone(folder: Path, trained: Trained, lab: Path, whole: bool) -> Made:
+    network, found = lab_backbone.recreated(
+        trained, grid_spec(trained.recipe.features, trained.recipe.model), lab
+    )
+    made = Made(**found)
+    if made.seed is not None:
+        save_file(random_weights.packed(network), folder / sources.BACKBONE)
+        return replace(made, backbone="statistics")
+    if not whole:
+        return made
+    state = {name: tensor.contiguous() for name, tensor in network.stages.state_dict().items()}
+    save_file(state, folder / sources.BACKBONE)
+    return replace(made, backbone="weights")
+
+
+def _scores(trained: Trained, lab: Path) -> dict[str, Any]:
+    """What the stage score found, of every seed that is there; empty where the cell was not scored."""
+    recipe = trained.recipe
+    cells = lab / "results/cells" / recipe.dataset / recipe.model
+    remedy = "run `dvc repro score` to make it"
+    seeds = {
+        int(path.parent.name): read_json(path, remedy)
+        for path in sorted(cells.glob("*/summary.json"))
+        if path.parent.name.isdecimal()
+    }
+    captions = cells / str(trained.seed) / "captions.json"
+    sample = read_json(captions, "run `dvc repro decode` to make it")[:SAMPLE] if captions.exists() else []
+    return {
+        "split": "test",
+        "own": seeds.get(trained.seed),
+        "seeds": {str(seed): scores for seed, scores in sorted(seeds.items())},
+        "sample": {each["image_id"]: each["caption"] for each in sample},
+        "rendered": _rendered(lab, recipe.dataset),
+    }
+
+
+def _rendered(lab: Path, dataset: str) -> dict[str, Any] | None:
+    """The settings of the embedded dataset: more pictures of its kind can be drawn from them."""
+    rendered = params.load(lab / "params.yaml").tabletop
+    return rendered.of(dataset).model_dump() if dataset in rendered.viewpoint else None
+
+
+def _zip(folder: Path, out: Path) -> None:
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as package:
+        for path in sorted(folder.iterdir()):
+            package.writestr(zipfile.ZipInfo(path.name, MARK), path.read_bytes())

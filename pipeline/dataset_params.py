@@ -1,0 +1,119 @@
+"""What params.yaml says of one dataset, as typed objects; the kinds of numbers and names in it."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
+
+Count = Annotated[int, Field(ge=1)]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$")]
+Precision = Literal["auto", "bfloat16", "float32"]
+Schedule = Literal["constant", "step", "cosine", "warmup_cosine", "warmup_linear"]
+Optimiser = Literal["adam", "adamw", "bert_adam"]
+Cache = Literal["none", "ram", "device"]
+# DVC writes YAML 1.2, where `off` is a word; PyYAML reads 1.1, where it is false
+Compile = Annotated[Literal["auto", "off"], BeforeValidator(lambda value: "off" if value is False else value)]
+Positive = Annotated[float, Field(gt=0)]
+Side = Annotated[int, Field(ge=8, le=1024)]  # pixels
+Weight = Annotated[float, Field(ge=0)]
+Seed = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    if twice := [value for value in values if values.count(value) > 1]:
+        raise ValueError(f"{twice[0]!r} stands there more than once; keep one of them")
+    return values
+
+
+Distinct = AfterValidator(_distinct)
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Prepare(Strict):
+    reader: str
+    root: str
+    protocol: str | None
+
+
+class DatasetFeatures(Strict):
+    weights: str
+    npy: Annotated[str, Field(min_length=1)] | None
+    pixels: tuple[Side, Side] = Field((224, 224), strict=False)  # height, width
+
+
+class DatasetText(Strict):
+    min_count: Count
+    max_tokens: Annotated[int, Field(ge=3)] | None
+    vocabulary: str | None
+
+
+class DatasetTrain(Strict):
+    iterations: Count
+    batch: Count
+    references: Count
+    learning_rate: Positive
+    schedule: Schedule
+    validate_every: Count
+    exchange: bool
+    precision: Precision
+    compile: Compile
+    cache: Cache
+    processes: Count
+
+
+class Phase(DatasetTrain):
+    """A phase of a model that has settings of its own: what else the training loop can do."""
+
+    optimiser: Optimiser
+    beta2: Annotated[float, Field(gt=0, lt=1)]
+    weight_decay: Weight
+    clip_norm: Positive | None  # of all gradients together
+    patience: Count | None  # so many validations without a new best, and one more, end the phase
+    mirror: bool  # each scene mirrored with probability 1/2, left and right exchanged in its captions
+    shift: Annotated[int, Field(ge=0)]  # pixels that each scene's images are moved by at most
+
+
+class OwnSettings(Strict):
+    """A dataset's sizes and phases for models whose sizes are not SCORER's and DIRL's."""
+
+    sizes: dict[str, Count]  # checked by the model itself
+    adapt: Phase | None = None
+    train: Phase
+
+
+class Sizes(Strict):
+    width: Count
+    heads: Count
+    layers: Count
+    decoder_layers: Count
+    word_width: Count
+
+    @model_validator(mode="after")
+    def _divisible(self) -> "Sizes":
+        if self.width % self.heads:
+            raise ValueError(f"width {self.width} is not a multiple of heads ({self.heads}); change either")
+        if self.width % 2:
+            raise ValueError(f"width {self.width} is not even")
+        if self.word_width % 2:
+            raise ValueError(f"word_width {self.word_width} is not even")
+        return self
+
+
+class Dataset(Strict):
+    prepare: Prepare
+    features: DatasetFeatures
+    text: DatasetText
+    loss: dict[str, Weight]
+    train: DatasetTrain
+    sizes: Sizes
+    own: dict[Name, OwnSettings] = {}

@@ -1,0 +1,88 @@
+"""A dataset of your own, written into params.yaml as a person would: every other byte stays as it is."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pipeline import params
+from pipeline.datasets import cards, table_rows
+from pipeline.errors import InputError
+from pipeline.outputs import read_text, read_yaml, replacing, write_text
+
+NAME = re.compile(r"[A-Za-z0-9_]+")
+REMEDY = "run it from the repository's root"
+
+
+def add(path: Path, name: str, folder: Path, like: str) -> bool:
+    """Enter the dataset in `folder`, with the settings of `like`, and its card; False: it stands there so.
+
+    Raises InputError for a name that is taken or none, a folder without a table, an unknown `like`.
+    """
+    if not NAME.fullmatch(name):
+        raise InputError(f"{name!r} is no name of a dataset; use letters, digits and _")
+    table = table_rows.find(folder)
+    entry = {"prepare": {"reader": "table", "root": _shown(folder), "protocol": None}, "like": like}
+    found = params.load(path).dataset
+    if name in found:
+        if read_yaml(path, REMEDY)["dataset"][name] == entry:
+            return False
+        raise InputError(f"{path} has a dataset {name!r} already; take another name, or edit that entry")
+    if like not in found:
+        raise InputError(f"{path} has no dataset {like!r} to be like; there are {', '.join(found)}")
+    text = _with(read_text(path, REMEDY), name, entry, path)
+    with replacing(path) as beside:
+        beside.write_text(text, encoding="utf-8")
+        params.load(beside)
+    _write_card(name, folder, table)
+    return True
+
+
+def _shown(folder: Path) -> str:
+    """The folder as the stages find it: from the repository's root where it lies below, else in full."""
+    whole, here = folder.absolute(), Path.cwd()
+    return (whole.relative_to(here) if whole.is_relative_to(here) else whole).as_posix()
+
+
+def _with(text: str, name: str, entry: dict[str, Any], path: Path) -> str:
+    """The text with three lines more, after the last dataset's."""
+    root = yaml.compose(text, yaml.SafeLoader)
+    assert isinstance(root, yaml.MappingNode)  # it has been read
+    node = next(value for key, value in root.value if key.value == "dataset")
+    if not isinstance(node, yaml.MappingNode) or node.flow_style or not node.value:
+        raise InputError(f"{path}: 'dataset' is not written one entry a line; enter {name} by hand")
+    indent = " " * node.value[0][0].start_mark.column
+    prepare = ", ".join(f"{key}: {_scalar(value)}" for key, value in entry["prepare"].items())
+    lines = [f"{name}:", f"  prepare: {{{prepare}}}", f"  like: {entry['like']}"]
+    before = text.splitlines(keepends=True)
+    end = _last_line(node) + 1
+    before[end - 1] = before[end - 1].removesuffix("\n") + "\n"
+    return "".join([*before[:end], *(f"{indent}{line}\n" for line in lines), *before[end:]])
+
+
+def _scalar(value: Any) -> str:
+    return yaml.safe_dump(value, default_flow_style=True, width=10**6).removesuffix("...\n").strip()
+
+
+def _last_line(node: yaml.Node) -> int:
+    """Where what a node says ends: a block's own end lies behind the comments that follow it."""
+    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        return _last_line(last[1] if isinstance(last, tuple) else last)
+    return node.end_mark.line
+
+
+def _write_card(name: str, folder: Path, table: Path) -> None:
+    """The card that the stage prepare wants: what DVC watches of the dataset."""
+    card = {
+        "name": name,
+        "citation": "a dataset of your own",
+        "source": _shown(folder),
+        "files": {table.name: "a row a pair: before, after, captions"},
+    }
+    head = (
+        f"# After changing the dataset's files, run `make check-data DATASET={name}`: it says what to do.\n"
+    )
+    if not cards.path_of(name).exists():
+        write_text(cards.path_of(name), head + yaml.safe_dump(card, sort_keys=False, width=1000))

@@ -1,0 +1,254 @@
+"""A dataset of your own: a table of pairs, pairs.csv or pairs.jsonl, beside the folders of its pictures.
+
+A row is a pair: `before` and `after`, files below the table's folder; its captions, `caption` and, for more,
+`caption_2` … (csv), a list `captions` (jsonl) or further rows of the same two pictures. Where you know them:
+`pair_id`, `scene` (pairs of one scene share a split), `split`, `type` (of schema.py), `before_box` and
+`after_box` (x, y, width, height in pixels). Without a split, 80/10/10 of the scenes, drawn by a fixed seed;
+without a scene, pairs that share a picture are one.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from pipeline.datasets import checking
+from pipeline.datasets.annotations import check_splits, image_fault, sentences_fault, shown, written
+from pipeline.datasets.grouping import by_images
+from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE, SPLITS, Box, Pair
+from pipeline.datasets.table_rows import NAMES, Row, find, read_rows
+from pipeline.errors import InputError, listed
+
+FILES = ()
+OPTIONAL = NAMES  # one of them
+REMEDY = "mend these lines (data/README.md says what stands in a row)"
+TYPES = (*CHANGE_TYPES, CHANGE, NO_CHANGE)
+COLUMNS = frozenset(
+    ("before", "after", "caption", "captions", "pair_id", "scene", "split", "type", "before_box", "after_box")
+)
+SEED = 1
+HELD_OUT = 0.1  # of the scenes: val, and as many test
+
+
+@dataclass
+class Found:
+    """A pair of the table, and the line that named it first."""
+
+    line: int
+    pair: Pair  # split and scene_id are "" where the table does not say
+    captions: list[str]
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a table says, and what is wrong with it: problems by line."""
+
+    path: Path
+    found: dict[tuple[str, str], Found]
+    problems: list[tuple[int, str]]
+
+
+def read(root: Path) -> list[Pair]:
+    """The pairs in the table's order. Raises InputError naming every line that is wrong."""
+    table = _table(root)
+    pairs = [] if table.problems else _divided(table)
+    if problems := _sorted(table.problems or _leaks(table, pairs)):
+        raise listed(problems, str(table.path), REMEDY)
+    check_splits(table.path, pairs)
+    return pairs
+
+
+def faults(root: Path) -> list[str]:
+    """All that is wrong with the table and the files that it names, by line; empty: nothing.
+
+    Beside what `read` refuses: missing pictures, and a file in one split whose content stands in another
+    under another name. No picture is opened as one.
+    """
+    table = _table(root)
+    pairs = _divided(table) if table.found else []
+    missing = [
+        (line, f"{name}: {fault.removeprefix(f'{name}: ')}")
+        for name, line in _lines(table).items()
+        for fault in checking.missing(root, [name])
+    ]
+    return _sorted([*table.problems, *missing, *_leaks(table, pairs), *_copies(table, pairs, root)])
+
+
+def _sorted(problems: Iterable[tuple[int, str]]) -> list[str]:
+    return [f"line {line}: {problem}" for line, problem in sorted(problems)]
+
+
+def _table(root: Path) -> Table:
+    path = find(root)
+    table = Table(path, {}, [])
+    for row in read_rows(path):
+        if problem := _fault(row):
+            table.problems.append((row.line, problem))
+        else:
+            _enter(table, row)
+    _check_whole(table)
+    return table
+
+
+def _fault(row: Row) -> str | None:
+    """What is wrong with a row by itself."""
+    if row.fault:
+        return row.fault
+    for key in ("before", "after"):
+        if fault := image_fault(row.values.get(key)):
+            return f"{key} {fault}" if row.values.get(key) else f"no {key}"
+    if unknown := [key for key in row.values if key not in COLUMNS]:
+        return f"unknown column {shown(unknown[0])}; there are {', '.join(sorted(COLUMNS))}"
+    for key, choices in (("split", SPLITS), ("type", TYPES)):
+        if (value := row.values.get(key)) not in (None, *choices):
+            return f"{key} is {shown(value)}, not {' or '.join(choices)}"
+    for key in ("pair_id", "scene"):
+        if not isinstance(row.values.get(key, ""), str):
+            return f"{key} is {shown(row.values[key])}, not a name"
+    return _boxes_fault(row) or _captions_fault(row)
+
+
+def _boxes_fault(row: Row) -> str | None:
+    for key in ("before_box", "after_box"):
+        if key in row.values and _box(row.values[key]) is None:
+            return f"{key} is {shown(row.values[key])}, not x, y, width and height in pixels"
+    return None
+
+
+def _captions_fault(row: Row) -> str | None:
+    sentences = _captions(row)
+    if fault := sentences_fault(sentences):
+        return fault
+    return None if written(sentences) else "no caption"
+
+
+def _captions(row: Row) -> Any:
+    if "captions" not in row.values:
+        return [row.values.get("caption", "")]
+    given = row.values["captions"]
+    return (
+        [*([row.values["caption"]] if "caption" in row.values else []), *given] if _is_list(given) else given
+    )
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def _box(value: Any) -> Box | None:
+    """Four numbers, of a list or of text; None where they are no box."""
+    parts = value.replace(",", " ").split() if isinstance(value, str) else value
+    try:
+        x, y, width, height = (float(part) for part in parts)
+    except (TypeError, ValueError):
+        return None
+    inside = np.isfinite([x, y, width, height]).all() and min(x, y) >= 0 and min(width, height) > 0
+    return (x, y, width, height) if inside else None
+
+
+def _enter(table: Table, row: Row) -> None:
+    """Another pair, or more captions of one that is there."""
+    values = row.values
+    before, after = values["before"], values["after"]
+    pair = Pair(
+        pair_id=values.get("pair_id", f"{before}+{after}"),
+        scene_id=values.get("scene", ""),
+        split=values.get("split", ""),
+        before=before,
+        after=after,
+        captions=(),
+        change_type=values.get("type"),
+        before_box=_box(values.get("before_box")),
+        after_box=_box(values.get("after_box")),
+    )
+    found = table.found.setdefault((before, after), Found(row.line, pair, []))
+    if found.pair != pair:
+        table.problems.append((row.line, f"not as line {found.line} says of the same two pictures"))
+    found.captions += written(_captions(row))
+
+
+def _check_whole(table: Table) -> None:
+    """Problems of rows together: names that stand twice, a split or scene that only some have."""
+    ids: dict[str, int] = {}
+    everything = list(table.found.values())
+    for found in everything:
+        other = ids.setdefault(found.pair.pair_id, found.line)
+        if other != found.line:
+            table.problems.append(
+                (found.line, f"the pair_id {found.pair.pair_id!r} stands in line {other} already")
+            )
+    for key in ("split", "scene_id"):
+        given = [found for found in everything if getattr(found.pair, key)]
+        if len(given) < len(everything) and given:
+            name = key.removesuffix("_id")
+            table.problems.extend(
+                (found.line, f"no {name}, but line {given[0].line} has one: give one to all, or none")
+                for found in everything
+                if not getattr(found.pair, key)
+            )
+
+
+def _divided(table: Table) -> list[Pair]:
+    """The pairs with their captions, scenes and splits."""
+    pairs = [replace(found.pair, captions=tuple(found.captions)) for found in table.found.values()]
+    if not all(pair.scene_id for pair in pairs):
+        pairs = by_images(pairs)
+    if all(pair.split for pair in pairs):
+        return pairs
+    split = _drawn(table.path, list(dict.fromkeys(pair.scene_id for pair in pairs)))
+    return [replace(pair, split=split[pair.scene_id]) for pair in pairs]
+
+
+def _drawn(path: Path, scenes: list[str]) -> dict[str, str]:
+    """Scene -> split: a tenth val, a tenth test, at least one scene each."""
+    held_out = max(1, round(HELD_OUT * len(scenes)))
+    if len(scenes) <= 2 * held_out:
+        raise InputError(
+            f"{path}: its {len(scenes)} scene(s) cannot be divided into train, val and test; "
+            "bring more pairs, or give each row a split"
+        )
+    order = np.random.default_rng(SEED).permutation(len(scenes))
+    names = np.repeat(SPLITS, [len(scenes) - 2 * held_out, held_out, held_out]).tolist()
+    return {scenes[place]: name for place, name in zip(order, names, strict=True)}
+
+
+def _lines(table: Table) -> dict[str, int]:
+    """Picture -> the first line that names it."""
+    lines: dict[str, int] = {}
+    for found in table.found.values():
+        for name in (found.pair.before, found.pair.after):
+            lines.setdefault(name, found.line)
+    return lines
+
+
+def _leaks(table: Table, pairs: list[Pair]) -> list[tuple[int, str]]:
+    """Pictures that stand in two splits."""
+    where: dict[str, tuple[str, int]] = {}
+    problems = []
+    for found, pair in zip(table.found.values(), pairs, strict=False):
+        for name in dict.fromkeys((pair.before, pair.after)):
+            split, line = where.setdefault(name, (pair.split, found.line))
+            if split != pair.split:
+                problems.append((found.line, f"{name} is in {pair.split}, and in {split} by line {line}"))
+    return problems
+
+
+def _copies(table: Table, pairs: list[Pair], root: Path) -> list[tuple[int, str]]:
+    """Files of one split whose content stands in another one under another name."""
+    splits = {name: pair.split for pair in pairs for name in (pair.before, pair.after)}
+    lines = _lines(table)
+    sizes: dict[int, list[str]] = {}
+    for name in splits:
+        if PurePosixPath(name).name and (root / name).is_file():
+            sizes.setdefault((root / name).stat().st_size, []).append(name)
+    problems = []
+    for names in (alike for alike in sizes.values() if len({splits[name] for name in alike}) > 1):
+        first: dict[str, str] = {}
+        for name in names:
+            other = first.setdefault(checking.sha256(root / name), name)
+            if splits[other] != splits[name]:
+                told = f"{name} in {splits[name]} is the same picture as {other} in {splits[other]}"
+                problems.append((lines[name], f"{told}, line {lines[other]}"))
+    return problems

@@ -1,0 +1,85 @@
+"""What the page shows of a pair: both pictures, each model's caption word by word, and the truth if known.
+
+A word carries its attention map as a tiny picture of one colour, whose opacity is the attention; page.js lays
+it over both pictures, and page.css stretches it.
+"""
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from html import escape
+
+import numpy as np
+from PIL import Image
+
+from pipeline.captioning.captioner import Captioner
+from pipeline.captioning.features import opened
+from pipeline.decoding.attention_maps import Attended
+from pipeline.errors import InputError
+
+SHOWN = 640  # pixels of a picture's longer side, on the page
+HEAT = (220, 30, 30)
+STRONGEST = 200  # opacity of the cell that was looked at most, of 255
+LARGEST = 20_000_000  # bytes of an uploaded picture
+HINT = "Point at a word, or tap it: where the model looked is red, in both pictures."
+
+
+def answer(captioners: Mapping[str, Captioner], before: bytes, after: bytes, truth: Sequence[str]) -> str:
+    """The page's part about a pair, as HTML. Raises InputError for a picture that does not open."""
+    sides = {"before": before, "after": after}
+    for side, data in sides.items():
+        if len(data) > LARGEST:
+            raise InputError(f"The {side} picture has more than {LARGEST // 10**6} MB; scale it down")
+    shown = "".join(_figure(side, opened(data, f"The {side} picture")) for side, data in sides.items())
+    said = "".join(
+        _caption(name, captioner.attended(before, after)) for name, captioner in captioners.items()
+    )
+    return (
+        f'<section class="lab-answer"><div class="lab-pair">{shown}</div>{_truth(truth)}'
+        f'<div class="lab-captions">{said}</div><p class="lab-hint" aria-live="polite">{HINT}</p></section>'
+    )
+
+
+def refusal(error: InputError) -> str:
+    """One sentence in place of an answer."""
+    return f'<p class="lab-error" role="alert">{escape(str(error))}.</p>'
+
+
+def _figure(side: str, picture: Image.Image) -> str:
+    small = picture.copy()
+    small.thumbnail((SHOWN, SHOWN))
+    image = f'<img src="{_uri(small, "JPEG")}" alt="the {side} picture">'
+    heat = '<img class="lab-heat" alt="" hidden>'
+    return f'<figure><figcaption>{side}</figcaption><div class="lab-picture">{image}{heat}</div></figure>'
+
+
+def _truth(truth: Sequence[str]) -> str:
+    if not truth:
+        return ""
+    said = "; ".join(f"“{escape(each)}”" for each in truth[:2])
+    return f'<p class="lab-truth"><b>True of this pair:</b> {said}</p>'
+
+
+def _caption(name: str, attended: Attended) -> str:
+    words = " ".join(
+        f'<button type="button" class="lab-word" aria-pressed="false" data-heat="{_uri(_heat(map_), "PNG")}">'
+        f"{escape(word)}</button>"
+        for word, map_ in zip(attended.words, attended.maps, strict=True)
+    )
+    return (
+        f'<article><h3>{escape(name)}</h3><p class="lab-words">{words or "(it says nothing)"}</p></article>'
+    )
+
+
+def _heat(map_: np.ndarray) -> Image.Image:
+    shares = np.asarray(map_, dtype=np.float32)
+    pixels = np.empty((*shares.shape, 4), dtype=np.uint8)
+    pixels[..., :3] = HEAT
+    pixels[..., 3] = np.rint(STRONGEST * shares / max(float(shares.max()), 1e-9))
+    return Image.fromarray(pixels)
+
+
+def _uri(picture: Image.Image, form: str) -> str:
+    file = io.BytesIO()
+    picture.save(file, form)
+    return f"data:image/{form.lower()};base64,{base64.b64encode(file.getvalue()).decode()}"

@@ -1,0 +1,49 @@
+"""A scene that no model has seen, drawn on demand with what is true of it."""
+
+import io
+from dataclasses import dataclass
+
+from PIL import Image
+
+from pipeline.params import Tabletop, Viewpoint
+from pipeline.tabletop import grammar, pictures, scenes
+
+NOTHING = "nothing"
+KINDS = (*scenes.CHANGE_TYPES, NOTHING)
+VIEWPOINTS: dict[str, Viewpoint] = {"a little": "moderate", "by up to 26°": 26.0, "anywhere": "extreme"}
+FIRST = 1_000_000  # scenes of a rendered dataset have lower numbers
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Two pictures as files' bytes, and sentences that are true of them."""
+
+    before: bytes
+    after: bytes
+    truth: tuple[str, ...]
+
+
+def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Drawn:
+    """Scene `number`, counted from 0, of a kind of change; the same arguments draw the same.
+
+    Raises InputError where the settings leave no room for a scene.
+    """
+    own = settings.model_copy(update={"viewpoint": viewpoint})
+    place = 0 if kind == NOTHING else scenes.CHANGE_TYPES.index(kind)
+    counted = FIRST + len(scenes.CHANGE_TYPES) * number + place  # the number says what changes
+    rng = scenes.generator(own.seed, counted)
+    scene = scenes.sample(own, counted, rng)
+    if kind == NOTHING:
+        things, view, truth = scene.before, scene.nonsemantic, grammar.no_change_captions(rng)
+    else:
+        things, view, truth = scene.after, scene.semantic, grammar.change_captions(scene, rng)
+    before = painted(own, scene.before, scene.default)
+    return Drawn(before, painted(own, things, view), tuple(truth))
+
+
+def painted(settings: Tabletop, things: tuple[scenes.Thing, ...], view: scenes.View) -> bytes:
+    """What a view shows, as a PNG."""
+    pixels = pictures.render(scenes.solids(things), view.camera, view.lights, settings.width, settings.height)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG", compress_level=1)
+    return file.getvalue()

@@ -1,0 +1,38 @@
+// A word shows where the model looked while it is pointed at or has the focus; a click keeps it.
+"use strict";
+(() => {
+  let kept = null;
+
+  const pictures = (word) => word.closest(".lab-answer").querySelectorAll(".lab-heat");
+
+  function show(word) {
+    for (const heat of pictures(word)) {
+      heat.src = word.dataset.heat;
+      heat.hidden = false;
+    }
+  }
+
+  function clear(word) {
+    for (const heat of pictures(word)) heat.hidden = true;
+    if (kept?.isConnected && kept !== word) show(kept);
+  }
+
+  function keep(word) {
+    const again = kept === word;
+    kept?.setAttribute("aria-pressed", "false");
+    kept = again ? null : word;
+    word.setAttribute("aria-pressed", String(!again));
+    again ? clear(word) : show(word);
+  }
+
+  for (const [event, act] of [["mouseover", show], ["focusin", show], ["mouseout", leave], ["focusout", leave], ["click", keep]]) {
+    document.addEventListener(event, ({ target }) => {
+      const word = target.closest?.(".lab-word");
+      if (word) act(word);
+    });
+  }
+
+  function leave(word) {
+    if (word !== kept) clear(word);
+  }
+})();

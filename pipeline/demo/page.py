@@ -1,0 +1,88 @@
+"""The page itself, made with Gradio: what there is to press, and what happens then."""
+
+import random
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import gradio as gr
+
+from pipeline.captioning.captioner import Captioner
+from pipeline.demo import answer, new_scene
+from pipeline.demo.new_scene import KINDS, VIEWPOINTS, Drawn
+from pipeline.errors import InputError
+from pipeline.params import Tabletop, Viewpoint
+
+HERE = Path(__file__).parent
+HEAD = f"<script>{(HERE / 'page.js').read_text(encoding='utf-8')}</script>"
+CSS = (HERE / "page.css").read_text(encoding="utf-8")
+THEME = gr.themes.Base(font=["system-ui", "sans-serif"], font_mono=["monospace"])  # those of the machine
+INTRODUCTION = """# What changed?
+Small models of this laboratory say what changed between two pictures. They were trained for minutes, on
+{scenes} drawn scenes: of pictures of another kind they say something just as surely, and it means nothing.
+"""
+Answered = tuple[Drawn | None, str]
+
+
+class Events:
+    """What the page's buttons do: each gives the pair that is now shown, and the answer to it."""
+
+    def __init__(self, captioners: Mapping[str, Captioner], settings: Tabletop):
+        self.captioners, self.settings, self.numbers = captioners, settings, random.SystemRandom()
+
+    def scene(self, kind: str, viewpoint: Viewpoint) -> Answered:
+        """A new scene of that kind."""
+        number = self.numbers.randrange(10**6)
+        return self._answered(lambda: new_scene.draw(self.settings, kind, viewpoint, number))
+
+    def uploaded(self, before: bytes | None, after: bytes | None) -> Answered:
+        """Two pictures of the visitor's."""
+        if not before or not after:
+            return None, answer.refusal(InputError("Choose a before and an after picture first"))
+        return self._answered(lambda: Drawn(before, after, ()))
+
+    def swapped(self, shown: Drawn | None) -> Answered:
+        """The same pair the other way round; of which nothing is known to be true."""
+        if shown is None:
+            return None, answer.refusal(InputError("There is no pair to swap yet"))
+        return self._answered(lambda: Drawn(shown.after, shown.before, ()))
+
+    def _answered(self, pair: Callable[[], Drawn]) -> Answered:
+        try:
+            found = pair()
+            return found, answer.answer(self.captioners, found.before, found.after, found.truth)
+        except InputError as error:
+            return None, answer.refusal(error)
+
+
+def page(captioners: Mapping[str, Captioner], settings: Tabletop) -> gr.Blocks:
+    """The page, with a first scene on it."""
+    events = Events(captioners, settings)
+    first, html = events.scene("color", "moderate")
+    with gr.Blocks(title="What changed?", analytics_enabled=False) as blocks:
+        gr.Markdown(INTRODUCTION.format(scenes=settings.scenes))
+        shown = gr.State(first)
+        with gr.Tab("A new scene"), gr.Row():
+            kind = gr.Dropdown(list(KINDS), value="color", label="What changes")
+            viewpoint = gr.Radio([*VIEWPOINTS.items()], value="moderate", label="How the camera moves")
+            render = gr.Button("Render a new scene", variant="primary", elem_id="lab-render")
+        with gr.Tab("Your two pictures"), gr.Row():
+            before = gr.File(label="before", type="binary", height=120, elem_id="lab-before")
+            after = gr.File(label="after", type="binary", height=120, elem_id="lab-after")
+            upload = gr.Button("Say what changed", variant="primary", elem_id="lab-upload")
+        swap = gr.Button("Swap before and after", size="sm", elem_id="lab-swap")
+        said = gr.HTML(html, elem_id="lab-said")
+        for button, happens, inputs in (
+            (render, events.scene, [kind, viewpoint]),
+            (upload, events.uploaded, [before, after]),
+            (swap, events.swapped, [shown]),
+        ):
+            # one at a time: Numba's threads are not made for several callers
+            button.click(
+                happens,
+                inputs,
+                [shown, said],
+                concurrency_limit=1,
+                concurrency_id="lab",
+                api_visibility="private",
+            )
+    return blocks

@@ -1,0 +1,78 @@
+"""The papers' claims that one model is better than another, held against the records of rendered datasets."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipeline.statistics import Comparison, compare_all
+from pipeline.studying.recorded import ACCURACY, Group
+
+
+@dataclass(frozen=True)
+class Claim:
+    """That `better` is better than `worse`, two models as they are in params.yaml."""
+
+    source: str
+    better: str
+    worse: str
+
+
+CLAIMS = (
+    Claim("SCORER, Table 6", "rr", "subtraction"),
+    Claim("SCORER, Table 6", "scorer", "rr"),
+    Claim("SCORER, Table 6", "rr_cbr", "rr"),
+    Claim("SCORER, Table 6", "scorer_cbr", "scorer"),
+    Claim("SCORER, Table 6", "scorer_cbr", "rr_cbr"),
+    Claim("SCORER, Table 1", "scorer_cbr", "subtraction"),
+    Claim("DIRL, Table 6", "dirl", "transformer"),
+    Claim("DIRL, Table 6", "ccr", "transformer"),
+    Claim("DIRL, Table 6", "dirl_ccr", "dirl"),
+    Claim("DIRL, Table 6", "dirl_ccr", "ccr"),
+    Claim("DIRL, Table 1", "dirl_ccr", "scorer_cbr"),
+)
+HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
+LEAST_SEEDS = 3  # fewer say nothing of the spread
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the records say of a claim on one dataset; `difference` is of change accuracy, a fraction."""
+
+    claim: Claim
+    dataset: str
+    said: str
+    seeds: int  # of the model that has fewer
+    difference: Comparison
+    error: float | None  # standard error of the difference over seeds; None where a model has one seed
+
+
+def verdicts(groups: Sequence[Group]) -> list[Verdict]:
+    """Of every claim both of whose models are recorded on the groups' dataset.
+
+    A claim holds, or fails, where the paired bootstrap over test pairs is significant after Holm's
+    correction for all claims here, and the difference exceeds twice its standard error over seeds.
+    """
+    own = {group.model: group for group in groups if not group.changes}
+    asked = [claim for claim in CLAIMS if claim.better in own and claim.worse in own]
+    if not asked:
+        return []
+    between = [(claim.better, claim.worse) for claim in asked]
+    found = compare_all({name: group.evidence() for name, group in own.items()}, between=between)
+    return [_verdict(claim, own, found[claim.better, claim.worse][ACCURACY]) for claim in asked]
+
+
+def _verdict(claim: Claim, own: dict[str, Group], found: Comparison) -> Verdict:
+    better, worse = own[claim.better], own[claim.worse]
+    seeds = min(len(better.records), len(worse.records))
+    error = standard_error(better, worse)
+    sure = seeds >= LEAST_SEEDS and error is not None and abs(found.difference) > 2 * error
+    said = (HOLDS if found.difference > 0 else FAILS) if sure and found.significant else OPEN
+    return Verdict(claim, better.dataset, said, seeds, found, error)
+
+
+def standard_error(a: Group, b: Group) -> float | None:
+    """Of the difference of two means over seeds; None where either has one seed."""
+    spreads = [group.score("total", ACCURACY) for group in (a, b)]
+    if any(spread.sd is None for spread in spreads):
+        return None
+    return math.sqrt(sum((spread.sd or 0.0) ** 2 / spread.runs for spread in spreads))

@@ -1,0 +1,82 @@
+"""The records of all cells by dataset, model and what was changed: means over seeds, paired comparisons."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.errors import InputError
+from pipeline.outputs import read_json
+from pipeline.statistics import Evidence, MeanSd, over_seeds
+from pipeline.studying import records
+from pipeline.studying.records import FOLDER, PAIRS, REMEDY, Record
+
+Changes = Mapping[str, Any]
+ACCURACY, CIDER = "change_accuracy", "CIDEr-D"
+
+
+@dataclass(frozen=True)
+class Group:
+    """One model with one set of changes on one dataset: a record a seed, in the seeds' order."""
+
+    dataset: str
+    model: str
+    changes: Changes
+    records: tuple[Record, ...]
+    pairs: Record  # the dataset's pairs.json
+
+    def each(self) -> "list[Group]":
+        """A group of its own for every seed."""
+        return [replace(self, records=(record,)) for record in self.records]
+
+    def score(self, subset: str, metric: str) -> MeanSd:
+        """Of a subset of the test pairs, a fraction; CIDEr-D has the subset's own document frequencies."""
+        if metric == ACCURACY:
+            return over_seeds([self._accuracy(record, subset) for record in self.records])
+        return over_seeds([record["scores"][subset][metric] for record in self.records])
+
+    def _accuracy(self, record: Record, subset: str) -> float:
+        told = [record["right"][place] for place in self.places(subset)]
+        return told.count("1") / (told.count("1") + told.count("0"))
+
+    def places(self, subset: str) -> Sequence[int]:
+        """Which of the test pairs belong to a subset."""
+        whole = range(len(self.pairs["pairs"]))
+        return whole if subset == "total" else self.pairs["subsets"][subset]
+
+    def pointing(self) -> MeanSd | None:
+        """The share of changes at which the decoder looks hardest; None where that is not known."""
+        if any("pointing" not in record["localisation"] for record in self.records):
+            return None
+        return over_seeds([record["localisation"]["pointing"] for record in self.records])
+
+    def evidence(self, subset: str = "total") -> Evidence:
+        """What a paired bootstrap resamples: of each pair and seed CIDEr-D and whether a change is told."""
+        places = list(self.places(subset))
+        told = [[[float(r["right"][p] == "1"), 1.0] for p in places] for r in self.records]
+        cider = [[[r["CIDEr-D"][p] * 1000.0, 1.0] for p in places] for r in self.records]
+        numbers = {CIDER: np.array(cider), ACCURACY: np.array(told) * [1_000_000, 1]}
+        return Evidence(tuple(self.pairs["pairs"][place] for place in places), numbers)
+
+
+def read(root: Path, dataset: str) -> list[Group]:
+    """All groups of a dataset. Raises InputError where a record is none, or is of other pairs."""
+    folder = root / FOLDER / dataset
+    if not (folder / PAIRS).exists():
+        return []
+    pairs = read_json(folder / PAIRS, REMEDY)
+    found: dict[str, list[Record]] = {}
+    for file in sorted(folder.glob("*.json")):
+        if file.name != PAIRS:
+            record = records.read(file)
+            if len(record["right"]) != len(pairs["pairs"]):
+                raise InputError(f"{file} is of other test pairs than {folder / PAIRS}; {REMEDY}")
+            found.setdefault(file.stem.rsplit("-", 1)[0], []).append(record)
+    return [_group(dataset, own, pairs) for own in found.values()]
+
+
+def _group(dataset: str, own: Sequence[Record], pairs: Record) -> Group:
+    ordered = tuple(sorted(own, key=lambda record: record["seed"]))
+    return Group(dataset, ordered[0]["model"], ordered[0]["changes"], ordered, pairs)

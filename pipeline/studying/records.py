@@ -1,0 +1,118 @@
+"""Small records of finished cells, a JSON file each, which git keeps: docs/results.md is made of them.
+
+A finished cell's own files (study_cells.KEPT) are too large for that. A record says which model with which
+settings was trained on what, its scores by subset, its validation curve, and for each test pair CIDEr-D and
+whether the caption told rightly that something changed, in the order of the dataset's pairs.json beside it:
+what a paired bootstrap needs.
+"""
+
+import csv
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pipeline.datasets.schema import Pair, of_split, read_pairs
+from pipeline.errors import InputError
+from pipeline.outputs import read_json, read_text, write_text
+from pipeline.params import Params
+from pipeline.provenance import sha256
+from pipeline.recipes import config
+from pipeline.scoring.subsets import subsets
+from pipeline.studying.overrides import Tree
+from pipeline.studying.study_cells import Cell
+
+FOLDER = Path("results/records")
+PAIRS = "pairs.json"
+METRICS = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")
+MOST_PAIRS = 400  # of a test split: beyond, a record is no small file
+REMEDY = "restore it with git, or remove it and run the study again"
+Record = dict[str, Any]
+
+
+def path(root: Path, cell: Cell, changes: Tree) -> Path:
+    """Where the record of a cell lies: its model, what is otherwise than in params.yaml, its seed."""
+    said = "".join(f"-{key.rsplit('.', 1)[-1]}={value}" for key, value in sorted(changes.items()))
+    name = re.sub(r"[^\w.=-]", "_", f"{cell.model}{said}-{cell.seed}")
+    return root / FOLDER / cell.dataset / f"{name}.json"
+
+
+def settings(cell: Cell) -> str:
+    """A hash of all numbers of params.yaml that the cell depends on, whatever code and machine make it."""
+    params, recipe = Params.model_validate(cell.params), _recipe(cell)
+    del recipe["code"]
+    rendered = params.tabletop.viewpoint.get(cell.dataset) and params.tabletop.of(cell.dataset).model_dump()
+    own = [recipe, cell.seed, rendered, params.decode.model_dump(), params.score.model_dump()]
+    return sha256(json.dumps(own, sort_keys=True).encode())[:16]
+
+
+def _recipe(cell: Cell) -> Tree:
+    return asdict(config.resolve(Params.model_validate(cell.params), cell.dataset, cell.model))
+
+
+def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> None:
+    """Write the record of a cell that the stages made in `workspace`, unless its test split is large."""
+    pairs = of_split(read_pairs(workspace / f"data/pairs/{cell.dataset}.jsonl"), "test")
+    if len(pairs) > MOST_PAIRS:
+        return
+    lines = read_text(workspace / cell.made / "pairs.jsonl", REMEDY).splitlines()
+    scored = {line["pair_id"]: line for line in map(json.loads, lines)}
+    ordered = [scored[pair.pair_id] for pair in pairs]
+    metrics = read_json(workspace / cell.made / "metrics.json", REMEDY)
+    found = {
+        "dataset": cell.dataset,
+        "model": cell.model,
+        "seed": cell.seed,
+        "changes": changes,
+        "settings": settings(cell),
+        "key": cell.key,
+        "train": _recipe(cell)["train"],
+        "scores": {name: _of(metrics[name]) for name in ("total", *subsets(pairs))},
+        "attributes": metrics.get("attributes", {}),
+        "localisation": metrics.get("localisation", {}),
+        "validation": _curve(workspace / "results/curves" / Path(*cell.made.parts[2:]) / "validation.csv"),
+        "right": "".join({True: "1", False: "0", None: "-"}[line["right"]] for line in ordered),
+        "CIDEr-D": [round(1000 * line["CIDEr-D"]) for line in ordered],
+    }
+    _write(path(root, cell, changes), found)
+    _write(root / FOLDER / cell.dataset / PAIRS, _described(pairs))
+
+
+def _of(scores: Mapping[str, float]) -> dict[str, float]:
+    return {metric: round(scores[metric], 4) for metric in METRICS}
+
+
+def _curve(path: Path) -> dict[str, float]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return {row["iteration"]: round(float(row["CIDEr-D"]), 4) for row in csv.DictReader(file)}
+
+
+def _described(pairs: Sequence[Pair]) -> Record:
+    """Each test pair's id and its views' overlap, and the subsets' members by their places."""
+    places = {pair.pair_id: place for place, pair in enumerate(pairs)}
+    members = {name: [places[one] for one in ids] for name, ids in subsets(pairs).items()}
+    overlaps = [pair.viewpoint_iou for pair in pairs]
+    return {"pairs": list(places), "viewpoint_iou": overlaps, "subsets": members}
+
+
+def _write(path: Path, tree: Record) -> None:
+    """One key a line, so that a difference can be read, and no other spaces, so that the file is small."""
+    lines = [f"{json.dumps(key)}: {json.dumps(value, separators=(',', ':'))}" for key, value in tree.items()]
+    write_text(path, "{" + ",\n".join(lines) + "}\n")
+
+
+def read(path: Path) -> Record:
+    """A record. Raises InputError where it is none."""
+    found = read_json(path, REMEDY)
+    keys = {"dataset", "model", "seed", "changes", "settings", "scores", "right", "CIDEr-D"}
+    if not isinstance(found, dict) or not keys <= set(found):
+        raise InputError(f"{path} is no record of a cell; {REMEDY}")
+    return found
+
+
+def recorded(root: Path, cell: Cell, changes: Tree) -> bool:
+    """Whether there is a record of a cell of the same settings, made with any code on any machine."""
+    file = path(root, cell, changes)
+    return file.exists() and read(file)["settings"] == settings(cell)

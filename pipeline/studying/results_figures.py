@@ -1,0 +1,95 @@
+"""The figures of docs/results.md, as SVG files that are readable on a light and on a dark page."""
+
+import io
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from pipeline.outputs import write_text
+from pipeline.scoring.subsets import QUARTILES
+from pipeline.studying.recorded import ACCURACY, Group
+
+if TYPE_CHECKING:
+    from matplotlib.typing import RcKeyType
+
+COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#999999", "#ee8866", "#44bb99")
+GREY = "#808080"
+SIZE = (6.4, 3.4)  # inches
+STYLE: "dict[RcKeyType, Any]" = {
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": GREY,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "font.size": 9,
+    "legend.frameon": False,
+    "legend.labelcolor": GREY,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "results",
+    "text.color": GREY,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+}
+
+
+def write(folder: Path, datasets: Sequence[Sequence[Group]], models: Sequence[str]) -> list[str]:
+    """Write the figures beside the page; returns them as lines of Markdown."""
+    plain = [[group for group in groups if not group.changes] for groups in datasets]
+    colours = {model: COLOURS[place % len(COLOURS)] for place, model in enumerate(models)}
+    made = {
+        "results-seeds.svg": ("Change accuracy of every seed", lambda axes: _seeds(axes, plain, colours)),
+        "results-viewpoint.svg": (
+            "Change accuracy against the overlap of the two views",
+            lambda axes: _viewpoint(axes, plain, colours),
+        ),
+    }
+    for name, (_, draw) in made.items():
+        write_text(folder / name, _svg(draw))
+    return [f"![{title}]({name})\n" for name, (title, _) in made.items()]
+
+
+def _seeds(axes: Axes, datasets: Sequence[Sequence[Group]], colours: dict[str, str]) -> None:
+    """A dot a seed: datasets beside each other, models within them."""
+    ticks = []
+    for place, groups in enumerate(datasets):
+        for group in groups:
+            at = place * (len(colours) + 2) + list(colours).index(group.model)
+            values = [100 * one.score("total", ACCURACY).mean for one in group.each()]
+            axes.plot([at] * len(values), values, "o", color=colours[group.model], alpha=0.7, markersize=5)
+            ticks.append((at, group.model))
+    axes.set_xticks([at for at, _ in ticks], [model for _, model in ticks], rotation=90)
+    axes.set_ylabel("change accuracy")
+    axes.set_title(" · ".join(groups[0].dataset for groups in datasets if groups), fontsize=9)
+
+
+def _viewpoint(axes: Axes, datasets: Sequence[Sequence[Group]], colours: dict[str, str]) -> None:
+    """A line a model: its accuracy in every dataset's quartiles of overlap, from the least moved view on."""
+    found: dict[str, list[tuple[float, float]]] = {model: [] for model in colours}
+    for group in (group for groups in datasets for group in groups):
+        overlaps = group.pairs["viewpoint_iou"]
+        for quartile in (name for name in QUARTILES if name in group.pairs["subsets"]):
+            places = group.places(quartile)
+            overlap = sum(overlaps[place] for place in places) / len(places)
+            found[group.model].append((overlap, 100 * group.score(quartile, ACCURACY).mean))
+    for model, points in found.items():
+        if points:
+            axes.plot(
+                *zip(*sorted(points), strict=True), "o-", color=colours[model], markersize=3, label=model
+            )
+    axes.invert_xaxis()
+    axes.set_xlabel("overlap of an object's boxes in both views (mean IoU of a quartile)")
+    axes.set_ylabel("change accuracy")
+    axes.legend(fontsize=7, ncols=2)
+
+
+def _svg(draw: Callable[[Axes], None]) -> str:
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=SIZE, layout="constrained")
+        draw(figure.add_subplot())
+        written = io.StringIO()
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(written, format="svg", transparent=True, metadata=nothing)
+    return "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n"

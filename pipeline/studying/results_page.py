@@ -1,0 +1,166 @@
+"""docs/results.md: what the recorded cells say, in tables, and of each claim of the papers one line."""
+
+from collections.abc import Callable, Sequence
+from statistics import NormalDist
+
+from pipeline.datasets.schema import CHANGE_TYPES
+from pipeline.params import Params
+from pipeline.scoring.subsets import QUARTILES
+from pipeline.statistics import MeanSd, over_seeds
+from pipeline.statistics.bootstrap import resampled
+from pipeline.studying.claims import Verdict, verdicts
+from pipeline.studying.recorded import ACCURACY, CIDER, Group
+
+INTRO = """# Results on the rendered datasets
+
+Made by `python -m stages.results` from the records in [results/records](../results/records), one file a
+cell (a model, a seed, a dataset); a test holds this page against them. `make study NAME=all-models
+DATASET=tabletop SEEDS="1 2 3 4 5"` makes the cells; with `--unrecorded` (`python -m stages.study --name
+all-models --dataset tabletop --unrecorded`) it runs those only that have no record.
+
+Numbers are × 100, mean ± sample standard deviation over seeds (their number in brackets). *Change accuracy*
+is the share of test pairs of which the caption tells rightly whether something changed; a model that always
+says "no change" has 50.0. *CIDEr-D, changes* is that of the pairs with a change alone; over all pairs
+CIDEr-D flatters whoever says "there is no change" ([why](tabletop.md#reading-its-scores)). Nothing was
+chosen on test pairs. All cells of a table have the same number of iterations and the settings of
+[params.yaml](../params.yaml).
+"""
+RESAMPLES, SEED = 2_000, 1
+WANTED = 0.02  # of CIDEr-D: two points
+SIDES, POWER = 0.975, 0.8
+
+
+def page(datasets: Sequence[Sequence[Group]], figures: Sequence[str], params: Params) -> str:
+    """The whole page, of each dataset's groups; `figures` are lines of Markdown."""
+    parts = [INTRO, *figures]
+    parts += [part for groups in datasets for part in _dataset(groups, params)]
+    parts += _claims([found for groups in datasets for found in verdicts(groups)])
+    parts += _steadiness(datasets)
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table whose first column is text."""
+    rule = "|".join(["---", *["---:"] * (len(headings) - 1)])
+    lines = [" | ".join(row) for row in (headings, *rows)]
+    return "\n".join([f"| {lines[0]} |", f"|{rule}|", *(f"| {line} |" for line in lines[1:]), ""])
+
+
+def printed(found: MeanSd | None) -> str:
+    """× 100, with its spread where there is one."""
+    if found is None:
+        return "–"
+    spread = "" if found.sd is None else f" ± {100 * found.sd:.1f}"
+    return f"{100 * found.mean:.1f}{spread}"
+
+
+def name(group: Group) -> str:
+    """The model, and what is otherwise than in params.yaml."""
+    said = [f"{key.rsplit('.', 1)[-1]} {value}" for key, value in group.changes.items()]
+    return f"{group.model} ({', '.join(said)})" if said else group.model
+
+
+def _dataset(groups: Sequence[Group], params: Params) -> list[str]:
+    """One dataset's tables: of the models, then of what was changed in them."""
+    if not groups:
+        return []
+    order = list(params.model)
+    models = sorted((g for g in groups if not g.changes), key=lambda group: order.index(group.model))
+    changed = [group for group in groups if group.changes]
+    train, pairs = models[0].records[0]["train"], len(models[0].pairs["pairs"])
+    head = (
+        f"## {models[0].dataset}\n\n{pairs} test pairs, {train['iterations']} iterations of "
+        f"{train['batch']} scenes.\n"
+    )
+    parts = [head, _scores(models)]
+    kinds = [kind for kind in CHANGE_TYPES if kind in models[0].pairs["subsets"]]
+    parts += [
+        "Change accuracy by kind of change, and of pairs without one:\n",
+        _by(models, [*kinds, "no_change"]),
+    ]
+    parts += ["Change accuracy by overlap of the views, q1 the least:\n", _by(models, QUARTILES)]
+    if changed:
+        parts += [f"### Ablations on {models[0].dataset}\n", _scores([*models, *changed])]
+    return parts
+
+
+def _scores(groups: Sequence[Group]) -> str:
+    columns: dict[str, Callable[[Group], MeanSd | None]] = {
+        "change accuracy": lambda group: group.score("total", ACCURACY),
+        "CIDEr-D, changes": lambda group: group.score("change", CIDER),
+        "CIDEr-D": lambda group: group.score("total", CIDER),
+        "BLEU-4": lambda group: group.score("total", "BLEU-4"),
+        "METEOR": lambda group: group.score("total", "METEOR"),
+        "ROUGE-L": lambda group: group.score("total", "ROUGE-L"),
+        "pointing": Group.pointing,
+    }
+    rows = [
+        [f"{name(group)} ({len(group.records)})", *(printed(score(group)) for score in columns.values())]
+        for group in groups
+    ]
+    return table(["", *columns], rows)
+
+
+def _by(groups: Sequence[Group], subsets: Sequence[str]) -> str:
+    rows = [[name(g), *(printed(g.score(subset, ACCURACY)) for subset in subsets)] for g in groups]
+    return table(["", *(subset.replace("_", " ") for subset in subsets)], rows)
+
+
+def _claims(found: Sequence[Verdict]) -> list[str]:
+    """A line for each claim and dataset."""
+    rows = [
+        [
+            f"{own.claim.better} > {own.claim.worse} ({own.claim.source})",
+            own.dataset,
+            own.said,
+            f"{100 * own.difference.difference:+.1f} "
+            f"[{100 * own.difference.low:+.1f}, {100 * own.difference.high:+.1f}]",
+            "–" if own.error is None else f"{100 * own.error:.1f}",
+            str(own.seeds),
+        ]
+        for own in found
+    ]
+    if not rows:
+        return []
+    return [
+        "## The papers' claims\n",
+        "The difference of change accuracy with the 95 % interval over test pairs (paired bootstrap), and\n"
+        "its standard error over seeds. A claim *holds*, or *does not hold*, where three seeds or more of\n"
+        "both models are there, the bootstrap is significant after Holm's correction for all claims on the\n"
+        "dataset, and the difference exceeds twice its standard error over seeds. The rest *cannot be\n"
+        "told*.\n",
+        table(["claim", "dataset", "", "difference", "error over seeds", "seeds"], rows),
+    ]
+
+
+def _steadiness(datasets: Sequence[Sequence[Group]]) -> list[str]:
+    """Seeds against test pairs as sources of spread, and how many seeds two points of CIDEr-D want."""
+    rows = []
+    for groups in datasets:
+        several = [group for group in groups if len(group.records) > 2]
+        if several:
+            seeds = over_seeds([group.score("total", CIDER).sd or 0.0 for group in several]).mean
+            pairs = over_seeds([_over_pairs(group) for group in several]).mean
+            counted = f"{100 * seeds:.1f}", f"{100 * pairs:.1f}", str(seeds_wanted(seeds))
+            rows.append([several[0].dataset, str(len(several)), *counted])
+    if not rows:
+        return []
+    return [
+        "## How steady is it?\n",
+        "The spread of CIDEr-D over seeds (mean of the models' standard deviations) and over test pairs\n"
+        "(standard error of one run, by bootstrap), and how many seeds of each of two models show a\n"
+        "difference of 2 points of CIDEr-D with a power of 0.8 (two-sided, level 0.05).\n",
+        table(["", "models", "sd over seeds", "error over test pairs", "seeds for 2 points"], rows),
+    ]
+
+
+def _over_pairs(group: Group) -> float:
+    """The standard deviation of a run's CIDEr-D over resamples of the test pairs."""
+    (found,) = resampled([group.evidence()], RESAMPLES, SEED)
+    return float(found[CIDER].std(ddof=1))
+
+
+def seeds_wanted(sd: float, difference: float = WANTED) -> int:
+    """Seeds of each of two models, by the normal approximation n = 2 (z_0.975 + z_0.8)² sd² / difference²."""
+    z = NormalDist().inv_cdf(SIDES) + NormalDist().inv_cdf(POWER)
+    return max(2, -int(-2 * (z * sd / difference) ** 2 // 1))

@@ -1,0 +1,106 @@
+"""Captions of your own pictures, by trained weights: a folder that training wrote, or a package to share.
+
+python -m stages.caption before.png after.png --weights demo/scorer_cbr
+python -m stages.caption before.png after.png --weights demo/scorer_cbr --top 5 --overlay looked.png
+python -m stages.caption --pairs pairs.csv --out captions.jsonl --weights data/weights/tabletop/scorer_cbr/1
+
+--pairs: a .csv or .jsonl with `before` and `after`, a folder with one, or a folder with before/ and after/.
+A line a pair is appended to --out, and a run that was stopped goes on. Exit code 1: some pairs have errors.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from pipeline.captioning import many_pairs, overlay
+from pipeline.captioning.captioner import Captioner, Search
+from pipeline.captioning.features import opened
+from pipeline.compute import devices
+from pipeline.errors import InputError
+from pipeline.outputs import replacing
+from stages import run
+
+
+def main() -> None:
+    arguments = parser().parse_args()
+    check(arguments)
+    devices.repeatable()
+    search = Search(arguments.beam or arguments.top or 1, arguments.length_penalty)
+    # before the weights, which take seconds
+    pairs = many_pairs.jobs(arguments.pairs) if arguments.pairs else []
+    captioner = Captioner.load(arguments.weights, arguments.lab)
+    if arguments.pairs:
+        failed = many_pairs.caption(captioner, pairs, arguments.out, search, arguments.top)
+        print(f"{arguments.out}: {len(pairs)} pairs, {failed} of them with an error")
+        if failed:
+            sys.exit(1)
+    else:
+        one(arguments, captioner, search)
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="python -m stages.caption", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    made.add_argument("before", type=Path, nargs="?")
+    made.add_argument("after", type=Path, nargs="?")
+    made.add_argument("--weights", type=Path, required=True, help="a folder of weights, or a package")
+    made.add_argument("--lab", type=Path, default=Path(), help="the repository that such a folder belongs to")
+    made.add_argument("--beam", type=positive, help="as decode.beam; greedy search where --top is not given")
+    made.add_argument("--length-penalty", type=float, default=0.0, help="as decode.length_penalty")
+    made.add_argument("--top", type=positive, metavar="K", help="the K best captions with log-probabilities")
+    made.add_argument("--json", action="store_true", help="print one JSON object")
+    made.add_argument("--overlay", type=Path, help="a picture to write: where the model looked at each word")
+    made.add_argument("--pairs", type=Path, help="many pairs")
+    made.add_argument("--out", type=Path, help="captions of --pairs: JSON Lines, appended to")
+    return made
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1 on")
+    return int(text)
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Raises InputError for arguments that do not go together."""
+    if arguments.top and arguments.beam and arguments.beam < arguments.top:
+        raise InputError(f"--top {arguments.top} needs a --beam of at least {arguments.top}")
+    if arguments.length_penalty < 0:
+        raise InputError("--length-penalty must be at least 0")
+    if arguments.pairs:
+        if arguments.before or arguments.overlay or arguments.json:
+            raise InputError(
+                "--pairs takes neither two pictures nor --overlay nor --json; its lines are JSON"
+            )
+        if not arguments.out:
+            raise InputError("--pairs needs --out FILE.jsonl")
+    elif not arguments.after:
+        raise InputError("name a before and an after picture, or --pairs")
+    elif arguments.out:
+        raise InputError("--out is for --pairs; two pictures' caption is printed")
+
+
+def one(arguments: argparse.Namespace, captioner: Captioner, search: Search) -> None:
+    """Two pictures: their caption printed, and drawn where that is wanted."""
+    before, after = arguments.before, arguments.after
+    found = captioner.attended(before, after, search)
+    ranked = captioner.ranked(before, after, arguments.top, search) if arguments.top else []
+    if arguments.overlay:
+        sheet = overlay.drawn(opened(before), opened(after), found)
+        with replacing(arguments.overlay) as beside:
+            sheet.save(beside, "PNG")
+    if arguments.json:
+        top = [{"caption": each.caption, "log_probability": each.log_probability} for each in ranked]
+        record = {"before": str(before), "after": str(after), "caption": found.caption, "words": found.words}
+        print(json.dumps(record | ({"top": top} if top else {}), ensure_ascii=False))
+    elif ranked:
+        for each in ranked:
+            print(f"{each.log_probability:9.3f}  {each.caption}")
+    else:
+        print(found.caption)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,101 @@
+"""A page in your browser: scenes drawn while you wait, or your two pictures, captioned by small models.
+
+python -m stages.demo                                   the weights in demo/
+python -m stages.demo --weights mine.zip data/weights/tabletop/scorer_cbr/1
+
+It listens on 127.0.0.1 alone. Pictures never leave this machine, and uploads are gone at the end (Ctrl-C).
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+from pipeline.captioning.captioner import Captioner
+from pipeline.compute import devices
+from pipeline.demo.answer import LARGEST
+from pipeline.errors import InputError
+from pipeline.params import Tabletop
+from stages import run
+
+WEIGHTS = (Path("demo/subtraction"), Path("demo/scorer_cbr"))
+# Gradio asks nobody anything, and brings nothing from anywhere
+QUIET = {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m stages.demo", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument(
+        "--weights", type=Path, nargs="+", default=WEIGHTS, help="packages, or trained weights"
+    )
+    parser.add_argument(
+        "--lab", type=Path, default=Path(), help="the repository that trained weights belong to"
+    )
+    parser.add_argument("--port", type=int, help="the first free one from 7860 on where it is not given")
+    parser.add_argument("--no-browser", action="store_true", help="only say the address")
+    arguments = parser.parse_args()
+    devices.repeatable()
+    print("loading the models and drawing a first scene", file=sys.stderr)
+    captioners = loaded(arguments.weights, arguments.lab)
+    with tempfile.TemporaryDirectory(prefix="uploads-") as uploads:
+        os.environ.update(QUIET | {"GRADIO_TEMP_DIR": uploads})
+        serve(captioners, settings(captioners), arguments.port, not arguments.no_browser)
+
+
+def loaded(places: list[Path], lab: Path) -> dict[str, Captioner]:
+    """The captioners by a name of each."""
+    found: dict[str, Captioner] = {}
+    for place in places:
+        captioner = Captioner.load(place, lab)
+        name = f"{captioner.trained.recipe.model}, seed {captioner.trained.seed}"
+        found[name if name not in found else f"{name} ({place})"] = captioner
+    return found
+
+
+def settings(captioners: dict[str, Captioner]) -> Tabletop:
+    """Of scenes like those that a model was trained on. Raises InputError where none was on drawn ones."""
+    for captioner in captioners.values():
+        if captioner.scores and captioner.scores.get("rendered"):
+            return Tabletop.model_validate(captioner.scores["rendered"])
+    raise InputError("no model here was trained on drawn scenes; add --weights demo/scorer_cbr to the others")
+
+
+def serve(captioners: dict[str, Captioner], drawn: Tabletop, port: int | None, browser: bool) -> None:
+    """Until it is stopped. Raises InputError where the port is taken."""
+    from pipeline.demo import page  # Gradio reads the environment when it is imported, in seconds
+
+    blocks = page.page(captioners, drawn)
+    try:
+        _, address, _ = blocks.launch(
+            server_name="127.0.0.1",
+            server_port=port,
+            inbrowser=browser,
+            share=False,
+            prevent_thread_lock=True,
+            quiet=True,
+            max_file_size=LARGEST,
+            ssr_mode=False,
+            pwa=False,
+            mcp_server=False,
+            footer_links=[],
+            theme=page.THEME,
+            css=page.CSS,
+            head=page.HEAD,
+        )
+    except OSError as error:
+        raise InputError(
+            f"port {port or 'from 7860 on'} cannot be had ({error}); name another --port"
+        ) from None
+    print(f"open {address} in your browser; Ctrl-C ends it", flush=True)
+    try:
+        threading.Event().wait()
+    finally:
+        blocks.close(verbose=False)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,36 @@
+"""Enter a dataset of your own into params.yaml: a folder with pairs.csv or pairs.jsonl, and pictures.
+
+python -m stages.new_dataset my_pairs data/raw/my_pairs                  with Spot-the-Diff's settings
+python -m stages.new_dataset my_pairs data/raw/my_pairs --like tabletop  small, without a download
+
+Three lines are added, and a card, data/cards/NAME.yaml. What stands in a row:
+data/README.md, "A dataset of your own".
+"""
+
+import argparse
+from pathlib import Path
+
+from pipeline.datasets import new_entry
+from stages import run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m stages.new_dataset",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
+    parser.add_argument("name", help="letters, digits and _")
+    parser.add_argument("folder", type=Path, help="where the table lies; the pictures below it")
+    parser.add_argument("--like", default="spot_the_diff", help="the dataset whose settings it takes")
+    parser.add_argument("--params", type=Path, default=Path("params.yaml"))
+    arguments = parser.parse_args()
+    name = arguments.name
+    new = new_entry.add(arguments.params, name, arguments.folder, arguments.like)
+    print(f"{name} {'is entered' if new else 'stands'} in {arguments.params}. Next:")
+    print(f"  make check-data DATASET={name}")
+    print(f"  set `datasets: [{name}]` at the head of {arguments.params}, then `dvc repro report`")
+
+
+if __name__ == "__main__":
+    run(main)

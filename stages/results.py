@@ -1,0 +1,36 @@
+"""Write docs/results.md and its figures from the records of studies' cells (results/records).
+
+python -m stages.results            # in the repository's root; git then shows what is new
+"""
+
+import argparse
+from pathlib import Path
+
+from pipeline import params
+from pipeline.errors import InputError
+from pipeline.outputs import write_text
+from pipeline.studying import recorded, results_figures, results_page
+from stages import run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m stages.results", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, default=Path("docs"), help="the folder of results.md")
+    write(parser.parse_args().out)
+
+
+def write(folder: Path) -> None:
+    """Write the page and its figures."""
+    settings = params.load()
+    found = [recorded.read(Path(), dataset) for dataset in settings.tabletop.viewpoint]
+    if not any(found):
+        raise InputError("results/records is empty; make some: `make study NAME=all-models DATASET=tabletop`")
+    figures = results_figures.write(folder, found, list(settings.model))
+    write_text(folder / "results.md", results_page.page(found, figures, settings))
+    print(f"{folder / 'results.md'}: {sum(len(g.records) for groups in found for g in groups)} cells")
+
+
+if __name__ == "__main__":
+    run(main)

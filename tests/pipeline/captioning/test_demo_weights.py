@@ -1,0 +1,69 @@
+"""The committed weights of `make demo`: what their cards say of them is so."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from pipeline.captioning import Captioner
+from pipeline.captioning.captioner import Search
+from pipeline.demo.new_scene import painted
+from pipeline.params import Tabletop
+from pipeline.scoring.accuracy import right, share
+from pipeline.tabletop import scenes
+
+ROOT = Path(__file__).parents[3]
+PLACES = (ROOT / "demo/subtraction", ROOT / "demo/scorer_cbr")
+PHRASES = ("no change", "no difference", "nothing", "identical", "the same as before", "remains the same")
+
+
+@pytest.fixture(scope="module")
+def captioners():
+    return [Captioner.load(place) for place in PLACES]
+
+
+@pytest.fixture(scope="module")
+def test_pairs(captioners):
+    """The test pairs of the card's sample, drawn again: id -> both pictures' bytes."""
+    settings = Tabletop.model_validate(captioners[0].scores["rendered"])
+    found = {}
+    for number in sorted({int(name[:6]) for name in captioners[0].scores["sample"]})[:6]:
+        scene = scenes.sample(settings, number, scenes.generator(settings.seed, number))
+        before = painted(settings, scene.before, scene.default)
+        found[f"{number:06d}.png"] = (before, painted(settings, scene.after, scene.semantic))
+        found[f"{number:06d}.png_n"] = (before, painted(settings, scene.before, scene.nonsemantic))
+    return found
+
+
+def accuracy(captions):
+    """Of pairs by id: those that end in _n did not change."""
+    return share(right(said, not name.endswith("_n"), PHRASES) for name, said in captions.items())
+
+
+@torch.inference_mode()
+def captions(captioner, pairs):
+    squashed = [tuple(map(captioner.features.squashed, pair)) for pair in pairs.values()]
+    return {n: each.caption for n, each in zip(pairs, captioner.of_squashed(squashed, Search()), strict=True)}
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=[place.name for place in PLACES])
+def test_the_weights_score_as_their_card_says(captioners, test_pairs, place):
+    """Word for word but for roundings of other processors, and so in accuracy; other pairs do not."""
+    captioner = captioners[place]
+    told = {name: captioner.scores["sample"][name] for name in test_pairs}
+    found = captions(captioner, test_pairs)
+    same = sum(found[name] == told[name] for name in told) / len(told)
+    assert same >= 0.75
+    assert abs(accuracy(found) - accuracy(told)) <= 2 / len(told)
+    others = [*found.values()][3:] + [*found.values()][:3]
+    assert sum(said == other for said, other in zip(told.values(), others, strict=True)) / len(told) < 0.6
+    # of the whole test split the card says what scores.json holds, and these pairs do not gainsay it
+    card = (PLACES[place] / "README.md").read_text(encoding="utf-8")
+    own = captioner.scores["own"]["change_accuracy"]
+    assert f"| change accuracy | {100 * own:.1f} |" in card
+    assert abs(accuracy(found) - own) <= 3 * (own * (1 - own) / len(told)) ** 0.5
+
+
+def test_they_are_small():
+    files = [path for place in PLACES for path in place.iterdir()]
+    assert sum(path.stat().st_size for path in files) <= 5_000_000

@@ -1,0 +1,105 @@
+"""Many pairs: a line a pair, a fault is its pair's own, and a stopped run goes on behind what it wrote."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from pipeline.captioning import many_pairs
+from pipeline.captioning.captioner import Search
+from pipeline.datasets.schema import read_pairs
+from pipeline.errors import InputError
+from tests.small_lab import PAIRS
+
+ROOT = "data/raw/tabletop"
+
+
+@pytest.fixture
+def table(lab):
+    """A table of 20 pairs, the fourth without its picture; removed afterwards."""
+    pairs = read_pairs(lab / PAIRS)
+    names = [[pair.before, pair.after] for pair in pairs]
+    names[3][1] = "gone.png"
+    path = lab / ROOT / "pairs.csv"
+    path.write_text("\n".join(["before,after", *map(",".join, names)]) + "\n")
+    yield path
+    path.unlink()
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_each_caption_is_the_pairs_own_and_a_missing_picture_its_lines_error(here, table, tmp_path):
+    jobs = many_pairs.jobs(table)
+    assert many_pairs.caption(here, jobs, tmp_path / "out.jsonl", Search()) == 1
+    found = lines(tmp_path / "out.jsonl")
+    assert [(line["before"], line["after"]) for line in found] == [(job.before, job.after) for job in jobs]
+    assert "gone.png cannot be read" in found[3]["error"]
+    for line in (found[0], found[4], found[-1]):
+        root = table.parent
+        assert line["caption"] == here(root / line["before"], root / line["after"])
+
+
+@pytest.mark.parametrize("kept", [0, 1, 4, 19, 20])
+def test_a_stopped_run_goes_on_and_writes_the_same(here, table, tmp_path, kept):
+    jobs, out = many_pairs.jobs(table), tmp_path / "out.jsonl"
+    if not (whole := table.parent / "whole.jsonl").exists():
+        many_pairs.caption(here, jobs, whole, Search())
+    written = whole.read_bytes().splitlines(keepends=True)
+    half = b"".join(written[:kept]) + b"".join(written[kept : kept + 1])[:17]
+    out.write_bytes(half)
+    assert many_pairs.caption(here, jobs, out, Search()) == 1
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_lines_of_another_run_are_refused_and_stay(here, table, tmp_path):
+    jobs, out = many_pairs.jobs(table), tmp_path / "out.jsonl"
+    many_pairs.caption(here, jobs[:4], out, Search())
+    before = out.read_bytes()
+    other = replace(here, identity="0" * 12)
+    for wrong in (
+        lambda: many_pairs.caption(other, jobs, out, Search()),
+        lambda: many_pairs.caption(here, jobs, out, Search(beam=2)),
+        lambda: many_pairs.caption(here, jobs[1:], out, Search()),
+        lambda: many_pairs.caption(here, jobs[:3], out, Search()),
+    ):
+        with pytest.raises(InputError, match=r"out\.jsonl, line \d.*; name another --out"):
+            wrong()
+    assert out.read_bytes() == before
+    out.write_text("no line of ours\n")
+    with pytest.raises(InputError, match="line 1 is no caption of a pair"):
+        many_pairs.caption(here, jobs, out, Search())
+
+
+def test_the_best_captions_of_each(here, table, tmp_path):
+    jobs = many_pairs.jobs(table)[:4]
+    many_pairs.caption(here, jobs, tmp_path / "out.jsonl", Search(beam=3), top=3)
+    found = lines(tmp_path / "out.jsonl")
+    assert "error" in found[3]
+    for line in found[:3]:
+        scores = [each["log_probability"] for each in line["top"]]
+        assert len(scores) == 3
+        assert scores == sorted(scores, reverse=True)
+        assert line["caption"] == line["top"][0]["caption"]
+
+
+def test_a_folder_of_two_folders_and_a_faulty_row(here, lab, tmp_path):
+    for side, name in (("before", "images/CLEVR_default"), ("after", "sc_images/CLEVR_semantic")):
+        (tmp_path / "pairs" / side).mkdir(parents=True)
+        for number in range(2):
+            shutil.copy(lab / ROOT / f"{name}_{number:06d}.png", tmp_path / "pairs" / side / f"{number}.png")
+    (tmp_path / "pairs/before/2.png").write_bytes(b"no picture")
+    jobs = many_pairs.jobs(tmp_path / "pairs")
+    assert [job.pair_id for job in jobs] == ["0.png", "1.png", "2.png"]
+    assert many_pairs.caption(here, jobs, tmp_path / "out.jsonl", Search()) == 1
+    (tmp_path / "pairs.jsonl").write_text('{"before": "a"}\nno\n')
+    assert many_pairs.jobs(tmp_path / "pairs.jsonl")[0].fault == "line 1: no after"
+    shutil.rmtree(tmp_path / "pairs/after")
+    for place, said in (
+        (tmp_path / "pairs", "nor a folder after/"),
+        (lab / PAIRS[:-1], "neither a .csv nor"),
+    ):
+        with pytest.raises(InputError, match=said):
+            many_pairs.jobs(place)

@@ -1,0 +1,184 @@
+"""A dataset of one's own: what a table says, what is wrong with it by line, and how it is divided."""
+
+import csv
+import io
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline import datasets
+from pipeline.datasets import table, table_rows
+from pipeline.datasets.schema import SPLITS
+from pipeline.errors import InputError
+
+HEAD = "before,after,caption,caption_2,split,type,before_box"
+
+
+def write(root, *rows, head=HEAD):
+    root.mkdir(exist_ok=True)
+    (root / "pairs.csv").write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
+    return root
+
+
+def pictures(root, *names):
+    for name in names:
+        (root / name).write_bytes(name.encode())
+
+
+def said(root, *rows, head=HEAD):
+    with pytest.raises(InputError) as error:
+        datasets.read("table", write(root, *rows, head=head))
+    return str(error.value)
+
+
+def test_a_pair_a_row_with_all_that_is_known_of_it(tmp_path):
+    rows = ("a.png,b.png,it moved,gone,train,move,1 2 3 4", "c.png,d.png,nothing,,val,none,", "e,f,x,,test,,")
+    first, second, third = datasets.read("table", write(tmp_path, *rows))
+    assert (first.pair_id, first.before, first.after) == ("a.png+b.png", "a.png", "b.png")
+    assert (first.captions, first.change_type) == (("it moved", "gone"), "move")
+    assert (first.before_box, first.after_box) == ((1, 2, 3, 4), None)
+    assert (second.split, second.changed, third.split, third.changed) == ("val", False, "test", None)
+
+
+def test_rows_of_the_same_pictures_are_captions_of_one_pair(tmp_path):
+    rows = [f"{n},{n}x,one,,{split},," for n, split in enumerate(SPLITS)] + ["0,0x,two,,train,,"]
+    pairs = datasets.read("table", write(tmp_path, *rows))
+    assert [pair.captions for pair in pairs] == [("one", "two"), ("one",), ("one",)]
+    assert "line 5: not as line 2 says" in said(tmp_path, *rows[:3], "0,0x,two,,val,,")
+
+
+def test_both_forms_say_the_same(tmp_path):
+    write(
+        tmp_path / "csv",
+        *(f"{n}.png,{n}x.png,said,again,{split},add,0 0 5 5" for n, split in enumerate(SPLITS)),
+    )
+    (tmp_path / "jsonl").mkdir()
+    records = [
+        {
+            "before": f"{n}.png",
+            "after": f"{n}x.png",
+            "captions": ["said", "again"],
+            "split": split,
+            "type": "add",
+        }
+        | {"before_box": [0, 0, 5, 5], "scene": None}
+        for n, split in enumerate(SPLITS)
+    ]
+    (tmp_path / "jsonl/pairs.jsonl").write_text("\n".join(map(json.dumps, records)))
+    assert datasets.read("table", tmp_path / "csv") == datasets.read("table", tmp_path / "jsonl")
+
+
+def test_without_splits_scenes_are_drawn_and_stay_whole(tmp_path):
+    # each picture stands in two pairs: 20 scenes of two pairs
+    rows = [f"{n // 2}.png,{n}x.png,a" for n in range(40)]
+    pairs = datasets.read("table", write(tmp_path, *rows, head="before,after,caption"))
+    assert [sum(pair.split == split for pair in pairs) for split in SPLITS] == [32, 4, 4]
+    for one, other in zip(pairs[::2], pairs[1::2], strict=True):
+        assert (one.scene_id, one.split) == (other.scene_id, other.split)
+    assert datasets.read("table", tmp_path) == pairs
+    other = [f"{n // 2}.png,{n}x.png,a,{n // 4}" for n in range(40)]
+    named = datasets.read("table", write(tmp_path, *other, head="before,after,caption,scene"))
+    assert all(len({pair.split for pair in named[start : start + 4]}) == 1 for start in range(0, 40, 4))
+    assert [pair.split for pair in named] != [pair.split for pair in pairs]
+
+
+def test_everything_that_is_wrong_is_told_by_its_line(tmp_path):
+    rows = [
+        "a,b,fine,,train,,",
+        "c,d, ,,train,,",
+        "../e,f,x,,train,,",
+        "g,h,x,,trian,,",
+        "i,j,x,,val,changed,",
+        "k,l,x,,val,,1 2 3",
+        "m,n,x,val,,",
+        ",o,x,,val,,",
+        "p,q,x,,,,",
+    ]
+    text = said(tmp_path, *rows)
+    assert text.startswith(f"{tmp_path / 'pairs.csv'}: 8 problem(s); ")
+    assert [line.split(":")[0].strip() for line in text.split("\n")[1:]] == [
+        f"line {n}" for n in range(3, 11)
+    ]
+    for part in ("no caption", "leads out", "not train or val or test", "not color or", "width and height"):
+        assert part in text
+    for part in ("6 fields, not 7", "no before", "no split, but line 2 has one"):
+        assert part in text
+
+
+def test_a_leak_is_refused_and_named(tmp_path):
+    rows = ["a,b,x,,train,,", "c,d,x,,val,,", "e,b,x,,test,,"]
+    assert "line 4: b is in test, and in train by line 2" in said(tmp_path, *rows)
+    assert len(datasets.read("table", write(tmp_path, *rows[:2], "e,f,x,,test,,"))) == 3
+
+
+def test_faults_are_also_missing_pictures_and_copies_under_other_names(tmp_path):
+    write(tmp_path, "a,b,x,,train,,", "c,d,x,,val,,", "e,f,x,,test,,")
+    pictures(tmp_path, *"abcdef")
+    assert datasets.faults("table", tmp_path) == []
+    (tmp_path / "f").write_bytes(b"a")
+    (tmp_path / "d").unlink()
+    assert datasets.faults("table", tmp_path) == [
+        "line 3: d: missing",
+        "line 4: f in test is the same picture as a in train, line 2",
+    ]
+    assert datasets.faults("levir_cc", tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "head", "part"),
+    [
+        ((), HEAD, "has no row"),
+        (("a,b",), "bevor,after", "must name the columns"),
+        (("a,b,x",), "before,after,after", "names 'after' more than once"),
+        (("a,b,x,7",), "before,after,caption,colour", "unknown column 'colour'"),
+        (("a,b,x", "c,d,x"), "before,after,caption", "2 scene(s) cannot be divided"),
+        (("a,b,x,1", "c,d,x,1"), "before,after,caption,pair_id", "pair_id '1' stands in line 2 already"),
+        (("a,b,x,train",), "before,after,caption,split", "has no pair in 'val'"),
+        (('a,b,"x',), "before,after,caption", "unexpected end of data"),
+    ],
+)
+def test_tables_that_are_none(tmp_path, rows, head, part):
+    assert part in said(tmp_path, *rows, head=head)
+
+
+def test_there_must_be_one_table(tmp_path):
+    with pytest.raises(InputError, match="and has neither"):
+        datasets.read("table", tmp_path)
+    write(tmp_path, "a,b,x,,train,,")
+    (tmp_path / "pairs.jsonl").write_text("")
+    with pytest.raises(InputError, match=r"has pairs\.csv and pairs\.jsonl"):
+        table.faults(tmp_path)
+
+
+def test_a_wrong_line_of_json_is_that_lines_fault(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(
+        '{"before": "a"\n[1]\n\n{"before": "\\ud800"}\n{"before": 3, "after": "x", "captions": "y"}\n'
+    )
+    assert [row.line for row in table_rows.read_rows(path) if row.fault] == [1, 2, 4]
+    faults = datasets.faults("table", tmp_path)
+    assert [fault.split(":")[0] for fault in faults] == ["line 1", "line 2", "line 4", "line 5"]
+
+
+words = (
+    st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=12)
+    .map(str.strip)
+    .filter(bool)
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(words, words, words), min_size=1, max_size=6), st.sampled_from(",;"))
+def test_any_text_comes_back_from_csv(tmp_path_factory, rows, delimiter):
+    """Whatever commas, semicolons, quotation marks and letters the fields hold."""
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=delimiter)
+    writer.writerows([("before", "after", "caption"), *rows])
+    path = tmp_path_factory.mktemp("csv") / "pairs.csv"
+    path.write_text("\ufeff" + text.getvalue(), encoding="utf-8", newline="")
+    found = [
+        tuple(row.values[key] for key in ("before", "after", "caption")) for row in table_rows.read_rows(path)
+    ]
+    assert found == rows

@@ -1,0 +1,98 @@
+"""The demo without its server: new scenes with their truth, uploads, and what is said of broken ones."""
+
+import gc
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pipeline.captioning.features import opened
+from pipeline.decoding.attention_maps import Attended
+from pipeline.demo import answer, new_scene, page
+from pipeline.params import Tabletop
+
+SETTINGS = Tabletop(
+    scenes=20, seed=1, min_objects=3, max_objects=4, width=96, height=64, viewpoint="moderate"
+)
+
+
+class Told:
+    """In place of a captioner: it tells how bright its pictures are, and looks at one cell."""
+
+    trained = SimpleNamespace(recipe=SimpleNamespace(model="told"), seed=1)
+
+    def attended(self, before, after):
+        words = tuple(f"{np.asarray(opened(side)).mean():.3f}" for side in (before, after))
+        maps = np.zeros((2, 2, 3), dtype=np.float16)
+        maps[:, 0, 1] = 1
+        return Attended((*words, "<b>"), np.concatenate([maps, maps[:1]]))
+
+
+@pytest.fixture
+def events():
+    return page.Events({"one": Told(), "two": Told()}, SETTINGS)
+
+
+def words(html):
+    return re.findall(r'class="lab-word"[^>]*>([^<]*)</button>', html)
+
+
+@pytest.mark.parametrize("kind", new_scene.KINDS)
+def test_a_scene_of_each_kind_with_what_is_true_of_it(kind):
+    drawn = new_scene.draw(SETTINGS, kind, "moderate", 5)
+    assert drawn == new_scene.draw(SETTINGS, kind, "moderate", 5)
+    assert drawn.before != new_scene.draw(SETTINGS, kind, "moderate", 6).before
+    assert drawn.after != drawn.before
+    said = drawn.truth[0]
+    verbs = {
+        "add": "appeared|added|placed",
+        "drop": "missing|gone|disappeared|no longer",
+        "move": "moved|location",
+    }
+    assert len(drawn.truth) == 6
+    if kind in verbs:
+        assert re.search(verbs[kind], said)
+    assert drawn.after != new_scene.draw(SETTINGS, kind, "extreme", 5).after
+
+
+def test_a_scene_is_shown_with_every_models_words_and_swapped(events):
+    shown, html = events.scene("color", "moderate")
+    assert len(words(html)) == 6
+    assert "&lt;b&gt;" in html
+    assert "True of this pair" in html
+    assert html.count("data:image/png") == 6
+    turned, again = events.swapped(shown)
+    assert (turned.before, turned.after) == (shown.after, shown.before)
+    assert words(again)[:2] == words(html)[:2][::-1]
+    assert "True of this pair" not in again
+
+
+def test_uploads_that_are_broken_missing_or_too_large_get_one_sentence(events, monkeypatch):
+    sound = new_scene.draw(SETTINGS, "add", "moderate", 1).before
+    shown, html = events.uploaded(sound, sound)
+    assert words(html)[0] == words(html)[1]
+    assert shown.truth == ()
+    monkeypatch.setattr(answer, "LARGEST", 10**6)
+    for before, after, said in (
+        (sound, None, "Choose a before and an after picture first."),
+        (sound, sound[:900], "The after picture does not open"),
+        (b"<script>", sound, "The before picture is no image with pixels"),
+        (sound, bytes(10**6 + 1), "The after picture has more than 1 MB; scale it down."),
+    ):
+        shown, html = events.uploaded(before, after)
+        assert shown is None
+        assert re.fullmatch(rf'<p class="lab-error" role="alert">{said}.*</p>', html)
+    assert "no pair to swap" in events.swapped(None)[1]
+
+
+# Gradio opens event loops for its locks and never closes them
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_the_page_needs_nobody_elses_server():
+    made = page.page({"one": Told()}, SETTINGS)
+    said = str(made.get_config_file())
+    del made
+    gc.collect()
+    said += page.HEAD + page.CSS + str(page.THEME.__dict__)
+    assert "lab-answer" in said
+    assert not re.search(r"https?://(?!127\.0\.0\.1)[\w.]*(google|gstatic|jsdelivr|cloudflare)", said)

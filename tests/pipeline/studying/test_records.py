@@ -1,0 +1,77 @@
+"""Records of cells: small, whole, and told apart by their settings."""
+
+import json
+from statistics import mean
+
+import pytest
+
+from pipeline.errors import InputError
+from pipeline.studying import records
+from tests.studying import PAIRS, Fake, make_repository, pair, planned, score_of
+
+
+@pytest.fixture
+def repository(tmp_path):
+    return make_repository(tmp_path)
+
+
+def written(repository):
+    """The first row's first cell, with its record and where that lies."""
+    own = planned(repository)[0]
+    fake = Fake(repository / "work")
+    fake.run(own.cells[0])
+    records.write(repository, own.cells[0], own.changes, fake.folder)
+    path = records.path(repository, own.cells[0], own.changes)
+    return own, path, records.read(path)
+
+
+def test_a_record_has_what_the_stages_wrote(repository):
+    own, path, found = written(repository)
+    assert path.name == "rr-1.json"
+    assert (found["model"], found["dataset"], found["seed"], found["changes"]) == ("rr", "tabletop", 1, {})
+    assert found["key"] == own.cells[0].key
+    assert found["scores"]["total"]["CIDEr-D"] == found["scores"]["color"]["CIDEr-D"] == score_of("rr", 1)
+    assert found["validation"] == {"300": 0.25, "600": 0.5}
+    assert found["right"] == "10" * (PAIRS // 2)
+    assert mean(found["CIDEr-D"]) / 1000 == pytest.approx(score_of("rr", 1) + 0.0005)
+    assert path.stat().st_size < 5000
+
+
+def test_the_pairs_stand_beside_with_their_subsets(repository):
+    _, path, _ = written(repository)
+    found = json.loads((path.parent / "pairs.json").read_text())
+    assert found["pairs"] == [pair(number).pair_id for number in range(PAIRS)]
+    assert found["subsets"]["change"] == found["subsets"]["color"] == list(range(0, PAIRS, 2))
+    assert found["subsets"]["viewpoint_iou_q1"] == list(range(PAIRS // 4))
+
+
+def test_what_a_row_changes_is_in_the_name(repository):
+    own = planned(repository)[-1]
+    assert records.path(repository, own.cells[1], own.changes).name == "scorer-lambda_cv=0.01-2.json"
+    odd = {"model.scorer.switches": {"a": "b/c"}}
+    assert "/" not in records.path(repository, own.cells[1], odd).name
+
+
+def test_settings_are_params_and_seed_and_no_code(repository):
+    own, _, _ = written(repository)
+    one, two = own.cells
+    assert records.settings(one) != records.settings(two)
+    (repository / "dvc.lock").write_text((repository / "dvc.lock").read_text().replace("fea7", "0ther"))
+    other = planned(repository)[0]
+    assert other.cells[0].key != one.key
+    assert records.settings(other.cells[0]) == records.settings(one)
+    assert records.recorded(repository, other.cells[0], own.changes)
+    assert not records.recorded(repository, two, own.changes)
+
+
+def test_a_large_test_split_is_not_recorded(repository, monkeypatch):
+    monkeypatch.setattr(records, "MOST_PAIRS", PAIRS - 1)
+    with pytest.raises(InputError, match="is missing"):
+        written(repository)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"dataset": "tabletop"}'])
+def test_a_file_that_is_no_record_is_named(tmp_path, text):
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(InputError, match=r"a\.json is no record of a cell; restore it with git"):
+        records.read(tmp_path / "a.json")

@@ -1,0 +1,160 @@
+"""docs/results.md: numbers by hand, verdicts that need pairs and seeds, and the page as it is committed."""
+
+import json
+import math
+from statistics import mean, stdev
+
+import pytest
+
+from pipeline.errors import InputError
+from pipeline.studying import claims, recorded, results_figures, results_page
+from pipeline.studying.records import METRICS
+from stages import results
+from tests import shipped
+
+PAIRS = 40
+
+
+def write(root, model, seed, wrong, dataset="tabletop", changes=None):
+    """A record whose caption is wrong about the first `wrong` pairs; every second pair has a change."""
+    right = ["0" if place < wrong else "1" for place in range(PAIRS)]
+    parts = ("total", "change", "no_change", "color", *(f"viewpoint_iou_q{n}" for n in (1, 2, 3, 4)))
+    record = {
+        "dataset": dataset,
+        "model": model,
+        "seed": seed,
+        "changes": changes or {},
+        "settings": "",
+        "train": {"iterations": 1500, "batch": 8},
+        "scores": {part: dict.fromkeys(METRICS, 0.5 + seed / 100) for part in parts},
+        "localisation": {"pointing": 0.25},
+        "right": "".join(right),
+        "CIDEr-D": [1000 if one == "1" else 0 for one in right],
+    }
+    folder = root / "results/records" / dataset
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"{model}-changed-{seed}" if changes else f"{model}-{seed}"
+    (folder / f"{name}.json").write_text(json.dumps(record))
+    quarters = {f"viewpoint_iou_q{n + 1}": list(range(10 * n, 10 * n + 10)) for n in range(4)}
+    members = {"change": list(range(0, PAIRS, 2)), "no_change": list(range(1, PAIRS, 2))} | quarters
+    members["color"] = members["change"]
+    pairs = {"pairs": [f"{n}.png" for n in range(PAIRS)], "viewpoint_iou": [n / PAIRS for n in range(PAIRS)]}
+    (folder / "pairs.json").write_text(json.dumps(pairs | {"subsets": members}))
+
+
+@pytest.fixture
+def root(tmp_path):
+    for seed, (rr, subtraction) in enumerate(((4, 20), (5, 21), (6, 19)), 1):
+        write(tmp_path, "rr", seed, rr)
+        write(tmp_path, "subtraction", seed, subtraction)
+    return tmp_path
+
+
+def groups(root):
+    return {group.model: group for group in recorded.read(root, "tabletop")}
+
+
+def test_means_and_deviations_by_hand(root):
+    found = groups(root)["rr"]
+    shares = [(PAIRS - wrong) / PAIRS for wrong in (4, 5, 6)]
+    spread = found.score("total", recorded.ACCURACY)
+    assert (spread.mean, spread.sd, spread.runs) == pytest.approx((mean(shares), stdev(shares), 3))
+    of_changes = [(20 - wrong) / 20 for wrong in (2, 3, 3)]  # the even ones of the first 4, 5, 6 pairs
+    assert found.score("change", recorded.ACCURACY).mean == pytest.approx(mean(of_changes))
+    assert found.score("viewpoint_iou_q4", recorded.ACCURACY).mean == 1.0
+    assert found.score("total", "BLEU-4").mean == pytest.approx(0.52)
+
+
+def test_a_claim_holds_where_pairs_and_seeds_agree(root):
+    (found,) = claims.verdicts([*groups(root).values()])
+    assert (found.claim.better, found.claim.worse, found.said, found.seeds) == (
+        "rr",
+        "subtraction",
+        "holds",
+        3,
+    )
+    assert found.difference.difference == pytest.approx(15 / PAIRS)
+    deviation = stdev([4, 5, 6]) / PAIRS
+    assert found.error == pytest.approx(math.sqrt(2 * deviation**2 / 3))
+
+
+def test_a_claim_fails_where_the_worse_one_is_better(root):
+    for seed in (1, 2, 3):
+        write(root, "rr", seed, 35)
+    (found,) = claims.verdicts([*groups(root).values()])
+    assert found.said == "does not hold"
+
+
+@pytest.mark.parametrize("what", ["two seeds", "seeds differ more", "few pairs differ"])
+def test_a_claim_cannot_be_told(root, what):
+    if what == "two seeds":
+        (root / "results/records/tabletop/rr-3.json").unlink()
+    for seed, wrong in enumerate(
+        {"seeds differ more": (0, 0, 36), "few pairs differ": (19, 19, 18)}.get(what, ()), 1
+    ):
+        write(root, "rr", seed, wrong)
+    (found,) = claims.verdicts([*groups(root).values()])
+    assert found.said == "cannot be told"
+
+
+def test_a_model_with_changes_is_no_model_of_a_claim(root):
+    for seed in (1, 2, 3):
+        write(root, "scorer", seed, 1, changes={"model.scorer.switches.mtm": "summed"})
+    assert [own.claim.better for own in claims.verdicts(recorded.read(root, "tabletop"))] == ["rr"]
+
+
+def test_seeds_wanted_by_the_formula():
+    # n = 2 (1.95996 + 0.84162)^2 sd^2 / d^2 = 15.69 (sd / d)^2
+    assert results_page.seeds_wanted(0.02) == 16
+    assert results_page.seeds_wanted(0.04) == 63
+    assert results_page.seeds_wanted(0.0001) == 2
+
+
+def test_the_page_prints_what_is_recorded(root):
+    write(root, "rr", 1, 3, changes={"model.rr.switches.norm_epsilon": 0.1})
+    found = recorded.read(root, "tabletop")
+    said = results_page.page([found], ["![a](b.svg)\n"], shipped.settings())
+    assert "| rr (3) | 87.5 ± 2.5 | 52.0 ± 1.0 | 52.0 ± 1.0 |" in said
+    assert "| rr (norm_epsilon 0.1) (1) | 92.5 | 51.0 |" in said
+    assert "### Ablations on tabletop" in said
+    assert "| rr > subtraction (SCORER, Table 6) | tabletop | holds | +37.5 [" in said
+    assert said.index("| subtraction (3) |") < said.index("| rr (3) |"), "the models' order is params.yaml's"
+    one = results_page.page([[group.each()[0] for group in found]], [], shipped.settings())
+    assert "cannot be told" in one
+    assert "How steady" not in one
+
+
+def test_other_records_make_another_page_and_other_figures(root, tmp_path):
+    def made():
+        found = recorded.read(root, "tabletop")
+        figures = results_figures.write(tmp_path / "out", [found], list(shipped.settings().model))
+        drawn = [path.read_bytes() for path in sorted((tmp_path / "out").iterdir())]
+        return results_page.page([found], figures, shipped.settings()), drawn
+
+    (page, drawn), again = made(), made()
+    assert (page, drawn) == again
+    write(root, "rr", 2, 30)
+    other_page, other_drawn = made()
+    assert other_page != page
+    assert all(one != other for one, other in zip(drawn, other_drawn, strict=True))
+
+
+def test_records_of_other_pairs_and_none_are_refused(root, monkeypatch):
+    file = root / "results/records/tabletop/rr-2.json"
+    file.write_text(file.read_text().replace('"right": "0', '"right": "00'))
+    with pytest.raises(InputError, match=r"rr-2\.json is of other test pairs than .*pairs\.json; restore"):
+        recorded.read(root, "tabletop")
+    shipped.write(root)
+    monkeypatch.chdir(root)
+    for path in (root / "results/records/tabletop").iterdir():
+        path.unlink()
+    with pytest.raises(InputError, match="results/records is empty"):
+        results.write(root / "docs")
+    assert not (root / "docs").exists()
+
+
+def test_the_committed_page_is_that_of_the_committed_records(tmp_path, monkeypatch):
+    monkeypatch.chdir(shipped.FILE.parent)
+    results.write(tmp_path)
+    for path in tmp_path.iterdir():
+        assert (shipped.FILE.parent / "docs" / path.name).read_bytes() == path.read_bytes(), path.name

@@ -1,0 +1,134 @@
+"""Compiled pieces: the same numbers, for batches of any size, after a resume; validation stays as it is."""
+
+from contextlib import suppress
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from models import all_reduce
+from models.captioner import Sizes
+from pipeline.compute import devices
+from pipeline.datasets.schema import of_split
+from pipeline.recipes import recipe_file
+from pipeline.training import compiling
+from pipeline.training.loop import Training, seed_all
+from pipeline.training.sampling import Sampler, training_batches
+from tests.pipeline.training.test_loop import SIZES, recipe, same
+
+# torch's tracer itself looks at gradients of tensors that are no leaves
+pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+
+
+class KilledError(Exception):
+    pass
+
+
+class Compiler:
+    """Runs what it is given as it is, and counts."""
+
+    def __init__(self):
+        self.runs = 0
+
+    def __call__(self, graph, inputs):
+        def run(*given):
+            self.runs += 1
+            return graph.forward(*given)
+
+        return run
+
+
+def training(prepared, state, compiler, validate=lambda _: 0.0, dropout=0.1):
+    devices.repeatable()
+    chosen = recipe(iterations=4, validate_every=2)
+    chosen = replace(chosen, settings={"dropout": dropout, "temperature": 0.5})
+    seed_all(1, 0)
+    words = prepared.vocabulary
+    model = recipe_file.build(chosen, Sizes(6, (3, 3), len(words), words.longest, **SIZES))
+    made = Training(model, chosen, 1, state / "state.pt", validate)
+    made.compile(compiler)
+    return made
+
+
+def drawn(prepared, batch):
+    """A batch of so many scenes."""
+    sampler = Sampler(of_split(prepared.pairs, "train"), batch, 1, True)
+    return next(training_batches(sampler, prepared.store, prepared.vocabulary, range(1)))
+
+
+def run(prepared, state, compiler, validate=lambda _: 0.0):
+    """A training, and a step on a batch of another size."""
+    made = training(prepared, state, compiler, validate)
+    made.run(Sampler(of_split(prepared.pairs, "train"), 4, 1, True), prepared.store, prepared.vocabulary)
+    made.step(drawn(prepared, 3), 4)
+    return made.model.state_dict()
+
+
+def test_traced_resumed_and_with_another_batch_it_ends_in_the_same_bits(prepared, tmp_path):
+    compiler, during = Compiler(), []
+
+    def validate(model):
+        before, grids = compiler.runs, torch.randn(5, 6, 3, 3)
+        model.encode(grids, grids)
+        during.append(compiler.runs - before)
+        if len(during) == 2:
+            raise KilledError
+        return 0.0
+
+    with suppress(KilledError):
+        run(prepared, tmp_path / "a", compiler, validate)
+    assert during == [0, 0]  # validation is not compiled
+    assert compiler.runs == 4 * 3  # pair encoding, difference and decoder, each one graph
+    resumed = run(prepared, tmp_path / "a", compiler)
+    assert compiler.runs == (4 + 3) * 3
+    assert same(resumed, run(prepared, tmp_path / "b", None))
+    assert compiler.runs == (4 + 3) * 3
+
+
+def test_with_backward_passes_of_their_own_the_gradients_are_the_same(prepared, tmp_path):
+    plain, traced = (training(prepared, tmp_path, how, dropout=0.0) for how in (None, "aot_eager"))
+    batch = drawn(prepared, 4)
+    torch.testing.assert_close(traced.step(batch, 0), plain.step(batch, 0))
+    for one, other in zip(plain.model.parameters(), traced.model.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_among_processes_no_piece_speaks_to_the_others(prepared, tmp_path, monkeypatch):
+    """Two processes, of which the other has the same: the bits as ever, all messages outside of pieces."""
+    traced = []
+
+    def all_gather(found, x):
+        traced.append(torch.compiler.is_compiling())
+        for other in found:
+            other.copy_(x)
+
+    def added(x):
+        traced.append(torch.compiler.is_compiling())
+        x.mul_(2)
+
+    partner = SimpleNamespace(all_gather=all_gather, all_reduce=added, get_rank=lambda: 0)
+    monkeypatch.setattr(all_reduce, "distributed", partner)
+    monkeypatch.setattr(all_reduce, "processes", lambda: 2)
+    compiler = Compiler()
+    plain, compiled = (training(prepared, tmp_path, how) for how in (None, compiler))
+    batch = drawn(prepared, 4)
+    assert torch.equal(plain.step(batch, 0), compiled.step(batch, 0))
+    assert same(plain.model.state_dict(), compiled.model.state_dict())
+    assert compiler.runs == 3
+    assert len(traced) > 2
+    assert not any(traced)
+
+
+def test_auto_compiles_on_a_gpu_that_triton_writes_for_and_nowhere_else(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    monkeypatch.setattr(compiling, "TRITON", True)
+    assert compiling.backend("auto", GPU) == "inductor"
+    assert compiling.backend("off", GPU) is None
+    assert compiling.backend("auto", CPU) is None
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
+    assert compiling.backend("auto", GPU) is None
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
+    monkeypatch.setattr(compiling, "TRITON", False)
+    assert compiling.backend("auto", GPU) is None

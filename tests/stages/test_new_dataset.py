@@ -1,0 +1,70 @@
+"""A folder of pairs becomes a dataset: three lines in params.yaml, checked, prepared, and settled for DVC."""
+
+import yaml
+
+from pipeline import params
+from pipeline.datasets.schema import SPLITS
+from tests.running import ROOT, refuse, stage, succeed
+
+
+def folder_with_table(tmp_path):
+    (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text())
+    (tmp_path / "own").mkdir()
+    rows = [f"{n}.png,{n}x.png,a thing moved,{split}" for n, split in enumerate(SPLITS)]
+    (tmp_path / "own/pairs.csv").write_text("\n".join(["before,after,caption,split", *rows]))
+    return tmp_path
+
+
+def test_three_lines_and_nothing_else(tmp_path):
+    folder = folder_with_table(tmp_path)
+    before = (folder / "params.yaml").read_text()
+    succeed(folder, "new_dataset mine own --like tabletop")
+    after = (folder / "params.yaml").read_text()
+    lines = ["  mine:", "    prepare: {reader: table, root: own, protocol: null}", "    like: tabletop"]
+    at = after.index("\n".join(lines))
+    assert before == after[:at] + after[at:].removeprefix("\n".join(lines) + "\n")
+    found = params.load(folder / "params.yaml")
+    mine, other = found.dataset["mine"], found.dataset["tabletop"]
+    assert (mine.sizes, mine.train, mine.text) == (other.sizes, other.train, other.text)
+    assert (mine.prepare.reader, other.prepare.reader) == ("table", "clevr_change")
+    succeed(folder, "new_dataset mine own --like tabletop")
+    assert (folder / "params.yaml").read_text() == after
+
+
+def test_what_is_refused_changes_nothing(tmp_path):
+    folder = folder_with_table(tmp_path)
+    before = (folder / "params.yaml").read_text()
+    refuse(folder, "new_dataset tabletop own", "has a dataset 'tabletop' already")
+    refuse(folder, "new_dataset mine own --like nowhere", "no dataset 'nowhere' to be like; there are")
+    refuse(folder, "new_dataset mi-ne own", "'mi-ne' is no name of a dataset")
+    refuse(folder, "new_dataset mine elsewhere", "must hold pairs.csv or pairs.jsonl, and has neither")
+    assert (folder / "params.yaml").read_text() == before
+    assert not (folder / "data").exists()
+
+
+def test_checked_and_prepared(tmp_path):
+    folder = folder_with_table(tmp_path)
+    succeed(folder, "new_dataset mine own --like tabletop")
+    said = refuse(folder, "check_data --dataset mine", "6 problem(s)")
+    assert "line 4: 2x.png: missing" in said
+    for number, name in enumerate(f"{n}{x}.png" for n in range(3) for x in ("", "x")):
+        (folder / "own" / name).write_bytes(bytes([number]))
+    assert stage(folder, "check_data --dataset mine").returncode == 0
+    outputs = "--pairs pairs.jsonl --images images.jsonl --manifest manifest.json"
+    refuse(folder, f"prepare --dataset mine --card data/cards/mine.yaml {outputs}", "is no image with pixels")
+    assert not (folder / "pairs.jsonl").exists()
+
+
+def test_the_resolved_settings_are_what_dvc_compares(tmp_path):
+    folder = folder_with_table(tmp_path)
+    succeed(folder, "new_dataset mine own --like tabletop")
+    succeed(folder, "settings --dataset mine --out settings")
+    tree = yaml.safe_load((folder / "params.yaml").read_text())["dataset"]
+    for name in ("features", "text", "loss", "train", "sizes"):
+        assert yaml.safe_load((folder / f"settings/{name}.yaml").read_text()) == tree["tabletop"][name]
+    text = (folder / "params.yaml").read_text() + "    train: {batch: 3}\n"
+    (folder / "params.yaml").write_text(text)
+    succeed(folder, "settings --dataset mine --out settings")
+    assert yaml.safe_load((folder / "settings/train.yaml").read_text()) == tree["tabletop"]["train"] | {
+        "batch": 3
+    }

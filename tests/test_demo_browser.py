@@ -1,0 +1,49 @@
+"""The demo's answer in a real browser: a word that is pointed at, tapped or reached by key shows a map.
+
+As tests/test_report_browser.py: a headless Chromium, without which these tests are skipped.
+"""
+
+import os
+import shutil
+
+import pytest
+
+from pipeline.demo import answer, new_scene
+from pipeline.demo.page import CSS, HEAD
+from tests.pipeline.demo.test_answers import SETTINGS, Told
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+BROWSER = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+pytestmark = pytest.mark.skipif(not BROWSER, reason=f"no browser: set CHROMIUM, or install {NAMES[0]}")
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_a_word_shows_where_the_model_looked_in_both_pictures(tmp_path, width):
+    drawn = new_scene.draw(SETTINGS, "color", "moderate", 1)
+    html = answer.answer({"told": Told()}, drawn.before, drawn.after, drawn.truth)
+    (tmp_path / "page.html").write_text(f"{HEAD}<style>{CSS}</style>{html}", encoding="utf-8")
+    with sync_api.sync_playwright() as playwright:
+        # no sandbox: containers, which tests run in, have none to give
+        running = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        view = running.new_page(viewport={"width": width, "height": 900})
+        view.goto((tmp_path / "page.html").as_uri())
+        heat, words = view.locator(".lab-heat:visible"), view.locator(".lab-word")
+        assert (heat.count(), words.count()) == (0, 3)
+        words.nth(1).hover()
+        assert heat.count() == 2
+        picture = view.locator(".lab-picture > img").first.bounding_box()
+        assert heat.first.bounding_box() == picture
+        assert view.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        view.mouse.move(0, 0)
+        assert heat.count() == 0
+        words.nth(0).focus()
+        assert heat.count() == 2
+        words.nth(0).click()
+        view.mouse.move(0, 0)
+        assert (heat.count(), words.nth(0).get_attribute("aria-pressed")) == (2, "true")
+        words.nth(0).click()
+        words.nth(0).blur()
+        view.mouse.move(0, 0)
+        assert heat.count() == 0
+        running.close()

@@ -28,10 +28,11 @@ class Size:
     pairs: int  # that are decoded
     alone: int  # of them one at a time, on the reference's side
     read: int  # images of a batch that is read
+    compiler: str  # a GPU's, or one whose kernels two cores need not compile for minutes
 
 
-FULL = Size("papers", 14, 128, (16, 32, 64, 128, 256), 200, 512, 4096, 1536, 1000, 48, 384)
-SMALL = Size("tabletop", 7, 4, (2, 4), 5, 12, 8, 6, 12, 4, 8)
+FULL = Size("papers", 14, 128, (16, 32, 64, 128, 256), 200, 512, 4096, 1536, 1000, 48, 384, "inductor")
+SMALL = Size("tabletop", 7, 4, (2, 4), 5, 12, 8, 6, 12, 4, 8, "aot_eager")
 
 
 MIB = 2**20

@@ -14,7 +14,6 @@ from benchmarks.training import ALIKE, TYPES, Case, fits
 from pipeline.compute import devices
 
 MATCHED = 5  # times all similarities: what the reference's matching holds at once
-COMPILER = "inductor"
 
 
 def matchings(size: Size) -> Iterator[Found]:
@@ -52,12 +51,12 @@ def _step(case: Case, dtype: str) -> str:
 
 def compiled(size: Size) -> Iterator[Found]:
     """`train.compile`: the same numbers; seconds of a step, and of the first one; the same bits twice."""
-    yield _compiled_right(Case(size.model, "per_head", 4, size.grid))
+    yield _compiled_right(Case(size.model, "per_head", 4, size.grid), size.compiler)
     for mtm, variant in (("per_head", "paper"), ("summed", "released")):
         case = Case(size.model, mtm, size.scenes, size.grid, variant)
         plain = measured(training.step("ours", TYPES[-1], case))
         run = training.ours(case, TYPES[-1])
-        run.compile(COMPILER)
+        run.compile(size.compiler)
         start = time.perf_counter()
         step = partial(run.step, training.ready(case), 0)
         first = _once(step)
@@ -66,15 +65,15 @@ def compiled(size: Size) -> Iterator[Found]:
         found.numbers |= {"first": first, "all": time.perf_counter() - start}
         found.ours += f"; the first {shown(first)}"
         yield found
-    same = [gpu_correctness.weights(case, TYPES[-1], 1, COMPILER) for _ in range(2)]
+    same = [gpu_correctness.weights(case, TYPES[-1], 1, size.compiler) for _ in range(2)]
     assert same[0] == same[1], same
     yield Found("4 compiled steps, twice", "the same bytes", goal=RIGHT, reached=True)
 
 
-def _compiled_right(case: Case) -> Found:
+def _compiled_right(case: Case, compiler: str) -> Found:
     """Losses and gradients of a whole batch and of a smaller one, without dropout, in float32."""
     plain, run = (training.ours(case, "float32", 0.0, ALIKE) for _ in range(2))
-    run.compile(COMPILER)
+    run.compile(compiler)
     for iteration, scenes in enumerate((case.scenes, case.scenes - 1)):
         batch = training.ready(replace(case, scenes=scenes))
         losses = [each.step(batch, iteration) for each in (run, plain)]

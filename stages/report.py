@@ -59,17 +59,12 @@ def show(out: Path) -> None:
         for heading in ("model", "seed"):
             table.add_column(heading)
         rows = overview_table.rows(records, dataset)
-        metrics = [
-            metric
-            for metric in overview_table.COLUMNS
-            if overview_table.has(rows, overview_table.TOTAL, metric)
-        ]
-        for metric in metrics:
-            heading = overview_table.HEADINGS.get(metric, metric).replace(" ", "\n")
-            table.add_column(heading, justify="right")
+        columns = overview_table.columns(rows)
+        for heading in columns.values():
+            table.add_column(heading.replace(" ", "\n"), justify="right")
         for row in rows:
             # without the spaces 80 columns hold the table
-            scores = [row.printed(overview_table.TOTAL, metric).replace(" ", "") for metric in metrics]
+            scores = [row.printed(*column).replace(" ", "") for column in columns]
             table.add_row(row.model, row.run, *scores)
         console.print(table)
     console.print(f"with pictures and curves: {out / 'index.html'}", highlight=False, soft_wrap=True)

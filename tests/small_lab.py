@@ -26,7 +26,7 @@ SHAPE = (1024, 4, 4)
 
 def make_lab(folder: Path, scenes: int = 10) -> Path:
     """A prepared dataset with its features and vocabulary."""
-    write_card(folder / CARD, make_clevr_change(folder / "data/raw/tabletop", scenes=scenes))
+    write_card(folder / CARD, make_clevr_change(folder / "data/raw/tabletop", scenes=scenes), "tabletop", [])
     set_params(folder)
     for command in STAGES:
         succeed(folder, command)

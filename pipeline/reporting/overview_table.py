@@ -15,7 +15,15 @@ CONSTANT = "constant"
 ACCURACY = "change_accuracy"
 TOTAL = "total"
 SPICE = "SPICE"
-COLUMNS = (*CORPUS_METRICS, SPICE, ACCURACY)  # of the score table
+CIDER = "CIDEr-D"
+# of the score table: over all pairs CIDEr-D flatters whoever says "there is no change"; that of the changes
+# stands beside it, therefore
+COLUMNS = (
+    *((TOTAL, metric) for metric in CORPUS_METRICS),
+    ("change", CIDER),
+    (TOTAL, SPICE),
+    (TOTAL, ACCURACY),
+)
 HEADINGS = {
     ACCURACY: "change accuracy",
     "exact_match": "exact match",
@@ -102,6 +110,15 @@ def _mean(runs: Sequence[Row]) -> Row:
 def of_models(rows: Sequence[Row]) -> list[Row]:
     """One row a model: its mean where it was trained with several seeds."""
     return list({row.model: row for row in rows}.values())
+
+
+def columns(rows: Sequence[Row]) -> dict[tuple[str, str], str]:
+    """(subset, metric) -> its heading, of the columns that some row has a score of."""
+    return {
+        (subset, metric): HEADINGS.get(metric, metric) + ("" if subset == TOTAL else f" {subset}s")
+        for subset, metric in COLUMNS
+        if has(rows, subset, metric)
+    }
 
 
 def has(rows: Sequence[Row], subset: str, metric: str) -> bool:

@@ -13,7 +13,7 @@ from pipeline.datasets.schema import CHANGE_TYPES
 from pipeline.params import Params
 from pipeline.reporting import bars, curves, overview_table, tradeoffs
 from pipeline.reporting.bars import Group
-from pipeline.reporting.cell_results import Results
+from pipeline.reporting.cell_results import CORPUS_METRICS, Results
 from pipeline.reporting.experiments import Experiment
 from pipeline.reporting.gallery_cards import Gallery, gallery
 from pipeline.reporting.paper_comparison import Literature, literature
@@ -103,11 +103,13 @@ def _section(
 ) -> Section:
     models = overview_table.of_models(rows)
     ours = [row for row in models if row.model != overview_table.CONSTANT]
-    columns = [m for m in overview_table.COLUMNS if overview_table.has(rows, overview_table.TOTAL, m)]
+    columns = overview_table.columns(rows)
     return Section(
         name=results.dataset,
         pairs=len(results.test),
-        scores=_scores("Over all test pairs. Every score × 100, as papers print them.", columns, models),
+        scores=_scores(
+            "Over all test pairs, CIDEr-D also over those with a change. All × 100.", columns, models
+        ),
         runs=_scores("Each seed.", columns, rows) if len(params.seeds) > 1 else None,
         judged=overview_table.has(rows, overview_table.TOTAL, overview_table.ACCURACY),
         significance=significance(results),
@@ -124,9 +126,8 @@ def _section(
     )
 
 
-def _scores(caption: str, metrics: Sequence[str], rows: list[overview_table.Row]) -> Table:
-    headings = [(overview_table.HEADINGS.get(metric, metric), "") for metric in metrics]
-    return Table(caption, headings, [(overview_table.TOTAL, metric) for metric in metrics], rows)
+def _scores(caption: str, columns: dict[tuple[str, str], str], rows: list[overview_table.Row]) -> Table:
+    return Table(caption, [(heading, "") for heading in columns.values()], list(columns), rows)
 
 
 def _bars(results: Results, models: list[overview_table.Row]) -> Iterable[Panel]:
@@ -148,7 +149,7 @@ def _bars(results: Results, models: list[overview_table.Row]) -> Iterable[Panel]
 def _details(results: Results, models: list[overview_table.Row]) -> Iterable[Table]:
     """Tables of what some model has, and no others."""
     sizes = {name: f"{len(members)} pairs" for name, members in subsets(results.test).items()}
-    parts = [part for part in PARTS if overview_table.has(models, part, overview_table.COLUMNS[0])]
+    parts = [part for part in PARTS if overview_table.has(models, part, CORPUS_METRICS[0])]
     for metric in PART_METRICS:
         headings = [(part.replace("_", " "), sizes.get(part, "")) for part in parts]
         if parts:
@@ -158,8 +159,10 @@ def _details(results: Results, models: list[overview_table.Row]) -> Iterable[Tab
                 [(part, metric) for part in parts],
                 models,
             )
-    if captions := [name for name in CAPTIONS if overview_table.has(models, overview_table.TOTAL, name)]:
-        yield _scores("The captions: exact matches in percent, and counts.", captions, models)
+    total = overview_table.TOTAL
+    if captions := [name for name in CAPTIONS if overview_table.has(models, total, name)]:
+        own = {(total, name): overview_table.HEADINGS.get(name, name) for name in captions}
+        yield _scores("The captions: exact matches in percent, and counts.", own, models)
     for group, names, caption in (
         ("attributes", ATTRIBUTES, "Captions of changes that name it rightly, percent."),
         ("localisation", LOCALISATION, "The decoder’s attention against the change boxes, percent."),

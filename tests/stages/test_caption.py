@@ -8,6 +8,8 @@ from PIL import Image
 from tests.running import refuse, stage, succeed
 from tests.small_lab import add_weights, make_lab
 
+pytestmark = pytest.mark.slow
+
 WEIGHTS = "--weights data/weights/tabletop/subtraction/1"
 BEFORE, AFTER = (
     f"data/raw/tabletop/{name}_000001.png" for name in ("images/CLEVR_default", "sc_images/CLEVR_semantic")

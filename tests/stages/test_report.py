@@ -96,10 +96,12 @@ def test_show_prints_the_numbers_and_writes_nothing(study, capsys):
     rows = [line.split() for line in printed.splitlines()]
     file = json.loads((study / "results/cells/tabletop/scorer/2/metrics.json").read_text())
     names = ("BLEU-1", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")
-    values = [*(file["total"][name] for name in names), file["change_accuracy"]]
+    totals = [file["total"][name] for name in names]
+    values = [*totals, file["change"]["CIDEr-D"], file["change_accuracy"]]
     assert ["scorer", "2", *(f"{100 * value:.1f}" for value in values)] in rows
     assert ["subtraction", "mean", "51.5±0.7", "51.8±0.7"] in [row[:4] for row in rows]
-    assert rows[2][:3] == ["model", "seed", "BLEU-1"]
+    (header,) = [row for row in rows if row[:2] == ["model", "seed"]]
+    assert header[2:] == [*names, "changes", "accuracy"]
     (last,) = [line for line in printed.splitlines() if "index.html" in line]
     assert last.endswith("results/report/index.html")
 

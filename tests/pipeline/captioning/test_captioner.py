@@ -19,6 +19,8 @@ from pipeline.features.store import FeatureStore
 from pipeline.recipes import trained_model
 from tests.small_lab import ALL, PAIRS, STORE, VOCAB, add_weights
 
+pytestmark = pytest.mark.slow
+
 WEIGHTS = "data/weights/tabletop/scorer_cbr/1"
 ROOT = "data/raw/tabletop"
 

@@ -12,6 +12,8 @@ from pipeline.datasets.schema import read_pairs
 from pipeline.errors import InputError
 from tests.small_lab import PAIRS
 
+pytestmark = pytest.mark.slow
+
 ROOT = "data/raw/tabletop"
 
 

@@ -19,12 +19,14 @@ def test_tables_hold_the_metrics(study, read):
     means, scores, _, *others = read.tables[:8]  # the second dataset's stand behind
     cider, meteor, captions, attributes, places = others[-5:]
     assert [cell.split()[0] for cell in scores[0]] == [
-        "model", "seed", "BLEU-1", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "change",
+        "model", "seed", "BLEU-1", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "CIDEr-D", "change",
     ]  # fmt: skip
+    assert scores[0][-2] == "CIDEr-D changes"
     for run, row in zip(results.cells[:2], scores[2:4], strict=True):
         total = run.metrics.subsets["total"]
         values = [
             *(total[name] for name in cell_results.CORPUS_METRICS),
+            run.metrics.subsets["change"]["CIDEr-D"],
             run.metrics.whole["change_accuracy"],
         ]
         assert tidy(row) == [run.model, str(run.seed), *(f"{100 * value:.1f}" for value in values)]

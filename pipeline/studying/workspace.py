@@ -33,6 +33,7 @@ from pipeline.studying.study_cells import Cell, prepared, to_prepare
 FOLDER = Path(".scratch/study")
 DVC = (sys.executable, "-m", "dvc")
 CODE = ("models", "pipeline", "stages", "dvc.yaml", "dvc.lock", ".dvcignore")
+OWN = "settings"
 CELL_STAGES = ("recipe", "train", "decode", "score")
 
 
@@ -52,8 +53,8 @@ class Workspace:
         write_text(self.folder / "params.yaml", yaml.safe_dump(cell.params, sort_keys=False))
         base = f"{cell.dataset}-{cell.model}"
         targets = [f"{stage}@{base}-{cell.seed}" for stage in CELL_STAGES[1:]]
-        # the data were checked out: what is upstream of the recipe is not looked at for every cell
-        if code := self.dvc("repro", "--single-item", f"recipe@{base}", *targets):
+        # the data were checked out: what is upstream of them is not looked at for every cell
+        if code := self.dvc("repro", "--single-item", f"{OWN}@{cell.dataset}", f"recipe@{base}", *targets):
             raise InputError(
                 f"the cell {cell.name} failed (`dvc repro` left with {code}; what it said stands above); "
                 "mend it and start the study again: it goes on where it was"
@@ -138,8 +139,10 @@ def _write_config(root: Path, path: Path) -> None:
 def _check_out(workspace: Workspace, dataset: str) -> None:
     """Link the prepared data from the cache; they must be what the code would make."""
     stages = prepared(dataset)
-    for arguments in (("checkout", "--quiet"), ("status", "--quiet")):
-        if workspace.dvc(*arguments, *stages):
+    # a cell has settings of its own, which its run resolves; those of the data stand in `extract` and `vocab`
+    same = [stage for stage in stages if not stage.startswith(f"{OWN}@")]
+    for arguments in (("checkout", "--quiet", *stages), ("status", "--quiet", *same)):
+        if workspace.dvc(*arguments):
             raise InputError(
                 f"the prepared data of {dataset} are not up to date or not in DVC's cache; "
                 + to_prepare(dataset)

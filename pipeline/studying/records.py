@@ -81,7 +81,7 @@ def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> None:
 
 
 def _of(scores: Mapping[str, float]) -> dict[str, float]:
-    return {metric: round(scores[metric], 4) for metric in METRICS}
+    return {metric: scores[metric] for metric in METRICS}
 
 
 def _curve(path: Path) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Small records of finished cells, a JSON file each, which git keeps: docs/results.md is made of them.
+"""Small records of finished cells, a JSON file each, which git keeps: the page of results is made of them.
 
 A finished cell's own files (study_cells.KEPT) are too large for that. A record says which model with which
 settings was trained on what, its scores by subset, its validation curve, and for each test pair CIDEr-D and

@@ -161,6 +161,7 @@ def lab(tmp_path_factory) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_a_cell_trains_once_and_leaves_the_working_tree(lab):
     before = tree(lab)
     cell = study_cells.Cell("one", "d", "m", 1, PARAMS | {"loss": {"x": 2}}, "key")

@@ -75,10 +75,10 @@ def main() -> None:
     deadline = time.monotonic() + 60 * arguments.minutes
     out: Path = arguments.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    if not (out / "params.yaml").exists():
-        scenes = arguments.scenes or _affordable(out, arguments)
-        _write(out / "params.yaml", yaml.safe_dump(parameters(arguments, scenes), sort_keys=False))
     stages = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+    if not (out / "params.yaml").exists():
+        scenes = arguments.scenes or _affordable(out, arguments, stages["render"])
+        _write(out / "params.yaml", yaml.safe_dump(parameters(arguments, scenes), sort_keys=False))
     try:
         for step in steps(arguments.seeds):
             code = _run(out, step, stages[step.stage], deadline)
@@ -121,7 +121,7 @@ def parameters(arguments: argparse.Namespace, scenes: int) -> dict[str, Any]:
     return tree
 
 
-def _affordable(out: Path, arguments: argparse.Namespace) -> int:
+def _affordable(out: Path, arguments: argparse.Namespace, entry: dict[str, Any]) -> int:
     """How many scenes the minutes allow, by the time of a few."""
     cores = len(os.sched_getaffinity(0))
     if arguments.small:
@@ -130,7 +130,7 @@ def _affordable(out: Path, arguments: argparse.Namespace) -> int:
     probe.mkdir(exist_ok=True)
     _write(probe / "params.yaml", yaml.safe_dump(parameters(arguments, PROBED * cores), sort_keys=False))
     start = time.monotonic()
-    command = [sys.executable, "-m", "stages.render"]
+    command, _ = Step("render", {"dataset": DATASET}).of(entry)
     subprocess.run(command, cwd=probe, env=_environment(), check=True)
     rate = PROBED * cores / (time.monotonic() - start)  # its start counts: too few rather than too many
     shutil.rmtree(probe)

@@ -1,4 +1,4 @@
-"""Write docs/results.md and its figures from the records of studies' cells (results/records).
+"""Write the page of results and its figures from the records of studies' cells (results/records).
 
 python -m stages.results            # in the repository's root; git then shows what is new
 """
@@ -17,7 +17,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m stages.results", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--out", type=Path, default=Path("docs"), help="the folder of results.md")
+    parser.add_argument("--out", type=Path, default=Path("docs"), help="the folder of the page")
     write(parser.parse_args().out)
 
 
@@ -28,8 +28,8 @@ def write(folder: Path) -> None:
     if not any(found):
         raise InputError("results/records is empty; make some: `make study NAME=all-models DATASET=tabletop`")
     figures = results_figures.write(folder, found, list(settings.model))
-    write_text(folder / "results.md", results_page.page(found, figures, settings))
-    print(f"{folder / 'results.md'}: {sum(len(g.records) for groups in found for g in groups)} cells")
+    write_text(f"{folder}/results.md", results_page.page(found, figures, settings))
+    print(f"{folder}/results.md: {sum(len(g.records) for groups in found for g in groups)} cells")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ vocabulary.json                    the words
 features.yaml                      how features were made: precision, seed, and what is in the next file
 backbone.safetensors               statistics of a random backbone, or all weights of one; not ImageNet's
 scores.json                        test scores by seed, some test captions, and what draws more such pictures
-README  (.md)                      the model card
+a README                          the model card
 """
 
 import shutil

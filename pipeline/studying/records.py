@@ -1,4 +1,4 @@
-"""Small records of finished cells, a JSON file each, which git keeps: docs/results.md is made of them.
+"""Small records of finished cells, a JSON file each, which git keeps: the page of results is made of them.
 
 A finished cell's own files (study_cells.KEPT) are too large for that. A record says which model with which
 settings was trained on what, its scores by subset, its validation curve, and for each test pair CIDEr-D and
@@ -81,7 +81,7 @@ def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> None:
 
 
 def _of(scores: Mapping[str, float]) -> dict[str, float]:
-    return {metric: round(scores[metric], 4) for metric in METRICS}
+    return {metric: scores[metric] for metric in METRICS}
 
 
 def _curve(path: Path) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The figures of docs/results.md, as SVG files that are readable on a light and on a dark page."""
+"""The figures of the page of results, as SVG files that are readable on a light and on a dark page."""
 
 import io
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""docs/results.md: what the recorded cells say, in tables, and of each claim of the papers one line."""
+"""The page of results: what the recorded cells say, in tables, and of each claim of the papers one line."""
 
 from collections.abc import Callable, Sequence
 from statistics import NormalDist
@@ -21,7 +21,7 @@ all-models --dataset tabletop --unrecorded`) it runs those only that have no rec
 Numbers are × 100, mean ± sample standard deviation over seeds (their number in brackets). *Change accuracy*
 is the share of test pairs of which the caption tells rightly whether something changed; a model that always
 says "no change" has 50.0. *CIDEr-D, changes* is that of the pairs with a change alone; over all pairs
-CIDEr-D flatters whoever says "there is no change" ([why](tabletop.md#reading-its-scores)). Nothing was
+CIDEr-D flatters whoever says "there is no change" ([why](./tabletop.md#reading-its-scores)). Nothing was
 chosen on test pairs. All cells of a table have the same number of iterations and the settings of
 [params.yaml](../params.yaml).
 """

@@ -33,6 +33,7 @@ from pipeline.studying.study_cells import Cell, prepared, to_prepare
 FOLDER = Path(".scratch/study")
 DVC = (sys.executable, "-m", "dvc")
 CODE = ("models", "pipeline", "stages", "dvc.yaml", "dvc.lock", ".dvcignore")
+OWN = "settings"
 CELL_STAGES = ("start", "adapt", "retrieve", "train", "decode", "score")
 
 
@@ -53,8 +54,8 @@ class Workspace:
         base = f"{cell.dataset}-{cell.model}"
         phases = () if cell.params.get("adapted") else ("adapt", "retrieve")
         targets = [f"{stage}@{base}-{cell.seed}" for stage in CELL_STAGES if stage not in phases]
-        # the data were checked out: what is upstream of the recipe is not looked at for every cell
-        if code := self.dvc("repro", "--single-item", f"recipe@{base}", *targets):
+        # the data were checked out: what is upstream of them is not looked at for every cell
+        if code := self.dvc("repro", "--single-item", f"{OWN}@{cell.dataset}", f"recipe@{base}", *targets):
             raise InputError(
                 f"the cell {cell.name} failed (`dvc repro` left with {code}; what it said stands above); "
                 "mend it and start the study again: it goes on where it was"
@@ -140,8 +141,10 @@ def _write_config(root: Path, path: Path) -> None:
 def _check_out(workspace: Workspace, dataset: str, inputs: Sequence[str]) -> None:
     """Link the prepared data from the cache; they must be what the code would make."""
     stages = prepared(dataset, inputs)
-    for arguments in (("checkout", "--quiet"), ("status", "--quiet")):
-        if workspace.dvc(*arguments, *stages):
+    # a cell has settings of its own, which its run resolves; those of the data stand in `extract` and `vocab`
+    same = [stage for stage in stages if not stage.startswith(f"{OWN}@")]
+    for arguments in (("checkout", "--quiet", *stages), ("status", "--quiet", *same)):
+        if workspace.dvc(*arguments):
             raise InputError(
                 f"the prepared data of {dataset} are not up to date or not in DVC's cache; "
                 + to_prepare(dataset, inputs)

@@ -12,7 +12,10 @@ import torch
 from models import matching, matching_plain
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.skipif(not matching.TRITON, reason="Triton is not installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not matching.TRITON, reason="Triton is not installed"),
+]
 on_a_gpu = pytest.mark.skipif(
     not torch.cuda.is_available() or torch.cuda.get_device_capability() < (8, 0),
     reason="no GPU of compute capability 8.0",

@@ -28,7 +28,12 @@ VISIBLE = (
     "cbr_bias",
 )
 
-ABLATIONS = {"contrast", "fusion", "terms"}  # switches of no variant: test_ablations.py, test_dirl.py
+ABLATIONS = {
+    "contrast",
+    "fusion",
+    "shared",
+    "terms",
+}  # switches of no variant: test_ablations.py, test_dirl.py
 
 
 def test_the_released_variant_by_loops_in_float32():

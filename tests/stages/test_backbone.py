@@ -37,7 +37,8 @@ def folder(tmp_path_factory):
     """A folder in which a small tabletop was rendered and prepared."""
     folder = tmp_path_factory.mktemp("backbone")
     set_params(folder, **SMALL)
-    for command in ("render", PREPARE):
+    render = f"render --dataset tabletop --out data/raw/tabletop --card {CARD}"
+    for command in (render, PREPARE):
         succeed(folder, command)
     return folder
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import chdir
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -113,7 +114,11 @@ def test_mistakes_are_one_line(repository, arguments, said):
 PIPELINE = """
 stages:
   prepare: {matrix: {dataset: '${datasets}'}, cmd: echo pairs > data/pairs, outs: [data/pairs]}
-  settings: {matrix: {dataset: '${datasets}'}, cmd: echo set > data/settings, outs: [data/settings]}
+  settings:
+    matrix: {dataset: '${datasets}'}
+    cmd: cp params.yaml data/settings
+    params: [dataset]
+    outs: [data/settings]
   extract:
     matrix: {dataset: '${datasets}', input: '${inputs}'}
     cmd: echo features > data/features
@@ -122,6 +127,7 @@ stages:
   recipe:
     matrix: {dataset: '${datasets}', model: '${models}'}
     cmd: cp params.yaml recipe
+    deps: [data/settings]
     params: [loss]
     outs: [recipe]
   start: {matrix: {dataset: '${datasets}', model: '${models}', seed: '${seeds}'}, cmd: 'true'}
@@ -139,7 +145,14 @@ stages:
 """
 
 
-PARAMS = {"datasets": ["d"], "models": ["m"], "seeds": [1], "inputs": ["grid"], "loss": {"x": 1}}
+PARAMS = {
+    "datasets": ["d"],
+    "models": ["m"],
+    "seeds": [1],
+    "inputs": ["grid"],
+    "loss": {"x": 1},
+    "dataset": {"d": {"y": 1}},
+}
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +174,7 @@ def lab(tmp_path_factory) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_a_cell_trains_once_and_leaves_the_working_tree(lab):
     before = tree(lab)
     cell = study_cells.Cell("one", "d", "m", 1, PARAMS | {"loss": {"x": 2}}, "key")
@@ -175,7 +189,13 @@ def test_a_cell_trains_once_and_leaves_the_working_tree(lab):
         assert (place.folder / "results/metrics.json").read_text() == made
         with pytest.raises(InputError, match="another study runs"), workspace.opened(lab, "d", ["grid"]):
             pass
-    assert (lab.parent / "runs").read_text() == "1\n"
+        # what a row sets of the dataset's own settings reaches its recipe
+        other = replace(cell, seed=2, params=cell.params | {"seeds": [2], "dataset": {"d": {"y": 5}}})
+        place.run(other)
+        assert "y: 5" in (place.folder / "results/metrics.json").read_text()
+    with workspace.opened(lab, "d", ["grid"]):
+        pass  # a cell's own settings leave the data what they are
+    assert (lab.parent / "runs").read_text() == "1\n2\n"
     assert before == tree(lab)
 
 

@@ -63,6 +63,7 @@ def test_one_that_does_not_listen_is_killed(tmp_path, monkeypatch):
     assert all(ended(number) for number, _, _ in numbers(tmp_path).values())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked for in /proc")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=lambda s: s.name)
 def test_without_their_starter_none_is_left(tmp_path, how):

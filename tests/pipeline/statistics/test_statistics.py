@@ -121,6 +121,7 @@ def read(found, folder: Path, runs: tuple[int, ...], spice: bool = False) -> sta
     return statistics.read([found[n][0].write(folder / f"{n}.jsonl", spice) for n in runs])
 
 
+@pytest.mark.slow
 def test_every_resample_scores_as_the_library_scores_it_anew(world, tmp_path):
     found, drawn = world
     model = read(found, tmp_path, (0, 1))

@@ -1,4 +1,4 @@
-"""docs/results.md: numbers by hand, verdicts that need pairs and seeds, and the page as it is committed."""
+"""The page of results: numbers by hand, verdicts that need pairs and seeds, the page as it is committed."""
 
 import json
 import math

@@ -18,7 +18,10 @@ from pipeline.training.sampling import Sampler, training_batches
 from tests.pipeline.training.test_loop import SIZES, recipe, same
 
 # torch's tracer itself looks at gradients of tensors that are no leaves
-pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf"),
+]
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
 

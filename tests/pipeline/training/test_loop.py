@@ -29,6 +29,7 @@ TRAIN = {
     "validate_every": 4,
     "exchange": True,
     "precision": "float32",
+    "compile": "off",
 }
 
 

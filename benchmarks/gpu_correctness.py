@@ -15,9 +15,9 @@ from benchmarks import training
 from benchmarks.gpu_found import RIGHT, Found, Size, median
 from benchmarks.training import ALIKE, Case
 from models import matching_plain
-from models.all_reduce import add_gradients
 from models.matching import implementation, token_matching
 from pipeline.compute import devices
+from pipeline.training.gradient_all_reduce import add_gradients
 from pipeline.training.loop import Training
 
 SHAPES = {  # B, A, h, N, M, d

@@ -12,9 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.all_reduce import total
 from models.attention import MultiHeadAttention, attention_weights
 from models.decoder import NULL, CaptionDecoder, Decoder, States, Words
+from models.distributed_batch import total
 from models.pair_encoding import DataSizes, PairEncoding
 from models.pair_encoding import PairMap as PairMap  # what a model's file needs comes from here
 from models.pair_encoding import Sizes as Sizes

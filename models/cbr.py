@@ -7,10 +7,10 @@ B pairs, N cells an image, D width, h heads, d = D/h, L words.
 import torch
 from torch import Tensor, nn
 
-from models.all_reduce import everyone, own
 from models.attention import MultiHeadAttention
 from models.captioner import Captioner, Difference, Regulariser, Sizes
 from models.decoder import Words
+from models.distributed_batch import everyone, own
 from models.matching import Contrast, matching
 from models.scorer import between_views, captioner
 from models.variants import Mtm, Switches

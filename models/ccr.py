@@ -9,10 +9,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from models.all_reduce import everyone
 from models.captioner import Captioner, Difference, Reads, Regulariser, Sizes
 from models.decoder import States, Words
 from models.dirl import ChannelCorrelation, Interaction
+from models.distributed_batch import everyone
 from models.matching import Contrast, contrast
 from models.variants import Switches
 

@@ -11,11 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.all_reduce import everyone, own, processes
 from models.captioner import Captioner, Difference, Group
 from models.clip import ClipSizes, ImageEncoder, Projection, TextEncoder, numbered
 from models.clip_captioner import ClipDecoder, Memories
 from models.clip_variants import ClipSwitches
+from models.distributed_batch import everyone, own, processes
 
 LARGEST = math.log(100.0)  # of the learned scale's logarithm: CLIP's
 STEM = r"^encoding\.patches\."  # what `frozen: stem` keeps, beside CLIP's tables of words

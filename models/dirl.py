@@ -8,10 +8,10 @@ pair encoding. B pairs, N cells an image, D width, h heads, d = D/h.
 import torch
 from torch import Tensor, nn
 
-from models.all_reduce import processes, total
 from models.attention import MultiHeadAttention, all_of
 from models.captioner import Aligned, Captioner, Difference, PairMap, Regulariser, Sizes
 from models.decoder import Words
+from models.distributed_batch import processes, total
 from models.variants import Switches
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from models import matching_cpu, matching_plain
-from models.all_reduce import everyone, own
+from models.distributed_batch import everyone, own
 from models.variants import Mtm
 
 LARGEST_SCALE = 100.0  # of a learned temperature: exp(s)

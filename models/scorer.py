@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from models.all_reduce import processes
 from models.attention import MultiHeadAttention, all_of
 from models.captioner import Aligned, Captioner, PairMap, Reads, Regulariser, Sizes
 from models.decoder import Words
+from models.distributed_batch import processes
 from models.matching import Contrast, matching, partner_matching
 from models.variants import Switches
 

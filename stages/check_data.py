@@ -11,8 +11,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from pipeline import datasets, params
-from pipeline.datasets import cards, checking, counts, images, manifest
+from pipeline import params
+from pipeline.datasets import cards, checking, counts, images, manifest, readers
 from pipeline.datasets.schema import Pair, images_of, read_pairs
 from pipeline.errors import listed
 from pipeline.progress import track
@@ -31,11 +31,11 @@ def main() -> None:
     name = parser.parse_args().dataset
     settings = params.load().of(name).prepare
     root = Path(settings.root)
-    if wrong := datasets.faults(settings.reader, root):
+    if wrong := readers.faults(settings.reader, root):
         raise listed(wrong, str(root), "mend these lines", SHOWN)
-    pairs = datasets.read(settings.reader, root, settings.protocol)
-    protocol = datasets.protocol_of(settings.reader, settings.protocol)
-    annotations = datasets.annotation_files(settings.reader, root)
+    pairs = readers.read(settings.reader, root, settings.protocol)
+    protocol = readers.protocol_of(settings.reader, settings.protocol)
+    annotations = readers.annotation_files(settings.reader, root)
     print(f"{name}: {', '.join(str(file) for file in annotations)}")
     # a dataset that is not published, such as the embedded one, may have no card
     card = cards.load(cards.path_of(name)) if cards.path_of(name).exists() else None

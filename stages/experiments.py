@@ -12,7 +12,7 @@ from typing import Any
 
 from pipeline.errors import InputError
 from pipeline.outputs import write_json
-from pipeline.reporting import experiments
+from pipeline.reporting import dvc_experiments
 from stages import run
 
 SHOW = (sys.executable, "-m", "dvc", "exp", "show", "--json")
@@ -28,8 +28,8 @@ def main() -> None:
         "--out", type=Path, default=Path("results/experiments.json"), help="(default: %(default)s)"
     )
     arguments = parser.parse_args()
-    found = experiments.gather(_shown())
-    write_json(arguments.out, experiments.records(found))
+    found = dvc_experiments.gather(_shown())
+    write_json(arguments.out, dvc_experiments.records(found))
     print(f"{arguments.out}: {len(found)} experiment(s)")
 
 

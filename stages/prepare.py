@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from pipeline import datasets, params
-from pipeline.datasets import cards, checking, counts, images, manifest
+from pipeline import params
+from pipeline.datasets import cards, checking, counts, images, manifest, readers
 from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.schema import images_of, write_pairs
 from stages import run
@@ -23,9 +23,9 @@ def main() -> None:
 def prepare(arguments: argparse.Namespace) -> None:
     settings = params.load().of(arguments.dataset).prepare
     root, reader = Path(settings.root), settings.reader
-    protocol = datasets.protocol_of(reader, settings.protocol)
+    protocol = readers.protocol_of(reader, settings.protocol)
     card = cards.load(arguments.card)
-    pairs = datasets.read(reader, root, protocol)
+    pairs = readers.read(reader, root, protocol)
     names = images_of(pairs)
     counted = counts.count(pairs)
     # before the images, which take long
@@ -35,7 +35,7 @@ def prepare(arguments: argparse.Namespace) -> None:
 
     images.write_index(arguments.images, images.index(root, names))
     write_pairs(arguments.pairs, pairs)
-    read = checking.hashes(root, datasets.annotation_files(reader, root))
+    read = checking.hashes(root, readers.annotation_files(reader, root))
     manifest.write(arguments.manifest, Manifest(reader, protocol, read, counted))
 
 

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from pipeline import params
 from pipeline.outputs import replacing, write_json, write_text
-from pipeline.reporting import cell_results, experiments, overview_table
+from pipeline.reporting import dataset_results, dvc_experiments, overview_table
 from stages import run
 
 EXPERIMENTS = Path("results/experiments.json")  # what stages.experiments gathers
@@ -37,9 +37,9 @@ def write(out: Path) -> None:
     from pipeline.reporting import page
 
     everything = params.load()
-    results = cell_results.read(Path(), everything)
+    results = dataset_results.read(Path(), everything)
     records = overview_table.records(results)
-    found = experiments.read(EXPERIMENTS)
+    found = dvc_experiments.read(EXPERIMENTS)
     html = page.render(results, records, everything, found)
     if (size := len(html.encode())) > page.LIMIT:
         said = f"the page takes {size / 1e6:.1f} MB; a smaller report.gallery in params.yaml makes it smaller"

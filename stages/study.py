@@ -16,7 +16,7 @@ from rich.table import Table
 from pipeline import params
 from pipeline.errors import InputError
 from pipeline.outputs import write_json, write_text
-from pipeline.studying import files, printing, records, study_cells, study_table, workspace
+from pipeline.studying import printing, records, study_cells, study_file, study_table, workspace
 from pipeline.studying.study_cells import Cell, Planned
 from pipeline.studying.workspace import Workspace
 from stages import run
@@ -44,7 +44,7 @@ def main() -> None:
 def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> None:
     """Check everything, run the missing cells one after another, print and write the table."""
     root, name, dataset = Path(), arguments.name, arguments.dataset
-    everything, own = params.load(), files.read(name)
+    everything, own = params.load(), study_file.read(name)
     planned = study_cells.plan(root, name, own, dataset, _seeds(arguments.seeds))
     study_table.check(root, own, dataset)
     missing = _told(root, planned, arguments.unrecorded)

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline import datasets, vocabularies
+from pipeline import vocabularies
+from pipeline.datasets import readers
 from pipeline.datasets.schema import Pair, images_of, of_split
 from pipeline.features.store import FeatureStore
 from pipeline.features.writer import Writer
@@ -41,7 +42,7 @@ class Prepared:
 @pytest.fixture(scope="session")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     folder = tmp_path_factory.mktemp("prepared")
-    pairs = datasets.read("clevr_change", make_clevr_change(folder / "raw", scenes=40, size=(2, 2)))
+    pairs = readers.read("clevr_change", make_clevr_change(folder / "raw", scenes=40, size=(2, 2)))
     keys = images_of(pairs)
     writer = Writer(folder / "scratch", len(keys), (6, 3, 3))
     writer.write(0, np.random.default_rng(0).standard_normal((len(keys), 6, 3, 3)).astype(np.float16))

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from pipeline import datasets, params
-from pipeline.datasets import images, manifest
+from pipeline import params
+from pipeline.datasets import images, manifest, readers
 from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.schema import Pair, images_of, of_split, write_pairs
 from pipeline.decoding import attention_maps
@@ -51,7 +51,7 @@ def make_study(
 def make_data(root: Path, name: str) -> list[Pair]:
     """The dataset's images, index and pairs; returns its test pairs."""
     folder = make_clevr_change(root / "data/raw" / name, SCENES, size=(48, 32))
-    pairs = datasets.read("clevr_change", folder)
+    pairs = readers.read("clevr_change", folder)
     (root / "data/pairs").mkdir(exist_ok=True)
     write_pairs(root / "data/pairs" / f"{name}.jsonl", pairs)
     manifest.write(root / "data/pairs" / f"{name}.manifest.json", Manifest("clevr_change", None, {}, {}))

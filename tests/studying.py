@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pipeline.datasets.schema import Pair, write_pairs
 from pipeline.scoring.subsets import QUARTILES
-from pipeline.studying import files, study_cells
+from pipeline.studying import study_cells, study_file
 from tests import shipped
 from tests.scored import line, write
 
@@ -59,7 +59,7 @@ def make_repository(root: Path, studies: dict[str, str] | None = None) -> Path:
 
 def planned(root: Path, seeds: Sequence[int] = (1, 2), name: str = "two") -> list[study_cells.Planned]:
     """The cells of a study of such a repository."""
-    return study_cells.plan(root, name, files.read(name, root / "studies"), "tabletop", seeds)
+    return study_cells.plan(root, name, study_file.read(name, root / "studies"), "tabletop", seeds)
 
 
 class Fake:

@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 
-from pipeline.reporting import cell_results, overview_table, page
+from pipeline.reporting import dataset_results, overview_table, page
 from tests.study import make_study
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -25,7 +25,7 @@ def address(tmp_path_factory):
     """The page of a study of 20 test pairs; scorer is right of all, subtraction of those that changed."""
     root = tmp_path_factory.mktemp("study")
     params = make_study(root, models=MODELS, seeds=(1, 2, 3))
-    results = cell_results.read(root, params)
+    results = dataset_results.read(root, params)
     (root / "index.html").write_text(
         page.render(results, overview_table.records(results), params), encoding="utf-8"
     )

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from models import backbone as network
 from models.backbone import CHANNELS, calibrate, untrained_backbone
-from models.cell_classifier import LEFT_OUT, Namer, losses
+from models.grid_classifier import LEFT_OUT, Namer, losses
 from pipeline.compute import devices, memory
 from pipeline.datasets.images import Indexed
 from pipeline.errors import InputError

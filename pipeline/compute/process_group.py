@@ -52,7 +52,7 @@ class Ranks:
         return items[self.rank :: self.world]
 
     def part(self, batch: int) -> slice:
-        """This process's scenes of a batch, as models/all_reduce.py counts them; `world` divides it."""
+        """Its own scenes of a batch, as models/distributed_batch.py counts them; `world` divides it."""
         each = batch // self.world
         return slice(self.rank * each, (self.rank + 1) * each)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
-from pipeline.datasets import numbered
+from pipeline.datasets import clevr_annotations
 from pipeline.datasets.clevr_scenes import Scene, read_scenes
 from pipeline.datasets.schema import NO_CHANGE, SPLITS, Pair
 
@@ -29,18 +29,18 @@ def read(root: Path) -> list[Pair]:
 
     Raises InputError naming the file and the first scenes that do not fit together.
     """
-    splits = numbered.read_splits(root / "splits.json", REMEDY)
+    splits = clevr_annotations.read_splits(root / "splits.json", REMEDY)
     example = "CLEVR_default_000000.png"
-    change, _ = numbered.read_captions(root / "change_captions.json", REMEDY, KEY, example)
-    no_change, _ = numbered.read_captions(root / "no_change_captions.json", REMEDY, KEY, example)
-    types = numbered.read_types(root / "type_mapping.json", REMEDY, TYPES, NAME)
+    change, _ = clevr_annotations.read_captions(root / "change_captions.json", REMEDY, KEY, example)
+    no_change, _ = clevr_annotations.read_captions(root / "no_change_captions.json", REMEDY, KEY, example)
+    types = clevr_annotations.read_types(root / "type_mapping.json", REMEDY, TYPES, NAME)
     known = read_scenes(root / "scenes.json")
     tables: dict[str, Iterable[int]] = {
         "change_captions.json": change,
         "no_change_captions.json": no_change,
         "type_mapping.json": types,
     }
-    numbered.check_agreement(root, "splits.json", splits, tables)
+    clevr_annotations.check_agreement(root, "splits.json", splits, tables)
     return [
         pair
         for split in SPLITS

@@ -7,7 +7,7 @@ The authors' files do not say what kind of change a scene shows, and its number 
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.datasets import numbered
+from pipeline.datasets import clevr_annotations
 from pipeline.datasets.annotations import read_table
 from pipeline.datasets.schema import NO_CHANGE, SPLITS, Pair
 from pipeline.errors import InputError
@@ -43,9 +43,9 @@ def read(root: Path) -> list[Pair]:
     Raises InputError naming the file and the first scenes that do not fit together.
     """
     layout = layout_of(root)
-    splits = numbered.read_splits(root / layout.splits, REMEDY)
-    captions, keys = numbered.read_captions(root / layout.captions, REMEDY, KEY, "0 or 000000.png")
-    numbered.check_agreement(root, layout.splits, splits, {layout.captions: captions})
+    splits = clevr_annotations.read_splits(root / layout.splits, REMEDY)
+    captions, keys = clevr_annotations.read_captions(root / layout.captions, REMEDY, KEY, "0 or 000000.png")
+    clevr_annotations.check_agreement(root, layout.splits, splits, {layout.captions: captions})
     types = _types(root / TYPES_FILE, captions)
     return [
         Pair(
@@ -79,12 +79,12 @@ def layout_of(root: Path) -> Layout:
     raise InputError(f"{root} must hold {ways}, and not both; {REMEDY}")
 
 
-def _types(path: Path, captions: numbered.Captions) -> dict[int, str]:
+def _types(path: Path, captions: clevr_annotations.Captions) -> dict[int, str]:
     if not path.exists():
         return {}
     names = read_table(path, REMEDY, "change types to lists of image names")
     types = TYPES | ({NO_CHANGE: NO_CHANGE} if NO_CHANGE in names else {})
-    found = numbered.read_types(path, REMEDY, types, KEY)
+    found = clevr_annotations.read_types(path, REMEDY, types, KEY)
     if unknown := sorted(set(found) - set(captions)):
         raise InputError(f"{path} names scene {unknown[0]}, which has no captions; {REMEDY}")
     return found

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from pipeline.reporting.cell_results import Results
+from pipeline.reporting.dataset_results import Results
 from pipeline.reporting.svg import Panel, Style, styles, svg
 
 MARKED = 20  # points at most, of a line whose points are marked

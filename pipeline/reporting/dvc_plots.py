@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline.datasets.schema import CHANGE_TYPES
 from pipeline.params import Params
-from pipeline.reporting.cell_results import read_curve, read_metrics
+from pipeline.reporting.dataset_results import read_curve, read_metrics
 
 Rows = list[dict[str, Any]]
 TYPES = (*CHANGE_TYPES, "no_change")

@@ -11,7 +11,7 @@ from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.errors import InputError
 from pipeline.params import Params
 from pipeline.reporting import attention_images
-from pipeline.reporting.cell_results import Cell, Results
+from pipeline.reporting.dataset_results import Cell, Results
 from pipeline.reporting.gallery import Picture, picture
 from pipeline.scoring.accuracy import says_no_change
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.errors import InputError
 from pipeline.outputs import read_json
-from pipeline.reporting.cell_results import CORPUS_METRICS, REMEDY, Metrics, Results
+from pipeline.reporting.dataset_results import CORPUS_METRICS, REMEDY, Metrics, Results
 from pipeline.statistics import over_seeds
 
 CONSTANT = "constant"

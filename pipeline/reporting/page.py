@@ -13,8 +13,8 @@ from pipeline.datasets.schema import CHANGE_TYPES
 from pipeline.params import Params
 from pipeline.reporting import bars, curves, overview_table, tradeoffs
 from pipeline.reporting.bars import Group
-from pipeline.reporting.cell_results import CORPUS_METRICS, Results
-from pipeline.reporting.experiments import Experiment
+from pipeline.reporting.dataset_results import CORPUS_METRICS, Results
+from pipeline.reporting.dvc_experiments import Experiment
 from pipeline.reporting.gallery_cards import Gallery, gallery
 from pipeline.reporting.paper_comparison import Literature, literature
 from pipeline.reporting.significance import Significance, significance

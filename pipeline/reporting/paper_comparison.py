@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from string import ascii_lowercase
 
 from pipeline.params import Params
-from pipeline.reporting.cell_results import Results
+from pipeline.reporting.dataset_results import Results
 from pipeline.reporting.overview_table import TOTAL, Row
 from pipeline.reporting.paper_results import METRICS, differs
 from pipeline.scoring.subsets import subsets

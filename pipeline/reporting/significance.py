@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.reporting.cell_results import Results
+from pipeline.reporting.dataset_results import Results
 from pipeline.reporting.overview_table import HEADINGS
 from pipeline.statistics import Comparison, compare_all
 

@@ -10,7 +10,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pipeline.reporting.cell_results import Cell
+from pipeline.reporting.dataset_results import Cell
 
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType

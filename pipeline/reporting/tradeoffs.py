@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from pipeline.params import Params
-from pipeline.reporting.cell_results import Results
 from pipeline.reporting.curves import TERMS
-from pipeline.reporting.experiments import LISTS, Experiment, Value
+from pipeline.reporting.dataset_results import Results
+from pipeline.reporting.dvc_experiments import LISTS, Experiment, Value
 from pipeline.reporting.svg import INK, Panel, Style, styles, svg
 from pipeline.statistics import MeanSd, over_seeds
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from pipeline.errors import InputError
 from pipeline.params import Params
-from pipeline.studying.files import Row, said
+from pipeline.studying.study_file import Row, said
 
 Tree = dict[str, Any]
 # what a row may vary: how a model is trained and captions are found, never the data that rows share

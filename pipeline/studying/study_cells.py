@@ -18,8 +18,8 @@ from pipeline.outputs import read_yaml, replacing, write_json
 from pipeline.params import Params, read_tree
 from pipeline.provenance import sha256
 from pipeline.recipes import config
-from pipeline.studying.files import FOLDER, Row, Study
 from pipeline.studying.overrides import Tree, changes, overlay
+from pipeline.studying.study_file import FOLDER, Row, Study
 
 FINISHED = Path("results/studies/cells")
 STAGES = ("start", "train", "decode", "score")

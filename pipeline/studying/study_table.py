@@ -11,14 +11,14 @@ from pipeline.datasets.schema import of_split, read_pairs
 from pipeline.errors import InputError
 from pipeline.params import Params
 from pipeline.reporting import paper_results
-from pipeline.reporting.cell_results import read_metrics
+from pipeline.reporting.dataset_results import read_metrics
 from pipeline.reporting.overview_table import ACCURACY, TOTAL
 from pipeline.reporting.paper_results import Published
 from pipeline.scoring.results import rounded
 from pipeline.scoring.subsets import subsets
 from pipeline.statistics import Evidence, compare_all, over_seeds
-from pipeline.studying.files import Study
 from pipeline.studying.study_cells import Cell, Planned, finished
+from pipeline.studying.study_file import Study
 
 METRICS = (*paper_results.METRICS, ACCURACY)
 Record = dict[str, Any]

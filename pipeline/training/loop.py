@@ -3,9 +3,9 @@
 Everything random is drawn from the seed and the iteration's number, so a run that was killed continues from
 its last validation (resuming.py) and ends in the same weights, bit for bit.
 
-Several processes may share each batch (models/all_reduce.py): each computes its scenes' part of the losses
-and gradients, these are added up, and all take the same step with the same weights. What a run leaves, the
-first process writes.
+Several processes may share each batch (models/distributed_batch.py): each computes its scenes' part of the
+losses and gradients, these are added up (gradient_all_reduce.py), and all take the same step with the same
+weights. What a run leaves, the first process writes.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from models import Model
-from models.all_reduce import add_gradients, total
+from models.distributed_batch import total
 from pipeline.compute import devices
 from pipeline.compute.process_group import ALONE, Ranks
 from pipeline.errors import InputError
@@ -26,6 +26,7 @@ from pipeline.features.store import FeatureStore
 from pipeline.progress import track
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.training import compiling, optimisers, resuming
+from pipeline.training.gradient_all_reduce import add_gradients
 from pipeline.training.learning_rate import factor
 from pipeline.training.phases import Phase, captioning
 from pipeline.training.resuming import History

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from models.cell_classifier import LEFT_OUT, Namer, losses
+from models.grid_classifier import LEFT_OUT, Namer, losses
 
 CLASSES = {"color": 3, "shown": 2}
 

@@ -11,7 +11,7 @@ from safetensors import safe_open
 from torch import nn
 
 from models.backbone import load_backbone, untrained_backbone
-from models.cell_classifier import Namer
+from models.grid_classifier import Namer
 from pipeline.backbone import pretraining
 from pipeline.backbone.pretraining import CLASSES, Labelled, Naming, build, draw, read_images, save, targets
 from pipeline.compute import devices, memory

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline import datasets
+from pipeline.datasets import readers
 from pipeline.datasets.birds_to_words import caption
 from pipeline.datasets.schema import Pair
 from pipeline.errors import InputError
@@ -26,7 +26,7 @@ def edit(root, line, **fields):
 
 
 def read(root):
-    return datasets.read("birds_to_words", root)
+    return readers.read("birds_to_words", root)
 
 
 def test_all_descriptions_of_two_pictures_are_one_pair(root):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import datasets
+from pipeline.datasets import readers
 from pipeline.datasets.schema import Look, images_of, of_split, read_pairs, write_pairs
 from pipeline.errors import InputError
 from tests.synthetic import make_clevr_change
@@ -23,7 +23,7 @@ def edit(root, name, change):
 
 
 def read(root):
-    return datasets.read("clevr_change", root)
+    return readers.read("clevr_change", root)
 
 
 def test_every_scene_gives_two_pairs(clevr_change):
@@ -116,9 +116,9 @@ def test_a_missing_file_is_named(clevr_change):
 
 def test_unknown_readers_and_folders(tmp_path):
     with pytest.raises(InputError, match="unknown reader 'clever'"):
-        datasets.read("clever", tmp_path)
+        readers.read("clever", tmp_path)
     with pytest.raises(InputError, match="nowhere is missing"):
-        datasets.read("clevr_change", tmp_path / "nowhere")
+        readers.read("clevr_change", tmp_path / "nowhere")
 
 
 @settings(max_examples=150, deadline=None)
@@ -176,7 +176,7 @@ def test_the_changed_object_is_known_from_the_scenes(clevr_change, tmp_path, bef
     scene = {"number": 0, "changed": 3, "before": before, "after": after}
     other = {"number": 1, "before_box": None}  # says nothing of what changes
     (clevr_change / "scenes.json").write_text(json.dumps({"scenes": [scene, other]}))
-    pairs = datasets.read("clevr_change", clevr_change)
+    pairs = readers.read("clevr_change", clevr_change)
     changed = pairs[0].changed_object
     assert [look and look.color for look in (changed.before, changed.after)] == list(expected)
     assert (changed.before or changed.after) == Look("large", "red", "metal", "cube")
@@ -205,7 +205,7 @@ def test_scenes_of_another_form_are_refused(clevr_change, table):
     with pytest.raises(
         InputError, match=r"scenes\.json does not describe scenes .* render the dataset again"
     ):
-        datasets.read("clevr_change", clevr_change)
+        readers.read("clevr_change", clevr_change)
 
 
 def test_a_scene_that_is_described_twice_is_refused(clevr_change):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pipeline import datasets
+from pipeline.datasets import readers
 from pipeline.datasets.schema import Pair
 from pipeline.errors import InputError
 from tests.synthetic_real import make_clevr_dc, make_clevr_dc_dirl, write_json
@@ -27,7 +27,7 @@ def edit(path, change):
 
 
 def test_the_authors_layout(authors):
-    pairs = datasets.read("clevr_dc", authors)
+    pairs = readers.read("clevr_dc", authors)
     captions = ("the person was moved", "someone moved the person .")
     assert pairs[1] == Pair("000001.png", "000001", "train", "bef/1.png", "aft/1.png", captions, "texture")
     kinds = [pair.change_type for pair in pairs[:6]]
@@ -35,10 +35,10 @@ def test_the_authors_layout(authors):
 
 
 def test_dirls_layout(authors, dirl):
-    pairs = datasets.read("clevr_dc", dirl)
+    pairs = readers.read("clevr_dc", dirl)
     assert (pairs[1].before, pairs[1].after) == ("images/000001.png", "sc_images/000001.png")
     assert {pair.change_type for pair in pairs} == {None}
-    ours = datasets.read("clevr_dc", authors)
+    ours = readers.read("clevr_dc", authors)
     assert [(p.pair_id, p.split, p.captions) for p in pairs] == [
         (p.pair_id, p.split, p.captions) for p in ours
     ]
@@ -47,7 +47,7 @@ def test_dirls_layout(authors, dirl):
 def test_the_old_captions_beside_dirls_layout(dirl):
     """DIRL's script writes change_captions.json and leaves captions.json."""
     (dirl / "captions.json").write_text("{}")
-    assert datasets.read("clevr_dc", dirl)[0].before == "images/000000.png"
+    assert readers.read("clevr_dc", dirl)[0].before == "images/000000.png"
 
 
 def test_both_layouts_or_neither_are_refused(authors, tmp_path):
@@ -55,15 +55,15 @@ def test_both_layouts_or_neither_are_refused(authors, tmp_path):
     with pytest.raises(
         InputError, match=r"captions\.json, split\.json, bef/ .* or change_captions\.json.* not both"
     ):
-        datasets.read("clevr_dc", authors)
+        readers.read("clevr_dc", authors)
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"empty must hold captions\.json"):
-        datasets.read("clevr_dc", tmp_path / "empty")
+        readers.read("clevr_dc", tmp_path / "empty")
 
 
 def test_scenes_of_no_listed_type_are_unknown(authors):
     edit(authors / "type_mapping.json", lambda types: types.pop("none"))
-    assert [pair.change_type for pair in datasets.read("clevr_dc", authors)][4:7] == ["move", None, "color"]
+    assert [pair.change_type for pair in readers.read("clevr_dc", authors)][4:7] == ["move", None, "color"]
 
 
 @pytest.mark.parametrize(
@@ -92,10 +92,10 @@ def test_scenes_of_no_listed_type_are_unknown(authors):
 def test_files_that_disagree_are_refused(authors, file, change, said):
     edit(authors / file, change)
     with pytest.raises(InputError, match=said):
-        datasets.read("clevr_dc", authors)
+        readers.read("clevr_dc", authors)
 
 
 def test_a_table_of_types_that_is_none(authors):
     write_json(authors / "type_mapping.json", [])
     with pytest.raises(InputError, match=r"type_mapping\.json must map change types"):
-        datasets.read("clevr_dc", authors)
+        readers.read("clevr_dc", authors)

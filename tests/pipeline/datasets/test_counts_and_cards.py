@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipeline import datasets, params
-from pipeline.datasets import cards, counts
+from pipeline import params
+from pipeline.datasets import cards, counts, readers
 from pipeline.datasets.schema import Pair
 from pipeline.errors import InputError
 from tests.synthetic_real import MAKERS
@@ -69,10 +69,10 @@ def test_every_reader_has_a_card_and_settings(reader):
     card = cards.load(CARDS / f"{reader}.yaml")
     settings = params.load(ROOT / "params.yaml").of(reader)
     assert settings.prepare.reader == reader
-    protocol = datasets.protocol_of(reader, settings.prepare.protocol)
+    protocol = readers.protocol_of(reader, settings.prepare.protocol)
     assert card.counts(protocol)["train"]["pairs"] > 0
-    assert set(card.expected) == set(datasets.READERS[reader].protocols or (cards.DEFAULT,))
-    for name in datasets.READERS[reader].files:
+    assert set(card.expected) == set(readers.READERS[reader].protocols or (cards.DEFAULT,))
+    for name in readers.READERS[reader].files:
         assert name in card.files
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import datasets
+from pipeline.datasets import readers
 from pipeline.datasets.annotations import image_fault
 from pipeline.datasets.schema import SPLITS, Pair, read_pairs, write_pairs
 from pipeline.errors import InputError
@@ -65,7 +65,7 @@ def sound(tmp_path_factory) -> dict[str, dict[str, bytes]]:
                 for bird in (*range(101, 120), *range(200, 220))
             }
             (root / "images.json").write_text(json.dumps(images))
-        paths = datasets.annotation_files(name.strip(), root)
+        paths = readers.annotation_files(name.strip(), root)
         found[name] = {str(path.relative_to(root)): path.read_bytes() for path in paths}
     return found
 
@@ -124,7 +124,7 @@ def damage_bytes(draw: Any, data: bytes) -> bytes:
 
 def check(reader: str, root: Path) -> None:
     """What was read can be written, and is sound."""
-    pairs = datasets.read(reader, root)
+    pairs = readers.read(reader, root)
     assert len({pair.pair_id for pair in pairs}) == len(pairs)
     assert {pair.split for pair in pairs} == set(SPLITS)
     for pair in pairs:
@@ -181,7 +181,7 @@ def test_extreme_values_are_refused(sound, name, raw, nested, tmp_path):
             inside = json.dumps(["@"] if isinstance(value, list) else dict.fromkeys(value, "@"))
             (tmp_path / path).write_text(inside.replace('"@"', raw) if nested else raw)
             with pytest.raises(InputError, match=Path(path).name):
-                datasets.read(name.strip(), tmp_path)
+                readers.read(name.strip(), tmp_path)
 
 
 def test_a_pair_that_comes_twice_is_named_with_its_line(tmp_path):

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import datasets, vocabularies
-from pipeline.datasets import cards, counts
+from pipeline import vocabularies
+from pipeline.datasets import cards, counts, readers
 from pipeline.datasets.schema import Pair, of_split
 from pipeline.errors import InputError
 from tests.synthetic_real import write_json
@@ -32,7 +32,7 @@ def root(tmp_path):
 
 
 def test_an_entry_is_a_pair(root):
-    pairs = datasets.read("image_editing_request", root)
+    pairs = readers.read("image_editing_request", root)
     assert pairs[0] == Pair(
         "Reddit_0", "Reddit_0", "train", "images/a0.jpg", "images/b0.gif", ("Make it red ",)
     )
@@ -58,12 +58,12 @@ def test_an_entry_is_a_pair(root):
 def test_wrong_entries_are_refused(root, changes, said):
     write_json(root / "valid.json", [entry(3, **changes)])
     with pytest.raises(InputError, match=said):
-        datasets.read("image_editing_request", root)
+        readers.read("image_editing_request", root)
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="Image Editing Request's own annotation files are not here")
 def test_real_counts_are_the_published_ones():
-    pairs = datasets.read("image_editing_request", SHARED)
+    pairs = readers.read("image_editing_request", SHARED)
     counted = counts.count(pairs)
     print(counted)
     assert [counted[split]["pairs"] for split in ("train", "val", "test")] == [3_061, 383, 495]

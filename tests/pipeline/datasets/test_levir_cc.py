@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pipeline import datasets
+from pipeline.datasets import readers
 from pipeline.datasets.schema import Pair
 from pipeline.errors import InputError
 from tests.synthetic_real import make_levir_cc
@@ -24,7 +24,7 @@ def edit(root, **changes):
 
 
 def test_pairs_and_their_flags(root):
-    pairs = datasets.read("levir_cc", root)
+    pairs = readers.read("levir_cc", root)
     name = "train_000001.png"
     captions = tuple(f" nothing has changed {k} ." for k in range(5))
     images = [f"images/train/{side}/{name}" for side in "AB"]
@@ -52,7 +52,7 @@ def test_pairs_and_their_flags(root):
 def test_wrong_entries_are_refused(root, changes, said):
     edit(root, **changes)
     with pytest.raises(InputError, match=rf"LevirCCcaptions\.json(?s:.)*{said}"):
-        datasets.read("levir_cc", root)
+        readers.read("levir_cc", root)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_wrong_entries_are_refused(root, changes, said):
 def test_files_of_another_form_are_refused(root, table, said):
     (root / "LevirCCcaptions.json").write_text(json.dumps(table))
     with pytest.raises(InputError, match=rf"LevirCCcaptions\.json.*(?s:.)*{said}"):
-        datasets.read("levir_cc", root)
+        readers.read("levir_cc", root)
 
 
 def test_every_split_needs_pairs(root):
@@ -75,4 +75,4 @@ def test_every_split_needs_pairs(root):
     table["images"] = [image for image in table["images"] if image["split"] != "val"]
     path.write_text(json.dumps(table))
     with pytest.raises(InputError, match="has no pair in 'val'"):
-        datasets.read("levir_cc", root)
+        readers.read("levir_cc", root)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import datasets
-from pipeline.datasets import annotations
+from pipeline.datasets import annotations, readers
 from pipeline.datasets.grouping import by_images
 from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE, Pair, images_of, of_split
 from pipeline.decoding.gallery_pairs import choose
@@ -23,7 +22,7 @@ def made(request, tmp_path) -> tuple[str, Path]:
 
 def test_all_pairs_are_read_and_their_images_are_there(made):
     reader, root = made
-    pairs = datasets.read(reader, root)
+    pairs = readers.read(reader, root)
     assert len({pair.pair_id for pair in pairs}) == len(pairs)
     sizes = [len(of_split(pairs, split)) for split in ("train", "val", "test")]
     # two pairs a scene; a pair whose only sentence is empty
@@ -34,14 +33,14 @@ def test_all_pairs_are_read_and_their_images_are_there(made):
 
 def test_a_missing_image_shifts_nothing(made):
     reader, root = made
-    before = datasets.read(reader, root)
+    before = readers.read(reader, root)
     (root / before[0].before).unlink()
-    assert datasets.read(reader, root) == before
+    assert readers.read(reader, root) == before
 
 
 def test_every_annotation_file_is_listed_and_missed(made):
     reader, root = made
-    files = datasets.annotation_files(reader, root)
+    files = readers.annotation_files(reader, root)
     assert files == sorted(files, key=files.index)
     text = {path for path in root.rglob("*") if path.suffix in (".json", ".tsv")}
     assert set(files) == text
@@ -51,7 +50,7 @@ def test_every_annotation_file_is_listed_and_missed(made):
         content = path.read_bytes()
         path.unlink()
         with pytest.raises(InputError, match=re.escape(path.name)):
-            datasets.read(reader, root)
+            readers.read(reader, root)
         path.write_bytes(content)
 
 
@@ -59,7 +58,7 @@ def test_all_missing_files_are_named_at_once(tmp_path):
     (tmp_path / "change_captions.json").touch()
     (tmp_path / "no_change_captions.json").touch()
     with pytest.raises(InputError, match=r"2 problem(?s:.)*splits.json is missing(?s:.)*type_mapping"):
-        datasets.read("clevr_change", tmp_path)
+        readers.read("clevr_change", tmp_path)
 
 
 def test_a_file_that_may_not_be_read_is_named(tmp_path, monkeypatch):
@@ -70,20 +69,20 @@ def test_a_file_that_may_not_be_read_is_named(tmp_path, monkeypatch):
     other = MAKERS["levir_cc"](tmp_path / "levir")
     monkeypatch.setattr(Path, "read_text", refuse)
     with pytest.raises(InputError, match=r"v1\.0\.tsv cannot be read \(Permission denied\)"):
-        datasets.read("birds_to_words", root)
+        readers.read("birds_to_words", root)
     with pytest.raises(InputError, match=r"LevirCCcaptions\.json cannot be read \(Permission denied\)"):
-        datasets.read("levir_cc", other)
+        readers.read("levir_cc", other)
 
 
 @pytest.mark.parametrize("reader", sorted(set(MAKERS) - {"spot_the_diff"}))
 def test_a_protocol_is_refused_where_there_are_none(reader, tmp_path):
     with pytest.raises(InputError, match=f"prepare.protocol 'merged' of {reader}: there is null only"):
-        datasets.read(reader, tmp_path, "merged")
-    assert datasets.protocol_of(reader, None) is None
+        readers.read(reader, tmp_path, "merged")
+    assert readers.protocol_of(reader, None) is None
 
 
 def test_unknown_readers_are_refused(tmp_path):
-    for use in (datasets.read, datasets.annotation_files):
+    for use in (readers.read, readers.annotation_files):
         with pytest.raises(InputError, match="unknown reader 'coco'; there are clevr_change, clevr_dc"):
             use("coco", tmp_path)
 
@@ -134,4 +133,4 @@ def test_captions_stay_as_they_are_written(tmp_path):
     table = json.loads(path.read_text())
     table["images"][0]["sentences"] = [{"raw": text} for text in ("  A \u2028b", "", " \t", "c")]
     path.write_text(json.dumps(table))
-    assert datasets.read("levir_cc", root)[0].captions == ("  A \u2028b", "c")
+    assert readers.read("levir_cc", root)[0].captions == ("  A \u2028b", "c")

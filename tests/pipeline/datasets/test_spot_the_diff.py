@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import datasets, vocabularies
-from pipeline.datasets import cards, counts
+from pipeline import vocabularies
+from pipeline.datasets import cards, counts, readers
 from pipeline.datasets.schema import of_split
 from pipeline.errors import InputError
 from tests.synthetic_real import make_spot_the_diff, write_json
@@ -32,7 +32,7 @@ def root(tmp_path):
 
 
 def train(root, protocol):
-    pairs = of_split(datasets.read("spot_the_diff", root, protocol), "train")
+    pairs = of_split(readers.read("spot_the_diff", root, protocol), "train")
     return [(pair.pair_id, pair.scene_id, pair.captions) for pair in pairs]
 
 
@@ -42,7 +42,7 @@ def test_merged_is_the_default(root):
         ("7", "7", ("a car is gone", "a man came ", "no difference")),
         ("8", "8", ("w " * 50, "x " * 30)),
     ]
-    first = datasets.read("spot_the_diff", root)[0]
+    first = readers.read("spot_the_diff", root)[0]
     assert (first.before, first.after) == ("resized_images/7.png", "resized_images/7_2.png")
     assert first.change_type is first.changed is None
 
@@ -67,7 +67,7 @@ def test_multi_joins_and_cuts_at_60_words(root):
 def test_a_single_change_cannot_be_had(root):
     said = "protocol 'single_change' of spot_the_diff: there is merged, per_entry, multi; .* is not public"
     with pytest.raises(InputError, match=said):
-        datasets.read("spot_the_diff", root, "single_change")
+        readers.read("spot_the_diff", root, "single_change")
 
 
 @pytest.mark.parametrize(
@@ -87,11 +87,11 @@ def test_a_single_change_cannot_be_had(root):
 def test_wrong_files_are_refused(root, file, value, said):
     write_json(root / f"annotations/{file}.json", value)
     with pytest.raises(InputError, match=said):
-        datasets.read("spot_the_diff", root)
+        readers.read("spot_the_diff", root)
 
 
 def test_the_made_up_dataset_has_a_pair_without_a_sentence(tmp_path):
-    pairs = datasets.read("spot_the_diff", make_spot_the_diff(tmp_path / "raw"))
+    pairs = readers.read("spot_the_diff", make_spot_the_diff(tmp_path / "raw"))
     assert "1" not in {pair.pair_id for pair in pairs}
 
 
@@ -109,7 +109,7 @@ REAL = pytest.mark.skipif(not SHARED.exists(), reason="Spot-the-Diff's own annot
 )
 def test_real_counts_are_the_published_ones(protocol, pairs, captions, longest):
     """But for what holds no sentence, which the card counts."""
-    found = datasets.read("spot_the_diff", SHARED, protocol)
+    found = readers.read("spot_the_diff", SHARED, protocol)
     counted = counts.count(found)
     print(protocol, counted)
     assert [counted[split]["pairs"] for split in ("train", "val", "test")] == pairs
@@ -137,7 +137,7 @@ def test_what_the_real_files_hold():
 
 @REAL
 def test_the_real_vocabulary():
-    pairs = of_split(datasets.read("spot_the_diff", SHARED), "train")
+    pairs = of_split(readers.read("spot_the_diff", SHARED), "train")
     captions = [caption for pair in pairs for caption in pair.captions]
     vocabulary = vocabularies.build(captions, min_count=1, lower_case=True)
     print(f"{len(vocabulary)} words, longest caption {vocabulary.longest}")

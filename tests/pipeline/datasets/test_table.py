@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import datasets
-from pipeline.datasets import table, table_rows
+from pipeline.datasets import readers, table, table_rows
 from pipeline.datasets.schema import SPLITS
 from pipeline.errors import InputError
 
@@ -29,13 +28,13 @@ def pictures(root, *names):
 
 def said(root, *rows, head=HEAD):
     with pytest.raises(InputError) as error:
-        datasets.read("table", write(root, *rows, head=head))
+        readers.read("table", write(root, *rows, head=head))
     return str(error.value)
 
 
 def test_a_pair_a_row_with_all_that_is_known_of_it(tmp_path):
     rows = ("a.png,b.png,it moved,gone,train,move,1 2 3 4", "c.png,d.png,nothing,,val,none,", "e,f,x,,test,,")
-    first, second, third = datasets.read("table", write(tmp_path, *rows))
+    first, second, third = readers.read("table", write(tmp_path, *rows))
     assert (first.pair_id, first.before, first.after) == ("a.png+b.png", "a.png", "b.png")
     assert (first.captions, first.change_type) == (("it moved", "gone"), "move")
     assert (first.before_box, first.after_box) == ((1, 2, 3, 4), None)
@@ -44,7 +43,7 @@ def test_a_pair_a_row_with_all_that_is_known_of_it(tmp_path):
 
 def test_rows_of_the_same_pictures_are_captions_of_one_pair(tmp_path):
     rows = [f"{n},{n}x,one,,{split},," for n, split in enumerate(SPLITS)] + ["0,0x,two,,train,,"]
-    pairs = datasets.read("table", write(tmp_path, *rows))
+    pairs = readers.read("table", write(tmp_path, *rows))
     assert [pair.captions for pair in pairs] == [("one", "two"), ("one",), ("one",)]
     assert "line 5: not as line 2 says" in said(tmp_path, *rows[:3], "0,0x,two,,val,,")
 
@@ -67,19 +66,19 @@ def test_both_forms_say_the_same(tmp_path):
         for n, split in enumerate(SPLITS)
     ]
     (tmp_path / "jsonl/pairs.jsonl").write_text("\n".join(map(json.dumps, records)))
-    assert datasets.read("table", tmp_path / "csv") == datasets.read("table", tmp_path / "jsonl")
+    assert readers.read("table", tmp_path / "csv") == readers.read("table", tmp_path / "jsonl")
 
 
 def test_without_splits_scenes_are_drawn_and_stay_whole(tmp_path):
     # each picture stands in two pairs: 20 scenes of two pairs
     rows = [f"{n // 2}.png,{n}x.png,a" for n in range(40)]
-    pairs = datasets.read("table", write(tmp_path, *rows, head="before,after,caption"))
+    pairs = readers.read("table", write(tmp_path, *rows, head="before,after,caption"))
     assert [sum(pair.split == split for pair in pairs) for split in SPLITS] == [32, 4, 4]
     for one, other in zip(pairs[::2], pairs[1::2], strict=True):
         assert (one.scene_id, one.split) == (other.scene_id, other.split)
-    assert datasets.read("table", tmp_path) == pairs
+    assert readers.read("table", tmp_path) == pairs
     other = [f"{n // 2}.png,{n}x.png,a,{n // 4}" for n in range(40)]
-    named = datasets.read("table", write(tmp_path, *other, head="before,after,caption,scene"))
+    named = readers.read("table", write(tmp_path, *other, head="before,after,caption,scene"))
     assert all(len({pair.split for pair in named[start : start + 4]}) == 1 for start in range(0, 40, 4))
     assert [pair.split for pair in named] != [pair.split for pair in pairs]
 
@@ -110,20 +109,20 @@ def test_everything_that_is_wrong_is_told_by_its_line(tmp_path):
 def test_a_leak_is_refused_and_named(tmp_path):
     rows = ["a,b,x,,train,,", "c,d,x,,val,,", "e,b,x,,test,,"]
     assert "line 4: b is in test, and in train by line 2" in said(tmp_path, *rows)
-    assert len(datasets.read("table", write(tmp_path, *rows[:2], "e,f,x,,test,,"))) == 3
+    assert len(readers.read("table", write(tmp_path, *rows[:2], "e,f,x,,test,,"))) == 3
 
 
 def test_faults_are_also_missing_pictures_and_copies_under_other_names(tmp_path):
     write(tmp_path, "a,b,x,,train,,", "c,d,x,,val,,", "e,f,x,,test,,")
     pictures(tmp_path, *"abcdef")
-    assert datasets.faults("table", tmp_path) == []
+    assert readers.faults("table", tmp_path) == []
     (tmp_path / "f").write_bytes(b"a")
     (tmp_path / "d").unlink()
-    assert datasets.faults("table", tmp_path) == [
+    assert readers.faults("table", tmp_path) == [
         "line 3: d: missing",
         "line 4: f in test is the same picture as a in train, line 2",
     ]
-    assert datasets.faults("levir_cc", tmp_path) == []
+    assert readers.faults("levir_cc", tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -145,7 +144,7 @@ def test_tables_that_are_none(tmp_path, rows, head, part):
 
 def test_there_must_be_one_table(tmp_path):
     with pytest.raises(InputError, match="and has neither"):
-        datasets.read("table", tmp_path)
+        readers.read("table", tmp_path)
     write(tmp_path, "a,b,x,,train,,")
     (tmp_path / "pairs.jsonl").write_text("")
     with pytest.raises(InputError, match=r"has pairs\.csv and pairs\.jsonl"):
@@ -158,7 +157,7 @@ def test_a_wrong_line_of_json_is_that_lines_fault(tmp_path):
         '{"before": "a"\n[1]\n\n{"before": "\\ud800"}\n{"before": 3, "after": "x", "captions": "y"}\n'
     )
     assert [row.line for row in table_rows.read_rows(path) if row.fault] == [1, 2, 4]
-    faults = datasets.faults("table", tmp_path)
+    faults = readers.faults("table", tmp_path)
     assert [fault.split(":")[0] for fault in faults] == ["line 1", "line 2", "line 4", "line 5"]
 
 

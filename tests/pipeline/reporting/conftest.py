@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.reporting import cell_results
+from pipeline.reporting import dataset_results
 from tests.paged import Reader, render
 from tests.study import make_study
 
@@ -11,7 +11,7 @@ from tests.study import make_study
 def study(tmp_path_factory):
     root = tmp_path_factory.mktemp("study")
     params = make_study(root, ("tabletop", "other"))
-    return cell_results.read(root, params), params
+    return dataset_results.read(root, params), params
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from statistics import mean
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.reporting import cell_results, overview_table
+from pipeline.reporting import dataset_results, overview_table
 from tests.study import QUARTILES, make_study, write_json
 
 PARTS = ("total", "change", "no_change", "color", "texture", "add", "drop", "move", *QUARTILES)
@@ -22,7 +22,7 @@ def study(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def records(study):
-    return overview_table.records(cell_results.read(*study))
+    return overview_table.records(dataset_results.read(*study))
 
 
 def metrics_file(root, *cell):
@@ -62,7 +62,7 @@ def test_rows_are_the_constant_caption_then_each_seed_and_the_mean(records):
 
 
 def test_one_seed_has_no_mean(tmp_path):
-    records = overview_table.records(cell_results.read(tmp_path, make_study(tmp_path, seeds=(7,))))
+    records = overview_table.records(dataset_results.read(tmp_path, make_study(tmp_path, seeds=(7,))))
     assert [row.run for row in overview_table.rows(records, "tabletop")] == ["", "7", "7"]
 
 
@@ -112,7 +112,9 @@ def test_what_some_runs_lack_has_no_mean():
 
 
 def test_datasets_are_kept_apart(tmp_path):
-    records = overview_table.records(cell_results.read(tmp_path, make_study(tmp_path, ("tabletop", "other"))))
+    records = overview_table.records(
+        dataset_results.read(tmp_path, make_study(tmp_path, ("tabletop", "other")))
+    )
     assert len(overview_table.rows(records, "tabletop")) == len(overview_table.rows(records, "other")) == 7
     assert mean(r["dataset"] == "other" for r in records) == 0.5
 

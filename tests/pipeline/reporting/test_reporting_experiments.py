@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.reporting import cell_results, experiments, overview_table, page, tradeoffs
-from pipeline.reporting.experiments import Experiment
+from pipeline.reporting import dataset_results, dvc_experiments, overview_table, page, tradeoffs
+from pipeline.reporting.dvc_experiments import Experiment
 from tests.study import make_study
 
 
@@ -42,7 +42,7 @@ def recorded():
 
 def test_finished_experiments_are_gathered_with_what_differs_and_their_cells(recorded):
     scores = {"tabletop/scorer/1": {"CIDEr-D": 0.6, "SPICE": 0.25}}
-    found = experiments.gather(recorded)
+    found = dvc_experiments.gather(recorded)
     assert [(one.name, one.params) for one in found] == [
         ("early", {"loss.lambda_cbr": 0.004}),
         ("late", {"loss.lambda_cbr": 0.02}),
@@ -55,13 +55,13 @@ def test_older_metrics_files_are_read_too(recorded):
     data = recorded[1]["data"]
     whole = {"data": {"total": {"CIDEr-D": 0.5}, "scorers": {"METEOR": "1.5"}}}
     data["metrics"] = {"results/cells/tabletop/scorer/1/metrics.json": whole}
-    assert experiments.gather(recorded)[-1].metrics == {"tabletop/scorer/1": {"CIDEr-D": 0.5}}
+    assert dvc_experiments.gather(recorded)[-1].metrics == {"tabletop/scorer/1": {"CIDEr-D": 0.5}}
 
 
 def test_an_experiment_without_scores_and_a_commit_twice_do_not_count(recorded):
     recorded[1]["experiments"].append(ran(state("e" * 40, "empty", {"lambda_cbr": 1.0}, None)))
-    assert [one.name for one in experiments.gather([*recorded, recorded[1]])] == ["early", "late", "main"]
-    assert experiments.gather([]) == []
+    assert [one.name for one in dvc_experiments.gather([*recorded, recorded[1]])] == ["early", "late", "main"]
+    assert dvc_experiments.gather([]) == []
 
 
 @pytest.mark.parametrize("shown", [{}, [1], [{"rev": "a"}], "x", None, [{"rev": "a", "error": None}]])
@@ -69,13 +69,13 @@ def test_what_is_no_list_of_experiments_is_refused(shown):
     if shown == {}:
         shown = {"rev": 1}
     with pytest.raises(InputError, match="no list of experiments"):
-        experiments.gather(shown)
+        dvc_experiments.gather(shown)
 
 
 def test_what_is_gathered_is_read_again(recorded, tmp_path):
-    found = experiments.gather(recorded)
-    (tmp_path / "e.json").write_text(json.dumps(experiments.records(found)))
-    assert experiments.read(tmp_path / "e.json") == found
+    found = dvc_experiments.gather(recorded)
+    (tmp_path / "e.json").write_text(json.dumps(dvc_experiments.records(found)))
+    assert dvc_experiments.read(tmp_path / "e.json") == found
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,10 @@ def test_what_is_gathered_is_read_again(recorded, tmp_path):
 def test_a_damaged_file_is_named_on_one_line(tmp_path, text):
     path = tmp_path / "experiments.json"
     with pytest.raises(InputError, match=r"missing; run `python -m stages\.experiments` to make it"):
-        experiments.read(path)
+        dvc_experiments.read(path)
     path.write_text(text)
     with pytest.raises(InputError, match=r"experiments\.json is not a list of experiments") as raised:
-        experiments.read(path)
+        dvc_experiments.read(path)
     assert "\n" not in str(raised.value)
 
 
@@ -95,7 +95,7 @@ def test_a_damaged_file_is_named_on_one_line(tmp_path, text):
 def study(tmp_path_factory):
     root = tmp_path_factory.mktemp("study")
     params = make_study(root)
-    return cell_results.read(root, params)[0], params
+    return dataset_results.read(root, params)[0], params
 
 
 def experiment(weight, scores, key="loss.lambda_cv", **others):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from pipeline.reporting import cell_results, page
+from pipeline.reporting import dataset_results, page
 from tests.paged import DATA, Reader, render, saying
 from tests.study import attended
 
@@ -72,7 +72,7 @@ def test_hostile_names_of_pairs_and_references_are_text(study):
         replace(
             cell,
             captions=cell.captions | {HOSTILE: ""},
-            told=cell.told | {HOSTILE: cell_results.Told(0.0, None)},
+            told=cell.told | {HOSTILE: dataset_results.Told(0.0, None)},
             attended=cell.attended | {HOSTILE: attended("", 0, cell.model)},
         )
         for cell in results.cells

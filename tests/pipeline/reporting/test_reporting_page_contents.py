@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.reporting import bars, cell_results, curves, overview_table, svg
+from pipeline.reporting import bars, curves, dataset_results, overview_table, svg
 from tests.paged import DATA, Reader, render, saying
 from tests.study import make_study
 
@@ -25,7 +25,7 @@ def test_tables_hold_the_metrics(study, read):
     for run, row in zip(results.cells[:2], scores[2:4], strict=True):
         total = run.metrics.subsets["total"]
         values = [
-            *(total[name] for name in cell_results.CORPUS_METRICS),
+            *(total[name] for name in dataset_results.CORPUS_METRICS),
             run.metrics.subsets["change"]["CIDEr-D"],
             run.metrics.whole["change_accuracy"],
         ]
@@ -113,8 +113,8 @@ def test_without_the_truth_nothing_is_marked(study):
     found = [
         replace(
             cell,
-            metrics=cell_results.Metrics({"total": cell.metrics.subsets["total"]}, {}, {}),
-            told={pair: cell_results.Told(0.5, None) for pair in cell.told},
+            metrics=dataset_results.Metrics({"total": cell.metrics.subsets["total"]}, {}, {}),
+            told={pair: dataset_results.Told(0.5, None) for pair in cell.told},
         )
         for cell in results.cells
     ]
@@ -175,7 +175,7 @@ def test_cells_whose_weights_were_imported_have_no_curves(tmp_path):
     for kind, seed in (("loss", 2), ("validation", 2), ("loss", 1), ("validation", 1)):
         path = tmp_path / f"results/curves/tabletop/scorer/{seed}/{kind}.csv"
         path.write_text(path.read_text().split("\n")[0] + "\n")
-        (results,) = cell_results.read(tmp_path, params)
+        (results,) = dataset_results.read(tmp_path, params)
         found = curves.panels(results)
     assert [panel.title for panel in found] == ["Validation CIDEr-D × 100", "Training loss: caption"]
     assert "scorer" not in "".join(panel.told for panel in found)
@@ -201,7 +201,7 @@ def test_a_bar_for_each_model_and_a_mark_for_the_constant_caption(study):
 
 def test_of_one_seed_there_is_no_table_of_runs_and_the_seed_may_be_0(tmp_path):
     params = make_study(tmp_path, seeds=(0,))
-    first, *others = Reader(render(cell_results.read(tmp_path, params), params)).tables
+    first, *others = Reader(render(dataset_results.read(tmp_path, params), params)).tables
     assert [row[:2] for row in first] == [
         ["model", "seed"],
         ["constant", ""],

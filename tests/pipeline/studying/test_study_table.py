@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from pipeline import params, statistics
-from pipeline.studying import files, printing, study_cells, study_table
+from pipeline.studying import printing, study_cells, study_file, study_table
 from tests.scored import line, write
 from tests.studying import ROOT, STUDY, Fake, planned, score_of, write_cell
 
@@ -27,7 +27,7 @@ def made(root: Path, seeds=(1, 2, 4)):
 
 
 def record(root: Path, own):
-    study = files.read("two", root / "studies")
+    study = study_file.read("two", root / "studies")
     return study_table.record(root, "two", study, "tabletop", own, params.load(root / "params.yaml"))
 
 

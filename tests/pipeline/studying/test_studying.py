@@ -9,23 +9,25 @@ from pipeline import params
 from pipeline.errors import InputError
 from pipeline.params import Params
 from pipeline.recipes import config
-from pipeline.studying import files, study_cells, study_table
+from pipeline.studying import study_cells, study_file, study_table
 from pipeline.studying.overrides import overlay
 from tests import shipped
 from tests.studying import ROOT, STUDY, make_repository, planned
 
-READY = files.names(ROOT / "studies")
+READY = study_file.names(ROOT / "studies")
 # of DIRL's Table 7 no figures are on record
-PUBLISHED = [name for name in files.names(ROOT / "studies") if "table" in name and name != "dirl-table-7"]
+PUBLISHED = [
+    name for name in study_file.names(ROOT / "studies") if "table" in name and name != "dirl-table-7"
+]
 
 
 def keys(own) -> list[str]:
     return [cell.key for cell in own.cells]
 
 
-@pytest.mark.parametrize("name", files.names(ROOT / "studies"))
+@pytest.mark.parametrize("name", study_file.names(ROOT / "studies"))
 def test_every_study_is_well_formed(name):
-    study = files.read(name, ROOT / "studies")
+    study = study_file.read(name, ROOT / "studies")
     known = params.load(ROOT / "params.yaml").dataset
     assert set(study.datasets) <= set(known)
     for dataset in (*study.datasets, "tabletop"):
@@ -34,13 +36,13 @@ def test_every_study_is_well_formed(name):
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_every_row_of_a_published_table_has_its_figures(name):
-    assert all(row.published for row in files.read(name, ROOT / "studies").rows)
+    assert all(row.published for row in study_file.read(name, ROOT / "studies").rows)
 
 
 @pytest.mark.parametrize("name", READY)
 def test_every_cell_of_a_study_resolves(name):
     tree = shipped.tree()
-    study = files.read(name, ROOT / "studies")
+    study = study_file.read(name, ROOT / "studies")
     for dataset in ("tabletop", *study.datasets):
         recipes = []
         tree["tabletop"]["datasets"] = list(tree["tabletop"]["viewpoint"])
@@ -57,7 +59,7 @@ def test_what_a_row_sets_is_what_its_recipe_has():
         "loss.lambda_cv": 0.25,
         "model.{model}.switches.mtm": "summed",
     }
-    row = files.Row(label="a", model="scorer", set=sets)
+    row = study_file.Row(label="a", model="scorer", set=sets)
     recipe = config.resolve(Params.model_validate(overlay(tree, row, "tabletop", "")), "tabletop", "scorer")
     assert recipe.sizes["heads"] == 4
     assert recipe.loss == {"cv": 0.25}
@@ -67,7 +69,7 @@ def test_what_a_row_sets_is_what_its_recipe_has():
 
 def test_a_multiplied_key():
     tree = shipped.tree()
-    row = files.Row(label="a", model="scorer", times={"dataset.{dataset}.loss.lambda_cv": 0.1})
+    row = study_file.Row(label="a", model="scorer", times={"dataset.{dataset}.loss.lambda_cv": 0.1})
     before = tree["dataset"]["tabletop"]["loss"]["lambda_cv"]
     found = overlay(tree, row, "tabletop", "")["dataset"]["tabletop"]["loss"]["lambda_cv"]
     assert found == pytest.approx(before / 10)
@@ -130,18 +132,18 @@ def test_a_value_that_params_yaml_hides_is_refused(repository):
 def test_a_malformed_file_is_one_line(tmp_path, change, said):
     make_repository(tmp_path, {"two": STUDY.replace(*change)})
     with chdir(tmp_path), pytest.raises(InputError) as refused:
-        files.read("two")
+        study_file.read("two")
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
 def test_an_unknown_study_and_an_unknown_figure(repository):
     with chdir(repository), pytest.raises(InputError, match=r"unknown study 'three'; studies/ has two$"):
-        files.read("three")
+        study_file.read("three")
     text = STUDY.replace("published: RR", "published: RRR")
     (repository / "studies/two.yaml").write_text(text)
     with pytest.raises(InputError, match=r"clevr_change.yaml has no row of RRR on total; .* the row 'RR'$"):
-        study_table.check(repository, files.read("two", repository / "studies"), "tabletop")
+        study_table.check(repository, study_file.read("two", repository / "studies"), "tabletop")
 
 
 def test_equal_cells_are_one_cell_and_others_are_not(repository):
@@ -198,7 +200,7 @@ def test_what_no_cell_depends_on_leaves_the_keys(repository):
 
 
 def test_a_dataset_that_is_not_prepared(repository):
-    study = files.read("two", repository / "studies")
+    study = study_file.read("two", repository / "studies")
     with pytest.raises(
         InputError, match=r"^clevr_dc is not prepared \(prepare@clevr_dc has not run\); name clev"
     ):

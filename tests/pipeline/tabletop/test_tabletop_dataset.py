@@ -15,7 +15,7 @@ import pytest
 import yaml
 from PIL import Image
 
-from pipeline import datasets
+from pipeline.datasets import readers
 from pipeline.errors import InputError
 from pipeline.params import Tabletop
 from pipeline.tabletop import dataset
@@ -63,7 +63,7 @@ def test_the_layout_is_clevr_changes(whole):
 
 
 def test_the_reader_of_clevr_change_reads_it(whole):
-    pairs = datasets.read("clevr_change", whole)
+    pairs = readers.read("clevr_change", whole)
     assert len(pairs) == 60
     changed = [pair for pair in pairs if pair.changed]
     assert Counter(pair.change_type for pair in changed) == dict.fromkeys(

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from models import all_reduce
+from models import distributed_batch
 from models.captioner import Sizes
 from pipeline.compute import devices
 from pipeline.datasets.schema import of_split
@@ -112,8 +112,8 @@ def test_among_processes_no_piece_speaks_to_the_others(prepared, tmp_path, monke
         x.mul_(2)
 
     partner = SimpleNamespace(all_gather=all_gather, all_reduce=added, get_rank=lambda: 0)
-    monkeypatch.setattr(all_reduce, "distributed", partner)
-    monkeypatch.setattr(all_reduce, "processes", lambda: 2)
+    monkeypatch.setattr(distributed_batch, "distributed", partner)
+    monkeypatch.setattr(distributed_batch, "processes", lambda: 2)
     compiler = Compiler()
     plain, compiled = (training(prepared, tmp_path, how) for how in (None, compiler))
     batch = drawn(prepared, 4)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from models import all_reduce, build
+from models import build, distributed_batch
 from models.captioner import Sizes
 from pipeline.compute import devices
 from pipeline.compute.process_group import ALONE, Ranks, join
@@ -16,6 +16,7 @@ from pipeline.errors import InputError
 from pipeline.features.store import FeatureStore
 from pipeline.recipes import recipe_file
 from pipeline.training import loop, memory_planning
+from pipeline.training.gradient_all_reduce import add_gradients
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.sampling import Sampler
 from tests.pipeline.training.test_loop import recipe, same
@@ -39,12 +40,12 @@ def gradients(variant, dtype, ranks, local=False, add=True):
         tokens[:, scene, 3 + scene :] = 0  # captions of different lengths: the mean is over all words
     share = ranks.part(SCENES)
     before, after = (model.encoding(grid[:, share].flatten(0, 1)) for grid in features)
-    with patch.object(all_reduce, "processes", lambda: 1 if local else ranks.world):
+    with patch.object(distributed_batch, "processes", lambda: 1 if local else ranks.world):
         losses = model.losses_of(before, after, tokens[:, share].flatten(0, 1), PARTS)
     weighted = losses["cap"] + 0.1 * losses["cv"] + 0.2 * losses["cbr"]
     (weighted / (ranks.world if local else 1)).backward()
     if add:
-        all_reduce.add_gradients(model.parameters())
+        add_gradients(model.parameters())
     return {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
 
 

@@ -4,7 +4,6 @@ Every process holds as many pairs, b of the batch's B, in the order of ranks. A 
 over processes of what each returns, and so are its gradients. Alone, a process holds the whole batch.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -30,21 +29,6 @@ def everyone(x: Tensor) -> Tensor:
 def total(x: Tensor) -> Tensor:
     """The sum over processes, in each of them."""
     return _Total.apply(x) if processes() > 1 else x
-
-
-def add_gradients(parameters: Iterable[Tensor]) -> None:
-    """Make each parameter's gradient the sum over processes: one message, and the same bits in all.
-
-    A parameter without a gradient has none in any process, for all build the same graph, and keeps none.
-    """
-    trained = [(parameter, parameter.grad) for parameter in parameters if parameter.grad is not None]
-    if processes() == 1 or not trained:
-        return
-    flat = torch.cat([gradient.flatten() for _, gradient in trained])
-    distributed.all_reduce(flat)
-    sizes = [parameter.numel() for parameter, _ in trained]
-    for (parameter, _), summed in zip(trained, flat.split(sizes), strict=True):
-        parameter.grad = summed.view_as(parameter)
 
 
 # torch.distributed.nn has the same; torch 2.14 warns that it will go, and 2.11 lacks what follows it

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.decoding import attention_maps
 from pipeline.errors import InputError
-from pipeline.reporting import cell_results
+from pipeline.reporting import dataset_results
 from tests.study import make_cell, make_study
 
 CELL = "results/cells/tabletop/scorer/2"
@@ -43,7 +43,7 @@ def study(made, tmp_path):
 
 
 def test_a_dataset_is_its_test_pairs_and_the_listed_cells(made):
-    (results,) = cell_results.read(*made)
+    (results,) = dataset_results.read(*made)
     assert {pair.split for pair in results.test} == {"test"}
     assert len(results.test) == 20
     assert results.constant_caption == "no change"
@@ -59,7 +59,7 @@ def test_a_dataset_is_its_test_pairs_and_the_listed_cells(made):
     assert last.metrics.scorers == {"METEOR": "1.5", "SPICE": "unavailable (no jar)"}
     assert list(last.losses) == ["iteration", "cap", "cv"]
     assert last.validation == {"iteration": [150, 300], "CIDEr-D": [0.31, 0.62]}
-    assert set(last.told.values()) == {cell_results.Told(0.62, True)}
+    assert set(last.told.values()) == {dataset_results.Told(0.62, True)}
     assert {told.right for told in results.cells[0].told.values()} == {True, False}
     assert last.metrics.whole == {
         "change_accuracy": 0.31, "exact_match": 0.155, "distinct_captions": 12, "mean_length": 6.5,
@@ -71,7 +71,7 @@ def test_a_dataset_is_its_test_pairs_and_the_listed_cells(made):
 
 
 def test_attention_is_read_of_the_first_seed_alone(made):
-    (results,) = cell_results.read(*made)
+    (results,) = dataset_results.read(*made)
     first = results.cells[2]
     shown = [pair.pair_id for pairs in results.gallery.values() for pair in pairs]
     assert [cell.seed for cell in results.cells if cell.attended] == [1, 1]
@@ -93,13 +93,13 @@ def spoilt(study, change):
 def test_attention_of_another_caption_is_named(study):
     pair = spoilt(study, lambda own: {"words": ("other", *own.words[1:])})
     with pytest.raises(InputError, match=f"{FIRST}/attention.npz is of another caption of the pair {pair} "):
-        cell_results.read(*study)
+        dataset_results.read(*study)
 
 
 def test_a_lacking_alignment_is_named(study):
     pair = spoilt(study, lambda _: {"alignment": None})
     with pytest.raises(InputError, match=f"{FIRST}/attention.npz has no alignment of the pair {pair}"):
-        cell_results.read(*study)
+        dataset_results.read(*study)
 
 
 def test_a_pair_without_attention_is_named(study):
@@ -108,13 +108,13 @@ def test_a_pair_without_attention_is_named(study):
     pair = found.popitem()[0]
     attention_maps.write(path, found)
     with pytest.raises(InputError, match=f"attention.npz has nothing of the test pair {pair}"):
-        cell_results.read(*study)
+        dataset_results.read(*study)
 
 
 def test_cells_that_are_not_listed_are_not_read(study):
     root, params = study
     before = compared(*study)
-    test = cell_results.read(*study)[0].test
+    test = dataset_results.read(*study)[0].test
     (root / "results/cells/tabletop/scorer/3").mkdir()
     make_cell(root, "tabletop", "gone", 1, test, 0.9)
     (root / "results/cells/old").mkdir()
@@ -123,7 +123,7 @@ def test_cells_that_are_not_listed_are_not_read(study):
 
 def compared(root, params):
     """What is read, as it can be compared."""
-    (results,) = cell_results.read(root, params)
+    (results,) = dataset_results.read(root, params)
     return results.test, [(cell.model, cell.seed, cell.metrics, cell.captions) for cell in results.cells]
 
 
@@ -131,7 +131,7 @@ def compared(root, params):
 def test_a_missing_file_is_named_with_the_remedy(study, name):
     (study[0] / name).unlink()
     with pytest.raises(InputError, match=rf"{name} is missing; run `dvc repro"):
-        cell_results.read(*study)
+        dataset_results.read(*study)
 
 
 @pytest.mark.parametrize("text", ["\n", "\x00\n", "[[[\n", '{"total": 1}\n', "a,b\n1\n"])
@@ -139,7 +139,7 @@ def test_a_missing_file_is_named_with_the_remedy(study, name):
 def test_an_unreadable_file_is_named_on_one_line(study, name, text):
     (study[0] / name).write_text(text)
     with pytest.raises(InputError, match=name) as raised:
-        cell_results.read(*study)
+        dataset_results.read(*study)
     assert "\n" not in str(raised.value)
 
 
@@ -148,7 +148,7 @@ def test_a_folder_in_a_files_place_is_named(study, name):
     (study[0] / name).unlink()
     (study[0] / name).mkdir()
     with pytest.raises(InputError, match=rf"{name} is a folder"):
-        cell_results.read(*study)
+        dataset_results.read(*study)
 
 
 def test_every_test_pair_needs_its_caption_and_score(study):
@@ -156,12 +156,12 @@ def test_every_test_pair_needs_its_caption_and_score(study):
     predictions = json.loads((root / CELL / "captions.json").read_text())
     (root / CELL / "captions.json").write_text(json.dumps(predictions[:-1]))
     with pytest.raises(InputError, match=f"{CELL}/captions.json has nothing of the test pair"):
-        cell_results.read(*study)
+        dataset_results.read(*study)
     (root / CELL / "captions.json").write_text(json.dumps(predictions))
     lines = (root / CELL / "pairs.jsonl").read_text().split("\n")
     (root / CELL / "pairs.jsonl").write_text("\n".join(lines[1:]))
     with pytest.raises(InputError, match=f"{CELL}/pairs.jsonl has nothing of the test pair"):
-        cell_results.read(*study)
+        dataset_results.read(*study)
 
 
 @pytest.mark.parametrize("value", ["NaN", "1e999", '"unavailable"', "null"])
@@ -171,7 +171,7 @@ def test_a_score_of_the_table_must_be_a_number(study, value):
     tree["total"]["METEOR"] = "HERE"
     path.write_text(json.dumps(tree).replace('"HERE"', value))
     with pytest.raises(InputError, match=f"{CELL}/metrics.json"):
-        cell_results.read(*study)
+        dataset_results.read(*study)
 
 
 def test_a_metric_that_could_not_be_computed_is_left_out(study):
@@ -179,7 +179,7 @@ def test_a_metric_that_could_not_be_computed_is_left_out(study):
     tree = json.loads(path.read_text())
     tree["total"]["SPICE"] = "unavailable (no jar)"
     path.write_text(json.dumps(tree))
-    (results,) = cell_results.read(*study)
+    (results,) = dataset_results.read(*study)
     assert "SPICE" not in results.cells[-1].metrics.subsets["total"]
 
 
@@ -187,6 +187,6 @@ def test_a_dataset_that_does_not_say_what_changed_has_no_accuracy(study):
     path = study[0] / CELL / "metrics.json"
     tree = json.loads(path.read_text())
     path.write_text(json.dumps({"total": tree["total"], "scorers": tree["scorers"]}))
-    (results,) = cell_results.read(*study)
+    (results,) = dataset_results.read(*study)
     assert results.cells[-1].metrics.whole == {}
     assert list(results.cells[-1].metrics.subsets) == ["total"]

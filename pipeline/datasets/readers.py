@@ -1,0 +1,92 @@
+"""Readers: each turns one published layout into the schema of schema.py."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.datasets import (
+    birds_to_words,
+    clevr_change,
+    clevr_dc,
+    image_editing_request,
+    levir_cc,
+    spot_the_diff,
+    table,
+)
+from pipeline.datasets.schema import Pair
+from pipeline.errors import InputError, listed
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What reads a layout. `read` takes the folder, and a protocol where there are protocols."""
+
+    read: Callable[..., list[Pair]]
+    files: tuple[str, ...]  # annotation files that it cannot do without
+    optional: tuple[str, ...]  # those that it reads where they are there
+    protocols: tuple[str, ...] = ()  # ways to make items and references of the files, the default first
+    unknown_protocol: str = ""  # what to say of others
+    faults: Callable[[Path], list[str]] | None = None  # all that is wrong with a folder, where it can tell
+
+
+READERS: dict[str, Reader] = {
+    "clevr_change": Reader(clevr_change.read, clevr_change.FILES, clevr_change.OPTIONAL),
+    "clevr_dc": Reader(clevr_dc.read, clevr_dc.FILES, clevr_dc.OPTIONAL),
+    "spot_the_diff": Reader(
+        spot_the_diff.read,
+        spot_the_diff.FILES,
+        spot_the_diff.OPTIONAL,
+        spot_the_diff.PROTOCOLS,
+        spot_the_diff.UNKNOWN_PROTOCOL,
+    ),
+    "image_editing_request": Reader(
+        image_editing_request.read, image_editing_request.FILES, image_editing_request.OPTIONAL
+    ),
+    "birds_to_words": Reader(birds_to_words.read, birds_to_words.FILES, birds_to_words.OPTIONAL),
+    "levir_cc": Reader(levir_cc.read, levir_cc.FILES, levir_cc.OPTIONAL),
+    "table": Reader(table.read, table.FILES, table.OPTIONAL, faults=table.faults),
+}
+
+
+def read(reader: str, root: Path, protocol: str | None = None) -> list[Pair]:
+    """The pairs of the dataset in the folder `root`, by the reader of that name; null is its own protocol.
+
+    Raises InputError for an unknown reader or protocol, and naming the file that is missing or wrong.
+    """
+    own, protocol = _reader(reader), protocol_of(reader, protocol)
+    if not root.is_dir():
+        raise InputError(f"{root} is missing; put the dataset there (data/README.md says which files)")
+    if missing := [name for name in own.files if not (root / name).exists()]:
+        raise listed([f"{name} is missing" for name in missing], str(root), "data/README.md says what it is")
+    return own.read(root) if protocol is None else own.read(root, protocol)
+
+
+def faults(reader: str, root: Path) -> list[str]:
+    """What is wrong with a folder, line by line, where the reader can tell more than `read` refuses."""
+    own = _reader(reader)
+    return own.faults(root) if own.faults and root.is_dir() else []
+
+
+def protocol_of(reader: str, protocol: str | None) -> str | None:
+    """The protocol in force: the reader's default for null, None for a reader that knows one way only.
+
+    Raises InputError for an unknown one.
+    """
+    own = _reader(reader)
+    if protocol is not None and protocol not in own.protocols:
+        ways = ", ".join(own.protocols) or "null only"
+        more = f"; {own.unknown_protocol}" if own.unknown_protocol else ""
+        raise InputError(f"params.yaml: prepare.protocol {protocol!r} of {reader}: there is {ways}{more}")
+    return protocol or next(iter(own.protocols), None)
+
+
+def annotation_files(reader: str, root: Path) -> list[Path]:
+    """The annotation files that are there for the reader to read, the indispensable ones first."""
+    own = _reader(reader)
+    return [root / name for name in (*own.files, *own.optional) if (root / name).is_file()]
+
+
+def _reader(name: str) -> Reader:
+    if name not in READERS:
+        raise InputError(f"params.yaml: unknown reader {name!r}; there are {', '.join(READERS)}")
+    return READERS[name]

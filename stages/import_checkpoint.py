@@ -12,7 +12,7 @@ from pathlib import Path
 from pipeline import params, provenance, vocabularies
 from pipeline.authors_checkpoints import checkpoint_file, importing
 from pipeline.errors import InputError
-from pipeline.features.store_config import spec
+from pipeline.features.store_contents import spec
 from pipeline.outputs import replacing
 from pipeline.recipes import trained_model
 from stages import run

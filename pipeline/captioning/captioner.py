@@ -15,11 +15,11 @@ from pipeline.captioning import sources
 from pipeline.captioning.features import Features, Picture
 from pipeline.captioning.sources import Made
 from pipeline.decoding.attention_maps import Attended
-from pipeline.decoding.captioning import searching
+from pipeline.decoding.decode_split import searching
 from pipeline.decoding.n_best import n_best
 from pipeline.errors import InputError
 from pipeline.features.extraction import grid_shape
-from pipeline.features.store_config import grid_spec
+from pipeline.features.store_contents import grid_spec
 from pipeline.outputs import read_json
 from pipeline.recipes import trained_model
 from pipeline.recipes.trained_model import Trained

@@ -14,7 +14,7 @@ from pipeline.compute import devices
 from pipeline.datasets.images import decode, read_bytes
 from pipeline.errors import InputError
 from pipeline.features.preprocessing import RESIZES
-from pipeline.features.store_config import Spec
+from pipeline.features.store_contents import Spec
 
 BATCH = 32  # images at once, as extraction has them
 Picture = str | Path | bytes | Image.Image | np.ndarray

@@ -16,10 +16,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from models.backbone import Backbone, load_backbone
-from pipeline.captioning import lab_backbone, random_weights
+from pipeline.captioning import random_weights, rebuilt_backbone
 from pipeline.errors import InputError
 from pipeline.features import extraction
-from pipeline.features.store_config import Spec, grid_spec
+from pipeline.features.store_contents import Spec, grid_spec
 from pipeline.outputs import read_yaml
 from pipeline.recipes.trained_model import Trained
 
@@ -82,7 +82,7 @@ def backbone(folder: Path, weights: Path, trained: Trained, lab: Path) -> tuple[
     """The backbone that the weights' metadata name. Raises InputError naming the file that can't be had."""
     spec = grid_spec(trained.recipe.features, trained.recipe.model)
     if not (folder / FEATURES).exists():
-        network, found = lab_backbone.recreated(trained, spec, lab)
+        network, found = rebuilt_backbone.recreated(trained, spec, lab)
         return network, Made(**found)
     made = _made(folder, weights)
     if made.backbone is None:

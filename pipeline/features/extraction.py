@@ -30,7 +30,7 @@ from pipeline.compute.process_group import Ranks
 from pipeline.datasets.images import Indexed
 from pipeline.errors import InputError
 from pipeline.features.preprocessing import pixels
-from pipeline.features.store_config import Spec
+from pipeline.features.store_contents import Spec
 from pipeline.features.writer import Writer, fill
 from pipeline.prefetch import prefetch
 

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from pipeline.dataset_params import Count, Name, Positive, Strict
 from pipeline.errors import InputError
-from pipeline.features.store_config import spec
+from pipeline.features.store_contents import spec
 from pipeline.outputs import read_yaml
 from pipeline.params import Params
 

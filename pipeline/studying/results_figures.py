@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from pipeline.outputs import write_text
 from pipeline.scoring.subsets import QUARTILES
-from pipeline.studying.recorded import ACCURACY, Group
+from pipeline.studying.record_comparisons import ACCURACY, Group
 
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType

@@ -13,7 +13,7 @@ from pipeline import vocabularies
 from pipeline.captioning import Captioner, package
 from pipeline.captioning.captioner import Search
 from pipeline.datasets.schema import read_pairs
-from pipeline.decoding.captioning import attended_captions, searching
+from pipeline.decoding.decode_split import attended_captions, searching
 from pipeline.errors import InputError
 from pipeline.features.store import FeatureStore
 from pipeline.recipes import trained_model

@@ -119,11 +119,23 @@ class Report(Strict):
     constant_candidates: Count
 
 
+class Negatives(Strict):
+    """Wrong captions for pre-training. `grammar`: how a dataset's captions speak; null: in no known way."""
+
+    datasets: Annotated[tuple[Name, ...], Distinct] = Field(default=(), strict=False)
+    seed: Seed = 1
+    grammar: dict[Name, Literal["geometric", "birds"] | None] = Field(default_factory=dict)
+
+
 class Check(Strict):
     tolerance: dict[str, Annotated[float, Field(ge=0)]] = Field(min_length=1)
 
 
-NAMED_UNDER = {"backbone.datasets": "dataset", "tabletop.datasets": "tabletop.viewpoint"}
+NAMED_UNDER = {
+    "backbone.datasets": "dataset",
+    "negatives.datasets": "negatives.grammar",
+    "tabletop.datasets": "tabletop.viewpoint",
+}
 
 
 class Params(Strict):
@@ -137,6 +149,7 @@ class Params(Strict):
     tabletop: Rendered
     features: Features
     backbone: Backbone
+    negatives: Negatives = Negatives()
     text: Text
     loss: dict[str, Weight | None]
     train: Train
@@ -153,6 +166,7 @@ class Params(Strict):
             ("datasets", self.datasets, self.dataset),
             ("models", self.models, self.model),
             ("backbone.datasets", self.backbone.datasets, self.dataset),
+            ("negatives.datasets", self.negatives.datasets, self.negatives.grammar),
             ("tabletop.datasets", self.tabletop.datasets, self.tabletop.viewpoint),
         ):
             if unknown := sorted(set(names) - set(entries)):

@@ -127,6 +127,20 @@ class Negatives(Strict):
     grammar: dict[Name, Literal["geometric", "birds"] | None] = Field(default_factory=dict)
 
 
+class Pretraining(Strict):
+    """Datasets that pre-training alone sees, and where they lie. `seed`: of NABirds' pairs."""
+
+    datasets: Annotated[tuple[Literal["cub", "nabirds"], ...], Distinct] = Field(default=(), strict=False)
+    root: dict[Literal["cub", "nabirds"], str] = Field(default_factory=dict)
+    seed: Seed = 1
+
+    @model_validator(mode="after")
+    def _placed(self) -> Self:
+        if missing := [name for name in self.datasets if name not in self.root]:
+            raise ValueError(f"datasets names {missing[0]!r}, and root does not say where it lies; add it")
+        return self
+
+
 class Check(Strict):
     tolerance: dict[str, Annotated[float, Field(ge=0)]] = Field(min_length=1)
 
@@ -150,6 +164,7 @@ class Params(Strict):
     features: Features
     backbone: Backbone
     negatives: Negatives = Negatives()
+    pretraining: Pretraining = Pretraining()
     text: Text
     loss: dict[str, Weight | None]
     train: Train

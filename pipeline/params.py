@@ -111,6 +111,7 @@ class Decode(Strict):
 
 class Score(Strict):
     meteor_timeout: Positive
+    tokeniser: Literal["ptb", "none"] = "ptb"
     no_change_phrases: tuple[str, ...] = Field(strict=False, min_length=1)
 
 

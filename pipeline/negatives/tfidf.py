@@ -1,12 +1,12 @@
 """TF-IDF over captions: which words weigh most in one, and which other captions are most like it.
 
-Own code: scikit-learn's TfidfVectorizer computes the same, and with SciPy would add 140 MB to the environment
+Own code: scikit-learn's TfidfVectorizer computes the same, and with SciPy would add 150 MB to the environment
 for these lines.
 """
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -30,7 +30,7 @@ class Index:
         """Each distinct word's weight; a word that no document has weighs as the rarest of all."""
         return {word: count * self._rarity(word) for word, count in Counter(words).items()}
 
-    def ranked(self, words: Sequence[str]) -> list[str]:
+    def ranked(self, words: Sequence[str]) -> Iterator[str]:
         """All documents by falling cosine to the words; equal ones in the order of their text."""
         similarity = np.zeros(len(self.documents))
         for word, value in self._vector(Counter(words)).items():
@@ -39,7 +39,7 @@ class Index:
                 similarity[numbers] += value * values
         # equal bags of words were summed in other orders: rounding must not rank them
         order = np.argsort(-similarity.round(9), kind="stable")
-        return [self.documents[number] for number in order.tolist()]
+        yield from (self.documents[number] for number in order)
 
     def _rarity(self, word: str) -> float:
         return 1.0 + math.log((1 + len(self.documents)) / (1 + self._having[word]))

@@ -33,7 +33,7 @@ def test_captions_are_ranked_by_cosine_and_then_by_their_text(texts, query):
         for text in documents
     }
     expected = sorted(documents, key=lambda text: (-round(cosine[text], 9), text))
-    assert Index(texts).ranked(query.split()) == expected
+    assert list(Index(texts).ranked(query.split())) == expected
 
 
 def test_a_rare_word_weighs_more_than_a_common_one():
@@ -45,4 +45,4 @@ def test_a_rare_word_weighs_more_than_a_common_one():
 
 def test_captions_of_the_same_words_are_ranked_by_their_text():
     texts = ["ball the red gone", "gone the red ball", "red ball the gone"]
-    assert Index(reversed(texts)).ranked(["the", "red", "ball", "gone"]) == texts
+    assert list(Index(reversed(texts)).ranked(["the", "red", "ball", "gone"])) == texts

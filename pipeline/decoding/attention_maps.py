@@ -9,7 +9,7 @@ aligned_pair, alignment    G strings, G x N x N float16; absent where the model 
 """
 
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +34,19 @@ class Attended:
     def caption(self) -> str:
         """As it stands in captions.json."""
         return " ".join(self.words)
+
+
+def attended(
+    spoken: Sequence[tuple[str, int]], maps: np.ndarray, alignment: np.ndarray | None = None
+) -> Attended:
+    """A caption's words, each of so many tokens, with the mean of its tokens' maps, tokens x H x W."""
+    words, counts = (
+        tuple(word for word, _ in spoken),
+        np.array([count for _, count in spoken], dtype=np.int64),
+    )
+    starts = np.cumsum([0, *counts[:-1]]) if words else counts
+    summed = np.add.reduceat(maps[: counts.sum()].astype(np.float32), starts) if words else maps[:0]
+    return Attended(words, (summed / counts[:, None, None]).astype(np.float16), alignment)
 
 
 def write(path: str | Path, attended: Mapping[str, Attended]) -> None:

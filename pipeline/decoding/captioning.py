@@ -11,12 +11,12 @@ from torch import Tensor
 
 from models.captioner import Captioner, Difference
 from pipeline.datasets.schema import Pair
-from pipeline.decoding.attention_maps import Attended
+from pipeline.decoding.attention_maps import Attended, attended
 from pipeline.decoding.beam_search import beam_attending
 from pipeline.decoding.greedy import differences, evaluating, greedy_attending
 from pipeline.features.store import FeatureStore
 from pipeline.progress import track
-from pipeline.vocabularies import END, NULL, Vocabulary
+from pipeline.vocabularies import Vocabulary
 
 Search = Callable[[Captioner, Tensor], tuple[Tensor, Tensor]]
 """The captions of a memory B x N x D: token ids B x L, and where each word looked, B x L x N."""
@@ -72,6 +72,4 @@ def _attended(
     alignment = difference.alignment(rows)  # rows x N x N
     alignments = {} if alignment is None else dict(zip(rows, alignment.half().cpu().numpy(), strict=True))
     for row, caption in enumerate(tokens.tolist()):
-        words = tuple(vocabulary.words[token] for token in caption if token not in (END, NULL))
-        # a copy: a view would keep the maps of the padding alive
-        yield Attended(words, maps[row, : len(words)].copy(), alignments.get(row))
+        yield attended(vocabulary.spoken(caption), maps[row], alignments.get(row))

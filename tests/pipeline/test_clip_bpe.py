@@ -17,9 +17,9 @@ from pipeline import clip_bpe, vocabularies
 from pipeline.clip_bpe import FILE, MARKS, bpe
 from pipeline.decoding.attention_maps import attended
 from pipeline.errors import InputError
-from pipeline.params import load
 from pipeline.vocabularies import END, NULL, START, ClipVocabulary
 from stages.vocab import numbered
+from tests import shipped
 
 PACKAGE = Path(find_spec("clip").origin).parent
 CAPTIONS = [
@@ -143,7 +143,7 @@ def test_a_words_map_is_the_mean_of_its_tokens():
 
 
 def test_settings_choose_it(monkeypatch):
-    everything = load()
+    everything = shipped.settings()
     text = everything.text.model_copy(update={"tokeniser": "clip_bpe"})
     assert numbered(everything.model_copy(update={"text": text}), "tabletop", ["a cube"]) == ClipVocabulary(4)
     other = everything.model_copy(update={"text": text.model_copy(update={"tokeniser": "words"})})

@@ -125,17 +125,19 @@ def count(file: ClipFile, names: Names, tower: str) -> int:
     return max(1, len({match[1] for name in file.tensors if (match := re.match(rf"{pattern}\.", name))}))
 
 
-def check(path: Path, found: Mapping[str, Tensor], wanted: Mapping[str, tuple[int, ...]]) -> None:
+def check(
+    path: Path, found: Mapping[str, Tensor], wanted: Mapping[str, tuple[int, ...]], remedy: str = REMEDY
+) -> None:
     """Raises InputError naming the first tensor that is missing, of another shape or kind, or not wanted."""
     for name, shape in wanted.items():
         if name not in found:
-            raise InputError(f"{path}: {name} is missing; {REMEDY}")
+            raise InputError(f"{path}: {name} is missing; {remedy}")
         if (size := tuple(found[name].shape)) != shape:
             raise InputError(f"{path}: {name} is {size}, where the model has {shape}")
         if (kind := found[name].dtype) not in FLOATS:
-            raise InputError(f"{path}: {name} is {kind}, not of floats of at most 32 bits; {REMEDY}")
+            raise InputError(f"{path}: {name} is {kind}, not of floats of at most 32 bits; {remedy}")
     if surplus := next((name for name in found if name not in wanted), None):
-        raise InputError(f"{path}: {surplus} is no tensor of the model; {REMEDY}")
+        raise InputError(f"{path}: {surplus} is no tensor of the model; {remedy}")
 
 
 def taken(path: Path, found: dict[str, Tensor], places: Mapping[str, Place]) -> dict[str, Tensor]:

@@ -27,6 +27,7 @@ class Prediction:
     cider_d: str  # x 100
     says: str  # "change" or "no change"
     right: bool | None  # on that; None where the truth is unknown
+    blocks: list[str]  # of the image encoder, whose maps are shown
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,9 @@ class Gallery:
     kinds: dict[str, tuple[int, int]]  # -> how many are shown, of how many
     judged: list[str]  # models whose captions are known to be right or wrong
     aligned: list[str]  # models with cross-view attention
-    grid: list[int]  # rows and columns of an attention map
+    grids: list[list[int]]  # rows and columns of attention maps, each once
     cells: list[int] | None  # of an alignment, where it is coarser than that
+    encoded: list[str]  # models whose image encoder's maps are shown
 
 
 def gallery(results: Results, params: Params) -> Gallery:
@@ -66,7 +68,10 @@ def gallery(results: Results, params: Params) -> Gallery:
         for kind, pairs in results.gallery.items()
         for pair in pairs
     ]
-    grid = next(list(each.maps.shape[1:]) for cell in own for each in cell.attended.values())
+    grids = dict.fromkeys(each.maps.shape[1:] for cell in own for each in cell.attended.values())
+    aligned = next(
+        (e.maps.shape[1:] for c in own for e in c.attended.values() if e.alignment is not None), ()
+    )
     return Gallery(
         cards,
         {
@@ -75,8 +80,9 @@ def gallery(results: Results, params: Params) -> Gallery:
         },
         [cell.model for cell in own if any(told.right is not None for told in cell.told.values())],
         [cell.model for cell in own if any(e.alignment is not None for e in cell.attended.values())],
-        grid,
-        [side // factor for side in grid] if factor > 1 else None,
+        [list(grid) for grid in grids],
+        [side // factor for side in aligned] if factor > 1 else None,
+        [cell.model for cell in own if any(e.blocks for e in cell.attended.values())],
     )
 
 
@@ -108,6 +114,7 @@ def _prediction(pair: Pair, cell: Cell, phrases: Sequence[str]) -> Prediction:
         f"{100 * told.cider_d:.1f}",
         "no change" if says_no_change(caption, phrases) else "change",
         told.right,
+        list(cell.attended[pair.pair_id].blocks or ()),
     )
 
 

@@ -19,6 +19,7 @@ from models.distributed_batch import everyone, own, processes
 
 LARGEST = math.log(100.0)  # of the learned scale's logarithm: CLIP's
 STEM = r"^encoding\.patches\."  # what `frozen: stem` keeps, beside CLIP's tables of words
+ENCODER = r"^(encoding|difference\.inter)\."  # and `frozen: encoder` of the captioning
 
 
 class JointEncoder(nn.Module):
@@ -88,7 +89,7 @@ class Retrieval(nn.Module):
         self.text = TextEncoder(sizes)
         self.log_scale = nn.Parameter(torch.tensor(math.log(1 / temperature)))
         self.groups = adapting(switches, coef)
-        if switches.frozen == "stem":
+        if switches.frozen != "none":
             freeze(self, STEM + r"|^text\.tables\.")
 
     def pairs(self, before: Tensor, after: Tensor) -> Tensor:
@@ -168,8 +169,8 @@ def captioner(
     model.takes = {"encoding.": "encoding.", "inter.": "difference.inter."}
     if clips:
         model.takes["text.tables."] = "decoder.tables."
-    if switches.frozen == "stem":
-        freeze(model, STEM + r"|^decoder\.tables\." * clips)
+    if switches.frozen != "none":
+        freeze(model, (STEM if switches.frozen == "stem" else ENCODER) + r"|^decoder\.tables\." * clips)
     return model
 
 

@@ -258,6 +258,17 @@ def test_which_tensors_the_captioning_trains_and_how(name, variant):
     assert rate(model, "encoding.blocks.0.norm_1.weight") == (0.001, True)
 
 
+def test_table_7_captions_with_the_encoder_as_it_was_adapted():
+    trained = {name for name, p in built(frozen="encoder").named_parameters() if p.requires_grad}
+    assert trained == {
+        name
+        for name, _ in built().named_parameters()
+        if not name.startswith(("encoding.", "difference.inter."))
+    }
+    frozen = {name for name, p in adapting(frozen="encoder").named_parameters() if not p.requires_grad}
+    assert frozen == {name for name, p in adapting("released").named_parameters() if not p.requires_grad}
+
+
 def test_every_tensor_that_is_to_train_gets_a_gradient():
     for variant in ("paper", "released"):
         for model in (adapting(variant), built(variant=variant)):

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from models import OWN
 from pipeline.dataset_params import Count, Dataset, DatasetTrain, Name, OwnSettings, Positive, Strict
 from pipeline.errors import InputError
 from pipeline.features.store_config import pixel_spec, spec
@@ -19,7 +18,9 @@ from pipeline.params import Params
 
 FOLDER = Path("data/published")
 NETWORK = "ResNet-101"  # models/backbone.py
-PIXELS_NETWORK = "CLIP, trained on pixels"  # models/clip.py
+PIXELS_NETWORK = (
+    "CLIP, trained on pixels"  # models/clip.py, whose settings are those of dataset.<name>.own.clip
+)
 METRICS = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "SPICE")
 Subset = Literal["total", "change", "no_change", "color", "texture", "add", "drop", "move"]
 Figure = Literal["R@1", "R@5", "R@10", "R@20", "R@50", "MdR", "MnR"]
@@ -84,7 +85,9 @@ def differs(row: Published, params: Params, test_pairs: int | None = None) -> li
     Raises InputError where params.yaml lacks the dataset.
     """
     stated = _stated(row)
-    ours = _ours(row.dataset, row.model, params) | ({} if test_pairs is None else {"test pairs": test_pairs})
+    ours = _ours(row.dataset, stated["network"] == PIXELS_NETWORK, params) | (
+        {} if test_pairs is None else {"test pairs": test_pairs}
+    )
     if ours["protocol"] is None and stated["protocol"] is None:
         ours.pop("protocol")  # the dataset knows one way only
     found = [
@@ -109,9 +112,9 @@ def _stated(row: Published) -> dict[str, Any]:
     }
 
 
-def _ours(dataset: str, model: str | None, params: Params) -> dict[str, Any]:
+def _ours(dataset: str, pixels: bool, params: Params) -> dict[str, Any]:
     of_dataset, override = params.of(dataset), params.train
-    settings = of_dataset.own.get(OWN.get(model or "", ""))
+    settings = of_dataset.own.get("clip") if pixels else None
     images = _pixels(params, of_dataset, settings) if settings else _grid(params, of_dataset)
     own: DatasetTrain = settings.train if settings else of_dataset.train
     return images | {

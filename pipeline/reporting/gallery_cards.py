@@ -13,6 +13,7 @@ from pipeline.params import Params
 from pipeline.reporting import attention_images
 from pipeline.reporting.dataset_results import Cell, Results
 from pipeline.reporting.gallery import Picture, picture
+from pipeline.reporting.retrieval_results import Example
 from pipeline.scoring.accuracy import says_no_change
 
 KINDS = {NO_CHANGE: "no change", None: "kind of change unknown"}
@@ -98,6 +99,41 @@ def _card(
         [_prediction(pair, cell, params.score.no_change_phrases) for cell in cells],
         script(embedded),
     )
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A pair with its pictures."""
+
+    pair_id: str
+    before: Picture
+    after: Picture
+
+
+@dataclass(frozen=True)
+class Search:
+    """A sentence, and the pairs that were found by it."""
+
+    sentence: str
+    pair: str  # its own
+    found: list[Shown]
+
+
+def searches(results: Results, examples: Sequence[Example]) -> list[Search]:
+    """The examples of retrieval with their pictures. Raises InputError for a pair that is not of the test."""
+    pairs = {pair.pair_id: pair for pair in results.test}
+    if strange := [name for each in examples for name in each.found if name not in pairs]:
+        raise InputError(
+            f"retrieval.json names {strange[0]}, which is no test pair; run `dvc repro retrieve`"
+        )
+    return [
+        Search(each.sentence, each.pair, [_shown(pairs[name], results) for name in each.found])
+        for each in examples
+    ]
+
+
+def _shown(pair: Pair, results: Results) -> Shown:
+    return Shown(pair.pair_id, _picture(pair.before, results), _picture(pair.after, results))
 
 
 def _picture(name: str, results: Results) -> Picture:

@@ -27,7 +27,7 @@ from pipeline.features.extraction import batches as image_batches
 from pipeline.features.memory_cache import Resident
 from pipeline.features.store import FeatureStore
 from pipeline.training.sampling import Sampler, training_batches
-from pipeline.vocabularies import Vocabulary
+from pipeline.vocabularies import WordVocabulary
 
 TEN_THOUSAND = 10_000
 SAME = 0.9  # of greedy captions: of words that are equally likely but for rounding either may be said
@@ -87,8 +87,8 @@ def _fed(case: Case, pairs: list[Pair], source: FeatureStore | Resident, iterati
     return time.perf_counter() - start
 
 
-def _vocabulary() -> Vocabulary:
-    return Vocabulary(("<NULL>", "<UNK>", "<START>", "<END>", *WORDS), LONGEST, True)
+def _vocabulary() -> WordVocabulary:
+    return WordVocabulary(("<NULL>", "<UNK>", "<START>", "<END>", *WORDS), LONGEST, True)
 
 
 def extracted(size: Size) -> Iterator[Found]:

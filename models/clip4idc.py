@@ -12,13 +12,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.captioner import Captioner, Difference, Group
-from models.clip import ClipSizes, ImageEncoder, Projection, TextEncoder, numbered
+from models.clip import Block, ClipSizes, ImageEncoder, Projection, TextEncoder, numbered
 from models.clip_captioner import ClipDecoder, Memories
 from models.clip_variants import ClipSwitches
 from models.distributed_batch import everyone, own, processes
 
 LARGEST = math.log(100.0)  # of the learned scale's logarithm: CLIP's
 STEM = r"^encoding\.patches\."  # what `frozen: stem` keeps, beside CLIP's tables of words
+ENCODER = r"^(encoding|difference\.inter)\."  # and `frozen: encoder` of the captioning
 
 
 class JointEncoder(nn.Module):
@@ -88,7 +89,7 @@ class Retrieval(nn.Module):
         self.text = TextEncoder(sizes)
         self.log_scale = nn.Parameter(torch.tensor(math.log(1 / temperature)))
         self.groups = adapting(switches, coef)
-        if switches.frozen == "stem":
+        if switches.frozen != "none":
             freeze(self, STEM + r"|^text\.tables\.")
 
     def pairs(self, before: Tensor, after: Tensor) -> Tensor:
@@ -168,9 +169,47 @@ def captioner(
     model.takes = {"encoding.": "encoding.", "inter.": "difference.inter."}
     if clips:
         model.takes["text.tables."] = "decoder.tables."
-    if switches.frozen == "stem":
-        freeze(model, STEM + r"|^decoder\.tables\." * clips)
+    if switches.frozen != "none":
+        freeze(model, (STEM if switches.frozen == "stem" else ENCODER) + r"|^decoder\.tables\." * clips)
     return model
+
+
+def class_maps(model: Captioner, before: Tensor, after: Tensor) -> dict[str, Tensor]:
+    """Where the class tokens look, by block, B x 2 x lines x columns, of both images, B x 3 x H x W each.
+
+    Of the last block on each image by itself, whose class token looks at its own image, and of the last one
+    on both, where the first image's looks at both (CLIP4IDC's figures: blocks 9 and 12); where there are no
+    two such blocks, of the last two. The mean of the heads; class tokens left out, each image's sums to 1.
+    """
+    encoding, inter = model.encoding, model.difference.inter
+    assert isinstance(encoding, ImageEncoder)
+    sides, found = [encoding.patches(image) for image in (before, after)], {}
+    alone = dict(encoding.blocks.items())
+    joint = dict(inter.blocks.items()) if isinstance(inter, JointEncoder) else {}
+    last = [*alone, *joint][-2:]
+    shown = {[*alone][-1], [*joint][-1]} if alone and joint else set(last)
+    for name, block in alone.items():
+        if name in shown:
+            found[name] = torch.stack([looks(block, x) for x in sides], 1)  # B x 2 x t
+        sides = [block(x) for x in sides]
+    Z = inter.joined(*sides) if isinstance(inter, JointEncoder) else torch.cat(sides, 1)
+    for name, block in joint.items():
+        if name in shown:
+            found[name] = looks(block, Z).unflatten(-1, (2, -1))
+        Z = block(Z)
+    return {f"block {int(name) + 1}": patches_of(maps, model.cells) for name, maps in found.items()}
+
+
+def looks(block: nn.Module, x: Tensor) -> Tensor:
+    """Where the first token of B x t x D looks: B x t."""
+    assert isinstance(block, Block)
+    return block.looks(x)[:, 0]
+
+
+def patches_of(maps: Tensor, cells: tuple[int, int]) -> Tensor:
+    """B x 2 x t, the class token first -> B x 2 x lines x columns, of each image summing to 1."""
+    patches = maps[..., 1:]
+    return (patches / patches.sum(-1, keepdim=True)).unflatten(-1, cells)
 
 
 def clip4idc(

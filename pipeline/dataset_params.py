@@ -86,7 +86,10 @@ class Phase(DatasetTrain):
 class OwnSettings(Strict):
     """A dataset's sizes and phases for models whose sizes are not SCORER's and DIRL's."""
 
-    sizes: dict[str, Count]  # checked by the model itself
+    sizes: dict[str, Annotated[int, Field(ge=0)]]  # checked by the model itself
+    start: Annotated[str, Field(min_length=1)] | None = (
+        None  # a file of CLIP's weights, of stages.import_clip
+    )
     adapt: Phase | None = None
     train: Phase
 

@@ -87,6 +87,7 @@ class Backbone(Strict):
 
 
 class Text(Strict):
+    tokeniser: Literal["words", "clip_bpe"] = "words"
     lower_case: bool
 
 

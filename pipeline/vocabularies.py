@@ -1,18 +1,41 @@
 """Captions as token ids and back (docs/methods.md, "Special tokens and tokenisation"; SCORER section 4.2)."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
+from pipeline.clip_bpe import bpe
 from pipeline.errors import InputError
 from pipeline.outputs import read_json, write_json
 
 NULL, UNK, START, END = 0, 1, 2, 3
 SPECIAL = ("<NULL>", "<UNK>", "<START>", "<END>")
+CLIP_START, CLIP_END = 49_406, 49_407  # the marks in CLIP's own numbering
+CLIP_LONGEST = 33  # <START> and 32 tokens, <END> among them: what CLIP4IDC's captioner reads and predicts
+
+
+class Vocabulary(Protocol):
+    """Tokens and their ids; NULL, START and END are the same in each."""
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest training caption, with both marks."""
+
+    def __len__(self) -> int: ...
+
+    def encode(self, caption: str) -> list[int]:
+        """Token ids, <START> … <END>, cut to `longest`."""
+
+    def spoken(self, tokens: Iterable[int]) -> list[tuple[str, int]]:
+        """The words up to <END>, each with how many tokens it is made of."""
+
+    def decode(self, tokens: Iterable[int]) -> str:
+        """The words up to <END>, joined by spaces."""
 
 
 def tokenise(caption: str, lower_case: bool) -> list[str]:
@@ -27,7 +50,7 @@ def tokenise(caption: str, lower_case: bool) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class WordVocabulary:
     """Words and their ids: the four special tokens first, then the training words in sorted order."""
 
     words: tuple[str, ...]  # by id
@@ -49,15 +72,60 @@ class Vocabulary:
         known = [UNK if word in SPECIAL else self.ids.get(word, UNK) for word in words]
         return [START, *known, END]
 
+    def spoken(self, tokens: Iterable[int]) -> list[tuple[str, int]]:
+        """The words up to <END>, of one token each; <NULL> and <START> are none."""
+        return [(self.words[token], 1) for token in said(tokens)]
+
     def decode(self, tokens: Iterable[int]) -> str:
-        """The words up to <END>, without special tokens, joined by spaces."""
-        words = []
-        for token in tokens:
-            if token == END:
-                break
-            if token not in (NULL, START):
-                words.append(self.words[token])
-        return " ".join(words)
+        """The words up to <END>, joined by spaces."""
+        return " ".join(self.words[token] for token in said(tokens))
+
+
+@dataclass(frozen=True)
+class ClipVocabulary:
+    """CLIP's byte-level BPE: ids are CLIP's, but that both marks have changed places with 2 and 3.
+
+    So the marks are every model's, and there are as many ids as CLIP has. NULL is CLIP's padding, and the
+    sign "!" where no piece ends with it; UNK such a quotation mark.
+    """
+
+    longest: int
+
+    def __len__(self) -> int:
+        return len(bpe())
+
+    def encode(self, caption: str) -> list[int]:
+        """Token ids, <START> … <END>, cut to `longest`."""
+        return [START, *map(exchanged, bpe().encode(caption)[: self.longest - 2]), END]
+
+    def spoken(self, tokens: Iterable[int]) -> list[tuple[str, int]]:
+        """The pieces up to <END>, each with how many tokens it is made of; a last one may lack its end."""
+        pieces: list[list[int]] = [[]]
+        for token in said(tokens):
+            pieces[-1].append(exchanged(token))
+            if bpe().ends_word(pieces[-1][-1]):
+                pieces.append([])
+        return [(bpe().text(piece), len(piece)) for piece in pieces if piece]
+
+    def decode(self, tokens: Iterable[int]) -> str:
+        """The pieces up to <END>, joined by spaces."""
+        return " ".join(piece for piece, _ in self.spoken(tokens))
+
+
+def exchanged(number: int) -> int:
+    """CLIP's number of an id, or the id of CLIP's number."""
+    return {START: CLIP_START, END: CLIP_END, CLIP_START: START, CLIP_END: END}.get(number, number)
+
+
+def said(tokens: Iterable[int]) -> list[int]:
+    """Those before the first <END>, without <NULL> and <START>."""
+    found = []
+    for token in tokens:
+        if token == END:
+            break
+        if token not in (NULL, START):
+            found.append(token)
+    return found
 
 
 def count_words(captions: Iterable[str], lower_case: bool) -> Counter[str]:
@@ -71,16 +139,18 @@ def longest_of(captions: Iterable[str], lower_case: bool, max_tokens: int | None
     return longest if max_tokens is None else min(longest, max_tokens)
 
 
-def build(captions: list[str], min_count: int, lower_case: bool, max_tokens: int | None = None) -> Vocabulary:
+def build(
+    captions: list[str], min_count: int, lower_case: bool, max_tokens: int | None = None
+) -> WordVocabulary:
     """The vocabulary of the training captions: words that stand in them at least `min_count` times."""
     counts = count_words(captions, lower_case)
     words = sorted(word for word, count in counts.items() if count >= min_count and word not in SPECIAL)
-    return Vocabulary((*SPECIAL, *words), longest_of(captions, lower_case, max_tokens), lower_case)
+    return WordVocabulary((*SPECIAL, *words), longest_of(captions, lower_case, max_tokens), lower_case)
 
 
 def fixed(
     path: str | Path, captions: list[str], lower_case: bool, max_tokens: int | None = None
-) -> Vocabulary:
+) -> WordVocabulary:
     """A given vocabulary: a JSON file of word -> id, as the released programs write it."""
     table = read_json(path, "name a JSON file of word -> id, or null")
     if not isinstance(table, dict) or not all(type(number) is int for number in table.values()):
@@ -88,29 +158,38 @@ def fixed(
     words = sorted(table, key=table.__getitem__)
     if sorted(table.values()) != list(range(len(table))) or tuple(words[:4]) != SPECIAL:
         raise InputError(f"{path}: ids must run from 0 without gaps, beginning with {' '.join(SPECIAL)}")
-    return Vocabulary(tuple(words), longest_of(captions, lower_case, max_tokens), lower_case)
+    return WordVocabulary(tuple(words), longest_of(captions, lower_case, max_tokens), lower_case)
+
+
+def of_clip(captions: Sequence[str], max_tokens: int | None = None) -> ClipVocabulary:
+    """CLIP's vocabulary; captions of more than `max_tokens`, or of CLIP_LONGEST, are cut to it."""
+    longest = 2 + max((len(bpe().encode(caption)) for caption in captions), default=0)
+    return ClipVocabulary(min(longest, max_tokens or CLIP_LONGEST))
 
 
 def save(path: str | Path, vocabulary: Vocabulary, counts: Counter[str]) -> None:
-    """Write ids, training counts, the longest caption and how captions are read."""
-    write_json(
-        path,
-        {
+    """Write ids, training counts, the longest caption and how captions are read; of CLIP's what is ours."""
+    record: dict[str, Any] = {"tokeniser": "clip_bpe", "longest": vocabulary.longest}
+    if isinstance(vocabulary, WordVocabulary):
+        record = {
             "ids": vocabulary.ids,
             "counts": dict(counts),
             "longest": vocabulary.longest,
             "lower_case": vocabulary.lower_case,
-        },
-    )
+        }
+    write_json(path, record)
 
 
 def load(path: str | Path) -> Vocabulary:
     """Read what `save` wrote."""
     record = read_json(path, "run `dvc repro vocab` to make it")
     try:
+        if record.get("tokeniser") == "clip_bpe":
+            return ClipVocabulary(int(record["longest"]))
         ids = record["ids"]
-        return Vocabulary(tuple(sorted(ids, key=ids.__getitem__)), record["longest"], record["lower_case"])
-    except (KeyError, TypeError) as error:
+        words = tuple(sorted(ids, key=ids.__getitem__))
+        return WordVocabulary(words, record["longest"], record["lower_case"])
+    except (AttributeError, KeyError, TypeError) as error:
         raise InputError(f"{path} is not a vocabulary ({error}); run `dvc repro vocab` to make it") from None
 
 

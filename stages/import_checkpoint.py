@@ -1,7 +1,7 @@
-"""Import a released checkpoint of SCORER or DIRL as weights of our model, released variant.
+"""Import a released checkpoint of SCORER, DIRL or CLIP4IDC as weights of our model, released variant.
 
-The model is `scorer` or `dirl_ccr`: the file tells which. Not a stage of dvc.yaml: its outputs stand where
-those of train@dataset-model-seed do, for `dvc commit`.
+The model is `scorer`, `dirl_ccr` or `clip4idc`: the file tells which. Not a stage of dvc.yaml: its outputs
+stand where those of train@dataset-model-seed (or adapt@dataset-model-seed) do, for `dvc commit`.
 """
 
 import argparse
@@ -9,22 +9,40 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+from torch import Tensor
+
+from models.clip4idc import Retrieval
 from pipeline import params, provenance, vocabularies
-from pipeline.authors_checkpoints import checkpoint_file, importing
+from pipeline.authors_checkpoints import checkpoint_file, clip4idc, importing
+from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.errors import InputError
-from pipeline.features.store_contents import spec
+from pipeline.features.store_contents import pixel_spec, spec
 from pipeline.outputs import replacing
 from pipeline.recipes import trained_model
+from pipeline.recipes.trained_model import Trained
 from stages import run
+
+Imported = tuple[Trained, dict[str, Tensor], tuple[str, ...], str]
+"""What is known, the weights, the names of the loss terms, and the validation's metric."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("checkpoint", type=Path, help="the file that the released program saved")
-    parser.add_argument("--vocab", type=Path, required=True, help="its vocabulary: JSON, word -> id")
+    parser.add_argument(
+        "--vocab",
+        type=Path,
+        required=True,
+        help="its vocabulary: JSON, word -> id; CLIP4IDC's is what the stage vocab wrote",
+    )
     parser.add_argument("--out", type=Path, required=True, help="the folder of weights to write")
     parser.add_argument("--dataset", default="clevr_change", help="what it was trained on")
-    parser.add_argument("--heads", type=int, default=8, help="attention heads, which no tensor tells")
+    parser.add_argument(
+        "--heads", type=int, default=8, help="attention heads of SCORER and DIRL, in no tensor"
+    )
+    parser.add_argument(
+        "--intra", type=int, default=9, help="CLIP4IDC's blocks on each image alone, likewise"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the cell that it shall stand in")
     parser.add_argument("--curves", type=Path, help="the folder of empty learning curves to write")
     parser.add_argument("--provenance", type=Path, help="the file to write of where the weights come from")
@@ -36,20 +54,15 @@ def import_checkpoint(arguments: argparse.Namespace) -> None:
     for path in filter(None, (arguments.out, arguments.curves)):
         if path.exists() or path.is_symlink():
             raise InputError(f"{path} is there already; remove it, or name another place")
-    everything = params.load()
-    wanted = spec(everything.features, everything.of(arguments.dataset))
-    importing.check_features(wanted)
-    vocabulary = vocabularies.fixed(arguments.vocab, [], lower_case=False)
     file = checkpoint_file.read(arguments.checkpoint)
-    trained, tensors = importing.imported(
-        file, vocabulary, arguments.dataset, wanted, arguments.heads, arguments.seed
-    )
+    find = of_clip4idc if clip4idc.is_one(file) else of_scorer_or_dirl
+    trained, tensors, terms, metric = find(arguments, file)
     with ExitStack() as outputs:  # all of them appear at its end, or none
         trained_model.save(outputs.enter_context(replacing(arguments.out)), trained, tensors)
         if arguments.curves:
             folder = outputs.enter_context(replacing(arguments.curves))
             folder.mkdir()
-            for name, header in curves(importing.terms(trained)).items():
+            for name, header in curves(terms, metric).items():
                 (folder / name).write_text(header, encoding="utf-8")
         if arguments.provenance:
             beside = outputs.enter_context(replacing(arguments.provenance))
@@ -58,9 +71,30 @@ def import_checkpoint(arguments: argparse.Namespace) -> None:
     print(f"{arguments.out}: {len(tensors)} tensors of {file.path.name}, sha256 {file.sha256}")
 
 
-def curves(terms: tuple[str, ...]) -> dict[str, str]:
+def of_scorer_or_dirl(arguments: argparse.Namespace, file: CheckpointFile) -> Imported:
+    everything = params.load()
+    wanted = spec(everything.features, everything.of(arguments.dataset))
+    importing.check_features(wanted)
+    vocabulary = vocabularies.fixed(arguments.vocab, [], lower_case=False)
+    trained, tensors = importing.imported(
+        file, vocabulary, arguments.dataset, wanted, arguments.heads, arguments.seed
+    )
+    return trained, tensors, importing.terms(trained), "CIDEr-D"
+
+
+def of_clip4idc(arguments: argparse.Namespace, file: CheckpointFile) -> Imported:
+    everything = params.load()
+    wanted = pixel_spec(everything.features, everything.of(arguments.dataset))
+    vocabulary = vocabularies.load(arguments.vocab)
+    trained, tensors, model = clip4idc.imported(
+        file, vocabulary, arguments.dataset, wanted, arguments.intra, arguments.seed
+    )
+    return trained, tensors, model.terms, "R@1" if isinstance(model, Retrieval) else "CIDEr-D"
+
+
+def curves(terms: tuple[str, ...], metric: str) -> dict[str, str]:
     """The learning curves' files without a row: the checkpoint does not hold its own."""
-    return {"loss.csv": f"{','.join(['iteration', *terms])}\n", "validation.csv": "iteration,CIDEr-D\n"}
+    return {"loss.csv": f"{','.join(['iteration', *terms])}\n", "validation.csv": f"iteration,{metric}\n"}
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """retrieve@dataset-model-seed: how well the adapted model finds pairs by sentences and the other way."""
 
 import argparse
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,9 @@ from pipeline.decoding.retrieval_vectors import retrievable, similarities
 from pipeline.errors import InputError
 from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
-from pipeline.outputs import write_json
+from pipeline.outputs import write_json, write_text
 from pipeline.recipes import trained_model
-from pipeline.scoring.retrieval import figures, ranks
+from pipeline.scoring.retrieval import Ranks, figures, ranks
 from stages import run
 
 BATCH = 256  # pairs at once
@@ -31,6 +33,9 @@ def main() -> None:
     parser.add_argument("--split", choices=SPLITS, default="test")
     parser.add_argument("--ties", choices=("strict", "all_ties"), default="strict")
     parser.add_argument("--out", type=Path, required=True, help="retrieval.json to write")
+    parser.add_argument(
+        "--per-pair", type=Path, required=True, help="retrieved.jsonl, a line a pair, to write"
+    )
     arguments = parser.parse_args()
     devices.repeatable()
     model, trained = trained_model.load_adapted(arguments.adapted)
@@ -43,10 +48,20 @@ def main() -> None:
             "choose another split"
         )
     similarity = similarities(model.to(devices.device()), pairs, store, vocabulary, BATCH).numpy()
-    found = figures(ranks(similarity, [pair.captions for pair in pairs]), arguments.ties)
+    ranked = ranks(similarity, [pair.captions for pair in pairs])
+    found = figures(ranked, arguments.ties)
+    write_text(arguments.per_pair, "".join(f"{json.dumps(line)}\n" for line in lines(pairs, ranked)))
     write_json(arguments.out, found | {"examples": examples(pairs, similarity)})
     shown = found["text_to_pair"]
     print(f"text to pair: R@1 {shown['R@1']:.3f}, R@5 {shown['R@5']:.3f}; of {len(pairs)} pairs")
+
+
+def lines(pairs: list[Pair], ranked: Ranks) -> Iterator[dict[str, Any]]:
+    """Of each pair the ranks of its sentences' search, and of its own; what a bootstrap resamples."""
+    each = iter(ranked.text_to_pair.tolist())
+    for pair, own in zip(pairs, ranked.pair_to_text.tolist(), strict=True):
+        by_sentence = [next(each) for _ in pair.captions]
+        yield {"pair_id": pair.pair_id, "text_to_pair": by_sentence, "pair_to_text": own}
 
 
 def examples(pairs: list[Pair], similarity: np.ndarray) -> list[dict[str, Any]]:

@@ -10,10 +10,10 @@ import models
 from models.captioner import Sizes
 from pipeline.authors_checkpoints import importing
 from pipeline.authors_checkpoints.systems import SCORER
-from pipeline.vocabularies import SPECIAL, Vocabulary
+from pipeline.vocabularies import SPECIAL, WordVocabulary
 
 SIZES = Sizes(1024, (14, 14), 11, 7, 8, 2, 2, 2, 6)
-VOCABULARY = Vocabulary((*SPECIAL, *"abcdefg"), 7, lower_case=False)
+VOCABULARY = WordVocabulary((*SPECIAL, *"abcdefg"), 7, lower_case=False)
 
 
 def model(system=SCORER, sizes=SIZES, beside=None):

@@ -17,6 +17,7 @@ def tree() -> dict[str, Any]:
     for part in ("loss", "train"):
         found[part] = dict.fromkeys(found[part])
     found["features"] |= FEATURES
+    found["text"] |= {"tokeniser": "words"}
     return found
 
 

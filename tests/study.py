@@ -20,6 +20,8 @@ from tests.synthetic import make_clevr_change
 
 SCENES = 100  # 10 of them, two of each change type, are test scenes
 GRID = (4, 4)  # cells of attention
+PATCHES = (2, 3)  # the same of a model of pixels
+ADAPTED = ("clip4idc", "clip4idc_again")  # models of pixels; the second one has the first one's settings
 QUARTILES = tuple(f"viewpoint_iou_q{number}" for number in range(1, 5))
 METRICS = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")
 
@@ -33,7 +35,9 @@ def make_study(
         tree["dataset"][name] = tree["dataset"]["tabletop"] | {
             "prepare": {"reader": "clevr_change", "root": f"data/raw/{name}", "protocol": None}
         }
+    tree["model"]["clip4idc_again"] = tree["model"]["clip4idc"]
     tree |= {"datasets": list(names), "models": list(models), "seeds": list(seeds)}
+    tree["adapted"] = [model for model in models if model in ADAPTED]
     (root / "params.yaml").write_text(yaml.safe_dump(tree))
     write_json(root / "results/experiments.json", [])
     write_published(root / "data/published")
@@ -73,12 +77,29 @@ def make_cell(root: Path, name: str, model: str, seed: int, pairs: list[Pair], s
     write_lines(folder / "pairs.jsonl", [scored(pair, said(pair), score) for pair in pairs])
     looked = {pair.pair_id: attended(said(pair), place, model) for place, pair in enumerate(pairs)}
     attention_maps.write(folder / "attention.npz", looked)
+    if model in ADAPTED:
+        make_retrieval(folder, pairs, score)
     curves = root / "results/curves" / name / model / str(seed)
     curves.mkdir(parents=True)
     terms = "cap,cv" if model == "scorer" else "cap"
     losses = [f"{10 * n},{','.join([str(score / n)] * len(terms.split(',')))}" for n in range(1, 31)]
     (curves / "loss.csv").write_text("\n".join([f"iteration,{terms}", *losses]) + "\n")
     (curves / "validation.csv").write_text(f"iteration,CIDEr-D\n150,{score / 2}\n300,{score}\n")
+
+
+def make_retrieval(folder: Path, pairs: list[Pair], score: float) -> None:
+    """What `retrieve` writes: each pair's first sentences find it, as large a share of them as the score."""
+    changed = [pair for pair in pairs if pair.changed]
+    each = {"R@1": score, "R@5": 0.8, "R@10": 1.0, "MdR": 1.5, "MnR": 2.25}
+    found = [pair.pair_id for pair in changed[:3]]
+    examples = [{"sentence": "it <moved>", "pair": changed[1].pair_id, "found": found}]
+    ways = dict.fromkeys(("text_to_pair", "text_to_pair_shared", "pair_to_text"), each)
+    chance = {"R@1": 0.1, "R@5": 0.5, "R@10": 1.0, "MdR": 5.5, "MnR": 5.5}
+    counted = {"ties": "strict", "pairs": len(changed), "sentences": 10 * len(changed)}
+    write_json(folder / "retrieval.json", counted | ways | {"chance": chance, "examples": examples})
+    ranks = [1.0 if number < 10 * score else 4.0 for number in range(10)]
+    lines = [{"pair_id": pair.pair_id, "text_to_pair": ranks, "pair_to_text": 1.0} for pair in changed]
+    write_lines(folder / "retrieved.jsonl", lines)
 
 
 def metrics(pairs: list[Pair], score: float) -> dict[str, Any]:
@@ -129,12 +150,16 @@ def scored(pair: Pair, caption: str, score: float) -> dict[str, Any]:
 
 def attended(caption: str, place: int, model: str) -> Attended:
     """Each word looks at a cell of its own, and a little everywhere; a cell is aligned with the next one."""
-    words, cells = caption.split(), GRID[0] * GRID[1]
+    grid = PATCHES if model in ADAPTED else GRID
+    words, cells = caption.split(), grid[0] * grid[1]
     looked = np.full((len(words), cells), 0.5 / cells)
     looked[range(len(words)), [(place + number) % cells for number in range(len(words))]] += 0.5
     alignment = 0.5 * np.roll(np.eye(cells), 1, 1) + 0.5 / cells
-    crossing = None if model == "subtraction" else alignment.astype(np.float16)
-    return Attended(tuple(words), looked.reshape(-1, *GRID).astype(np.float16), crossing)
+    crossing = None if model in ("subtraction", *ADAPTED) else alignment.astype(np.float16)
+    own = np.full((2, *grid), 0.1, np.float16)
+    own[0, 0, 1] = own[1, 1, 2] = 0.5
+    blocks = {"block 3": own, "block 5": own[::-1]} if model in ADAPTED else None
+    return Attended(tuple(words), looked.reshape(-1, *grid).astype(np.float16), crossing, blocks)
 
 
 def captions(pairs: list[Pair], said: Callable[[Pair], str]) -> list[dict[str, str]]:

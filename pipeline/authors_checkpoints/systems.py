@@ -17,18 +17,20 @@ JOINED = ("query", "key", "value")  # the order in one tensor of torch's nn.Mult
 
 @dataclass(frozen=True)
 class Place:
-    """Where a parameter of ours stands: a tensor, or one third of its rows."""
+    """Where a parameter of ours stands: a tensor, one third of its rows, or its transpose."""
 
     name: str
     third: int | None = None
+    transposed: bool = False
 
     def shape(self, ours: tuple[int, ...]) -> tuple[int, ...]:
         """Of the whole tensor, where our parameter has the shape `ours`."""
+        ours = ours[::-1] if self.transposed else ours
         return ours if self.third is None else (len(JOINED) * ours[0], *ours[1:])
 
     def of(self, tensors: dict[str, Tensor]) -> Tensor:
         """Our parameter, from their tensors by name."""
-        tensor = tensors[self.name]
+        tensor = tensors[self.name].T if self.transposed else tensors[self.name]
         return tensor if self.third is None else tensor.chunk(len(JOINED))[self.third].clone()
 
 

@@ -14,7 +14,7 @@ from pipeline import vocabularies
 from pipeline.captioning import sources
 from pipeline.captioning.features import Features, Picture
 from pipeline.captioning.sources import Made
-from pipeline.decoding.attention_maps import Attended
+from pipeline.decoding.attention_maps import Attended, attended
 from pipeline.decoding.decode_split import searching
 from pipeline.decoding.n_best import n_best
 from pipeline.errors import InputError
@@ -23,7 +23,7 @@ from pipeline.features.store_contents import recorded_spec
 from pipeline.outputs import read_json
 from pipeline.recipes import trained_model
 from pipeline.recipes.trained_model import Trained
-from pipeline.vocabularies import END, NULL, Vocabulary
+from pipeline.vocabularies import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,7 @@ class Captioner:
         grids = maps.unflatten(-1, self.model.cells).cpu().numpy()
         found = []
         for row, caption in enumerate(tokens.tolist()):
-            words = tuple(self.vocabulary.words[token] for token in caption if token not in (END, NULL))
-            found.append(Attended(words, grids[row, : len(words)]))
+            found.append(attended(self.vocabulary.spoken(caption), grids[row]))
         alignment = difference.alignment(list(range(len(pairs)))) if aligned else None
         if alignment is None:
             return found

@@ -6,10 +6,12 @@ start      P + 1 integers: the words of caption p are word[start[p]:start[p + 1]
 word       W strings
 map        W x H x W_grid float16, summing to 1: 392 bytes a word at 14 x 14
 aligned_pair, alignment    G strings, G x N x N float16; absent where the model has no cross-view attention
+block_name    K strings: blocks of an image encoder, where its class tokens look; absent where it has none
+block_pair, block          G strings, G x K x 2 x H x W_grid float16: of before and after, each summing to 1
 """
 
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,11 +31,25 @@ class Attended:
     words: tuple[str, ...]
     maps: np.ndarray  # float16, words x H x W: a map a word, summing to 1
     alignment: np.ndarray | None = None  # float16, N x N: row = a cell of after, column = of before
+    blocks: Mapping[str, np.ndarray] | None = None  # float16, 2 x H x W each: where its class tokens look
 
     @property
     def caption(self) -> str:
         """As it stands in captions.json."""
         return " ".join(self.words)
+
+
+def attended(
+    spoken: Sequence[tuple[str, int]], maps: np.ndarray, alignment: np.ndarray | None = None
+) -> Attended:
+    """A caption's words, each of so many tokens, with the mean of its tokens' maps, tokens x H x W."""
+    words, counts = (
+        tuple(word for word, _ in spoken),
+        np.array([count for _, count in spoken], dtype=np.int64),
+    )
+    starts = np.cumsum([0, *counts[:-1]]) if words else counts
+    summed = np.add.reduceat(maps[: counts.sum()].astype(np.float32), starts) if words else maps[:0]
+    return Attended(words, (summed / counts[:, None, None]).astype(np.float16), alignment)
 
 
 def write(path: str | Path, attended: Mapping[str, Attended]) -> None:
@@ -48,6 +64,10 @@ def write(path: str | Path, attended: Mapping[str, Attended]) -> None:
     if aligned := {pair: each.alignment for pair, each in attended.items() if each.alignment is not None}:
         arrays["aligned_pair"] = np.array(list(aligned), dtype=np.str_)
         arrays["alignment"] = np.stack(list(aligned.values()), dtype=np.float16)
+    if own := {pair: each.blocks for pair, each in attended.items() if each.blocks is not None}:
+        arrays["block_pair"] = np.array(list(own), dtype=np.str_)
+        arrays["block_name"] = np.array(list(next(iter(own.values()))), dtype=np.str_)
+        arrays["block"] = np.stack([np.stack(list(maps.values())) for maps in own.values()], dtype=np.float16)
     with replacing(path) as beside, beside.open("wb") as file:
         # not compressed: what a compressor writes differs from version to version; no time is written
         # (to a checker any array might be called allow_pickle, as numpy's own keyword is)
@@ -71,18 +91,19 @@ def read(path: str | Path) -> dict[str, Attended]:
 def _attended(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, Attended]]:
     """Raises KeyError or ValueError for arrays that do not fit each other."""
     pairs, start, words, maps = (arrays[name] for name in ("pair_id", "start", "word", "map"))
-    aligned = _alignments(arrays, maps.shape[1:])
+    aligned, blocks = _alignments(arrays, maps.shape[1:]), _blocks(arrays, maps.shape[1:])
     _demand(pairs.shape == (len(set(pairs.tolist())),), "pair_id has duplicates")
     _demand(
         start.shape == (len(pairs) + 1,) and start.dtype.kind == "i", "start is not one longer than pair_id"
     )
     _demand(start[0] == 0 and start[-1] == len(words) and (np.diff(start) >= 0).all(), "start does not rise")
     _demand(maps.ndim == 3 and len(maps) == len(words), "there is not one map a word")
-    # a comparison with NaN is false, so a map that is no attention is refused too
-    sums = maps.sum((1, 2), dtype=np.float32)
-    _demand((np.abs(sums - 1) <= ROUNDING).all() and (maps >= 0).all(), "a map does not sum to 1")
+    _demand(_shares(maps), "a map does not sum to 1")
     for pair, first, end in zip(pairs.tolist(), start[:-1], start[1:], strict=True):
-        yield pair, Attended(tuple(words[first:end].tolist()), maps[first:end], aligned.get(pair))
+        yield (
+            pair,
+            Attended(tuple(words[first:end].tolist()), maps[first:end], aligned.get(pair), blocks.get(pair)),
+        )
 
 
 def _alignments(arrays: dict[str, np.ndarray], grid: tuple[int, ...]) -> dict[str, np.ndarray]:
@@ -92,6 +113,24 @@ def _alignments(arrays: dict[str, np.ndarray], grid: tuple[int, ...]) -> dict[st
     cells = int(np.prod(grid))
     _demand(alignment.shape == (len(pairs), cells, cells), "alignment is not cells x cells for each pair")
     return dict(zip(pairs.tolist(), alignment, strict=True))
+
+
+def _blocks(arrays: dict[str, np.ndarray], grid: tuple[int, ...]) -> dict[str, dict[str, np.ndarray]]:
+    if "block" not in arrays:
+        return {}
+    pairs, names, maps = arrays["block_pair"], arrays["block_name"].tolist(), arrays["block"]
+    _demand(
+        maps.shape == (len(pairs), len(names), 2, *grid), "there are not two maps for each block and pair"
+    )
+    _demand(_shares(maps), "a block's map does not sum to 1")
+    return {pair: dict(zip(names, own, strict=True)) for pair, own in zip(pairs.tolist(), maps, strict=True)}
+
+
+def _shares(maps: np.ndarray) -> bool:
+    """Whether each map, the last two axes, is of shares that sum to 1."""
+    # a comparison with NaN is false, so a map that is no attention is refused too
+    sums = maps.sum((-2, -1), dtype=np.float32)
+    return bool((np.abs(sums - 1) <= ROUNDING).all() and (maps >= 0).all())
 
 
 def _demand(holds: bool | np.bool, otherwise: str) -> None:

@@ -4,19 +4,24 @@ A module of its own: training decodes too, and is not to run again when this one
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from models.captioner import Captioner, Difference
+from models.clip import ImageEncoder
+from models.clip4idc import class_maps
 from pipeline.datasets.schema import Pair
-from pipeline.decoding.attention_maps import Attended
+from pipeline.decoding.attention_maps import Attended, attended
 from pipeline.decoding.beam_search import beam_attending
 from pipeline.decoding.greedy import differences, evaluating, greedy_attending
+from pipeline.features.reading import feature_batches
 from pipeline.features.store import FeatureStore
 from pipeline.progress import track
-from pipeline.vocabularies import END, NULL, Vocabulary
+from pipeline.vocabularies import Vocabulary
 
 Search = Callable[[Captioner, Tensor], tuple[Tensor, Tensor]]
 """The captions of a memory B x N x D: token ids B x L, and where each word looked, B x L x N."""
@@ -42,8 +47,8 @@ def attended_captions(
     """Captions with their attention, by pair id, in order; shows its progress.
 
     By greedy search the captions are those of `decoding.captions`. The pairs named in `aligned` also get
-    the alignment of their images, where the model has one. The rest is 392 bytes a word at 14 x 14: 75 MB
-    for the 15,940 test pairs of CLEVR-Change.
+    the alignment of their images, and the maps of their image encoder's class tokens, where the model has
+    them. The rest is 392 bytes a word at 14 x 14: 75 MB for the 15,940 test pairs of CLEVR-Change.
     """
     ids = [pair.pair_id for pair in pairs]
     with evaluating(model):
@@ -54,7 +59,24 @@ def attended_captions(
             )
             for each in _attended(search, model, difference, vocabulary, ids[start : start + batch], aligned)
         )
-        return dict(zip(ids, track(found, "decoding", "pairs", len(ids)), strict=True))
+        captions = dict(zip(ids, track(found, "decoding", "pairs", len(ids)), strict=True))
+        shown = [pair for pair in pairs if pair.pair_id in aligned]
+        blocks = _class_maps(model, shown, store, batch) if isinstance(model.encoding, ImageEncoder) else {}
+        return captions | {pair: replace(captions[pair], blocks=maps) for pair, maps in blocks.items()}
+
+
+def _class_maps(
+    model: Captioner, pairs: Sequence[Pair], store: FeatureStore, batch: int
+) -> dict[str, dict[str, np.ndarray]]:
+    """Where the image encoder's class tokens look, of its blocks by name, by pair id."""
+    device, found = next(model.parameters()).device, {}
+    starts = range(0, len(pairs), batch)
+    for start, images in zip(starts, feature_batches(pairs, store, batch), strict=True):
+        before, after = (image.to(device).float() for image in images)
+        maps = {name: own.half().cpu().numpy() for name, own in class_maps(model, before, after).items()}
+        for row, pair in enumerate(pairs[start : start + batch]):
+            found[pair.pair_id] = {name: own[row] for name, own in maps.items()}
+    return found
 
 
 def _attended(
@@ -72,6 +94,4 @@ def _attended(
     alignment = difference.alignment(rows)  # rows x N x N
     alignments = {} if alignment is None else dict(zip(rows, alignment.half().cpu().numpy(), strict=True))
     for row, caption in enumerate(tokens.tolist()):
-        words = tuple(vocabulary.words[token] for token in caption if token not in (END, NULL))
-        # a copy: a view would keep the maps of the padding alive
-        yield Attended(words, maps[row, : len(words)].copy(), alignments.get(row))
+        yield attended(vocabulary.spoken(caption), maps[row], alignments.get(row))

@@ -59,11 +59,12 @@ def _phases(
             f"params.yaml: dataset.{dataset}.own.{key} is missing, the settings of {model}; add it"
         )
     own = of_dataset.own[key]
+    start = {} if own.start is None else {"start": own.start}  # of the model's first phase
     if model not in models.FIRST_PHASE:
-        return own.sizes, own.train.model_dump(), {}
+        return own.sizes, own.train.model_dump() | start, {}
     if own.adapt is None:
         raise InputError(f"params.yaml: dataset.{dataset}.own.{key}.adapt is missing; add it")
-    return own.sizes, own.train.model_dump(), own.adapt.model_dump()
+    return own.sizes, own.train.model_dump(), own.adapt.model_dump() | start
 
 
 def _features(everything: params.Params, of_dataset: Dataset, model: str) -> dict[str, Any]:

@@ -20,6 +20,8 @@ from models.grid_embedding import DataSizes, Sizes
 from pipeline.errors import InputError
 from pipeline.outputs import read_yaml, write_text
 
+MAY_BE_NONE = ("intra", "inter")  # CLIP4IDC's split, Table 7
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -41,8 +43,9 @@ class Recipe:
         if set(self.sizes) != set(known):
             raise ValueError(f"its sizes are {', '.join(self.sizes)}, not {', '.join(known)}")
         for name, value in self.sizes.items():
-            if type(value) is not int or value < 1:
-                raise ValueError(f"{name} is {value!r}, not a whole number from 1 on")
+            least = 0 if name in MAY_BE_NONE else 1
+            if type(value) is not int or value < least:
+                raise ValueError(f"{name} is {value!r}, not a whole number from {least} on")
         if models.sizes_of(self.model) is not Sizes:
             return  # they check themselves, as they depend on the images
         width, heads = self.sizes["width"], self.sizes["heads"]

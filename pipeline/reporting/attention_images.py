@@ -45,6 +45,9 @@ def embedded(attended: Attended, factor: int) -> dict[str, Any]:
     if attended.alignment is not None:
         coarse = coarsened(attended.alignment, (height, width), factor)
         found |= {"cells": [height // factor, width // factor], "alignment": _coded(coarse)}
+    if attended.blocks is not None:
+        both = np.stack(list(attended.blocks.values())).astype(np.float32)  # K x 2 x H x W
+        found["blocks"] = _coded(both.reshape(-1, height * width))
     return found
 
 

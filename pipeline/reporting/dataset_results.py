@@ -17,8 +17,9 @@ from pipeline.decoding.attention_maps import Attended
 from pipeline.errors import InputError
 from pipeline.outputs import read_text
 from pipeline.params import Params
-from pipeline.reporting import paper_results
-from pipeline.reporting.paper_results import Published
+from pipeline.reporting import paper_results, retrieval_results
+from pipeline.reporting.paper_results import Published, PublishedRetrieval
+from pipeline.reporting.retrieval_results import Retrieved
 from pipeline.statistics import Evidence
 
 REMEDY = "run `dvc repro` to make it"
@@ -73,6 +74,8 @@ class Results:
     evidence: dict[str, Evidence]  # by model, over its seeds
     gallery: dict[str | None, list[Pair]]  # by change type
     published: list[Published]
+    retrieval: dict[str, dict[int, Retrieved]]  # by adapted model and seed
+    published_retrieval: list[PublishedRetrieval]
 
 
 def read(root: Path, params: Params) -> list[Results]:
@@ -105,7 +108,18 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
         {model: _evidence(root / "results", dataset, model, params) for model in params.models},
         gallery,
         paper_results.rows(dataset, root / paper_results.FOLDER),
+        {model: _retrieved(root / "results/cells" / dataset / model, params) for model in adapted(params)},
+        paper_results.retrieval(dataset, root / paper_results.FOLDER),
     )
+
+
+def adapted(params: Params) -> list[str]:
+    """The listed models that have a phase of retrieval."""
+    return [model for model in params.models if model in params.adapted]
+
+
+def _retrieved(folder: Path, params: Params) -> dict[int, Retrieved]:
+    return {seed: retrieval_results.read(folder / str(seed)) for seed in params.seeds}
 
 
 def _cell(results: Path, name: tuple[str, str, int], test: Sequence[Pair], attended: Sequence[Pair]) -> Cell:

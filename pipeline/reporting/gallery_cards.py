@@ -13,6 +13,7 @@ from pipeline.params import Params
 from pipeline.reporting import attention_images
 from pipeline.reporting.dataset_results import Cell, Results
 from pipeline.reporting.gallery import Picture, picture
+from pipeline.reporting.retrieval_results import Example
 from pipeline.scoring.accuracy import says_no_change
 
 KINDS = {NO_CHANGE: "no change", None: "kind of change unknown"}
@@ -27,6 +28,7 @@ class Prediction:
     cider_d: str  # x 100
     says: str  # "change" or "no change"
     right: bool | None  # on that; None where the truth is unknown
+    blocks: list[str]  # of the image encoder, whose maps are shown
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,9 @@ class Gallery:
     kinds: dict[str, tuple[int, int]]  # -> how many are shown, of how many
     judged: list[str]  # models whose captions are known to be right or wrong
     aligned: list[str]  # models with cross-view attention
-    grid: list[int]  # rows and columns of an attention map
+    grids: list[list[int]]  # rows and columns of attention maps, each once
     cells: list[int] | None  # of an alignment, where it is coarser than that
+    encoded: list[str]  # models whose image encoder's maps are shown
 
 
 def gallery(results: Results, params: Params) -> Gallery:
@@ -66,7 +69,10 @@ def gallery(results: Results, params: Params) -> Gallery:
         for kind, pairs in results.gallery.items()
         for pair in pairs
     ]
-    grid = next(list(each.maps.shape[1:]) for cell in own for each in cell.attended.values())
+    grids = dict.fromkeys(each.maps.shape[1:] for cell in own for each in cell.attended.values())
+    aligned = next(
+        (e.maps.shape[1:] for c in own for e in c.attended.values() if e.alignment is not None), ()
+    )
     return Gallery(
         cards,
         {
@@ -75,8 +81,9 @@ def gallery(results: Results, params: Params) -> Gallery:
         },
         [cell.model for cell in own if any(told.right is not None for told in cell.told.values())],
         [cell.model for cell in own if any(e.alignment is not None for e in cell.attended.values())],
-        grid,
-        [side // factor for side in grid] if factor > 1 else None,
+        [list(grid) for grid in grids],
+        [side // factor for side in aligned] if factor > 1 else None,
+        [cell.model for cell in own if any(e.blocks for e in cell.attended.values())],
     )
 
 
@@ -94,6 +101,41 @@ def _card(
     )
 
 
+@dataclass(frozen=True)
+class Shown:
+    """A pair with its pictures."""
+
+    pair_id: str
+    before: Picture
+    after: Picture
+
+
+@dataclass(frozen=True)
+class Search:
+    """A sentence, and the pairs that were found by it."""
+
+    sentence: str
+    pair: str  # its own
+    found: list[Shown]
+
+
+def searches(results: Results, examples: Sequence[Example]) -> list[Search]:
+    """The examples of retrieval with their pictures. Raises InputError for a pair that is not of the test."""
+    pairs = {pair.pair_id: pair for pair in results.test}
+    if strange := [name for each in examples for name in each.found if name not in pairs]:
+        raise InputError(
+            f"retrieval.json names {strange[0]}, which is no test pair; run `dvc repro retrieve`"
+        )
+    return [
+        Search(each.sentence, each.pair, [_shown(pairs[name], results) for name in each.found])
+        for each in examples
+    ]
+
+
+def _shown(pair: Pair, results: Results) -> Shown:
+    return Shown(pair.pair_id, _picture(pair.before, results), _picture(pair.after, results))
+
+
 def _picture(name: str, results: Results) -> Picture:
     if name not in results.images:
         raise InputError(f"{name} is not in the index of {results.dataset}'s images; run `dvc repro`")
@@ -108,6 +150,7 @@ def _prediction(pair: Pair, cell: Cell, phrases: Sequence[str]) -> Prediction:
         f"{100 * told.cider_d:.1f}",
         "no change" if says_no_change(caption, phrases) else "change",
         told.right,
+        list(cell.attended[pair.pair_id].blocks or ()),
     )
 
 

@@ -11,12 +11,13 @@ from markupsafe import Markup
 
 from pipeline.datasets.schema import CHANGE_TYPES
 from pipeline.params import Params
-from pipeline.reporting import bars, curves, overview_table, tradeoffs
+from pipeline.reporting import bars, curves, overview_table, retrieval_results, tradeoffs
 from pipeline.reporting.bars import Group
 from pipeline.reporting.dataset_results import CORPUS_METRICS, Results
 from pipeline.reporting.dvc_experiments import Experiment
-from pipeline.reporting.gallery_cards import Gallery, gallery
+from pipeline.reporting.gallery_cards import Gallery, Search, gallery, searches
 from pipeline.reporting.paper_comparison import Literature, literature
+from pipeline.reporting.retrieval_results import RetrievalSection
 from pipeline.reporting.significance import Significance, significance
 from pipeline.reporting.svg import Panel, Style, styles
 from pipeline.scoring.subsets import QUARTILES, subsets
@@ -71,6 +72,8 @@ class Section:
     curves: list[Panel]
     tradeoffs: list[Panel]
     gallery: Gallery
+    retrieval: RetrievalSection | None
+    searches: list[Search]
 
 
 def render(
@@ -104,6 +107,7 @@ def _section(
     models = overview_table.of_models(rows)
     ours = [row for row in models if row.model != overview_table.CONSTANT]
     columns = overview_table.columns(rows)
+    retrieved = retrieval_results.section(results.retrieval, results.published_retrieval)
     return Section(
         name=results.dataset,
         pairs=len(results.test),
@@ -123,6 +127,8 @@ def _section(
         curves=curves.panels(results),
         tradeoffs=tradeoffs.panels(results, experiments, params),
         gallery=gallery(results, params),
+        retrieval=retrieved,
+        searches=searches(results, retrieved.examples) if retrieved else [],
     )
 
 

@@ -48,12 +48,13 @@ class Literature:
 def literature(results: Results, rows: Sequence[Row], params: Params) -> Literature:
     """Each subset that some paper reports; `rows` are ours, one a model."""
     sizes = {TOTAL: len(results.test)} | {name: len(ids) for name, ids in subsets(results.test).items()}
-    differing = [differs(row, params, sizes.get(row.subset)) for row in results.published]
+    published = [row for row in results.published if not row.ablation]
+    differing = [differs(row, params, sizes.get(row.subset)) for row in published]
     conditions = dict.fromkeys(condition for own in differing for condition in own)
     letters = {condition: _letter(place) for place, condition in enumerate(conditions)}
-    sources = list(dict.fromkeys(row.source for row in results.published))
+    sources = list(dict.fromkeys(row.source for row in published))
     lines: dict[str, list[Line]] = {}
-    for row, own in zip(results.published, differing, strict=True):
+    for row, own in zip(published, differing, strict=True):
         marks = " ".join(letters[condition] for condition in own)
         method = f"{row.method} ({row.note})" if row.note else row.method
         lines.setdefault(row.subset, []).append(

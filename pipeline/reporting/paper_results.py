@@ -10,16 +10,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from pipeline.dataset_params import Count, Name, Positive, Strict
+from pipeline.dataset_params import Count, Dataset, DatasetTrain, Name, OwnSettings, Positive, Strict
 from pipeline.errors import InputError
-from pipeline.features.store_contents import spec
+from pipeline.features.store_contents import pixel_spec, spec
 from pipeline.outputs import read_yaml
 from pipeline.params import Params
 
 FOLDER = Path("data/published")
 NETWORK = "ResNet-101"  # models/backbone.py
+PIXELS_NETWORK = (
+    "CLIP, trained on pixels"  # models/clip.py, whose settings are those of dataset.<name>.own.clip
+)
 METRICS = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "SPICE")
 Subset = Literal["total", "change", "no_change", "color", "texture", "add", "drop", "move"]
+Figure = Literal["R@1", "R@5", "R@10", "R@20", "R@50", "MdR", "MnR"]
 Percent = Annotated[float, Field(ge=0, le=1000)]  # CIDEr-D x 100 is at most 1000
 
 
@@ -57,6 +61,7 @@ class Published:
     model: str | None  # our name of the method
     conditions: Conditions | None  # None: the source does not say how this row was made
     note: str | None
+    ablation: bool = False  # stands in its study's table, and not in the report
 
 
 def rows(dataset: str, folder: Path = FOLDER) -> list[Published]:
@@ -81,7 +86,9 @@ def differs(row: Published, params: Params, test_pairs: int | None = None) -> li
     Raises InputError where params.yaml lacks the dataset.
     """
     stated = _stated(row)
-    ours = _ours(row.dataset, params) | ({} if test_pairs is None else {"test pairs": test_pairs})
+    ours = _ours(row.dataset, stated["network"] == PIXELS_NETWORK, params) | (
+        {} if test_pairs is None else {"test pairs": test_pairs}
+    )
     if ours["protocol"] is None and stated["protocol"] is None:
         ours.pop("protocol")  # the dataset knows one way only
     if stated["tokeniser"] is None:
@@ -109,16 +116,12 @@ def _stated(row: Published) -> dict[str, Any]:
     }
 
 
-def _ours(dataset: str, params: Params) -> dict[str, Any]:
-    of_dataset = params.of(dataset)
-    features = spec(params.features, of_dataset)
-    own, override = of_dataset.train, params.train
-    return {
-        "network": NETWORK,
-        "layer": features.layer,
-        "size": features.size,
-        "resize": features.resize,
-        "weights": features.weights,
+def _ours(dataset: str, pixels: bool, params: Params) -> dict[str, Any]:
+    of_dataset, override = params.of(dataset), params.train
+    settings = of_dataset.own.get("clip") if pixels else None
+    images = _pixels(params, of_dataset, settings) if settings else _grid(params, of_dataset)
+    own: DatasetTrain = settings.train if settings else of_dataset.train
+    return images | {
         "iterations": own.iterations if override.iterations is None else override.iterations,
         "batch": own.batch if override.batch is None else override.batch,
         "learning rate": own.learning_rate if override.learning_rate is None else override.learning_rate,
@@ -127,12 +130,75 @@ def _ours(dataset: str, params: Params) -> dict[str, Any]:
     }
 
 
+def _grid(params: Params, dataset: Dataset) -> dict[str, Any]:
+    features = spec(params.features, dataset)
+    return {
+        "network": NETWORK,
+        "layer": features.layer,
+        "size": features.size,
+        "resize": features.resize,
+        "weights": features.weights,
+    }
+
+
+def _pixels(params: Params, dataset: Dataset, own: OwnSettings) -> dict[str, Any]:
+    found = pixel_spec(params.features, dataset)
+    size = found.height if found.height == found.width else f"{found.height} x {found.width}"
+    start = "random" if own.start is None else "clip"
+    return {"network": PIXELS_NETWORK, "size": size, "resize": found.resize, "weights": start}
+
+
+@dataclass(frozen=True)
+class PublishedRetrieval:
+    """A row of a published table of retrieval; R@k are fractions."""
+
+    method: str
+    source: str
+    model: str | None
+    text_to_pair: dict[str, float]
+    pair_to_text: dict[str, float]
+    ablation: bool
+
+
+def retrieval(dataset: str, folder: Path = FOLDER) -> list[PublishedRetrieval]:
+    """The published retrieval of a dataset, in the file's order; none where it has no file."""
+    path = folder / f"{dataset}.yaml"
+    file = _read(path) if path.exists() else None
+    return [
+        PublishedRetrieval(
+            row.method,
+            file.sources[row.source],
+            row.model,
+            _fractions(row.text_to_pair),
+            _fractions(row.pair_to_text),
+            row.ablation,
+        )
+        for row in (file.retrieval if file else ())
+        if file
+    ]
+
+
+def _fractions(figures: dict[Figure, float]) -> dict[str, float]:
+    """As retrieval.json has them: shares as fractions, ranks as they are."""
+    return {key: round(value / 100, 6) if key.startswith("R@") else value for key, value in figures.items()}
+
+
+class _Retrieval(Strict):
+    method: str
+    source: Name
+    model: Name | None = None
+    ablation: bool = False
+    text_to_pair: dict[Figure, Percent] = Field(min_length=1)
+    pair_to_text: dict[Figure, Percent] = Field(min_length=1)
+
+
 class _Row(Strict):
     method: str
     source: Name
     model: Name | None = None
     conditions: Name | None = None
     note: str | None = None
+    ablation: bool = False
     bleu_4: Percent | None = Field(alias="BLEU-4", default=None)
     meteor: Percent | None = Field(alias="METEOR", default=None)
     rouge_l: Percent | None = Field(alias="ROUGE-L", default=None)
@@ -155,6 +221,7 @@ class _File(Strict):
     sources: dict[Name, str]
     conditions: dict[Name, Conditions]
     rows: dict[Subset, list[_Row]]
+    retrieval: tuple[_Retrieval, ...] = Field(strict=False, default=())
 
     @model_validator(mode="after")
     def _named(self) -> "_File":
@@ -170,6 +237,9 @@ class _File(Strict):
                 if (row.method, row.source) in seen:
                     raise ValueError(f"rows.{subset}: {row.method} of {row.source} stands there twice")
                 seen.add((row.method, row.source))
+        for found in self.retrieval:
+            if found.source not in self.sources:
+                raise ValueError(f"retrieval: {found.method} names the unknown source {found.source}")
         return self
 
 
@@ -190,4 +260,6 @@ def _published(dataset: str, subset: Subset, row: _Row, file: _File) -> Publishe
     }
     conditions = None if row.conditions is None else file.conditions[row.conditions]
     source = file.sources[row.source]
-    return Published(row.method, source, subset, values, dataset, row.model, conditions, row.note)
+    return Published(
+        row.method, source, subset, values, dataset, row.model, conditions, row.note, row.ablation
+    )

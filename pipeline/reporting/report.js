@@ -30,6 +30,7 @@ function filter(form, cards) {
 function prepare(card, form) {
   const maps = JSON.parse(card.querySelector("script").textContent);
   const words = [...card.querySelectorAll(".words button")];
+  const blocks = [...card.querySelectorAll(".blocks button")];
   const after = card.querySelector(".after .picture");
   const told = card.querySelector(".told");
   const resting = told.textContent;
@@ -37,7 +38,7 @@ function prepare(card, form) {
 
   function clear() {
     cell = null;
-    words.forEach((word) => word.setAttribute("aria-pressed", "false"));
+    [...words, ...blocks].forEach((button) => button.setAttribute("aria-pressed", "false"));
     card.querySelectorAll(".picture").forEach((picture) => uncover(picture));
     told.textContent = resting;
   }
@@ -52,6 +53,15 @@ function prepare(card, form) {
     const share = percent(own.peaks[place]);
     const even = percent(1 / (own.grid[0] * own.grid[1]));
     told.textContent = `“${button.textContent}”, ${model}: the brightest cell holds ${share} of the attention (spread evenly: ${even}).`;
+  }
+
+  function showBlock(button) {
+    clear();
+    button.setAttribute("aria-pressed", "true");
+    const { model, place } = button.dataset;
+    const own = maps[model];
+    card.querySelectorAll(".picture").forEach((picture, side) => cover(picture, row(own.blocks, 2 * Number(place) + side, own.grid), own.grid));
+    told.textContent = `${model}, ${button.textContent}: where the image encoder’s class token looks, each picture by itself.`;
   }
 
   function showCell(chosen) {
@@ -71,7 +81,11 @@ function prepare(card, form) {
   for (const button of words) {
     button.addEventListener("click", () => (button.getAttribute("aria-pressed") === "true" ? clear() : showWord(button)));
   }
+  for (const button of blocks) {
+    button.addEventListener("click", () => (button.getAttribute("aria-pressed") === "true" ? clear() : showBlock(button)));
+  }
   for (const caption of card.querySelectorAll(".words")) roving(caption, showWord);
+  for (const encoder of card.querySelectorAll(".blocks")) roving(encoder, showBlock);
   card.addEventListener("keydown", (event) => event.key === "Escape" && clear());
 
   if (!form.elements.aligned) return;

@@ -47,4 +47,6 @@ METRICS = {
     "CIDEr-D": Metric(2, mean),
     "SPICE": Metric(2, mean),
     "change_accuracy": Metric(2, mean),
+    "text_to_pair": Metric(2, mean),  # R@1 of a pair's sentences
+    "pair_to_text": Metric(2, mean),  # R@1 of a pair
 }

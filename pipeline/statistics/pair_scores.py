@@ -1,6 +1,6 @@
 """What the bootstrap knows of a model: numbers of each test pair, of each seed, from its pairs.jsonl."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -31,7 +31,7 @@ class Evidence:
     @property
     def seeds(self) -> int:
         """How many runs of the model there are."""
-        return len(self.numbers["CIDEr-D"])
+        return len(next(iter(self.numbers.values())))
 
     def counted(self, metric: str) -> int:
         """How many pairs have a value of the metric."""
@@ -54,6 +54,12 @@ def read(paths: Sequence[Path]) -> Evidence:
     each = [_numbers(run) for run in runs]
     common = [metric for metric in each[0] if all(metric in numbers for numbers in each)]
     return Evidence(ids[0], {metric: np.stack([numbers[metric] for numbers in each]) for metric in common})
+
+
+def of_retrieval(ids: Sequence[str], runs: Sequence[Mapping[str, Sequence[float]]]) -> Evidence:
+    """Of each seed the R@1 of every pair, both ways by name; all of the same pairs."""
+    names = list(runs[0])
+    return Evidence(tuple(ids), {name: np.stack([_millionths(run[name]) for run in runs]) for name in names})
 
 
 def same_pairs(a: Sequence[str], b: Sequence[str], what: str) -> None:
@@ -120,6 +126,6 @@ def _numbers(run: Sequence[_Pair]) -> dict[str, Array]:
     return sums | {name: _millionths(own) for name, own in values.items() if any(v is not None for v in own)}
 
 
-def _millionths(values: Sequence[float | None]) -> Array:
+def _millionths(values: Sequence[float | None] | Sequence[float]) -> Array:
     """Pairs x 2: each value in whole millionths (as many digits as are written), and 1 where there is one."""
     return np.array([(0.0, 0.0) if v is None else (float(np.rint(v * MILLION)), 1.0) for v in values])

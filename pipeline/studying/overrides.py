@@ -16,7 +16,7 @@ from pipeline.studying.study_file import Row, said
 
 Tree = dict[str, Any]
 # what a row may vary: how a model is trained and captions are found, never the data that rows share
-DATASET_PARTS = ("loss", "train", "sizes")
+DATASET_PARTS = ("loss", "train", "sizes", "own")
 PARTS = ("loss", "train", "decode")
 
 

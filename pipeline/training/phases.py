@@ -10,7 +10,7 @@ from models import Model
 from pipeline.datasets.schema import Pair, of_split
 from pipeline.errors import InputError
 from pipeline.features.store import FeatureStore
-from pipeline.recipes import recipe_file, trained_model
+from pipeline.recipes import clip_start, recipe_file, trained_model
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.scoring.tokenizer import TOKENIZERS
 from pipeline.training.sampling import Sampler
@@ -56,14 +56,15 @@ def captioning(recipe: Recipe, adapted: Path | None, tokens: str = "ptb") -> Pha
         model = recipe_file.build(recipe, sizes)
         if recipe.adapt and adapted is not None:
             trained_model.take_over(model, adapted)
-        return model
+        return started(model, recipe.train)
 
     if recipe.adapt and adapted is None:
         raise InputError(
             f"{recipe.model} is adapted first; name by --start the folder that holds what `adapt` wrote"
         )
     validation = partial(Validation, tokenize=TOKENIZERS[tokens])
-    return Phase(recipe.train, make, validation, "CIDEr-D", later=False, by_sentence=False, keys=(tokens,))
+    keys = (tokens, *weights_of(recipe.train))
+    return Phase(recipe.train, make, validation, "CIDEr-D", later=False, by_sentence=False, keys=keys)
 
 
 def adaptation(recipe: Recipe) -> Phase:
@@ -71,8 +72,21 @@ def adaptation(recipe: Recipe) -> Phase:
 
     def make(shape: tuple[int, int, int], vocabulary: Vocabulary) -> Model:
         sizes = recipe.sizes_for(shape, len(vocabulary), vocabulary.longest)
-        return recipe_file.build_first_phase(recipe, sizes)
+        return started(recipe_file.build_first_phase(recipe, sizes), recipe.adapt)
 
     if not recipe.adapt:
         raise InputError(f"{recipe.model} has no phase before captioning; take it from `adapted`")
-    return Phase(recipe.adapt, make, RetrievalValidation, "R@1", later=True, by_sentence=True)
+    keys = weights_of(recipe.adapt)
+    return Phase(recipe.adapt, make, RetrievalValidation, "R@1", later=True, by_sentence=True, keys=keys)
+
+
+def started(model: Model, settings: dict[str, Any]) -> Model:
+    """The model with CLIP's weights, where the phase names them."""
+    if "start" in settings:
+        clip_start.take_over(model, Path(settings["start"]))
+    return model
+
+
+def weights_of(settings: dict[str, Any]) -> tuple[str, ...]:
+    """The hash of CLIP's weights that a phase starts from, if it does."""
+    return (clip_start.identity(Path(settings["start"])),) if "start" in settings else ()

@@ -15,7 +15,7 @@ from pipeline.authors_checkpoints.systems import DIRL, SCORER, SYSTEMS
 from pipeline.errors import InputError
 from pipeline.features.store_contents import IMPORTED
 from pipeline.recipes import trained_model
-from pipeline.vocabularies import SPECIAL, Vocabulary
+from pipeline.vocabularies import SPECIAL, WordVocabulary
 from tests.released import VOCABULARY, model, states, write
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -236,7 +236,7 @@ def test_what_differs_of_dirls_is_named_as_its(tmp_path, change, said):
 def test_other_words_and_heads_are_refused(tmp_path):
     path = write(tmp_path / "their.pt", states(model()))
     with pytest.raises(InputError, match=r"core\.embed\.weight is of 11 words, the vocabulary of 5"):
-        bring_in(path, Vocabulary((*SPECIAL, "a"), 7, lower_case=False))
+        bring_in(path, WordVocabulary((*SPECIAL, "a"), 7, lower_case=False))
     with pytest.raises(InputError, match=r"its width, 8, is not a multiple of 3 heads; mend --heads"):
         bring_in(path, heads=3)
     with pytest.raises(InputError, match=r"not a multiple of 0 heads"):

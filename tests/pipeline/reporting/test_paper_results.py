@@ -15,10 +15,10 @@ from tests import shipped
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "data/published"
 COUNTS = {  # rows of the papers' tables that were copied
-    "clevr_change": {"total": 31, "change": 15, "no_change": 9}
-    | dict.fromkeys(("color", "texture", "add", "drop", "move"), 17),
+    "clevr_change": {"total": 52, "change": 15, "no_change": 9}
+    | dict.fromkeys(("color", "texture", "add", "drop", "move"), 20),
     "clevr_dc": {"total": 16},
-    "spot_the_diff": {"total": 14},
+    "spot_the_diff": {"total": 19},
     "image_editing_request": {"total": 14},
     "birds_to_words": {"total": 9},
 }
@@ -101,10 +101,41 @@ def test_what_a_paper_does_not_say_is_said_to_be_so(settings):
         "not stated: network, layer, size, resize, weights, iterations, batch, learning rate"
     ]
     found = differs(row("clevr_change", "color", "CLIP4IDC"), settings, 400)
-    assert found == [
-        "network: CLIP, trained on pixels, ours ResNet-101",
-        "weights: clip, ours imagenet",
-        "not stated: layer, resize, iterations, batch, learning rate, test pairs",
+    assert found == ["not stated: resize, test pairs"]
+
+
+def test_a_model_of_pixels_has_conditions_of_its_own(settings):
+    """CLIP4IDC is held against its own settings, not against the backbone's."""
+    own = row("clevr_change", "total", "CLIP4IDC")
+    assert differs(own, settings, 7970) == ["not stated: resize"]
+    of_clevr = settings.dataset["clevr_change"]
+    small = of_clevr.model_copy(
+        update={
+            "own": {"clip": of_clevr.own["clip"].model_copy(update={"start": None})},
+            "features": of_clevr.features.model_copy(update={"pixels": (96, 144)}),
+        }
+    )
+    other = settings.model_copy(update={"dataset": {"clevr_change": small}})
+    assert differs(own, other)[:2] == ["size: 224, ours 96 x 144", "weights: clip, ours random"]
+
+
+def test_published_retrieval():
+    of_clevr, *splits = paper_results.retrieval("clevr_change", FOLDER)
+    assert (of_clevr.model, of_clevr.text_to_pair["R@1"], of_clevr.pair_to_text["R@10"]) == (
+        "clip4idc",
+        0.268,
+        0.866,
+    )
+    assert [own.method for own in splits] == [f"CLIP4IDC {n}/{12 - n}" for n in range(6, 13)]
+    assert all(own.ablation for own in splits)
+    assert not of_clevr.ablation
+    assert splits[-1].text_to_pair["MdR"] == 419
+    assert paper_results.retrieval("tabletop", FOLDER) == []
+    assert [
+        len(paper_results.retrieval(name, FOLDER)) for name in ("spot_the_diff", "image_editing_request")
+    ] == [
+        1,
+        1,
     ]
 
 
@@ -154,6 +185,14 @@ ROW = GOOD["rows"]["total"][0]
             "rows.total.0.METEOR: Input should be a valid number",
         ),
         ({"rows": {"total": [ROW | {"METEOR": -1.0}]}}, "rows.total.0.METEOR: Input should be greater"),
+        (
+            {
+                "retrieval": [
+                    {"method": "M", "source": "b", "text_to_pair": {"R@1": 1.0}, "pair_to_text": {"R@1": 1.0}}
+                ]
+            },
+            "retrieval: M names the unknown source b",
+        ),
         ({"rows": {"total": [ROW | {"METEOR": None}]}}, "rows.total.0: reports no score"),
     ],
 )

@@ -1,12 +1,15 @@
 """What a phase may set: rates by name, clipping, schedules, patience; the adaptation and what follows it."""
 
+import json
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 from models.captioner import Group
@@ -16,17 +19,22 @@ from pipeline.errors import InputError
 from pipeline.features.store import FeatureStore
 from pipeline.features.writer import Writer
 from pipeline.recipes import trained_model
+from pipeline.recipes.clip_start import clips_name, identity
 from pipeline.recipes.recipe_file import Recipe
+from pipeline.recipes.recipe_file import save as save_recipe
 from pipeline.training import optimisers, phases
 from pipeline.training.learning_rate import factor
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.sampling import Sampler, sentences_of, training_batches
+from stages.start import RECORDS
+from tests.running import succeed
 
 SIZES = {"patch": 8, "width": 8, "heads": 2, "intra": 1, "inter": 1, "text_width": 8, "text_heads": 2}
 SIZES |= {"text_layers": 1, "context": 16, "joint": 8, "caption_heads": 2, "caption_layers": 1}
 PHASE = {"iterations": 6, "batch": 4, "references": 1, "learning_rate": 1e-2, "schedule": "warmup_cosine"}
 PHASE |= {"validate_every": 2, "exchange": True, "precision": "float32", "optimiser": "bert_adam"}
 PHASE |= {"beta2": 0.98, "weight_decay": 0.2, "clip_norm": 1.0, "patience": None, "mirror": True, "shift": 2}
+FT = {"dropout": 0.1, "coef_lr": 0.5}
 
 
 def recipe(**changes):
@@ -238,3 +246,35 @@ def test_what_is_moved_is_the_whole_scene_and_its_words(pixels):
                 value = image[:, source_y, 23 - source_x if move.mirrored else source_x]
                 assert batch.images[place, :, y, x].tolist() == value.tolist()
     assert 0 < mirrored < 8
+
+
+@pytest.mark.parametrize("phase", ["adapt", "train"])
+def test_a_first_phase_starts_from_clips_weights(pixels, tmp_path, phase):
+    """By name through the split; their hash decides the run, and stands beside the store's."""
+    plain = recipe() if phase == "adapt" else replace(recipe(), model="clip_ft", adapt={}, settings=FT)
+    chosen = replace(plain, **{phase: PHASE | {"start": str(tmp_path / "clip")}})
+    make = phases.adaptation if phase == "adapt" else partial(phases.captioning, adapted=None)
+    with pytest.raises(InputError, match="clip cannot be read"):
+        make(chosen)
+    unstarted = make(plain).make(pixels.store.shape, pixels.vocabulary).state_dict()
+    file = {
+        clip: torch.randn(unstarted[name].shape) for name in unstarted if (clip := clips_name(name, False))
+    }
+    save_file(file, tmp_path / "clip")
+    made = make(chosen).make(pixels.store.shape, pixels.vocabulary).state_dict()
+    here = "inter.blocks.1." if phase == "adapt" else "encoding.blocks.1."
+    assert torch.equal(made[f"{here}mlp.0.weight"], file["blocks.1.mlp.0.weight"])
+    assert torch.equal(made["encoding.patches.token"], file["patches.token"])
+    assert set(make(chosen).keys) - set(make(plain).keys) == {identity(tmp_path / "clip")}
+
+    store = tmp_path / "stores/grid.zarr"
+    for name in RECORDS:
+        (store / name).parent.mkdir(parents=True, exist_ok=True)
+        (store / name).write_text("{}")
+    records = []
+    for number, each in enumerate((plain, chosen)):
+        save_recipe(tmp_path / "recipe.yaml", replace(each, features={"input": "grid"}))
+        succeed(tmp_path, f"start --recipe recipe.yaml --features stores --out {number}.json")
+        records.append(json.loads((tmp_path / f"{number}.json").read_text()))
+    assert records[0].keys() == {"input", "sha256"}
+    assert records[1] == records[0] | {"clip": identity(tmp_path / "clip")}

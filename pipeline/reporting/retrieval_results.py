@@ -1,0 +1,171 @@
+"""What the stage retrieve wrote of adapted models, and what the page prints of it, chance beside it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, FiniteFloat, TypeAdapter, ValidationError
+
+from pipeline.errors import InputError
+from pipeline.outputs import read_text
+from pipeline.reporting.paper_results import PublishedRetrieval
+from pipeline.statistics import Evidence, compare_all, of_retrieval, over_seeds
+
+REMEDY = "run `dvc repro retrieve` to make it"
+WAYS = {
+    "text_to_pair": "Pairs found by a sentence",
+    "text_to_pair_shared": "The same, where a pair with the very same sentence counts too",
+    "pair_to_text": "Sentences found by a pair",
+}
+Kind = TypeVar("Kind")
+FIGURES = ("R@1", "R@5", "R@10", "MdR", "MnR")
+
+
+class Example(BaseModel):
+    """A sentence, its pair, and the pairs that were found by it, most alike first."""
+
+    sentence: str
+    pair: str
+    found: list[str]
+
+
+class Figures(BaseModel):
+    """A retrieval.json; R@k are fractions, MdR and MnR ranks."""
+
+    pairs: int
+    text_to_pair: dict[str, FiniteFloat]
+    text_to_pair_shared: dict[str, FiniteFloat]
+    pair_to_text: dict[str, FiniteFloat]
+    chance: dict[str, FiniteFloat]
+    examples: list[Example]
+
+
+class _Ranks(BaseModel):
+    pair_id: str
+    text_to_pair: list[FiniteFloat]
+    pair_to_text: FiniteFloat
+
+
+@dataclass(frozen=True)
+class Retrieved:
+    """One cell's retrieval."""
+
+    figures: Figures
+    pair_ids: list[str]
+    first: dict[str, list[float]]  # by way: of each pair the share of its searches that find it first
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a way's table."""
+
+    name: str
+    seeds: str  # of ours: how many, or which
+    values: dict[str, str]  # figure -> as it is printed
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of searching."""
+
+    title: str
+    figures: list[str]
+    ours: list[Line]
+    chance: Line
+    theirs: list[Line]
+
+
+@dataclass(frozen=True)
+class RetrievalSection:
+    """What the page prints of a dataset's adapted models."""
+
+    pairs: int
+    ways: list[Way]
+    sentences: list[str]  # how sure the differences between models are
+    examples: list[Example]  # of the first model and seed
+    model: str
+
+
+def read(folder: Path) -> Retrieved:
+    """What stands in a cell's folder. Raises InputError naming the file that is missing or something else."""
+    path, lines = folder / "retrieval.json", folder / "retrieved.jsonl"
+    figures = _parsed(path, TypeAdapter(Figures), read_text(path, REMEDY))
+    rows = [_parsed(lines, TypeAdapter(_Ranks), line) for line in read_text(lines, REMEDY).split("\n")[:-1]]
+    if not rows or not all(row.text_to_pair for row in rows):
+        raise InputError(f"{lines} lacks the ranks of a pair; remove it and {REMEDY} again")
+    by_sentence = [sum(rank <= 1 for rank in row.text_to_pair) / len(row.text_to_pair) for row in rows]
+    by_pair = [float(row.pair_to_text <= 1) for row in rows]
+    first = {"text_to_pair": by_sentence, "pair_to_text": by_pair}
+    return Retrieved(figures, [row.pair_id for row in rows], first)
+
+
+def _parsed(path: Path, kind: TypeAdapter[Kind], text: str) -> Kind:
+    try:
+        return kind.validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise InputError(
+            f"{path} is unreadable ({key + ': ' if key else ''}{first['msg']}); remove it and {REMEDY} again"
+        ) from None
+
+
+def section(
+    found: Mapping[str, Mapping[int, Retrieved]], published: Sequence[PublishedRetrieval]
+) -> RetrievalSection | None:
+    """Of each model its seeds' retrieval; None where no model has any."""
+    if not found:
+        return None
+    model, seeds = next(iter(found.items()))
+    first = next(iter(seeds.values()))
+    theirs = [row for row in published if not row.ablation]
+    ways = [_way(name, title, found, first.figures, theirs) for name, title in WAYS.items()]
+    sentences = sure({name: [*own.values()] for name, own in found.items()})
+    return RetrievalSection(first.figures.pairs, ways, sentences, first.figures.examples, model)
+
+
+def _way(
+    name: str,
+    title: str,
+    found: Mapping[str, Mapping[int, Retrieved]],
+    first: Figures,
+    published: Sequence[PublishedRetrieval],
+) -> Way:
+    theirs = [] if name.endswith("shared") else [(row, getattr(row, name)) for row in published]
+    figures = [*FIGURES, *dict.fromkeys(key for _, own in theirs for key in own if key not in FIGURES)]
+    return Way(
+        title,
+        figures,
+        [_of_model(model, name, own) for model, own in found.items()],
+        Line("chance", "", {key: printed(key, [value]) for key, value in first.chance.items()}),
+        [Line(row.method, "", {key: printed(key, [own[key]]) for key in own}) for row, own in theirs],
+    )
+
+
+def _of_model(model: str, way: str, seeds: Mapping[int, Retrieved]) -> Line:
+    own = [getattr(each.figures, way) for each in seeds.values()]
+    values = {key: printed(key, [each[key] for each in own]) for key in own[0]}
+    return Line(model, f"mean of {len(own)}" if len(own) > 1 else str(next(iter(seeds))), values)
+
+
+def printed(figure: str, values: Sequence[float]) -> str:
+    """Shares in percent, ranks as they are; of several seeds mean ± sd."""
+    factor = 100 if figure.startswith("R@") else 1
+    found = over_seeds(values)
+    return f"{factor * found.mean:.1f}" + ("" if found.sd is None else f" ± {factor * found.sd:.1f}")
+
+
+def sure(models: Mapping[str, Sequence[Retrieved]]) -> list[str]:
+    """In words, the paired bootstrap of every two models' R@1, the later model less the earlier one."""
+    evidence: dict[str, Evidence] = {
+        name: of_retrieval(own[0].pair_ids, [each.first for each in own])
+        for name, own in reversed(list(models.items()))
+    }
+    labels = {"text_to_pair": "R@1 by a sentence", "pair_to_text": "R@1 by a pair"}
+    return [
+        comparison.sentence(a, b).replace(way.replace("_", " "), label)
+        for (a, b), own in compare_all(evidence).items()
+        for way, label in labels.items()
+        for comparison in [own[way]]
+    ]

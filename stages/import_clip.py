@@ -1,0 +1,33 @@
+"""Import CLIP's weights, a safetensors file in OpenAI's or in Hugging Face's names, for models to start from.
+
+Not a stage of dvc.yaml. `start` under dataset.<name>.own.clip in params.yaml names the file that it writes.
+"""
+
+import argparse
+from pathlib import Path
+
+from safetensors.torch import save_file
+
+from pipeline.authors_checkpoints import clip_checkpoint
+from pipeline.errors import InputError
+from pipeline.outputs import replacing
+from stages import run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("file", type=Path, help="model.safetensors of CLIP ViT-B/32")
+    parser.add_argument("--out", type=Path, default=Path("data/weights/clip.safetensors"))
+    arguments = parser.parse_args()
+    out = arguments.out
+    if out.exists() or out.is_symlink():
+        raise InputError(f"{out} is there already; remove it, or name another place by --out")
+    file = clip_checkpoint.read(arguments.file)
+    tensors = clip_checkpoint.imported(file)
+    with replacing(out) as beside:  # of several facts the order in the file would change from run to run
+        save_file(tensors, beside, metadata={"sha256": file.sha256})
+    print(f"{out}: {len(tensors)} tensors of {file.path.name}, sha256 {file.sha256}")
+
+
+if __name__ == "__main__":
+    run(main)

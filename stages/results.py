@@ -27,7 +27,7 @@ def write(folder: Path) -> None:
     found = [record_comparisons.read(Path(), dataset) for dataset in settings.tabletop.viewpoint]
     if not any(found):
         raise InputError("results/records is empty; make some: `make study NAME=all-models DATASET=tabletop`")
-    figures = results_figures.write(folder, found, list(settings.model))
+    figures = results_figures.write(folder, found, settings)
     write_text(f"{folder}/results.md", results_page.page(found, figures, settings))
     print(f"{folder}/results.md: {sum(len(g.records) for groups in found for g in groups)} cells")
 

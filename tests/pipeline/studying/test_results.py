@@ -124,10 +124,28 @@ def test_the_page_prints_what_is_recorded(root):
     assert "How steady" not in one
 
 
+def test_curves_over_a_weight_have_the_weight_of_params_yaml_among_them(root, tmp_path):
+    key = "dataset.tabletop.loss.lambda_cv"
+    default = shipped.settings().of("tabletop").loss["lambda_cv"]
+    for seed, wrong in ((1, 4), (2, 6)):
+        write(root, "scorer", seed, wrong)
+        write(root, "scorer", seed, wrong + 9, changes={key: 3 * default})
+    write(root, "rr", 1, 3, changes={"model.rr.switches.norm_epsilon": 0.1})
+    found = record_comparisons.read(root, "tabletop")
+    (title, curve), *others = results_figures.tradeoffs(found, shipped.settings()).items()
+    assert (title, others) == ("scorer, lambda_cv (tabletop)", [])
+    assert [(weight, len(group.records)) for weight, group in curve] == [(default, 2), (3 * default, 2)]
+    (drawn,) = [
+        line for line in results_figures.write(tmp_path, [found], shipped.settings()) if "trade" in line
+    ]
+    assert drawn == "![CIDEr-D of the changes against a loss term's weight](results-tradeoffs.svg)\n"
+    assert "CIDEr-D, changes" in (tmp_path / "results-tradeoffs.svg").read_text()
+
+
 def test_other_records_make_another_page_and_other_figures(root, tmp_path):
     def made():
         found = record_comparisons.read(root, "tabletop")
-        figures = results_figures.write(tmp_path / "out", [found], list(shipped.settings().model))
+        figures = results_figures.write(tmp_path / "out", [found], shipped.settings())
         drawn = [path.read_bytes() for path in sorted((tmp_path / "out").iterdir())]
         return results_page.page([found], figures, shipped.settings()), drawn
 

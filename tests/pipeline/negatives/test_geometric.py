@@ -107,6 +107,14 @@ def test_a_pair_is_drawn_by_its_place_in_its_split(pairs):
     assert list(generate("geometric", alone, seed=1)) == both
 
 
+def test_a_dataset_that_does_not_say_what_changed(pairs):
+    own = {pair.pair_id: pair for pair in pairs}
+    for each in generate("geometric", [replace(pair, change_type=None) for pair in pairs], seed=1):
+        texts = [negative.caption for negative in each.negatives]
+        assert not any(is_true(text, own[each.pair_id]) for text in texts)
+        assert sum(text in NO_CHANGE for text in texts) == (own[each.pair_id].change_type != "none")
+
+
 def test_a_dataset_without_kinds_of_change_and_without_no_change_pairs():
     own = [replace(pair, change_type=None) for pair in draw_pairs(3) if pair.change_type != "none"]
     types = {pair.pair_id: pair for pair in draw_pairs(3)}

@@ -291,7 +291,7 @@ def test_nothing_to_score_is_refused() -> None:
 def test_an_image_whose_references_hold_no_word_is_refused_by_its_id() -> None:
     captions, references = {"a1": "x", "b2": "y", "c3": "z"}, {"a1": ["a"], "b2": ["", " . "], "c3": []}
     with pytest.raises(InputError, match="no reference holds a word: 2 problem") as caught:
-        corpus._tokenized(captions, references, 60)
+        corpus._tokenized(captions, references, 60, "ptb")
     assert "b2" in str(caught.value)
     assert "c3" in str(caught.value)
     assert "a1" not in str(caught.value)

@@ -118,9 +118,15 @@ class Patches(nn.Module):
 
     def forward(self, pixels: Tensor) -> Tensor:
         """RGB 0..255, U x 3 x H x W -> U x t x D."""
-        patches = self.project((pixels / 255 - self.mean) / self.std).flatten(2).transpose(1, 2)  # U x n x D
+        normed = ((pixels / 255 - self.mean) / self.std).to(next(self.project.parameters()).dtype)
+        patches = self.project(normed).flatten(2).transpose(1, 2)  # U x n x D
         token = self.token.to(patches.dtype).expand(len(patches), 1, -1)
-        return self.norm(torch.cat([token, patches], 1) + self.positions)
+        return self.norm(torch.cat([token, patches], 1) + added(self.positions, normed))
+
+
+def added(x: Tensor, to: Tensor) -> Tensor:
+    """What is added to an activation: in 16 bits where that is (half_weights.py), else as it is."""
+    return x.half() if to.dtype == torch.float16 else x
 
 
 def convolutions(sizes: ClipSizes) -> nn.Module:
@@ -187,6 +193,7 @@ class TextEncoder(nn.Module):
     def forward(self, tokens: Tensor) -> Tensor:
         """Captions B x L, with both marks, NULL-padded -> B x E, not normalised."""
         x = self.tables(tokens)
+        x = x.half() if self.map.weight.dtype == torch.float16 else x
         for block in self.blocks:
             x = block(x, causal=True)  # padding comes after <END>, which does not see it
         ends = (tokens == END).int().argmax(1)  # the first

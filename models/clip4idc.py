@@ -12,10 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.captioner import Captioner, Difference, Group
-from models.clip import Block, ClipSizes, ImageEncoder, Projection, TextEncoder, numbered
+from models.clip import Block, ClipSizes, ImageEncoder, Projection, TextEncoder, added, numbered
 from models.clip_captioner import ClipDecoder, Memories
 from models.clip_variants import ClipSwitches
 from models.distributed_batch import everyone, own, processes
+from models.half_weights import halve as halve  # what decides a training stands among the recipe's files
 
 LARGEST = math.log(100.0)  # of the learned scale's logarithm: CLIP's
 STEM = r"^encoding\.patches\."  # what `frozen: stem` keeps, beside CLIP's tables of words
@@ -37,7 +38,8 @@ class JointEncoder(nn.Module):
 
     def joined(self, before: Tensor, after: Tensor) -> Tensor:
         """Twice B x t x D -> Z, B x 2t x D (Eq. 4)."""
-        Z = torch.cat([before + self.images[0], after + self.images[1]], 1) + self.positions
+        images, positions = added(self.images, before), added(self.positions, before)
+        Z = torch.cat([before + images[0], after + images[1]], 1) + positions
         return self.norm(Z)
 
     def forward(self, before: Tensor, after: Tensor) -> Tensor:
@@ -69,7 +71,10 @@ class Compared(nn.Module):
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
         """Twice B x t x D; the memory is B x S x 2t x E, or B x 1 x 2t x E where all layers share one."""
-        return Difference(self.memories(self.inter(before, after)), before, after)
+        joint = self.inter(before, after)
+        return Difference(
+            self.memories(joint.float() if joint.dtype == torch.float16 else joint), before, after
+        )
 
 
 class Retrieval(nn.Module):

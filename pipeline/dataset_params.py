@@ -81,6 +81,7 @@ class Phase(DatasetTrain):
     patience: Count | None  # so many validations without a new best, and one more, end the phase
     mirror: bool  # each scene mirrored with probability 1/2, left and right exchanged in its captions
     shift: Annotated[int, Field(ge=0)]  # pixels that each scene's images are moved by at most
+    half_weights: bool = False  # CLIP's maps and activations in 16 bits, as the released program has them
 
 
 class OwnSettings(Strict):

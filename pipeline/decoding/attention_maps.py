@@ -91,7 +91,7 @@ def read(path: str | Path) -> dict[str, Attended]:
 def _attended(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, Attended]]:
     """Raises KeyError or ValueError for arrays that do not fit each other."""
     pairs, start, words, maps = (arrays[name] for name in ("pair_id", "start", "word", "map"))
-    aligned, blocks = _alignments(arrays, maps.shape[1:]), _blocks(arrays, maps.shape[1:])
+    aligned = _alignments(arrays, maps.shape[1:])
     _demand(pairs.shape == (len(set(pairs.tolist())),), "pair_id has duplicates")
     _demand(
         start.shape == (len(pairs) + 1,) and start.dtype.kind == "i", "start is not one longer than pair_id"
@@ -99,6 +99,7 @@ def _attended(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, Attended]]:
     _demand(start[0] == 0 and start[-1] == len(words) and (np.diff(start) >= 0).all(), "start does not rise")
     _demand(maps.ndim == 3 and len(maps) == len(words), "there is not one map a word")
     _demand(_shares(maps), "a map does not sum to 1")
+    blocks = _blocks(arrays, maps.shape[1:])
     for pair, first, end in zip(pairs.tolist(), start[:-1], start[1:], strict=True):
         yield (
             pair,

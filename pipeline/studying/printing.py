@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.reporting.overview_table import HEADINGS
+from pipeline.reporting.retrieval_results import WAYS
 from pipeline.reporting.significance import signed
+from pipeline.studying import retrieval_table
 from pipeline.studying.study_table import METRICS, Record
 
 NONE = "–"
@@ -25,8 +27,18 @@ PAPER = "paper "
 
 
 def tables(record: Record) -> list[Printed]:
-    """One table a subset."""
-    return [_table(record, subset) for subset in record["subsets"]]
+    """One table a subset, and of adapted rows one for each way of retrieval."""
+    found = [_table(record, subset) for subset in record["subsets"]]
+    if any(row["retrieval"] for row in record["rows"]):
+        found += [_retrieval(record, way, title) for way, title in WAYS.items()]
+    return found
+
+
+def _retrieval(record: Record, way: str, title: str) -> Printed:
+    headings, rows = retrieval_table.lines(record, way)
+    of = f"{record['title']} ({record['source']}) on {record['dataset']}"
+    note = "R@k in percent, MdR and MnR the median and mean rank; test pairs where something changed."
+    return Printed(f"{of}: {title[0].lower()}{title[1:]}", headings, rows, [note])
 
 
 def _table(record: Record, subset: str) -> Printed:

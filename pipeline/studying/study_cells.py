@@ -24,6 +24,7 @@ from pipeline.studying.study_file import FOLDER, Row, Study
 FINISHED = Path("results/studies/cells")
 STAGES = ("start", "train", "decode", "score")
 KEPT = ("metrics.json", "pairs.jsonl")  # of a finished cell
+RETRIEVAL = "retrieval.json"  # and of one that was adapted
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,12 @@ def _value(tree: Tree, key: str) -> Any:
 
 def finished(root: Path, cell: Cell) -> bool:
     """Whether the cell's scores are kept."""
-    return all((root / cell.folder / name).is_file() for name in KEPT)
+    return all((root / cell.folder / name).is_file() for name in kept(cell))
+
+
+def kept(cell: Cell) -> list[str]:
+    """The files that are kept of a cell."""
+    return [*KEPT, RETRIEVAL] if cell.params.get("adapted") else [*KEPT]
 
 
 def missing(root: Path, planned: Sequence[Planned]) -> list[tuple[Planned, Cell]]:
@@ -171,7 +177,7 @@ def keep(root: Path, cell: Cell, workspace: Path) -> None:
     """Copy the scores that the stages wrote in `workspace` to the cell's own folder, all or none."""
     with replacing(root / cell.folder) as beside:
         beside.mkdir()
-        for name in KEPT:
+        for name in kept(cell):
             (beside / name).write_bytes((workspace / cell.made / name).read_bytes())
         write_json(
             beside / "cell.json",

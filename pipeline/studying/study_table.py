@@ -17,6 +17,7 @@ from pipeline.reporting.paper_results import Published
 from pipeline.scoring.results import rounded
 from pipeline.scoring.subsets import subsets
 from pipeline.statistics import Evidence, compare_all, over_seeds
+from pipeline.studying import retrieval_table
 from pipeline.studying.study_cells import Cell, Planned, finished
 from pipeline.studying.study_file import Study
 
@@ -33,7 +34,11 @@ def record(
     """
     beside = _beside(study, dataset)
     theirs = _theirs(root, study, beside)
-    rows = [_row(root, study, own, theirs.get(own.row.label, [])) for own in planned]
+    rows = [
+        _row(root, study, own, theirs.get(own.row.label, []))
+        | {"published_retrieval": retrieval_table.published(root, own.row, beside)}
+        for own in planned
+    ]
     differing = [paper_results.differs(row, params) for own in theirs.values() for row in own]
     return {
         "study": name,
@@ -95,6 +100,7 @@ def _row(root: Path, study: Study, planned: Planned, theirs: Sequence[Published]
         "finished": len(done),
         "scores": {subset: _spread(root, subset, done) for subset in study.subsets} if done else {},
         "published": {row.subset: row.values for row in theirs},
+        "retrieval": retrieval_table.spread(root, done),
     }
 
 

@@ -122,7 +122,17 @@ def _fill(root: Path, folder: Path, dataset: str, inputs: Sequence[str]) -> None
     write_text(folder / "params.yaml", yaml.safe_dump(tree, sort_keys=False))
     (folder / "data/cards").mkdir(parents=True, exist_ok=True)
     shutil.copyfile(root / f"data/cards/{dataset}.yaml", folder / f"data/cards/{dataset}.yaml")
+    for own in tree["dataset"][dataset].get("own", {}).values():
+        _link(root, folder, own.get("start"))
     _write_config(root.resolve(), folder / ".dvc/config")
+
+
+def _link(root: Path, folder: Path, start: str | None) -> None:
+    """Weights that cells start from, and that no stage makes; where they lack, the stage start says so."""
+    if start is not None and not Path(start).is_absolute():
+        remove(folder / start)
+        (folder / start).parent.mkdir(parents=True, exist_ok=True)
+        (folder / start).symlink_to(root.resolve() / start)
 
 
 def _write_config(root: Path, path: Path) -> None:

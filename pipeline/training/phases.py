@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from models import Model
+from models.clip4idc import halve
 from pipeline.datasets.schema import Pair, of_split
 from pipeline.errors import InputError
 from pipeline.features.store import FeatureStore
@@ -81,9 +82,11 @@ def adaptation(recipe: Recipe) -> Phase:
 
 
 def started(model: Model, settings: dict[str, Any]) -> Model:
-    """The model with CLIP's weights, where the phase names them."""
+    """The model with CLIP's weights, where the phase names them; in 16 bits, where it says so."""
     if "start" in settings:
         clip_start.take_over(model, Path(settings["start"]))
+    if settings.get("half_weights"):
+        halve(model)
     return model
 
 

@@ -89,12 +89,22 @@ GOOD = {
     "map": maps(3),
     "aligned_pair": np.array(["2"]),
     "alignment": np.zeros((1, 6, 6), np.float16),
+    "block_pair": np.array(["1"]),
+    "block_name": np.array(["block 9", "block 12"]),
+    "block": maps(4).reshape(1, 2, 2, *GRID),
 }
 
 
 def test_the_arrays_that_the_next_test_spoils_are_good(tmp_path):
     np.savez(tmp_path / "a.npz", **GOOD)
-    assert read(tmp_path / "a.npz")["2"].words == ("b", "c")
+    found = read(tmp_path / "a.npz")
+    assert found["2"].words == ("b", "c")
+    assert found["2"].blocks is None
+    write(tmp_path / "b.npz", found)
+    again = read(tmp_path / "b.npz")["1"].blocks
+    assert again.keys() == found["1"].blocks.keys() == {"block 9", "block 12"}
+    assert all(np.array_equal(again[name], maps) for name, maps in found["1"].blocks.items())
+    assert np.array_equal(again["block 12"], GOOD["block"][0, 1])
 
 
 @pytest.mark.parametrize(
@@ -116,6 +126,10 @@ def test_the_arrays_that_the_next_test_spoils_are_good(tmp_path):
         ({"word": np.array(["a", "b", None], dtype=object)}, "allow_pickle=False"),
         ({"word": None}, "word"),
         ({"aligned_pair": None}, "aligned_pair"),
+        ({"block": np.zeros((1, 2, 3, *GRID), np.float16)}, "there are not two maps for each block and pair"),
+        ({"block": np.zeros((1, 2, 2, *GRID), np.float16)}, "a block's map does not sum to 1"),
+        ({"block_name": np.array(["one"])}, "there are not two maps for each block and pair"),
+        ({"block_pair": None}, "block_pair"),
     ],
 )
 def test_arrays_that_do_not_fit(tmp_path, changes, said):

@@ -10,7 +10,7 @@ import yaml
 from pipeline import params, statistics
 from pipeline.studying import printing, study_cells, study_file, study_table
 from tests.scored import line, write
-from tests.studying import ROOT, STUDY, Fake, planned, score_of, write_cell
+from tests.studying import ROOT, STAGES, STUDY, Fake, make_repository, planned, score_of, write_cell
 
 # what the row that multiplies by 0.1 is called
 TENTH = f"λ = {params.load(ROOT / 'params.yaml').dataset['tabletop'].loss['lambda_cv'] / 10:g}"
@@ -151,3 +151,49 @@ def test_markdown(repository):
     assert lines[2].startswith("|  | seeds | BLEU-4 |")
     assert lines[4].startswith("| RR | 1/1 | 10.0 |")
     assert {line.count("|") for line in lines[2:8]} == {13}
+
+
+TABLE_6 = """
+title: Retrieval
+source: A paper, Table 6
+datasets: [clevr_change]
+rows:
+  - {label: CLIP4IDC, model: clip4idc, published: CLIP4IDC}
+  - {label: 2/3, model: clip4idc, set: {'dataset.{dataset}.own.clip.sizes.intra': 2}}
+"""
+PIXELS = {"outs": [{"path": "data/features/tabletop/pixels.zarr", "md5": "p1"}]}
+
+
+def test_the_retrieval_of_adapted_rows_stands_beneath(tmp_path):
+    """Mean ± sd by hand, chance, and the figures of the paper's own row."""
+    make_repository(tmp_path, {"six": TABLE_6})
+    (tmp_path / "dvc.lock").write_text(json.dumps({"stages": STAGES | {"extract@tabletop-pixels": PIXELS}}))
+    (tmp_path / PIXELS["outs"][0]["path"]).mkdir(parents=True)
+    own = planned(tmp_path, (1, 2), "six")
+    assert len({cell.key for each in own for cell in each.cells}) == 4
+    for number, (_, cell) in enumerate(study_cells.missing(tmp_path, own)):
+        fake = Fake(tmp_path / f"work{number}")
+        fake.run(cell)
+        with pytest.raises(FileNotFoundError, match=r"retrieval\.json"):
+            study_cells.keep(tmp_path, cell, fake.folder)
+        assert not study_cells.finished(tmp_path, cell)
+        figures = {"R@1": 0.1 * number, "R@5": 0.5, "R@10": 1.0, "MdR": 3.0, "MnR": 4.5}
+        ways = dict.fromkeys(("text_to_pair", "text_to_pair_shared", "pair_to_text", "chance"), figures)
+        made = fake.folder / cell.made / "retrieval.json"
+        made.write_text(json.dumps({"pairs": 10, "examples": []} | ways))
+        study_cells.keep(tmp_path, cell, fake.folder)
+        assert study_cells.finished(tmp_path, cell)
+    study = study_file.read("six", tmp_path / "studies")
+    settings = params.load(tmp_path / "params.yaml")
+    found = study_table.record(tmp_path, "six", study, "tabletop", own, settings)
+    captions, by_sentence, shared, by_pair = printing.tables(found)
+    assert captions.rows[0][0] == "CLIP4IDC"
+    figures = ["R@1", "R@5", "R@10", "MdR", "MnR"]
+    assert by_sentence.headings == ["", "seeds", *figures, "paper R@1", "paper R@5", "paper R@10"]
+    assert by_sentence.rows[0] == ["chance", "", "0.0", "50.0", "100.0", "3.0", "4.5", "–", "–", "–"]
+    assert by_sentence.rows[1][:4] == ["CLIP4IDC", "2/2", "10.0 ± 14.1", "50.0 ± 0.0"]  # 0 and 0.2
+    assert by_sentence.rows[1][-3:] == ["26.8", "58.7", "70.0"]
+    assert by_sentence.rows[2][-1] == "–"
+    assert by_pair.rows[1][-3:] == ["46.4", "83.0", "86.6"]
+    assert shared.headings == ["", "seeds", *figures]
+    assert "found by a sentence" in by_sentence.title

@@ -248,6 +248,23 @@ def test_what_is_moved_is_the_whole_scene_and_its_words(pixels):
     assert 0 < mirrored < 8
 
 
+def test_weights_of_16_bits_are_trained_kept_and_gone_on_with(pixels, tmp_path):
+    chosen = recipe(half_weights=True)
+    history, _ = run(pixels, tmp_path, phases.adaptation(chosen), chosen)
+    assert history.best["encoding.blocks.0.mlp.0.weight"].dtype == torch.float16
+    with pytest.raises(KilledError):
+        run(pixels, tmp_path / "k", phases.adaptation(chosen), chosen, killed_at=2)
+    again, _ = run(pixels, tmp_path / "k", phases.adaptation(chosen), chosen)
+    assert all(torch.equal(again.best[name], tensor) for name, tensor in history.best.items())
+    save(tmp_path / "adapted", chosen, pixels, history)
+    model = phases.captioning(chosen, tmp_path / "adapted").make(pixels.store.shape, pixels.vocabulary)
+    mine = model.state_dict()["encoding.blocks.0.mlp.0.weight"]
+    assert torch.equal(mine, history.best["encoding.blocks.0.mlp.0.weight"])
+    assert mine.dtype == torch.float16
+    loaded, _ = trained_model.load_adapted(tmp_path / "adapted")
+    assert loaded.encoding.blocks["0"].mlp[0].weight.dtype == torch.float32
+
+
 @pytest.mark.parametrize("phase", ["adapt", "train"])
 def test_a_first_phase_starts_from_clips_weights(pixels, tmp_path, phase):
     """By name through the split; their hash decides the run, and stands beside the store's."""

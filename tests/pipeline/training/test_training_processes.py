@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from models import build, distributed_batch
+from models import build, build_first_phase, clip4idc, distributed_batch
 from models.captioner import Sizes
+from models.clip import ClipSizes
 from pipeline.compute import devices
 from pipeline.compute.process_group import ALONE, Ranks, join
 from pipeline.datasets.schema import images_of, of_split
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.slow
 
 SIZES = Sizes(5, (2, 3), 11, 7, 8, 2, 2, 1, 4)
 SCENES, PARTS = 4, 2
+PIXELS = ClipSizes(3, (8, 8), 11, 6, 4, 8, 2, 1, 1, 8, 2, 1, 8, 8, 2, 1)
 CASES = [(variant, dtype) for variant in ("paper", "released") for dtype in (torch.float32, torch.float64)]
 CPU = torch.device("cpu")
 
@@ -47,6 +49,25 @@ def gradients(variant, dtype, ranks, local=False, add=True):
     if add:
         add_gradients(model.parameters())
     return {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+
+
+def retrieval(variant, ranks, local=False):
+    """Loss and gradients of the adaptation on this process's share of 4 pairs with their sentences."""
+    torch.manual_seed(0)
+    given = {"dropout": 0.0, "coef_lr": 1.0, "temperature": 0.07, "variant": variant}
+    model = build_first_phase("clip4idc", PIXELS, given | {"switches": {"frozen": "none"}}).double()
+    images = torch.randint(0, 256, (2, SCENES, 3, 8, 8)).double()
+    tokens = torch.randint(4, 11, (SCENES, 6))
+    tokens[range(SCENES), [2, 3, 4, 5]] = 3  # captions of different lengths
+    share = ranks.part(SCENES)
+    count = (lambda: 1) if local else (lambda: ranks.world)
+    with patch.object(distributed_batch, "processes", count), patch.object(clip4idc, "processes", count):
+        before, after = (model.encoding(each[share]) for each in images)
+        loss = model.losses_of(before, after, tokens[share])["retrieval"] / (ranks.world if local else 1)
+    loss.backward()
+    add_gradients(model.parameters())
+    found = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    return loss.item(), found
 
 
 class Watched:
@@ -130,6 +151,8 @@ def measure(data, folder, ranks):
         "bfloat16": train(data, folder / "f" / "state", ranks, precision="bfloat16")[1],
         "broken": broken(data, folder / "g" / "state", ranks),
         "kept": kept(ranks),
+        "retrieval": [retrieval(variant, ranks) for variant in ("paper", "released")],
+        "local retrieval": retrieval("paper", ranks, local=True),
     }
 
 
@@ -170,6 +193,26 @@ def test_without_the_others_the_gradients_are_other_ones(found):
     assert not close(first["own gradients"], one["gradients"][1], 1e-2)
     assert not close(first["local negatives"], one["gradients"][1], 1e-4)
     assert close(one["local negatives"], one["gradients"][1], 1e-10)
+
+
+@pytest.mark.parametrize("variant", [0, 1])
+def test_a_pairs_negatives_are_the_sentences_of_all_processes(found, variant):
+    """The loss is the sum of the shares; all gradients, the scale's too, are the batch's, but for rounding.
+
+    Vectors are compared in 32-bit floats, whatever the model's are.
+    """
+    (whole, one), (first, mine), (second, others) = (each["retrieval"][variant] for each in found)
+    assert first + second == pytest.approx(whole, rel=1e-6)
+    assert close(mine, one, 1e-5)
+    assert same(mine, others)
+    assert mine["log_scale"].item() == pytest.approx(one["log_scale"].item(), rel=1e-5)
+    assert mine["log_scale"].abs() > 1e-6
+
+
+def test_with_the_own_sentences_alone_the_gradients_are_other_ones(found):
+    one, first, _ = found
+    assert not close(first["local retrieval"][1], one["retrieval"][0][1], 1e-2)
+    assert close(one["local retrieval"][1], one["retrieval"][0][1], 1e-10)
 
 
 def test_two_processes_train_the_weights_of_one(found):

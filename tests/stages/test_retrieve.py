@@ -1,0 +1,97 @@
+"""retrieve: figures, ranks by pair and examples of an adapted model, and captions' maps of the encoder."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from models import build_first_phase
+from models.clip import ClipSizes
+from pipeline import vocabularies
+from pipeline.datasets.schema import images_of, of_split, write_pairs
+from pipeline.decoding import attention_maps
+from pipeline.decoding.retrieval_vectors import similarities
+from pipeline.features.store import FeatureStore
+from pipeline.features.writer import Writer
+from pipeline.recipes import recipe_file, trained_model
+from pipeline.recipes.recipe_file import Recipe
+from pipeline.recipes.trained_model import Trained
+from tests.running import refuse, set_params, succeed
+
+SIZES = {"patch": 8, "width": 8, "heads": 2, "intra": 1, "inter": 1, "text_width": 8, "text_heads": 2}
+SIZES |= {"text_layers": 1, "context": 16, "joint": 8, "caption_heads": 2, "caption_layers": 1}
+SETTINGS = {"dropout": 0.1, "coef_lr": 1.0, "temperature": 0.07}
+COMMAND = "retrieve --adapted adapted --pairs pairs.jsonl --vocab vocab.json --features stores --out r.json"
+
+
+@pytest.fixture(scope="module")
+def lab(prepared, tmp_path_factory):
+    """Pixels, pairs, vocabulary, and random weights of both phases."""
+    folder = tmp_path_factory.mktemp("lab")
+    keys = images_of(prepared.pairs)
+    writer = Writer(folder / "scratch", len(keys), (3, 16, 24), "uint8")
+    random = np.random.default_rng(0)
+    writer.write(0, random.integers(0, 256, (len(keys), 3, 16, 24), dtype=np.uint8))
+    writer.finish(folder / "stores/pixels.zarr", {"keys": keys, "input": "pixels"})
+    write_pairs(folder / "pairs.jsonl", prepared.pairs)
+    vocabularies.save(folder / "vocab.json", prepared.vocabulary, {})
+    recipe = Recipe("tabletop", "clip4idc", SETTINGS, SIZES, {}, {}, {"input": "pixels"}, {})
+    words = len(prepared.vocabulary), prepared.vocabulary.longest
+    sizes = recipe.sizes_for((3, 16, 24), *words)
+    for name, make in (("adapted", recipe_file.build_first_phase), ("weights", recipe_file.build)):
+        torch.manual_seed(0)
+        trained = Trained(recipe, 1, (3, 16, 24), *words, 1, 0.5)
+        trained_model.save(folder / name, trained, make(recipe, sizes).state_dict())
+    return folder
+
+
+def test_ranks_and_examples_are_those_of_the_similarities(lab, prepared):
+    succeed(lab, f"{COMMAND} --per-pair p.jsonl")
+    pairs = [pair for pair in of_split(prepared.pairs, "test") if pair.changed]
+    torch.manual_seed(0)
+    sizes = ClipSizes(3, (16, 24), len(prepared.vocabulary), prepared.vocabulary.longest, **SIZES)
+    model = build_first_phase("clip4idc", sizes, SETTINGS)
+    store = FeatureStore(lab / "stores/pixels.zarr", {})
+    found = similarities(model, pairs, store, prepared.vocabulary, 256).numpy()
+    lines = [json.loads(line) for line in (lab / "p.jsonl").read_text().splitlines()]
+    assert [line["pair_id"] for line in lines] == [pair.pair_id for pair in pairs]
+    row = 0
+    for place, pair in enumerate(pairs):
+        for rank in lines[place]["text_to_pair"]:
+            assert 1 + (found[row] > found[row, place]).sum() <= rank <= len(pairs)
+            row += 1
+        assert len(lines[place]["text_to_pair"]) == len(pair.captions)
+    record = json.loads((lab / "r.json").read_text())
+    each = [rank <= 1 for line in lines for rank in line["text_to_pair"]]
+    assert record["text_to_pair"]["R@1"] == pytest.approx(sum(each) / len(each), abs=1e-4)
+    assert record["pair_to_text"]["MnR"] == pytest.approx(np.mean([line["pair_to_text"] for line in lines]))
+    example = record["examples"][0]
+    first = np.argsort(-found[0], kind="stable")[:3]
+    assert example == {
+        "sentence": pairs[0].captions[0],
+        "pair": pairs[0].pair_id,
+        "found": [pairs[number].pair_id for number in first],
+    }
+
+
+def test_a_split_without_changes_is_refused(lab, prepared, tmp_path):
+    still = [replace(pair, change_type="none") for pair in prepared.pairs]
+    write_pairs(tmp_path / "still.jsonl", still)
+    command = COMMAND.replace("pairs.jsonl", str(tmp_path / "still.jsonl")).replace("r.json", "none.json")
+    refuse(lab, f"{command} --per-pair none.jsonl", "has no pair of the split test where something changed")
+    assert not list(lab.glob("none.json*"))
+
+
+def test_captions_keep_where_the_encoder_looked(lab, prepared):
+    set_params(lab, report__gallery=3)
+    command = "decode --weights weights --pairs pairs.jsonl --vocab vocab.json --features stores"
+    succeed(lab, f"{command} --out c.json --attention a.npz")
+    found = attention_maps.read(lab / "a.npz")
+    shown = {pair: own.blocks for pair, own in found.items() if own.blocks}
+    assert len(shown) == 3 < len(found)
+    for blocks in shown.values():
+        assert {name: maps.shape for name, maps in blocks.items()} == dict.fromkeys(
+            ("block 1", "block 2"), (2, 2, 3)
+        )

@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # DVC runs the stages with the environment's python
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+# else every process compiles torch anew, 4 to 10 s, where the shell forbids Python to keep its bytecode
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12

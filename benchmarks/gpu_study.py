@@ -141,8 +141,10 @@ def _affordable(out: Path, arguments: argparse.Namespace, entry: dict[str, Any])
 
 def steps(seeds: list[int]) -> Iterator[Step]:
     """The stages in order: the dataset once, then every model of a seed before the next seed."""
-    for stage in ("render", "prepare", "extract", "vocab"):
+    for stage in ("render", "prepare"):
         yield Step(stage, {"dataset": DATASET})
+    yield Step("extract", {"dataset": DATASET, "input": "grid"})
+    yield Step("vocab", {"dataset": DATASET})
     for model in MODELS:
         yield Step("recipe", {"dataset": DATASET, "model": model})
     for seed in seeds:

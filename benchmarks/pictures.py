@@ -13,7 +13,7 @@ from pipeline.compute import devices
 from pipeline.datasets.images import Indexed
 from pipeline.features import extraction
 from pipeline.features.extraction import Extractor
-from pipeline.features.store_config import Spec
+from pipeline.features.store_contents import Spec
 from pipeline.tabletop import dataset
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -13,9 +13,9 @@ from zarr.codecs import BloscCodec, Crc32cCodec
 
 from benchmarks import pictures
 from benchmarks.reference import load_files
-from pipeline.features import store_format
+from pipeline.features import store_codec
 from pipeline.features.store import FeatureStore
-from pipeline.features.store_format import ARRAY
+from pipeline.features.store_codec import ARRAY
 from pipeline.features.writer import Writer
 
 BATCH = 64
@@ -53,7 +53,7 @@ def _measure(folder: Path, kind: str, grids: np.ndarray) -> list[tuple[str, ...]
     written = {}
     chosen = [(codec, 256) for codec in CODECS] + [("none", shard) for shard in SHARDS if shard != 256]
     for codec, shard in chosen:
-        store_format.CODECS, store_format.SHARD = (*CODECS[codec], Crc32cCodec()), shard
+        store_codec.CODECS, store_codec.SHARD = (*CODECS[codec], Crc32cCodec()), shard
         written[f"{codec}, shards of {shard}"] = write(folder / f"{codec}-{shard}.zarr", grids)
     readers: dict[str, Reader] = {name: _by_row(opened) for name, (opened, _) in written.items()}
     readers["npy"] = functools.partial(load_files, folder)

@@ -16,7 +16,7 @@ from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
 
 from pipeline.scoring import java
 from pipeline.scoring.corpus import score
-from pipeline.tabletop import grammar, scenes
+from pipeline.tabletop import changes, grammar, scene_sampling, scenes
 from pipeline.tabletop.scenes import Scene, Thing, View
 
 IMAGES = 8000
@@ -44,10 +44,10 @@ def captions_of(images: int = IMAGES) -> tuple[dict[str, str], dict[str, list[st
 
 def _scene(number: int) -> Scene:
     """A scene of 3 to 10 things, of which only the words matter: no boxes, no margins."""
-    rng = scenes.generator(1, number)
+    rng = scene_sampling.generator(1, number)
     looks = rng.permutation(len(scenes.COLORS) * 12)[: rng.integers(3, 11)]
     before = tuple(_thing(place, int(look), rng) for place, look in enumerate(looks))
-    thing, kind = before[0], scenes.CHANGE_TYPES[number % 5]
+    thing, kind = before[0], changes.CHANGE_TYPES[number % 5]
     others = before[1:]
     after = {
         "color": (replace(thing, color="red"), *others),

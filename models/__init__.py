@@ -8,8 +8,8 @@ from models import baselines, cbr, ccr, clip4idc, clip_variants, dirl, scorer, v
 from models.captioner import Captioner
 from models.clip import ClipSizes
 from models.clip4idc import Retrieval
-from models.pair_encoding import DataSizes
-from models.pair_encoding import Sizes as Sizes
+from models.grid_embedding import DataSizes
+from models.grid_embedding import Sizes as Sizes
 
 Model: TypeAlias = Captioner | Retrieval
 """What the training loop trains: a phase of a model."""

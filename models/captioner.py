@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from models.attention import MultiHeadAttention, attention_weights
 from models.decoder import NULL, CaptionDecoder, Decoder, States, Words
 from models.distributed_batch import total
-from models.pair_encoding import DataSizes, PairEncoding
-from models.pair_encoding import PairMap as PairMap  # what a model's file needs comes from here
-from models.pair_encoding import Sizes as Sizes
+from models.grid_embedding import DataSizes, PairEncoding
+from models.grid_embedding import PairMap as PairMap  # what a model's file needs comes from here
+from models.grid_embedding import Sizes as Sizes
 from models.variants import PAPER, Switches
 
 Record = TypeVar("Record", bound="Difference | Words | States")

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention
 from models.clip_variants import ClipSwitches
-from models.pair_encoding import DataSizes
+from models.grid_embedding import DataSizes
 
 END = 3  # the token that a caption's vector is read at
 MEAN = (0.48145466, 0.4578275, 0.40821073)  # of RGB in 0..1, by CLIP

@@ -112,6 +112,7 @@ class Decode(Strict):
 
 class Score(Strict):
     meteor_timeout: Positive
+    tokeniser: Literal["ptb", "none"] = "ptb"
     no_change_phrases: tuple[str, ...] = Field(strict=False, min_length=1)
 
 
@@ -120,11 +121,37 @@ class Report(Strict):
     constant_candidates: Count
 
 
+class Negatives(Strict):
+    """Wrong captions for pre-training. `grammar`: how a dataset's captions speak; null: in no known way."""
+
+    datasets: Annotated[tuple[Name, ...], Distinct] = Field(default=(), strict=False)
+    seed: Seed = 1
+    grammar: dict[Name, Literal["geometric", "birds"] | None] = Field(default_factory=dict)
+
+
+class Pretraining(Strict):
+    """Datasets that pre-training alone sees, and where they lie. `seed`: of NABirds' pairs."""
+
+    datasets: Annotated[tuple[Literal["cub", "nabirds"], ...], Distinct] = Field(default=(), strict=False)
+    root: dict[Literal["cub", "nabirds"], str] = Field(default_factory=dict)
+    seed: Seed = 1
+
+    @model_validator(mode="after")
+    def _placed(self) -> Self:
+        if missing := [name for name in self.datasets if name not in self.root]:
+            raise ValueError(f"datasets names {missing[0]!r}, and root does not say where it lies; add it")
+        return self
+
+
 class Check(Strict):
     tolerance: dict[str, Annotated[float, Field(ge=0)]] = Field(min_length=1)
 
 
-NAMED_UNDER = {"backbone.datasets": "dataset", "tabletop.datasets": "tabletop.viewpoint"}
+NAMED_UNDER = {
+    "backbone.datasets": "dataset",
+    "negatives.datasets": "negatives.grammar",
+    "tabletop.datasets": "tabletop.viewpoint",
+}
 
 
 class Params(Strict):
@@ -138,6 +165,8 @@ class Params(Strict):
     tabletop: Rendered
     features: Features
     backbone: Backbone
+    negatives: Negatives = Negatives()
+    pretraining: Pretraining = Pretraining()
     text: Text
     loss: dict[str, Weight | None]
     train: Train
@@ -154,6 +183,7 @@ class Params(Strict):
             ("datasets", self.datasets, self.dataset),
             ("models", self.models, self.model),
             ("backbone.datasets", self.backbone.datasets, self.dataset),
+            ("negatives.datasets", self.negatives.datasets, self.negatives.grammar),
             ("tabletop.datasets", self.tabletop.datasets, self.tabletop.viewpoint),
         ):
             if unknown := sorted(set(names) - set(entries)):

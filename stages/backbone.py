@@ -14,7 +14,7 @@ from pipeline.compute import devices
 from pipeline.datasets.images import Indexed, read_named
 from pipeline.datasets.schema import images_of, of_split, read_pairs
 from pipeline.features.extraction import grid_shape
-from pipeline.features.store_config import Spec
+from pipeline.features.store_contents import Spec
 from pipeline.outputs import clear
 from pipeline.tabletop import grid_labels
 from stages import run

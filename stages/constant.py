@@ -28,10 +28,14 @@ def main() -> None:
     pairs = read_pairs(arguments.pairs)
     if not (test := of_split(pairs, "test")):
         raise InputError(f"{arguments.pairs} has no pair of the split test; add some")
-    chosen = constant_baseline.choose(pairs, everything.report.constant_candidates, settings.meteor_timeout)
+    chosen = constant_baseline.choose(
+        pairs, everything.report.constant_candidates, settings.meteor_timeout, settings.tokeniser
+    )
 
     captions = {pair.pair_id: chosen.caption for pair in test}
-    scores, told = results.score_pairs(captions, test, settings.no_change_phrases, settings.meteor_timeout)
+    scores, told = results.score_pairs(
+        captions, test, settings.no_change_phrases, settings.meteor_timeout, settings.tokeniser
+    )
     for warning in scores.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     write_json(arguments.captions, [{"image_id": key, "caption": text} for key, text in captions.items()])

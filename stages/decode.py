@@ -10,7 +10,7 @@ from pipeline import params, vocabularies
 from pipeline.compute import devices
 from pipeline.datasets.schema import SPLITS, Pair, of_split, read_pairs
 from pipeline.decoding import attention_maps
-from pipeline.decoding.captioning import attended_captions, searching
+from pipeline.decoding.decode_split import attended_captions, searching
 from pipeline.decoding.gallery_pairs import choose
 from pipeline.errors import InputError
 from pipeline.features.object_storage import STORES, store_of

@@ -17,7 +17,7 @@ from pipeline.compute.process_group import Ranks, join
 from pipeline.datasets.images import Indexed, read_index
 from pipeline.datasets.schema import images_of, of_split, read_pairs
 from pipeline.features import extraction, npy_import, pixel_extraction
-from pipeline.features.store_config import GRID, PIXELS, PixelSpec, Spec, pixel_spec, spec
+from pipeline.features.store_contents import GRID, PIXELS, PixelSpec, Spec, pixel_spec, spec
 from pipeline.features.writer import Writer
 from stages import run
 

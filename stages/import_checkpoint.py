@@ -16,7 +16,7 @@ from pipeline import params, provenance, vocabularies
 from pipeline.authors_checkpoints import checkpoint_file, clip4idc, importing
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.errors import InputError
-from pipeline.features.store_config import pixel_spec, spec
+from pipeline.features.store_contents import pixel_spec, spec
 from pipeline.outputs import replacing
 from pipeline.recipes import trained_model
 from pipeline.recipes.trained_model import Trained

@@ -24,6 +24,7 @@ from pipeline.scoring.coco_files import read_references, read_results
 from pipeline.scoring.corpus import Scores, score
 from pipeline.scoring.results import Told
 from pipeline.scoring.summary import write_summary
+from pipeline.scoring.tokenizer import OF_SCORES
 from stages import run
 
 WIDTH = 500  # at most: a narrow terminal breaks lines, but no number is cut
@@ -65,6 +66,11 @@ def _arguments() -> argparse.Namespace:
         type=seconds,
         help="what a run of Java may take (default: params.yaml's with --pairs, else 600)",
     )
+    parser.add_argument(
+        "--tokeniser",
+        choices=tuple(OF_SCORES),
+        help="what splits captions and references (default: params.yaml's with --pairs, else ptb)",
+    )
     arguments = parser.parse_args()
     if arguments.attention and not (arguments.pairs and arguments.images):
         parser.error("--attention needs --pairs and --images")
@@ -86,7 +92,9 @@ def _of_pairs(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[
             f"{arguments.pairs} has no pair of the split {arguments.split}; choose another split"
         )
     timeout = arguments.meteor_timeout or settings.meteor_timeout
-    return results.score_pairs(captions, pairs, settings.no_change_phrases, timeout)
+    return results.score_pairs(
+        captions, pairs, settings.no_change_phrases, timeout, arguments.tokeniser or settings.tokeniser
+    )
 
 
 def _located(captions: dict[str, str], arguments: argparse.Namespace) -> Localisation:
@@ -96,7 +104,9 @@ def _located(captions: dict[str, str], arguments: argparse.Namespace) -> Localis
 
 def _alone(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[Scores, None]:
     references = read_references(arguments.references)
-    return score(captions, references, {}, arguments.meteor_timeout or 600.0), None
+    return score(
+        captions, references, {}, arguments.meteor_timeout or 600.0, arguments.tokeniser or "ptb"
+    ), None
 
 
 def _show(scores: Scores, told: Told | None) -> None:

@@ -46,7 +46,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     keys = images_of(pairs)
     writer = Writer(folder / "scratch", len(keys), (6, 3, 3))
     writer.write(0, np.random.default_rng(0).standard_normal((len(keys), 6, 3, 3)).astype(np.float16))
-    writer.finish(folder / "features.zarr", {"keys": keys})
+    writer.finish(folder / "features/grid.zarr", {"keys": keys})
     captions = [caption for pair in of_split(pairs, "train") for caption in pair.captions]
     vocabulary = vocabularies.build(captions, min_count=1, lower_case=True)
-    return Prepared(pairs, FeatureStore(folder / "features.zarr", {}), vocabulary)
+    return Prepared(pairs, FeatureStore(folder / "features/grid.zarr", {}), vocabulary)

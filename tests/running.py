@@ -49,7 +49,7 @@ def refuse(folder, command, said):
     assert done.returncode == 2, done.stderr
     errors = [line for line in done.stderr.split("\n") if line.startswith("error: ")]
     assert len(errors) == 1, done.stderr
-    assert said in done.stderr
+    assert said in done.stderr, done.stderr
     assert "Traceback" not in done.stderr
     return done.stderr
 

@@ -14,20 +14,25 @@ from tests.running import set_params, succeed
 from tests.synthetic import make_clevr_change
 
 PAIRS, IMAGES = "data/pairs/tabletop.jsonl", "data/images/tabletop.jsonl"
-VOCAB, STORE = "data/vocab/tabletop.json", "data/features/tabletop.zarr"
+VOCAB, STORES = "data/vocab/tabletop.json", "data/features/tabletop"
+STORE = f"{STORES}/grid.zarr"
 CARD, MANIFEST = "data/cards/tabletop.yaml", "data/pairs/tabletop.manifest.json"
 STAGES = (
     f"prepare --dataset tabletop --card {CARD} --pairs {PAIRS} --images {IMAGES} --manifest {MANIFEST}",
-    f"extract --dataset tabletop --pairs {PAIRS} --images {IMAGES} --out {STORE} --provenance extract.json",
+    *(
+        f"extract --dataset tabletop --input {input} --pairs {PAIRS} --images {IMAGES} "
+        f"--out {STORES}/{input}.zarr --provenance extract.json"
+        for input in ("grid", "pixels")
+    ),
     f"vocab --dataset tabletop --pairs {PAIRS} --out {VOCAB}",
 )
-SHAPE = (1024, 4, 4)
+SHAPES = {"grid": (1024, 4, 4), "pixels": (3, 32, 48)}
 
 
 def make_lab(folder: Path, scenes: int = 10) -> Path:
     """A prepared dataset with its features and vocabulary."""
     write_card(folder / CARD, make_clevr_change(folder / "data/raw/tabletop", scenes=scenes), "tabletop", [])
-    set_params(folder)
+    set_params(folder, dataset__tabletop__features__pixels=list(SHAPES["pixels"][1:]))
     for command in STAGES:
         succeed(folder, command)
     return folder
@@ -37,13 +42,14 @@ def add_weights(folder: Path, model: str, seed: int = 1) -> Path:
     """Random weights of a model, as training would leave them: large ones, so that captions differ."""
     vocabulary = vocabularies.load(folder / VOCAB)
     recipe = replace(config.resolve(params.load(folder / "params.yaml"), "tabletop", model))
-    sizes = recipe.sizes_for(SHAPE, len(vocabulary), vocabulary.longest)
+    shape = SHAPES[recipe.input]
+    sizes = recipe.sizes_for(shape, len(vocabulary), vocabulary.longest)
     torch.manual_seed(seed)
     built = recipe_file.build(recipe, sizes)
     weights = {name: tensor * (2 if tensor.dim() > 1 else 1) for name, tensor in built.state_dict().items()}
     place = folder / f"data/weights/tabletop/{model}/{seed}"
     trained_model.save(
-        place, Trained(recipe, seed, SHAPE, len(vocabulary), vocabulary.longest, 1, 0.5), weights
+        place, Trained(recipe, seed, shape, len(vocabulary), vocabulary.longest, 1, 0.5), weights
     )
     return place
 

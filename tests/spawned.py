@@ -1,10 +1,13 @@
-"""Functions in several processes that meet as torchrun's do."""
+"""Functions in several processes that meet as torchrun's do, forked from one that has imported torch."""
 
 import os
 import socket
 from multiprocessing import get_context
 
 import torch
+
+CONTEXT = get_context("forkserver")
+CONTEXT.set_forkserver_preload(["torch", "models", "pipeline.training.loop", "pipeline.features.extraction"])
 
 
 def spawn(function, world, *arguments):
@@ -13,8 +16,7 @@ def spawn(function, world, *arguments):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     processes = [
-        get_context("spawn").Process(target=_call, args=(rank, world, port, function, arguments))
-        for rank in range(world)
+        CONTEXT.Process(target=_call, args=(rank, world, port, function, arguments)) for rank in range(world)
     ]
     for process in processes:
         process.start()

@@ -22,7 +22,8 @@ ROOMS = [
         "training",
         "scoring",
     ),
-    *("authors_checkpoints", "decoding", "recipes", "features", "tabletop", "datasets", "compute"),
+    *("authors_checkpoints", "decoding", "recipes", "features", "negatives", "tabletop"),
+    *("datasets", "compute"),
     *("pipeline", "models"),
 ]
 PROVENANCE = {"adapt", "backbone", "extract", "train"}  # stages that say when, where and with what they ran

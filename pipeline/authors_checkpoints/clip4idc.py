@@ -14,13 +14,13 @@ from torch import Tensor
 
 from models import Model
 from models.clip import ClipSizes
-from models.pair_encoding import DataSizes
+from models.grid_embedding import DataSizes
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.clip_checkpoint import ClipFile, check, sizes_of, taken
 from pipeline.authors_checkpoints.clip_names import OPENAI, shapes
 from pipeline.authors_checkpoints.systems import JOINED, Place
 from pipeline.errors import InputError
-from pipeline.features.store_config import PixelSpec
+from pipeline.features.store_contents import PixelSpec
 from pipeline.recipes import config, recipe_file
 from pipeline.recipes.clip_start import clips_name
 from pipeline.recipes.recipe_file import Recipe

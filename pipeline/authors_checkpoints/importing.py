@@ -17,11 +17,11 @@ from torch import Tensor
 from models.backbone import CHANNELS, STRIDE
 from models.captioner import Captioner, Sizes
 from models.decoder import sinusoids
-from models.pair_encoding import DataSizes
+from models.grid_embedding import DataSizes
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.systems import DETECTOR, SPEAKER, STATES, SYSTEMS, TITLES, System
 from pipeline.errors import InputError
-from pipeline.features.store_config import IMPORTED, Spec
+from pipeline.features.store_contents import IMPORTED, Spec
 from pipeline.recipes import config, recipe_file
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.recipes.trained_model import Trained

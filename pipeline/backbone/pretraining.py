@@ -23,7 +23,7 @@ from pipeline.compute import devices, memory
 from pipeline.datasets.images import Indexed
 from pipeline.errors import InputError
 from pipeline.features.extraction import BATCH, batches
-from pipeline.features.store_config import Spec
+from pipeline.features.store_contents import Spec
 from pipeline.outputs import replacing, telling
 from pipeline.params import Backbone
 from pipeline.prefetch import prefetch

@@ -15,11 +15,11 @@ from pipeline.captioning import sources
 from pipeline.captioning.features import Features, Picture
 from pipeline.captioning.sources import Made
 from pipeline.decoding.attention_maps import Attended, attended
-from pipeline.decoding.captioning import searching
+from pipeline.decoding.decode_split import searching
 from pipeline.decoding.n_best import n_best
 from pipeline.errors import InputError
-from pipeline.features.extraction import grid_shape
-from pipeline.features.store_config import grid_spec
+from pipeline.features.extraction import input_shape
+from pipeline.features.store_contents import recorded_spec
 from pipeline.outputs import read_json
 from pipeline.recipes import trained_model
 from pipeline.recipes.trained_model import Trained
@@ -69,8 +69,8 @@ class Captioner:
             identity = hashlib.sha256((folder / "weights.safetensors").read_bytes()).hexdigest()[:12]
             scores = folder / sources.SCORES
             found = read_json(scores, sources.REMEDY) if scores.exists() else None
-        spec = grid_spec(trained.recipe.features, trained.recipe.model)
-        if grid_shape(spec) != trained.shape:
+        spec = recorded_spec(trained.recipe.features)
+        if input_shape(spec) != trained.shape:
             raise InputError(
                 f"{weights}: model.yaml names features of {trained.shape}, and {spec} gives others"
             )
@@ -101,7 +101,7 @@ class Captioner:
         """Captions of pairs of pictures as Features.squashed gives them."""
         difference = self._encoded(pairs)
         tokens, maps = searching(search.beam, search.length_penalty)(self.model, difference.memory)
-        grids = maps.unflatten(-1, self.model.sizes.grid).cpu().numpy()
+        grids = maps.unflatten(-1, self.model.cells).cpu().numpy()
         found = []
         for row, caption in enumerate(tokens.tolist()):
             found.append(attended(self.vocabulary.spoken(caption), grids[row]))

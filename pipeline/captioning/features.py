@@ -1,4 +1,4 @@
-"""Features of any picture, made as the weights' metadata say: as the stage `extract` makes a dataset's."""
+"""What a model reads of any picture, made as the weights' metadata say, and as `extract` makes it."""
 
 import io
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from pipeline.compute import devices
 from pipeline.datasets.images import decode, read_bytes
 from pipeline.errors import InputError
 from pipeline.features.preprocessing import RESIZES
-from pipeline.features.store_config import Spec
+from pipeline.features.store_contents import PixelSpec, Spec
 
 BATCH = 32  # images at once, as extraction has them
 Picture = str | Path | bytes | Image.Image | np.ndarray
@@ -22,24 +22,30 @@ Picture = str | Path | bytes | Image.Image | np.ndarray
 
 
 class Features:
-    """A backbone in the precision that the weights were trained with, and how pictures come to it."""
+    """How pictures become feature grids, by a backbone in the precision that the weights were trained with.
 
-    def __init__(self, network: Backbone, spec: Spec, precision: str):
+    Without a backbone, of a model that reads pixels, they are squashed, and that is all.
+    """
+
+    def __init__(self, network: Backbone | None, spec: Spec | PixelSpec, precision: str):
         self.device, self.spec, self.precision = devices.device(), spec, precision
-        dtype = devices.precision(precision, self.device)
-        self.network = for_inference(network, dtype).to(self.device)
+        self.network = None
+        if network is not None:
+            dtype = devices.precision(precision, self.device)
+            self.network = for_inference(network, dtype).to(self.device)
 
     def squashed(self, picture: Picture, name: str = "the picture") -> np.ndarray:
-        """A picture as the backbone sees it, uint8 3 x S x S. Raises InputError where it does not open."""
-        size = (self.spec.size, self.spec.size)
-        return RESIZES[self.spec.resize](opened(picture, name), size).transpose(2, 0, 1)
+        """A picture of the size that is read, uint8 3 x H x W. Raises InputError where it does not open."""
+        return RESIZES[self.spec.resize](opened(picture, name), self.spec.squashed).transpose(2, 0, 1)
 
     @torch.inference_mode()
     def grids(self, images: Sequence[np.ndarray], names: Sequence[str]) -> Tensor:
-        """Feature grids of squashed pictures, images x C x H x W, float16, on the device.
+        """Feature grids of squashed pictures, images x C x H x W, float16, on the device; or their pixels.
 
         Raises InputError for a picture whose features overflow float16.
         """
+        if self.network is None:
+            return torch.from_numpy(np.stack(images)).to(self.device)
         parts = []
         for start in range(0, len(images), BATCH):
             batch = torch.from_numpy(np.stack(images[start : start + BATCH]))

@@ -16,7 +16,7 @@ import numpy as np
 
 from pipeline.captioning.captioner import Captioner, Search
 from pipeline.datasets.checking import IMAGES
-from pipeline.datasets.table_rows import NAMES, Row, find, read_rows
+from pipeline.datasets.pairs_csv_rows import NAMES, Row, find, read_rows
 from pipeline.errors import InputError, writing
 from pipeline.outputs import read_lines
 from pipeline.prefetch import prefetch

@@ -6,6 +6,7 @@ from typing import Any
 from pipeline.captioning.sources import Made
 from pipeline.datasets import cards
 from pipeline.datasets.manifest import read as read_manifest
+from pipeline.features.store_contents import recorded_spec
 from pipeline.recipes.trained_model import Trained
 from pipeline.statistics.seeds import over_seeds
 
@@ -72,7 +73,7 @@ def _training(trained: Trained, made: Made) -> str:
             *told,
             f"- seed {trained.seed}; the snapshot of iteration {trained.iteration:,}, "
             f"validation CIDEr-D {100 * trained.validation:.1f}",
-            f"- features: ResNet-101, {spec}; {made.weights_id}, {made.precision}"
+            f"- reads: {spec}; {made.weights_id}, {made.precision}"
             + (f", torch {made.torch}" if made.torch else ""),
             f"- vocabulary: {trained.vocabulary:,} tokens; captions of at most {trained.longest - 2} words",
         ]
@@ -94,11 +95,11 @@ def _scored(trained: Trained, scores: dict[str, Any]) -> str:
 
 
 def _limits(trained: Trained, made: Made, scores: dict[str, Any]) -> str:
-    size = trained.recipe.features["size"]
+    width, height = recorded_spec(trained.recipe.features).squashed
     lines = [
         f"- It knows pictures like those of {trained.recipe.dataset}, and {trained.vocabulary - 4:,} words. "
         "Of any other picture it says something just as surely, and it means nothing.",
-        f"- Pictures are squashed to {size} × {size} pixels: what is small is lost.",
+        f"- Pictures are squashed to {width} × {height} pixels: what is small is lost.",
         "- One sentence for one change. Where the model looked at a word is no reason for the word.",
     ]
     if made.seed is not None:

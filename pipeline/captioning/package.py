@@ -18,10 +18,10 @@ import yaml
 from safetensors.torch import save_file
 
 from pipeline import params
-from pipeline.captioning import lab_backbone, model_card, random_weights, sources
+from pipeline.captioning import model_card, random_weights, rebuilt_backbone, sources
 from pipeline.captioning.sources import Made
 from pipeline.errors import InputError
-from pipeline.features.store_config import grid_spec
+from pipeline.features.store_contents import PixelSpec, recorded_spec
 from pipeline.outputs import read_json, replacing, write_json
 from pipeline.recipes import trained_model
 from pipeline.recipes.trained_model import Trained
@@ -68,9 +68,10 @@ def _fill(
 
 
 def _backbone(folder: Path, trained: Trained, lab: Path, whole: bool) -> Made:
-    network, found = lab_backbone.recreated(
-        trained, grid_spec(trained.recipe.features, trained.recipe.model), lab
-    )
+    spec = recorded_spec(trained.recipe.features)
+    if isinstance(spec, PixelSpec):
+        return sources.READ
+    network, found = rebuilt_backbone.recreated(trained, spec, lab)
     made = Made(**found)
     if made.seed is not None:
         save_file(random_weights.packed(network), folder / sources.BACKBONE)

@@ -16,10 +16,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from models.backbone import Backbone, load_backbone
-from pipeline.captioning import lab_backbone, random_weights
+from pipeline.captioning import random_weights, rebuilt_backbone
 from pipeline.errors import InputError
 from pipeline.features import extraction
-from pipeline.features.store_config import Spec, grid_spec
+from pipeline.features.store_contents import PIXELS, PixelSpec, Spec, recorded_spec
 from pipeline.outputs import read_yaml
 from pipeline.recipes.trained_model import Trained
 
@@ -34,7 +34,7 @@ REMEDY = "bring the package again, whole"
 class Made:
     """How the features were made that a model was trained on, beside the recipe's Spec."""
 
-    weights_id: str  # as the store names them
+    weights_id: str  # as the store names them; "pixels" where the model reads these
     precision: str  # float32 | bfloat16
     seed: int | None = None  # of random weights
     backbone: str | None = None  # statistics | weights: what the package's backbone.safetensors holds
@@ -78,11 +78,20 @@ def vocabulary_file(folder: Path, trained: Trained, lab: Path) -> Path:
     return own if (folder / FEATURES).exists() else lab / f"data/vocab/{trained.recipe.dataset}.json"
 
 
-def backbone(folder: Path, weights: Path, trained: Trained, lab: Path) -> tuple[Backbone, Made]:
-    """The backbone that the weights' metadata name. Raises InputError naming the file that can't be had."""
-    spec = grid_spec(trained.recipe.features, trained.recipe.model)
+READ = Made(PIXELS, "float32")
+"""Of a model that reads pixels: it brings its own image encoder, and there are no features to make."""
+
+
+def backbone(folder: Path, weights: Path, trained: Trained, lab: Path) -> tuple[Backbone | None, Made]:
+    """The backbone that the weights' metadata name, None for a model that reads pixels.
+
+    Raises InputError naming the file that can't be had.
+    """
+    spec = recorded_spec(trained.recipe.features)
+    if isinstance(spec, PixelSpec):
+        return None, READ
     if not (folder / FEATURES).exists():
-        network, found = lab_backbone.recreated(trained, spec, lab)
+        network, found = rebuilt_backbone.recreated(trained, spec, lab)
         return network, Made(**found)
     made = _made(folder, weights)
     if made.backbone is None:

@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from pipeline import params
-from pipeline.datasets import cards, table_rows
+from pipeline.datasets import cards, pairs_csv_rows
 from pipeline.errors import InputError
 from pipeline.outputs import read_text, read_yaml, replacing, write_text
 
@@ -22,7 +22,7 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
     """
     if not NAME.fullmatch(name):
         raise InputError(f"{name!r} is no name of a dataset; use letters, digits and _")
-    table = table_rows.find(folder)
+    table = pairs_csv_rows.find(folder)
     entry = {"prepare": {"reader": "table", "root": _shown(folder), "protocol": None}, "like": like}
     found = params.load(path).dataset
     if name in found:

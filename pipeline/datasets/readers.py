@@ -10,8 +10,8 @@ from pipeline.datasets import (
     clevr_dc,
     image_editing_request,
     levir_cc,
+    pairs_csv,
     spot_the_diff,
-    table,
 )
 from pipeline.datasets.schema import Pair
 from pipeline.errors import InputError, listed
@@ -44,7 +44,7 @@ READERS: dict[str, Reader] = {
     ),
     "birds_to_words": Reader(birds_to_words.read, birds_to_words.FILES, birds_to_words.OPTIONAL),
     "levir_cc": Reader(levir_cc.read, levir_cc.FILES, levir_cc.OPTIONAL),
-    "table": Reader(table.read, table.FILES, table.OPTIONAL, faults=table.faults),
+    "table": Reader(pairs_csv.read, pairs_csv.FILES, pairs_csv.OPTIONAL, faults=pairs_csv.faults),
 }
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from PIL import Image
 
 from pipeline.params import Tabletop, Viewpoint
-from pipeline.tabletop import grammar, pictures, scenes
+from pipeline.tabletop import changes, grammar, pictures, scene_sampling, scenes
 
 NOTHING = "nothing"
-KINDS = (*scenes.CHANGE_TYPES, NOTHING)
+KINDS = (*changes.CHANGE_TYPES, NOTHING)
 VIEWPOINTS: dict[str, Viewpoint] = {"a little": "moderate", "by up to 26°": 26.0, "anywhere": "extreme"}
 FIRST = 1_000_000  # scenes of a rendered dataset have lower numbers
 
@@ -29,10 +29,10 @@ def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Dr
     Raises InputError where the settings leave no room for a scene.
     """
     own = settings.model_copy(update={"viewpoint": viewpoint})
-    place = 0 if kind == NOTHING else scenes.CHANGE_TYPES.index(kind)
-    counted = FIRST + len(scenes.CHANGE_TYPES) * number + place  # the number says what changes
-    rng = scenes.generator(own.seed, counted)
-    scene = scenes.sample(own, counted, rng)
+    place = 0 if kind == NOTHING else changes.CHANGE_TYPES.index(kind)
+    counted = FIRST + len(changes.CHANGE_TYPES) * number + place  # the number says what changes
+    rng = scene_sampling.generator(own.seed, counted)
+    scene = scene_sampling.sample(own, counted, rng)
     if kind == NOTHING:
         things, view, truth = scene.before, scene.nonsemantic, grammar.no_change_captions(rng)
     else:

@@ -30,7 +30,7 @@ from pipeline.compute.process_group import Ranks
 from pipeline.datasets.images import Indexed
 from pipeline.errors import InputError
 from pipeline.features.preprocessing import pixels
-from pipeline.features.store_config import Spec
+from pipeline.features.store_contents import PixelSpec, Spec
 from pipeline.features.writer import Writer, fill
 from pipeline.prefetch import prefetch
 
@@ -42,6 +42,11 @@ def grid_shape(spec: Spec) -> tuple[int, int, int]:
     """Channels, height and width of an image's feature grid."""
     cells = spec.size // STRIDE[spec.layer]
     return CHANNELS[spec.layer], cells, cells
+
+
+def input_shape(spec: Spec | PixelSpec) -> tuple[int, int, int]:
+    """Channels, height and width of what a model reads of an image."""
+    return (3, spec.height, spec.width) if isinstance(spec, PixelSpec) else grid_shape(spec)
 
 
 def backbone(spec: Spec, seed: int, root: Path, calibration: Sequence[Indexed]) -> tuple[Backbone, str]:

@@ -11,7 +11,7 @@ import numpy as np
 from pipeline.compute.process_group import Ranks
 from pipeline.datasets.images import Indexed
 from pipeline.features.preprocessing import pixels
-from pipeline.features.store_config import PixelSpec
+from pipeline.features.store_contents import PixelSpec
 from pipeline.features.writer import Writer, fill
 from pipeline.prefetch import prefetch
 

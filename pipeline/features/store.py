@@ -1,4 +1,4 @@
-"""Reading a feature store (store_format.py): features by image key, every shard checked when it is opened."""
+"""Reading a feature store (store_codec.py): features by image key, every shard checked when it is opened."""
 
 import json
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ import tensorstore
 from pipeline.compute import memory
 from pipeline.errors import InputError
 from pipeline.features.object_storage import CONTEXT, Location
-from pipeline.features.store_format import ARRAY, SCHEMA, array_spec, shard_file
+from pipeline.features.store_codec import ARRAY, SCHEMA, array_spec, shard_file
 
 # a store does not change while it is open
 READING = {

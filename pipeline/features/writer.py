@@ -10,9 +10,9 @@ import numpy as np
 import tensorstore
 
 from pipeline.errors import writing
-from pipeline.features import store_format
+from pipeline.features import store_codec
 from pipeline.features.object_storage import Location
-from pipeline.features.store_format import ARRAY, SCHEMA, WRITING, array_spec, define, shard_file
+from pipeline.features.store_codec import ARRAY, SCHEMA, WRITING, array_spec, define, shard_file
 from pipeline.outputs import place, remove, write_json, write_text
 from pipeline.progress import track
 
@@ -40,7 +40,7 @@ class Writer:
     def shards(self) -> range:
         """All shards of the store."""
         # named by its module, for the benchmarks try other sizes
-        return range(math.ceil(self.images / store_format.SHARD))
+        return range(math.ceil(self.images / store_codec.SHARD))
 
     @property
     def missing(self) -> list[int]:
@@ -49,7 +49,7 @@ class Writer:
 
     def rows(self, shard: int) -> range:
         """The images of a shard."""
-        return range(shard * store_format.SHARD, min((shard + 1) * store_format.SHARD, self.images))
+        return range(shard * store_codec.SHARD, min((shard + 1) * store_codec.SHARD, self.images))
 
     def write(self, shard: int, features: np.ndarray) -> None:
         """Write one whole shard: features (images of the shard x C x H x W), finite in the store's type."""

@@ -13,7 +13,7 @@ import models
 from pipeline import params
 from pipeline.dataset_params import Dataset
 from pipeline.errors import InputError
-from pipeline.features.store_config import PIXELS, pixel_spec, spec
+from pipeline.features.store_contents import PIXELS, pixel_spec, spec
 from pipeline.recipes.recipe_file import Recipe, build
 
 MODELS_FOLDER = Path(models.__file__).parent

@@ -16,7 +16,7 @@ import yaml
 import models
 from models.captioner import Captioner
 from models.clip4idc import Retrieval
-from models.pair_encoding import DataSizes, Sizes
+from models.grid_embedding import DataSizes, Sizes
 from pipeline.errors import InputError
 from pipeline.outputs import read_yaml, write_text
 

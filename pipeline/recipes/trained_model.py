@@ -11,7 +11,7 @@ from torch import Tensor
 from models import Model
 from models.captioner import Captioner
 from models.clip4idc import Retrieval
-from models.pair_encoding import DataSizes
+from models.grid_embedding import DataSizes
 from pipeline.errors import InputError
 from pipeline.outputs import read_yaml
 from pipeline.recipes import recipe_file

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from pipeline.dataset_params import Count, Dataset, DatasetTrain, Name, OwnSettings, Positive, Strict
 from pipeline.errors import InputError
-from pipeline.features.store_config import pixel_spec, spec
+from pipeline.features.store_contents import pixel_spec, spec
 from pipeline.outputs import read_yaml
 from pipeline.params import Params
 
@@ -45,6 +45,7 @@ class Conditions(Strict):
     batch: Count | None = None
     learning_rate: Positive | None = None
     protocol: str | None = None  # which captions are references, where a dataset knows several ways
+    tokeniser: Literal["ptb", "none"] | None = None  # of the scores, where it is not the usual one
     test_pairs: dict[Subset, Count] = Field(default_factory=dict)
 
 
@@ -90,6 +91,8 @@ def differs(row: Published, params: Params, test_pairs: int | None = None) -> li
     )
     if ours["protocol"] is None and stated["protocol"] is None:
         ours.pop("protocol")  # the dataset knows one way only
+    if stated["tokeniser"] is None:
+        ours.pop("tokeniser")  # papers name it only where it is another one
     found = [
         f"{name}: {stated[name]}, ours {'not stated' if own is None else own}"
         for name, own in ours.items()
@@ -108,6 +111,7 @@ def _stated(row: Published) -> dict[str, Any]:
         "batch": own.batch,
         "learning rate": own.learning_rate,
         "protocol": own.protocol,
+        "tokeniser": own.tokeniser,
         "test pairs": own.test_pairs.get(row.subset),
     }
 
@@ -121,6 +125,7 @@ def _ours(dataset: str, pixels: bool, params: Params) -> dict[str, Any]:
         "iterations": own.iterations if override.iterations is None else override.iterations,
         "batch": own.batch if override.batch is None else override.batch,
         "learning rate": own.learning_rate if override.learning_rate is None else override.learning_rate,
+        "tokeniser": params.score.tokeniser,
         "protocol": getattr(of_dataset.prepare, "protocol", None),  # of readers that know several
     }
 

@@ -14,7 +14,7 @@ import numpy as np
 from pipeline.datasets.schema import Pair, of_split
 from pipeline.errors import InputError
 from pipeline.scoring.metrics import LONGEST, SIGMA, Ngram, bigrams, cider_d, ngrams
-from pipeline.scoring.tokenizer import one_line, tokenize
+from pipeline.scoring.tokenizer import OF_SCORES, one_line
 
 TOLERANCE = 1e-9  # of a CIDEr-D of at most 10: far above the arithmetic's error
 
@@ -27,7 +27,7 @@ class Constant:
     cider_d: float
 
 
-def choose(pairs: Sequence[Pair], candidates: int, timeout: float) -> Constant:
+def choose(pairs: Sequence[Pair], candidates: int, timeout: float, tokeniser: str = "ptb") -> Constant:
     """The best on the validation split of the `candidates` most frequent training captions.
 
     Of equals, the more frequent one, then the first by alphabet. The tokenizer has `timeout`
@@ -37,9 +37,10 @@ def choose(pairs: Sequence[Pair], candidates: int, timeout: float) -> Constant:
     if not captions:
         raise InputError("the split train has no captions to choose a constant caption from; add some")
     validation = {pair.pair_id: pair.captions for pair in of_split(pairs, "val")}
+    _, split = OF_SCORES[tokeniser]
     # in one call: Java starts once
     sentences = [*captions, *chain.from_iterable(validation.values())]
-    tokens = dict(zip(sentences, tokenize(sentences, timeout), strict=True))
+    tokens = dict(zip(sentences, split(sentences, timeout), strict=True))
     references = {key: [tokens[text] for text in texts if tokens[text]] for key, texts in validation.items()}
     references = {key: texts for key, texts in references.items() if texts}
     if not references:

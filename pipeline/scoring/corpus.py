@@ -38,20 +38,22 @@ def score(
     references: dict[str, list[str]],
     subsets: dict[str, list[str]],
     meteor_timeout: float,
+    tokeniser: str = "ptb",
 ) -> Scores:
     """Score `captions` (id -> sentence, as written) against `references` (id -> sentences, as written).
 
     `subsets` (name -> ids, at least one) are scored as corpora of their own, beside "total". No run of
-    Java takes more than `meteor_timeout` seconds. Raises InputError where the ids differ or are none,
-    where an id has no reference with a word in it, and where Java is missing, dies or stalls.
+    Java takes more than `meteor_timeout` seconds. `tokeniser`: one of tokenizer.OF_SCORES. Raises
+    InputError where the ids differ or are none, where an id has no reference with a word in it, and where
+    Java is missing, dies or stalls.
     """
     _check_ids(captions, references)
     subsets = {TOTAL: list(references), **subsets}
     # METEOR loads for seconds: it starts first and works while Python computes the others.
     # Leaving the block ends the JVM before the thread that waits for it.
     with ThreadPoolExecutor(1) as pool, meteor.start(meteor_timeout) as jvm:
-        scorers = _scorers(java.version(meteor_timeout))
-        captions, references = _tokenized(captions, references, meteor_timeout)
+        scorers = _scorers(java.version(meteor_timeout), tokeniser)
+        captions, references = _tokenized(captions, references, meteor_timeout, tokeniser)
         later = pool.submit(meteor.scores, jvm, captions, references, subsets)
         scored, pairs = _python_scores(captions, references, subsets)
         _add_meteor(scored, pairs, later.result())
@@ -72,10 +74,10 @@ def _check_ids(captions: dict[str, str], references: dict[str, list[str]]) -> No
         raise listed(problems, "predictions and references differ", "predict every id exactly once")
 
 
-def _scorers(java_version: str) -> dict[str, str]:
+def _scorers(java_version: str, tokeniser: str) -> dict[str, str]:
     return {
         "pycocoevalcap": version("pycocoevalcap"),
-        "tokenizer": tokenizer.NAME,
+        "tokenizer": tokenizer.OF_SCORES[tokeniser][0],
         "METEOR": meteor.VERSION,
         "Java": java_version,
         "CIDEr-D document frequencies": "subset",
@@ -83,11 +85,11 @@ def _scorers(java_version: str) -> dict[str, str]:
 
 
 def _tokenized(
-    captions: dict[str, str], references: dict[str, list[str]], timeout: float
+    captions: dict[str, str], references: dict[str, list[str]], timeout: float, tokeniser: str
 ) -> tuple[dict[str, str], dict[str, list[str]]]:
     """Tokens of both, in the references' order; references without a word are left out."""
     sentences = [*chain.from_iterable(references.values()), *(captions[key] for key in references)]
-    tokens = iter(tokenizer.tokenize(sentences, timeout))
+    tokens = iter(tokenizer.OF_SCORES[tokeniser][1](sentences, timeout))
     words = {key: [text for text in islice(tokens, len(texts)) if text] for key, texts in references.items()}
     if empty := [key for key, texts in words.items() if not texts]:
         raise listed(empty, "no reference holds a word", "give each a reference, or leave it out")

@@ -24,11 +24,15 @@ class Told:
 
 
 def score_pairs(
-    captions: dict[str, str], pairs: Sequence[Pair], no_change_phrases: Sequence[str], meteor_timeout: float
+    captions: dict[str, str],
+    pairs: Sequence[Pair],
+    no_change_phrases: Sequence[str],
+    meteor_timeout: float,
+    tokeniser: str = "ptb",
 ) -> tuple[Scores, Told]:
     """The scores of one caption a pair, in total and by kind of change, and what is told correctly."""
     references = {pair.pair_id: list(pair.captions) for pair in pairs}
-    scores = score(captions, references, subsets(pairs), meteor_timeout)
+    scores = score(captions, references, subsets(pairs), meteor_timeout, tokeniser)
     return scores, told(captions, pairs, no_change_phrases)
 
 

@@ -65,7 +65,22 @@ def plain(sentences: list[str]) -> list[str]:
     return sentences
 
 
+def as_written(sentences: list[str], timeout: float = 0.0) -> list[str]:
+    """Each sentence as it is, split at white space; no Java runs, whatever the `timeout`.
+
+    IDC-PCL's program scores so (docs/evaluation.md, "Tokenizer"): case counts, and
+    punctuation that stands alone is a word.
+    """
+    return [one_line(sentence) for sentence in sentences]
+
+
 TOKENIZERS: dict[str, Callable[[list[str]], list[str]]] = {"ptb": tokenize, "plain": plain}
+
+OF_SCORES: dict[str, tuple[str, Callable[[list[str], float], list[str]]]] = {
+    "ptb": (NAME, tokenize),
+    "none": ("none: captions as written, split at white space", as_written),
+}
+"""score.tokeniser -> what scores are called by, and what splits captions and references."""
 
 
 def _tokenized(lines: list[str], timeout: float) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from pipeline.statistics.corpus_sums import METRICS, Array
-from pipeline.statistics.evidence import Evidence
+from pipeline.statistics.pair_scores import Evidence
 
 AT_ONCE = 2**21  # drawn pairs at once: 16 MiB of them
 

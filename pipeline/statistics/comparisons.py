@@ -9,7 +9,7 @@ import numpy as np
 from pipeline.errors import InputError
 from pipeline.statistics.bootstrap import resampled, scores
 from pipeline.statistics.corpus_sums import Array
-from pipeline.statistics.evidence import Evidence, same_pairs
+from pipeline.statistics.pair_scores import Evidence, same_pairs
 
 RESAMPLES = 10_000
 SEED = 1

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipeline.statistics import Comparison, compare_all
-from pipeline.studying.recorded import ACCURACY, Group
+from pipeline.studying.record_comparisons import ACCURACY, Group
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,10 @@ def overlay(tree: Tree, row: Row, dataset: str, where: str) -> Tree:
 
 
 def changes(tree: Tree, row: Row, dataset: str) -> Tree:
-    """What the row's `set` and `times` come to: full key -> value. Raises ValueError for a wrong key."""
+    """What the row's `set` and `times` come to, where that is not what params.yaml has: full key -> value.
+
+    Raises ValueError for a wrong key.
+    """
     found = {_filled(key, row, dataset): value for key, value in row.set.items()}
     for key, factor in row.times.items():
         key = _filled(key, row, dataset)
@@ -49,7 +52,12 @@ def changes(tree: Tree, row: Row, dataset: str) -> Tree:
     for key in found:
         _allowed(key, row.model, dataset)
         _not_hidden(tree, key)
-    return found
+    return {key: value for key, value in found.items() if not _has(tree, key, value)}
+
+
+def _has(tree: Tree, key: str, value: Any) -> bool:
+    branch, last = _place(tree, key)
+    return last in branch and bool(branch[last] == value)
 
 
 def _filled(key: str, row: Row, dataset: str) -> str:

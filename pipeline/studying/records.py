@@ -43,6 +43,8 @@ def settings(cell: Cell) -> str:
     """A hash of all numbers of params.yaml that the cell depends on, whatever code and machine make it."""
     params, recipe = Params.model_validate(cell.params), _recipe(cell)
     del recipe["code"]
+    # what a model has none of says nothing: so a new part of recipes leaves the records of other models valid
+    recipe = {key: value for key, value in recipe.items() if value not in (None, {}, [], ())}
     rendered = params.tabletop.viewpoint.get(cell.dataset) and params.tabletop.of(cell.dataset).model_dump()
     own = [recipe, cell.seed, rendered, params.decode.model_dump(), params.score.model_dump()]
     return sha256(json.dumps(own, sort_keys=True).encode())[:16]

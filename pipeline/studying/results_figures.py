@@ -10,13 +10,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from pipeline.outputs import write_text
+from pipeline.params import Params
 from pipeline.scoring.subsets import QUARTILES
-from pipeline.studying.recorded import ACCURACY, Group
+from pipeline.studying.record_comparisons import ACCURACY, CIDER, Group
 
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#999999", "#ee8866", "#44bb99")
+WEIGHTS = ("lambda_cv", "lambda_cbr", "lambda_dirl", "lambda_ccr")
 GREY = "#808080"
 SIZE = (6.4, 3.4)  # inches
 STYLE: "dict[RcKeyType, Any]" = {
@@ -35,17 +37,26 @@ STYLE: "dict[RcKeyType, Any]" = {
 }
 
 
-def write(folder: Path, datasets: Sequence[Sequence[Group]], models: Sequence[str]) -> list[str]:
+Curve = list[tuple[float, Group]]
+"""The groups of one model that differ in the weight of one loss term alone, by that weight."""
+
+
+def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> list[str]:
     """Write the figures beside the page; returns them as lines of Markdown."""
     plain = [[group for group in groups if not group.changes] for groups in datasets]
-    colours = {model: COLOURS[place % len(COLOURS)] for place, model in enumerate(models)}
-    made = {
+    colours = {model: COLOURS[place % len(COLOURS)] for place, model in enumerate(params.model)}
+    made: dict[str, tuple[str, Callable[[Axes], None]]] = {
         "results-seeds.svg": ("Change accuracy of every seed", lambda axes: _seeds(axes, plain, colours)),
         "results-viewpoint.svg": (
             "Change accuracy against the overlap of the two views",
             lambda axes: _viewpoint(axes, plain, colours),
         ),
     }
+    if curves := tradeoffs([group for groups in datasets for group in groups], params):
+        made["results-tradeoffs.svg"] = (
+            "CIDEr-D of the changes against a loss term's weight",
+            lambda axes: _tradeoffs(axes, curves),
+        )
     for name, (_, draw) in made.items():
         write_text(folder / name, _svg(draw))
     return [f"![{title}]({name})\n" for name, (title, _) in made.items()]
@@ -83,6 +94,41 @@ def _viewpoint(axes: Axes, datasets: Sequence[Sequence[Group]], colours: dict[st
     axes.set_xlabel("overlap of an object's boxes in both views (mean IoU of a quartile)")
     axes.set_ylabel("change accuracy")
     axes.legend(fontsize=7, ncols=2)
+
+
+def tradeoffs(groups: Sequence[Group], params: Params) -> dict[str, Curve]:
+    """Title -> curve, where two weights or more were tried, the one of params.yaml among them."""
+    found: dict[str, Curve] = {}
+    for group in groups:
+        for weight in WEIGHTS:
+            default = params.of(group.dataset).loss.get(weight)
+            own = group.changes.get(
+                f"dataset.{group.dataset}.loss.{weight}", None if group.changes else default
+            )
+            if own is not None and len(group.changes) < 2:
+                found.setdefault(f"{group.model}, {weight} ({group.dataset})", []).append((own, group))
+    ordered = {title: sorted(curve, key=lambda point: point[0]) for title, curve in found.items()}
+    return {title: curve for title, curve in ordered.items() if len(curve) > 1}
+
+
+def _tradeoffs(axes: Axes, curves: dict[str, Curve]) -> None:
+    """A line for each weight, mean and standard deviation over seeds; weights on a logarithmic axis."""
+    for place, (title, curve) in enumerate(curves.items()):
+        scores = [group.score("change", CIDER) for _, group in curve]
+        axes.errorbar(
+            [weight for weight, _ in curve],
+            [100 * score.mean for score in scores],
+            [100 * (score.sd or 0.0) for score in scores],
+            fmt="o-",
+            color=COLOURS[place % len(COLOURS)],
+            markersize=3,
+            capsize=2,
+            label=title,
+        )
+    axes.set_xscale("log")
+    axes.set_xlabel("weight of the loss term")
+    axes.set_ylabel("CIDEr-D, changes")
+    axes.legend(fontsize=7)
 
 
 def _svg(draw: Callable[[Axes], None]) -> str:

@@ -9,7 +9,7 @@ from pipeline.scoring.subsets import QUARTILES
 from pipeline.statistics import MeanSd, over_seeds
 from pipeline.statistics.bootstrap import resampled
 from pipeline.studying.claims import Verdict, verdicts
-from pipeline.studying.recorded import ACCURACY, CIDER, Group
+from pipeline.studying.record_comparisons import ACCURACY, CIDER, Group
 
 INTRO = """# Results on the rendered datasets
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from models import INPUTS
 from pipeline.errors import InputError
-from pipeline.features.store_config import GRID
+from pipeline.features.store_contents import GRID
 from pipeline.outputs import read_yaml, replacing, write_json
 from pipeline.params import Params, read_tree
 from pipeline.provenance import sha256

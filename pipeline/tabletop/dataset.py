@@ -30,7 +30,7 @@ from pipeline.errors import InputError, writing
 from pipeline.outputs import clear, place, scratch, write_json
 from pipeline.params import Tabletop
 from pipeline.progress import track
-from pipeline.tabletop import grammar, pictures, scenes
+from pipeline.tabletop import changes, grammar, pictures, scene_sampling, scenes
 
 DEFAULT = "images/CLEVR_default_{:06d}.png"
 SEMANTIC = "sc_images/CLEVR_semantic_{:06d}.png"
@@ -129,8 +129,8 @@ def _start_worker() -> None:
 
 def _render_scene(settings: Tabletop, work: Path, number: int) -> None:
     """Draw, paint and write one scene; its record last."""
-    rng = scenes.generator(settings.seed, number)
-    scene = scenes.sample(settings, number, rng)
+    rng = scene_sampling.generator(settings.seed, number)
+    scene = scene_sampling.sample(settings, number, rng)
     record = _record(scene, rng)
     shown = ((scene.before, scene.default), (scene.after, scene.semantic), (scene.before, scene.nonsemantic))
     for name, (things, view) in zip(PICTURES, shown, strict=True):
@@ -217,7 +217,7 @@ def _write_tables(settings: Tabletop, work: Path) -> None:
             folder / file,
             {Path(DEFAULT.format(record["number"])).name: record.pop(key) for record in records},
         )
-    types: dict[str, list[int]] = {kind: [] for kind in scenes.CHANGE_TYPES}
+    types: dict[str, list[int]] = {kind: [] for kind in changes.CHANGE_TYPES}
     for record in records:
         types[record["change_type"]].append(record["number"])
     write_json(

@@ -269,5 +269,6 @@ def test_what_is_no_variant_is_named(settings, said):
 
 
 def test_single_switches_override_their_variant():
-    assert resolve("model.rr", "paper", {}) == PAPER
-    assert resolve("model.rr", "released", {"coordinates": False}) == replace(RELEASED, coordinates=False)
+    assert resolve("model.rr", "paper", {}, RELEASED) == PAPER
+    found = resolve("model.rr", "released", {"coordinates": False}, RELEASED)
+    assert found == replace(RELEASED, coordinates=False)

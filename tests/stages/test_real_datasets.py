@@ -32,9 +32,9 @@ def prepare(folder, dataset, **changes):
 def run(folder, dataset, **changes):
     """All stages of one cell; returns its metrics."""
     pairs, index, told = prepare(folder, dataset, **changes)
-    data = f"--pairs {pairs} --vocab v.json --features s.zarr"
+    data = f"--pairs {pairs} --vocab v.json --features s"
     for command in (
-        f"extract --dataset {dataset} --pairs {pairs} --images {index} --out s.zarr --provenance e.json",
+        f"extract --dataset {dataset} --pairs {pairs} --images {index} --out s/grid.zarr --provenance e.json",
         f"vocab --dataset {dataset} --pairs {pairs} --out v.json",
         f"recipe --dataset {dataset} --model scorer_cbr --out r.yaml",
         f"train --recipe r.yaml --seed 1 {data} --weights w --curves c --provenance p.json",
@@ -68,7 +68,7 @@ def test_spot_the_diff_as_the_released_program_would_train(tmp_path):
     assert metrics["scorers"]["references"] == "spot_the_diff, protocol merged"
     assert "change" not in metrics  # nobody says which pairs have changed
     assert "variant: released" in (tmp_path / "w/model.yaml").read_text()
-    store = json.loads((tmp_path / "s.zarr/zarr.json").read_text())["attributes"]
+    store = json.loads((tmp_path / "s/grid.zarr/zarr.json").read_text())["attributes"]
     assert store["resize"] == "opencv_bicubic"
 
 

@@ -13,7 +13,7 @@ from models.captioner import Sizes
 from pipeline.authors_checkpoints import checkpoint_file, importing
 from pipeline.authors_checkpoints.systems import DIRL, SCORER, SYSTEMS
 from pipeline.errors import InputError
-from pipeline.features.store_config import IMPORTED
+from pipeline.features.store_contents import IMPORTED
 from pipeline.recipes import trained_model
 from pipeline.vocabularies import SPECIAL, WordVocabulary
 from tests.released import VOCABULARY, model, states, write

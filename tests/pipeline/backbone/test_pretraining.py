@@ -18,7 +18,7 @@ from pipeline.compute import devices, memory
 from pipeline.datasets.images import Indexed
 from pipeline.errors import InputError
 from pipeline.features.extraction import backbone
-from pipeline.features.store_config import Spec
+from pipeline.features.store_contents import Spec
 from pipeline.params import Backbone
 from pipeline.tabletop.grid_labels import ATTRIBUTES, NOTHING
 

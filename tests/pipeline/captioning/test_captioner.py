@@ -13,11 +13,12 @@ from pipeline import vocabularies
 from pipeline.captioning import Captioner, package
 from pipeline.captioning.captioner import Search
 from pipeline.datasets.schema import read_pairs
-from pipeline.decoding.captioning import attended_captions, searching
+from pipeline.decoding.decode_split import attended_captions, searching
 from pipeline.errors import InputError
 from pipeline.features.store import FeatureStore
+from pipeline.features.store_contents import PIXELS
 from pipeline.recipes import trained_model
-from tests.small_lab import ALL, PAIRS, STORE, VOCAB, add_weights
+from tests.small_lab import ALL, PAIRS, STORE, STORES, VOCAB, add_weights
 
 pytestmark = pytest.mark.slow
 
@@ -27,9 +28,10 @@ ROOT = "data/raw/tabletop"
 
 def by_stages(lab, weights, search):
     """Pair -> what extract's store and decode's search give."""
-    model, _ = trained_model.load(weights)
+    model, trained = trained_model.load(weights)
     pairs = read_pairs(lab / PAIRS)
-    vocabulary, store = vocabularies.load(lab / VOCAB), FeatureStore(lab / STORE, {})
+    vocabulary = vocabularies.load(lab / VOCAB)
+    store = FeatureStore(lab / STORES / f"{trained.recipe.input}.zarr", {})
     found = searching(search.beam, search.length_penalty)
     ids = {pair.pair_id for pair in pairs}
     return pairs, attended_captions(model, pairs, store, vocabulary, 256, ids, found)
@@ -49,6 +51,8 @@ def test_the_same_captions_as_extract_and_decode_to_the_last_token(lab, here, mo
     pairs, wanted = by_stages(lab, weights, Search())
     own, trained = trained_model.load(weights)
     captioner = replace(here, model=own, trained=trained)  # whose backbone is made once
+    if trained.recipe.input == PIXELS:
+        captioner = Captioner.load(weights, lab)
     seen = {captioner(lab / ROOT / pairs[0].after, lab / ROOT / pairs[0].before)}
     for pair in pairs[::4]:
         found = captioner.attended(lab / ROOT / pair.before, lab / ROOT / pair.after)
@@ -208,9 +212,9 @@ def test_features_that_cannot_be_had_are_refused_by_the_files_name(lab, tmp_path
     with pytest.raises(InputError, match=r"CLEVR_default_000000\.png cannot be read"):
         Captioner.load(copy / WEIGHTS, copy)
     shutil.rmtree(copy / STORE)
-    with pytest.raises(InputError, match=r"tabletop\.zarr is not a feature store"):
+    with pytest.raises(InputError, match=r"grid\.zarr is not a feature store"):
         Captioner.load(copy / WEIGHTS, copy)
     model = copy / WEIGHTS / "model.yaml"
     model.write_text(model.read_text().replace("weights: random", "weights: imported from .npy files"))
-    with pytest.raises(InputError, match=r"tabletop\.zarr was imported from \.npy files"):
+    with pytest.raises(InputError, match=r"grid\.zarr was imported from \.npy files"):
         Captioner.load(copy / WEIGHTS, copy)

@@ -10,7 +10,7 @@ from pipeline.captioning.captioner import Search
 from pipeline.demo.new_scene import painted
 from pipeline.params import Tabletop
 from pipeline.scoring.accuracy import right, share
-from pipeline.tabletop import scenes
+from pipeline.tabletop import scene_sampling
 
 ROOT = Path(__file__).parents[3]
 PLACES = (ROOT / "demo/subtraction", ROOT / "demo/scorer_cbr")
@@ -28,7 +28,7 @@ def test_pairs(captioners):
     settings = Tabletop.model_validate(captioners[0].scores["rendered"])
     found = {}
     for number in sorted({int(name[:6]) for name in captioners[0].scores["sample"]})[:6]:
-        scene = scenes.sample(settings, number, scenes.generator(settings.seed, number))
+        scene = scene_sampling.sample(settings, number, scene_sampling.generator(settings.seed, number))
         before = painted(settings, scene.before, scene.default)
         found[f"{number:06d}.png"] = (before, painted(settings, scene.after, scene.semantic))
         found[f"{number:06d}.png_n"] = (before, painted(settings, scene.before, scene.nonsemantic))

@@ -9,9 +9,9 @@ from models.backbone import Backbone
 from pipeline.compute.process_group import Ranks, join
 from pipeline.datasets import images
 from pipeline.errors import InputError
-from pipeline.features import extraction, store_format
+from pipeline.features import extraction, store_codec
 from pipeline.features.extraction import Extractor, attributes
-from pipeline.features.store_config import Spec
+from pipeline.features.store_contents import Spec
 from pipeline.features.writer import Writer
 from tests.spawned import spawn
 from tests.synthetic import make_clevr_change
@@ -28,7 +28,7 @@ def root(tmp_path_factory) -> Path:
 
 def extract(root: Path, folder: Path, out: Path) -> None:
     """One process, as torchrun starts it; process 1 comes with other weights."""
-    store_format.SHARD, extraction.BATCH = 4, 2
+    store_codec.SHARD, extraction.BATCH = 4, 2
     write = Writer.write
     ranks = join()
 

@@ -63,7 +63,7 @@ def test_equals_the_slow_search(model):
     assert len({len(row) for row in expected}) > 1
 
 
-@pytest.mark.parametrize("pairs", [1, 2, 75])
+@pytest.mark.parametrize("pairs", [1, 75])
 @pytest.mark.slow
 def test_captions_that_leave_the_batch_do_not_touch_the_others(uneven, pairs):
     memory = torch.randn(150, 9, 8)

@@ -15,11 +15,11 @@ from models.backbone import MEAN, STD, Backbone, for_inference, load_backbone
 from pipeline.compute.process_group import Ranks
 from pipeline.datasets import images
 from pipeline.errors import InputError
-from pipeline.features import extraction, store_format
+from pipeline.features import extraction, store_codec
 from pipeline.features.extraction import Extractor, attributes, backbone, grid_shape
 from pipeline.features.preprocessing import pixels
 from pipeline.features.store import FeatureStore
-from pipeline.features.store_config import Spec
+from pipeline.features.store_contents import Spec
 from pipeline.features.writer import Writer
 from tests.synthetic import make_clevr_change
 
@@ -63,7 +63,7 @@ def test_the_store_holds_what_the_network_gives(network, root, index, tmp_path):
 
 
 def test_an_interrupted_extraction_gives_the_same_bytes(network, root, index, tmp_path, monkeypatch):
-    monkeypatch.setattr(store_format, "SHARD", 4)
+    monkeypatch.setattr(store_codec, "SHARD", 4)
     monkeypatch.setattr(extraction, "BATCH", 2)
     extract(network, root, index, tmp_path / "a", tmp_path / "whole.zarr")
     write = Writer.write

@@ -6,7 +6,7 @@ import torch
 
 from pipeline.compute import memory
 from pipeline.errors import InputError
-from pipeline.features import memory_cache, store_format
+from pipeline.features import memory_cache, store_codec
 from pipeline.features.memory_cache import Resident, held, images, planned
 from pipeline.features.store import FeatureStore
 from tests.pipeline.features.test_store import SHAPE, make
@@ -17,7 +17,7 @@ KEYS = [f"{row}.png" for row in (7, 2, 7, 9, 0)]
 
 @pytest.fixture
 def opened(tmp_path, monkeypatch):
-    monkeypatch.setattr(store_format, "SHARD", 4)
+    monkeypatch.setattr(store_codec, "SHARD", 4)
     monkeypatch.setattr(memory_cache, "BLOCK", 3)
     make(tmp_path / "s.zarr")
     return FeatureStore(tmp_path / "s.zarr", {})

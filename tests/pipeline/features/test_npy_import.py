@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.features import npy_import, store_format
+from pipeline.features import npy_import, store_codec
 from pipeline.features.npy_import import Importer, fingerprint, locate
 from pipeline.features.store import FeatureStore
 from pipeline.features.writer import Writer
@@ -131,7 +131,7 @@ def take_over(folder, scratch, out):
 
 @pytest.fixture
 def small_shards(monkeypatch):
-    monkeypatch.setattr(store_format, "SHARD", 5)
+    monkeypatch.setattr(store_codec, "SHARD", 5)
 
 
 def test_the_store_holds_the_files(folder, tmp_path, small_shards):

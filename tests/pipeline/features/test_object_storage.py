@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.features import object_storage, store_format
+from pipeline.features import object_storage, store_codec
 from pipeline.features.object_storage import Location
 from pipeline.features.store import FeatureStore
 from tests.pipeline.features.test_store import ATTRIBUTES, make
@@ -56,7 +56,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(store_format, "SHARD", 4)
+    monkeypatch.setattr(store_codec, "SHARD", 4)
     monkeypatch.setattr(object_storage, "PATIENCE", 10.0)
 
 

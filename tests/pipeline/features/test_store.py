@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.errors import InputError
-from pipeline.features import store, store_format
+from pipeline.features import store, store_codec
 from pipeline.features.store import FeatureStore
 from pipeline.features.writer import Writer
 
@@ -19,7 +19,7 @@ ATTRIBUTES = {"layer": "layer3", "resize": "pil_bicubic"}
 
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch):
-    monkeypatch.setattr(store_format, "SHARD", 4)
+    monkeypatch.setattr(store_codec, "SHARD", 4)
 
 
 def grids(images, seed=0):

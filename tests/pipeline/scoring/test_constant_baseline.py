@@ -24,11 +24,11 @@ def sentence(random_, words=WORDS):
 @pytest.fixture(autouse=True)
 def tokenizer(monkeypatch):
     """A tokenizer without Java, good enough for these sentences."""
-    monkeypatch.setattr(
-        constant_baseline,
-        "tokenize",
-        lambda texts, _: [" ".join(text.lower().replace(".", "").split()) for text in texts],
-    )
+
+    def tokenize(texts, timeout):
+        return [" ".join(text.lower().replace(".", "").split()) for text in texts]
+
+    monkeypatch.setitem(constant_baseline.OF_SCORES, "ptb", ("made up", tokenize))
 
 
 @pytest.fixture(scope="module")
@@ -136,3 +136,13 @@ def test_the_metric_itself_is_asked_only_where_the_estimate_cannot_tell(referenc
 def test_a_split_without_captions_is_named(pairs, split):
     with pytest.raises(InputError, match=f"the split {split} has no captions"):
         choose(pairs, 10, 60)
+
+
+def test_without_a_tokeniser_the_constant_is_chosen_as_written():
+    pairs = [
+        pair(1, "train", "gone", "Gone .", "Gone ."),
+        pair(2, "val", "gone now"),
+        pair(3, "val", "it moved"),
+    ]
+    assert choose(pairs, 10, 60).caption == "Gone ."
+    assert choose(pairs, 10, 60, "none").caption == "gone"

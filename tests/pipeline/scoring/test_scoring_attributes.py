@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pipeline.datasets.schema import ChangedObject, Look, Pair
 from pipeline.scoring import attributes
 from pipeline.scoring.attributes import accuracy, read
-from pipeline.tabletop import grammar, scenes
+from pipeline.tabletop import changes, grammar, scenes
 from pipeline.tabletop.scenes import Scene, Thing, View
 from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES, SIZES
 
@@ -23,7 +23,7 @@ def drawn(draw: st.DrawFn) -> tuple[Scene, Look, list[str]]:
     places = st.floats(-3, 3)
     chosen = draw(st.lists(looks, min_size=2, max_size=6, unique=True))
     things = tuple(Thing(n, *look, draw(places), draw(places), 0.0) for n, look in enumerate(chosen[:-1]))
-    kind = draw(st.sampled_from(scenes.CHANGE_TYPES))
+    kind = draw(st.sampled_from(changes.CHANGE_TYPES))
     changed, others = things[0], things[1:]
     # the spare look is what a recoloured or remade thing turns into
     _, color, material, _ = chosen[-1]

@@ -1,16 +1,24 @@
 """The tokenizer: no sentence may ever move to another's place."""
 
+import json
+from contextlib import nullcontext
 from importlib.metadata import distribution
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pycocoevalcap.tokenizer import ptbtokenizer
 
+from pipeline.datasets import manifest
+from pipeline.datasets.schema import Pair, write_pairs
 from pipeline.errors import InputError
-from pipeline.scoring import tokenizer
-from pipeline.scoring.tokenizer import PUNCTUATION, one_line, plain, tokenize
+from pipeline.scoring import corpus, java, meteor, spice, tokenizer
+from pipeline.scoring.meteor import Meteor
+from pipeline.scoring.metrics import bleu, bleu_counts, cider_d, counted
+from pipeline.scoring.tokenizer import OF_SCORES, PUNCTUATION, as_written, one_line, plain, tokenize
 from pipeline.tabletop import words
+from tests.running import refuse, set_params, succeed
 
 LINE_BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 text = st.one_of(st.text(max_size=40), st.text(st.sampled_from(LINE_BREAKS + " \0\t'\".-|<*aB"), max_size=40))
@@ -99,3 +107,88 @@ def test_what_is_not_plain_is_refused(sentence: str) -> None:
 
 def test_nothing_is_plain() -> None:
     assert plain([""]) == tokenize([""])
+
+
+REFERENCES = {
+    "1": ["Animal1 is red , not blue .", "animal1 is red"],
+    "2": ["the cube  is\rgone ."],
+    "3": [" ", "so"],
+}
+CAPTIONS = {"1": "animal1 is red , not blue .", "2": "The cube is gone .", "3": "so"}
+
+
+@pytest.fixture
+def without_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """METEOR and Java's version made up; the tokenizer's Java is an error."""
+
+    def no_java(lines: list[str], timeout: float) -> list[str]:
+        raise AssertionError("the PTB tokenizer was called")
+
+    def scores(jvm: None, captions: dict, references: dict, subsets: dict) -> Meteor:
+        zero = dict.fromkeys(captions, 0.0)
+        return Meteor(dict.fromkeys(subsets, 0.0), zero, {key: [0.0] for key in captions})
+
+    monkeypatch.setattr(tokenizer, "_tokenized", no_java)
+    monkeypatch.setattr(meteor, "start", lambda timeout: nullcontext())
+    monkeypatch.setattr(meteor, "scores", scores)
+    monkeypatch.setattr(java, "version", lambda timeout: "none")
+    monkeypatch.setattr(spice, "unavailable", lambda timeout: "not here")
+
+
+@pytest.mark.usefixtures("without_java")
+def test_without_a_tokeniser_captions_are_scored_as_they_are_written() -> None:
+    found = corpus.score(CAPTIONS, REFERENCES, {}, 60, tokeniser="none")
+    own = {"1": REFERENCES["1"], "2": ["the cube is gone ."], "3": ["so"]}
+    ours = found.subsets["total"]
+    assert ours["CIDEr-D"] == cider_d(CAPTIONS, own)
+    assert ours["BLEU-4"] == bleu(bleu_counts(CAPTIONS, own, counted(CAPTIONS, own)).sum(0))[3]
+    assert found.scorers["tokenizer"] == "none: captions as written, split at white space"
+    assert found.wording["mean_length"] == (7 + 5 + 1) / 3
+    # case counts, and so does a full stop
+    assert found.pairs["1"]["bleu"]["matches"][0] == 7
+    assert found.pairs["2"]["bleu"]["matches"][0] == 4
+
+
+@pytest.mark.usefixtures("without_java")
+def test_the_tokenizer_is_the_default() -> None:
+    with pytest.raises(AssertionError, match="the PTB tokenizer was called"):
+        corpus.score(CAPTIONS, REFERENCES, {}, 60)
+    assert {name: said for name, (said, _) in OF_SCORES.items()}["ptb"] == tokenizer.NAME
+
+
+@pytest.mark.usefixtures("without_java")
+def test_a_reference_without_a_word_is_none_in_either() -> None:
+    with pytest.raises(InputError, match="no reference holds a word"):
+        corpus.score({"1": "a"}, {"1": [" \r "]}, {}, 60, tokeniser="none")
+
+
+@given(text)
+def test_what_is_written_keeps_its_words(sentence: str) -> None:
+    assert as_written([sentence, "b"]) == [" ".join(sentence.split()), "b"]
+
+
+@pytest.mark.usefixtures("without_java")
+def test_the_stages_take_the_one_of_params_and_name_it(tmp_path: Path) -> None:
+    pairs = [
+        Pair(f"{number}.png", str(number), split, "b", "a", tuple(texts))
+        for split in ("train", "val", "test")
+        for number, texts in ((f"{split}{key}", texts) for key, texts in REFERENCES.items())
+    ]
+    write_pairs(tmp_path / "pairs.jsonl", pairs)
+    manifest.write(tmp_path / "manifest.json", manifest.Manifest("table", None, {}, {}))
+    captions = [{"image_id": f"test{key}.png", "caption": text} for key, text in CAPTIONS.items()]
+    (tmp_path / "captions.json").write_text(json.dumps(captions))
+    set_params(tmp_path, score__tokeniser="none")
+    shared = "--pairs pairs.jsonl --manifest manifest.json --captions"
+    succeed(tmp_path, f"score {shared} captions.json --out metrics.json")
+    succeed(tmp_path, f"constant --dataset tabletop {shared} constant.json --out constant_metrics.json")
+    (tmp_path / "references.json").write_text(json.dumps({f"test{k}.png": v for k, v in REFERENCES.items()}))
+    alone = "score --captions captions.json --references references.json --tokeniser none --out alone.json"
+    succeed(tmp_path, alone)
+    for file in ("metrics.json", "constant_metrics.json", "alone.json"):
+        scorers = json.loads((tmp_path / file).read_text())["scorers"]
+        assert scorers["tokenizer"] == "none: captions as written, split at white space"
+    set_params(tmp_path, score__tokeniser="moses")
+    refuse(
+        tmp_path, f"score {shared} captions.json --out metrics.json", "score.tokeniser: Input should be 'ptb'"
+    )

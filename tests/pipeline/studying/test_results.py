@@ -7,7 +7,7 @@ from statistics import mean, stdev
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.studying import claims, recorded, results_figures, results_page
+from pipeline.studying import claims, record_comparisons, results_figures, results_page
 from pipeline.studying.records import METRICS
 from stages import results
 from tests import shipped
@@ -51,17 +51,17 @@ def root(tmp_path):
 
 
 def groups(root):
-    return {group.model: group for group in recorded.read(root, "tabletop")}
+    return {group.model: group for group in record_comparisons.read(root, "tabletop")}
 
 
 def test_means_and_deviations_by_hand(root):
     found = groups(root)["rr"]
     shares = [(PAIRS - wrong) / PAIRS for wrong in (4, 5, 6)]
-    spread = found.score("total", recorded.ACCURACY)
+    spread = found.score("total", record_comparisons.ACCURACY)
     assert (spread.mean, spread.sd, spread.runs) == pytest.approx((mean(shares), stdev(shares), 3))
     of_changes = [(20 - wrong) / 20 for wrong in (2, 3, 3)]  # the even ones of the first 4, 5, 6 pairs
-    assert found.score("change", recorded.ACCURACY).mean == pytest.approx(mean(of_changes))
-    assert found.score("viewpoint_iou_q4", recorded.ACCURACY).mean == 1.0
+    assert found.score("change", record_comparisons.ACCURACY).mean == pytest.approx(mean(of_changes))
+    assert found.score("viewpoint_iou_q4", record_comparisons.ACCURACY).mean == 1.0
     assert found.score("total", "BLEU-4").mean == pytest.approx(0.52)
 
 
@@ -100,7 +100,7 @@ def test_a_claim_cannot_be_told(root, what):
 def test_a_model_with_changes_is_no_model_of_a_claim(root):
     for seed in (1, 2, 3):
         write(root, "scorer", seed, 1, changes={"model.scorer.switches.mtm": "summed"})
-    assert [own.claim.better for own in claims.verdicts(recorded.read(root, "tabletop"))] == ["rr"]
+    assert [own.claim.better for own in claims.verdicts(record_comparisons.read(root, "tabletop"))] == ["rr"]
 
 
 def test_seeds_wanted_by_the_formula():
@@ -112,7 +112,7 @@ def test_seeds_wanted_by_the_formula():
 
 def test_the_page_prints_what_is_recorded(root):
     write(root, "rr", 1, 3, changes={"model.rr.switches.norm_epsilon": 0.1})
-    found = recorded.read(root, "tabletop")
+    found = record_comparisons.read(root, "tabletop")
     said = results_page.page([found], ["![a](b.svg)\n"], shipped.settings())
     assert "| rr (3) | 87.5 ± 2.5 | 52.0 ± 1.0 | 52.0 ± 1.0 |" in said
     assert "| rr (norm_epsilon 0.1) (1) | 92.5 | 51.0 |" in said
@@ -124,10 +124,28 @@ def test_the_page_prints_what_is_recorded(root):
     assert "How steady" not in one
 
 
+def test_curves_over_a_weight_have_the_weight_of_params_yaml_among_them(root, tmp_path):
+    key = "dataset.tabletop.loss.lambda_cv"
+    default = shipped.settings().of("tabletop").loss["lambda_cv"]
+    for seed, wrong in ((1, 4), (2, 6)):
+        write(root, "scorer", seed, wrong)
+        write(root, "scorer", seed, wrong + 9, changes={key: 3 * default})
+    write(root, "rr", 1, 3, changes={"model.rr.switches.norm_epsilon": 0.1})
+    found = record_comparisons.read(root, "tabletop")
+    (title, curve), *others = results_figures.tradeoffs(found, shipped.settings()).items()
+    assert (title, others) == ("scorer, lambda_cv (tabletop)", [])
+    assert [(weight, len(group.records)) for weight, group in curve] == [(default, 2), (3 * default, 2)]
+    (drawn,) = [
+        line for line in results_figures.write(tmp_path, [found], shipped.settings()) if "trade" in line
+    ]
+    assert drawn == "![CIDEr-D of the changes against a loss term's weight](results-tradeoffs.svg)\n"
+    assert "CIDEr-D, changes" in (tmp_path / "results-tradeoffs.svg").read_text()
+
+
 def test_other_records_make_another_page_and_other_figures(root, tmp_path):
     def made():
-        found = recorded.read(root, "tabletop")
-        figures = results_figures.write(tmp_path / "out", [found], list(shipped.settings().model))
+        found = record_comparisons.read(root, "tabletop")
+        figures = results_figures.write(tmp_path / "out", [found], shipped.settings())
         drawn = [path.read_bytes() for path in sorted((tmp_path / "out").iterdir())]
         return results_page.page([found], figures, shipped.settings()), drawn
 
@@ -143,7 +161,7 @@ def test_records_of_other_pairs_and_none_are_refused(root, monkeypatch):
     file = root / "results/records/tabletop/rr-2.json"
     file.write_text(file.read_text().replace('"right": "0', '"right": "00'))
     with pytest.raises(InputError, match=r"rr-2\.json is of other test pairs than .*pairs\.json; restore"):
-        recorded.read(root, "tabletop")
+        record_comparisons.read(root, "tabletop")
     shipped.write(root)
     monkeypatch.chdir(root)
     for path in (root / "results/records/tabletop").iterdir():

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.params import Tabletop
-from pipeline.tabletop import grammar, scenes
+from pipeline.tabletop import grammar, scene_sampling
 
 SETTINGS = {
     viewpoint: Tabletop(
@@ -90,8 +90,8 @@ def side_is_true(side, thing, other, camera):
 
 
 def draw(seed, number, viewpoint):
-    rng = scenes.generator(seed, number)
-    return scenes.sample(SETTINGS[viewpoint], number, rng), rng
+    rng = scene_sampling.generator(seed, number)
+    return scene_sampling.sample(SETTINGS[viewpoint], number, rng), rng
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
@@ -156,8 +156,8 @@ def test_no_change_captions_are_distinct_and_known():
 def test_a_lone_thing_has_captions_enough():
     lone = SETTINGS["moderate"].model_copy(update={"min_objects": 1, "max_objects": 1})
     for number in range(10):
-        rng = scenes.generator(3, number)
-        scene = scenes.sample(lone, number, rng)
+        rng = scene_sampling.generator(3, number)
+        scene = scene_sampling.sample(lone, number, rng)
         captions = grammar.change_captions(scene, rng)
         assert len(set(captions)) == 6
         assert scene.change_type == "add" or not any(" that is " in caption for caption in captions)

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from pipeline.tabletop import pictures, raytracer, scenes
+from pipeline.tabletop import pictures, raytracer, scene_sampling, scenes
 from pipeline.tabletop.pictures import identify, render
 from pipeline.tabletop.scenes import CAMERA, COLORS, LIGHTS, MATERIALS, SHAPES, Thing
 
@@ -76,7 +76,7 @@ def picture(things, lights=LIGHTS, width=WIDTH, height=HEIGHT, camera=CAMERA):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_id_buffer_is_what_marching_finds(seed):
-    things, camera = crowd(seed), scenes.jittered(CAMERA, 1.0, np.random.default_rng(seed))
+    things, camera = crowd(seed), scene_sampling.jittered(CAMERA, 1.0, np.random.default_rng(seed))
     rows = identify(scenes.solids(things), camera, WIDTH, HEIGHT).ravel()
     ways = camera_rays(camera, WIDTH, HEIGHT)
     distances, nearest = march(things, np.array(camera), ways)

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.params import Tabletop
-from pipeline.tabletop import dataset_card, scenes
+from pipeline.tabletop import changes, dataset_card, scene_sampling, scenes
 from pipeline.tabletop.pictures import identify
 
 SMALL = Tabletop(scenes=10, seed=5, min_objects=3, max_objects=10, width=96, height=64, viewpoint="moderate")
@@ -16,7 +16,7 @@ RADIUS = {"large": 0.7, "small": 0.35}
 
 
 def sample(number, settings=SMALL):
-    return scenes.sample(settings, number, scenes.generator(settings.seed, number))
+    return scene_sampling.sample(settings, number, scene_sampling.generator(settings.seed, number))
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_every_thing_shows_in_every_view(many):
 
 
 def test_a_thing_that_shows_too_little_is_refused(monkeypatch):
-    monkeypatch.setattr(scenes, "SHOWN", 40 / (96 * 64))
+    monkeypatch.setattr(scene_sampling, "SHOWN", 40 / (96 * 64))
     shown = []
     for number in range(40):
         scene = sample(number, SMALL.model_copy(update={"max_objects": 5}))
@@ -157,8 +157,8 @@ def test_one_thing_is_enough():
 
 
 def test_a_crowded_table_ends_in_an_error(monkeypatch):
-    monkeypatch.setattr(scenes, "ARENA", 0.9)
-    monkeypatch.setattr(scenes, "RESTARTS", 20)
+    monkeypatch.setattr(changes, "ARENA", 0.9)
+    monkeypatch.setattr(scene_sampling, "RESTARTS", 20)
     crowded = SMALL.model_copy(update={"min_objects": 10})
     with pytest.raises(InputError, match="10 objects in 20 tries at 96 x 64 pixels; lower max_objects"):
         sample(0, crowded)

@@ -84,7 +84,7 @@ class Watched:
 def train(data, state, ranks, dropout=0.0, **changes):
     """A tiny training; only the first process has a validation. Returns history, weights, what was read."""
     pairs, place, vocabulary = data
-    chosen = {"iterations": 8, "learning_rate": 1e-3, "validate_every": 4, **changes}
+    chosen = {"iterations": 4, "learning_rate": 1e-3, "validate_every": 2, **changes}
     chosen = replace(recipe(**chosen), settings={"dropout": dropout, "temperature": 0.5})
     devices.repeatable()
     seed_all(1, 0)
@@ -102,8 +102,8 @@ def seeds(data, state, ranks):
 
 
 def resumed(data, folder, ranks):
-    """Weights after 8 iterations, of which a first run made 4."""
-    train(data, folder / "state", ranks, dropout=0.1, iterations=4)
+    """Weights after 4 iterations, of which a first run made 2."""
+    train(data, folder / "state", ranks, dropout=0.1, iterations=2)
     return train(data, folder / "state", ranks, dropout=0.1)[1]
 
 
@@ -234,7 +234,7 @@ def test_without_adding_up_their_weights_part(found):
 
 def test_each_reads_the_features_of_its_own_scenes(found, prepared):
     sampler = Sampler(of_split(prepared.pairs, "train"), 4, 1, True)
-    for iteration in range(8):
+    for iteration in range(4):
         scenes, _ = sampler.draw(iteration)
         for each, share in zip(found, (slice(0, 4), slice(0, 2), slice(2, 4)), strict=True):
             own = [pair for part in zip(*scenes[share], strict=True) for pair in part]

@@ -21,7 +21,7 @@ from pipeline.datasets.schema import images_of, of_split, read_pairs
 from pipeline.errors import InputError
 from pipeline.features import extraction
 from pipeline.features.store import FeatureStore
-from pipeline.features.store_config import GRID, IMPORTED, Spec
+from pipeline.features.store_contents import GRID, IMPORTED, Spec
 from pipeline.outputs import replacing
 from pipeline.recipes.trained_model import Trained
 

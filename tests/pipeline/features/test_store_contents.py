@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.features.store_config import IMPORTED, Spec, spec
+from pipeline.features.store_contents import IMPORTED, Spec, spec
 from tests import shipped
 
 

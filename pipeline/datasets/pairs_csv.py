@@ -17,8 +17,8 @@ import numpy as np
 from pipeline.datasets import checking
 from pipeline.datasets.annotations import check_splits, image_fault, sentences_fault, shown, written
 from pipeline.datasets.grouping import by_images
+from pipeline.datasets.pairs_csv_rows import NAMES, Row, find, read_rows
 from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE, SPLITS, Box, Pair
-from pipeline.datasets.table_rows import NAMES, Row, find, read_rows
 from pipeline.errors import InputError, listed
 
 FILES = ()

@@ -23,6 +23,11 @@ class Spec:
     size: int  # pixels a side
     input: str = GRID
 
+    @property
+    def squashed(self) -> tuple[int, int]:
+        """Width and height of an image that the backbone sees."""
+        return self.size, self.size
+
 
 @dataclass(frozen=True)
 class PixelSpec:
@@ -33,15 +38,15 @@ class PixelSpec:
     resize: str  # of params.yaml
     input: str = PIXELS
 
+    @property
+    def squashed(self) -> tuple[int, int]:
+        """Width and height of a stored image."""
+        return self.width, self.height
 
-def grid_spec(features: dict[str, Any], model: str) -> Spec:
-    """What a recipe's `features` say of a model that reads the backbone's grid; InputError for another."""
-    if (wanted := features.get("input", GRID)) != GRID:
-        raise InputError(
-            f"{model} reads {wanted}; pictures of one's own are captioned by models that read {GRID}: "
-            "use stages.decode on a prepared dataset"
-        )
-    return Spec(**features)
+
+def recorded_spec(features: dict[str, Any]) -> Spec | PixelSpec:
+    """What a recipe's `features` say that its model reads."""
+    return PixelSpec(**features) if features.get("input") == PIXELS else Spec(**features)
 
 
 def pixel_spec(settings: params.Features, dataset: Dataset) -> PixelSpec:

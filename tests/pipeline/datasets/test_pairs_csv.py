@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.datasets import readers, table, table_rows
+from pipeline.datasets import pairs_csv, pairs_csv_rows, readers
 from pipeline.datasets.schema import SPLITS
 from pipeline.errors import InputError
 
@@ -148,7 +148,7 @@ def test_there_must_be_one_table(tmp_path):
     write(tmp_path, "a,b,x,,train,,")
     (tmp_path / "pairs.jsonl").write_text("")
     with pytest.raises(InputError, match=r"has pairs\.csv and pairs\.jsonl"):
-        table.faults(tmp_path)
+        pairs_csv.faults(tmp_path)
 
 
 def test_a_wrong_line_of_json_is_that_lines_fault(tmp_path):
@@ -156,7 +156,7 @@ def test_a_wrong_line_of_json_is_that_lines_fault(tmp_path):
     path.write_text(
         '{"before": "a"\n[1]\n\n{"before": "\\ud800"}\n{"before": 3, "after": "x", "captions": "y"}\n'
     )
-    assert [row.line for row in table_rows.read_rows(path) if row.fault] == [1, 2, 4]
+    assert [row.line for row in pairs_csv_rows.read_rows(path) if row.fault] == [1, 2, 4]
     faults = readers.faults("table", tmp_path)
     assert [fault.split(":")[0] for fault in faults] == ["line 1", "line 2", "line 4", "line 5"]
 
@@ -178,6 +178,7 @@ def test_any_text_comes_back_from_csv(tmp_path_factory, rows, delimiter):
     path = tmp_path_factory.mktemp("csv") / "pairs.csv"
     path.write_text("\ufeff" + text.getvalue(), encoding="utf-8", newline="")
     found = [
-        tuple(row.values[key] for key in ("before", "after", "caption")) for row in table_rows.read_rows(path)
+        tuple(row.values[key] for key in ("before", "after", "caption"))
+        for row in pairs_csv_rows.read_rows(path)
     ]
     assert found == rows

@@ -7,7 +7,7 @@ import torch
 from models import Sizes, build
 from pipeline.datasets.schema import of_split
 from pipeline.decoding.beam_search import beam_search
-from pipeline.decoding.captioning import attended_captions, searching
+from pipeline.decoding.decode_split import attended_captions, searching
 from pipeline.decoding.greedy import captions, greedy_attending
 from pipeline.vocabularies import END
 from tests.looking import looked

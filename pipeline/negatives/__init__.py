@@ -1,0 +1,1 @@
+"""Negatives: captions that are nearly right and wrong, six a pair, to be told from the true one."""

@@ -1,0 +1,118 @@
+"""Negatives of descriptions of birds: Birds-to-Words (animal1, animal2), and CUB (one bird a sentence).
+
+They keep their spelling and punctuation: a negative differs from a caption in what it says alone. Nothing
+rules a description out for certain, as a renderer's labels would: there is what the references claim of the
+same part of the same bird (bird_claims.py).
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import count
+
+import numpy as np
+
+from pipeline import vocabularies
+from pipeline.datasets.schema import Pair
+from pipeline.negatives import bird_claims
+from pipeline.negatives.bird_words import MEANING, SIBLINGS
+from pipeline.negatives.geometric import MOST, drawn, plain
+from pipeline.negatives.tfidf import Index
+
+WORD = re.compile(r"[^\W\d_]+", re.ASCII)
+ANIMAL = re.compile(r"\banimal([12])\b")
+REPLACED = 3  # words of a caption
+ALIKE = ({"both"}, {"similar"}, {"same"}, {"no", "differences"})
+"""A caption with all words of one of these stays true when the animals are exchanged."""
+
+
+class Birds:
+    """A split's captions with their TF-IDF, and how often each word stands in the training captions."""
+
+    def __init__(self, pairs: Sequence[Pair], training: Sequence[str], rng: np.random.Generator):
+        written = {plain(caption): caption for pair in pairs for caption in pair.captions}
+        self.index = Index(drawn(sorted(written), MOST, rng))
+        self.written = {text: written[text] for text in self.index.documents}
+        self.counts = Counter(word for caption in training for word in _words(caption))
+
+    def source(self, pair: Pair, references: Sequence[str], rng: np.random.Generator) -> "Source":
+        """Where the negatives of one of these pairs come from."""
+        return Source(self, references, rng)
+
+
+class Source:
+    """The negatives of one pair."""
+
+    certain = False
+
+    def __init__(self, split: Birds, references: Sequence[str], rng: np.random.Generator):
+        self._split, self._references, self._rng = split, references, rng
+        self._named = {_value(word) for caption in references for word in _words(caption) if word in MEANING}
+        self._claims = bird_claims.of_captions(references)
+
+    def wrong(self, caption: str) -> bool:
+        """Whether it claims something else of the same part of the same bird."""
+        return bird_claims.contradicts(caption, self._claims)
+
+    def retrieve(self, number: int) -> Iterator[str]:
+        """Descriptions of other pairs by falling similarity."""
+        reference = self._references[number % len(self._references)]
+        ranked = self._split.index.ranked(vocabularies.tokenise(reference, lower_case=True))
+        yield from (self._split.written[text] for text in ranked)
+
+    def replace(self, number: int) -> Iterator[str | None]:
+        """The heaviest words that can be, each to what no reference names; else any, and fewer."""
+        for turn, caption in enumerate(self._turns(number)):
+            yield self._replaced(caption, heaviest=turn < len(self._references))
+
+    def confuse(self, number: int) -> Iterator[str | None]:
+        """animal1 for animal2 and the other way round."""
+        for caption in self._turns(number):
+            alike = any(words <= set(_words(caption)) for words in ALIKE)
+            yield None if alike else ANIMAL.sub(lambda found: f"animal{3 - int(found[1])}", caption)
+
+    def _replaced(self, caption: str, heaviest: bool) -> str | None:
+        found = list(WORD.finditer(caption))
+        words = [word[0].lower() for word in found]
+        weights = self._split.index.weights(words)
+        places = [place for place, word in enumerate(words) if word in MEANING]
+        most = REPLACED
+        if heaviest:
+            places.sort(key=lambda place: -weights[words[place]])
+        else:
+            # a white head instead of a red belly contradicts nothing; a red head does, or a white belly
+            places = [places[at] for at in self._rng.permutation(len(places))]
+            most = 1 + int(self._rng.integers(REPLACED))
+        taken: dict[int, str] = {}
+        for place in places:
+            if len(taken) < most and (word := self._other(words[place])) is not None:
+                taken[place] = word
+        articles = {
+            place - 1: _article(word) for place, word in taken.items() if words[place - 1] in ("a", "an")
+        }
+        new = {found[place].start(): word for place, word in (articles | taken).items()}
+        return WORD.sub(lambda word: new.get(word.start(), word[0]), caption) if taken else None
+
+    def _other(self, word: str) -> str | None:
+        """A word of the same class and ending, drawn as often as it stands in the training captions."""
+        siblings = SIBLINGS[MEANING[word][:2]]
+        left = [o for o in siblings if _value(o) not in self._named and self._split.counts[o]]
+        if not left:
+            return None
+        counts = np.array([self._split.counts[other] for other in left], dtype=float)
+        return left[int(self._rng.choice(len(left), p=counts / counts.sum()))]
+
+    def _turns(self, number: int) -> Iterator[str]:
+        yield from (self._references[turn % len(self._references)] for turn in count(number))
+
+
+def _words(caption: str) -> list[str]:
+    return [found[0].lower() for found in WORD.finditer(caption)]
+
+
+def _value(word: str) -> tuple[str, int]:
+    return MEANING[word].kind, MEANING[word].value
+
+
+def _article(word: str) -> str:
+    return "an" if word[0] in "aeiou" else "a"

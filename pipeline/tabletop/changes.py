@@ -1,0 +1,93 @@
+"""What changes in a scene, a function a kind: added, dropped, moved, in another colour, of another material.
+
+No two things of a scene look alike, before the change or after it, and all keep CLEVR's margins.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from pipeline.tabletop.scenes import RADII, Thing, View, clear
+from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES
+
+CHANGE_TYPES = ("color", "material", "add", "drop", "move")
+ARENA = 3.0  # x and y lie in (-ARENA, ARENA)
+FAR = 1.2  # how far a moved thing goes at least
+TRIES = 50  # for one thing, then a new scene
+Option = TypeVar("Option")
+
+
+class NoRoomError(Exception):
+    """This scene cannot be finished; start another."""
+
+
+def change(
+    kind: str, before: tuple[Thing, ...], view: View, rng: np.random.Generator
+) -> tuple[int, tuple[Thing, ...]]:
+    """The number of the thing that changes, and the things after the change. Raises NoRoomError."""
+    if kind == "add":
+        new = new_thing(before, view, rng)
+        return new.number, (*before, new)
+    at = int(rng.integers(len(before)))
+    thing, others = before[at], before[:at] + before[at + 1 :]
+    if kind == "drop":
+        return thing.number, others
+    changed = {"color": _recolored, "material": _remade, "move": _moved}[kind](thing, others, view, rng)
+    return thing.number, (*before[:at], changed, *before[at + 1 :])
+
+
+def new_thing(others: tuple[Thing, ...], view: View, rng: np.random.Generator) -> Thing:
+    """A thing unlike the others, clear of them. Raises NoRoomError."""
+    number = max((other.number for other in others), default=-1) + 1
+    for _ in range(TRIES):
+        thing = Thing(
+            number,
+            _choice(tuple(RADII), rng),
+            _choice(tuple(COLORS), rng),
+            _choice(MATERIALS, rng),
+            _choice(SHAPES, rng),
+            *_place(rng),
+            round(float(rng.uniform(0, 2 * math.pi)), 4),
+        )
+        if _unlike(thing, others) and clear(thing, others, view):
+            return thing
+    raise NoRoomError
+
+
+def _recolored(thing: Thing, others: tuple[Thing, ...], view: View, rng: np.random.Generator) -> Thing:
+    choices = [replace(thing, color=color) for color in COLORS if color != thing.color]
+    choices = [choice for choice in choices if _unlike(choice, others)]
+    if not choices:
+        raise NoRoomError
+    return _choice(choices, rng)
+
+
+def _remade(thing: Thing, others: tuple[Thing, ...], view: View, rng: np.random.Generator) -> Thing:
+    changed = replace(thing, material=MATERIALS[1 - MATERIALS.index(thing.material)])
+    if not _unlike(changed, others):
+        raise NoRoomError
+    return changed
+
+
+def _moved(thing: Thing, others: tuple[Thing, ...], view: View, rng: np.random.Generator) -> Thing:
+    for _ in range(TRIES):
+        x, y = _place(rng)
+        changed = replace(thing, x=x, y=y)
+        if math.hypot(x - thing.x, y - thing.y) >= FAR and clear(changed, others, view):
+            return changed
+    raise NoRoomError
+
+
+def _choice(options: Sequence[Option], rng: np.random.Generator) -> Option:
+    return options[int(rng.integers(len(options)))]
+
+
+def _place(rng: np.random.Generator) -> tuple[float, float]:
+    return round(float(rng.uniform(-ARENA, ARENA)), 4), round(float(rng.uniform(-ARENA, ARENA)), 4)
+
+
+def _unlike(thing: Thing, others: tuple[Thing, ...]) -> bool:
+    return all(thing.look != other.look for other in others)

@@ -1,0 +1,92 @@
+"""Drawing scenes: things on the table, two views beside the default one, a change; each by its own generator.
+
+Scene N is drawn from a generator seeded with (seed, N): it does not depend on how many scenes are made,
+nor on the order.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from pipeline.errors import InputError
+from pipeline.params import Tabletop
+from pipeline.tabletop.changes import CHANGE_TYPES, NoRoomError, change, new_thing
+from pipeline.tabletop.pictures import identify
+from pipeline.tabletop.scenes import CAMERA, LIGHTS, Point, Scene, Thing, View, box_of, solids
+
+RESTARTS = 5000  # new scenes, then the settings are too crowded; 10 objects take 60 to 150 as a rule
+SHOWN = 200 / (480 * 320)  # share of the picture's pixels that every thing must show
+
+
+def generator(seed: int, number: int) -> np.random.Generator:
+    """The source of everything that is random about one scene."""
+    return np.random.default_rng([seed, number])
+
+
+def sample(settings: Tabletop, number: int, rng: np.random.Generator) -> Scene:
+    """Draw scene `number` from its generator. Raises InputError where the settings leave no room."""
+    kind = CHANGE_TYPES[number % len(CHANGE_TYPES)]
+    count = int(rng.integers(settings.min_objects, settings.max_objects + 1))
+    for _ in range(RESTARTS):
+        try:
+            return _attempt(settings, number, kind, count, rng)
+        except NoRoomError:
+            continue
+    raise InputError(
+        f"tabletop: no scene of {count} objects in {RESTARTS} tries at {settings.width} x {settings.height} "
+        f"pixels; lower max_objects or enlarge the picture"
+    )
+
+
+def _attempt(settings: Tabletop, number: int, kind: str, count: int, rng: np.random.Generator) -> Scene:
+    """One try at a whole scene."""
+    default = View(jittered(CAMERA, 0.5, rng), tuple(jittered(light, 1.0, rng) for light in LIGHTS))
+    before: tuple[Thing, ...] = ()
+    for _ in range(count):
+        before += (new_thing(before, default, rng),)
+    default = _seen(default, before, settings)
+    changed, after = change(kind, before, default, rng)
+    semantic = _seen(_other_view(default, settings.viewpoint, rng), after, settings)
+    nonsemantic = _seen(_other_view(default, settings.viewpoint, rng), before, settings)
+    return Scene(number, kind, changed, before, after, default, semantic, nonsemantic)
+
+
+def jittered(point: Point, reach: float, rng: np.random.Generator) -> Point:
+    """A point moved by at most `reach` along each axis."""
+    x, y, z = (round(float(at + rng.uniform(-reach, reach)), 4) for at in point)
+    return x, y, z
+
+
+def _other_view(view: View, viewpoint: str | float, rng: np.random.Generator) -> View:
+    """The camera and lights of an after or distractor picture.
+
+    moderate: a little elsewhere, as in CLEVR-Change. extreme: anywhere around the table, as in
+    CLEVR-DC, whose authors put the camera "to a random location". A number: a little elsewhere, and
+    turned around the table by up to as many degrees either way.
+    """
+    camera = jittered(view.camera, 1.0, rng)
+    if viewpoint != "moderate":
+        side = 0.0 if viewpoint == "extreme" else math.atan2(camera[1], camera[0])
+        most = 180.0 if viewpoint == "extreme" else float(viewpoint)
+        camera = _at_bearing(camera, side + float(rng.uniform(-math.radians(most), math.radians(most))))
+    return View(camera, tuple(jittered(light, 0.5, rng) for light in view.lights))
+
+
+def _at_bearing(camera: Point, bearing: float) -> Point:
+    """A camera as far from the table's middle and as high, in the direction `bearing`, in radians."""
+    reach = math.hypot(camera[0], camera[1])
+    return round(reach * math.cos(bearing), 4), round(reach * math.sin(bearing), 4), camera[2]
+
+
+def _seen(view: View, things: tuple[Thing, ...], settings: Tabletop) -> View:
+    """The view with its boxes."""
+    rows = identify(solids(things), view.camera, settings.width, settings.height)
+    least = SHOWN * settings.width * settings.height
+    boxes = []
+    for row in range(len(things)):
+        mask = rows == row
+        if np.count_nonzero(mask) < least:
+            raise NoRoomError
+        boxes.append(box_of(mask))
+    return replace(view, boxes=tuple(boxes))

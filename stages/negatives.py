@@ -1,0 +1,46 @@
+"""negatives@dataset: captions that are nearly right and wrong, six for each pair of train and val."""
+
+import argparse
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from pipeline import params
+from pipeline.datasets.negatives import Negatives, write_negatives
+from pipeline.datasets.schema import read_pairs
+from pipeline.errors import InputError
+from pipeline.negatives.generation import SPLITS, generate
+from pipeline.progress import track
+from stages import run
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dataset", required=True, help="its name under 'negatives.grammar' in params.yaml")
+    parser.add_argument("--pairs", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True, help="the negatives to write, JSON lines")
+    arguments = parser.parse_args()
+    settings = params.load().negatives
+    if (grammar := settings.grammar.get(arguments.dataset)) is None:
+        raise InputError(
+            f"there is no grammar to make negatives of {arguments.dataset} by; set negatives.grammar."
+            f"{arguments.dataset} in params.yaml to geometric or birds, or take it out of negatives.datasets"
+        )
+    pairs = read_pairs(arguments.pairs)
+    count = sum(pair.split in SPLITS for pair in pairs)
+    made = track(generate(grammar, pairs, settings.seed), "negatives", "pairs", count)
+    kinds: Counter[str] = Counter()
+    write_negatives(arguments.out, _counted(made, kinds))
+    shares = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
+    print(f"{arguments.dataset}: {count} pairs, {shares}")
+
+
+def _counted(made: Iterable[Negatives], kinds: Counter[str]) -> Iterator[Negatives]:
+    """What is made, as it is made, each kind counted."""
+    for own in made:
+        kinds.update(negative.kind for negative in own.negatives)
+        yield own
+
+
+if __name__ == "__main__":
+    run(main)

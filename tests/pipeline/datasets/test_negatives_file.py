@@ -1,0 +1,51 @@
+"""data/negatives/<dataset>.jsonl: written, read back, and refused by line."""
+
+import json
+
+import pytest
+
+from pipeline.datasets.negatives import Negative, Negatives, read_negatives, write_negatives
+from pipeline.errors import InputError
+
+SIX = tuple(
+    Negative("replace", f"the ball turned {word}")
+    for word in ["red", "blue", "gray", "cyan", "green", "brown"]
+)
+PAIR = Negatives("000.png", "train", ("the ball turned yellow",), SIX)
+
+
+def test_what_is_written_is_read(tmp_path):
+    path = tmp_path / "negatives.jsonl"
+    write_negatives(path, [PAIR, Negatives("001.png", "val", ("é",), SIX)])
+    record = json.loads(path.read_text("utf-8").split("\n")[0])
+    assert list(record) == ["pair_id", "split", "captions", "negatives"]
+    assert record["negatives"][0] == {"kind": "replace", "caption": "the ball turned red"}
+    assert read_negatives(path) == {name: [own.caption for own in SIX] for name in ("000.png", "001.png")}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", "line 2 is not a pair with its negatives; run `dvc repro negatives`"),
+        ("[]", "line 2 is not a pair with its negatives"),
+        ('{"pair_id": "1"}', "line 2 is not a pair with its negatives"),
+        ('{"pair_id": "1", "negatives": []}', "line 2: a pair has 6 negatives"),
+        (json.dumps({"pair_id": 1, "negatives": [{"caption": "a"}] * 6}), "line 2: a pair has 6 negatives"),
+        (
+            json.dumps({"pair_id": "000.png", "negatives": [{"caption": "a"}] * 6}),
+            "'000.png' stands there before",
+        ),
+    ],
+)
+def test_a_line_that_is_no_pair_is_named(tmp_path, line, said):
+    path = tmp_path / "negatives.jsonl"
+    write_negatives(path, [PAIR])
+    path.write_text(path.read_text() + line + "\n")
+    with pytest.raises(InputError, match=said) as caught:
+        read_negatives(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(InputError, match=r"is missing; run `dvc repro negatives` to make it"):
+        read_negatives(tmp_path / "negatives.jsonl")

@@ -1,0 +1,127 @@
+"""Contradiction against worlds: what contradicts the references is false wherever they are all true."""
+
+from functools import cache
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.datasets.schema import Pair
+from pipeline.negatives import frames
+from pipeline.negatives.frames import Sentence
+from pipeline.scoring import attributes
+from pipeline.tabletop.words import ANY_SHAPE, COLORS, MATERIALS, SHAPES, SIZES, VERBS, WORDS
+
+LOOKS = list(product(SIZES, COLORS, MATERIALS, SHAPES))
+PAIR = Pair("0", "0", "train", "a", "b", ("",))
+
+
+def _worlds():
+    for look in LOOKS:
+        yield from ((kind, look, None) for kind in ("add", "drop", "move"))
+        yield from (("color", look, color) for color in COLORS if color != look[1])
+        yield from (("texture", look, material) for material in MATERIALS if material != look[2])
+
+
+WORLDS = list(_worlds())  # kind of change, look of the object, its new value: all that can have happened
+read = cache(attributes.read)
+
+
+def true_in(caption, world):
+    """By a reader of captions that shares nothing with the frames."""
+    kind, look, new = world
+    reading = read(caption)
+    named = all(
+        not values or values == {value} for values, value in zip(reading.look.values(), look, strict=True)
+    )
+    value = {"color": "color", "texture": "material"}.get(kind)
+    fits = value is None or attributes.MEANINGS[value].get(caption.split()[-1]) == new
+    return reading.change_type == kind and named and fits
+
+
+@st.composite
+def sentences(draw):
+    kind = draw(st.sampled_from(sorted(VERBS)))
+    said = [draw(st.sampled_from((None, *values))) for values in (SIZES, tuple(COLORS), MATERIALS)]
+    noun = draw(st.sampled_from((*(word for shape in SHAPES for word in WORDS[shape]), *ANY_SHAPE)))
+    subject = [draw(st.sampled_from(WORDS.get(value, (value,)))) for value in said if value]
+    ending = draw(st.sampled_from(VERBS[kind]))
+    new = draw(
+        st.sampled_from(
+            {"color": tuple(COLORS), "material": (*WORDS["metal"], *WORDS["rubber"])}.get(kind, ("",))
+        )
+    )
+    landmark = draw(st.sampled_from(("", "that is behind the red cube", "left of the tiny metal thing")))
+    return " ".join(["the", *subject, noun, *landmark.split(), *ending.split(), *new.split()])
+
+
+def parsed(caption):
+    return Sentence(tuple(caption.split()))
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(sentences(), min_size=1, max_size=3), sentences())
+def test_what_contradicts_the_references_is_false_wherever_they_are_true(references, candidate):
+    truth = frames.of_pair(PAIR, [parsed(caption) for caption in references])
+    together = [world for world in WORLDS if all(true_in(caption, world) for caption in references)]
+    if frames.contradicts(parsed(candidate).frame, truth):
+        assert not any(true_in(candidate, world) for world in together)
+
+
+@settings(deadline=None, max_examples=100)
+@given(sentences(), sentences())
+def test_what_does_not_contradict_can_be_true_or_says_nothing(reference, candidate):
+    """One reference leaves every other value open, so the test is exact: it passes over no contradiction."""
+    both = [world for world in WORLDS if true_in(reference, world) and true_in(candidate, world)]
+    possible = any(true_in(reference, world) for world in WORLDS)
+    said = any(true_in(candidate, world) for world in WORLDS)
+    if possible and said and not both:
+        assert frames.contradicts(parsed(candidate).frame, frames.of_pair(PAIR, [parsed(reference)]))
+
+
+@pytest.mark.parametrize(
+    ("caption", "kind", "subject", "landmark", "value"),
+    [
+        ("the tiny matte ball has been added", "add", "tiny matte ball", "", None),
+        ("the red block is in a different location", "move", "red block", "", None),
+        ("the big thing is no longer there", "drop", "big thing", "", None),
+        (
+            "the small red cube right of the tiny object became blue",
+            "color",
+            "small red cube",
+            "tiny object",
+            "blue",
+        ),
+        ("the large cyan cylinder changed to shiny", "texture", "large cyan cylinder", "", "shiny"),
+        (
+            "the other large cylinder the same color as the large matte cylinder turned rubber",
+            *("texture", "large cylinder", "large matte cylinder", "rubber"),
+        ),
+        (
+            "the object behind the green cube and right of the big block in the after image has been added",
+            *("add", "object", "green cube", None),
+        ),
+        ("there is no longer a tiny gray metal sphere", "drop", "tiny gray metal sphere", "", None),
+        ("the scene is the same as before", "none", "", "", None),
+        ("the ball", None, "ball", "", None),
+    ],
+)
+def test_sentences_of_the_real_datasets(caption, kind, subject, landmark, value):
+    sentence = parsed(caption)
+    assert sentence.frame.kinds == (frozenset() if kind is None else {kind})
+    assert " ".join(sentence.words[place] for place in sentence.subject) == subject
+    assert " ".join(sentence.words[place] for place in sentence.landmark) == landmark
+    assert (None if sentence.value is None else sentence.words[sentence.value]) == value
+
+
+def test_the_dataset_s_kind_of_change_counts_before_the_verb():
+    pair = Pair("0", "0", "train", "a", "b", ("",), change_type="move")
+    assert frames.of_pair(pair, [parsed("the ball")]).kinds == {"move"}
+    assert frames.of_pair(PAIR, [parsed("the ball is gone")]).kinds == {"drop"}
+
+
+def test_a_subject_that_has_its_new_value_already_is_no_negative():
+    truth = frames.of_pair(PAIR, [parsed("the red ball is gone")])
+    assert frames.contradicts(parsed("the rubber ball became metal").frame, truth)
+    assert not frames.contradicts(parsed("the rubber ball became matte").frame, truth)

@@ -1,0 +1,121 @@
+"""Negatives of coloured solids: none is true of its pair, by the labels of the scenes that were drawn."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.datasets.schema import Pair
+from pipeline.errors import InputError
+from pipeline.negatives.generation import generate
+from pipeline.scoring import attributes
+from pipeline.tabletop.words import NO_CHANGE
+from tests.tabletop_pairs import draw_pairs
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return draw_pairs(seed=1)
+
+
+def is_true(caption, pair):
+    """By the labels: of the kind of change, and of each attribute and new value that the caption names.
+
+    Where the landmark lies is not asked, so that a caption is held true rather than not.
+    """
+    if pair.change_type == "none":
+        return caption in NO_CHANGE
+    look = pair.changed_object.before or pair.changed_object.after
+    reading = attributes.read(caption)
+    assert caption in NO_CHANGE or reading.change_type, caption  # each is a sentence of the grammar
+    named = all(not values or values == {getattr(look, name)} for name, values in reading.look.items())
+    new = {"color": "color", "texture": "material"}.get(pair.change_type)
+    if reading.change_type != pair.change_type or not named:
+        return False
+    return new is None or attributes.MEANINGS[new][caption.split()[-1]] == getattr(
+        pair.changed_object.after, new
+    )
+
+
+def test_no_negative_is_true_of_its_pair(pairs):
+    made = list(generate("geometric", pairs, seed=1))
+    own = {pair.pair_id: pair for pair in pairs}
+    assert [each.pair_id for each in made] == [
+        pair.pair_id for split in ("train", "val") for pair in pairs if pair.split == split
+    ]
+    for each in made:
+        pair = own[each.pair_id]
+        texts = [negative.caption for negative in each.negatives]
+        assert len(set(texts) - set(pair.captions)) == 6
+        assert not any(is_true(text, pair) for text in texts), each
+        assert all(is_true(text, pair) for text in pair.captions)  # the labels can say yes
+
+
+@settings(deadline=None, max_examples=5)
+@given(st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1))
+def test_nor_is_any_of_other_scenes_and_seeds(scene_seed, seed):
+    own = draw_pairs(scene_seed, count=12)
+    by_id = {pair.pair_id: pair for pair in own}
+    for each in generate("geometric", own, seed):
+        assert not any(is_true(negative.caption, by_id[each.pair_id]) for negative in each.negatives)
+
+
+def test_each_kind_gives_two_as_a_rule_and_a_change_is_denied_once(pairs):
+    own = {pair.pair_id: pair for pair in pairs}
+    for each in generate("geometric", pairs, seed=1):
+        kinds = Counter(negative.kind for negative in each.negatives)
+        denials = [n for n in each.negatives if n.caption in NO_CHANGE]
+        if own[each.pair_id].change_type == "none":
+            assert kinds == {"retrieve": 6}
+            assert not denials
+        else:
+            assert kinds["retrieve"] == 2
+            assert kinds["replace"] >= 2
+            assert len(denials) == 1
+
+
+def test_the_first_two_of_a_pair_without_a_change_are_of_its_scene(pairs):
+    change = {pair.scene_id: pair.captions for pair in pairs if pair.change_type != "none"}
+    for each in generate("geometric", pairs, seed=1):
+        if each.pair_id.endswith("_n"):
+            own = change[each.pair_id.removesuffix(".png_n")]
+            assert {negative.caption for negative in each.negatives[:2]} <= set(own)
+
+
+def test_the_landmark_is_never_replaced(pairs):
+    for each in generate("geometric", pairs, seed=1):
+        for negative in each.negatives:
+            if negative.kind == "replace" and " that is " in negative.caption:
+                tail = negative.caption.split(" that is ")[1].split(" ")[:-1]
+                assert any(
+                    caption.split(" that is ")[-1].split(" ")[:-1] == tail for caption in each.captions
+                )
+
+
+def test_the_seed_decides_and_nothing_else(pairs):
+    made = list(generate("geometric", pairs, seed=1))
+    assert made == list(generate("geometric", pairs, seed=1))
+    assert made != list(generate("geometric", pairs, seed=2))
+
+
+def test_a_pair_is_drawn_by_its_place_in_its_split(pairs):
+    """Pairs of other splits change nothing."""
+    alone = [pair for pair in pairs if pair.split == "val"]
+    both = [each for each in generate("geometric", pairs, seed=1) if each.split == "val"]
+    assert list(generate("geometric", alone, seed=1)) == both
+
+
+def test_a_dataset_without_kinds_of_change_and_without_no_change_pairs():
+    own = [replace(pair, change_type=None) for pair in draw_pairs(3) if pair.change_type != "none"]
+    types = {pair.pair_id: pair for pair in draw_pairs(3)}
+    for each in generate("geometric", own, seed=1):
+        assert not any(is_true(negative.caption, types[each.pair_id]) for negative in each.negatives)
+        assert not any(negative.caption in NO_CHANGE for negative in each.negatives)
+
+
+def test_a_split_of_too_little_is_refused():
+    pair = Pair("7.png", "7", "train", "a", "b", ("the thing has been moved",), change_type="move")
+    with pytest.raises(InputError, match=r"only 0 of 6 .* pair 7\.png; give the split train more pairs"):
+        list(generate("geometric", [pair], seed=1))

@@ -1,0 +1,44 @@
+"""Pairs of tabletop with their labels: scenes and captions as the dataset has them, without pictures."""
+
+from dataclasses import replace
+
+from pipeline.datasets.schema import ChangedObject, Look, Pair
+from pipeline.params import Tabletop
+from pipeline.tabletop import grammar, scenes
+
+SETTINGS = Tabletop(
+    scenes=10, seed=0, min_objects=3, max_objects=6, width=96, height=64, viewpoint="moderate"
+)
+KINDS = {"material": "texture"}
+
+
+def pairs_of(number, seed):
+    """Both pairs of a scene with its labels; no picture is rendered."""
+    rng = scenes.generator(seed, number)
+    scene = scenes.sample(SETTINGS, number, rng)
+    before, after = (
+        next((Look(*thing.look) for thing in things if thing.number == scene.changed), None)
+        for things in (scene.before, scene.after)
+    )
+    pair = Pair(
+        pair_id=f"{number}.png",
+        scene_id=str(number),
+        split="val" if number % 4 == 3 else "train",
+        before="a",
+        after="b",
+        captions=tuple(grammar.change_captions(scene, rng)),
+        change_type=KINDS.get(scene.change_type, scene.change_type),
+        changed_object=ChangedObject(before, after),
+    )
+    still = replace(
+        pair,
+        pair_id=f"{number}.png_n",
+        captions=tuple(grammar.no_change_captions(rng)),
+        change_type="none",
+        changed_object=None,
+    )
+    return [pair, still]
+
+
+def draw_pairs(seed, count=40):
+    return [pair for number in range(count) for pair in pairs_of(number, seed)]

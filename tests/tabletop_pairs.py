@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from pipeline.datasets.schema import ChangedObject, Look, Pair
 from pipeline.params import Tabletop
-from pipeline.tabletop import grammar, scenes
+from pipeline.tabletop import grammar, scene_sampling
 
 SETTINGS = Tabletop(
     scenes=10, seed=0, min_objects=3, max_objects=6, width=96, height=64, viewpoint="moderate"
@@ -14,8 +14,8 @@ KINDS = {"material": "texture"}
 
 def pairs_of(number, seed):
     """Both pairs of a scene with its labels; no picture is rendered."""
-    rng = scenes.generator(seed, number)
-    scene = scenes.sample(SETTINGS, number, rng)
+    rng = scene_sampling.generator(seed, number)
+    scene = scene_sampling.sample(SETTINGS, number, rng)
     before, after = (
         next((Look(*thing.look) for thing in things if thing.number == scene.changed), None)
         for things in (scene.before, scene.after)

@@ -25,7 +25,7 @@ ROOMS = [
     *("authors_checkpoints", "decoding", "recipes", "features", "tabletop", "datasets", "compute"),
     *("pipeline", "models"),
 ]
-PROVENANCE = {"adapt", "backbone", "extract", "train"}  # stages that say when, where and with what they ran
+PROVENANCE = {"adapt", "backbone", "extract", "pretrain", "train"}  # they say when and where
 FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 
 

@@ -101,7 +101,7 @@ class Captioner:
         """Captions of pairs of pictures as Features.squashed gives them."""
         difference = self._encoded(pairs)
         tokens, maps = searching(search.beam, search.length_penalty)(self.model, difference.memory)
-        grids = maps.unflatten(-1, self.model.sizes.grid).cpu().numpy()
+        grids = maps.unflatten(-1, self.model.cells).cpu().numpy()
         found = []
         for row, caption in enumerate(tokens.tolist()):
             words = tuple(self.vocabulary.words[token] for token in caption if token not in (END, NULL))

@@ -11,7 +11,7 @@ import torch
 
 import models
 from pipeline import params
-from pipeline.dataset_params import Dataset
+from pipeline.dataset_params import Dataset, Phase
 from pipeline.errors import InputError
 from pipeline.features.store_config import PIXELS, pixel_spec, spec
 from pipeline.recipes.recipe_file import Recipe, build
@@ -30,7 +30,7 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
     recipe = Recipe(
         dataset=dataset,
         model=model,
-        settings=everything.model[model],
+        settings=_settings(everything, of_dataset, model),
         sizes=sizes,
         loss={},
         train=train | overrides,
@@ -61,9 +61,19 @@ def _phases(
     own = of_dataset.own[key]
     if model not in models.FIRST_PHASE:
         return own.sizes, own.train.model_dump(), {}
-    if own.adapt is None:
-        raise InputError(f"params.yaml: dataset.{dataset}.own.{key}.adapt is missing; add it")
-    return own.sizes, own.train.model_dump(), own.adapt.model_dump()
+    stage = models.FIRST_STAGE[model]
+    first: Phase | None = getattr(own, stage)
+    if first is None:
+        raise InputError(f"params.yaml: dataset.{dataset}.own.{key}.{stage} is missing; add it")
+    return own.sizes, own.train.model_dump(), first.model_dump()
+
+
+def _settings(everything: params.Params, of_dataset: Dataset, model: str) -> dict[str, Any]:
+    """The model's own settings, null ones resolved to the dataset's."""
+    own = of_dataset.own.get(models.OWN.get(model, ""))
+    values = own.settings if own else {}
+    found = everything.model[model]
+    return {key: values[key] if value is None and key in values else value for key, value in found.items()}
 
 
 def _features(everything: params.Params, of_dataset: Dataset, model: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from models.pair_encoding import DataSizes
 
 EPSILON, EMBEDDING_EPSILON = 1e-6, 1e-12  # of layer norms: a block's; the embeddings' and MVCL's
 CLS_TYPE, WORD_TYPE = 5, 6  # rows of the types; 1 [IMG1], 2 its cells, 3 [IMG2], 4 its cells, 0 unused
+GAIN, TYPE_DEVIATION = 4.0, 0.1  # of balanced first weights
 KeysValues = tuple[Tensor, Tensor]
 
 
@@ -166,6 +167,15 @@ class Network(nn.Module):
             self.pair = Transformer(sizes, switches, dropout, sizes.pair)
         self.cross = Transformer(sizes, switches, dropout, sizes.cross)
         self.output = nn.Linear(D, V)
+        if switches.first_weights == "balanced":
+            self.balance()
+
+    @torch.no_grad()
+    def balance(self) -> None:
+        """Words become N(0, 1) after their scaling, types N(0, TYPE_DEVIATION); W grows by GAIN."""
+        self.words.weight /= math.sqrt(self.words.embedding_dim)
+        self.types.weight *= TYPE_DEVIATION
+        self.project.weight *= GAIN
 
     def mark(self, row: int, kind: int) -> Tensor:
         """[IMG1], [IMG2] or [CLS], 1 x 1 x D: a row of the word table, unscaled, and its type."""

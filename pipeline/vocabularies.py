@@ -13,6 +13,8 @@ from pipeline.outputs import read_json, write_json
 
 NULL, UNK, START, END = 0, 1, 2, 3
 SPECIAL = ("<NULL>", "<UNK>", "<START>", "<END>")
+PCL_MARKS = ("<PAD>", "<UNK>", "<BOS>", "<EOS>")  # the same in IDC-PCL's files, at any ids
+PCL_OTHERS = ("<MASK>", "<CLS>")  # which its model has beside the vocabulary
 
 
 def tokenise(caption: str, lower_case: bool) -> list[str]:
@@ -81,11 +83,17 @@ def build(captions: list[str], min_count: int, lower_case: bool, max_tokens: int
 def fixed(
     path: str | Path, captions: list[str], lower_case: bool, max_tokens: int | None = None
 ) -> Vocabulary:
-    """A given vocabulary: a JSON file of word -> id, as the released programs write it."""
+    """A given vocabulary: a JSON file of word -> id, as the released programs write it.
+
+    IDC-PCL's have other marks, which become ours.
+    """
     table = read_json(path, "name a JSON file of word -> id, or null")
     if not isinstance(table, dict) or not all(type(number) is int for number in table.values()):
         raise InputError(f"{path} must map words to ids; see data/README.md")
     words = sorted(table, key=table.__getitem__)
+    if {*PCL_MARKS, *PCL_OTHERS} <= table.keys():
+        words = [*SPECIAL, *(word for word in words if word not in (*PCL_MARKS, *PCL_OTHERS))]
+        return Vocabulary(tuple(words), longest_of(captions, lower_case, max_tokens), lower_case)
     if sorted(table.values()) != list(range(len(table))) or tuple(words[:4]) != SPECIAL:
         raise InputError(f"{path}: ids must run from 0 without gaps, beginning with {' '.join(SPECIAL)}")
     return Vocabulary(tuple(words), longest_of(captions, lower_case, max_tokens), lower_case)

@@ -116,7 +116,7 @@ class OwnSettings(Strict):
     """A dataset's sizes and phases for models whose sizes are not SCORER's and DIRL's."""
 
     sizes: dict[str, Count]  # checked by the model itself
-    settings: dict[str, Any] = {}  # of the model, where its own in `model` are null
+    settings: dict[str, Any] = {}  # of the model, where `model` has null, or lacks a switch
     adapt: Phase | None = None
     pretrain: Pretrain | None = None
     train: Phase

@@ -7,7 +7,7 @@ row a word of their vocabulary, marks included; ours are in our order.
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -150,18 +150,20 @@ def sizes_of(path: Path, found: Mapping[str, Tensor], heads: int, vocabulary: Vo
     width, channels = project.shape
     if channels != SHAPE[0]:
         raise InputError(f"{path}: {PROJECT} reads {channels} channels; {FEATURES.layer} has {SHAPE[0]}")
-    layers = {ours: re.compile(rf"{theirs}\.layers\.(\w+)\.") for ours, theirs in TRANSFORMERS.items()}
-    blocks = {
-        ours: max(1, len({match[1] for name in found if (match := pattern.match(name))}))
-        for ours, pattern in layers.items()
-    }
+    single, pair, cross = (blocks_of(found, theirs) for theirs in TRANSFORMERS.values())
     try:
-        own = channels, SHAPE[1:], len(vocabulary), vocabulary.longest, width, heads
-        return PclSizes(*own, **blocks, pool=1)
+        data = channels, SHAPE[1:], len(vocabulary), vocabulary.longest
+        return PclSizes(*data, width, heads, single, pair, cross, pool=1)
     except (ValueError, ZeroDivisionError):
         raise InputError(
             f"{path}: its width, {width}, is not a multiple of {heads} heads; mend --heads"
         ) from None
+
+
+def blocks_of(names: Iterable[str], transformer: str) -> int:
+    """How many blocks of a transformer the names speak of; at least one, whose absence is told by name."""
+    pattern = re.compile(rf"{transformer}\.layers\.(\w+)\.")
+    return max(1, len({match[1] for name in names if (match := pattern.match(name))}))
 
 
 def _recipe(dataset: str, features: Spec, sizes: PclSizes, own: dict[str, Any]) -> Recipe:

@@ -69,11 +69,14 @@ def _phases(
 
 
 def _settings(everything: params.Params, of_dataset: Dataset, model: str) -> dict[str, Any]:
-    """The model's own settings, null ones resolved to the dataset's."""
+    """The model's own settings: null ones are the dataset's, and so are switches that it does not name."""
     own = of_dataset.own.get(models.OWN.get(model, ""))
     values = own.settings if own else {}
     found = everything.model[model]
-    return {key: values[key] if value is None and key in values else value for key, value in found.items()}
+    settings = {key: values.get(key) if value is None else value for key, value in found.items()}
+    if "switches" in values and isinstance(found.get("switches"), dict):
+        settings["switches"] = values["switches"] | found["switches"]
+    return settings
 
 
 def _features(everything: params.Params, of_dataset: Dataset, model: str) -> dict[str, Any]:

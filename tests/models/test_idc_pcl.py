@@ -8,6 +8,7 @@ from safetensors.torch import load_file, save_file
 
 import models
 from models.decoder import NULL
+from models.idc_pcl_class_pairs import ClassPairs
 from models.idc_pcl_masking import Labels
 from models.idc_pcl_network import PclSizes
 from models.idc_pcl_variants import RELEASED, PclSwitches
@@ -258,3 +259,35 @@ def test_both_phases_have_one_network():
     assert {name: x.shape for name, x in first.items()} == {name: x.shape for name, x in second.items()}
     without = models.build("idc_pcl_no_pretrain", SIZES, pcl.settings("idc_pcl_no_pretrain", "paper", {}))
     assert without.state_dict().keys() == captioner().state_dict().keys()
+
+
+@VARIANTS
+@torch.no_grad()
+def test_class_pairs_by_loops(variant):
+    """NABirds': the classes of all images, whether both are of one, and the contrast of every two images."""
+    model = pretraining(variant)
+    net, task = model.difference, pcl.randomised(ClassPairs(SIZES, 4))
+    before, after = images(2), images(2, seed=3)
+    classes, same = torch.tensor([[1, 3], [1, 0]]), torch.tensor([1, 0])
+    found = task(net, model.encoding(before), model.encoding(after), classes, same)
+    c, losses = {}, [[], []]
+    for row in range(2):
+        sides = pcl.pooled(before[row]), pcl.pooled(after[row])
+        singles = [
+            pcl.transformer(net.single, pcl.image_tokens(net, cells, side, variant), variant, pcl.every)
+            for side, cells in enumerate(sides)
+        ]
+        for side in range(2):
+            c[row, side] = singles[side][0]
+            logits = task.classifier(singles[side][0]).log_softmax(-1)
+            losses[0].append(-logits[classes[side, row]].item())
+        both = pcl.transformer(net.pair, singles[0] + singles[1], variant, pcl.every)
+        losses[1].append(-task.aligner(torch.cat([both[0], both[7]])).log_softmax(-1)[same[row]].item())
+    contrast = 0.0
+    for i in c:
+        for j in c:
+            cos = cosine(c[i], c[j])
+            agree = classes[i[1], i[0]] == classes[j[1], j[0]]
+            contrast += (1 - cos if agree else max(0.0, cos - 0.4)) / 16
+    wanted = sum(losses[0]) / 4 + sum(losses[1]) / 2 + contrast
+    assert found["class_pairs"].item() == pytest.approx(wanted, rel=1e-5)

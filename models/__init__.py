@@ -4,15 +4,30 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from models import baselines, cbr, ccr, clip4idc, clip_variants, dirl, scorer, variants
+from models import (
+    baselines,
+    cbr,
+    ccr,
+    clip4idc,
+    clip_variants,
+    dirl,
+    idc_pcl,
+    idc_pcl_variants,
+    scorer,
+    variants,
+)
 from models.captioner import Captioner
 from models.clip import ClipSizes
 from models.clip4idc import Retrieval
 from models.grid_embedding import DataSizes
 from models.grid_embedding import Sizes as Sizes
+from models.idc_pcl_network import PclSizes
+from models.idc_pcl_pretraining import Pretraining
 
-Model: TypeAlias = Captioner | Retrieval
+FirstPhase: TypeAlias = Retrieval | Pretraining
+Model: TypeAlias = Captioner | FirstPhase
 """What the training loop trains: a phase of a model."""
+LABELLED = (Pretraining, idc_pcl.MaskedCaptioner)  # those whose losses ask for Labels
 MODELS: dict[str, Callable[..., Captioner]] = {
     "subtraction": baselines.subtraction,
     "rr": scorer.rr,
@@ -26,22 +41,31 @@ MODELS: dict[str, Callable[..., Captioner]] = {
     "clip_ft": clip4idc.clip_ft,
     "clip4idc_no_adapt": clip4idc.no_adapt,
     "clip4idc": clip4idc.clip4idc,
+    "idc_pcl_no_pretrain": idc_pcl.no_pretraining,
+    "idc_pcl": idc_pcl.captioning,
 }
 # the phase before captioning, of models that have one: a model of its own, from the same settings
-FIRST_PHASE: dict[str, Callable[..., Retrieval]] = {"clip4idc": clip4idc.adaptation}
+FIRST_PHASE: dict[str, Callable[..., FirstPhase]] = {
+    "clip4idc": clip4idc.adaptation,
+    "idc_pcl": idc_pcl.pretraining,
+}
+# its stage, and its settings' name in params.yaml
+FIRST_STAGE = {"clip4idc": "adapt", "idc_pcl": "pretrain"}
 CLIPS = ("clip_ft", "clip4idc_no_adapt", "clip4idc")
+PCLS = ("idc_pcl_no_pretrain", "idc_pcl")
 GRID = "grid"
 # what a model reads, where not the GRID of a backbone's features
 INPUTS = dict.fromkeys(CLIPS, "pixels")
 # below which name of dataset.<name>.own a model's sizes and phases stand, where not in dataset.<name> itself
-OWN = dict.fromkeys(CLIPS, "clip")
+OWN = dict.fromkeys(CLIPS, "clip") | dict.fromkeys(PCLS, "idc_pcl")
 # whose program the variant `released` is, where not SCORER's
-RELEASED: dict[str, variants.Switches | clip_variants.ClipSwitches] = {
+RELEASED: dict[str, variants.Switches | clip_variants.ClipSwitches | idc_pcl_variants.PclSwitches] = {
     **dict.fromkeys(("transformer", "dirl", "ccr", "dirl_ccr"), variants.RELEASED_DIRL),
     **dict.fromkeys(CLIPS, clip_variants.RELEASED),
+    **dict.fromkeys(PCLS, idc_pcl_variants.RELEASED),
 }
 # the class of a model's sizes, where not Sizes
-SIZES: dict[str, type[DataSizes]] = dict.fromkeys(CLIPS, ClipSizes)
+SIZES: dict[str, type[DataSizes]] = {**dict.fromkeys(CLIPS, ClipSizes), **dict.fromkeys(PCLS, PclSizes)}
 # what every model's settings may hold beside its own, and what holds where they do not
 SHARED = {"variant": "paper", "switches": {}}
 
@@ -62,7 +86,7 @@ def build(name: str, sizes: DataSizes, settings: dict[str, Any]) -> Captioner:
     return _built(MODELS[name], name, sizes, settings)
 
 
-def build_first_phase(name: str, sizes: DataSizes, settings: dict[str, Any]) -> Retrieval:
+def build_first_phase(name: str, sizes: DataSizes, settings: dict[str, Any]) -> FirstPhase:
     """The same of the phase before captioning. Raises ValueError where the model has none."""
     if name not in FIRST_PHASE:
         raise ValueError(f"{name!r} has no phase before captioning; {', '.join(FIRST_PHASE)} has")

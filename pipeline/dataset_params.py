@@ -15,7 +15,7 @@ from pydantic import (
 Count = Annotated[int, Field(ge=1)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$")]
 Precision = Literal["auto", "bfloat16", "float32"]
-Schedule = Literal["constant", "step", "cosine", "warmup_cosine", "warmup_linear"]
+Schedule = Literal["constant", "step", "cosine", "warmup_cosine", "warmup_linear", "noam", "halves"]
 Optimiser = Literal["adam", "adamw", "bert_adam"]
 Cache = Literal["none", "ram", "device"]
 # DVC writes YAML 1.2, where `off` is a word; PyYAML reads 1.1, where it is false
@@ -82,16 +82,46 @@ class Phase(DatasetTrain):
     mirror: bool  # each scene mirrored with probability 1/2, left and right exchanged in its captions
     shift: Annotated[int, Field(ge=0)]  # pixels that each scene's images are moved by at most
     half_weights: bool = False  # CLIP's maps and activations in 16 bits, as the released program has them
+    warm_up: Count | None = None  # iterations of the schedule noam
+    milestones: tuple[Count, ...] = Field((), strict=False)  # of the schedule halves
+    select: Literal["CIDEr-D", "ROUGE-L"] = "CIDEr-D"  # which of a captioning's scores chooses its snapshot
+    select_after: Annotated[int, Field(ge=0)] = 0  # no snapshot of an iteration up to this one is chosen
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Phase":
+        if self.schedule == "noam" and self.warm_up is None:
+            raise ValueError("the schedule noam needs warm_up; add it")
+        if self.schedule == "halves" and not self.milestones:
+            raise ValueError("the schedule halves needs milestones; add them")
+        if self.select_after >= self.iterations:
+            raise ValueError("select_after is not below iterations: no snapshot could be chosen; lower it")
+        return self
+
+
+class Pretrain(Phase):
+    """A pre-training of several tasks, of which an iteration has one."""
+
+    tasks: dict[Literal["mlm", "mvcl", "fda"], Positive]  # how often each is drawn, by weight
+    fda_pairs: Count  # pairs of FDA's batches: each comes with seven captions
+
+    @model_validator(mode="after")
+    def _all_tasks(self) -> "Pretrain":
+        if len(self.tasks) < 3:
+            raise ValueError("tasks must weigh mlm, mvcl and fda; the switch `tasks` takes them out")
+        if self.processes > 1:
+            raise ValueError("processes must be 1: the pre-training's negatives are those of one process")
+        return self
 
 
 class OwnSettings(Strict):
     """A dataset's sizes and phases for models whose sizes are not SCORER's and DIRL's."""
 
     sizes: dict[str, Annotated[int, Field(ge=0)]]  # checked by the model itself
-    start: Annotated[str, Field(min_length=1)] | None = (
-        None  # a file of CLIP's weights, of stages.import_clip
-    )
+    # a file of CLIP's weights, of stages.import_clip
+    start: Annotated[str, Field(min_length=1)] | None = None
+    settings: dict[str, Any] = {}  # of the model, where `model` has null, or lacks a switch
     adapt: Phase | None = None
+    pretrain: Pretrain | None = None
     train: Phase
 
 

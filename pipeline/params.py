@@ -162,6 +162,7 @@ class Params(Strict):
     seeds: Annotated[tuple[Seed, ...], Distinct] = Field(strict=False, min_length=1)
     inputs: Annotated[tuple[Literal["grid", "pixels"], ...], Distinct] = Field(("grid",), strict=False)
     adapted: Annotated[tuple[Name, ...], Distinct] = Field((), strict=False)
+    pretrained: Annotated[tuple[Name, ...], Distinct] = Field((), strict=False)
     tabletop: Rendered
     features: Features
     backbone: Backbone

@@ -1,19 +1,21 @@
-"""Import a released checkpoint of SCORER, DIRL or CLIP4IDC as weights of our model, released variant.
+"""Import a released checkpoint of SCORER, DIRL, CLIP4IDC or IDC-PCL as weights of our model, as released.
 
-The model is `scorer`, `dirl_ccr` or `clip4idc`: the file tells which. Not a stage of dvc.yaml: its outputs
-stand where those of train@dataset-model-seed (or adapt@dataset-model-seed) do, for `dvc commit`.
+The model is `scorer`, `dirl_ccr`, `clip4idc` or `idc_pcl`, and of the last two the phase: the file tells
+which. Not a stage of dvc.yaml: its outputs stand where those of train@dataset-model-seed (or of the phase
+before, adapt or pretrain) do, for `dvc commit`.
 """
 
 import argparse
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor
 
 from models.clip4idc import Retrieval
 from pipeline import params, provenance, vocabularies
-from pipeline.authors_checkpoints import checkpoint_file, clip4idc, importing
+from pipeline.authors_checkpoints import checkpoint_file, clip4idc, idc_pcl, importing
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.errors import InputError
 from pipeline.features.store_contents import pixel_spec, spec
@@ -38,10 +40,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="the folder of weights to write")
     parser.add_argument("--dataset", default="clevr_change", help="what it was trained on")
     parser.add_argument(
-        "--heads", type=int, default=8, help="attention heads of SCORER and DIRL, in no tensor"
+        "--heads", type=int, default=8, help="attention heads (not of CLIP4IDC), in no tensor"
     )
     parser.add_argument(
         "--intra", type=int, default=9, help="CLIP4IDC's blocks on each image alone, likewise"
+    )
+    parser.add_argument(
+        "--longest", type=int, default=40, help="tokens of IDC-PCL's longest caption: 40, of birds 80"
     )
     parser.add_argument("--seed", type=int, default=1, help="of the cell that it shall stand in")
     parser.add_argument("--curves", type=Path, help="the folder of empty learning curves to write")
@@ -55,8 +60,7 @@ def import_checkpoint(arguments: argparse.Namespace) -> None:
         if path.exists() or path.is_symlink():
             raise InputError(f"{path} is there already; remove it, or name another place")
     file = checkpoint_file.read(arguments.checkpoint)
-    find = of_clip4idc if clip4idc.is_one(file) else of_scorer_or_dirl
-    trained, tensors, terms, metric = find(arguments, file)
+    trained, tensors, terms, metric = imported(arguments, file)
     with ExitStack() as outputs:  # all of them appear at its end, or none
         trained_model.save(outputs.enter_context(replacing(arguments.out)), trained, tensors)
         if arguments.curves:
@@ -69,6 +73,13 @@ def import_checkpoint(arguments: argparse.Namespace) -> None:
             origin = {"checkpoint": file.path.name, "checkpoint_sha256": file.sha256}
             provenance.write(beside, time.monotonic() - start, **origin)
     print(f"{arguments.out}: {len(tensors)} tensors of {file.path.name}, sha256 {file.sha256}")
+
+
+def imported(arguments: argparse.Namespace, file: CheckpointFile) -> Imported:
+    """The file's weights, by the system that it is of."""
+    if clip4idc.is_one(file):
+        return of_clip4idc(arguments, file)
+    return of_idc_pcl(arguments, file) if idc_pcl.recognised(file) else of_scorer_or_dirl(arguments, file)
 
 
 def of_scorer_or_dirl(arguments: argparse.Namespace, file: CheckpointFile) -> Imported:
@@ -90,6 +101,17 @@ def of_clip4idc(arguments: argparse.Namespace, file: CheckpointFile) -> Imported
         file, vocabulary, arguments.dataset, wanted, arguments.intra, arguments.seed
     )
     return trained, tensors, model.terms, "R@1" if isinstance(model, Retrieval) else "CIDEr-D"
+
+
+def of_idc_pcl(arguments: argparse.Namespace, file: CheckpointFile) -> Imported:
+    everything = params.load()
+    wanted = spec(everything.features, everything.of(arguments.dataset))
+    vocabulary = vocabularies.fixed(arguments.vocab, [], lower_case=False)
+    vocabulary = replace(vocabulary, longest=arguments.longest)
+    trained, tensors = idc_pcl.imported(
+        file, arguments.vocab, vocabulary, arguments.dataset, wanted, arguments.heads, arguments.seed
+    )
+    return trained, tensors, ("cap",), "CIDEr-D"
 
 
 def curves(terms: tuple[str, ...], metric: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from models.clip4idc import Retrieval
 from pipeline import vocabularies
 from pipeline.compute import devices
 from pipeline.datasets.schema import SPLITS, Pair, of_split, read_pairs
@@ -38,7 +39,8 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     devices.repeatable()
-    model, trained = trained_model.load_adapted(arguments.adapted)
+    model, trained = trained_model.load_first(arguments.adapted, "clip4idc")
+    assert isinstance(model, Retrieval)  # the phase before of a model of that name
     vocabulary = vocabularies.load(arguments.vocab)
     trained.check_vocabulary(vocabulary)
     store = FeatureStore(store_of(arguments.features, trained.recipe.input), expected=trained.recipe.features)

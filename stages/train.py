@@ -27,14 +27,16 @@ from pipeline.training import compiling, memory_planning, phases
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.phases import Phase
 from pipeline.training.resuming import History
-from pipeline.training.sampling import Sampler
+from pipeline.training.sampling import Draws
 from stages import run
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add_arguments(parser)
-    parser.add_argument("--start", type=Path, help="what the cell starts from; in it what `adapt` wrote")
+    parser.add_argument(
+        "--start", type=Path, help="what it starts from; in it the weights of the phase before"
+    )
     parser.add_argument(
         "--tokens",
         choices=tokenizer.TOKENIZERS,
@@ -43,9 +45,9 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     recipe = recipe_file.load(arguments.recipe)
-    adapted = arguments.start / "adapted" if recipe.adapt and arguments.start else None
-    phase = phases.captioning(recipe, adapted, arguments.tokens)
-    run_phase("stages.train", arguments, recipe, phase, adapted)
+    first = arguments.start / phases.folder(recipe) if recipe.adapt and arguments.start else None
+    phase = phases.captioning(recipe, first, arguments.tokens)
+    run_phase("stages.train", arguments, recipe, phase, first)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,7 +86,7 @@ def train(
     pairs, vocabulary = read_pairs(arguments.pairs), vocabularies.load(arguments.vocab)
     store = FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
     inputs = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
-    inputs += [trained_model.identity(before)] if before else []
+    inputs += [trained_model.identity(before, recipe.model)] if before else []
     keys = (str(arguments.seed), *phase.keys)
     scratch = provenance.scratch(arguments.weights, *inputs, store.record, *keys)
 
@@ -106,7 +108,7 @@ def train(
         print(f"kept iteration {history.best_iteration}: validation {phase.metric} {history.best_score:.3f}")
 
 
-def check_memory(training: Training, sampler: Sampler, store: FeatureStore, images: list[str]) -> None:
+def check_memory(training: Training, sampler: Draws, store: FeatureStore, images: list[str]) -> None:
     """Refuse what does not fit before anything is read or written."""
     settings, device, world = training.settings, training.device, training.ranks.world
     features = planned(store, images, settings["cache"], device, world)

@@ -2,9 +2,9 @@
 
 import inspect
 
-from models import INPUTS, MODELS
+from models import MODELS, SIZES
 
-GRID_MODELS = [name for name in MODELS if name not in INPUTS]  # those that read the backbone's features
+GRID_MODELS = [name for name in MODELS if name not in SIZES]  # SCORER's, DIRL's and their baselines
 VALUES = {"dropout": 0.0, "temperature": 0.5, "alpha": 0.003}
 
 

@@ -26,7 +26,7 @@ ROOMS = [
     *("datasets", "compute"),
     *("pipeline", "models"),
 ]
-PROVENANCE = {"adapt", "backbone", "extract", "train"}  # stages that say when, where and with what they ran
+PROVENANCE = {"adapt", "backbone", "extract", "pretrain", "train"}  # they say when and where
 FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 
 

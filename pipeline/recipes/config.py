@@ -11,7 +11,7 @@ import torch
 
 import models
 from pipeline import params
-from pipeline.dataset_params import Dataset
+from pipeline.dataset_params import Dataset, Phase
 from pipeline.errors import InputError
 from pipeline.features.store_contents import PIXELS, pixel_spec, spec
 from pipeline.recipes.recipe_file import Recipe, build
@@ -30,7 +30,7 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
     recipe = Recipe(
         dataset=dataset,
         model=model,
-        settings=everything.model[model],
+        settings=_settings(everything, of_dataset, model),
         sizes=sizes,
         loss={},
         train=train | overrides,
@@ -62,9 +62,22 @@ def _phases(
     start = {} if own.start is None else {"start": own.start}  # of the model's first phase
     if model not in models.FIRST_PHASE:
         return own.sizes, own.train.model_dump() | start, {}
-    if own.adapt is None:
-        raise InputError(f"params.yaml: dataset.{dataset}.own.{key}.adapt is missing; add it")
-    return own.sizes, own.train.model_dump(), own.adapt.model_dump() | start
+    stage = models.FIRST_STAGE[model]
+    first: Phase | None = getattr(own, stage)
+    if first is None:
+        raise InputError(f"params.yaml: dataset.{dataset}.own.{key}.{stage} is missing; add it")
+    return own.sizes, own.train.model_dump(), first.model_dump() | start
+
+
+def _settings(everything: params.Params, of_dataset: Dataset, model: str) -> dict[str, Any]:
+    """The model's own settings: null ones are the dataset's, and so are switches that it does not name."""
+    own = of_dataset.own.get(models.OWN.get(model, ""))
+    values = own.settings if own else {}
+    found = everything.model[model]
+    settings = {key: values.get(key) if value is None else value for key, value in found.items()}
+    if "switches" in values and isinstance(found.get("switches"), dict):
+        settings["switches"] = values["switches"] | found["switches"]
+    return settings
 
 
 def _features(everything: params.Params, of_dataset: Dataset, model: str) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from typing import Any
 import yaml
 
 import models
+from models import FirstPhase
 from models.captioner import Captioner
-from models.clip4idc import Retrieval
 from models.grid_embedding import DataSizes, Sizes
 from pipeline.errors import InputError
 from pipeline.outputs import read_yaml, write_text
@@ -35,7 +35,7 @@ class Recipe:
     train: dict[str, Any]  # params.DatasetTrain: iterations, batch, ...
     features: dict[str, Any]  # what the store must hold
     code: dict[str, str]  # model source file -> sha256
-    adapt: dict[str, Any] = field(default_factory=dict)  # params.Phase of the phase before, if there is one
+    adapt: dict[str, Any] = field(default_factory=dict)  # params.Phase of the one before captioning, if any
 
     def __post_init__(self) -> None:
         """Raises ValueError for sizes that make no model: files of recipes may be edited by hand."""
@@ -70,7 +70,7 @@ class Recipe:
             raise InputError(f"the sizes of {self.model} on {self.dataset}: {error}") from None
 
 
-def build_first_phase(recipe: Recipe, sizes: DataSizes, source: str | Path = "params.yaml") -> Retrieval:
+def build_first_phase(recipe: Recipe, sizes: DataSizes, source: str | Path = "params.yaml") -> FirstPhase:
     """The same of the phase before captioning."""
     try:
         return models.build_first_phase(recipe.model, sizes, recipe.settings)

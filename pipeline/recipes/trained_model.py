@@ -8,9 +8,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from models import Model
+from models import FIRST_STAGE, FirstPhase, Model
 from models.captioner import Captioner
-from models.clip4idc import Retrieval
 from models.grid_embedding import DataSizes
 from pipeline.errors import InputError
 from pipeline.outputs import read_yaml
@@ -20,7 +19,6 @@ from pipeline.vocabularies import Vocabulary
 
 FILE = "weights.safetensors"
 REMEDY = "run `dvc repro train` to make it"
-ADAPT = "run `dvc repro adapt` to make it"
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class Trained:
     vocabulary: int
     longest: int
     iteration: int  # the snapshot that was kept
-    validation: float  # its score on the validation split: CIDEr-D, or the adaptation's R@1
+    validation: float  # its score on the validation split: CIDEr-D, or another of its phase
 
     def __post_init__(self) -> None:
         """Raises ValueError for what no weights can fit."""
@@ -68,63 +66,68 @@ def load(folder: Path) -> tuple[Captioner, Trained]:
     return model.eval(), trained
 
 
-def load_adapted(folder: Path) -> tuple[Retrieval, Trained]:
-    """The same of the phase before captioning."""
-    trained, sizes = _described(folder, ADAPT)
+def load_first(folder: Path, name: str) -> tuple[FirstPhase, Trained]:
+    """The same of the phase before captioning, of the model of that name."""
+    trained, sizes = _described(folder, remedy(name))
     model = recipe_file.build_first_phase(trained.recipe, sizes, folder / "model.yaml")
-    _fill(model, folder, ADAPT)
+    _fill(model, folder, remedy(name))
     return model.eval(), trained
 
 
-def take_over(model: Captioner, folder: Path) -> None:
+def remedy(name: str) -> str:
+    """What makes the weights of the phase before captioning."""
+    return f"run `dvc repro {FIRST_STAGE[name]}` to make it"
+
+
+def take_over(model: Captioner, folder: Path, name: str) -> None:
     """Start from the phase before: what the model shares with it, by name and shape.
 
     Raises InputError where the folder lacks a tensor, or has one of another shape.
     """
-    found = _tensors(folder, ADAPT)
+    found, how = _tensors(folder, remedy(name)), remedy(name)
     own = model.state_dict()
     for before, here in model.takes.items():
         taken = {here + name.removeprefix(before): x for name, x in found.items() if name.startswith(before)}
         wanted = {name: x for name, x in own.items() if name.startswith(here)}
-        for name in sorted(taken.keys() ^ wanted.keys()):
-            fault = "lacks" if name in wanted else "has beside the model's"
-            raise InputError(f"{folder / FILE} {fault} {before}{name.removeprefix(here)}; {ADAPT}")
-        for name, x in taken.items():
-            if x.shape != wanted[name].shape:
-                shapes = f"{tuple(x.shape)}, not {tuple(wanted[name].shape)}"
-                raise InputError(f"{folder / FILE}: {before}{name.removeprefix(here)} is {shapes}; {ADAPT}")
+        for place in sorted(taken.keys() ^ wanted.keys()):
+            fault = "lacks" if place in wanted else "has beside the model's"
+            raise InputError(f"{folder / FILE} {fault} {before}{place.removeprefix(here)}; {how}")
+        for place, x in taken.items():
+            if x.shape != wanted[place].shape:
+                shapes = f"{tuple(x.shape)}, not {tuple(wanted[place].shape)}"
+                raise InputError(f"{folder / FILE}: {before}{place.removeprefix(here)} is {shapes}; {how}")
         own |= taken
     model.load_state_dict(own)
 
 
-def identity(folder: Path) -> bytes:
+def identity(folder: Path, name: str) -> bytes:
     """The bytes that say which weights stand in a folder. Raises InputError where there are none."""
     try:
         return (folder / FILE).read_bytes()
     except OSError as error:
-        raise InputError(f"{folder / FILE} cannot be read ({error.strerror}); {ADAPT}") from None
+        raise InputError(f"{folder / FILE} cannot be read ({error.strerror}); {remedy(name)}") from None
 
 
-def _described(folder: Path, remedy: str) -> tuple[Trained, DataSizes]:
-    record = read_yaml(folder / "model.yaml", remedy)
+def _described(folder: Path, how: str) -> tuple[Trained, DataSizes]:
+    record = read_yaml(folder / "model.yaml", how)
     try:
         trained = Trained(**record | {"recipe": Recipe(**record["recipe"]), "shape": tuple(record["shape"])})
     except (TypeError, KeyError, ValueError) as error:
-        raise InputError(f"{folder / 'model.yaml'} does not describe a model ({error}); {remedy}") from None
+        raise InputError(f"{folder / 'model.yaml'} does not describe a model ({error}); {how}") from None
     return trained, trained.recipe.sizes_for(trained.shape, trained.vocabulary, trained.longest)
 
 
-def _tensors(folder: Path, remedy: str) -> dict[str, Tensor]:
+def _tensors(folder: Path, how: str) -> dict[str, Tensor]:
     try:
         return load_file(folder / FILE)
     except (OSError, SafetensorError) as error:
         reason = " ".join(str(error).split())
-        raise InputError(f"{folder / FILE} does not load ({reason}); {remedy}") from None
+        raise InputError(f"{folder / FILE} does not load ({reason}); {how}") from None
 
 
-def _fill(model: Model, folder: Path, remedy: str) -> None:
+def _fill(model: Model, folder: Path, how: str) -> None:
     try:
-        model.load_state_dict(_tensors(folder, remedy))
+        model.load_state_dict(_tensors(folder, how))
     except RuntimeError as error:
         reason = " ".join(str(error).split())
-        raise InputError(f"{folder / FILE} does not load ({reason}); {remedy}") from None
+        raise InputError(f"{folder / FILE} does not load ({reason}); {how}") from None

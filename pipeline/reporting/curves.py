@@ -16,7 +16,9 @@ TERMS = {  # the papers' words
     "cbr": "backward reasoning",
     "dirl": "channel correlation",
     "ccr": "cross-modal contrast",
+    "judge": "distractor judging",
 }
+MEASURES = {"judge_accuracy": "Accuracy of distractor judging, in training"}  # logged beside the losses
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ def panels(results: Results) -> list[Panel]:
             for cell in results.cells
             if term in cell.losses
         ]
-        found.append((f"Training loss: {TERMS.get(term, term)}", losses, min))
+        title = MEASURES.get(term, f"Training loss: {TERMS.get(term, term)}")
+        found.append((title, losses, max if term in MEASURES else min))
     drawn = [(title, [line for line in lines if line.y], best) for title, lines, best in found]
     return [_panel(title, results.dataset, lines, best) for title, lines, best in drawn if lines]
 

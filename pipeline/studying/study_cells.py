@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from models import INPUTS
+from models import FIRST_STAGE, INPUTS
 from pipeline.errors import InputError
 from pipeline.features.store_contents import GRID
 from pipeline.outputs import read_yaml, replacing, write_json
@@ -81,7 +81,9 @@ def _planned(tree: Tree, row: Row, dataset: str, seeds: Sequence[int], grounds: 
     cells = []
     for seed in seeds:
         key = sha256(json.dumps([asdict(recipe), seed, used, grounds], sort_keys=True))[:16]
-        lists = {"inputs": inputs_of([row.model]), "adapted": [row.model] if recipe.adapt else []}
+        first = FIRST_STAGE.get(row.model) if recipe.adapt else None
+        lists: Tree = {"inputs": inputs_of([row.model])}
+        lists |= {f"{stage}ed": [row.model] if stage == first else [] for stage in FIRST_STAGE.values()}
         params = changed | {"seeds": [seed]} | lists
         cells.append(Cell(f"{row.label}, seed {seed}", dataset, row.model, seed, params, key))
     return Planned(row, changes(tree, row, dataset), tuple(cells))

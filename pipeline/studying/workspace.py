@@ -34,7 +34,8 @@ FOLDER = Path(".scratch/study")
 DVC = (sys.executable, "-m", "dvc")
 CODE = ("models", "pipeline", "stages", "dvc.yaml", "dvc.lock", ".dvcignore")
 OWN = "settings"
-CELL_STAGES = ("start", "adapt", "retrieve", "train", "decode", "score")
+CELL_STAGES = ("start", "adapt", "retrieve", "pretrain", "train", "decode", "score")
+PHASES = {"adapted": ("adapt", "retrieve"), "pretrained": ("pretrain",)}  # before captioning, by their list
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,8 @@ class Workspace:
         """
         write_text(self.folder / "params.yaml", yaml.safe_dump(cell.params, sort_keys=False))
         base = f"{cell.dataset}-{cell.model}"
-        phases = () if cell.params.get("adapted") else ("adapt", "retrieve")
-        targets = [f"{stage}@{base}-{cell.seed}" for stage in CELL_STAGES if stage not in phases]
+        absent = {stage for name, stages in PHASES.items() if not cell.params.get(name) for stage in stages}
+        targets = [f"{stage}@{base}-{cell.seed}" for stage in CELL_STAGES if stage not in absent]
         # the data were checked out: what is upstream of them is not looked at for every cell
         if code := self.dvc("repro", "--single-item", f"{OWN}@{cell.dataset}", f"recipe@{base}", *targets):
             raise InputError(

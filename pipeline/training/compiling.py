@@ -7,13 +7,14 @@ kernel; and validation, which computes what decoding will.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from models import Model
 from models.matching import TRITON
 
+Value = TypeVar("Value")
 PIECES = ("encoding", "difference", "decoder", "inter", "text")
 
 
@@ -33,6 +34,6 @@ def compile_pieces(model: Model, compiler: str) -> None:
             piece.compile(backend=compiler, options=options if compiler == "inductor" else None)
 
 
-def eagerly(function: Callable[[Any], float]) -> Callable[[Any], float]:
+def eagerly(function: Callable[[Any], Value]) -> Callable[[Any], Value]:
     """The function, for which nothing is compiled."""
     return torch.compiler.set_stance("force_eager")(function)

@@ -1,14 +1,23 @@
 """How the learning rate changes while a model is trained: a factor for each iteration."""
 
 import math
+from collections.abc import Sequence
 
 WARM_UP = 100  # iterations of `cosine`
 STEP_EPOCHS = 15  # of `step`: SCORER's released program
 STEP_FACTOR = 0.1
 WARM = 0.1  # of the run, in `warmup_cosine` and `warmup_linear`
+NOAM_FIRST = 1e-4  # of `noam`, before any step
 
 
-def factor(schedule: str, iteration: int, iterations: int, epoch: int) -> float:
+def factor(
+    schedule: str,
+    iteration: int,
+    iterations: int,
+    epoch: int,
+    warm_up: int | None = None,
+    milestones: Sequence[int] = (),
+) -> float:
     """What the learning rate is multiplied by at an iteration, counted from 0.
 
     `constant`: 1 (SCORER section 4.3); `step`: times 0.1 every 15 epochs of `epoch` iterations (its
@@ -16,6 +25,8 @@ def factor(schedule: str, iteration: int, iterations: int, epoch: int) -> float:
     half a cosine down to 0 after the last of `iterations` (Loshchilov and Hutter, 2017).
     With x the share of the run that is done, 0 at the first iteration: `warmup_cosine` and `warmup_linear`
     are x/0.1 below 0.1, then (1 + cos pi x)/2, and (1-x)/0.9 (CLIP4IDC's released program).
+    `noam`: min(s/w, sqrt(w/s)) after s steps, w the `warm_up`; `halves`: halved at each of the
+    `milestones` (both IDC-PCL's).
     """
     if schedule == "constant":
         return 1.0
@@ -25,7 +36,12 @@ def factor(schedule: str, iteration: int, iterations: int, epoch: int) -> float:
         x = iteration / iterations
         after = (1 + math.cos(math.pi * x)) / 2 if schedule == "warmup_cosine" else (1 - x) / (1 - WARM)
         return x / WARM if x < WARM else after
-    warm_up = min(WARM_UP, iterations // 10)
-    if iteration < warm_up:
-        return (iteration + 1) / warm_up
-    return (1 + math.cos(math.pi * (iteration - warm_up) / (iterations - warm_up))) / 2
+    if schedule == "noam":
+        assert warm_up is not None  # params.yaml is refused without it
+        return min(iteration / warm_up, math.sqrt(warm_up / iteration)) if iteration else NOAM_FIRST
+    if schedule == "halves":
+        return 0.5 ** sum(iteration >= each for each in milestones)
+    warm = min(WARM_UP, iterations // 10)
+    if iteration < warm:
+        return (iteration + 1) / warm
+    return (1 + math.cos(math.pi * (iteration - warm) / (iterations - warm))) / 2

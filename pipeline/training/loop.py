@@ -8,6 +8,7 @@ losses and gradients, these are added up (gradient_all_reduce.py), and all take 
 weights. What a run leaves, the first process writes.
 """
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from models import Model
+from models import LABELLED, Model
 from models.distributed_batch import total
+from models.idc_pcl_masking import Labels
 from pipeline.compute import devices
 from pipeline.compute.process_group import ALONE, Ranks
 from pipeline.errors import InputError
@@ -30,10 +32,10 @@ from pipeline.training.gradient_all_reduce import add_gradients
 from pipeline.training.learning_rate import factor
 from pipeline.training.phases import Phase, captioning
 from pipeline.training.resuming import History
-from pipeline.training.sampling import Batch, Sampler, training_batches
+from pipeline.training.sampling import Batch, Draws, training_batches
 from pipeline.vocabularies import Vocabulary
 
-LOG_EVERY = 10  # iterations whose mean losses make one row of the learning curve
+ABSENT = -math.inf  # of a loss or measure that a step has not
 
 
 def seed_all(seed: int, iteration: int, rank: int = 0) -> None:
@@ -45,9 +47,10 @@ def seed_all(seed: int, iteration: int, rank: int = 0) -> None:
 class Training:
     """One run of one phase of a recipe, with one seed.
 
-    The phase says its settings, what `validate` measures and which of equal snapshots is kept; without one
-    it is the recipe's captioning, and the earlier. `validate` scores the model on the validation split,
-    higher is better; it is called in the first of `ranks`. `state` is the file that the run is resumed from.
+    The phase says its settings, what `validate` measures and which snapshot is kept; without one it is the
+    recipe's captioning. `validate` scores the model on the validation split, higher is better, by one number
+    or several with names; it is called in the first of `ranks`. `state` is the file that the run is resumed
+    from.
     """
 
     def __init__(
@@ -56,17 +59,18 @@ class Training:
         recipe: Recipe,
         seed: int,
         state: Path,
-        validate: Callable[[Any], float] | None,
+        validate: Callable[[Any], float | dict[str, float]] | None,
         ranks: Ranks = ALONE,
         phase: Phase | None = None,
     ):
         phase = phase or captioning(recipe, None)
-        self.settings, self.metric, self.later = phase.settings, phase.metric, phase.later
+        self.phase, self.settings = phase, phase.settings
         self.device = devices.device()
         self.dtype = devices.precision(self.settings["precision"], self.device)
         self.model = model.to(self.device)
         self.recipe, self.seed, self.state, self.validate = recipe, seed, state, validate
         self.ranks = ranks
+        self.measures: tuple[str, ...] = self.model.measures if isinstance(self.model, LABELLED) else ()
         self.optimiser = optimisers.build(self.model, self.model.groups, self.settings)
         self.history = resuming.resume(state, self.model, self.optimiser, self.device)
 
@@ -76,7 +80,7 @@ class Training:
             compiling.compile_pieces(self.model, compiler)
             self.validate = self.validate and compiling.eagerly(self.validate)
 
-    def run(self, sampler: Sampler, store: FeatureStore | Resident, vocabulary: Vocabulary) -> History:
+    def run(self, sampler: Draws, store: FeatureStore | Resident, vocabulary: Vocabulary) -> History:
         """Train to the phase's last iteration, or the end of its patience.
 
         Raises InputError where a loss is not finite.
@@ -94,7 +98,7 @@ class Training:
             logged.append(self.step(batch, iteration))
             last = iteration + 1 == iterations
             validating = (iteration + 1) % every == 0 or last
-            if validating or (iteration + 1) % LOG_EVERY == 0:
+            if validating or (iteration + 1) % self.phase.log_every == 0:
                 self._log(iteration + 1, logged)
                 logged = []
             if validating:
@@ -113,28 +117,42 @@ class Training:
 
     def _set_rate(self, iteration: int, epoch: int) -> None:
         settings = self.settings
-        change = factor(settings["schedule"], iteration, settings["iterations"], epoch)
+        own = settings.get("warm_up"), settings.get("milestones", ())
+        change = factor(settings["schedule"], iteration, settings["iterations"], epoch, *own)
         for group in self.optimiser.param_groups:
             group["lr"] = settings["learning_rate"] * group.get("rate", 1.0) * change
 
     def step(self, batch: Batch, iteration: int) -> Tensor:
-        """One step of the optimiser on the parts' losses; returns the terms, in the model's order.
+        """One step of the optimiser on the parts' losses; returns them, then the measures, in order.
 
-        Of several processes each gets its share of the terms, of which the sum is the batch's.
+        What the batch's task has not is ABSENT. Of several processes each gets its share, of which the sum
+        is the batch's.
         """
         seed_all(self.seed, iteration, self.ranks.rank)
-        weights = torch.tensor([1.0, *(self.recipe.loss[name] for name in self.model.terms[1:])])
-        terms = self._terms(batch)
+        found = self._losses(batch)
+        names = [name for name in self.model.terms if name in found]
+        weights = torch.tensor([self.phase.weights.get(name, 1.0) for name in names])
+        terms = torch.stack([found[name] for name in names])
         self.optimiser.zero_grad(set_to_none=True)
         (weights.to(self.device) * terms).sum().backward()
+        self._move_idle()
         add_gradients(self.model.parameters())
         if (norm := self.settings.get("clip_norm")) is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), norm)
         self.optimiser.step()
         self.model.constrain()
-        return terms.detach()
+        absent = torch.tensor(ABSENT, device=self.device)
+        return torch.stack([found.get(name, absent).detach() for name in (*self.model.terms, *self.measures)])
 
-    def _terms(self, batch: Batch) -> Tensor:
+    def _move_idle(self) -> None:
+        """Where the phase says so, what this step does not use gets zero gradients, if it was ever used."""
+        if not self.phase.zero_idle:
+            return
+        for parameter in self.model.parameters():
+            if parameter.grad is None and parameter in self.optimiser.state:
+                parameter.grad = torch.zeros_like(parameter)
+
+    def _losses(self, batch: Batch) -> dict[str, Tensor]:
         # converted on the device; straight to bfloat16, as autocast would convert float32 ones
         images = batch.images.to(self.device, non_blocking=True).to(self.dtype)
         before, after, tokens = (
@@ -142,22 +160,34 @@ class Training:
         )
         with devices.autocast(self.device, self.dtype):
             encoded = self.model.encoding(images)  # U x N x D
-            losses = self.model.losses_of(encoded[before], encoded[after], tokens, batch.parts)
-        return torch.stack([losses[name].float() for name in self.model.terms])
+            pairs = encoded[before], encoded[after], tokens, batch.parts
+            if isinstance(self.model, LABELLED):
+                assert batch.changed is not None
+                labels = Labels(batch.changed.to(self.device, non_blocking=True), batch.task)
+                losses = self.model.losses_of(*pairs, labels=labels)
+            else:
+                losses = self.model.losses_of(*pairs)
+        return {name: loss.float() for name, loss in losses.items()}
 
     def _log(self, iteration: int, logged: list[Tensor]) -> None:
-        """Read the losses off the device, all at once, and refuse to go on where one is not finite."""
-        table = total(torch.stack(logged)).double().cpu()  # iterations x terms
+        """Read the losses off the device, all at once, and refuse to go on where one is not finite.
+
+        A row has the mean of each over the iterations that had it; nothing where none had.
+        """
+        table = total(torch.stack(logged)).double().cpu()  # iterations x names
         first = iteration - len(logged) + 1
-        if len(bad := (~table.isfinite()).nonzero()):
+        losses = table[:, : len(self.model.terms)]
+        if len(bad := (~losses.isfinite() & (losses != ABSENT)).nonzero()):
             row, column = bad[0].tolist()
             term, value = self.model.terms[column], table[row, column].item()
             raise InputError(
                 f"the loss {term!r} is {value} at iteration {first + row}; "
                 f"lower train.learning_rate (now {self.settings['learning_rate']:g}) or the loss's weight"
             )
-        means = dict(zip(self.model.terms, table.mean(0).tolist(), strict=True))
-        self.history.losses.append({"iteration": iteration, **means})
+        known = table.masked_fill(table == ABSENT, torch.nan)
+        means = torch.where(known.isnan().any(0), known.nanmean(0), table.mean(0)).tolist()
+        names = (*self.model.terms, *self.measures)
+        self.history.losses.append({"iteration": iteration, **dict(zip(names, means, strict=True))})
 
     def _validate(self, iteration: int) -> None:
         self.history.iteration = iteration
@@ -166,10 +196,13 @@ class Training:
             self._keep(iteration, self.validate(self.model))
         self.ranks.wait()
 
-    def _keep(self, iteration: int, score: float) -> None:
-        history = self.history
-        history.validation.append({"iteration": iteration, self.metric: score})
-        if score > history.best_score or (self.later and score == history.best_score):
+    def _keep(self, iteration: int, found: float | dict[str, float]) -> None:
+        history, metric = self.history, self.phase.metric
+        scores = found if isinstance(found, dict) else {metric: found}
+        history.validation.append({"iteration": iteration, **scores})
+        score, best = scores[metric], history.best_score
+        better = score > best or (self.phase.keep == "later" and score == best) or self.phase.keep == "last"
+        if better and iteration > self.settings.get("select_after", 0):
             history.best_iteration, history.best_score = iteration, score
             history.best = {k: v.detach().cpu().clone() for k, v in self.model.state_dict().items()}
         resuming.save(self.state, history, self.model, self.optimiser)

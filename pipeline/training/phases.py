@@ -1,22 +1,28 @@
 """The phases that the one loop trains: what an item is, how a snapshot is chosen, what it starts from."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
-from models import Model
+import torch
+
+from models import FIRST_STAGE, FirstPhase, Model
 from models.clip4idc import halve
+from models.idc_pcl_pretraining import Pretraining
 from pipeline.datasets.schema import Pair, of_split
 from pipeline.errors import InputError
 from pipeline.features.store import FeatureStore
 from pipeline.recipes import clip_start, recipe_file, trained_model
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.scoring.tokenizer import TOKENIZERS
-from pipeline.training.sampling import Sampler
-from pipeline.training.validation import RetrievalValidation, Validation
+from pipeline.training.sampling import Draws, Sampler
+from pipeline.training.task_sampling import TaskSampler
+from pipeline.training.validation import RetrievalValidation, TaskValidation, Validation
 from pipeline.vocabularies import Vocabulary
+
+Trained = TypeVar("Trained", bound=Model)
 
 
 @dataclass(frozen=True)
@@ -25,15 +31,24 @@ class Phase:
 
     settings: dict[str, Any]  # params.DatasetTrain, or params.Phase
     make: Callable[[tuple[int, int, int], Vocabulary], Model]  # from an image's shape
-    validation: Callable[[Sequence[Pair], FeatureStore, Vocabulary], Callable[[Any], float]]
-    metric: str  # what the validation gives
-    later: bool  # of equal snapshots the later one is kept
+    validation: Callable[
+        [Sequence[Pair], FeatureStore, Vocabulary], Callable[[Any], float | dict[str, float]]
+    ]
+    metric: str  # what the validation gives, or which of several
+    keep: Literal["earlier", "later", "last"]  # the best snapshot, and which of equal ones | the last
     by_sentence: bool  # an item is a sentence with its pair, not a scene
     keys: tuple[str, ...] = ()  # what else than the recipe decides its results
+    weights: Mapping[str, float] = field(default_factory=dict)  # of losses; 1 where none is said
+    tasks: tuple[str, ...] = ()  # of which an iteration has one
+    negatives: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of pairs, for the task fda
+    zero_idle: bool = False  # what a step does not use gets zero gradients
+    log_every: int = 10  # iterations whose mean losses make one row of the learning curve
 
-    def sampler(self, pairs: Sequence[Pair], seed: int) -> Sampler:
+    def sampler(self, pairs: Sequence[Pair], seed: int) -> Draws:
         """What draws the batches, of the train split."""
         own, settings = of_split(pairs, "train"), self.settings
+        if self.tasks:
+            return TaskSampler(own, settings, self.tasks, seed, self.negatives)
         return Sampler(
             own,
             settings["batch"],
@@ -46,8 +61,13 @@ class Phase:
         )
 
 
-def captioning(recipe: Recipe, adapted: Path | None, tokens: str = "ptb") -> Phase:
-    """The captioning, from the adapted weights in that folder where the model is adapted first.
+def folder(recipe: Recipe) -> str:
+    """Where in a cell's start the weights of the phase before stand: adapted, pretrained."""
+    return f"{FIRST_STAGE[recipe.model]}ed"
+
+
+def captioning(recipe: Recipe, first: Path | None, tokens: str = "ptb") -> Phase:
+    """The captioning, from the weights in that folder where the model has a phase before.
 
     `tokens`: the tokeniser of its validation.
     """
@@ -55,33 +75,79 @@ def captioning(recipe: Recipe, adapted: Path | None, tokens: str = "ptb") -> Pha
     def make(shape: tuple[int, int, int], vocabulary: Vocabulary) -> Model:
         sizes = recipe.sizes_for(shape, len(vocabulary), vocabulary.longest)
         model = recipe_file.build(recipe, sizes)
-        if recipe.adapt and adapted is not None:
-            trained_model.take_over(model, adapted)
+        if recipe.adapt and first is not None:
+            trained_model.take_over(model, first, recipe.model)
         return started(model, recipe.train)
 
-    if recipe.adapt and adapted is None:
+    if recipe.adapt and first is None:
+        stage = FIRST_STAGE[recipe.model]
         raise InputError(
-            f"{recipe.model} is adapted first; name by --start the folder that holds what `adapt` wrote"
+            f"{recipe.model} is {stage}ed first; name by --start the folder that holds what `{stage}` wrote"
         )
-    validation = partial(Validation, tokenize=TOKENIZERS[tokens])
+    select = recipe.train.get("select", "CIDEr-D")
+    validation = partial(Validation, tokenize=TOKENIZERS[tokens], rouge=select == "ROUGE-L")
     keys = (tokens, *weights_of(recipe.train))
-    return Phase(recipe.train, make, validation, "CIDEr-D", later=False, by_sentence=False, keys=keys)
+    return Phase(recipe.train, make, validation, select, "earlier", False, keys, weights=recipe.loss)
 
 
 def adaptation(recipe: Recipe) -> Phase:
-    """The phase before. Raises InputError where the model has none."""
-
-    def make(shape: tuple[int, int, int], vocabulary: Vocabulary) -> Model:
-        sizes = recipe.sizes_for(shape, len(vocabulary), vocabulary.longest)
-        return started(recipe_file.build_first_phase(recipe, sizes), recipe.adapt)
-
-    if not recipe.adapt:
-        raise InputError(f"{recipe.model} has no phase before captioning; take it from `adapted`")
+    """The phase before, where sentences find their pairs. Raises InputError where the model has none."""
+    check(recipe, "adapt")
     keys = weights_of(recipe.adapt)
-    return Phase(recipe.adapt, make, RetrievalValidation, "R@1", later=True, by_sentence=True, keys=keys)
+    make = partial(make_first, recipe)
+    return Phase(recipe.adapt, make, RetrievalValidation, "R@1", "later", by_sentence=True, keys=keys)
 
 
-def started(model: Model, settings: dict[str, Any]) -> Model:
+def pretraining(recipe: Recipe, negatives: Mapping[str, Sequence[str]], keys: tuple[str, ...] = ()) -> Phase:
+    """The phase before, of several tasks. Raises InputError where the model has none.
+
+    `negatives` of each pair of train and val, where a task asks for them; `keys` say which they are.
+    """
+    check(recipe, "pretrain")
+    tasks = tasks_of(recipe)
+    model = bare(recipe)
+    return Phase(
+        recipe.adapt,
+        partial(make_first, recipe),
+        partial(TaskValidation, tasks=tasks, negatives=negatives),
+        model.measures[0],
+        "last",
+        by_sentence=True,
+        keys=keys,
+        tasks=tasks,
+        negatives=negatives,
+        zero_idle=model.switches.idle_gradients == "zero",
+        log_every=50,  # a task has its share of them
+    )
+
+
+def tasks_of(recipe: Recipe) -> tuple[str, ...]:
+    """The tasks that its pre-training has."""
+    return bare(recipe).terms
+
+
+def bare(recipe: Recipe) -> Pretraining:
+    """The pre-training model, names and shapes only."""
+    pool = recipe.sizes["pool"]
+    with torch.device("meta"):
+        model = recipe_file.build_first_phase(recipe, recipe.sizes_for((8, 2 * pool, 2 * pool), 8, 8))
+    assert isinstance(model, Pretraining)  # `check` has seen to it
+    return model
+
+
+def make_first(recipe: Recipe, shape: tuple[int, int, int], vocabulary: Vocabulary) -> FirstPhase:
+    """The model of the phase before captioning."""
+    sizes = recipe.sizes_for(shape, len(vocabulary), vocabulary.longest)
+    return started(recipe_file.build_first_phase(recipe, sizes), recipe.adapt)
+
+
+def check(recipe: Recipe, stage: str) -> None:
+    """Raises InputError where the model's phase before captioning is not that stage's."""
+    if not recipe.adapt or FIRST_STAGE.get(recipe.model) != stage:
+        raise InputError(f"{recipe.model} has no phase before captioning; take it from `{stage}ed`")
+
+
+def started(model: Trained, settings: dict[str, Any]) -> Trained:
     """The model with CLIP's weights, where the phase names them; in 16 bits, where it says so."""
     if "start" in settings:
         clip_start.take_over(model, Path(settings["start"]))

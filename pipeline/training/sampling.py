@@ -8,6 +8,7 @@ iteration to the next, training resumes anywhere and continues as if never inter
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -34,6 +35,8 @@ class Batch:
     after: Tensor  # P*B, int64
     tokens: Tensor  # P*B*R x (L+1), int64: R captions a pair with both marks, one after another, NULL-padded
     parts: int  # P
+    changed: Tensor | None = None  # P*B, int64: 1 changed, 0 not, -1 nobody says
+    task: str = ""  # of a pre-training of several tasks
 
 
 def scenes_of(pairs: Sequence[Pair]) -> list[Scene]:
@@ -70,6 +73,27 @@ def exchange(scene: Scene) -> Scene:
                 for p in scene
             )
     return scene
+
+
+class Draws(Protocol):
+    """What draws the batches of a phase."""
+
+    batch: int  # scenes
+    references: int
+    scenes: list[Scene]
+
+    @property
+    def epoch(self) -> int:
+        """Iterations that draw every scene once."""
+
+    def draw(self, iteration: int) -> tuple[list[Scene], list[list[list[str]]]]:
+        """The scenes of an iteration, and the captions for each pair of each."""
+
+    def moves(self, iteration: int, scenes: Sequence[Scene]) -> dict[str, Moved]:
+        """How each scene of an iteration is moved, by its id."""
+
+    def task(self, iteration: int) -> str:
+        """Its task, where a phase has several."""
 
 
 class Sampler:
@@ -132,6 +156,10 @@ class Sampler:
         random = np.random.default_rng([self.seed, MOVES, iteration])
         return draw((scene[0].scene_id for scene in scenes), self.mirror, self.shift, random)
 
+    def task(self, iteration: int) -> str:
+        """There is one alone."""
+        return ""
+
 
 def drawn(captions: Sequence[str], number: int, random: np.random.Generator) -> list[str]:
     """So many different ones at random; where there are fewer, all of them before one comes again."""
@@ -144,7 +172,7 @@ def drawn(captions: Sequence[str], number: int, random: np.random.Generator) -> 
 
 
 def training_batches(
-    sampler: Sampler,
+    sampler: Draws,
     store: FeatureStore | Resident,
     vocabulary: Vocabulary,
     iterations: range,
@@ -159,23 +187,36 @@ def training_batches(
         all_scenes, all_captions = sampler.draw(iteration)
         moves = sampler.moves(iteration, all_scenes)
         scenes, captions = all_scenes[share], all_captions[share]
-        pairs = [pair for part in zip(*scenes, strict=True) for pair in part]
-        texts = [text for part in zip(*captions, strict=True) for several in part for text in several]
-        names = images_of(pairs)
-        row = {name: number for number, name in enumerate(names)}
-        shown = images(store, names)
-        if moves:
-            shown, texts = moved(shown, names, pairs, texts, moves)
-        tensors = (
-            shown,
-            torch.tensor([row[pair.before] for pair in pairs]),
-            torch.tensor([row[pair.after] for pair in pairs]),
-            torch.from_numpy(pad([vocabulary.encode(text) for text in texts])),
-        )
-        features, before, after, tokens = map(_pinned, tensors)
-        return Batch(features, before, after, tokens, len(scenes[0]))
+        return assembled(scenes, captions, store, vocabulary, moves, sampler.task(iteration))
 
     return prefetch(make, iterations, threads=1, ahead=2)
+
+
+def assembled(
+    scenes: Sequence[Scene],
+    captions: Sequence[Sequence[Sequence[str]]],
+    store: FeatureStore | Resident,
+    vocabulary: Vocabulary,
+    moves: Mapping[str, Moved],
+    task: str = "",
+) -> Batch:
+    """The batch of some scenes, with the captions of each pair of each."""
+    pairs = [pair for part in zip(*scenes, strict=True) for pair in part]
+    texts = [text for part in zip(*captions, strict=True) for several in part for text in several]
+    names = images_of(pairs)
+    row = {name: number for number, name in enumerate(names)}
+    shown = images(store, names)
+    if moves:
+        shown, texts = moved(shown, names, pairs, texts, moves)
+    tensors = (
+        shown,
+        torch.tensor([row[pair.before] for pair in pairs]),
+        torch.tensor([row[pair.after] for pair in pairs]),
+        torch.from_numpy(pad([vocabulary.encode(text) for text in texts])),
+        torch.tensor([-1 if pair.changed is None else int(pair.changed) for pair in pairs]),
+    )
+    features, before, after, tokens, changed = map(_pinned, tensors)
+    return Batch(features, before, after, tokens, len(scenes[0]), changed, task)
 
 
 def moved(

@@ -1,22 +1,32 @@
-"""The score that chooses a snapshot on the validation split: CIDEr-D of captions, or retrieval's R@1."""
+"""Scores on the validation split, one of which may choose a snapshot: captions', retrieval's, the tasks'."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
 
 from models.captioner import Captioner
 from models.clip4idc import Retrieval
+from models.idc_pcl_masking import Labels
+from models.idc_pcl_pretraining import Pretraining
 from pipeline.datasets.schema import Pair
 from pipeline.decoding.greedy import captions
 from pipeline.decoding.retrieval_vectors import retrievable, similarities
 from pipeline.features.store import FeatureStore
-from pipeline.scoring.metrics import cider_d
+from pipeline.scoring.metrics import cider_d, rouge_l
 from pipeline.scoring.retrieval import ranks
+from pipeline.training.sampling import assembled
+from pipeline.training.task_sampling import captions_of, check
 from pipeline.vocabularies import Vocabulary
 
 BATCH = 256  # pairs decoded at once
+TASK_BATCH = 50  # pairs of a task at once: of FDA, seven captions each
 
 
 class Validation:
-    """Call it with a model: CIDEr-D (a fraction) over all pairs, references tokenised once.
+    """Call it with a model: CIDEr-D (a fraction) over all pairs, with `rouge` ROUGE-L, too.
+
+    References are tokenised once.
 
     `tokenize`: sentences -> their tokens, joined by one space (pipeline/scoring/tokenizer.py).
     """
@@ -27,15 +37,20 @@ class Validation:
         store: FeatureStore,
         vocabulary: Vocabulary,
         tokenize: Callable[[list[str]], list[str]],
+        rouge: bool = False,
     ):
+        self.rouge = rouge
         self.pairs, self.store, self.vocabulary, self.tokenize = pairs, store, vocabulary, tokenize
         sentences = iter(self.tokenize([caption for pair in pairs for caption in pair.captions]))
         self.references = {pair.pair_id: [next(sentences) for _ in pair.captions] for pair in pairs}
 
-    def __call__(self, model: Captioner) -> float:
+    def __call__(self, model: Captioner) -> dict[str, float]:
         found = captions(model, self.pairs, self.store, self.vocabulary, BATCH)
         tokenised = dict(zip(found, self.tokenize(list(found.values())), strict=True))
-        return cider_d(tokenised, self.references)
+        scores = {"CIDEr-D": cider_d(tokenised, self.references)}
+        if self.rouge:
+            scores["ROUGE-L"] = float(rouge_l(tokenised, self.references).mean())
+        return scores
 
 
 class RetrievalValidation:
@@ -47,3 +62,56 @@ class RetrievalValidation:
     def __call__(self, model: Retrieval) -> float:
         found = similarities(model, self.pairs, self.store, self.vocabulary, BATCH).numpy()
         return float((ranks(found, [pair.captions for pair in self.pairs]).text_to_pair <= 1).mean())
+
+
+class TaskValidation:
+    """Call it with a pre-training model: each task's loss and what is measured of it, means over the pairs.
+
+    With each pair's first caption, without dropout, and with the same masks every time.
+    """
+
+    def __init__(
+        self,
+        pairs: Sequence[Pair],
+        store: FeatureStore,
+        vocabulary: Vocabulary,
+        tasks: Sequence[str],
+        negatives: Mapping[str, Sequence[str]],
+    ):
+        self.pairs, self.store, self.vocabulary = pairs, store, vocabulary
+        self.tasks, self.negatives = tasks, negatives
+        if "fda" in tasks:
+            check(pairs, negatives)
+
+    @torch.no_grad()
+    def __call__(self, model: Pretraining) -> dict[str, float]:
+        training = model.training
+        model.eval()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            rows = [self._batch(model, task, start) for task in self.tasks for start in self._starts()]
+        model.train(training)
+        names = dict.fromkeys((*model.measures, *model.terms))
+        return {name: mean([row[name] for row in rows if name in row]) for name in names}
+
+    def _starts(self) -> range:
+        return range(0, len(self.pairs), TASK_BATCH)
+
+    def _batch(self, model: Pretraining, task: str, start: int) -> dict[str, float]:
+        device = next(model.parameters()).device
+        pairs = self.pairs[start : start + TASK_BATCH]
+        scenes = [(pair,) for pair in pairs]
+        said = [[captions_of(pair, task, self.negatives)] for pair in pairs]
+        batch = assembled(scenes, said, self.store, self.vocabulary, {}, task)
+        assert batch.changed is not None
+        encoded = model.encoding(batch.images.to(device).float())
+        labels = Labels(batch.changed.to(device), task)
+        tokens = batch.tokens.to(device)
+        found = model.losses_of(encoded[batch.before], encoded[batch.after], tokens, labels=labels)
+        return {name: float(value) for name, value in found.items()}
+
+
+def mean(values: list[float]) -> float:
+    """Of the values that are numbers; NaN where none is."""
+    known = [value for value in values if not math.isnan(value)]
+    return sum(known) / len(known) if known else math.nan

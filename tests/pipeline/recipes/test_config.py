@@ -106,3 +106,19 @@ def test_a_file_that_is_no_recipe_is_named(tmp_path):
     (tmp_path / "r.yaml").write_text("dataset: x\n")
     with pytest.raises(InputError, match=r"r\.yaml is not a recipe"):
         recipe_file.load(tmp_path / "r.yaml")
+
+
+def test_a_models_nulls_and_its_other_switches_are_the_datasets_own():
+    small, published = (config.resolve(REAL, name, "idc_pcl") for name in ("tabletop", "clevr_change"))
+    assert small.settings["switches"] == {"first_weights": "balanced"}
+    assert published.settings["switches"] == {}
+    assert (small.settings["tau1"], published.settings["tau1"]) == (0.1, 1.0)
+    assert published.adapt["tasks"] == {"mlm": 8.0, "mvcl": 1.0, "fda": 2.0}
+    assert published.loss == {"judge": 1.0}
+    own = REAL.model["idc_pcl"] | {"tau1": 0.5, "switches": {"tasks": "mlm", "first_weights": "torch"}}
+    changed = config.resolve(with_(model=REAL.model | {"idc_pcl": own}), "tabletop", "idc_pcl").settings
+    assert (changed["tau1"], changed["tau2"]) == (0.5, small.settings["tau2"])
+    assert changed["switches"] == {"tasks": "mlm", "first_weights": "torch"}
+    assert config.resolve(REAL, "tabletop", "idc_pcl_no_pretrain").adapt == {}
+    with pytest.raises(InputError, match=r"dataset\.clevr_dc\.own\.idc_pcl is missing, the settings of"):
+        config.resolve(REAL, "clevr_dc", "idc_pcl")

@@ -100,7 +100,7 @@ def test_both_phases_one_after_the_other_and_killed_between(pixels, tmp_path):
     assert [list(row) for row in history.validation] == [["iteration", "R@1"]] * 3
     assert history.best_iteration == 6  # of equal ones the later
     save(tmp_path / "adapted", chosen, pixels, history)
-    loaded, _ = trained_model.load_adapted(tmp_path / "adapted")
+    loaded, _ = trained_model.load_first(tmp_path / "adapted", "clip4idc")
     assert torch.equal(loaded.inter.images, adapting.inter.images)
 
     captioning = phases.captioning(chosen, tmp_path / "adapted")

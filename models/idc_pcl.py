@@ -1,0 +1,110 @@
+"""IDC-PCL (Yao et al., AAAI 2022): pre-trained on three tasks, then captions by filling masks.
+
+B pairs, C feature channels, N cells an image, D width, L words. The network: idc_pcl_network.py; the first
+phase: idc_pcl_pretraining.py; decoding: idc_pcl_decoding.py. Equations: docs/methods.md, "IDC-PCL".
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.captioner import Captioner, Group
+from models.distributed_batch import total
+from models.idc_pcl_decoding import MaskDecoder
+from models.idc_pcl_masking import Labels, masked_words
+from models.idc_pcl_network import Cells, Network, PclSizes
+from models.idc_pcl_pretraining import Pretraining
+from models.idc_pcl_variants import PclSwitches
+
+
+class MaskedCaptioner(Captioner):
+    """The captioning: masked words are named from the pair and the words before them.
+
+    Its `difference` is the whole network, which the decoder reads, too.
+    """
+
+    groups = (Group("", 1.0, True),)
+    decoder: MaskDecoder
+
+    def __init__(self, sizes: PclSizes, switches: PclSwitches, dropout: float, share: float):
+        network = Network(sizes, switches, dropout)
+        decoder: Any = MaskDecoder(network, sizes.longest)
+        super().__init__(sizes, network, {}, dropout, encoding=Cells(sizes.pool), decoder=decoder)
+        self.network = (network,)  # a tuple: torch would list its tensors a second time
+        self.share, self.reduction = share, switches.reduction
+        self.cells, self.takes = sizes.cells, {"difference.": "difference."}
+        self.measures: tuple[str, ...] = ()
+        if switches.distractor_judging:
+            self.judge = nn.Linear(2 * sizes.width, 2)
+            self.measures = ("judge_accuracy",)
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        return ("cap", "judge") if self.measures else ("cap",)
+
+    def losses_of(
+        self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
+    ) -> dict[str, Tensor]:
+        """The chosen words' cross-entropy, and the judging's, of cells B x N x C; processes' add up.
+
+        `tokens`: R captions of each pair, one after another, NULL-padded. Parts make no difference. Without
+        labels nobody says of any pair whether it changed.
+        """
+        (network,) = self.network
+        kept, images = network.over_images(network(before, after).memory)
+        read, chosen = masked_words(tokens, self.share, network.mask)
+        logits = network.output(network.over_words(read, kept)[chosen]).float()
+        summed = F.cross_entropy(logits, tokens[chosen], reduction="sum")
+        found = {"cap": summed if self.reduction == "sum" else summed / total(chosen.sum())}
+        if not self.measures:
+            return found
+        changed = labels.changed if labels else torch.full((len(before),), -1, device=before.device)
+        return found | self.judged(images, changed)
+
+    def judged(self, images: Tensor, changed: Tensor) -> dict[str, Tensor]:
+        """From [IMG1] and [IMG2] of V^, B x M x D: did anything change? Of pairs of which that is known."""
+        marks = images.unflatten(1, (2, -1))[:, :, 0].flatten(1)  # B x 2D
+        logits = self.judge(marks).float()
+        known = total((changed >= 0).sum()).clamp(min=1)
+        summed = F.cross_entropy(logits, changed, ignore_index=-1, reduction="sum")
+        right = (logits.argmax(-1) == changed).sum() / known
+        return {"judge": summed if self.reduction == "sum" else summed / known, "judge_accuracy": right}
+
+
+def captioning(
+    sizes: PclSizes,
+    switches: PclSwitches,
+    *,
+    dropout: float,
+    masked_words: float,
+    masked_words_captioning: float,
+    masked_cells: float,
+    tau1: float,
+    tau2: float,
+) -> Captioner:
+    """The second phase; of the first one's settings it needs none."""
+    return MaskedCaptioner(sizes, switches, dropout, masked_words_captioning)
+
+
+def pretraining(
+    sizes: PclSizes,
+    switches: PclSwitches,
+    *,
+    dropout: float,
+    masked_words: float,
+    masked_words_captioning: float,
+    masked_cells: float,
+    tau1: float,
+    tau2: float,
+) -> Pretraining:
+    """The first phase."""
+    return Pretraining(sizes, switches, dropout, masked_words, masked_cells, tau1, tau2)
+
+
+def no_pretraining(
+    sizes: PclSizes, switches: PclSwitches, *, dropout: float, masked_words_captioning: float
+) -> Captioner:
+    """The second phase from first weights (its Table 3)."""
+    return MaskedCaptioner(sizes, switches, dropout, masked_words_captioning)

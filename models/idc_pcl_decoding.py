@@ -1,0 +1,98 @@
+"""IDC-PCL's captions: a [MASK] behind the words so far, in whose place the likeliest word goes.
+
+The interface of CaptionDecoder. Image tokens see no text, so they pass the cross-modal blocks once; a step
+feeds the last word, whose keys and values are kept, and [MASK], whose are overwritten by the next word's.
+Tensors are the network's, which the captioner holds: nothing of a decoder is saved.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from models.attention import attention_weights
+from models.decoder import NULL, NextWord, Past, Words
+from models.idc_pcl_network import Block, Network
+
+
+class Kept(Past):
+    """One cross-modal block's keys and values: of the image tokens, and of the words so far."""
+
+    def __init__(self, keys: Tensor, values: Tensor, longest: int, beam: int):
+        self.memory_keys, self.memory_values = keys, values  # B x h x M x d
+        self.beam, self.left = beam, len(keys)
+        B, h, _, d = keys.shape
+        self.keys = keys.new_empty(B, beam, h, longest, d)
+        self.values = torch.empty_like(self.keys)
+
+    def with_mask(self, k: Tensor, v: Tensor, position: int) -> tuple[Tensor, Tensor]:
+        """Keeps a word at `position` and the [MASK] behind it, R x h x 2 x d: R x h x (position + 2) x d."""
+        keys, values = (kept[: self.left].flatten(0, 1) for kept in (self.keys, self.values))  # views
+        keys[:, :, position : position + 2], values[:, :, position : position + 2] = k, v
+        return keys[:, :, : position + 2], values[:, :, : position + 2]
+
+
+class MaskDecoder:
+    """Words given image tokens; B pairs, k captions of each, R = B * k."""
+
+    def __init__(self, network: Network, longest: int):
+        self.network, self.longest = network, longest
+
+    def __call__(
+        self, tokens: Tensor, memory: Tensor, keep_layers: bool = False, padding_is_key: bool = True
+    ) -> Words:
+        """What stands at each place of captions with masked words, R*B x L, given V~, B x M x D.
+
+        Padding comes after all words and is seen by none of them.
+        """
+        x = self.network.over_words(tokens, self.network.over_images(memory)[0])
+        return Words(self.network.output(x), x, tokens != NULL, tokens != NULL)
+
+    def begin(self, memory: Tensor, beam: int = 1) -> list[Past]:
+        """What `step` keeps of a batch's V~, B x M x D, to write `beam` captions of each pair."""
+        kept, _ = self.network.over_images(memory)
+        return [Kept(keys, values, self.longest, beam) for keys, values in kept]
+
+    def step(self, tokens: Tensor, position: int, past: list[Past]) -> NextWord:
+        """The word after `tokens` (R), which stand at `position`: what stands for the [MASK] behind them."""
+        masks = torch.full_like(tokens, self.network.mask)
+        x = self.network.cross.norm(self.network.text(torch.stack([tokens, masks], 1), position))
+        for block, kept in zip(self.network.cross.each(), past, strict=True):
+            assert isinstance(kept, Kept)
+            x, queries = step(block, x, kept, position)
+        return NextWord(self.network.output(x[:, 1]), queries)
+
+    def attention(self, queries: Tensor, past: list[Past]) -> Tensor:
+        """Where each [MASK] looked in the last block, B x h x L x d -> B x L x N.
+
+        Of what a head gives to cells of either image, marks and words left out; the heads' mean, both images
+        added up, summing to 1.
+        """
+        before, after = past[-1].memory_keys.chunk(2, 2)  # a mark, then cells
+        weights = attention_weights(queries, torch.cat([before[:, :, 1:], after[:, :, 1:]], 2)).mean(1)
+        first, second = weights.chunk(2, -1)
+        return first + second
+
+
+def step(block: Block, x: Tensor, kept: Kept, position: int) -> tuple[Tensor, Tensor]:
+    """A word and the [MASK] behind it through one block, R x 2 x D; and the [MASK]s' queries, B x h x k x d.
+
+    The captions of a pair share its images' keys and values: their 2k queries stand together.
+    """
+    attention, left, k = block.attention, kept.left, kept.beam
+    y = block.norm_1(x)
+    q = attention.queries(y)  # R x h x 2 x d
+    keys, values = kept.with_mask(*attention.keys_values(y), position)
+    h, d = q.shape[1], q.shape[3]
+    together = q.view(left, k, h, 2, d).transpose(1, 2).flatten(2, 3)  # B x h x 2k x d
+    to_images = together @ kept.memory_keys[:left].transpose(-2, -1)
+    to_words = q @ keys.transpose(-2, -1)  # R x h x 2 x (position + 2)
+    to_words[:, :, 0, -1] = -math.inf  # a word does not see the [MASK] behind it
+    M = to_images.shape[-1]
+    apart = to_images.view(left, h, k, 2, M).transpose(1, 2).flatten(0, 1)  # R x h x 2 x M
+    weights = (torch.cat([apart, to_words], -1) / math.sqrt(d)).softmax(-1)
+    of_images = weights[..., :M].view(left, k, h, 2, M).transpose(1, 2).flatten(2, 3)
+    seen = (of_images @ kept.memory_values[:left]).view(left, h, k, 2, d).transpose(1, 2).flatten(0, 1)
+    heads = seen + weights[..., M:] @ values
+    x = block.rest(x, attention.output(heads.transpose(1, 2).flatten(2)))
+    return x, q[:, :, 1].view(left, k, h, d).transpose(1, 2)

@@ -1,0 +1,55 @@
+"""What IDC-PCL hides of captions and of images, drawn from torch's generator; and what it is told of pairs.
+
+B captions or pairs, L words, N cells an image.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from models.decoder import NULL
+
+START, END = 2, 3  # marks of a caption
+MASKED, RANDOM = 0.8, 0.1  # of chosen words: [MASK]; any token at all; the others stay
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What is known of B pairs beside their captions."""
+
+    changed: Tensor  # B, int64: 1 changed, 0 not, -1 nobody says
+    task: str = ""  # of pre-training: mlm | mvcl | fda
+
+
+def masked_words(tokens: Tensor, share: float, mask: int) -> tuple[Tensor, Tensor]:
+    """Captions B x L, with both marks and NULL-padded -> what the model reads, and which words it is to name.
+
+    Each word is chosen with probability `share`; where none is, the first one, as [MASK]. Of the chosen, 8 of
+    10 become [MASK], 1 of 10 any token (from 0 to [CLS], `mask` + 1), 1 of 10 stays. <END> is chosen by
+    itself, with the same probability, always as [MASK]; <START> and padding never.
+    """
+    drawn, kind = (
+        torch.rand(tokens.shape, device=tokens.device),
+        torch.rand(tokens.shape, device=tokens.device),
+    )
+    anything = torch.randint(mask + 2, tokens.shape, device=tokens.device)
+    word = (tokens != NULL) & (tokens != START) & (tokens != END)
+    chosen = word & (drawn < share)
+    first = word & (word.cumsum(1) == 1) & ~chosen.any(1, keepdim=True)
+    end = (tokens == END) & (drawn < share)
+    hidden = (chosen & (kind < MASKED)) | first | end
+    exchanged = chosen & (kind >= MASKED) & (kind < MASKED + RANDOM)
+    read = torch.where(exchanged, anything, tokens).masked_fill(hidden, mask)
+    return read, chosen | first | end
+
+
+def masked_cells(pairs: int, cells: int, share: float, device: torch.device) -> Tensor:
+    """Which cells of B pairs are hidden, B x 2 x N.
+
+    Of one image of each pair, by a fair coin, each cell with probability `share`, and at least one.
+    """
+    drawn = torch.rand(pairs, cells, device=device)
+    side = torch.randint(2, (pairs, 1, 1), device=device)
+    hidden = (drawn < share) | (drawn == drawn.min(1, keepdim=True).values)
+    return hidden[:, None] & (torch.arange(2, device=device)[:, None] == side)

@@ -1,0 +1,245 @@
+"""IDC-PCL's network (Yao et al., AAAI 2022), which both of its phases train: embeddings, three transformers.
+
+B pairs, C feature channels, N cells an image, D width, h heads, L words, V words of the vocabulary; M = 2(N +
+1) image tokens: [IMG1], image 1's cells, [IMG2], image 2's. Equations: docs/methods.md, "IDC-PCL".
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.attention import MultiHeadAttention, all_of
+from models.captioner import Difference
+from models.decoder import NULL, sinusoids
+from models.grid_embedding import DataSizes
+from models.idc_pcl_variants import PclSwitches
+
+EPSILON, EMBEDDING_EPSILON = 1e-6, 1e-12  # of layer norms: a block's; the embeddings' and MVCL's
+CLS_TYPE, WORD_TYPE = 5, 6  # rows of the types; 1 [IMG1], 2 its cells, 3 [IMG2], 4 its cells, 0 unused
+GAIN, TYPE_DEVIATION = 4.0, 0.1  # of balanced first weights
+KeysValues = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True)
+class PclSizes(DataSizes):
+    """Widths and depths; `pool` x `pool` cells of the store are averaged to one of the model's."""
+
+    width: int  # D
+    heads: int
+    single: int  # blocks of the single-image transformer
+    pair: int  # of the pair transformer
+    cross: int  # of the cross-modal transformer
+    pool: int
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where they make no model."""
+        if self.width % self.heads or self.width % 2:
+            raise ValueError(f"width {self.width} is not an even multiple of heads ({self.heads})")
+        if any(side % self.pool for side in self.grid):
+            raise ValueError(f"pool {self.pool} does not divide the grid of {self.grid[0]} x {self.grid[1]}")
+
+    @property
+    def cells(self) -> tuple[int, int]:
+        """Lines and columns of an image's cells."""
+        return self.grid[0] // self.pool, self.grid[1] // self.pool
+
+
+class Cells(nn.Module):
+    """Feature grids, B x C x H x W -> cells B x N x C, row-major: means of pool x pool."""
+
+    def __init__(self, pool: int):
+        super().__init__()
+        self.pool = pool
+
+    def forward(self, features: Tensor) -> Tensor:
+        pooled = F.avg_pool2d(features, self.pool) if self.pool > 1 else features
+        return pooled.flatten(2).transpose(1, 2)
+
+
+class DeviationNorm(nn.Module):
+    """a (x - mean) / (s + eps) + b, s the unbiased deviation: the released program's layer norm."""
+
+    def __init__(self, width: int, epsilon: float):
+        super().__init__()
+        self.epsilon = epsilon
+        self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        centred = x - x.mean(-1, keepdim=True)
+        return self.weight * centred / (x.std(-1, keepdim=True) + self.epsilon) + self.bias
+
+
+def norm(width: int, switches: PclSwitches, epsilon: float = EPSILON) -> nn.Module:
+    """The layer norm of the variant."""
+    if switches.layer_norm == "deviation":
+        return DeviationNorm(width, epsilon)
+    return nn.LayerNorm(width, epsilon)
+
+
+def positions(length: int, width: int, switches: PclSwitches) -> Tensor:
+    """Fixed positions, length x D."""
+    if switches.positions == "standard":
+        return sinusoids(length, width)
+    channel = torch.arange(width)
+    angle = torch.arange(length)[:, None] * torch.exp(channel * (-2 * math.log(10_000.0) / width))
+    return torch.where(channel % 2 == 0, angle.sin(), angle.cos())
+
+
+class Block(nn.Module):
+    """x += drop(MHA(LN x)); x += drop(W_2 drop(ReLU(W_1 LN x))), W_1 D -> 4D."""
+
+    def __init__(self, sizes: PclSizes, switches: PclSwitches, dropout: float):
+        super().__init__()
+        D = sizes.width
+        self.norm_1, self.norm_2 = norm(D, switches), norm(D, switches)
+        self.attention = MultiHeadAttention(D, sizes.heads, dropout)
+        self.feed_forward = nn.Sequential(
+            nn.Linear(D, 4 * D), nn.ReLU(), nn.Dropout(dropout), nn.Linear(4 * D, D)
+        )
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, real: Tensor | None = None) -> tuple[Tensor, KeysValues]:
+        """B x T x D -> the same, and its keys and values, B x h x T x d; `real`, B x T: the tokens seen."""
+        y = self.norm_1(x)
+        k, v = self.attention.keys_values(y)
+        return self.rest(x, self.attention.attend(self.attention.queries(y), k, v, real=real)), (k, v)
+
+    def after(self, x: Tensor, images: KeysValues) -> Tensor:
+        """Words B x L x D: each sees all image tokens and the words up to itself."""
+        y = self.norm_1(x)
+        own = self.attention.keys_values(y)
+        k, v = (torch.cat(both, 2) for both in zip(images, own, strict=True))
+        seen = torch.ones(len(x), k.shape[2], dtype=torch.bool, device=x.device)
+        return self.rest(x, self.attention.attend(self.attention.queries(y), k, v, causal=True, real=seen))
+
+    def rest(self, x: Tensor, attended: Tensor) -> Tensor:
+        """Both residuals, after the attention."""
+        x = x + self.dropout(attended)
+        return x + self.dropout(self.feed_forward(self.norm_2(x)))
+
+
+class Transformer(nn.Module):
+    """LN(x) in x's place, then blocks; no layer norm at the end."""
+
+    def __init__(self, sizes: PclSizes, switches: PclSwitches, dropout: float, blocks: int):
+        super().__init__()
+        self.norm = norm(sizes.width, switches)
+        self.blocks = nn.ModuleList(Block(sizes, switches, dropout) for _ in range(blocks))
+
+    def each(self) -> list[Block]:
+        """Its blocks, by their type."""
+        return all_of(Block, self.blocks)
+
+    def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
+        """B x T x D -> the same; `real`, B x T: only tokens where it is true are seen."""
+        x = self.norm(x)
+        for block in self.each():
+            x, _ = block(x, real)
+        return x
+
+
+class Network(nn.Module):
+    """Cells and words as tokens, and the transformers over them.
+
+    [MASK] and [CLS] are rows of the word table behind the vocabulary's, then [IMG1] and [IMG2] where they are
+    vectors of their own; none of them is ever predicted.
+    """
+
+    positions: Tensor
+
+    def __init__(self, sizes: PclSizes, switches: PclSwitches, dropout: float):
+        super().__init__()
+        D, V, (rows, columns) = sizes.width, sizes.vocabulary, sizes.cells
+        self.mask, self.cls, self.count = V, V + 1, rows * columns
+        self.image_marks = (V + 2, V + 3) if switches.image_tokens == "own" else (self.cls, self.cls)
+        self.project = nn.Linear(sizes.channels, D)  # W: MVCL's head has it, too
+        self.words = nn.Embedding(max(self.cls, *self.image_marks) + 1, D)
+        self.types = nn.Embedding(WORD_TYPE + 1, D)
+        longest = max(self.count, sizes.longest)
+        self.register_buffer("positions", positions(longest, D, switches), persistent=False)
+        self.norm, self.dropout = norm(D, switches, EMBEDDING_EPSILON), nn.Dropout(dropout)
+        self.compares = switches.difference_encoder
+        if self.compares:
+            self.single = Transformer(sizes, switches, dropout, sizes.single)
+            self.pair = Transformer(sizes, switches, dropout, sizes.pair)
+        self.cross = Transformer(sizes, switches, dropout, sizes.cross)
+        self.output = nn.Linear(D, V)
+        if switches.first_weights == "balanced":
+            self.balance()
+
+    @torch.no_grad()
+    def balance(self) -> None:
+        """Words become N(0, 1) after their scaling, types N(0, TYPE_DEVIATION); W grows by GAIN."""
+        self.words.weight /= math.sqrt(self.words.embedding_dim)
+        self.types.weight *= TYPE_DEVIATION
+        self.project.weight *= GAIN
+
+    def mark(self, row: int, kind: int) -> Tensor:
+        """[IMG1], [IMG2] or [CLS], 1 x 1 x D: a row of the word table, unscaled, and its type."""
+        return (self.words.weight[row] + self.types.weight[kind])[None, None]
+
+    def image(self, cells: Tensor, side: int) -> Tensor:
+        """Cells B x N x C of image 1 or 2 (side 0, 1) -> its mark and cells as tokens, B x (N+1) x D."""
+        mark = self.mark(self.image_marks[side], 1 + 2 * side).expand(len(cells), -1, -1)
+        shown = self.project(cells).sigmoid() + self.types.weight[2 + 2 * side] + self.positions[: self.count]
+        return self.dropout(self.norm(torch.cat([mark, shown], 1)))
+
+    def text(self, tokens: Tensor, first: int = 0, cls: bool = False) -> Tensor:
+        """Tokens B x L at positions first, first + 1, ... -> B x L x D; B x (1+L) x D with [CLS] first."""
+        scaled = math.sqrt(self.words.embedding_dim) * self.words(tokens)
+        x = scaled + self.types.weight[WORD_TYPE] + self.positions[first : first + tokens.shape[1]]
+        if cls:
+            x = torch.cat([self.mark(self.cls, CLS_TYPE).expand(len(x), -1, -1), x], 1)
+        return self.dropout(self.norm(x))
+
+    def singles(self, before: Tensor, after: Tensor) -> Tensor:
+        """Each image's tokens by themselves, 2B x (N+1) x D: the before images', then the after images'."""
+        both = torch.cat([self.image(before, 0), self.image(after, 1)])
+        return self.single(both) if self.compares else both
+
+    def paired(self, singles: Tensor) -> Tensor:
+        """What `singles` gives -> V~, B x M x D."""
+        x = torch.cat(singles.chunk(2), 1)
+        return self.pair(x) if self.compares else x
+
+    def forward(self, before: Tensor, after: Tensor) -> Difference:
+        """Cells of both images, B x N x C each; the memory is V~, B x M x D."""
+        return Difference(self.paired(self.singles(before, after)), before, after)
+
+    def alone(self, cells: Tensor) -> Tensor:
+        """V~ of single images, B x (N+2) x D: [IMG1] and cells; [IMG2] joins before the pair transformer."""
+        one = self.image(cells, 0)
+        mark = self.dropout(self.norm(self.mark(self.image_marks[1], 3))).expand(len(cells), -1, -1)
+        if not self.compares:
+            return torch.cat([one, mark], 1)
+        return self.pair(torch.cat([self.single(one), mark], 1))
+
+    def joint(self, memory: Tensor, tokens: Tensor, padding: bool) -> tuple[Tensor, Tensor]:
+        """Pre-training's: V~ B x M x D and tokens B x L see each other -> V^, B x M x D, T^, B x (1+L) x D.
+
+        T^ begins with [CLS]. `padding`: whether NULL is seen, too.
+        """
+        x = torch.cat([memory, self.text(tokens, cls=True)], 1)
+        ahead = x.shape[1] - tokens.shape[1]
+        real = None if padding else F.pad(tokens != NULL, (ahead, 0), value=True)
+        images, words = self.cross(x, real).split([memory.shape[1], 1 + tokens.shape[1]], 1)
+        return images, words
+
+    def over_images(self, memory: Tensor) -> tuple[list[KeysValues], Tensor]:
+        """Captioning's image tokens, which see no text: each cross-modal block's keys and values, and V^."""
+        x, kept = self.cross.norm(memory), []
+        for block in self.cross.each():
+            x, keys_values = block(x)
+            kept.append(keys_values)
+        return kept, x
+
+    def over_words(self, tokens: Tensor, kept: list[KeysValues]) -> Tensor:
+        """Captioning's words, R*B x L, R captions of a pair one after another -> T^, R*B x L x D."""
+        x = self.cross.norm(self.text(tokens))
+        for block, (keys, values) in zip(self.cross.each(), kept, strict=True):
+            R = len(x) // len(keys)
+            x = block.after(x, (keys.repeat_interleave(R, 0), values.repeat_interleave(R, 0)))
+        return x

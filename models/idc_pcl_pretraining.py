@@ -1,0 +1,132 @@
+"""IDC-PCL's pre-training: masked words (MLM), masked cells (MVCL), fine-grained negatives (FDA).
+
+B pairs, C feature channels, N cells an image, D width, L words. Equations: docs/methods.md, "IDC-PCL".
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.captioner import Group
+from models.idc_pcl_masking import Labels, masked_cells, masked_words
+from models.idc_pcl_network import EMBEDDING_EPSILON, Cells, Network, PclSizes, norm
+from models.idc_pcl_variants import PclSwitches
+
+TASKS = {"mlm": ("mlm",), "mlm_mvcl": ("mlm", "mvcl"), "all": ("mlm", "mvcl", "fda")}
+MEASURES = {
+    "mlm": ("mlm_accuracy",),
+    "mvcl": ("mvcl_rank",),
+    "fda": ("fda_accuracy_change", "fda_accuracy_no_change"),
+}
+CAPTIONS = 7  # of a pair in FDA: its own, then six negatives
+
+
+class CellHead(nn.Module):
+    """p = W^T LN(GELU(A v + a)) + c, D -> D -> C; W is the embedding's."""
+
+    def __init__(self, sizes: PclSizes, switches: PclSwitches):
+        super().__init__()
+        self.map = nn.Linear(sizes.width, sizes.width)
+        self.norm = norm(sizes.width, switches, EMBEDDING_EPSILON)
+        self.bias = nn.Parameter(torch.zeros(sizes.channels))
+
+    def forward(self, v: Tensor, weight: Tensor) -> Tensor:
+        """Outputs ... x D and W, D x C -> ... x C."""
+        return self.norm(F.gelu(self.map(v))) @ weight + self.bias
+
+
+class Pretraining(nn.Module):
+    """A step has one task, which its Labels name. Its calls are a Captioner's: one loop trains both."""
+
+    groups = (Group("", 1.0, True),)
+
+    def __init__(
+        self,
+        sizes: PclSizes,
+        switches: PclSwitches,
+        dropout: float,
+        masked_words: float,
+        masked_cells: float,
+        tau1: float,
+        tau2: float,
+    ):
+        super().__init__()
+        self.sizes, self.switches, self.tau1, self.tau2 = sizes, switches, tau1, tau2
+        self.word_share, self.cell_share = masked_words, masked_cells
+        self.terms = TASKS[switches.tasks]
+        self.measures = tuple(name for task in self.terms for name in MEASURES[task])
+        self.encoding = Cells(sizes.pool)
+        self.difference = Network(sizes, switches, dropout)
+        if "mvcl" in self.terms:
+            self.cell_head = CellHead(sizes, switches)
+
+    def losses_of(
+        self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
+    ) -> dict[str, Tensor]:
+        """The task's loss, and what is measured of it, of cells B x N x C of both images.
+
+        `tokens`: a caption of each pair, NULL-padded; of FDA 7 of each, one after another. Without labels it
+        is the task that takes the most memory.
+        """
+        task = labels.task if labels else self.terms[-1] if len(self.terms) < 3 else "mvcl"
+        room = self.sizes.longest - tokens.shape[1] if self.switches.padding == "attended" else 0
+        tokens = F.pad(tokens, (0, room))
+        if task == "mlm":
+            return self.mlm(before, after, tokens)
+        if task == "mvcl":
+            return self.mvcl(before, after, tokens)
+        assert labels is not None
+        return self.fda(before, after, tokens, labels.changed)
+
+    def constrain(self) -> None:
+        """Nothing is bounded."""
+
+    def joint(self, before: Tensor, after: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """V^ and T^ of cells B x N x C and as many captions, or several of each pair, one after another."""
+        memory = self.difference(before, after).memory
+        memory = memory.repeat_interleave(len(tokens) // len(memory), 0)
+        return self.difference.joint(memory, tokens, self.switches.padding == "attended")
+
+    def mlm(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
+        """The mean over chosen tokens of -log P(w | the others, V~)."""
+        read, chosen = masked_words(tokens, self.word_share, self.difference.mask)
+        _, words = self.joint(before, after, read)
+        logits = self.difference.output(words[:, 1:][chosen]).float()
+        right = (logits.argmax(-1) == tokens[chosen]).float().mean()
+        return {"mlm": F.cross_entropy(logits, tokens[chosen]), "mlm_accuracy": right}
+
+    def mvcl(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
+        """A masked cell's output is to be like its feature, and unlike the negatives.
+
+        The rank is the true feature's among all masked ones, from 0, the first, to 1, the last: 1/2 by
+        chance.
+        """
+        cells = torch.stack([before, after], 1)  # B x 2 x N x C
+        hidden = masked_cells(len(cells), cells.shape[2], self.cell_share, cells.device)
+        shown = cells.masked_fill(hidden[..., None], 0)
+        images, _ = self.joint(shown[:, 0], shown[:, 1], tokens)
+        v = images.unflatten(1, (2, -1))[:, :, 1:]  # without marks: B x 2 x N x D
+        weight = self.difference.project.weight
+        x = F.normalize(cells.float(), dim=-1)
+        p = F.normalize(self.cell_head(v[hidden], weight).float(), dim=-1)
+        alike = p @ x[hidden].T  # row i, column j: cos(p_i, x_j)
+        if self.switches.mvcl_negatives == "originals":
+            right = alike.diagonal()[:, None]
+            logits, place = torch.cat([right, p @ x[~hidden].T], 1), torch.zeros(len(p), dtype=torch.int64)
+        else:
+            others = F.normalize(self.cell_head(v[~hidden], weight).float(), dim=-1)
+            logits, place = torch.cat([alike, p @ others.T], 1), torch.arange(len(p))
+        before_it = (alike > alike.diagonal()[:, None]).float().sum(1)
+        loss = F.cross_entropy(logits / self.tau1, place.to(logits.device))
+        return {"mvcl": loss, "mvcl_rank": before_it.mean() / max(1, len(p) - 1)}
+
+    def fda(self, before: Tensor, after: Tensor, tokens: Tensor, changed: Tensor) -> dict[str, Tensor]:
+        """The pair's own caption is to be more like its images than six that are nearly right."""
+        images, words = self.joint(before, after, tokens)
+        first, second = images.unflatten(1, (2, -1))[:, :, 0].float().unbind(1)  # [IMG1], [IMG2]
+        q = F.cosine_similarity((first + second) / 2, words[:, 0].float(), dim=-1)
+        q = q.unflatten(0, (len(before), -1))  # B x 7
+        right = (q.argmax(1) == 0).float()
+        found = {"fda": F.cross_entropy(q / self.tau2, torch.zeros_like(changed))}
+        found["fda_accuracy_change"] = right[changed != 0].mean()  # NaN where there is none
+        return found | {"fda_accuracy_no_change": right[changed == 0].mean()}

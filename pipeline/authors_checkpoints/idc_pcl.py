@@ -1,0 +1,199 @@
+"""Released checkpoints of IDC-PCL, of either phase -> our model `idc_pcl` in its released variant.
+
+A pre-trained one is a dictionary whose model_state_dict holds the tensors, a fine-tuned one holds them
+itself. Names and shapes: docs/methods.md, "Released checkpoints". The word table and the output layer have a
+row a word of their vocabulary, marks included; ours are in our order.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from models.backbone import CHANNELS, STRIDE
+from models.idc_pcl_network import PclSizes, positions
+from models.idc_pcl_variants import RELEASED
+from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
+from pipeline.errors import InputError
+from pipeline.features.store_contents import IMPORTED, Spec
+from pipeline.outputs import read_json
+from pipeline.recipes import config, recipe_file
+from pipeline.recipes.recipe_file import Recipe
+from pipeline.recipes.trained_model import Trained
+from pipeline.vocabularies import WordVocabulary
+
+TITLE, MODEL, STATE = "IDC-PCL", "idc_pcl", "model_state_dict"
+FEATURES = Spec(weights="imagenet", layer="layer4", resize=IMPORTED, size=224)
+SIDE = FEATURES.size // STRIDE[FEATURES.layer]
+SHAPE = CHANNELS[FEATURES.layer], SIDE, SIDE
+# of the model, as the program has them: nothing of it stands in a checkpoint
+SETTINGS = {"dropout": 0.2, "masked_words": 0.15, "masked_words_captioning": 0.15, "masked_cells": 0.15}
+SETTINGS |= {"tau1": 1.0, "tau2": 1.0}
+WORDS, PROJECT, TIED = "word_embedding.weight", "img_project.0.weight", "feat_regress.weight"
+POSITIONS, LONGEST = "position_encoding.pe", 200
+TRANSFORMERS = {"single": "single_img_encoder", "pair": "double_img_encoder", "cross": "encoder"}
+MODULES = {
+    r"project": "img_project.0",
+    r"words": "word_embedding",
+    r"types": "position_encoding.type_pe",
+    r"norm": "position_encoding.layernorm",
+    r"output": "output_layer",
+    r"(\w+)\.norm": "{0}.norm",
+    r"(\w+)\.blocks\.(\d+)\.norm_1": "{0}.layers.{1}.sublayer.0.norm",
+    r"(\w+)\.blocks\.(\d+)\.norm_2": "{0}.layers.{1}.sublayer.1.norm",
+    r"(\w+)\.blocks\.(\d+)\.attention\.query": "{0}.layers.{1}.attn.q_linear",
+    r"(\w+)\.blocks\.(\d+)\.attention\.key": "{0}.layers.{1}.attn.k_linear",
+    r"(\w+)\.blocks\.(\d+)\.attention\.value": "{0}.layers.{1}.attn.v_linear",
+    r"(\w+)\.blocks\.(\d+)\.attention\.output": "{0}.layers.{1}.attn.out",
+    r"(\w+)\.blocks\.(\d+)\.feed_forward\.0": "{0}.layers.{1}.feed_forward.w_1",
+    r"(\w+)\.blocks\.(\d+)\.feed_forward\.3": "{0}.layers.{1}.feed_forward.w_2",
+}
+HEADS = {"cell_head.map": "feat_regress.net.0", "cell_head.norm": "feat_regress.net.2", "judge": "pooler.0"}
+NORMS = {"weight": "a_2", "bias": "b_2"}
+UNUSED = re.compile(r"(pooler|classifier|aligner)\.0\.(weight|bias)")  # of the pre-trained ones
+
+
+def recognised(file: CheckpointFile) -> bool:
+    """Whether the file is one of this system's."""
+    return WORDS in _state(file)
+
+
+def _state(file: CheckpointFile) -> Mapping[str, Any]:
+    tree = file.tree if isinstance(file.tree, dict) else {}
+    inner = tree.get(STATE)
+    return inner if isinstance(inner, dict) else tree
+
+
+def place(name: str) -> str:
+    """Where our parameter of that name stands. Raises KeyError where nowhere."""
+    module, _, kind = name.rpartition(".")
+    if name == "cell_head.bias":
+        return "feat_regress.bias"
+    theirs = HEADS.get(module)
+    if theirs is None:
+        inner = module.removeprefix("difference.")
+        for ours, pattern in MODULES.items():
+            if match := re.fullmatch(ours, inner):
+                groups = [TRANSFORMERS.get(each, each) for each in match.groups()]
+                theirs = pattern.format(*groups)
+                break
+    if theirs is None:
+        raise KeyError(name)
+    return f"{theirs}.{NORMS[kind] if 'norm' in module else kind}"
+
+
+def imported(
+    file: CheckpointFile,
+    path: Path,
+    vocabulary: WordVocabulary,
+    dataset: str,
+    features: Spec,
+    heads: int,
+    seed: int,
+) -> tuple[Trained, dict[str, Tensor]]:
+    """The checkpoint as our weights, of the phase that it is of, and what is known of them.
+
+    `path` is its vocabulary's file, `vocabulary` the same in our order. Raises InputError naming the tensor
+    or the file that does not fit.
+    """
+    check_features(features)
+    found = {name: tensor for name, tensor in _state(file).items() if isinstance(tensor, Tensor)}
+    sizes = sizes_of(file.path, found, heads, vocabulary)
+    judged = tuple(getattr(found.get("pooler.0.weight"), "shape", ())) == (2, 2 * sizes.width)
+    switches = {} if judged or TIED in found else {"distractor_judging": False}
+    recipe = _recipe(dataset, features, sizes, SETTINGS | {"variant": "released", "switches": switches})
+    with torch.device("meta"):  # names and shapes only
+        first = TIED in found
+        model: nn.Module = (recipe_file.build_first_phase if first else recipe_file.build)(recipe, sizes)
+    ids = read_json(path, "name a JSON file of word -> id")
+    _check(file.path, found, model, len(ids), first)
+    tensors = {name: file.floats(name, tensor) for name, tensor in found.items()}
+    for name, tensor in tensors.items():
+        if not tensor.isfinite().all():
+            raise InputError(f"{file.path}: {name} has a number that is not finite; download the file again")
+    _check_computed(file.path, tensors, sizes)
+    weights = {name: tensors[place(name)] for name in model.state_dict()}
+    rows = [ids[theirs] for theirs in theirs_of(vocabulary)]
+    for name in ("difference.output.weight", "difference.output.bias"):
+        weights[name] = weights[name][rows].clone()
+    weights["difference.words.weight"] = weights["difference.words.weight"][
+        [*rows, ids["<MASK>"], ids["<CLS>"]]
+    ].clone()
+    return Trained(recipe, seed, SHAPE, len(vocabulary), sizes.longest, 0, math.nan), weights
+
+
+def theirs_of(vocabulary: WordVocabulary) -> list[str]:
+    """The words of our vocabulary as their file names them."""
+    return ["<PAD>", "<UNK>", "<BOS>", "<EOS>", *vocabulary.words[4:]]
+
+
+def check_features(wanted: Spec) -> None:
+    """Raises InputError where the features of params.yaml are not those that the program reads."""
+    for key in ("weights", "layer", "size"):
+        found = getattr(wanted, key)
+        if found != getattr(FEATURES, key) and not (key == "weights" and found == IMPORTED):
+            raise InputError(
+                f"params.yaml: features.{key} is {found!r}, the checkpoint was trained with "
+                f"{getattr(FEATURES, key)!r}; set it, or the dataset's features.npy"
+            )
+
+
+def sizes_of(path: Path, found: Mapping[str, Tensor], heads: int, vocabulary: WordVocabulary) -> PclSizes:
+    """The model's sizes, from the tensors' shapes; heads and the longest caption stand in none of them."""
+    if (project := found.get(PROJECT)) is None or project.dim() != 2:
+        raise InputError(f"{path}: {PROJECT} is missing, or no matrix; name a released checkpoint of {TITLE}")
+    width, channels = project.shape
+    if channels != SHAPE[0]:
+        raise InputError(f"{path}: {PROJECT} reads {channels} channels; {FEATURES.layer} has {SHAPE[0]}")
+    single, pair, cross = (blocks_of(found, theirs) for theirs in TRANSFORMERS.values())
+    try:
+        data = channels, SHAPE[1:], len(vocabulary), vocabulary.longest
+        return PclSizes(*data, width, heads, single, pair, cross, pool=1)
+    except (ValueError, ZeroDivisionError):
+        raise InputError(
+            f"{path}: its width, {width}, is not a multiple of {heads} heads; mend --heads"
+        ) from None
+
+
+def blocks_of(names: Iterable[str], transformer: str) -> int:
+    """How many blocks of a transformer the names speak of; at least one, whose absence is told by name."""
+    pattern = re.compile(rf"{transformer}\.layers\.(\w+)\.")
+    return max(1, len({match[1] for name in names if (match := pattern.match(name))}))
+
+
+def _recipe(dataset: str, features: Spec, sizes: PclSizes, own: dict[str, Any]) -> Recipe:
+    widths = {key: getattr(sizes, key) for key in ("width", "heads", "single", "pair", "cross", "pool")}
+    return Recipe(dataset, MODEL, own, widths, {}, {}, asdict(features), config.code_of(MODEL))
+
+
+def _check(path: Path, found: Mapping[str, Tensor], model: nn.Module, words: int, first: bool) -> None:
+    """Raises InputError naming the first tensor that is missing, of another shape, or not the model's."""
+    shapes = {place(name): tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    for name in (WORDS, "output_layer.weight", "output_layer.bias"):
+        shapes[name] = (words, *shapes[name][1:])
+    width = shapes[PROJECT][0]
+    shapes[POSITIONS] = (1, LONGEST, width)
+    if first:
+        shapes[TIED] = shapes[PROJECT]
+    remedy = f"name a released checkpoint of {TITLE}, with its vocabulary"
+    for name, shape in shapes.items():
+        if name not in found:
+            raise InputError(f"{path}: {name} is missing; {remedy}")
+        if (size := tuple(found[name].shape)) != shape:
+            raise InputError(f"{path}: {name} is {size}, where the model has {shape}; {remedy}")
+    surplus = (name for name in found if name not in shapes and not (first and UNUSED.fullmatch(name)))
+    if one := next(surplus, None):
+        raise InputError(f"{path}: {one} is no tensor of {TITLE}; {remedy}")
+
+
+def _check_computed(path: Path, tensors: Mapping[str, Tensor], sizes: PclSizes) -> None:
+    """What a checkpoint holds beside our weights: the table of positions, and W a second time."""
+    if not torch.allclose(tensors[POSITIONS][0], positions(LONGEST, sizes.width, RELEASED), atol=1e-3):
+        raise InputError(f"{path}: {POSITIONS} is not the sinusoids that the model adds to tokens")
+    if TIED in tensors and not torch.equal(tensors[TIED], tensors[PROJECT]):
+        raise InputError(f"{path}: {TIED} is not {PROJECT}, with which the model shares it")

@@ -1,0 +1,144 @@
+"""A small IDC-PCL, and its equations a token at a time, out of plain sums and products."""
+
+import math
+
+import torch
+
+import models
+from models.idc_pcl_network import PclSizes
+from models.idc_pcl_variants import RELEASED, PclSwitches
+
+SIZES = PclSizes(5, (4, 6), 11, 8, 8, 2, 1, 2, 2, 2)  # 2 x 3 cells, 11 words, captions of up to 8 tokens
+N, MASK = 6, 11
+SETTINGS = {"dropout": 0.0, "masked_words": 0.3, "masked_words_captioning": 0.3, "masked_cells": 0.3}
+SETTINGS |= {"tau1": 0.7, "tau2": 0.6}
+
+
+def switches_of(variant):
+    return RELEASED if variant == "released" else PclSwitches()
+
+
+def settings(name, variant, switches):
+    given = {"variant": variant, "switches": switches} | SETTINGS
+    return {key: given[key] for key in given if name == "idc_pcl" or key not in FIRST_PHASE}
+
+
+FIRST_PHASE = ("masked_words", "masked_cells", "tau1", "tau2")
+
+
+def captioner(variant="paper", name="idc_pcl", **switches):
+    return randomised(models.build(name, SIZES, settings(name, variant, switches)))
+
+
+def pretraining(variant="paper", **switches):
+    return randomised(models.build_first_phase("idc_pcl", SIZES, settings("idc_pcl", variant, switches)))
+
+
+@torch.no_grad()
+def randomised(model):
+    """All tensors random, biases and norms too; in float64, in evaluation mode."""
+    model = model.double()
+    for name, parameter in model.named_parameters():
+        random = torch.Generator().manual_seed(sum(map(ord, name)))
+        parameter.copy_(0.5 * torch.randn(parameter.shape, generator=random, dtype=torch.float64))
+    return model.eval()
+
+
+def images(count, seed=1):
+    random = torch.Generator().manual_seed(seed)
+    return torch.randn(count, 5, 4, 6, generator=random, dtype=torch.float64)
+
+
+def captions(count, seed=2):
+    """Of 3, 4, 5, 6, 3 ... words and both marks, NULL-padded."""
+    tokens = torch.randint(4, 11, (count, 8), generator=torch.Generator().manual_seed(seed))
+    for row in range(count):
+        length = 5 + row % 4
+        tokens[row, 0], tokens[row, length - 1] = 2, 3
+        tokens[row, length:] = 0
+    return tokens
+
+
+def norm(x, layer, variant, epsilon):
+    """A layer norm of one vector."""
+    mean = x.sum() / len(x)
+    squares = ((x - mean) ** 2).sum().item()
+    if variant == "released":
+        scale = math.sqrt(squares / (len(x) - 1)) + epsilon
+    else:
+        scale = math.sqrt(squares / len(x) + epsilon)
+    return layer.weight * (x - mean) / scale + layer.bias
+
+
+def position(p, c, variant, width=8):
+    exponent = 2 * c / width if variant == "released" else 2 * (c // 2) / width
+    angle = p / 10_000**exponent
+    return math.cos(angle) if c % 2 else math.sin(angle)
+
+
+def place(p, variant):
+    return torch.tensor([position(p, c, variant) for c in range(8)], dtype=torch.float64)
+
+
+def pooled(image):
+    """One image's cells, N vectors: means of 2 x 2, row-major."""
+    return [
+        sum(image[:, 2 * i + a, 2 * j + b] for a in range(2) for b in range(2)) / 4
+        for i in range(2)
+        for j in range(3)
+    ]
+
+
+def image_tokens(net, cells, side, variant):
+    """[IMG1] or [IMG2], then the cells, embedded."""
+    row = 12 if variant == "released" else 13 + side
+    found = [net.words.weight[row] + net.types.weight[1 + 2 * side]]
+    for i, x in enumerate(cells):
+        shown = 1 / (1 + torch.exp(-(net.project.weight @ x + net.project.bias)))
+        found.append(shown + net.types.weight[2 + 2 * side] + place(i, variant))
+    return [norm(x, net.norm, variant, 1e-12) for x in found]
+
+
+def word_tokens(net, tokens, variant, cls=False):
+    found = [net.words.weight[12] + net.types.weight[5]] if cls else []
+    for p, token in enumerate(tokens):
+        found.append(math.sqrt(8) * net.words.weight[token] + net.types.weight[6] + place(p, variant))
+    return [norm(x, net.norm, variant, 1e-12) for x in found]
+
+
+def transformer(layers, tokens, variant, sees):
+    """Blocks over a list of vectors; `sees(i, j)`: whether token i looks at token j."""
+    x = [norm(t, layers.norm, variant, 1e-6) for t in tokens]
+    for block in layers.blocks:
+        y = [norm(t, block.norm_1, variant, 1e-6) for t in x]
+        a = block.attention
+        q, k, v = ([m(t) for t in y] for m in (a.query, a.key, a.value))
+        after = []
+        for i in range(len(x)):
+            heads = []
+            seen = [j for j in range(len(x)) if sees(i, j)]
+            for part in (slice(0, 4), slice(4, 8)):
+                weights = torch.stack([k[j][part] for j in seen]).mv(q[i][part] / 2).exp()
+                summed = weights @ torch.stack([v[j][part] for j in seen])
+                heads.append(summed / weights.sum())
+            after.append(x[i] + a.output(torch.cat(heads)))
+        first, _, _, last = block.feed_forward
+        x = [t + last(first(norm(t, block.norm_2, variant, 1e-6)).clamp(min=0)) for t in after]
+    return x
+
+
+def every(i, j):
+    return True
+
+
+def encoded(net, before, after, variant):
+    """V~ of one pair's cells: a list of M vectors."""
+    tokens = [image_tokens(net, cells, side, variant) for side, cells in enumerate((before, after))]
+    if not net.compares:
+        return tokens[0] + tokens[1]
+    singles = [transformer(net.single, own, variant, every) for own in tokens]
+    return transformer(net.pair, singles[0] + singles[1], variant, every)
+
+
+def cosine(a, b):
+    return (a @ b / (a.norm() * b.norm())).item()

@@ -1,0 +1,26 @@
+"""What params.yaml may say of a phase: incomplete settings are named by their key."""
+
+import pytest
+from pydantic import ValidationError
+
+from pipeline.dataset_params import Pretrain
+from tests import shipped
+
+GIVEN = shipped.settings().of("tabletop").own["idc_pcl"].pretrain.model_dump()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"warm_up": None}, "the schedule noam needs warm_up"),
+        ({"schedule": "halves"}, "the schedule halves needs milestones"),
+        ({"select_after": 9999}, "select_after is not below iterations"),
+        ({"tasks": {"mlm": 1.0}}, "tasks must weigh mlm, mvcl and fda"),
+        ({"tasks": {"mlm": 1.0, "mvcl": 0.0, "fda": 1.0}}, "greater than 0"),
+        ({"processes": 2}, "processes must be 1"),
+    ],
+)
+def test_what_is_incomplete_is_named(change, said):
+    Pretrain.model_validate(GIVEN)
+    with pytest.raises(ValidationError, match=said):
+        Pretrain.model_validate(GIVEN | change)

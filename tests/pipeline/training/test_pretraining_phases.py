@@ -1,0 +1,184 @@
+"""IDC-PCL's two phases: one task an iteration, bits after a kill, idle gradients, what chooses a snapshot."""
+
+import math
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import torch
+
+from pipeline.compute import devices
+from pipeline.datasets.schema import of_split
+from pipeline.errors import InputError
+from pipeline.recipes import trained_model
+from pipeline.recipes.recipe_file import Recipe
+from pipeline.training import phases
+from pipeline.training.learning_rate import factor
+from pipeline.training.loop import Training, seed_all
+from pipeline.training.sampling import training_batches
+from pipeline.training.task_sampling import TaskSampler
+
+SIZES = {"width": 8, "heads": 2, "single": 1, "pair": 1, "cross": 1, "pool": 3}
+PHASE = {"iterations": 12, "batch": 4, "references": 1, "learning_rate": 1e-2, "schedule": "noam"}
+PHASE |= {"validate_every": 4, "exchange": False, "precision": "float32", "optimiser": "adam", "beta2": 0.999}
+PHASE |= {"weight_decay": 0.0, "clip_norm": None, "patience": None, "mirror": False, "shift": 0, "warm_up": 4}
+FIRST = PHASE | {"tasks": {"mlm": 2.0, "mvcl": 1.0, "fda": 1.0}, "fda_pairs": 2}
+SECOND = PHASE | {"schedule": "halves", "milestones": (4, 8), "select_after": 4, "references": 2}
+SETTINGS = {"dropout": 0.1, "masked_words": 0.3, "masked_words_captioning": 0.3, "masked_cells": 0.3}
+SETTINGS |= {"tau1": 1.0, "tau2": 1.0}
+
+
+def recipe(settings=None, **changes):
+    own = SETTINGS | (settings or {})
+    return Recipe("tabletop", "idc_pcl", own, SIZES, {"judge": 1.0}, SECOND, {}, {}, FIRST | changes)
+
+
+def negatives(pairs):
+    return {pair.pair_id: [f"the ball turned metal {word}" for word in "abcdef"] for pair in pairs}
+
+
+class KilledError(Exception):
+    pass
+
+
+def run(prepared, folder, phase, chosen, scores=None, killed_at=None):
+    """Train a phase with its own validation, or with `scores` in turn; `killed_at` raises at that one."""
+    devices.repeatable()
+    seed_all(1, 0)
+    model, calls = phase.make(prepared.store.shape, prepared.vocabulary), []
+    val = of_split(prepared.pairs, "val"), prepared.store, prepared.vocabulary
+    own = None if scores else phase.validation(*val)
+
+    def validate(trained):
+        calls.append(1)
+        if killed_at == len(calls):
+            raise KilledError
+        return own(trained) if own else scores[len(calls) - 1]
+
+    training = Training(model, chosen, 1, folder / "state.pt", validate, phase=phase)
+    return training.run(phase.sampler(prepared.pairs, 1), prepared.store, prepared.vocabulary), model
+
+
+def same(one, other):
+    return all(torch.equal(other.best[name], tensor) for name, tensor in one.best.items())
+
+
+@pytest.mark.parametrize("variant", ["paper", "released"])
+def test_both_phases_one_after_the_other_and_killed_in_each(prepared, tmp_path, variant):
+    chosen = recipe({"variant": variant})
+    first = phases.pretraining(chosen, negatives(prepared.pairs))
+    history, model = run(prepared, tmp_path, first, chosen)
+    with pytest.raises(KilledError):
+        run(prepared, tmp_path / "k", first, chosen, killed_at=3)
+    again, _ = run(prepared, tmp_path / "k", first, chosen)
+    assert same(history, again)
+    assert history.best_iteration == 12  # the last, whatever its score
+    assert all(torch.equal(history.best[name], tensor) for name, tensor in model.state_dict().items())
+    different = replace(first, settings=FIRST | {"learning_rate": 9e-3})
+    other, _ = run(prepared, tmp_path / "o", different, chosen)
+    assert not same(history, other)
+    assert {"mlm_accuracy", "mvcl_rank", "fda_accuracy_change", "mlm", "mvcl", "fda"} <= set(
+        history.validation[0]
+    )
+    row = history.losses[0]
+    assert row["iteration"] == 4
+    tasks = {first.sampler(prepared.pairs, 1).task(iteration) for iteration in range(4)}
+    assert {task for task in FIRST["tasks"] if not math.isnan(row[task])} == tasks
+
+    own = prepared.store.shape, len(prepared.vocabulary), prepared.vocabulary.longest
+    trained = trained_model.Trained(chosen, 1, *own, 12, 0.5)
+    trained_model.save(tmp_path / "pretrained", trained, history.best)
+    loaded, _ = trained_model.load_first(tmp_path / "pretrained", "idc_pcl")
+    assert torch.equal(loaded.difference.project.weight, model.difference.project.weight)
+    second = phases.captioning(chosen, tmp_path / "pretrained", "plain")
+    captioner = second.make(prepared.store.shape, prepared.vocabulary)
+    for name, tensor in model.difference.state_dict().items():
+        assert torch.equal(captioner.difference.state_dict()[name], tensor), name
+    whole, _ = run(prepared, tmp_path / "c", second, chosen, [9.0, 1.0, 2.0])
+    with pytest.raises(KilledError):
+        run(prepared, tmp_path / "d", second, chosen, [9.0, 1.0], killed_at=2)
+    resumed, _ = run(prepared, tmp_path / "d", second, chosen, [1.0, 2.0])
+    assert same(whole, resumed)
+    assert whole.best_iteration == 12  # not of iteration 4: `select_after`
+    assert {"iteration", "cap", "judge", "judge_accuracy"} == set(whole.losses[0])
+
+
+def test_rouge_l_may_choose(prepared, tmp_path):
+    chosen = replace(recipe(), train=SECOND | {"select": "ROUGE-L", "iterations": 5}, adapt={})
+    pairs = [replace(p, captions=(p.captions[0].removesuffix(" ."),)) for p in prepared.pairs]
+    plain = replace(prepared, pairs=pairs)
+    history, _ = run(plain, tmp_path, phases.captioning(chosen, None, "plain"), chosen)
+    assert list(history.validation[0]) == ["iteration", "CIDEr-D", "ROUGE-L"]
+    assert history.best_score == history.validation[-1]["ROUGE-L"]
+
+
+def test_an_idle_tensor_moves_once_it_was_used_where_the_variant_says_so(prepared, tmp_path):
+    """MVCL's head in a step of MLM: in `released` Adam's means still move it, not before its first use."""
+    moved = {}
+    for variant in ("paper", "released"):
+        chosen = recipe({"variant": variant, "dropout": 0.0})
+        phase = phases.pretraining(chosen, negatives(prepared.pairs))
+        sampler = phase.sampler(prepared.pairs, 1)
+        seed_all(1, 0)
+        model = phase.make(prepared.store.shape, prepared.vocabulary)
+        training = Training(model, chosen, 1, tmp_path / variant, lambda _: 0.0, phase=phase)
+        drawn = {}
+        batches = training_batches(sampler, prepared.store, prepared.vocabulary, range(12))
+        for iteration, batch in enumerate(batches):
+            drawn.setdefault(batch.task, (iteration, batch))
+        bias = model.cell_head.bias
+        steps = []
+        for task in ("mlm", "mvcl", "mlm"):
+            before = bias.detach().clone()
+            iteration, batch = drawn[task]
+            training.step(batch, iteration)
+            steps.append(not torch.equal(bias, before))
+        moved[variant] = steps
+    assert moved == {"paper": [False, True, False], "released": [False, True, True]}
+
+
+def test_tasks_are_drawn_by_weight_and_each_goes_through_all_items(prepared):
+    pairs = of_split(prepared.pairs, "train")
+    settings = FIRST | {"iterations": 3000}
+    sampler = TaskSampler(pairs, settings, ("mlm", "mvcl", "fda"), 1, negatives(pairs))
+    tasks = [sampler.task(iteration) for iteration in range(3000)]
+    counts = Counter(tasks)
+    assert counts["mlm"] / 3000 == pytest.approx(0.5, abs=0.03)
+    assert counts["fda"] / 3000 == pytest.approx(0.25, abs=0.03)
+    items = {(pair.pair_id, caption) for pair in pairs for caption in pair.captions}
+    for task, size in (("mlm", 4), ("fda", 2)):
+        own = [i for i in range(3000) if tasks[i] == task][: len(items) // size]
+        seen = []
+        for iteration in own:
+            scenes, captions = sampler.draw(iteration)
+            assert len(scenes) == size
+            for (pair,), (said,) in zip(scenes, captions, strict=True):
+                assert said[1:] == (negatives(pairs)[pair.pair_id] if task == "fda" else [])
+                seen.append((pair.pair_id, said[0]))
+        assert len(set(seen)) == len(seen) == len(items) // size * size
+    # of another length the same, as far as both go
+    longer = TaskSampler(pairs, FIRST | {"iterations": 9}, ("mlm", "mvcl", "fda"), 1, negatives(pairs))
+    assert [longer.task(i) for i in range(9)] == tasks[:9]
+    assert longer.draw(7) == sampler.draw(7)
+    other = TaskSampler(pairs, settings, ("mlm", "mvcl", "fda"), 2, negatives(pairs))
+    assert [other.task(i) for i in range(3000)] != tasks
+
+
+def test_what_does_not_fit_is_named(prepared):
+    pairs = of_split(prepared.pairs, "train")
+    with pytest.raises(InputError, match=r"'000000.png' has no negatives; run `dvc repro negatives`"):
+        TaskSampler(pairs, FIRST, ("fda",), 1, {})
+    with pytest.raises(InputError, match="a batch of the pre-training is 999 captions, the train split has"):
+        TaskSampler(pairs, FIRST | {"batch": 999}, ("mlm",), 1, {})
+    with pytest.raises(InputError, match="idc_pcl is pretrained first; name by --start the folder"):
+        phases.captioning(recipe(), None)
+    with pytest.raises(InputError, match="has no phase before captioning; take it from `adapted`"):
+        phases.adaptation(recipe())
+
+
+def test_its_schedules():
+    for s in range(1, 50):
+        assert factor("noam", s, 50, 1, 8) == pytest.approx(min(s / 8, (8 / s) ** 0.5))
+    assert factor("noam", 0, 50, 1, 8) == 1e-4
+    found = [factor("halves", i, 50, 1, None, (10, 20)) for i in (0, 9, 10, 19, 20, 49)]
+    assert found == [1, 1, 0.5, 0.5, 0.25, 0.25]

@@ -144,7 +144,7 @@ TOKENS = torch.tensor([[2, 320, 5000, 3, 0], [2, 49_406, 49_407, 17, 3]])
 def test_the_adaptations_checkpoint(folder):
     torch.save(checkpoint(True), folder / "theirs.pt")
     succeed(folder, f"{COMMAND} --curves curves")
-    found, trained = trained_model.load_adapted(folder / "out")
+    found, trained = trained_model.load_first(folder / "out", "clip4idc")
     made, encoded = built(True), built(True).encoding(images())
     assert torch.equal(found.pairs(*encoded.chunk(2)), made.pairs(*encoded.chunk(2)))
     assert torch.equal(found.encoding(images()), encoded)

@@ -261,7 +261,7 @@ def test_weights_of_16_bits_are_trained_kept_and_gone_on_with(pixels, tmp_path):
     mine = model.state_dict()["encoding.blocks.0.mlp.0.weight"]
     assert torch.equal(mine, history.best["encoding.blocks.0.mlp.0.weight"])
     assert mine.dtype == torch.float16
-    loaded, _ = trained_model.load_adapted(tmp_path / "adapted")
+    loaded, _ = trained_model.load_first(tmp_path / "adapted", "clip4idc")
     assert loaded.encoding.blocks["0"].mlp[0].weight.dtype == torch.float32
 
 
@@ -270,7 +270,7 @@ def test_a_first_phase_starts_from_clips_weights(pixels, tmp_path, phase):
     """By name through the split; their hash decides the run, and stands beside the store's."""
     plain = recipe() if phase == "adapt" else replace(recipe(), model="clip_ft", adapt={}, settings=FT)
     chosen = replace(plain, **{phase: PHASE | {"start": str(tmp_path / "clip")}})
-    make = phases.adaptation if phase == "adapt" else partial(phases.captioning, adapted=None)
+    make = phases.adaptation if phase == "adapt" else partial(phases.captioning, first=None)
     with pytest.raises(InputError, match="clip cannot be read"):
         make(chosen)
     unstarted = make(plain).make(pixels.store.shape, pixels.vocabulary).state_dict()

@@ -78,15 +78,23 @@ def _planned(tree: Tree, row: Row, dataset: str, seeds: Sequence[int], grounds: 
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
     used = {key: _value(changed, key) for key in grounds["params"]}
+    lists = _lists(changed, row.model, dataset, FIRST_STAGE.get(row.model) if recipe.adapt else None)
+    if "negatives" in lists:
+        used["negatives"] = lists["negatives"]
     cells = []
     for seed in seeds:
         key = sha256(json.dumps([asdict(recipe), seed, used, grounds], sort_keys=True))[:16]
-        first = FIRST_STAGE.get(row.model) if recipe.adapt else None
-        lists: Tree = {"inputs": inputs_of([row.model])}
-        lists |= {f"{stage}ed": [row.model] if stage == first else [] for stage in FIRST_STAGE.values()}
         params = changed | {"seeds": [seed]} | lists
         cells.append(Cell(f"{row.label}, seed {seed}", dataset, row.model, seed, params, key))
     return Planned(row, changes(tree, row, dataset), tuple(cells))
+
+
+def _lists(tree: Tree, model: str, dataset: str, first: str | None) -> Tree:
+    """The lists of params.yaml that give a cell its stages: what is read, what comes before captioning."""
+    lists: Tree = {f"{stage}ed": [model] if stage == first else [] for stage in FIRST_STAGE.values()}
+    if first == "pretrain":
+        lists["negatives"] = tree["negatives"] | {"datasets": [dataset]}
+    return lists | {"inputs": inputs_of([model])}
 
 
 def inputs_of(models: Iterable[str]) -> list[str]:

@@ -54,9 +54,11 @@ class Workspace:
         write_text(self.folder / "params.yaml", yaml.safe_dump(cell.params, sort_keys=False))
         base = f"{cell.dataset}-{cell.model}"
         absent = {stage for name, stages in PHASES.items() if not cell.params.get(name) for stage in stages}
+        own = [f"{OWN}@{cell.dataset}", f"recipe@{base}"]
+        own += [f"negatives@{cell.dataset}"] if cell.params.get("pretrained") else []
         targets = [f"{stage}@{base}-{cell.seed}" for stage in CELL_STAGES if stage not in absent]
         # the data were checked out: what is upstream of them is not looked at for every cell
-        if code := self.dvc("repro", "--single-item", f"{OWN}@{cell.dataset}", f"recipe@{base}", *targets):
+        if code := self.dvc("repro", "--single-item", *own, *targets):
             raise InputError(
                 f"the cell {cell.name} failed (`dvc repro` left with {code}; what it said stands above); "
                 "mend it and start the study again: it goes on where it was"

@@ -67,6 +67,16 @@ def test_what_a_row_sets_is_what_its_recipe_has():
     assert tree == shipped.tree(), "the tree itself was changed"
 
 
+def test_cells_of_a_pre_trained_model_have_its_phase_and_negatives(repository):
+    study = study_file.read("idc-pcl-table-3", ROOT / "studies")
+    planned = study_cells.plan(repository, "idc-pcl-table-3", study, "tabletop", [1])
+    found = {own.row.model: own.cells[0].params for own in planned}
+    assert found["idc_pcl"]["pretrained"] == ["idc_pcl"]
+    assert found["idc_pcl"]["negatives"]["datasets"] == ["tabletop"]
+    assert found["idc_pcl_no_pretrain"]["pretrained"] == []
+    assert found["idc_pcl_no_pretrain"]["negatives"]["datasets"] == []
+
+
 def test_a_multiplied_key():
     tree = shipped.tree()
     row = study_file.Row(label="a", model="scorer", times={"dataset.{dataset}.loss.lambda_cv": 0.1})

@@ -68,7 +68,9 @@ def test_one_that_does_not_listen_is_killed(tmp_path, monkeypatch):
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=lambda s: s.name)
 def test_without_their_starter_none_is_left(tmp_path, how):
     words = [str(tmp_path), *2 * ["follow"]]
-    program = f"from pipeline.compute.launch import start; start({STARTED!r}, {words!r}, 2)"
+    # whoever starts the tests in the background may have them ignore SIGINT
+    listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    program = f"{listen}; from pipeline.compute.launch import start; start({STARTED!r}, {words!r}, 2)"
     with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stderr=subprocess.DEVNULL) as starter:
         while len(list(tmp_path.glob("*.follows"))) < 2:
             assert starter.poll() is None

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 import models
 from models.clip import ClipSizes
-from models.clip4idc import LARGEST, class_maps
+from models.clip4idc import LARGEST
 from models.clip_variants import RELEASED, ClipSwitches
 from models.decoder import NULL
 from pipeline.decoding.greedy import greedy, greedy_attending
@@ -287,45 +287,3 @@ def test_clips_words_need_its_width():
     sizes = replace(SIZES, text_width=16)
     with pytest.raises(ValueError, match="words: clip needs a text_width of joint's 12, not 16"):
         models.build("clip4idc", sizes, settings("clip4idc", words="clip"))
-
-
-@pytest.mark.parametrize(
-    ("intra", "inter", "shown"), [(2, 1, [2, 3]), (1, 2, [1, 3]), (3, 0, [2, 3]), (0, 3, [2, 3])]
-)
-@torch.no_grad()
-def test_where_class_tokens_look_by_hand(intra, inter, shown):
-    """The first row of each shown block's attention, head by head, without the class tokens' columns."""
-    sizes = replace(SIZES, intra=intra, inter=inter)
-    torch.manual_seed(0)
-    model = models.build("clip4idc", sizes, settings("clip4idc")).eval()
-    before, after = images(2).chunk(2)
-    found = class_maps(model, before, after)
-    assert list(found) == [f"block {number}" for number in shown]
-    blocks = {**model.encoding.blocks, **model.difference.inter.blocks}
-    sides = [model.encoding.patches(image)[0] for image in (before, after)]
-    for number in range(1, 4):
-        block = blocks[str(number - 1)]
-        if number == intra + 1:
-            sides = [model.difference.inter.joined(*(side[None] for side in sides))[0]]
-        rows = [first_row(block, tokens) for tokens in sides]
-        if number in shown:
-            halves = rows if number <= intra else rows[0].chunk(2)
-            for side, half in enumerate(halves):
-                wanted = (half[1:] / half[1:].sum()).view(2, 3)
-                torch.testing.assert_close(found[f"block {number}"][0, side], wanted, rtol=1e-4, atol=1e-6)
-        sides = [block(tokens[None])[0] for tokens in sides]
-
-
-def first_row(block, tokens):
-    """Where the first token looks, of t x D: the mean of both heads' softmax."""
-    normed = block.norm_1(tokens)
-    q, k = block.attention.query(normed)[0], block.attention.key(normed)
-    each = [(k[:, part] @ q[part] / math.sqrt(8)).softmax(0) for part in (slice(0, 8), slice(8, 16))]
-    return (each[0] + each[1]) / 2
-
-
-def test_clip_ft_shows_its_last_two_blocks():
-    found = class_maps(built("clip_ft").eval(), *images(4).chunk(2))
-    assert {name: maps.shape for name, maps in found.items()} == dict.fromkeys(
-        ("block 2", "block 3"), (2, 2, 2, 3)
-    )

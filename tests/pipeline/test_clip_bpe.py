@@ -3,7 +3,6 @@
 import gzip
 import importlib.util
 import json
-import os
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -21,6 +20,7 @@ from pipeline.vocabularies import END, NULL, START, ClipVocabulary
 from stages.vocab import numbered
 from tests import shipped
 
+SHARED = Path(__file__).parents[3] / "shared" / "data"
 PACKAGE = Path(find_spec("clip").origin).parent
 CAPTIONS = [
     "The small cyan metal sphere that's behind the cube has moved.",
@@ -77,10 +77,9 @@ def test_the_transformers_package_has_the_same_numbers(published):
         assert tokeniser(caption)["input_ids"] == [49_406, *bpe().encode(caption), 49_407]
 
 
-def test_all_captions_of_the_real_datasets(published):
-    folder = os.environ.get("CAPTION_FILES")
-    if not folder:
-        pytest.skip("CAPTION_FILES names no folder of captions in JSON files")
+@pytest.mark.skipif(not SHARED.exists(), reason="the datasets' own annotation files are not here")
+def test_captions_of_the_real_datasets(published):
+    """Every tenth; all of them take 18 s."""
     texts: set[str] = set()
 
     def walk(value):
@@ -89,10 +88,10 @@ def test_all_captions_of_the_real_datasets(published):
         for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
             walk(each)
 
-    for path in Path(folder).rglob("*.json"):
+    for path in SHARED.rglob("*.json"):
         walk(json.loads(path.read_text()))
     assert texts
-    assert [text for text in sorted(texts) if bpe().encode(text) != published.encode(text)] == []
+    assert [text for text in sorted(texts)[::10] if bpe().encode(text) != published.encode(text)] == []
 
 
 @given(st.lists(st.sampled_from(["the", "cube's", "café", "1", "unbelievable"])))

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention
 from models.clip_variants import ClipSwitches
+from models.counterpart import grid_places
 from models.grid_embedding import DataSizes
 
 END = 3  # the token that a caption's vector is read at
@@ -112,6 +113,8 @@ class Patches(nn.Module):
         scale = sizes.width**-0.5
         self.token = nn.Parameter(torch.randn(sizes.width) * scale)
         self.positions = nn.Parameter(torch.randn(1 + rows * columns, sizes.width) * scale)
+        if switches.first_weights == "counterpart":
+            self.positions.data[1:] = grid_places(rows, columns, sizes.width)
         self.norm = nn.LayerNorm(sizes.width)
         self.register_buffer("mean", torch.tensor(MEAN)[:, None, None], persistent=False)
         self.register_buffer("std", torch.tensor(STD)[:, None, None], persistent=False)

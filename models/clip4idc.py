@@ -15,9 +15,11 @@ from models.captioner import Captioner, Difference, Group
 from models.clip import Block, ClipSizes, ImageEncoder, Projection, TextEncoder, added, numbered
 from models.clip_captioner import ClipDecoder, Memories
 from models.clip_variants import ClipSwitches
+from models.counterpart import grid_places, look_across, side_of
 from models.distributed_batch import everyone, own, processes
 from models.half_weights import halve as halve  # what decides a training stands among the recipe's files
 
+SHARPNESS = 8.0  # of first weights that look at the counterpart
 LARGEST = math.log(100.0)  # of the learned scale's logarithm: CLIP's
 STEM = r"^encoding\.patches\."  # what `frozen: stem` keeps, beside CLIP's tables of words
 ENCODER = r"^(encoding|difference\.inter)\."  # and `frozen: encoder` of the captioning
@@ -35,6 +37,17 @@ class JointEncoder(nn.Module):
         self.norm = nn.LayerNorm(D) if switches.joint_norm else nn.Identity()
         self.blocks = numbered(sizes, range(sizes.intra, sizes.intra + sizes.inter))
         self.project = Projection(sizes)
+        if switches.first_weights == "counterpart" and self.blocks:
+            self.compare(sizes)
+
+    @torch.no_grad()
+    def compare(self, sizes: ClipSizes) -> None:
+        """The first block looks at the same cell of the other image; e tells the images apart."""
+        side = side_of(sizes.width)
+        self.images[0], self.images[1] = side, -side
+        first = next(iter(self.blocks.values()))
+        assert isinstance(first, Block)
+        look_across(first.attention, grid_places(*sizes.cells, sizes.width), side, SHARPNESS)
 
     def joined(self, before: Tensor, after: Tensor) -> Tensor:
         """Twice B x t x D -> Z, B x 2t x D (Eq. 4)."""

@@ -27,6 +27,9 @@ class ClipSwitches:
     words: Literal["own", "clip"] = "own"
     # pixels to patches: CLIP's linear map | 3 x 3 convolutions, for learning from few images (not published)
     patches: Literal["linear", "convolutions"] = "linear"
+    # CLIP's, at random where nothing is pretrained | cells are told apart from the start, and the first block
+    # on both images looks at the same cell of the other one (counterpart.py; not published, either)
+    first_weights: Literal["clip", "counterpart"] = "clip"
 
 
 RELEASED = ClipSwitches(

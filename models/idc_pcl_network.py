@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention, all_of
 from models.captioner import Difference
+from models.counterpart import grid_places, look_across, side_of
 from models.decoder import NULL, sinusoids
 from models.grid_embedding import DataSizes
 from models.idc_pcl_variants import PclSwitches
@@ -20,6 +21,7 @@ from models.idc_pcl_variants import PclSwitches
 EPSILON, EMBEDDING_EPSILON = 1e-6, 1e-12  # of layer norms: a block's; the embeddings' and MVCL's
 CLS_TYPE, WORD_TYPE = 5, 6  # rows of the types; 1 [IMG1], 2 its cells, 3 [IMG2], 4 its cells, 0 unused
 GAIN, TYPE_DEVIATION = 4.0, 0.1  # of balanced first weights
+SHARPNESS = 8.0  # of those that look at the counterpart
 KeysValues = tuple[Tensor, Tensor]
 
 
@@ -148,18 +150,21 @@ class Network(nn.Module):
     vectors of their own; none of them is ever predicted.
     """
 
-    positions: Tensor
+    positions: Tensor  # of words
+    places: Tensor  # of cells, N x D
 
     def __init__(self, sizes: PclSizes, switches: PclSwitches, dropout: float):
         super().__init__()
         D, V, (rows, columns) = sizes.width, sizes.vocabulary, sizes.cells
-        self.mask, self.cls, self.count = V, V + 1, rows * columns
+        self.mask, self.cls, self.count, self.cells = V, V + 1, rows * columns, sizes.cells
         self.image_marks = (V + 2, V + 3) if switches.image_tokens == "own" else (self.cls, self.cls)
         self.project = nn.Linear(sizes.channels, D)  # W: MVCL's head has it, too
         self.words = nn.Embedding(max(self.cls, *self.image_marks) + 1, D)
         self.types = nn.Embedding(WORD_TYPE + 1, D)
         longest = max(self.count, sizes.longest)
         self.register_buffer("positions", positions(longest, D, switches), persistent=False)
+        places = self.positions[: self.count]
+        self.register_buffer("places", places, persistent=False)
         self.norm, self.dropout = norm(D, switches, EMBEDDING_EPSILON), nn.Dropout(dropout)
         self.compares = switches.difference_encoder
         if self.compares:
@@ -167,8 +172,10 @@ class Network(nn.Module):
             self.pair = Transformer(sizes, switches, dropout, sizes.pair)
         self.cross = Transformer(sizes, switches, dropout, sizes.cross)
         self.output = nn.Linear(D, V)
-        if switches.first_weights == "balanced":
+        if switches.first_weights != "torch":
             self.balance()
+        if switches.first_weights == "counterpart":
+            self.compare()
 
     @torch.no_grad()
     def balance(self) -> None:
@@ -177,6 +184,16 @@ class Network(nn.Module):
         self.types.weight *= TYPE_DEVIATION
         self.project.weight *= GAIN
 
+    @torch.no_grad()
+    def compare(self) -> None:
+        """The first block on both images looks at the same cell of the other one; types tell which is which."""
+        self.places = grid_places(*self.cells, self.words.embedding_dim)
+        side = side_of(self.words.embedding_dim) / 2
+        first = (self.pair if self.compares else self.cross).each()[0]
+        for kind, sign in ((1, 1), (2, 1), (3, -1), (4, -1)):
+            self.types.weight[kind] = sign * side
+        look_across(first.attention, self.places, side, SHARPNESS)
+
     def mark(self, row: int, kind: int) -> Tensor:
         """[IMG1], [IMG2] or [CLS], 1 x 1 x D: a row of the word table, unscaled, and its type."""
         return (self.words.weight[row] + self.types.weight[kind])[None, None]
@@ -184,7 +201,7 @@ class Network(nn.Module):
     def image(self, cells: Tensor, side: int) -> Tensor:
         """Cells B x N x C of image 1 or 2 (side 0, 1) -> its mark and cells as tokens, B x (N+1) x D."""
         mark = self.mark(self.image_marks[side], 1 + 2 * side).expand(len(cells), -1, -1)
-        shown = self.project(cells).sigmoid() + self.types.weight[2 + 2 * side] + self.positions[: self.count]
+        shown = self.project(cells).sigmoid() + self.types.weight[2 + 2 * side] + self.places
         return self.dropout(self.norm(torch.cat([mark, shown], 1)))
 
     def text(self, tokens: Tensor, first: int = 0, cls: bool = False) -> Tensor:

@@ -27,8 +27,9 @@ class PclSwitches:
     # pre-training: what a task does not use rests | gets zero gradients, so that Adam's means still move it
     idle_gradients: Literal["none", "zero"] = "none"
     # first weights: torch's, N(0, 1) for words and types, in which cells of sigma(W x) drown | words and
-    # types scaled down and W up, so that they weigh alike (not published: for learning from few pairs)
-    first_weights: Literal["torch", "balanced"] = "torch"
+    # types scaled down and W up, so that they weigh alike | those, and the pair transformer's first block
+    # looks at the same cell of the other image (counterpart.py); both not published: for few pairs
+    first_weights: Literal["torch", "balanced", "counterpart"] = "torch"
     # ablations (its Tables 3-5), in either variant: the tasks of pre-training
     tasks: Literal["all", "mlm_mvcl", "mlm"] = "all"
     # the single-image and the pair transformer | embeddings go straight into the cross-modal one

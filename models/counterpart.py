@@ -1,0 +1,70 @@
+"""First weights by which a block on both images looks, from each cell, at the same cell of the other image.
+
+Not published. From weights that look everywhere alike, a transformer does not learn to compare two images
+within what a small dataset teaches; from these it begins to (docs/methods.md, "IDC-PCL"). They are where
+training begins, and nothing else: all of them learn. N cells of an image, D width, h heads, d = D/h.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.attention import MultiHeadAttention
+
+FAINT = 0.1  # of the strongest direction in which places differ: what is in weaker ones would be amplified
+
+
+def grid_places(rows: int, columns: int, width: int) -> Tensor:
+    """Sines and cosines of a cell's row, then of its column, N x D; nearby cells are told apart, too.
+
+    Frequencies stand evenly between 0 and pi. Raises ValueError where 4 does not divide D.
+    """
+    if width % 4:
+        raise ValueError(f"first_weights: counterpart needs a width that is a multiple of 4, not {width}")
+    frequencies = math.pi * (torch.arange(width // 4) + 0.5) / (width // 4)
+    row, column = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
+    angles = [place.flatten()[:, None] * frequencies for place in (row, column)]
+    return torch.cat([f(angle) for angle in angles for f in (torch.sin, torch.cos)], 1)
+
+
+def side_of(width: int) -> Tensor:
+    """What tokens of one image get added, and the other's taken off: a random direction, sqrt(D) long."""
+    return F.normalize(torch.randn(width), dim=0) * math.sqrt(width)
+
+
+@torch.no_grad()
+def look_across(attention: MultiHeadAttention, places: Tensor, side: Tensor, sharpness: float) -> None:
+    """Overwrite its weights: q_i k_j^T / sqrt(d) is about `sharpness` for the same place of the other image.
+
+    `places`, N x D, and `side`, D: what tokens have in them by their cell, and (the second image's: - side)
+    by their image. Values pass through W^V and W^O turned, not scaled. In the first d - 1 directions of each
+    head are places, in the last one is the side.
+    """
+    h, D = attention.heads, len(side)
+    d, toward = D // h, F.normalize(side, dim=0)
+    directions, told = whitening(places - torch.outer(places @ toward, toward))  # min(N, D) x D
+    sides = toward / side.norm() * math.sqrt(sharpness * math.sqrt(d))
+    for q, k in zip(attention.query.weight.split(d), attention.key.weight.split(d), strict=True):
+        mixed = nn.init.orthogonal_(torch.empty(d - 1, len(directions))) @ directions
+        seen = mixed * (sharpness * math.sqrt(d) / (told * min(d - 1, len(directions)))).sqrt()
+        q.copy_(torch.cat([seen, sides[None]]))
+        k.copy_(torch.cat([seen, -sides[None]]))
+    for each in (attention.value, attention.output):
+        assert isinstance(each, nn.Linear)
+        nn.init.orthogonal_(each.weight)
+    for each in attention.children():
+        assert isinstance(each, nn.Linear)
+        nn.init.zeros_(each.bias)
+
+
+def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
+    """Directions in which places differ, min(N, D) x D, made so long that their variance is 1, or else 0.
+
+    And the share of those in which they differ.
+    """
+    _, deviations, directions = torch.linalg.svd(places - places.mean(0), full_matrices=False)
+    strong = deviations > FAINT * deviations[0]
+    scales = torch.where(strong, math.sqrt(len(places)) / deviations, 0.0)
+    return directions * scales[:, None], strong.float().mean()

@@ -62,7 +62,7 @@ def classes_of(folder: Path, recipe: Recipe) -> tuple[dict[str, ClassItems], tup
     """NABirds' pairs by split, and what says which they are."""
     path, how = records_of(folder, "nabirds") / RECORDS, remedy("nabirds")
     pairs = pretraining_schema.read_class_pairs(path, how)
-    store = FeatureStore(store_of(stores_of(folder, "nabirds"), recipe.input), recipe.features)
+    store = FeatureStore(store_of(stores_of(folder, "nabirds"), recipe.input), recipe.features, how)
     found = {
         split: ClassItems([pair for pair in pairs if pair.split == split], store)
         for split in ("train", "val")
@@ -76,8 +76,10 @@ def on_images(arguments: argparse.Namespace, recipe: Recipe) -> tuple[Path, Path
     asked = FDA in recipe.adapt["images"]["tasks"]
     negatives, keys = negatives_of(records / NEGATIVES, remedy("cub")) if asked else NONE
     phase = phases.image_pretraining(recipe, negatives, keys)
-    store = FeatureStore(store_of(stores, recipe.input), recipe.features)
-    inputs = [path.read_bytes() for path in (arguments.recipe, records / RECORDS, arguments.vocab)]
+    store = FeatureStore(store_of(stores, recipe.input), recipe.features, remedy("cub"))
+    texts = ((arguments.recipe, "recipe"), (arguments.vocab, "vocab"))
+    inputs = [read_text(path, f"run `dvc repro {stage}` to make it") for path, stage in texts]
+    inputs.append(read_text(records / RECORDS, remedy("cub")))
     seed = str(arguments.seed)
     weights, curves = (
         provenance.scratch(arguments.weights, "images", what, *inputs, store.record, seed, *keys)

@@ -154,9 +154,9 @@ def _beside(root: Path, tree: Tree, datasets: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def to_prepare(dataset: str, inputs: Sequence[str]) -> str:
-    """What a user does so that the data of a dataset are there."""
-    _, *stages = prepared(dataset, inputs)
+def to_prepare(dataset: str, inputs: Sequence[str], beside: Sequence[str] = ()) -> str:
+    """What a user does so that the data of a dataset are there, and what pre-training reads beside."""
+    _, *stages = [*prepared(dataset, inputs), *prepared_beside(beside)]
     return (
         f"name {dataset} in `datasets` and {', '.join(inputs)} in `inputs` of params.yaml and run "
         f"`dvc repro {' '.join(stages)}`, then start the study again"

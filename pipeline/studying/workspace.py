@@ -168,5 +168,5 @@ def _check_out(workspace: Workspace, dataset: str, inputs: Sequence[str]) -> Non
         if workspace.dvc(*arguments):
             raise InputError(
                 f"the prepared data of {dataset} are not up to date or not in DVC's cache; "
-                + to_prepare(dataset, inputs)
+                + to_prepare(dataset, inputs, beside)
             )

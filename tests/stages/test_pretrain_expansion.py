@@ -263,6 +263,25 @@ def test_what_is_missing_is_one_line(prepared_birds, missing, said):
 
 
 @pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        ("data/pretraining/records/cub/negatives.jsonl", "add cub to pretraining.datasets"),
+        ("data/pretraining/records/cub/records.jsonl", "add cub to pretraining.datasets"),
+        ("data/pretraining/records/nabirds/records.jsonl", "add nabirds to pretraining.datasets"),
+        ("data/pretraining/stores/nabirds/grid.zarr/zarr.json", "extract_pretraining@nabirds`"),
+        ("vocab.json", "run `dvc repro vocab` to make it"),
+    ],
+)
+def test_by_hand_what_is_missing_is_one_line_too(prepared_birds, missing, said):
+    resolve(prepared_birds)
+    path = prepared_birds / missing
+    path.rename(path.with_suffix(".away"))
+    refuse(prepared_birds, command("nothing"), said)
+    path.with_suffix(".away").rename(path)
+    assert not (prepared_birds / "nothing").exists()
+
+
+@pytest.mark.parametrize(
     ("changes", "said"),
     [
         (

@@ -1,7 +1,7 @@
 """The models by name. To add one: its file, its entry here, its settings in params.yaml."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from models import (
@@ -49,6 +49,8 @@ FIRST_PHASE: dict[str, Callable[..., FirstPhase]] = {
     "clip4idc": clip4idc.adaptation,
     "idc_pcl": idc_pcl.pretraining,
 }
+# what comes before that phase, on single images, of models that may have it
+IMAGE_PHASE: dict[str, Callable[..., Pretraining]] = {"idc_pcl": idc_pcl.image_pretraining}
 # its stage, and its settings' name in params.yaml
 FIRST_STAGE = {"clip4idc": "adapt", "idc_pcl": "pretrain"}
 CLIPS = ("clip_ft", "clip4idc_no_adapt", "clip4idc")
@@ -86,11 +88,17 @@ def build(name: str, sizes: DataSizes, settings: dict[str, Any]) -> Captioner:
     return _built(MODELS[name], name, sizes, settings)
 
 
-def build_first_phase(name: str, sizes: DataSizes, settings: dict[str, Any]) -> FirstPhase:
-    """The same of the phase before captioning. Raises ValueError where the model has none."""
-    if name not in FIRST_PHASE:
-        raise ValueError(f"{name!r} has no phase before captioning; {', '.join(FIRST_PHASE)} has")
-    return _built(FIRST_PHASE[name], name, sizes, settings)
+def build_first_phase(
+    name: str, sizes: DataSizes, settings: dict[str, Any], images: bool = False
+) -> FirstPhase:
+    """The same of the phase before captioning; `images`: of what comes before that, on single images.
+
+    Raises ValueError where the model has none.
+    """
+    makers: Mapping[str, Callable[..., FirstPhase]] = IMAGE_PHASE if images else FIRST_PHASE
+    if name not in makers:
+        raise ValueError(f"{name!r} has no phase before captioning; {', '.join(makers)} has")
+    return _built(makers[name], name, sizes, settings)
 
 
 def _built(make: Callable[..., Any], name: str, sizes: DataSizes, settings: dict[str, Any]) -> Any:

@@ -103,6 +103,21 @@ def pretraining(
     return Pretraining(sizes, switches, dropout, masked_words, masked_cells, tau1, tau2)
 
 
+def image_pretraining(
+    sizes: PclSizes,
+    switches: PclSwitches,
+    *,
+    dropout: float,
+    masked_words: float,
+    masked_words_captioning: float,
+    masked_cells: float,
+    tau1: float,
+    tau2: float,
+) -> Pretraining:
+    """What comes before the first phase with CUB: the same on single images."""
+    return Pretraining(sizes, switches, dropout, masked_words, masked_cells, tau1, tau2, single=True)
+
+
 def no_pretraining(
     sizes: PclSizes, switches: PclSwitches, *, dropout: float, masked_words_captioning: float
 ) -> Captioner:

@@ -19,7 +19,8 @@ class Labels:
     """What is known of B pairs beside their captions."""
 
     changed: Tensor  # B, int64: 1 changed, 0 not, -1 nobody says
-    task: str = ""  # of pre-training: mlm | mvcl | fda
+    task: str = ""  # of pre-training: mlm | mvcl | fda | class_pairs
+    classes: Tensor | None = None  # 2 x B, int64, of class_pairs: what the before and the after images show
 
 
 def masked_words(tokens: Tensor, share: float, mask: int) -> tuple[Tensor, Tensor]:
@@ -44,12 +45,13 @@ def masked_words(tokens: Tensor, share: float, mask: int) -> tuple[Tensor, Tenso
     return read, chosen | first | end
 
 
-def masked_cells(pairs: int, cells: int, share: float, device: torch.device) -> Tensor:
-    """Which cells of B pairs are hidden, B x 2 x N.
+def masked_cells(shape: torch.Size, share: float, device: torch.device) -> Tensor:
+    """Which cells of B pairs (or single images) are hidden; `shape`: B x I x N, I = 2 or 1.
 
     Of one image of each pair, by a fair coin, each cell with probability `share`, and at least one.
     """
+    pairs, images, cells = shape
     drawn = torch.rand(pairs, cells, device=device)
-    side = torch.randint(2, (pairs, 1, 1), device=device)
+    side = torch.randint(images, (pairs, 1, 1), device=device)
     hidden = (drawn < share) | (drawn == drawn.min(1, keepdim=True).values)
-    return hidden[:, None] & (torch.arange(2, device=device)[:, None] == side)
+    return hidden[:, None] & (torch.arange(images, device=device)[:, None] == side)

@@ -1,5 +1,6 @@
 """IDC-PCL's pre-training: masked words (MLM), masked cells (MVCL), fine-grained negatives (FDA).
 
+On pairs, or on single images with captions (CUB), I = 2 or 1 images; on NABirds' pairs of classes beside.
 B pairs, C feature channels, N cells an image, D width, L words. Equations: docs/methods.md, "IDC-PCL".
 """
 
@@ -8,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.captioner import Group
+from models.idc_pcl_class_pairs import ClassPairs
 from models.idc_pcl_masking import Labels, masked_cells, masked_words
 from models.idc_pcl_network import EMBEDDING_EPSILON, Cells, Network, PclSizes, norm
 from models.idc_pcl_variants import PclSwitches
@@ -17,6 +19,7 @@ MEASURES = {
     "mlm": ("mlm_accuracy",),
     "mvcl": ("mvcl_rank",),
     "fda": ("fda_accuracy_change", "fda_accuracy_no_change"),
+    "class_pairs": ("class_accuracy", "same_accuracy"),
 }
 CAPTIONS = 7  # of a pair in FDA: its own, then six negatives
 
@@ -49,26 +52,36 @@ class Pretraining(nn.Module):
         masked_cells: float,
         tau1: float,
         tau2: float,
+        single: bool = False,
     ):
         super().__init__()
         self.sizes, self.switches, self.tau1, self.tau2 = sizes, switches, tau1, tau2
         self.word_share, self.cell_share = masked_words, masked_cells
-        self.terms = TASKS[switches.tasks]
+        self.single = single  # CUB's: an item is one image, given as before
+        self.takes = {"difference.": "difference.", "cell_head.": "cell_head."}  # of the phase on those
+        self.terms: tuple[str, ...] = TASKS[switches.tasks]
+        if "nabirds" in switches.extra_data and not single:
+            self.terms += ("class_pairs",)
         self.measures = tuple(name for task in self.terms for name in MEASURES[task])
         self.encoding = Cells(sizes.pool)
         self.difference = Network(sizes, switches, dropout)
         if "mvcl" in self.terms:
             self.cell_head = CellHead(sizes, switches)
+        if "class_pairs" in self.terms:
+            self.class_pairs = ClassPairs(sizes)
 
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
         """The task's loss, and what is measured of it, of cells B x N x C of both images.
 
-        `tokens`: a caption of each pair, NULL-padded; of FDA 7 of each, one after another. Without labels it
-        is the task that takes the most memory.
+        `tokens`: a caption of each pair, NULL-padded; of FDA 7 of each, one after another; unread with
+        classes. Without labels it is the task that takes the most memory.
         """
-        task = labels.task if labels else self.terms[-1] if len(self.terms) < 3 else "mvcl"
+        task = labels.task if labels else "mvcl" if "mvcl" in self.terms else "mlm"
+        if labels and labels.classes is not None:
+            same = (labels.classes[0] == labels.classes[1]).long()
+            return self.class_pairs(self.difference, before, after, labels.classes, same)
         room = self.sizes.longest - tokens.shape[1] if self.switches.padding == "attended" else 0
         tokens = F.pad(tokens, (0, room))
         if task == "mlm":
@@ -83,9 +96,16 @@ class Pretraining(nn.Module):
 
     def joint(self, before: Tensor, after: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """V^ and T^ of cells B x N x C and as many captions, or several of each pair, one after another."""
-        memory = self.difference(before, after).memory
+        memory = self.difference.alone(before) if self.single else self.difference(before, after).memory
         memory = memory.repeat_interleave(len(tokens) // len(memory), 0)
         return self.difference.joint(memory, tokens, self.switches.padding == "attended")
+
+    def marks_and_cells(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """V^, B x M x D -> its [IMG1] and [IMG2], B x 2 x D, and its cells, B x I x N x D."""
+        if self.single:  # [IMG2] stands behind the cells
+            return images[:, [0, -1]], images[:, None, 1:-1]
+        both = images.unflatten(1, (2, -1))
+        return both[:, :, 0], both[:, :, 1:]
 
     def mlm(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
         """The mean over chosen tokens of -log P(w | the others, V~)."""
@@ -101,11 +121,11 @@ class Pretraining(nn.Module):
         The rank is the true feature's among all masked ones, from 0, the first, to 1, the last: 1/2 by
         chance.
         """
-        cells = torch.stack([before, after], 1)  # B x 2 x N x C
-        hidden = masked_cells(len(cells), cells.shape[2], self.cell_share, cells.device)
+        cells = torch.stack([before] if self.single else [before, after], 1)  # B x I x N x C
+        hidden = masked_cells(cells.shape[:3], self.cell_share, cells.device)
         shown = cells.masked_fill(hidden[..., None], 0)
-        images, _ = self.joint(shown[:, 0], shown[:, 1], tokens)
-        v = images.unflatten(1, (2, -1))[:, :, 1:]  # without marks: B x 2 x N x D
+        images, _ = self.joint(shown[:, 0], shown[:, -1], tokens)
+        _, v = self.marks_and_cells(images)
         weight = self.difference.project.weight
         x = F.normalize(cells.float(), dim=-1)
         p = F.normalize(self.cell_head(v[hidden], weight).float(), dim=-1)
@@ -123,7 +143,8 @@ class Pretraining(nn.Module):
     def fda(self, before: Tensor, after: Tensor, tokens: Tensor, changed: Tensor) -> dict[str, Tensor]:
         """The pair's own caption is to be more like its images than six that are nearly right."""
         images, words = self.joint(before, after, tokens)
-        first, second = images.unflatten(1, (2, -1))[:, :, 0].float().unbind(1)  # [IMG1], [IMG2]
+        marks, _ = self.marks_and_cells(images)
+        first, second = marks.float().unbind(1)
         q = F.cosine_similarity((first + second) / 2, words[:, 0].float(), dim=-1)
         q = q.unflatten(0, (len(before), -1))  # B x 7
         right = (q.argmax(1) == 0).float()

@@ -36,6 +36,9 @@ class PclSwitches:
     difference_encoder: bool = True
     # captioning also judges whether anything changed
     distractor_judging: bool = True
+    # data expansion (its Table 2): a stage of pre-training before, on CUB's single images with captions; a
+    # fourth task beside the others, on NABirds' pairs of classes
+    extra_data: Literal["none", "cub", "nabirds", "cub_nabirds"] = "none"
 
 
 RELEASED = PclSwitches(

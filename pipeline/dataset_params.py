@@ -55,6 +55,13 @@ class DatasetText(Strict):
     min_count: Count
     max_tokens: Annotated[int, Field(ge=3)] | None
     vocabulary: str | None
+    counted_with: Literal["cub"] | None = None  # whose training captions' words count, too
+
+    @model_validator(mode="after")
+    def _counted(self) -> "DatasetText":
+        if self.vocabulary is not None and self.counted_with is not None:
+            raise ValueError("vocabulary names a file, where nothing is counted; set counted_with to null")
+        return self
 
 
 class DatasetTrain(Strict):
@@ -101,16 +108,23 @@ class Phase(DatasetTrain):
 class Pretrain(Phase):
     """A pre-training of several tasks, of which an iteration has one."""
 
-    tasks: dict[Literal["mlm", "mvcl", "fda"], Positive]  # how often each is drawn, by weight
+    # how often each is drawn, by weight; class_pairs: only with NABirds
+    tasks: dict[Literal["mlm", "mvcl", "fda", "class_pairs"], Positive]
     fda_pairs: Count  # pairs of FDA's batches: each comes with seven captions
 
     @model_validator(mode="after")
     def _all_tasks(self) -> "Pretrain":
-        if len(self.tasks) < 3:
+        if not {"mlm", "mvcl", "fda"} <= self.tasks.keys():
             raise ValueError("tasks must weigh mlm, mvcl and fda; the switch `tasks` takes them out")
         if self.processes > 1:
             raise ValueError("processes must be 1: the pre-training's negatives are those of one process")
         return self
+
+
+class ImagePretrain(Pretrain):
+    """The one before, on CUB's single images."""
+
+    max_tokens: Annotated[int, Field(ge=3)]  # of its captions, with both marks
 
 
 class OwnSettings(Strict):
@@ -121,6 +135,7 @@ class OwnSettings(Strict):
     start: Annotated[str, Field(min_length=1)] | None = None
     settings: dict[str, Any] = {}  # of the model, where `model` has null, or lacks a switch
     adapt: Phase | None = None
+    images: ImagePretrain | None = None  # before `pretrain`, where extra_data has cub
     pretrain: Pretrain | None = None
     train: Phase
 

@@ -130,10 +130,11 @@ class Negatives(Strict):
 
 
 class Pretraining(Strict):
-    """Datasets that pre-training alone sees, and where they lie. `seed`: of NABirds' pairs."""
+    """Datasets that pre-training alone sees, and where. `seed`: of NABirds' pairs and CUB's negatives."""
 
     datasets: Annotated[tuple[Literal["cub", "nabirds"], ...], Distinct] = Field(default=(), strict=False)
     root: dict[Literal["cub", "nabirds"], str] = Field(default_factory=dict)
+    weights: str = "imagenet"  # of the backbone, where features.weights is null
     seed: Seed = 1
 
     @model_validator(mode="after")

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -142,10 +142,17 @@ def longest_of(captions: Iterable[str], lower_case: bool, max_tokens: int | None
 
 
 def build(
-    captions: list[str], min_count: int, lower_case: bool, max_tokens: int | None = None
+    captions: list[str],
+    min_count: int,
+    lower_case: bool,
+    max_tokens: int | None = None,
+    others: Sequence[str] = (),
 ) -> WordVocabulary:
-    """The vocabulary of the training captions: words that stand in them at least `min_count` times."""
-    counts = count_words(captions, lower_case)
+    """The vocabulary of the training captions: words that stand in them at least `min_count` times.
+
+    `others`: captions whose words count too, but not their lengths.
+    """
+    counts = count_words([*captions, *others], lower_case)
     words = sorted(word for word, count in counts.items() if count >= min_count and word not in SPECIAL)
     return WordVocabulary((*SPECIAL, *words), longest_of(captions, lower_case, max_tokens), lower_case)
 
@@ -167,6 +174,14 @@ def fixed(
     if sorted(table.values()) != list(range(len(table))) or tuple(words[:4]) != SPECIAL:
         raise InputError(f"{path}: ids must run from 0 without gaps, beginning with {' '.join(SPECIAL)}")
     return WordVocabulary(tuple(words), longest_of(captions, lower_case, max_tokens), lower_case)
+
+
+def cut(vocabulary: Vocabulary, longest: int | None) -> Vocabulary:
+    """The vocabulary for captions of up to so many tokens, with both marks; None: as it is."""
+    if longest is None:
+        return vocabulary
+    assert isinstance(vocabulary, (WordVocabulary, ClipVocabulary))  # there are no others
+    return replace(vocabulary, longest=longest)
 
 
 def of_clip(captions: Sequence[str], max_tokens: int | None = None) -> ClipVocabulary:

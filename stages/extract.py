@@ -42,35 +42,44 @@ def main() -> None:
         made = take_pixels(arguments.out, root, pixel_spec(everything.features, dataset), index, ranks)
     elif dataset.features.npy is None:
         wanted = spec(everything.features, dataset)
-        made = extract(arguments, everything.features, root, wanted, index, ranks)
+        train = set(images_of(of_split(read_pairs(arguments.pairs), "train")))
+        calibration = [image for image in index if image.name in train]
+        made = extract(arguments.out, everything.features, root, wanted, index, calibration, ranks)
     elif ranks.rank == 0:
         wanted = spec(everything.features, dataset)
         made = take_over(Path(dataset.features.npy), arguments.out, wanted, index)
     if ranks.rank == 0:
-        # the store last: where the other file cannot be written, the work on it is kept
-        seconds = time.monotonic() - start
-        provenance.write(arguments.provenance, seconds, images=len(index), processes=ranks.world)
-        made[0].finish(arguments.out, made[1])
-        outputs.clear(arguments.out)
+        finish(arguments, start, made, ranks)
     ranks.leave()
 
 
+def finish(
+    arguments: argparse.Namespace, start: float, made: tuple[Writer, dict[str, Any]], ranks: Ranks
+) -> None:
+    """Put the store in its place, last: where the other file cannot be written, the work on it is kept."""
+    writer, described = made
+    images = len(described["keys"])
+    seconds = time.monotonic() - start
+    provenance.write(arguments.provenance, seconds, images=images, processes=ranks.world)
+    writer.finish(arguments.out, described)
+    outputs.clear(arguments.out)
+
+
 def extract(
-    arguments: argparse.Namespace,
+    out: Path,
     settings: params.Features,
     root: Path,
     wanted: Spec,
     index: list[Indexed],
+    calibration: list[Indexed],
     ranks: Ranks,
 ) -> tuple[Writer, dict[str, Any]]:
     """The filled store, and its attributes."""
-    train = set(images_of(of_split(read_pairs(arguments.pairs), "train")))
-    calibration = [image for image in index if image.name in train]
     network, weights_id = extraction.backbone(wanted, settings.seed, root, calibration)
     ranks.agree(network)
     extractor = extraction.Extractor(network, root, index, wanted, settings.precision)
     described = extraction.attributes(wanted, weights_id, extractor.dtype, index)
-    folder = provenance.scratch(arguments.out, "extract", repr(described), str(torch.get_num_threads()))
+    folder = provenance.scratch(out, "extract", repr(described), str(torch.get_num_threads()))
     return extraction.extract(extractor, ranks, folder), described
 
 

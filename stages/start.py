@@ -1,11 +1,15 @@
 """start@dataset-model-seed: which store a cell reads, by hash: its other stages then see no other store.
 
-Where it starts from CLIP's weights, these are named beside it.
+Where it starts from CLIP's weights, these are named beside it; so are negatives, CUB and NABirds, where its
+pre-training reads them.
 """
 
 import argparse
 from pathlib import Path
+from typing import Any
 
+from pipeline.datasets import pretraining_schema
+from pipeline.datasets.pretraining_schema import NEGATIVES, RECORDS
 from pipeline.errors import InputError
 from pipeline.features.object_storage import store_of
 from pipeline.outputs import read_yaml, write_json
@@ -13,27 +17,60 @@ from pipeline.provenance import sha256
 from pipeline.recipes import clip_start
 from stages import run
 
-RECORDS = ("zarr.json", "features/zarr.json")  # every image's hash, what was made of it, every shard's size
+STORE = ("zarr.json", "features/zarr.json")  # every image's hash, what was made of it, every shard's size
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--recipe", type=Path, required=True)
     parser.add_argument("--features", type=Path, required=True, help="the folder of the dataset's stores")
+    parser.add_argument("--negatives", type=Path, default=Path("data/negatives"), help="the folder of all")
+    parser.add_argument(
+        "--pretraining", type=Path, default=pretraining_schema.FOLDER, help="the folder of CUB and NABirds"
+    )
     parser.add_argument("--out", type=Path, required=True, help="the JSON file to write")
     arguments = parser.parse_args()
     recipe = read_yaml(arguments.recipe, "run `dvc repro recipe` to make it")
     name, wanted = recipe["model"], recipe["features"]["input"]
     store = Path(store_of(arguments.features, wanted))
-    if missing := [record for record in RECORDS if not (store / record).is_file()]:
-        raise InputError(
-            f"{store / missing[0]} is missing, and {name} reads {wanted}; "
-            f"add {wanted} to `inputs` in params.yaml, and run `dvc repro extract`"
-        )
-    record = sha256(*[(store / record).read_bytes() for record in RECORDS])
+    remedy = f"{name} reads {wanted}; add {wanted} to `inputs` in params.yaml, and run `dvc repro extract`"
+    record = hashed([store / record for record in STORE], remedy)
     first = recipe.get("adapt") or recipe["train"]
     weights = {"clip": clip_start.identity(Path(first["start"]))} if "start" in first else {}
-    write_json(arguments.out, {"input": wanted, "sha256": record} | weights)
+    beside = pretrained_on(recipe, first, arguments)
+    write_json(arguments.out, {"input": wanted, "sha256": record} | weights | beside)
+
+
+def hashed(files: list[Path], remedy: str) -> str:
+    """One hash of them all. Raises InputError naming one that is missing."""
+    if missing := [file for file in files if not file.is_file()]:
+        raise InputError(f"{missing[0]} is missing, and {remedy}")
+    return sha256(*[file.read_bytes() for file in files])
+
+
+def pretrained_on(
+    recipe: dict[str, Any], first: dict[str, Any], arguments: argparse.Namespace
+) -> dict[str, str]:
+    """The hashes of what a pre-training reads beside the pairs."""
+    found, tasks = {}, first.get("tasks", {})
+    if "fda" in tasks:
+        remedy = (
+            f"{recipe['model']} learns from negatives (its task fda); add {recipe['dataset']} to "
+            "negatives.datasets in params.yaml, and run `dvc repro negatives`"
+        )
+        found["negatives"] = hashed([arguments.negatives / f"{recipe['dataset']}.jsonl"], remedy)
+    for dataset, asked, own in (
+        ("cub", "images" in first, (RECORDS, NEGATIVES)),
+        ("nabirds", "class_pairs" in tasks, (RECORDS,)),
+    ):
+        if asked:
+            records = pretraining_schema.records_of(arguments.pretraining, dataset)
+            stores = pretraining_schema.stores_of(arguments.pretraining, dataset)
+            store = Path(store_of(stores, recipe["features"]["input"]))
+            files = [*(records / name for name in own), *(store / name for name in STORE)]
+            remedy = f"{recipe['model']} is pre-trained on it; {pretraining_schema.remedy(dataset)}"
+            found[dataset] = hashed(files, remedy)
+    return found
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ under torchrun --nproc-per-node n -m stages.train ... it is one of those.
 import argparse
 import csv
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -29,6 +30,8 @@ from pipeline.training.phases import Phase
 from pipeline.training.resuming import History
 from pipeline.training.sampling import Draws
 from stages import run
+
+IMAGES = "images"  # the folder of the curves of a pre-training on single images, among those after it
 
 
 def main() -> None:
@@ -83,7 +86,8 @@ def train(
     start = time.monotonic()
     devices.repeatable()
     launch.check_group(phase.settings, ranks)
-    pairs, vocabulary = read_pairs(arguments.pairs), vocabularies.load(arguments.vocab)
+    pairs = read_pairs(arguments.pairs)
+    vocabulary = vocabularies.cut(vocabularies.load(arguments.vocab), phase.longest)
     store = FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
     inputs = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
     inputs += [trained_model.identity(before, recipe.model)] if before else []
@@ -101,7 +105,7 @@ def train(
     source = held(store, names, phase.settings["cache"], training.device)
     history = training.run(sampler, source, vocabulary)
     if ranks.rank == 0:
-        write(arguments, recipe, store, vocabulary, history)
+        write(arguments, recipe, store, vocabulary, history, phase.earlier)
         seconds = time.monotonic() - start
         provenance.write(arguments.provenance, seconds, precision=str(training.dtype), processes=ranks.world)
         clear(arguments.weights)
@@ -125,6 +129,7 @@ def write(
     store: FeatureStore,
     vocabulary: vocabularies.Vocabulary,
     history: History,
+    earlier: Path | None,
 ) -> None:
     trained = trained_model.Trained(
         recipe,
@@ -141,6 +146,8 @@ def write(
         beside.mkdir()
         write_csv(beside / "loss.csv", history.losses)
         write_csv(beside / "validation.csv", history.validation)
+        if earlier is not None:
+            shutil.copytree(earlier, beside / IMAGES)
 
 
 def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:

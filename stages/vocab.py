@@ -1,10 +1,12 @@
 """vocab@dataset: number the words of the training captions, or take CLIP's tokens."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline import params, vocabularies
-from pipeline.datasets.schema import of_split, read_pairs
+from pipeline.datasets import pretraining_schema
+from pipeline.datasets.schema import REMEDY, of_split, read_pairs
 from pipeline.errors import InputError
 from pipeline.params import Params
 from pipeline.vocabularies import Vocabulary
@@ -15,19 +17,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", required=True, help="its name under 'dataset' in params.yaml")
     parser.add_argument("--pairs", type=Path, required=True)
+    parser.add_argument("--pretraining", type=Path, default=pretraining_schema.FOLDER, help="what it reads")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     everything = params.load()
-    captions = [text_ for pair in of_split(read_pairs(arguments.pairs), "train") for text_ in pair.captions]
-    vocabulary = numbered(everything, arguments.dataset, captions)
-    vocabularies.save(
-        arguments.out, vocabulary, vocabularies.count_words(captions, everything.text.lower_case)
-    )
+    captions, others = training_captions(arguments.pairs), []
+    if other := everything.of(arguments.dataset).text.counted_with:
+        own = pretraining_schema.records_of(arguments.pretraining, other)
+        others = training_captions(own / pretraining_schema.RECORDS, pretraining_schema.remedy(other))
+    vocabulary = numbered(everything, arguments.dataset, captions, others)
+    counts = vocabularies.count_words([*captions, *others], everything.text.lower_case)
+    vocabularies.save(arguments.out, vocabulary, counts)
     print(f"{arguments.dataset}: {len(vocabulary)} words, longest caption {vocabulary.longest} tokens")
 
 
-def numbered(everything: Params, dataset: str, captions: list[str]) -> Vocabulary:
-    """What text.tokeniser says, with the dataset's own settings."""
+def training_captions(pairs: Path, remedy: str = REMEDY) -> list[str]:
+    """Those of the split train."""
+    return [caption for pair in of_split(read_pairs(pairs, remedy), "train") for caption in pair.captions]
+
+
+def numbered(everything: Params, dataset: str, captions: list[str], others: Sequence[str] = ()) -> Vocabulary:
+    """What text.tokeniser says, with the dataset's own settings; the words of `others` count, too."""
     lower_case, settings = everything.text.lower_case, everything.of(dataset).text
     if everything.text.tokeniser == "clip_bpe":
         if settings.vocabulary is not None:
@@ -37,7 +47,7 @@ def numbered(everything: Params, dataset: str, captions: list[str]) -> Vocabular
             )
         return vocabularies.of_clip(captions, settings.max_tokens)
     if settings.vocabulary is None:
-        return vocabularies.build(captions, settings.min_count, lower_case, settings.max_tokens)
+        return vocabularies.build(captions, settings.min_count, lower_case, settings.max_tokens, others)
     return vocabularies.fixed(settings.vocabulary, captions, lower_case, settings.max_tokens)
 
 

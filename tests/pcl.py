@@ -5,6 +5,7 @@ import math
 import torch
 
 import models
+from models.decoder import NULL
 from models.idc_pcl_network import PclSizes
 from models.idc_pcl_variants import RELEASED, PclSwitches
 
@@ -30,8 +31,9 @@ def captioner(variant="paper", name="idc_pcl", **switches):
     return randomised(models.build(name, SIZES, settings(name, variant, switches)))
 
 
-def pretraining(variant="paper", **switches):
-    return randomised(models.build_first_phase("idc_pcl", SIZES, settings("idc_pcl", variant, switches)))
+def pretraining(variant="paper", single=False, **switches):
+    own = settings("idc_pcl", variant, switches)
+    return randomised(models.build_first_phase("idc_pcl", SIZES, own, single))
 
 
 @torch.no_grad()
@@ -138,6 +140,46 @@ def encoded(net, before, after, variant):
         return tokens[0] + tokens[1]
     singles = [transformer(net.single, own, variant, every) for own in tokens]
     return transformer(net.pair, singles[0] + singles[1], variant, every)
+
+
+def encoded_alone(net, cells, variant):
+    """V~ of a single image's cells: [IMG1], cells; [IMG2] joins after the single-image transformer."""
+    tokens = image_tokens(net, cells, 0, variant)
+    joined = transformer(net.single, tokens, variant, every) + image_tokens(net, [], 1, variant)
+    return transformer(net.pair, joined, variant, every)
+
+
+def joint(model, before, after, tokens, variant, memory=None):
+    """V^ and T^ of one pair and one caption in pre-training; in `paper` nobody sees padding."""
+    net = model.difference
+    memory = memory or encoded(net, before, after, variant)
+    words = word_tokens(net, tokens, variant, cls=True)
+    real = [True] * (len(memory) + 1) + [variant == "released" or token != NULL for token in tokens]
+    out = transformer(net.cross, memory + words, variant, lambda i, j: real[j])
+    return out[: len(memory)], out[len(memory) :]
+
+
+def masks(monkeypatch, tokens, words, cells=None):
+    """Fix what is hidden: captions are read as `words`, wherever they differ is chosen."""
+    module = "models.idc_pcl_pretraining"
+    chosen = words != tokens
+    for each in (module, "models.idc_pcl"):
+        monkeypatch.setattr(f"{each}.masked_words", lambda *_: (words, chosen))
+    monkeypatch.setattr(f"{module}.masked_cells", lambda *_: cells)
+    return chosen
+
+
+def hide(tokens):
+    """The second word and <END> as [MASK]."""
+    return tokens.clone().index_fill_(1, torch.tensor([2]), MASK).masked_fill(tokens == 3, MASK)
+
+
+def predicted(model, v, variant):
+    """MVCL's p of one cell's output."""
+    head = model.cell_head
+    u = head.map(v)
+    u = u * (1 + torch.erf(u / math.sqrt(2))) / 2
+    return model.difference.project.weight.T @ norm(u, head.norm, variant, 1e-12) + head.bias
 
 
 def cosine(a, b):

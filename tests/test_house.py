@@ -26,7 +26,14 @@ ROOMS = [
     *("datasets", "compute"),
     *("pipeline", "models"),
 ]
-PROVENANCE = {"adapt", "backbone", "extract", "pretrain", "train"}  # they say when and where
+PROVENANCE = {
+    "adapt",
+    "backbone",
+    "extract",
+    "extract_pretraining",
+    "pretrain",
+    "train",
+}  # they say when and where
 FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 
 

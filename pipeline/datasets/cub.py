@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from pipeline.datasets import labelled_images
 from pipeline.datasets.annotations import read_plain
 from pipeline.datasets.labelled_images import LabelledImage
-from pipeline.datasets.pretraining_schema import CaptionedImage
+from pipeline.datasets.schema import Pair
 from pipeline.errors import InputError, listed
 
 TEXT = "text_c10"
@@ -17,8 +17,8 @@ REMEDY = "data/README.md lists the files of CUB"
 SHOWN = 20
 
 
-def read(root: Path) -> list[CaptionedImage]:
-    """All images with their sentences, in the order of images.txt.
+def read(root: Path) -> list[Pair]:
+    """All images with their sentences, in the order of images.txt, each as before and after of a pair.
 
     Raises InputError naming the lists' wrong lines, or the first images that have no sentences.
     """
@@ -28,7 +28,8 @@ def read(root: Path) -> list[CaptionedImage]:
         if isinstance(captions, str):
             problems.append(captions)
         else:
-            found.append(CaptionedImage(image.image_id, image.split, f"images/{image.name}", captions))
+            name = f"images/{image.name}"
+            found.append(Pair(image.image_id, image.image_id, image.split, name, name, captions))
     if problems:
         raise listed(problems, str(root / TEXT), REMEDY, SHOWN)
     return found

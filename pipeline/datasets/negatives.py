@@ -46,23 +46,23 @@ def _record(own: Negatives) -> dict[str, Any]:
     }
 
 
-def read_negatives(path: str | Path) -> dict[str, list[str]]:
-    """Pair -> its NEGATIVES wrong captions. Raises InputError naming the line that is not so."""
+def read_negatives(path: str | Path, how: str = REMEDY) -> dict[str, list[str]]:
+    """Pair -> its NEGATIVES wrong captions. Raises InputError naming the line that is not so, and `how`."""
     found: dict[str, list[str]] = {}
-    for number, line in enumerate(read_lines(path, REMEDY), 1):
-        pair_id, captions = _read(line, f"{path}, line {number}")
+    for number, line in enumerate(read_lines(path, how), 1):
+        pair_id, captions = _read(line, f"{path}, line {number}", how)
         if pair_id in found:
-            raise InputError(f"{path}, line {number}: {pair_id!r} stands there before; {REMEDY} again")
+            raise InputError(f"{path}, line {number}: {pair_id!r} stands there before; {how} again")
         found[pair_id] = captions
     return found
 
 
-def _read(line: str, where: str) -> tuple[str, list[str]]:
+def _read(line: str, where: str, how: str) -> tuple[str, list[str]]:
     try:
         record = json.loads(line)
         pair_id, captions = record["pair_id"], [each["caption"] for each in record["negatives"]]
     except (ValueError, KeyError, TypeError):
-        raise InputError(f"{where} is not a pair with its negatives; {REMEDY} again") from None
+        raise InputError(f"{where} is not a pair with its negatives; {how} again") from None
     if not all(isinstance(text, str) for text in (pair_id, *captions)) or len(captions) != NEGATIVES:
-        raise InputError(f"{where}: a pair has {NEGATIVES} negatives, each a caption; {REMEDY} again")
+        raise InputError(f"{where}: a pair has {NEGATIVES} negatives, each a caption; {how} again")
     return pair_id, captions

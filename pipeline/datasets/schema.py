@@ -64,14 +64,14 @@ def write_pairs(path: str | Path, pairs: Iterable[Pair]) -> None:
     write_json_lines(path, (asdict(pair) for pair in pairs))
 
 
-def read_pairs(path: str | Path) -> list[Pair]:
+def read_pairs(path: str | Path, remedy: str = REMEDY) -> list[Pair]:
     """Read what `write_pairs` wrote. Raises InputError naming the line that is not a pair, or one again."""
     pairs: dict[str, Pair] = {}
-    for number, line in enumerate(read_lines(path, REMEDY), 1):
+    for number, line in enumerate(read_lines(path, remedy), 1):
         pair = _pair(line, f"{path}, line {number}")
         if pairs.setdefault(pair.pair_id, pair) is not pair:
             raise InputError(
-                f"{path}, line {number}: there is a pair {pair.pair_id!r} before; {REMEDY} again"
+                f"{path}, line {number}: there is a pair {pair.pair_id!r} before; {remedy} again"
             )
     return list(pairs.values())
 

@@ -30,11 +30,12 @@ class FeatureStore:
 
     `expected` names attributes that must hold, for example {"layer": "layer3"}. Raises
     InputError naming the attribute that differs, or the shard that is damaged, and where the
-    place does not answer.
+    place does not answer. `remedy`: what its messages advise, where not to run `extract`.
     """
 
-    def __init__(self, place: str | Path, expected: dict[str, Any]):
+    def __init__(self, place: str | Path, expected: dict[str, Any], remedy: str | None = None):
         self.location = Location(place)
+        self.location.remedy = remedy or self.location.remedy
         self.record = self._group()
         self.attributes = self._attributes()
         self._check(expected)

@@ -14,6 +14,7 @@ from pipeline import params
 from pipeline.dataset_params import Dataset, Phase
 from pipeline.errors import InputError
 from pipeline.features.store_contents import PIXELS, pixel_spec, spec
+from pipeline.recipes import pretraining_tasks
 from pipeline.recipes.recipe_file import Recipe, build
 
 MODELS_FOLDER = Path(models.__file__).parent
@@ -44,7 +45,10 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
     loss = {
         term: _weight(everything, of_dataset, f"lambda_{term}", dataset) for term in terms if term != "cap"
     }
-    return Recipe(**(asdict(recipe) | {"loss": loss}))
+    if models.FIRST_STAGE.get(model) == "pretrain":
+        key, words = f"dataset.{dataset}.own.{models.OWN[model]}", everything.text.tokeniser == "words"
+        adapt = pretraining_tasks.resolved(recipe, of_dataset, key, shape, words)
+    return Recipe(**(asdict(recipe) | {"loss": loss, "adapt": adapt}))
 
 
 def _phases(

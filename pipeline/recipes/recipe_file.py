@@ -35,7 +35,8 @@ class Recipe:
     train: dict[str, Any]  # params.DatasetTrain: iterations, batch, ...
     features: dict[str, Any]  # what the store must hold
     code: dict[str, str]  # model source file -> sha256
-    adapt: dict[str, Any] = field(default_factory=dict)  # params.Phase of the one before captioning, if any
+    # params.Phase of the one before captioning, if any; its `images`: of the one before that, on CUB
+    adapt: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raises ValueError for sizes that make no model: files of recipes may be edited by hand."""
@@ -59,6 +60,12 @@ class Recipe:
         """What the model reads; recipes that do not say are from when there was the grid alone."""
         return str(self.features.get("input", models.GRID))
 
+    @property
+    def pretrained_on(self) -> list[str]:
+        """The datasets that its pre-training reads beside the pairs."""
+        asked = {"cub": "images" in self.adapt, "nabirds": "class_pairs" in self.adapt.get("tasks", {})}
+        return [name for name, read in asked.items() if read]
+
     def sizes_for(self, shape: tuple[int, int, int], vocabulary: int, longest: int) -> DataSizes:
         """The model's sizes on features (or pixels) C x H x W and a vocabulary.
 
@@ -70,10 +77,12 @@ class Recipe:
             raise InputError(f"the sizes of {self.model} on {self.dataset}: {error}") from None
 
 
-def build_first_phase(recipe: Recipe, sizes: DataSizes, source: str | Path = "params.yaml") -> FirstPhase:
-    """The same of the phase before captioning."""
+def build_first_phase(
+    recipe: Recipe, sizes: DataSizes, source: str | Path = "params.yaml", images: bool = False
+) -> FirstPhase:
+    """The same of the phase before captioning; `images`: of what comes before that, on single images."""
     try:
-        return models.build_first_phase(recipe.model, sizes, recipe.settings)
+        return models.build_first_phase(recipe.model, sizes, recipe.settings, images)
     except ValueError as error:
         raise InputError(f"{source}: {error}") from None
 

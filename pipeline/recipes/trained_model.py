@@ -11,6 +11,7 @@ from torch import Tensor
 from models import FIRST_STAGE, FirstPhase, Model
 from models.captioner import Captioner
 from models.grid_embedding import DataSizes
+from models.idc_pcl_pretraining import Pretraining
 from pipeline.errors import InputError
 from pipeline.outputs import read_yaml
 from pipeline.recipes import recipe_file
@@ -79,7 +80,7 @@ def remedy(name: str) -> str:
     return f"run `dvc repro {FIRST_STAGE[name]}` to make it"
 
 
-def take_over(model: Captioner, folder: Path, name: str) -> None:
+def take_over(model: Captioner | Pretraining, folder: Path, name: str) -> None:
     """Start from the phase before: what the model shares with it, by name and shape.
 
     Raises InputError where the folder lacks a tensor, or has one of another shape.

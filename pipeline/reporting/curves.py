@@ -1,5 +1,6 @@
-"""Learning curves: the validation's CIDEr-D and every training loss, a line for each run."""
+"""Learning curves: the validation's CIDEr-D and every training loss, a line for each run; pre-training's."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -7,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from pipeline.reporting.dataset_results import Results
-from pipeline.reporting.svg import Panel, Style, styles, svg
+from pipeline.reporting.svg import QUIET, Panel, Style, styles, svg
 
 MARKED = 20  # points at most, of a line whose points are marked
 TERMS = {  # the papers' words
@@ -19,6 +20,17 @@ TERMS = {  # the papers' words
     "judge": "distractor judging",
 }
 MEASURES = {"judge_accuracy": "Accuracy of distractor judging, in training"}  # logged beside the losses
+
+# of a pre-training, in the order of their panels
+TASKS = {"mlm": "masked words", "mvcl": "masked cells", "fda": "negatives", "class_pairs": "pairs of classes"}
+FOUND = {  # in its validations: what it is, what chance gives, which end is the better one
+    "mlm_accuracy": ("masked words named", None, max),
+    "mvcl_rank": ("rank of the masked cell, 0 the first", 1 / 2, min),
+    "fda_accuracy_change": ("own caption found, change pairs", 1 / 7, max),
+    "fda_accuracy_no_change": ("own caption found, no-change pairs", 1 / 7, max),
+    "class_accuracy": ("class named", 1 / 555, max),
+    "same_accuracy": ("one class or two", 1 / 2, max),
+}
 
 
 @dataclass(frozen=True)
@@ -55,16 +67,57 @@ def panels(results: Results) -> list[Panel]:
     return [_panel(title, results.dataset, lines, best) for title, lines, best in drawn if lines]
 
 
-def _panel(title: str, dataset: str, lines: list[Line], best: Callable[[list[float]], float]) -> Panel:
+def pretraining(results: Results) -> list[Panel]:
+    """Of each phase of pre-training a panel for every task's training loss, and what validations measured.
+
+    A dotted line is what chance gives.
+    """
+    found: list[tuple[str, list[Line], Callable[[list[float]], float], float | None]] = []
+    for images in (True, False):
+        where = "on CUB’s images, " if images else ""
+        for term, name in TASKS.items():
+            title = f"Training loss, {where}{name}"
+            found.append((title, _lines(results, images, "losses", term), min, None))
+        for measure, (name, chance, best) in FOUND.items():
+            title = f"Validation, {where}{name}"
+            found.append((title, _lines(results, images, "validation", measure), best, chance))
+    return [
+        _panel(title, results.dataset, lines, best, chance) for title, lines, best, chance in found if lines
+    ]
+
+
+def _lines(results: Results, images: bool, kind: str, column: str) -> list[Line]:
+    """The column's curve of each run that has it, without what no iteration measured."""
+    own, found = styles(results.cells), []
+    for cell in results.cells:
+        for phase in cell.pretraining:
+            curve = getattr(phase, kind)
+            if phase.images == images and column in curve:
+                points = zip(curve["iteration"], curve[column], strict=True)
+                if known := [(x, y) for x, y in points if not math.isnan(y)]:
+                    found.append(Line(own[cell.model], cell.seed, *map(list, zip(*known, strict=True))))
+    return found
+
+
+def _panel(
+    title: str,
+    dataset: str,
+    lines: list[Line],
+    best: Callable[[list[float]], float],
+    chance: float | None = None,
+) -> Panel:
     ends = "; ".join(
         f"{line.style.model}, seed {line.seed}: {best.__name__}imum {best(line.y):.2f}, last {line.y[-1]:.2f}"
         for line in lines
     )
-    drawn = svg(lambda axes: _draw(axes, lines), salt=f"{dataset} {title}")
-    return Panel(title, f"{title} over iterations. {ends}.", drawn)
+    drawn = svg(lambda axes: _draw(axes, lines, chance), salt=f"{dataset} {title}")
+    level = "" if chance is None else f" Chance: {chance:.3g}."
+    return Panel(title, f"{title} over iterations. {ends}.{level}", drawn)
 
 
-def _draw(axes: Axes, lines: list[Line]) -> None:
+def _draw(axes: Axes, lines: list[Line], chance: float | None = None) -> None:
+    if chance is not None:
+        axes.axhline(chance, color=QUIET, dashes=(1, 2))
     for line in lines:
         axes.plot(
             line.x,

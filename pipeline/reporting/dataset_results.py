@@ -47,6 +47,15 @@ class Told:
 
 
 @dataclass(frozen=True)
+class PhaseCurves:
+    """A phase of pre-training: its tasks' losses in training, and all that its validations found."""
+
+    images: bool  # on CUB's single images
+    losses: Curve  # NaN where no iteration had the task
+    validation: Curve
+
+
+@dataclass(frozen=True)
 class Cell:
     """One model, trained with one seed on one dataset, and what it says of the test pairs."""
 
@@ -58,6 +67,7 @@ class Cell:
     attended: dict[str, Attended]  # by pair id: of the first seed, the gallery's pairs
     losses: Curve  # terms before they are weighted
     validation: Curve
+    pretraining: list[PhaseCurves]  # in their order
 
 
 @dataclass(frozen=True)
@@ -102,7 +112,13 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
         read_captions(constant / "captions.json", test)[test[0].pair_id],
         read_metrics(constant / "metrics.json"),
         [
-            _cell(root / "results", (dataset, *run), test, shown if run[1] == params.seeds[0] else [])
+            _cell(
+                root / "results",
+                (dataset, *run),
+                test,
+                shown if run[1] == params.seeds[0] else [],
+                run[0] in params.pretrained,
+            )
             for run in runs
         ],
         {model: _evidence(root / "results", dataset, model, params) for model in params.models},
@@ -122,7 +138,13 @@ def _retrieved(folder: Path, params: Params) -> dict[int, Retrieved]:
     return {seed: retrieval_results.read(folder / str(seed)) for seed in params.seeds}
 
 
-def _cell(results: Path, name: tuple[str, str, int], test: Sequence[Pair], attended: Sequence[Pair]) -> Cell:
+def _cell(
+    results: Path,
+    name: tuple[str, str, int],
+    test: Sequence[Pair],
+    attended: Sequence[Pair],
+    pretrained: bool,
+) -> Cell:
     dataset, model, seed = name
     own = Path(dataset, model, str(seed))
     captions = read_captions(results / "cells" / own / "captions.json", test)
@@ -135,6 +157,9 @@ def _cell(results: Path, name: tuple[str, str, int], test: Sequence[Pair], atten
         read_attended(results / "cells" / own / "attention.npz", attended, captions) if attended else {},
         read_curve(results / "curves" / own / "loss.csv", "iteration"),
         read_curve(results / "curves" / own / "validation.csv", "iteration", "CIDEr-D"),
+        read_pretraining(results / "curves" / dataset / model / "pretraining" / str(seed))
+        if pretrained
+        else [],
     )
 
 
@@ -197,6 +222,19 @@ def read_curve(path: Path, *columns: str) -> Curve:
         return dict(zip(rows[0], columns_of, strict=True))
     except ValueError as error:
         raise _wrong(path, f"is not a table of numbers ({error})") from None
+
+
+def read_pretraining(folder: Path) -> list[PhaseCurves]:
+    """The phases whose curves lie in a folder of the stage pretrain, the one on single images first."""
+    images = folder / "images"
+    return [
+        PhaseCurves(
+            own == images,
+            read_curve(own / "loss.csv", "iteration"),
+            read_curve(own / "validation.csv", "iteration"),
+        )
+        for own in ([images, folder] if images.is_dir() else [folder])
+    ]
 
 
 class _Prediction(BaseModel):

@@ -70,6 +70,7 @@ class Section:
     scorers: dict[str, str]
     styles: list[Style]
     curves: list[Panel]
+    pretraining: list[Panel]
     tradeoffs: list[Panel]
     gallery: Gallery
     retrieval: RetrievalSection | None
@@ -125,6 +126,7 @@ def _section(
         scorers=_scorers(results),
         styles=list(styles(results.cells).values()),
         curves=curves.panels(results),
+        pretraining=curves.pretraining(results),
         tradeoffs=tradeoffs.panels(results, experiments, params),
         gallery=gallery(results, params),
         retrieval=retrieved,

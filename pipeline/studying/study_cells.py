@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from models import FIRST_STAGE, INPUTS
+from pipeline.datasets import pretraining_schema
 from pipeline.errors import InputError
 from pipeline.features.store_contents import GRID
 from pipeline.outputs import read_yaml, replacing, write_json
 from pipeline.params import Params, read_tree
 from pipeline.provenance import sha256
 from pipeline.recipes import config
+from pipeline.recipes.recipe_file import Recipe
 from pipeline.studying.overrides import Tree, changes, overlay
 from pipeline.studying.study_file import FOLDER, Row, Study
 
@@ -67,20 +69,24 @@ def plan(root: Path, name: str, study: Study, dataset: str, seeds: Sequence[int]
     tree = read_tree(root / "params.yaml")
     Params.model_validate(tree).of(dataset)
     grounds = _grounds(root, dataset, inputs_of([row.model for row in study.rows]))
-    return [_planned(tree, row, dataset, seeds, grounds, f"{FOLDER / name}.yaml") for row in study.rows]
+    return [_planned(root, tree, row, dataset, seeds, grounds, name) for row in study.rows]
 
 
-def _planned(tree: Tree, row: Row, dataset: str, seeds: Sequence[int], grounds: Tree, path: str) -> Planned:
-    where = f"{path}, row {row.label!r}"
+def _planned(
+    root: Path, tree: Tree, row: Row, dataset: str, seeds: Sequence[int], grounds: Tree, name: str
+) -> Planned:
+    where = f"{FOLDER / name}.yaml, row {row.label!r}"
     changed = overlay(tree, row, dataset, where)
     try:
         recipe = config.resolve(Params.model_validate(changed), dataset, row.model)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
     used = {key: _value(changed, key) for key in grounds["params"]}
-    lists = _lists(changed, row.model, dataset, FIRST_STAGE.get(row.model) if recipe.adapt else None)
-    if "negatives" in lists:
+    lists = _lists(changed, recipe)
+    if lists["negatives"]["datasets"]:
         used["negatives"] = lists["negatives"]
+    if recipe.pretrained_on:
+        used["pretraining"] = _beside(root, tree, recipe.pretrained_on)
     cells = []
     for seed in seeds:
         key = sha256(json.dumps([asdict(recipe), seed, used, grounds], sort_keys=True))[:16]
@@ -89,11 +95,12 @@ def _planned(tree: Tree, row: Row, dataset: str, seeds: Sequence[int], grounds: 
     return Planned(row, changes(tree, row, dataset), tuple(cells))
 
 
-def _lists(tree: Tree, model: str, dataset: str, first: str | None) -> Tree:
+def _lists(tree: Tree, recipe: Recipe) -> Tree:
     """The lists of params.yaml that give a cell its stages: what is read, what comes before captioning."""
+    model, first = recipe.model, FIRST_STAGE.get(recipe.model) if recipe.adapt else None
     lists: Tree = {f"{stage}ed": [model] if stage == first else [] for stage in FIRST_STAGE.values()}
-    if first == "pretrain":
-        lists["negatives"] = tree["negatives"] | {"datasets": [dataset]}
+    negatives = [recipe.dataset] if "fda" in recipe.adapt.get("tasks", {}) else []
+    lists["negatives"] = tree.get("negatives", {}) | {"datasets": negatives}
     return lists | {"inputs": inputs_of([model])}
 
 
@@ -134,9 +141,22 @@ def _data(root: Path, dataset: str, inputs: Sequence[str], deps: Sequence[str]) 
     return found
 
 
-def to_prepare(dataset: str, inputs: Sequence[str]) -> str:
-    """What a user does so that the data of a dataset are there."""
-    _, *stages = prepared(dataset, inputs)
+def _beside(root: Path, tree: Tree, datasets: Sequence[str]) -> dict[str, str]:
+    """Path -> md5 of what a pre-training reads of CUB and NABirds, as dvc.lock has it."""
+    lock = read_yaml(root / "dvc.lock", "restore it with git") or {}
+    found: dict[str, str] = {}
+    for dataset in datasets:
+        for stage in prepared_beside([dataset]):
+            if dataset not in tree["pretraining"]["datasets"] or stage not in lock.get("stages", {}):
+                how = pretraining_schema.remedy(dataset)
+                raise InputError(f"{dataset} is not prepared ({stage} has not run); {how}")
+            found |= {out["path"]: out["md5"] for out in lock["stages"][stage]["outs"]}
+    return found
+
+
+def to_prepare(dataset: str, inputs: Sequence[str], beside: Sequence[str] = ()) -> str:
+    """What a user does so that the data of a dataset are there, and what pre-training reads beside."""
+    _, *stages = [*prepared(dataset, inputs), *prepared_beside(beside)]
     return (
         f"name {dataset} in `datasets` and {', '.join(inputs)} in `inputs` of params.yaml and run "
         f"`dvc repro {' '.join(stages)}`, then start the study again"
@@ -147,6 +167,11 @@ def prepared(dataset: str, inputs: Sequence[str]) -> list[str]:
     """The stages that prepare a dataset for every cell on it that reads these inputs."""
     stages = [f"{stage}@{dataset}" for stage in ("prepare", "settings", "vocab")]
     return stages + [f"extract@{dataset}-{name}" for name in inputs]
+
+
+def prepared_beside(datasets: Sequence[str]) -> list[str]:
+    """The stages that prepare CUB and NABirds."""
+    return [f"{stage}_pretraining@{name}" for name in datasets for stage in ("prepare", "extract")]
 
 
 def _files(path: Path) -> list[Path]:

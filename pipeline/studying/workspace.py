@@ -25,14 +25,15 @@ from typing import IO
 import yaml
 
 from pipeline.errors import InputError, writing
-from pipeline.outputs import remove, replacing, write_text
+from pipeline.outputs import read_yaml, remove, replacing, write_text
 from pipeline.params import read_tree
 from pipeline.scoring.spice_files import DEFAULT, VARIABLE
-from pipeline.studying.study_cells import Cell, prepared, to_prepare
+from pipeline.studying.study_cells import Cell, prepared, prepared_beside, to_prepare
 
 FOLDER = Path(".scratch/study")
 DVC = (sys.executable, "-m", "dvc")
 CODE = ("models", "pipeline", "stages", "dvc.yaml", "dvc.lock", ".dvcignore")
+KEPT = ("data/negatives/README.md", "data/pretraining/records/README.md")  # folders that DVC looks for
 OWN = "settings"
 CELL_STAGES = ("start", "adapt", "retrieve", "pretrain", "train", "decode", "score")
 PHASES = {"adapted": ("adapt", "retrieve"), "pretrained": ("pretrain",)}  # before captioning, by their list
@@ -55,7 +56,7 @@ class Workspace:
         base = f"{cell.dataset}-{cell.model}"
         absent = {stage for name, stages in PHASES.items() if not cell.params.get(name) for stage in stages}
         own = [f"{OWN}@{cell.dataset}", f"recipe@{base}"]
-        own += [f"negatives@{cell.dataset}"] if cell.params.get("pretrained") else []
+        own += [f"negatives@{name}" for name in cell.params.get("negatives", {}).get("datasets", [])]
         targets = [f"{stage}@{base}-{cell.seed}" for stage in CELL_STAGES if stage not in absent]
         # the data were checked out: what is upstream of them is not looked at for every cell
         if code := self.dvc("repro", "--single-item", *own, *targets):
@@ -120,6 +121,10 @@ def _fill(root: Path, folder: Path, dataset: str, inputs: Sequence[str]) -> None
             shutil.copytree(root / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copyfile(root / name, folder / name)
+    remove(folder / "data/pretraining")  # what params.yaml names of it is checked out
+    for name in KEPT:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(root / name, folder / name)
     lists = {"datasets": [dataset], "inputs": list(inputs)}
     tree = read_tree(root / "params.yaml") | lists
     write_text(folder / "params.yaml", yaml.safe_dump(tree, sort_keys=False))
@@ -153,12 +158,15 @@ def _write_config(root: Path, path: Path) -> None:
 
 def _check_out(workspace: Workspace, dataset: str, inputs: Sequence[str]) -> None:
     """Link the prepared data from the cache; they must be what the code would make."""
-    stages = prepared(dataset, inputs)
+    beside = (
+        read_yaml(workspace.folder / "params.yaml", "start again").get("pretraining", {}).get("datasets", [])
+    )
+    stages = [*prepared(dataset, inputs), *prepared_beside(beside)]
     # a cell has settings of its own, which its run resolves; those of the data stand in `extract` and `vocab`
     same = [stage for stage in stages if not stage.startswith(f"{OWN}@")]
     for arguments in (("checkout", "--quiet", *stages), ("status", "--quiet", *same)):
         if workspace.dvc(*arguments):
             raise InputError(
                 f"the prepared data of {dataset} are not up to date or not in DVC's cache; "
-                + to_prepare(dataset, inputs)
+                + to_prepare(dataset, inputs, beside)
             )

@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from models import LABELLED, Model
 from models.distributed_batch import total
-from models.idc_pcl_masking import Labels
 from pipeline.compute import devices
 from pipeline.compute.process_group import ALONE, Ranks
 from pipeline.errors import InputError
@@ -162,9 +161,7 @@ class Training:
             encoded = self.model.encoding(images)  # U x N x D
             pairs = encoded[before], encoded[after], tokens, batch.parts
             if isinstance(self.model, LABELLED):
-                assert batch.changed is not None
-                labels = Labels(batch.changed.to(self.device, non_blocking=True), batch.task)
-                losses = self.model.losses_of(*pairs, labels=labels)
+                losses = self.model.losses_of(*pairs, labels=batch.labels(self.device))
             else:
                 losses = self.model.losses_of(*pairs)
         return {name: loss.float() for name, loss in losses.items()}

@@ -1,7 +1,7 @@
 """The phases that the one loop trains: what an item is, how a snapshot is chosen, what it starts from."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -17,6 +17,7 @@ from pipeline.features.store import FeatureStore
 from pipeline.recipes import clip_start, recipe_file, trained_model
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.scoring.tokenizer import TOKENIZERS
+from pipeline.training.class_pairs import ClassItems
 from pipeline.training.sampling import Draws, Sampler
 from pipeline.training.task_sampling import TaskSampler
 from pipeline.training.validation import RetrievalValidation, TaskValidation, Validation
@@ -41,6 +42,9 @@ class Phase:
     weights: Mapping[str, float] = field(default_factory=dict)  # of losses; 1 where none is said
     tasks: tuple[str, ...] = ()  # of which an iteration has one
     negatives: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of pairs, for the task fda
+    classes: Mapping[str, ClassItems] = field(default_factory=dict)  # by split, for the task class_pairs
+    longest: int | None = None  # tokens that captions are cut to, with both marks; None: the vocabulary's
+    earlier: Path | None = None  # the curves of the phase before, kept beside its own
     zero_idle: bool = False  # what a step does not use gets zero gradients
     log_every: int = 10  # iterations whose mean losses make one row of the learning curve
 
@@ -48,7 +52,7 @@ class Phase:
         """What draws the batches, of the train split."""
         own, settings = of_split(pairs, "train"), self.settings
         if self.tasks:
-            return TaskSampler(own, settings, self.tasks, seed, self.negatives)
+            return TaskSampler(own, settings, self.tasks, seed, self.negatives, self.classes.get("train"))
         return Sampler(
             own,
             settings["batch"],
@@ -98,24 +102,64 @@ def adaptation(recipe: Recipe) -> Phase:
     return Phase(recipe.adapt, make, RetrievalValidation, "R@1", "later", by_sentence=True, keys=keys)
 
 
-def pretraining(recipe: Recipe, negatives: Mapping[str, Sequence[str]], keys: tuple[str, ...] = ()) -> Phase:
+def pretraining(
+    recipe: Recipe,
+    negatives: Mapping[str, Sequence[str]],
+    keys: tuple[str, ...] = (),
+    classes: Mapping[str, ClassItems] | None = None,
+    first: Path | None = None,
+    earlier: Path | None = None,
+) -> Phase:
     """The phase before, of several tasks. Raises InputError where the model has none.
 
-    `negatives` of each pair of train and val, where a task asks for them; `keys` say which they are.
+    `negatives` of each pair of train and val, where a task asks for them; `classes`: NABirds' pairs of both,
+    where a task does; `keys` say which they are. `first`, `earlier`: the folders of the weights and of the
+    curves that the phase on single images left, where the recipe has it.
     """
     check(recipe, "pretrain")
-    tasks = tasks_of(recipe)
-    model = bare(recipe)
+
+    def make(shape: tuple[int, int, int], vocabulary: Vocabulary) -> Model:
+        model = make_first(recipe, shape, vocabulary)
+        if first is not None:
+            assert isinstance(model, Pretraining)
+            trained_model.take_over(model, first, recipe.model)
+        return model
+
+    phase = _of_tasks(bare(recipe), recipe.adapt, make, negatives, keys, classes or {})
+    return replace(phase, earlier=earlier)
+
+
+def image_pretraining(
+    recipe: Recipe, negatives: Mapping[str, Sequence[str]], keys: tuple[str, ...] = ()
+) -> Phase:
+    """The phase before that, on single images with captions."""
+    settings = recipe.adapt["images"]
+    make = partial(make_first, recipe, images=True)
+    phase = _of_tasks(bare(recipe, images=True), settings, make, negatives, keys, {})
+    return replace(phase, longest=settings["max_tokens"])
+
+
+def _of_tasks(
+    model: Pretraining,
+    settings: dict[str, Any],
+    make: Callable[[tuple[int, int, int], Vocabulary], Model],
+    negatives: Mapping[str, Sequence[str]],
+    keys: tuple[str, ...],
+    classes: Mapping[str, ClassItems],
+) -> Phase:
+    tasks = model.terms
+    validation = partial(TaskValidation, tasks=tasks, negatives=negatives, classes=classes.get("val"))
     return Phase(
-        recipe.adapt,
-        partial(make_first, recipe),
-        partial(TaskValidation, tasks=tasks, negatives=negatives),
+        settings,
+        make,
+        validation,
         model.measures[0],
         "last",
         by_sentence=True,
         keys=keys,
         tasks=tasks,
         negatives=negatives,
+        classes=classes,
         zero_idle=model.switches.idle_gradients == "zero",
         log_every=50,  # a task has its share of them
     )
@@ -126,19 +170,22 @@ def tasks_of(recipe: Recipe) -> tuple[str, ...]:
     return bare(recipe).terms
 
 
-def bare(recipe: Recipe) -> Pretraining:
+def bare(recipe: Recipe, images: bool = False) -> Pretraining:
     """The pre-training model, names and shapes only."""
     pool = recipe.sizes["pool"]
     with torch.device("meta"):
-        model = recipe_file.build_first_phase(recipe, recipe.sizes_for((8, 2 * pool, 2 * pool), 8, 8))
+        sizes = recipe.sizes_for((8, 2 * pool, 2 * pool), 8, 8)
+        model = recipe_file.build_first_phase(recipe, sizes, images=images)
     assert isinstance(model, Pretraining)  # `check` has seen to it
     return model
 
 
-def make_first(recipe: Recipe, shape: tuple[int, int, int], vocabulary: Vocabulary) -> FirstPhase:
-    """The model of the phase before captioning."""
+def make_first(
+    recipe: Recipe, shape: tuple[int, int, int], vocabulary: Vocabulary, images: bool = False
+) -> FirstPhase:
+    """The model of the phase before captioning, or of what comes before that on single images."""
     sizes = recipe.sizes_for(shape, len(vocabulary), vocabulary.longest)
-    return started(recipe_file.build_first_phase(recipe, sizes), recipe.adapt)
+    return started(recipe_file.build_first_phase(recipe, sizes, images=images), recipe.adapt)
 
 
 def check(recipe: Recipe, stage: str) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from models.idc_pcl_masking import Labels
 from pipeline.datasets.schema import NO_CHANGE, Pair, images_of
 from pipeline.errors import InputError
 from pipeline.features.memory_cache import Resident, images
@@ -37,6 +38,13 @@ class Batch:
     parts: int  # P
     changed: Tensor | None = None  # P*B, int64: 1 changed, 0 not, -1 nobody says
     task: str = ""  # of a pre-training of several tasks
+    classes: Tensor | None = None  # 2 x B, int64, where pairs have classes in place of captions
+
+    def labels(self, device: torch.device) -> Labels:
+        """What is known of the pairs beside their captions."""
+        assert self.changed is not None
+        classes = None if self.classes is None else self.classes.to(device, non_blocking=True)
+        return Labels(self.changed.to(device, non_blocking=True), self.task, classes)
 
 
 def scenes_of(pairs: Sequence[Pair]) -> list[Scene]:
@@ -94,6 +102,9 @@ class Draws(Protocol):
 
     def task(self, iteration: int) -> str:
         """Its task, where a phase has several."""
+
+    def wordless(self, iteration: int) -> Batch | None:
+        """The whole batch of an iteration whose task reads no captions."""
 
 
 class Sampler:
@@ -160,6 +171,10 @@ class Sampler:
         """There is one alone."""
         return ""
 
+    def wordless(self, iteration: int) -> Batch | None:
+        """Every batch has captions."""
+        return None
+
 
 def drawn(captions: Sequence[str], number: int, random: np.random.Generator) -> list[str]:
     """So many different ones at random; where there are fewer, all of them before one comes again."""
@@ -184,6 +199,8 @@ def training_batches(
     """
 
     def make(iteration: int) -> Batch:
+        if (whole := sampler.wordless(iteration)) is not None:
+            return whole
         all_scenes, all_captions = sampler.draw(iteration)
         moves = sampler.moves(iteration, all_scenes)
         scenes, captions = all_scenes[share], all_captions[share]
@@ -215,7 +232,7 @@ def assembled(
         torch.from_numpy(pad([vocabulary.encode(text) for text in texts])),
         torch.tensor([-1 if pair.changed is None else int(pair.changed) for pair in pairs]),
     )
-    features, before, after, tokens, changed = map(_pinned, tensors)
+    features, before, after, tokens, changed = map(pinned, tensors)
     return Batch(features, before, after, tokens, len(scenes[0]), changed, task)
 
 
@@ -230,6 +247,6 @@ def moved(
     return torch.stack(changed), said
 
 
-def _pinned(tensor: Tensor) -> Tensor:
+def pinned(tensor: Tensor) -> Tensor:
     """Copies from pinned memory to a GPU do not make the program wait."""
     return tensor.pin_memory() if torch.cuda.is_available() and tensor.device.type == "cpu" else tensor

@@ -1,8 +1,8 @@
 """Batches of a pre-training of several tasks: an iteration has one of them, drawn by weight (IDC-PCL).
 
-An item is a caption with its pair, of every pair. Each task goes through all items in passes of its own,
-shuffled. All is drawn from the seed and the iteration's number, so a run goes on anywhere as if never
-interrupted.
+An item is a caption with its pair, of every pair; of the task class_pairs a pair of classes. Each task goes
+through all items in passes of its own, shuffled. All is drawn from the seed and the iteration's number, so a
+run goes on anywhere as if never interrupted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,8 @@ from pipeline.datasets.negatives import REMEDY
 from pipeline.datasets.schema import Pair
 from pipeline.errors import InputError
 from pipeline.training.augmentation import Moved
-from pipeline.training.sampling import Scene
+from pipeline.training.class_pairs import CLASS_PAIRS, ClassItems
+from pipeline.training.sampling import Batch, Scene
 
 TASK, PASS = 3, 4  # separate streams of random numbers, beside those of sampling.py
 FDA = "fda"  # the task that shows a pair's negatives beside its caption
@@ -24,8 +25,8 @@ FDA = "fda"  # the task that shows a pair's negatives beside its caption
 class TaskSampler:
     """Draws the batches of one pre-training, with the interface of Sampler.
 
-    `settings`: params.Pretrain. Raises InputError where a task has fewer items than a batch, or a pair no
-    negatives.
+    `settings`: params.Pretrain; `classes`: the items of class_pairs. Raises InputError where a task has fewer
+    items than a batch, or a pair no negatives.
     """
 
     references = 1
@@ -37,6 +38,7 @@ class TaskSampler:
         tasks: Sequence[str],
         seed: int,
         negatives: Mapping[str, Sequence[str]],
+        classes: ClassItems | None = None,
     ):
         self.scenes: list[Scene] = [
             (replace(pair, captions=(caption,)),) for pair in pairs for caption in pair.captions
@@ -50,6 +52,12 @@ class TaskSampler:
             )
         if FDA in tasks:
             check(pairs, negatives)
+        self.classes = classes
+        if classes and self.batch > len(classes.pairs):
+            raise InputError(
+                f"a batch of the pre-training is {self.batch} pairs, NABirds' train split has "
+                f"{len(classes.pairs)}; lower its batch"
+            )
         weights = np.array([settings["tasks"][task] for task in tasks])
         random = np.random.default_rng([seed, TASK])
         self.drawn = random.choice(len(tasks), settings["iterations"], p=weights / weights.sum())
@@ -72,12 +80,22 @@ class TaskSampler:
     def draw(self, iteration: int) -> tuple[list[Scene], list[list[list[str]]]]:
         """The items of an iteration, and their captions: in FDA a pair's own, then its negatives."""
         task = self.task(iteration)
-        size = self.sizes[task]
-        number, place = divmod(int(self.earlier[iteration]), len(self.scenes) // size)
-        random = np.random.default_rng([self.seed, PASS, self.drawn[iteration], number])
-        order = random.permutation(len(self.scenes))
-        chosen = [self.scenes[i] for i in order[place * size : (place + 1) * size]]
+        chosen = [self.scenes[i] for i in self._places(iteration, len(self.scenes))]
         return chosen, [[captions_of(pair, task, self.negatives)] for (pair,) in chosen]
+
+    def wordless(self, iteration: int) -> Batch | None:
+        """That of an iteration of class_pairs."""
+        if self.classes is None or self.task(iteration) != CLASS_PAIRS:
+            return None
+        pairs = self.classes.pairs
+        return self.classes.batch([pairs[i] for i in self._places(iteration, len(pairs))])
+
+    def _places(self, iteration: int, items: int) -> np.ndarray:
+        """Which of so many items the iteration has."""
+        size = self.sizes[self.task(iteration)]
+        number, place = divmod(int(self.earlier[iteration]), items // size)
+        random = np.random.default_rng([self.seed, PASS, self.drawn[iteration], number])
+        return random.permutation(items)[place * size : (place + 1) * size]
 
     def moves(self, iteration: int, scenes: Sequence[Scene]) -> dict[str, Moved]:
         """Nothing is moved."""

@@ -1,13 +1,12 @@
 """Scores on the validation split, one of which may choose a snapshot: captions', retrieval's, the tasks'."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 
 from models.captioner import Captioner
 from models.clip4idc import Retrieval
-from models.idc_pcl_masking import Labels
 from models.idc_pcl_pretraining import Pretraining
 from pipeline.datasets.schema import Pair
 from pipeline.decoding.greedy import captions
@@ -15,7 +14,8 @@ from pipeline.decoding.retrieval_vectors import retrievable, similarities
 from pipeline.features.store import FeatureStore
 from pipeline.scoring.metrics import cider_d, rouge_l
 from pipeline.scoring.retrieval import ranks
-from pipeline.training.sampling import assembled
+from pipeline.training.class_pairs import CLASS_PAIRS, ClassItems
+from pipeline.training.sampling import Batch, assembled
 from pipeline.training.task_sampling import captions_of, check
 from pipeline.vocabularies import Vocabulary
 
@@ -67,7 +67,8 @@ class RetrievalValidation:
 class TaskValidation:
     """Call it with a pre-training model: each task's loss and what is measured of it, means over the pairs.
 
-    With each pair's first caption, without dropout, and with the same masks every time.
+    With each pair's first caption, without dropout, and with the same masks every time. `classes`: the items
+    of the task class_pairs.
     """
 
     def __init__(
@@ -77,9 +78,10 @@ class TaskValidation:
         vocabulary: Vocabulary,
         tasks: Sequence[str],
         negatives: Mapping[str, Sequence[str]],
+        classes: ClassItems | None = None,
     ):
         self.pairs, self.store, self.vocabulary = pairs, store, vocabulary
-        self.tasks, self.negatives = tasks, negatives
+        self.tasks, self.negatives, self.classes = tasks, negatives, classes
         if "fda" in tasks:
             check(pairs, negatives)
 
@@ -89,26 +91,35 @@ class TaskValidation:
         model.eval()
         with torch.random.fork_rng():
             torch.manual_seed(0)
-            rows = [self._batch(model, task, start) for task in self.tasks for start in self._starts()]
+            rows = [measured(model, batch) for task in self.tasks for batch in self._batches(task)]
         model.train(training)
         names = dict.fromkeys((*model.measures, *model.terms))
         return {name: mean([row[name] for row in rows if name in row]) for name in names}
 
-    def _starts(self) -> range:
-        return range(0, len(self.pairs), TASK_BATCH)
+    def _batches(self, task: str) -> Iterator[Batch]:
+        if task == CLASS_PAIRS:
+            yield from self._class_batches()
+            return
+        for start in range(0, len(self.pairs), TASK_BATCH):
+            pairs = self.pairs[start : start + TASK_BATCH]
+            said = [[captions_of(pair, task, self.negatives)] for pair in pairs]
+            yield assembled([(pair,) for pair in pairs], said, self.store, self.vocabulary, {}, task)
 
-    def _batch(self, model: Pretraining, task: str, start: int) -> dict[str, float]:
-        device = next(model.parameters()).device
-        pairs = self.pairs[start : start + TASK_BATCH]
-        scenes = [(pair,) for pair in pairs]
-        said = [[captions_of(pair, task, self.negatives)] for pair in pairs]
-        batch = assembled(scenes, said, self.store, self.vocabulary, {}, task)
-        assert batch.changed is not None
-        encoded = model.encoding(batch.images.to(device).float())
-        labels = Labels(batch.changed.to(device), task)
-        tokens = batch.tokens.to(device)
-        found = model.losses_of(encoded[batch.before], encoded[batch.after], tokens, labels=labels)
-        return {name: float(value) for name, value in found.items()}
+    def _class_batches(self) -> Iterator[Batch]:
+        """Of no more pairs than the dataset has, evenly taken: NABirds has very many."""
+        assert self.classes is not None
+        pairs = self.classes.pairs[:: -(-len(self.classes.pairs) // len(self.pairs))]
+        for start in range(0, len(pairs), TASK_BATCH):
+            yield self.classes.batch(pairs[start : start + TASK_BATCH])
+
+
+def measured(model: Pretraining, batch: Batch) -> dict[str, float]:
+    """A batch's loss, and what is measured of it."""
+    device = next(model.parameters()).device
+    encoded = model.encoding(batch.images.to(device).float())
+    tokens, labels = batch.tokens.to(device), batch.labels(device)
+    found = model.losses_of(encoded[batch.before], encoded[batch.after], tokens, labels=labels)
+    return {name: float(value) for name, value in found.items()}
 
 
 def mean(values: list[float]) -> float:

@@ -7,31 +7,15 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import models
-from models.decoder import NULL
 from models.idc_pcl_class_pairs import ClassPairs
 from models.idc_pcl_masking import Labels
 from models.idc_pcl_network import PclSizes
 from models.idc_pcl_variants import RELEASED, PclSwitches
 from pipeline.recipes.trained_model import FILE
 from tests import pcl
-from tests.pcl import MASK, SIZES, captioner, captions, cosine, images, pretraining
+from tests.pcl import SIZES, captioner, captions, cosine, hide, images, joint, masks, pretraining
 
 VARIANTS = pytest.mark.parametrize("variant", ["paper", "released"])
-
-
-def masks(monkeypatch, tokens, words, cells=None):
-    """Fix what is hidden: captions are read as `words`, wherever they differ is chosen."""
-    module = "models.idc_pcl_pretraining"
-    chosen = words != tokens
-    for each in (module, "models.idc_pcl"):
-        monkeypatch.setattr(f"{each}.masked_words", lambda *_: (words, chosen))
-    monkeypatch.setattr(f"{module}.masked_cells", lambda *_: cells)
-    return chosen
-
-
-def hide(tokens):
-    """The second word and <END> as [MASK]."""
-    return tokens.clone().index_fill_(1, torch.tensor([2]), MASK).masked_fill(tokens == 3, MASK)
 
 
 @VARIANTS
@@ -53,21 +37,8 @@ def test_a_single_image_by_loops(variant):
     """CUB's: [IMG2] joins after the single-image transformer."""
     model = pretraining(variant)
     net, image = model.difference, images(1)
-    tokens = pcl.image_tokens(net, pcl.pooled(image[0]), 0, variant)
-    other = pcl.image_tokens(net, [], 1, variant)
-    joined = pcl.transformer(net.single, tokens, variant, pcl.every) + other
-    wanted = pcl.transformer(net.pair, joined, variant, pcl.every)
+    wanted = pcl.encoded_alone(net, pcl.pooled(image[0]), variant)
     torch.testing.assert_close(net.alone(model.encoding(image))[0], torch.stack(wanted))
-
-
-def joint(model, before, after, tokens, variant, memory=None):
-    """V^ and T^ of one pair and one caption in pre-training; in `paper` nobody sees padding."""
-    net = model.difference
-    memory = memory or pcl.encoded(net, before, after, variant)
-    words = pcl.word_tokens(net, tokens, variant, cls=True)
-    real = [True] * (len(memory) + 1) + [variant == "released" or token != NULL for token in tokens]
-    out = pcl.transformer(net.cross, memory + words, variant, lambda i, j: real[j])
-    return out[: len(memory)], out[len(memory) :]
 
 
 @VARIANTS
@@ -102,7 +73,6 @@ def test_mvcl_by_loops(variant, monkeypatch):
     masks(monkeypatch, tokens, tokens, hidden)
     given = model.encoding(before), model.encoding(after), tokens
     found = model.losses_of(*given, labels=Labels(torch.tensor([1, 0]), "mvcl"))
-    net, head = model.difference, model.cell_head
     p, x = {}, {}
     for row in range(2):
         sides = [pcl.pooled(before[row]), pcl.pooled(after[row])]
@@ -112,10 +82,7 @@ def test_mvcl_by_loops(variant, monkeypatch):
         out, _ = joint(model, *shown, tokens[row].tolist(), variant)
         for side in range(2):
             for i in range(6):
-                u = head.map(out[7 * side + 1 + i])
-                u = u * (1 + torch.erf(u / math.sqrt(2))) / 2
-                u = pcl.norm(u, head.norm, variant, 1e-12)
-                p[row, side, i] = net.project.weight.T @ u + head.bias
+                p[row, side, i] = pcl.predicted(model, out[7 * side + 1 + i], variant)
                 x[row, side, i] = sides[side][i]
     masked, others = ([key for key in p if hidden[key] == kind] for kind in (True, False))
     losses, ranks = [], []
@@ -203,6 +170,7 @@ def test_the_variants_differ_in_all_but_the_ablations():
         "difference_encoder",
         "distractor_judging",
         "first_weights",
+        "extra_data",
     }
 
 

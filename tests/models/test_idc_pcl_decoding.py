@@ -42,7 +42,7 @@ def test_a_caption_of_which_nothing_is_drawn_loses_its_first_word():
 
 def test_masks_of_cells_by_their_numbers():
     torch.manual_seed(0)
-    hidden = masked_cells(20_000, 6, 0.15, torch.device("cpu"))
+    hidden = masked_cells(torch.Size((20_000, 2, 6)), 0.15, torch.device("cpu"))
     sides = hidden.any(-1)
     assert (sides.sum(1) == 1).all()  # one image of each pair
     assert sides[:, 0].float().mean().item() == pytest.approx(0.5, abs=0.01)

@@ -162,6 +162,9 @@ def lab(tmp_path_factory) -> Path:
     for folder in ("models", "pipeline", "stages", "data/cards", ".dvc"):
         (root / folder).mkdir(parents=True)
     (root / "data/cards/d.yaml").write_text("{}")
+    for name in workspace.KEPT:
+        (root / name).parent.mkdir(parents=True)
+        (root / name).touch()
     (root / ".dvcignore").touch()
     (root / ".dvc/config").write_text("[core]\nno_scm = true\nanalytics = false\n")
     (root / "params.yaml").write_text(yaml.safe_dump(PARAMS))

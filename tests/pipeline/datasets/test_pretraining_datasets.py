@@ -2,56 +2,15 @@
 
 from collections import Counter
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from pipeline.datasets import cub, images, nabirds
-from pipeline.datasets.pretraining_schema import (
-    CaptionedImage,
-    ClassPair,
-    as_pairs,
-    images_of,
-    read_captioned_images,
-    read_class_pairs,
-    write_records,
-)
+from pipeline.datasets.negatives import read_negatives
+from pipeline.datasets.pretraining_schema import ClassPair, images_of, read_class_pairs, write_records
+from pipeline.datasets.schema import Pair, read_pairs
 from pipeline.errors import InputError
-from pipeline.negatives.generation import generate
+from tests.birds import CLASSES, make_birds, sentences
 from tests.running import refuse, set_params, succeed
-
-CLASSES = {1: "001.Black_footed_Albatross", 5: "005.Crested_Auklet", 9: "009.Brewer_Blackbird"}
-COLOURS = ("black", "white", "red", "green", "yellow", "blue", "brown")
-
-
-def sentences(number):
-    """Two of the image of that number."""
-    own = [COLOURS[(number + k) % len(COLOURS)] for k in range(3)]
-    return [f"this bird has a {own[k]} head and a {own[k + 1]} belly." for k in range(2)]
-
-
-def make_birds(root, per_class=4, captions=True):
-    """Images of three classes; the last one of each is not for training."""
-    lists = {"images": [], "image_class_labels": [], "train_test_split": [], "classes": []}
-    number = 0
-    for label, folder in CLASSES.items():
-        (root / "images" / folder).mkdir(parents=True)
-        lists["classes"].append(f"{label} {folder}")
-        for place in range(per_class):
-            number += 1
-            name = f"{folder}/Bird_{number:04d}"
-            shade = np.full((8, 8, 3), 20 * number, np.uint8)
-            Image.fromarray(shade).save(root / "images" / f"{name}.jpg")
-            lists["images"].append(f"{number} {name}.jpg")
-            lists["image_class_labels"].append(f"{number} {label}")
-            lists["train_test_split"].append(f"{number} {int(place < per_class - 1)}")
-            if captions:
-                (root / "text_c10" / folder).mkdir(parents=True, exist_ok=True)
-                texts = sentences(number)
-                (root / "text_c10" / f"{name}.txt").write_text("\n ".join(texts) + "  \n\n")
-    for file, lines in lists.items():
-        (root / f"{file}.txt").write_text("\n".join(lines) + "\n")
-    return root
 
 
 @pytest.fixture
@@ -67,12 +26,8 @@ def rewrite(file, old, new):
 
 def test_an_image_of_cub_has_its_sentences(root):
     found = cub.read(root)
-    assert found[0] == CaptionedImage(
-        "1",
-        "train",
-        "images/001.Black_footed_Albatross/Bird_0001.jpg",
-        tuple(sentences(1)),
-    )
+    name = "images/001.Black_footed_Albatross/Bird_0001.jpg"
+    assert found[0] == Pair("1", "1", "train", name, name, tuple(sentences(1)))
     assert Counter(image.split for image in found) == {"train": 9, "val": 3}
 
 
@@ -99,21 +54,16 @@ def test_the_seed_draws_the_pairs(root):
 
 
 def test_records_are_written_and_read(root, tmp_path):
-    for records, read in ((cub.read(root), read_captioned_images), (nabirds.read(root, 1), read_class_pairs)):
-        write_records(tmp_path / "records.jsonl", records)
-        assert read(tmp_path / "records.jsonl") == records
-        with pytest.raises(InputError, match=r"line 1: its fields must be .*run `dvc repro prepare"):
-            ({read_captioned_images, read_class_pairs} - {read}).pop()(tmp_path / "records.jsonl")
-    (tmp_path / "records.jsonl").write_text("{\n")
-    with pytest.raises(InputError, match="line 1: its fields must be image_id, split, image, captions"):
-        read_captioned_images(tmp_path / "records.jsonl")
-
-
-def test_single_images_get_negatives(root):
-    pairs = as_pairs(cub.read(root))
-    made = list(generate("birds", pairs, seed=1))
-    assert [each.pair_id for each in made[:2]] == ["1", "2"]
-    assert {negative.kind for each in made for negative in each.negatives} <= {"retrieve", "replace"}
+    path, pairs = tmp_path / "records.jsonl", nabirds.read(root, 1)
+    write_records(path, pairs)
+    assert read_class_pairs(path, "make it") == pairs
+    write_records(path, cub.read(root))
+    assert read_pairs(path) == cub.read(root)
+    with pytest.raises(InputError, match=r"line 1: its fields must be pair_id, .*; make it"):
+        read_class_pairs(path, "make it")
+    path.write_text("{\n")
+    with pytest.raises(InputError, match="line 1: its fields must be pair_id, split, before"):
+        read_class_pairs(path, "make it")
 
 
 @pytest.mark.parametrize(
@@ -167,20 +117,33 @@ def test_a_split_without_images_or_with_one_class_is_refused(root):
 
 @pytest.mark.parametrize("dataset", ["cub", "nabirds"])
 def test_the_stage(root, tmp_path, dataset):
-    command = f"prepare_pretraining --dataset {dataset} --records out.jsonl --images images.jsonl"
+    command = f"prepare_pretraining --dataset {dataset} --out out"
     set_params(tmp_path, pretraining__root__cub="raw", pretraining__root__nabirds="raw")
     succeed(tmp_path, command)
-    read = {"cub": read_captioned_images, "nabirds": read_class_pairs}[dataset]
-    names = images_of(read(tmp_path / "out.jsonl"))
-    assert [image.name for image in images.read_index(tmp_path / "images.jsonl")] == names
-    first = (tmp_path / "out.jsonl").read_bytes()
+    records = tmp_path / "out/records.jsonl"
+    read = read_pairs(records) if dataset == "cub" else read_class_pairs(records, "")
+    assert [image.name for image in images.read_index(tmp_path / "out/images.jsonl")] == images_of(read)
+    first = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
+    assert ("negatives.jsonl" in first) == (dataset == "cub")
     (root / "images/009.Brewer_Blackbird/Bird_0012.jpg").write_bytes(b"")
     assert "Bird_0012.jpg is empty" in refuse(tmp_path, command, "put these images in place")
-    assert (tmp_path / "out.jsonl").read_bytes() == first
+    assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()} == first
     assert ClassPair("a", "val", "x", "y", 3, 3).same_class
+
+
+def test_single_images_get_negatives(root, tmp_path):
+    set_params(tmp_path, pretraining__root__cub="raw")
+    succeed(tmp_path, "prepare_pretraining --dataset cub --out out")
+    found = read_negatives(tmp_path / "out/negatives.jsonl")
+    assert set(found) == {pair.pair_id for pair in cub.read(root)}
+    assert all(len(set(own)) == 6 for own in found.values())
+    assert '"confuse"' not in (tmp_path / "out/negatives.jsonl").read_text()
+    set_params(tmp_path, pretraining__root__cub="raw", pretraining__seed=2)
+    succeed(tmp_path, "prepare_pretraining --dataset cub --out other")
+    assert read_negatives(tmp_path / "other/negatives.jsonl") != found
 
 
 def test_a_dataset_without_a_place_is_refused(tmp_path):
     set_params(tmp_path, pretraining={"datasets": ["cub"], "root": {}, "seed": 1})
-    command = "prepare_pretraining --dataset cub --records out.jsonl --images images.jsonl"
+    command = "prepare_pretraining --dataset cub --out out"
     refuse(tmp_path, command, "datasets names 'cub', and root does not say where it lies")

@@ -4,8 +4,10 @@ import re
 from dataclasses import replace
 
 import pytest
+import yaml
 
 from pipeline.errors import InputError
+from pipeline.params import load
 from pipeline.reporting import bars, curves, dataset_results, overview_table, svg
 from tests.paged import DATA, Reader, render, saying
 from tests.study import make_study
@@ -183,6 +185,53 @@ def test_cells_whose_weights_were_imported_have_no_curves(tmp_path):
     alone = replace(results, cells=[cell for cell in results.cells if cell.model == "scorer"])
     assert curves.panels(alone) == []
     assert "Learning curves" not in render([alone], params)
+
+
+PRETRAINING = """iteration,mlm,mvcl,fda,mlm_accuracy
+50,5.0,nan,1.9,0.1
+100,4.0,3.0,nan,0.2
+"""
+VALIDATED = """iteration,mlm_accuracy,mvcl_rank,fda_accuracy_change,fda_accuracy_no_change,mlm
+100,0.25,0.4,0.5,nan,4.5
+"""
+
+
+def test_the_pre_training_has_panels_of_its_own(tmp_path):
+    make_study(tmp_path)
+    tree = yaml.safe_load((tmp_path / "params.yaml").read_text()) | {"pretrained": ["scorer"]}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(tree))
+    params = load(tmp_path / "params.yaml")
+    with pytest.raises(InputError, match=r"curves/tabletop/scorer/pretraining/1/loss\.csv is missing; run"):
+        dataset_results.read(tmp_path, params)
+    for seed in (1, 2):
+        for folder in ("", "images") if seed == 2 else ("",):
+            place = tmp_path / "results/curves/tabletop/scorer/pretraining" / str(seed) / folder
+            place.mkdir(parents=True)
+            (place / "loss.csv").write_text(PRETRAINING)
+            (place / "validation.csv").write_text(VALIDATED)
+    (results,) = dataset_results.read(tmp_path, params)
+    found = {panel.title: panel for panel in curves.pretraining(results)}
+    own = [
+        "Training loss, masked words",
+        "Training loss, masked cells",
+        "Training loss, negatives",
+        "Validation, masked words named",
+        "Validation, rank of the masked cell, 0 the first",
+        "Validation, own caption found, change pairs",
+    ]
+    assert list(found) == [title.replace(", ", ", on CUB’s images, ", 1) for title in own] + own
+    words, cells, rank = (found[own[place]] for place in (0, 1, 4))
+    assert "scorer, seed 1: minimum 4.00, last 4.00; scorer, seed 2: minimum 4.00" in words.told
+    assert "minimum 3.00" in cells.told, "what no iteration measured is left out"
+    assert rank.told.endswith("minimum 0.40, last 0.40. Chance: 0.5.")
+    assert found[own[5]].told.endswith("Chance: 0.143.")
+    assert "seed 1" not in found["Validation, on CUB’s images, masked words named"].told
+    assert rank.svg.count("stroke-dasharray") > words.svg.count("stroke-dasharray")
+    assert "#0f0f" not in rank.svg
+    html = render([results], params)
+    assert "<h3>Learning curves of the pre-training</h3>" in html
+    without = replace(results, cells=[replace(cell, pretraining=[]) for cell in results.cells])
+    assert "of the pre-training" not in render([without], params)
 
 
 def test_a_bar_for_each_model_and_a_mark_for_the_constant_caption(study):

@@ -19,6 +19,7 @@ READY = study_file.names(ROOT / "studies")
 PUBLISHED = [
     name for name in study_file.names(ROOT / "studies") if "table" in name and name != "dirl-table-7"
 ]
+OF_BIRDS = ["idc-pcl-table-2"]  # more of which tabletop has nothing
 
 
 def keys(own) -> list[str]:
@@ -42,8 +43,9 @@ def test_every_row_of_a_published_table_has_its_figures(name):
 @pytest.mark.parametrize("name", READY)
 def test_every_cell_of_a_study_resolves(name):
     tree = shipped.tree()
+    tree["dataset"]["birds_to_words"]["text"]["counted_with"] = "cub"
     study = study_file.read(name, ROOT / "studies")
-    for dataset in ("tabletop", *study.datasets):
+    for dataset in study.datasets if name in OF_BIRDS else ("tabletop", *study.datasets):
         recipes = []
         tree["tabletop"]["datasets"] = list(tree["tabletop"]["viewpoint"])
         for row in study.rows:
@@ -75,6 +77,44 @@ def test_cells_of_a_pre_trained_model_have_its_phase_and_negatives(repository):
     assert found["idc_pcl"]["negatives"]["datasets"] == ["tabletop"]
     assert found["idc_pcl_no_pretrain"]["pretrained"] == []
     assert found["idc_pcl_no_pretrain"]["negatives"]["datasets"] == []
+
+
+def test_a_row_without_fda_needs_no_negatives(repository):
+    study = study_file.read("idc-pcl-table-3", ROOT / "studies")
+    planned = study_cells.plan(repository, "idc-pcl-table-3", study, "tabletop", [1])
+    found = [own.cells[0].params["negatives"]["datasets"] for own in planned]
+    assert found == [[], [], [], ["tabletop"]]
+
+
+EXPANDED = """
+title: NABirds
+source: IDC-PCL, Table 2
+datasets: [tabletop]
+rows:
+  - {label: IDC-PCL, model: idc_pcl}
+  - {label: +NABirds, model: idc_pcl, set: {'model.{model}.switches.extra_data': nabirds}}
+"""
+
+
+def test_a_row_of_extra_data_stands_on_its_records_and_store(tmp_path):
+    root = make_repository(tmp_path, {"two": EXPANDED})
+    tree = shipped.tree()
+    tree["dataset"]["tabletop"]["own"]["idc_pcl"]["pretrain"]["tasks"]["class_pairs"] = 1.0
+    (root / "params.yaml").write_text(yaml.safe_dump(tree))
+    with pytest.raises(InputError, match=r"nabirds is not prepared .*add nabirds to pretraining"):
+        planned(root)
+    tree["pretraining"]["datasets"] = ["nabirds"]
+    (root / "params.yaml").write_text(yaml.safe_dump(tree))
+    lock, found = yaml.safe_load((root / "dvc.lock").read_text()), []
+    for store in ("1", "1", "2"):
+        for stage, md5 in (("prepare", "0"), ("extract", store)):
+            outs = [{"path": f"data/pretraining/{stage}", "md5": md5}]
+            lock["stages"][f"{stage}_pretraining@nabirds"] = {"outs": outs}
+        (root / "dvc.lock").write_text(yaml.safe_dump(lock))
+        found.append([keys(own) for own in planned(root)])
+    assert found[0] == found[1]
+    assert found[0][0] == found[2][0], "a row that reads no NABirds"
+    assert found[0][1] != found[2][1]
 
 
 def test_a_multiplied_key():

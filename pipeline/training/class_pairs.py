@@ -1,0 +1,46 @@
+"""NABirds' pairs of classes as batches: the task class_pairs of IDC-PCL, without text."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from models.idc_pcl_class_pairs import CLASSES
+from pipeline.datasets.pretraining_schema import ClassPair, images_of
+from pipeline.errors import InputError
+from pipeline.features.memory_cache import images
+from pipeline.features.store import FeatureStore
+from pipeline.training.sampling import Batch, pinned
+
+CLASS_PAIRS = "class_pairs"  # the task
+
+
+@dataclass(frozen=True)
+class ClassItems:
+    """A split's pairs, and the store of their images.
+
+    Raises InputError where a class has no output of the model's.
+    """
+
+    pairs: Sequence[ClassPair]
+    store: FeatureStore
+
+    def __post_init__(self) -> None:
+        most = max((max(pair.before_class, pair.after_class) for pair in self.pairs), default=0)
+        if most >= CLASSES:
+            raise InputError(f"NABirds has {CLASSES} classes, not {most + 1}; prepare its own files")
+
+    def batch(self, chosen: Sequence[ClassPair]) -> Batch:
+        """These as one batch; its captions are empty."""
+        names = images_of(chosen)
+        row = {name: number for number, name in enumerate(names)}
+        tensors = (
+            images(self.store, names),
+            torch.tensor([row[pair.before] for pair in chosen]),
+            torch.tensor([row[pair.after] for pair in chosen]),
+            torch.zeros(len(chosen), 1, dtype=torch.int64),
+            torch.full((len(chosen),), -1),
+            torch.tensor([[p.before_class for p in chosen], [p.after_class for p in chosen]]),
+        )
+        features, before, after, tokens, changed, classes = map(pinned, tensors)
+        return Batch(features, before, after, tokens, 1, changed, CLASS_PAIRS, classes)

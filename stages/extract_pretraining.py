@@ -1,0 +1,44 @@
+"""extract_pretraining@dataset: fill the store of a dataset that pre-training alone sees, by ResNet-101."""
+
+import argparse
+import time
+from pathlib import Path
+
+from pipeline import params
+from pipeline.compute import devices
+from pipeline.compute.process_group import join
+from pipeline.datasets.images import read_index
+from pipeline.datasets.pretraining_schema import IMAGES
+from pipeline.errors import InputError
+from pipeline.features.store_contents import Spec
+from stages import run
+from stages.extract import extract, finish
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dataset", required=True, choices=("cub", "nabirds"))
+    parser.add_argument("--records", type=Path, required=True, help="the folder of prepare_pretraining")
+    parser.add_argument("--out", type=Path, required=True, help="the store to write, a Zarr group")
+    parser.add_argument("--provenance", type=Path, required=True, help="where to say how it was made")
+    arguments = parser.parse_args()
+    start = time.monotonic()
+    devices.repeatable()
+    ranks = join()
+    everything = params.load()
+    own, settings = everything.pretraining, everything.features
+    wanted = Spec(settings.weights or own.weights, settings.layer, settings.resize, settings.size)
+    if wanted.weights == "random":
+        raise InputError(
+            "params.yaml: random weights take their statistics from each dataset's own images, and "
+            f"{arguments.dataset} goes with another's; set features.weights to imagenet or a file"
+        )
+    root, index = Path(own.root[arguments.dataset]), read_index(arguments.records / IMAGES)
+    made = extract(arguments.out, settings, root, wanted, index, [], ranks)
+    if ranks.rank == 0:
+        finish(arguments, start, made, ranks)
+    ranks.leave()
+
+
+if __name__ == "__main__":
+    run(main)

@@ -186,7 +186,7 @@ class Network(nn.Module):
 
     @torch.no_grad()
     def compare(self) -> None:
-        """The first block on both images looks at the same cell of the other one; types tell which is which."""
+        """The first block on both images looks at the same cell of the other one; types tell them apart."""
         self.places = grid_places(*self.cells, self.words.embedding_dim)
         side = side_of(self.words.embedding_dim) / 2
         first = (self.pair if self.compares else self.cross).each()[0]

@@ -18,9 +18,7 @@ from pipeline.params import Params
 
 FOLDER = Path("data/published")
 NETWORK = "ResNet-101"  # models/backbone.py
-PIXELS_NETWORK = (
-    "CLIP, trained on pixels"  # models/clip.py, whose settings are those of dataset.<name>.own.clip
-)
+PIXELS_NETWORK = "CLIP, trained on pixels"  # models/clip.py
 METRICS = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "SPICE")
 Subset = Literal["total", "change", "no_change", "color", "texture", "add", "drop", "move"]
 Figure = Literal["R@1", "R@5", "R@10", "R@20", "R@50", "MdR", "MnR"]
@@ -39,6 +37,7 @@ class Features(Strict):
 class Conditions(Strict):
     """What a paper says of its own runs; null: not stated."""
 
+    settings_of: Literal["clip", "idc_pcl"] | None = None  # ours stand in dataset.<name>.own, not beside it
     features: Features = Features()
     weights: str | None = None  # of the features' network
     iterations: Count | None = None
@@ -86,7 +85,8 @@ def differs(row: Published, params: Params, test_pairs: int | None = None) -> li
     Raises InputError where params.yaml lacks the dataset.
     """
     stated = _stated(row)
-    ours = _ours(row.dataset, stated["network"] == PIXELS_NETWORK, params) | (
+    settings_of = row.conditions.settings_of if row.conditions else None
+    ours = _ours(row.dataset, settings_of, params) | (
         {} if test_pairs is None else {"test pairs": test_pairs}
     )
     if ours["protocol"] is None and stated["protocol"] is None:
@@ -116,10 +116,11 @@ def _stated(row: Published) -> dict[str, Any]:
     }
 
 
-def _ours(dataset: str, pixels: bool, params: Params) -> dict[str, Any]:
+def _ours(dataset: str, settings_of: str | None, params: Params) -> dict[str, Any]:
     of_dataset, override = params.of(dataset), params.train
-    settings = of_dataset.own.get("clip") if pixels else None
-    images = _pixels(params, of_dataset, settings) if settings else _grid(params, of_dataset)
+    settings = of_dataset.own.get(settings_of or "")
+    pixels = settings_of == "clip" and settings
+    images = _pixels(params, of_dataset, pixels) if pixels else _grid(params, of_dataset)
     own: DatasetTrain = settings.train if settings else of_dataset.train
     return images | {
         "iterations": own.iterations if override.iterations is None else override.iterations,

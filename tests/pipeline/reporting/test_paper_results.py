@@ -119,6 +119,18 @@ def test_a_model_of_pixels_has_conditions_of_its_own(settings):
     assert differs(own, other)[:2] == ["size: 224, ours 96 x 144", "weights: clip, ours random"]
 
 
+def test_idc_pcls_rows_are_held_against_its_own_settings(settings):
+    """Of an ablation, too, which names no model: its phase's iterations, batch and rate, not all models'."""
+    for method in ("IDC-PCL", "IDC-PCL with MLM"):
+        found = differs(row("clevr_change", "total", method), settings, 7970)
+        assert not [each for each in found if each.split(":")[0] in ("iterations", "batch", "learning rate")]
+        of_clevr = settings.dataset["clevr_change"]
+        others = settings.model_copy(
+            update={"dataset": {"clevr_change": of_clevr.model_copy(update={"own": {}})}}
+        )
+        assert "batch: 100, ours 128" in differs(row("clevr_change", "total", method), others, 7970)
+
+
 def test_published_retrieval():
     of_clevr, *splits = paper_results.retrieval("clevr_change", FOLDER)
     assert (of_clevr.model, of_clevr.text_to_pair["R@1"], of_clevr.pair_to_text["R@10"]) == (

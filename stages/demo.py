@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pipeline.captioning.captioner import Captioner
 from pipeline.compute import devices
-from pipeline.demo.answer import LARGEST
+from pipeline.demo import answer
 from pipeline.errors import InputError
 from pipeline.params import Tabletop
 from stages import run
@@ -77,14 +77,14 @@ def serve(captioners: dict[str, Captioner], drawn: Tabletop, port: int | None, b
             share=False,
             prevent_thread_lock=True,
             quiet=True,
-            max_file_size=LARGEST,
+            max_file_size=answer.LARGEST,
             ssr_mode=False,
             pwa=False,
             mcp_server=False,
             footer_links=[],
             theme=page.THEME,
-            css=page.CSS,
-            head=page.HEAD,
+            css=answer.CSS,
+            head=answer.HEAD,
         )
     except OSError as error:
         raise InputError(

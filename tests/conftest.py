@@ -1,6 +1,7 @@
 """Fixtures that several tests share."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from pipeline.datasets import readers
 from pipeline.datasets.schema import Pair, images_of, of_split
 from pipeline.features.store import FeatureStore
 from pipeline.features.writer import Writer
+from pipeline.scoring import meteor
+from pipeline.scoring.meteor import Meteor
 from pipeline.vocabularies import Vocabulary
 from tests.synthetic import make_clevr_change
 
@@ -22,6 +25,18 @@ def no_spice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("SPICE_CACHE", str(tmp_path_factory.mktemp("spice") / "absent"))
         yield
+
+
+@pytest.fixture
+def made_up_meteor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of all points, for tests of what stands around METEOR, whose tables load for 10 s."""
+
+    def scores(jvm: None, captions: dict, references: dict, subsets: dict) -> Meteor:
+        half = dict.fromkeys(captions, 0.5)
+        return Meteor(dict.fromkeys(subsets, 0.5), half, {key: [0.0] for key in captions})
+
+    monkeypatch.setattr(meteor, "start", lambda timeout: nullcontext())
+    monkeypatch.setattr(meteor, "scores", scores)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-import yaml
 
 from stages import run
 from tests import shipped
@@ -70,4 +69,4 @@ def set_params(folder, **changes):
         for key in parents:
             branch = branch[key]
         branch[last] = value
-    (folder / "params.yaml").write_text(yaml.safe_dump(tree))
+    shipped.save(folder, tree)

@@ -38,7 +38,7 @@ def make_study(
     tree["model"]["clip4idc_again"] = tree["model"]["clip4idc"]
     tree |= {"datasets": list(names), "models": list(models), "seeds": list(seeds)}
     tree["adapted"] = [model for model in models if model in ADAPTED]
-    (root / "params.yaml").write_text(yaml.safe_dump(tree))
+    shipped.save(root, tree)
     write_json(root / "results/experiments.json", [])
     write_published(root / "data/published")
     for name in names:

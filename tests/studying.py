@@ -4,9 +4,15 @@ import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
+import pytest
+
+from models.captioner import Captioner, DataSizes
 from pipeline.datasets.schema import Pair, write_pairs
+from pipeline.recipes import config, recipe_file
+from pipeline.recipes.recipe_file import Recipe
 from pipeline.scoring.subsets import QUARTILES
 from pipeline.studying import study_cells, study_file
 from tests import shipped
@@ -37,6 +43,24 @@ rows:
   - {label: SCORER again, model: scorer, set: {model.scorer.variant: paper}}
   - {label: λ, model: scorer, times: {'dataset.{dataset}.loss.lambda_cv': 0.1}}
 """
+
+
+CODE_OF = cache(config.code_of)
+BUILT: dict[str, Captioner] = {}
+
+
+def built_once(recipe: Recipe, sizes: DataSizes) -> Captioner:
+    """All that `build` looks at is in the key, and of the model on "meta" only the terms are read."""
+    key = repr((recipe.model, recipe.settings, sizes))
+    if key not in BUILT:
+        BUILT[key] = recipe_file.build(recipe, sizes)
+    return BUILT[key]
+
+
+def make_models_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model's files are hashed, and it is made, once for all tests of a process."""
+    monkeypatch.setattr(config, "code_of", CODE_OF)
+    monkeypatch.setattr(config, "build", built_once)
 
 
 def make_repository(root: Path, studies: dict[str, str] | None = None) -> Path:

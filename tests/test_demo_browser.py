@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from pipeline.demo import answer, new_scene
-from pipeline.demo.page import CSS, HEAD
+from pipeline.demo.answer import CSS, HEAD
 from tests.pipeline.demo.test_answers import SETTINGS, Told
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

@@ -8,6 +8,7 @@ import base64
 import io
 from collections.abc import Mapping, Sequence
 from html import escape
+from pathlib import Path
 
 import numpy as np
 from PIL import Image
@@ -17,6 +18,9 @@ from pipeline.captioning.features import opened
 from pipeline.decoding.attention_maps import Attended
 from pipeline.errors import InputError
 
+HERE = Path(__file__).parent
+HEAD = f"<script>{(HERE / 'page.js').read_text(encoding='utf-8')}</script>"
+CSS = (HERE / "page.css").read_text(encoding="utf-8")
 SHOWN = 640  # pixels of a picture's longer side, on the page
 HEAT = (220, 30, 30)
 STRONGEST = 200  # opacity of the cell that was looked at most, of 255

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import gradio as gr
 
@@ -12,9 +11,6 @@ from pipeline.demo.new_scene import KINDS, VIEWPOINTS, Drawn
 from pipeline.errors import InputError
 from pipeline.params import Tabletop, Viewpoint
 
-HERE = Path(__file__).parent
-HEAD = f"<script>{(HERE / 'page.js').read_text(encoding='utf-8')}</script>"
-CSS = (HERE / "page.css").read_text(encoding="utf-8")
 THEME = gr.themes.Base(font=["system-ui", "sans-serif"], font_mono=["monospace"])  # those of the machine
 INTRODUCTION = """# What changed?
 Small models of this laboratory say what changed between two pictures. They were trained for minutes, on

@@ -6,12 +6,12 @@ import torch
 from models.clip import MEAN, STD, ClipSizes, ImageEncoder, Patches, Projection, TextEncoder
 from models.clip_variants import ClipSwitches
 
-transformers = pytest.importorskip("transformers")
 SIZES = ClipSizes(3, (32, 32), 60, 9, 8, 24, 3, 2, 2, 16, 2, 3, 12, 20, 2, 2)
 
 
 def theirs():
     """The same sizes in the transformers package, end token 3."""
+    transformers = pytest.importorskip("transformers")  # its import takes seconds
     vision = {"image_size": 32, "patch_size": 8, "hidden_size": 24, "num_attention_heads": 3}
     text = {"vocab_size": 60, "max_position_embeddings": 12, "hidden_size": 16, "num_attention_heads": 2}
     config = transformers.CLIPConfig(

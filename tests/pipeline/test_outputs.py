@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import yaml
 
 from pipeline import outputs
 from pipeline.decoding import attention_maps
@@ -219,6 +220,7 @@ def test_a_link_that_dvc_would_refuse_at_the_end_is_refused_at_once(elsewhere, t
         ("? [a, b]\n: 1\n", "is not valid YAML .*unhashable key.*; mend it, or ask"),
         ("a: [", "is not valid YAML .*; mend it, or ask"),
         ("[" * 1000, "is not valid YAML .*; mend it, or ask"),
+        ("- " * 100_000, "is not valid YAML .*; mend it, or ask"),
     ],
 )
 def test_yaml_that_is_refused(tmp_path, text, said):
@@ -227,6 +229,13 @@ def test_yaml_that_is_refused(tmp_path, text, said):
         outputs.read_yaml(tmp_path / "a.yaml", "ask")
     assert str(caught.value).startswith(str(tmp_path / "a.yaml"))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["params.yaml", "dvc.yaml", "data/published/spot_the_diff.yaml"])
+def test_yaml_is_what_pyyaml_s_own_parser_reads(name):
+    path = Path(__file__).parents[2] / name
+    found = outputs.read_yaml(path, "")
+    assert repr(found) == repr(yaml.safe_load(path.read_text(encoding="utf-8")))  # types and order, too
 
 
 def test_yaml_that_lays_one_mapping_over_another_is_read(tmp_path):

@@ -7,13 +7,14 @@ import yaml
 
 from pipeline import params
 from pipeline.errors import InputError
+from tests import shipped
 
 REAL = Path(__file__).parents[2] / "params.yaml"
 SIZES = {"layers": 1, "decoder_layers": 1, "word_width": 64}
 
 
 def write(tmp_path, path, value):
-    tree = yaml.safe_load(REAL.read_text())
+    tree = yaml.load(REAL.read_text(), yaml.CSafeLoader)
     *parents, last = path.split(".")
     branch = tree
     for key in parents:
@@ -22,9 +23,8 @@ def write(tmp_path, path, value):
         del branch[last]
     else:
         branch[last] = value
-    file = tmp_path / "params.yaml"
-    file.write_text(yaml.safe_dump(tree))
-    return file
+    shipped.save(tmp_path, tree)
+    return tmp_path / "params.yaml"
 
 
 def test_the_committed_file():
@@ -144,9 +144,9 @@ def test_a_dataset_like_another_has_its_settings_but_where_it_has_its_own(tmp_pa
 def test_a_like_that_leads_nowhere(tmp_path, like):
     entry = {"prepare": {"reader": "table", "root": "r", "protocol": None}}
     write(tmp_path, "dataset.other", entry | {"like": "tabletop"})
-    tree = yaml.safe_load((tmp_path / "params.yaml").read_text())
+    tree = yaml.load((tmp_path / "params.yaml").read_text(), yaml.CSafeLoader)
     tree["dataset"]["mine"] = entry | {"like": like}
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(tree))
+    shipped.save(tmp_path, tree)
     with pytest.raises(InputError, match=rf"dataset\.mine\.like must name one of .*levir_cc.*, not {like!r}"):
         params.load(tmp_path / "params.yaml")
 

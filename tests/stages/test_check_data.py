@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from pipeline.datasets import images, manifest
+from pipeline.params import read_tree
 from stages import check_data, prepare, run
+from tests import shipped
 from tests.synthetic_real import MAKERS, make_spot_the_diff
 
 ROOT = Path(__file__).parents[2]
@@ -98,9 +99,9 @@ def test_annotation_files(repository, monkeypatch, capsys, damage, said):
 def test_unknown_datasets_and_protocols(repository, monkeypatch, capsys):
     code, _, err = check(monkeypatch, capsys, "coco")
     assert (code, err.split(";")[0]) == (2, "error: unknown dataset 'coco'")
-    tree = yaml.safe_load((repository / "params.yaml").read_text())
+    tree = read_tree(repository / "params.yaml")
     tree["dataset"]["spot_the_diff"]["prepare"]["protocol"] = "single"
-    (repository / "params.yaml").write_text(yaml.safe_dump(tree))
+    shipped.save(repository, tree)
     code, _, err = check(monkeypatch, capsys)
     assert code == 2
     assert "prepare.protocol 'single' of spot_the_diff: there is merged, per_entry, multi" in err

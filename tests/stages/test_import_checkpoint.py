@@ -3,7 +3,6 @@
 import hashlib
 import io
 import json
-import runpy
 import sys
 from contextlib import redirect_stderr
 from pathlib import Path
@@ -11,10 +10,11 @@ from unittest.mock import patch
 
 import pytest
 import torch
-import yaml
 
+import stages
 from pipeline.authors_checkpoints.systems import DIRL
 from pipeline.recipes import trained_model
+from stages import import_checkpoint
 from tests import shipped
 from tests.pipeline.test_outputs import small_files
 from tests.released import VOCABULARY, model, states, write
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 def folder(tmp_path, monkeypatch):
     tree = shipped.tree()
     tree["features"]["resize"] = "opencv_bicubic"
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(tree))
+    shipped.save(tmp_path, tree)
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "checkpoint_9000.pt", states(model()))
     (tmp_path / "vocab.json").write_text(json.dumps(VOCABULARY.ids))
@@ -42,7 +42,7 @@ def run(folder, *options, checkpoint="checkpoint_9000.pt", vocab="vocab.json"):
         redirect_stderr(stderr),
         pytest.raises(SystemExit) as left,
     ):
-        runpy.run_module("stages.import_checkpoint", run_name="__main__")
+        stages.run(import_checkpoint.main)
     return left.value.code, stderr.getvalue()
 
 
@@ -155,7 +155,7 @@ def _run_through(folder, *options):
         folder / "weights/1",
     ]
     with patch.object(sys, "argv", ["x", *map(str, [*arguments, "--heads", 2, *options])]):
-        runpy.run_module("stages.import_checkpoint", run_name="__main__")
+        stages.run(import_checkpoint.main)
 
 
 def test_other_features_are_refused(folder):

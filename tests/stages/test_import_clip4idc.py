@@ -4,7 +4,6 @@ import re
 
 import pytest
 import torch
-import yaml
 
 import models
 from models.clip import ClipSizes
@@ -128,7 +127,7 @@ def checkpoint(first):
 def folder(tmp_path):
     tree = shipped.tree()
     tree["dataset"]["clevr_change"]["features"]["pixels"] = [16, 16]
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(tree))
+    shipped.save(tmp_path, tree)
     vocabularies.save(tmp_path / "vocab.json", ClipVocabulary(9), {})
     return tmp_path
 

@@ -62,6 +62,7 @@ def test_changes_of_unnamed_kinds_from_the_folder_to_scores(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("made_up_meteor")
 def test_spot_the_diff_as_the_released_program_would_train(tmp_path):
     own = {"model__scorer_cbr__variant": "released", "train__schedule": "step"}
     metrics = run(tmp_path, "spot_the_diff", features__resize="opencv_bicubic", **own)

@@ -15,10 +15,17 @@ import pytest
 import yaml
 
 from pipeline.errors import InputError
+from pipeline.params import read_tree
 from pipeline.studying import study_cells, workspace
 from stages import study
+from tests import shipped
 from tests.running import refuse
-from tests.studying import Fake, make_repository, opening
+from tests.studying import Fake, make_models_once, make_repository, opening
+
+
+@pytest.fixture(autouse=True)
+def made_once(monkeypatch):
+    make_models_once(monkeypatch)
 
 
 @pytest.fixture
@@ -77,9 +84,9 @@ def test_recorded_cells_are_left_alone_where_that_is_asked(repository, capsys):
     (repository / "dvc.lock").write_text((repository / "dvc.lock").read_text().replace("fea7", "0ther"))
     again = run(repository, Fake(repository / "work"), unrecorded=True)
     assert again == [(f"{label}, seed 2", 2) for label in ("RR", "SCORER", "λ")]
-    settings = yaml.safe_load((repository / "params.yaml").read_text())
+    settings = read_tree(repository / "params.yaml")
     settings["dataset"]["tabletop"]["train"]["iterations"] += 1
-    (repository / "params.yaml").write_text(yaml.safe_dump(settings))
+    shipped.save(repository, settings)
     assert len(run(repository, Fake(repository / "work"), unrecorded=True)) == 6, "settings are others"
     assert "6 cells: 0 finished, 6 missing" in capsys.readouterr().out
 

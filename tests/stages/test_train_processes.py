@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+import torch
 
 from pipeline import vocabularies
 from pipeline.compute import launch, memory
@@ -17,6 +18,7 @@ from pipeline.datasets.schema import of_split, write_pairs
 from pipeline.recipes import recipe_file
 from tests.pipeline.training.test_loop import recipe
 from tests.running import refuse, stage, succeed
+from tests.spawned import spawn
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +56,8 @@ def kill_one(folder, started):
 
 
 def test_killed_and_run_again_it_ends_in_the_same_bytes(prepared, folder, monkeypatch, capfd):
-    succeed(folder, command(prepared, folder, "whole"))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)  # one for each process, as `spawn` gives them
+    spawn(succeed, 2, folder, command(prepared, folder, "whole"))
     assert json.loads((folder / "whole.json").read_text())["processes"] == 2
     started, popen = [], subprocess.Popen
 
@@ -80,14 +83,20 @@ def test_killed_and_run_again_it_ends_in_the_same_bytes(prepared, folder, monkey
     assert not any(folder.rglob("*.scratch"))
 
 
-def test_an_error_of_all_processes_is_said_once(prepared, folder, capfd):
+def said(folder, called):
+    """Write what the stage says in this process, and its exit code."""
+    done = stage(folder, called)
+    (folder / f"{os.environ['RANK']}.said").write_text(f"{done.returncode} {done.stderr}")
+
+
+def test_an_error_of_all_processes_is_said_once(prepared, folder):
     called = command(prepared, folder)
     (folder / "vocab.json").write_text("{")
-    done = stage(folder, called)
-    assert (done.returncode, done.stderr) == (2, "")  # the processes speak for themselves
-    errors = [line for line in capfd.readouterr().err.splitlines() if line]
-    assert len(errors) == 1, errors
-    assert errors[0].startswith("error: vocab.json is not")
+    spawn(said, 2, folder, called)
+    silent, heard = sorted((folder / f"{rank}.said").read_text() for rank in range(2))
+    assert silent == "2 "
+    assert heard.startswith("2 error: vocab.json is not")
+    assert heard.count("\n") == 1
 
 
 def test_processes_that_do_not_divide_the_batch(prepared, folder):

@@ -14,8 +14,8 @@ from pipeline.compute import launch
 from pipeline.compute.launch import check_group, processes, start
 from pipeline.compute.process_group import ALONE, Ranks
 from pipeline.errors import InputError
+from tests.spawned import CONTEXT
 
-ROOT = Path(__file__).parents[3]
 STARTED = "tests.pipeline.waiting"
 
 
@@ -30,6 +30,15 @@ def ended(number):
         return Path(f"/proc/{number}/stat").read_text().rsplit(")")[-1].split()[0] == "Z"
     except FileNotFoundError:
         return True
+
+
+def interruptible(module, arguments, count):
+    """`start` in a process of its own, where Ctrl-C counts, whatever those who started the tests ignore."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        start(module, arguments, count)
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 def test_all_end_well(tmp_path, monkeypatch):
@@ -65,19 +74,22 @@ def test_one_that_does_not_listen_is_killed(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked for in /proc")
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=lambda s: s.name)
-def test_without_their_starter_none_is_left(tmp_path, how):
-    words = [str(tmp_path), *2 * ["follow"]]
-    # whoever starts the tests in the background may have them ignore SIGINT
-    listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    program = f"{listen}; from pipeline.compute.launch import start; start({STARTED!r}, {words!r}, 2)"
-    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stderr=subprocess.DEVNULL) as starter:
-        while len(list(tmp_path.glob("*.follows"))) < 2:
-            assert starter.poll() is None
-            time.sleep(0.05)
-        assert not any(ended(number) for number, _, _ in numbers(tmp_path).values())
-        starter.send_signal(how)
-        starter.wait(10)
+@pytest.mark.parametrize(
+    ("how", "order", "ready"),
+    [(signal.SIGKILL, "follow", "*.follows"), (signal.SIGINT, "wait", "[01]")],
+    ids=["SIGKILL", "SIGINT"],
+)
+def test_without_their_starter_none_is_left(tmp_path, how, order, ready):
+    """Killed, they follow it; interrupted, it ends them, who listen to nothing but their signals."""
+    starter = CONTEXT.Process(target=interruptible, args=(STARTED, [str(tmp_path), order, order], 2))
+    starter.start()
+    while len(list(tmp_path.glob(ready))) < 2:
+        assert starter.exitcode is None
+        time.sleep(0.05)
+    assert not any(ended(number) for number, _, _ in numbers(tmp_path).values())
+    os.kill(starter.pid, how)
+    starter.join(10)
+    assert starter.exitcode == {signal.SIGKILL: -signal.SIGKILL, signal.SIGINT: 130}[how]
     until = time.monotonic() + 10
     while not all(ended(number) for number, _, _ in numbers(tmp_path).values()):
         assert time.monotonic() < until

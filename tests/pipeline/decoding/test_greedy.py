@@ -25,9 +25,9 @@ def model(prepared):
     return model
 
 
-@pytest.fixture(params=[("paper", 3, 1), ("released", 40, 5)], ids=["paper", "released"])
+@pytest.fixture(scope="module", params=[("paper", 3, 1), ("released", 40, 5)], ids=["paper", "released"])
 def uneven(request):
-    """A model of captions of 1 to 23 tokens."""
+    """A model of captions of 1 to 23 tokens, which no test changes."""
     variant, gain, end = request.param
     model = make(20, 24, variant)
     with torch.no_grad():
@@ -63,30 +63,40 @@ def test_equals_the_slow_search(model):
     assert len({len(row) for row in expected}) > 1
 
 
-@pytest.mark.parametrize("pairs", [1, 75])
+@pytest.fixture(scope="module")
+def searched(uneven):
+    """What 75 pairs show it, and what the slow search says of each."""
+    torch.manual_seed(4)
+    memory = torch.randn(75, 9, 8)
+    return memory, [slow(uneven, memory[row : row + 1]) for row in range(75)]
+
+
+@pytest.mark.parametrize("pairs", [1, 40])
 @pytest.mark.slow
-def test_captions_that_leave_the_batch_do_not_touch_the_others(uneven, pairs):
-    memory = torch.randn(150, 9, 8)
+def test_captions_that_leave_the_batch_do_not_touch_the_others(uneven, searched, pairs):
+    memory, expected = searched
     found = [row for part in memory.split(pairs) for row in without_padding(greedy(uneven, part))]
-    assert found == [slow(uneven, memory[row : row + 1]) for row in range(150)]
+    assert found == expected
     lengths = {len(row) for row in found}
-    assert len(lengths) > 8
+    assert len(lengths) > 4
     assert max(lengths) == 23
 
 
 @torch.no_grad()
 def test_each_caption_has_its_own_maps_in_whatever_order_they_end(uneven):
-    memory = torch.randn(100, 9, 8)
+    torch.manual_seed(3)
+    memory = torch.randn(50, 9, 8)
     words, maps = greedy_attending(uneven, memory)
     for row, caption in enumerate(without_padding(words)):
         alone, expected = greedy_attending(uneven, memory[row : row + 1])
         assert without_padding(alone) == [caption]
         torch.testing.assert_close(maps[row, : len(caption)], expected[0], rtol=2e-3, atol=1e-4)
-        others = maps[torch.arange(100) != row, 0].float()
+        others = maps[torch.arange(50) != row, 0].float()
         assert (others - maps[row, 0].float()).abs().amax(1).min() > 1e-3  # it is no other's
 
 
 def test_a_caption_that_has_ended_costs_nothing_more(uneven, monkeypatch):
+    torch.manual_seed(3)
     memory, rows = torch.randn(100, 9, 8), []
     step = uneven.decoder.step
     monkeypatch.setattr(

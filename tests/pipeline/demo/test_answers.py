@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.captioning.features import opened
 from pipeline.decoding.attention_maps import Attended
-from pipeline.demo import answer, new_scene, page
+from pipeline.demo import answer, new_scene
 from pipeline.params import Tabletop
 
 SETTINGS = Tabletop(
@@ -29,8 +29,16 @@ class Told:
         return Attended((*words, "<b>"), np.concatenate([maps, maps[:1]]))
 
 
+@pytest.fixture(scope="session")
+def page():
+    """Its module, imported by the tests that need it: with Gradio that takes seconds."""
+    from pipeline.demo import page
+
+    return page
+
+
 @pytest.fixture
-def events():
+def events(page):
     return page.Events({"one": Told(), "two": Told()}, SETTINGS)
 
 
@@ -88,11 +96,11 @@ def test_uploads_that_are_broken_missing_or_too_large_get_one_sentence(events, m
 
 # Gradio opens event loops for its locks and never closes them
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_the_page_needs_nobody_elses_server():
+def test_the_page_needs_nobody_elses_server(page):
     made = page.page({"one": Told()}, SETTINGS)
     said = str(made.get_config_file())
     del made
     gc.collect()
-    said += page.HEAD + page.CSS + str(page.THEME.__dict__)
+    said += answer.HEAD + answer.CSS + str(page.THEME.__dict__)
     assert "lab-answer" in said
     assert not re.search(r"https?://(?!127\.0\.0\.1)[\w.]*(google|gstatic|jsdelivr|cloudflare)", said)

@@ -12,7 +12,7 @@ from pipeline.scoring.summary import summary, write_summary
 from tests.study import make_study
 
 ROOT = Path(__file__).parents[3]
-PIPELINE = yaml.safe_load((ROOT / "dvc.yaml").read_text())
+PIPELINE = yaml.load((ROOT / "dvc.yaml").read_text(), yaml.CSafeLoader)
 
 
 @pytest.fixture(scope="module")

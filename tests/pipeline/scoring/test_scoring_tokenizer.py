@@ -1,7 +1,6 @@
 """The tokenizer: no sentence may ever move to another's place."""
 
 import json
-from contextlib import nullcontext
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -13,8 +12,7 @@ from pycocoevalcap.tokenizer import ptbtokenizer
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import Pair, write_pairs
 from pipeline.errors import InputError
-from pipeline.scoring import corpus, java, meteor, spice, tokenizer
-from pipeline.scoring.meteor import Meteor
+from pipeline.scoring import corpus, tokenizer
 from pipeline.scoring.metrics import bleu, bleu_counts, cider_d, counted
 from pipeline.scoring.tokenizer import OF_SCORES, PUNCTUATION, as_written, one_line, plain, tokenize
 from pipeline.tabletop import words
@@ -25,7 +23,7 @@ text = st.one_of(st.text(max_size=40), st.text(st.sampled_from(LINE_BREAKS + " \
 
 
 # a JVM starts in 0.3 s: few examples, each of many sentences
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(text, min_size=50, max_size=300))
 @example([f"a{mark}b{mark}" for mark in LINE_BREAKS])
 def test_every_sentence_keeps_its_place(sentences: list[str]) -> None:
@@ -115,24 +113,6 @@ REFERENCES = {
     "3": [" ", "so"],
 }
 CAPTIONS = {"1": "animal1 is red , not blue .", "2": "The cube is gone .", "3": "so"}
-
-
-@pytest.fixture
-def without_java(monkeypatch: pytest.MonkeyPatch) -> None:
-    """METEOR and Java's version made up; the tokenizer's Java is an error."""
-
-    def no_java(lines: list[str], timeout: float) -> list[str]:
-        raise AssertionError("the PTB tokenizer was called")
-
-    def scores(jvm: None, captions: dict, references: dict, subsets: dict) -> Meteor:
-        zero = dict.fromkeys(captions, 0.0)
-        return Meteor(dict.fromkeys(subsets, 0.0), zero, {key: [0.0] for key in captions})
-
-    monkeypatch.setattr(tokenizer, "_tokenized", no_java)
-    monkeypatch.setattr(meteor, "start", lambda timeout: nullcontext())
-    monkeypatch.setattr(meteor, "scores", scores)
-    monkeypatch.setattr(java, "version", lambda timeout: "none")
-    monkeypatch.setattr(spice, "unavailable", lambda timeout: "not here")
 
 
 @pytest.mark.usefixtures("without_java")

@@ -1,18 +1,13 @@
-"""What the tests of studies share: a repository of their own, and the models' files hashed once."""
-
-from functools import cache
+"""What the tests of studies share: a repository of their own; a model's files hashed, it made, once."""
 
 import pytest
 
-from pipeline.recipes import config
-from tests.studying import make_repository
-
-CODE_OF = cache(config.code_of)
+from tests.studying import make_models_once, make_repository
 
 
 @pytest.fixture(autouse=True)
-def code_hashed_once(monkeypatch):
-    monkeypatch.setattr(config, "code_of", CODE_OF)
+def made_once(monkeypatch):
+    make_models_once(monkeypatch)
 
 
 @pytest.fixture

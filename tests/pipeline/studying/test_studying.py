@@ -1,6 +1,7 @@
 """Studies: their files resolve, a malformed one is one line, and equal cells are one cell."""
 
 from contextlib import chdir
+from functools import cache
 
 import pytest
 import yaml
@@ -9,6 +10,7 @@ from pipeline import params
 from pipeline.errors import InputError
 from pipeline.params import Params
 from pipeline.recipes import config
+from pipeline.reporting import paper_results
 from pipeline.studying import study_cells, study_file, study_table
 from pipeline.studying.overrides import overlay
 from tests import shipped
@@ -16,9 +18,8 @@ from tests.studying import ROOT, STUDY, make_repository, planned
 
 READY = study_file.names(ROOT / "studies")
 # of DIRL's Table 7 no figures are on record
-PUBLISHED = [
-    name for name in study_file.names(ROOT / "studies") if "table" in name and name != "dirl-table-7"
-]
+PUBLISHED = [name for name in READY if "table" in name and name != "dirl-table-7"]
+READ = cache(paper_results._read)
 OF_BIRDS = ["idc-pcl-table-2"]  # more of which tabletop has nothing
 
 
@@ -26,11 +27,15 @@ def keys(own) -> list[str]:
     return [cell.key for cell in own.cells]
 
 
-@pytest.mark.parametrize("name", study_file.names(ROOT / "studies"))
-def test_every_study_is_well_formed(name):
+@pytest.fixture
+def published_once(monkeypatch):
+    monkeypatch.setattr(paper_results, "_read", READ)
+
+
+@pytest.mark.parametrize("name", READY)
+def test_every_study_is_well_formed(name, published_once):
     study = study_file.read(name, ROOT / "studies")
-    known = params.load(ROOT / "params.yaml").dataset
-    assert set(study.datasets) <= set(known)
+    assert set(study.datasets) <= set(shipped.tree()["dataset"])
     for dataset in (*study.datasets, "tabletop"):
         study_table.check(ROOT, study, dataset)
 
@@ -126,6 +131,12 @@ def test_a_multiplied_key():
     assert overlay(tree, row, "clevr_dc", "")["dataset"]["clevr_dc"]["loss"]["lambda_cv"] == 0.001
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A repository of which only studies/ changes."""
+    return make_repository(tmp_path_factory.mktemp("made"))
+
+
 @pytest.mark.parametrize(
     ("row", "said"),
     [
@@ -147,21 +158,21 @@ def test_a_multiplied_key():
         ({"times": {"loss.lambda_y": 2.0}}, "params.yaml has no key loss.lambda_y"),
     ],
 )
-def test_a_row_that_makes_no_cell_is_refused(tmp_path, row, said):
+def test_a_row_that_makes_no_cell_is_refused(made, row, said):
     study = {"title": "t", "source": "s", "datasets": ["tabletop"]}
     study["rows"] = [{"label": "one", "model": "rr"}, {"label": "wrong", "model": "scorer"} | row]
-    make_repository(tmp_path, {"bad": yaml.safe_dump(study)})
+    (made / "studies/bad.yaml").write_text(yaml.safe_dump(study))
     with pytest.raises(InputError) as refused:
-        planned(tmp_path, name="bad")
+        planned(made, name="bad")
     assert str(refused.value).startswith("studies/bad.yaml, row 'wrong': ")
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
 def test_a_value_that_params_yaml_hides_is_refused(repository):
-    tree = yaml.safe_load((repository / "params.yaml").read_text())
+    tree = params.read_tree(repository / "params.yaml")
     tree["loss"]["lambda_cv"] = 0.5
-    (repository / "params.yaml").write_text(yaml.safe_dump(tree))
+    shipped.save(repository, tree)
     with pytest.raises(InputError, match=r"row 'λ': dataset\.tabletop\.loss\.lambda_cv has no effect, as "):
         planned(repository)
 

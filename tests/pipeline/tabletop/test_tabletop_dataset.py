@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 from PIL import Image
 
 from pipeline.datasets import readers
@@ -156,7 +155,7 @@ def start(folder):
     """`python -m stages.render` in `folder`, with params.yaml's tabletop replaced by SMALL."""
     tree = shipped.tree()
     tree["tabletop"] |= SMALL.model_dump() | {"viewpoint": {"tabletop": SMALL.viewpoint}}
-    (folder / "params.yaml").write_text(yaml.safe_dump(tree))
+    shipped.save(folder, tree)
     place = ("--out", "data/raw/tabletop", "--card", "data/cards/tabletop.yaml")
     return subprocess.Popen(
         [sys.executable, "-m", "stages.render", "--dataset", "tabletop", *place],

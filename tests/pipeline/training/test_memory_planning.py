@@ -1,8 +1,5 @@
 """Planned memory against measured memory, and what follows from it."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -26,10 +23,11 @@ from pipeline.training.memory_planning import (
     through,
     together,
 )
+from tests.pipeline.training.trained_memory import measured
+from tests.spawned import spawn
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[3]
 CPU = torch.device("cpu")
 MODEL = Sizes(16, (4, 4), 20, 8, 32, 2, 1, 1, 8)
 SETTINGS = {"dropout": 0.1, "temperature": 0.5}
@@ -44,14 +42,11 @@ SETTINGS = {"dropout": 0.1, "temperature": 0.5}
         ("subtraction", 256, 1, 14, 16, "float32"),
     ],
 )
-def test_the_plan_is_within_a_quarter_of_what_training_takes(run):
+def test_the_plan_is_within_a_quarter_of_what_training_takes(run, tmp_path):
     if run[-1] == "bfloat16" and devices.precision("auto", CPU) != torch.bfloat16:
         pytest.skip("without instructions for bfloat16 a step in it takes minutes here")
-    program = Path(__file__).with_name("trained_memory.py")
-    command = [sys.executable, program, *map(str, run)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    shown = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
-    told, took = map(int, shown.stdout.split())
+    spawn(measured, 1, tmp_path / "measured", *run)
+    told, took = map(int, (tmp_path / "measured").read_text().split())
     assert told == pytest.approx(took, rel=0.25)
 
 

@@ -1,10 +1,9 @@
-"""What training takes: `trained_memory.py MODEL WIDTH LAYERS GRID SCENES PRECISION` prints two numbers.
+"""What training takes, in a process of its own: two numbers.
 
 The bytes that pipeline/training/memory_planning.py tells for it, and those that the resident memory of this
 process rises by over two steps, with as many batches beside them as training reads ahead.
 """
 
-import sys
 import tempfile
 from pathlib import Path
 
@@ -53,13 +52,11 @@ def forget() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 
 
-if __name__ == "__main__":
-    name, width, layers, grid, scenes, precision = sys.argv[1:]
+def measured(out: Path, name: str, width: int, layers: int, grid: int, scenes: int, precision: str) -> None:
+    """Write both numbers to the file `out`."""
     fixed = {"heads": 8, "decoder_layers": 2, "word_width": 300}
     run(name, {"width": 64, "layers": 1, **fixed}, 2, 2, precision)  # libraries and compiled loops
     forget()
     before = resident("VmRSS")
-    _, told = run(
-        name, {"width": int(width), "layers": int(layers), **fixed}, int(grid), int(scenes), precision
-    )
-    print(told, resident("VmHWM") - before)
+    _, told = run(name, {"width": width, "layers": layers, **fixed}, grid, scenes, precision)
+    out.write_text(f"{told} {resident('VmHWM') - before}")

@@ -51,9 +51,9 @@ def look_across(attention: MultiHeadAttention, places: Tensor, side: Tensor, sha
         seen = mixed * (sharpness * math.sqrt(d) / (told * min(d - 1, len(directions)))).sqrt()
         q.copy_(torch.cat([seen, sides[None]]))
         k.copy_(torch.cat([seen, -sides[None]]))
-    for each in (attention.value, attention.output):
-        assert isinstance(each, nn.Linear)
-        nn.init.orthogonal_(each.weight)
+    for turned in (attention.value, attention.output):
+        assert isinstance(turned, nn.Linear)
+        nn.init.orthogonal_(turned.weight)
     for each in attention.children():
         assert isinstance(each, nn.Linear)
         nn.init.zeros_(each.bias)

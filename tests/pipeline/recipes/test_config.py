@@ -110,7 +110,7 @@ def test_a_file_that_is_no_recipe_is_named(tmp_path):
 
 def test_a_models_nulls_and_its_other_switches_are_the_datasets_own():
     small, published = (config.resolve(REAL, name, "idc_pcl") for name in ("tabletop", "clevr_change"))
-    assert small.settings["switches"] == {"first_weights": "balanced"}
+    assert small.settings["switches"] == {"first_weights": "counterpart"}
     assert published.settings["switches"] == {}
     assert (small.settings["tau1"], published.settings["tau1"]) == (0.1, 1.0)
     assert published.adapt["tasks"] == {"mlm": 8.0, "mvcl": 1.0, "fda": 2.0}

@@ -42,7 +42,12 @@ class Resident:
             rows = [self.row[key] for key in keys]
         except KeyError as error:
             raise InputError(f"image {error} of {self.name} was not read into memory") from None
-        found = self.features.index_select(0, torch.tensor(rows, device=self.device))  # images x HW x C
+        if self.device.type == "cpu":
+            # by NumPy: torch would gather with threads of its own, beside those of the step that runs
+            # meanwhile; where threads are more than cores, they sleep and wake at each operation
+            found = torch.from_numpy(self.features.numpy()[rows])  # images x HW x C
+        else:
+            found = self.features.index_select(0, torch.tensor(rows, device=self.device))
         return found.transpose(1, 2).unflatten(2, self.shape[1:])
 
     def read(self, keys: Sequence[str]) -> np.ndarray:

@@ -26,7 +26,7 @@ from pipeline.training import optimisers, phases
 from pipeline.training.learning_rate import factor
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.sampling import Sampler, sentences_of, training_batches
-from stages.start import RECORDS
+from stages.start import STORE
 from tests.running import succeed
 
 SIZES = {"patch": 8, "width": 8, "heads": 2, "intra": 1, "inter": 1, "text_width": 8, "text_heads": 2}
@@ -285,7 +285,7 @@ def test_a_first_phase_starts_from_clips_weights(pixels, tmp_path, phase):
     assert set(make(chosen).keys) - set(make(plain).keys) == {identity(tmp_path / "clip")}
 
     store = tmp_path / "stores/grid.zarr"
-    for name in RECORDS:
+    for name in STORE:
         (store / name).parent.mkdir(parents=True, exist_ok=True)
         (store / name).write_text("{}")
     records = []

@@ -1,4 +1,4 @@
-"""First weights by which a block on both images looks, from each cell, at the same cell of the other image.
+"""First weights by which a block on both images subtracts, from each cell, the same cell of the other image.
 
 Not published. From weights that look everywhere alike, a transformer does not learn to compare two images
 within what a small dataset teaches; from these it begins to (docs/methods.md, "IDC-PCL"). They are where
@@ -39,8 +39,8 @@ def look_across(attention: MultiHeadAttention, places: Tensor, side: Tensor, sha
     """Overwrite its weights: q_i k_j^T / sqrt(d) is about `sharpness` for the same place of the other image.
 
     `places`, N x D, and `side`, D: what tokens have in them by their cell, and (the second image's: - side)
-    by their image. Values pass through W^V and W^O turned, not scaled. In the first d - 1 directions of each
-    head are places, in the last one is the side.
+    by their image. In the first d - 1 directions of each head are places, in the last one is the side.
+    W^O W^V is - I: what is seen is subtracted, so that the residual has the cells' difference in it.
     """
     h, D = attention.heads, len(side)
     d, toward = D // h, F.normalize(side, dim=0)
@@ -51,9 +51,8 @@ def look_across(attention: MultiHeadAttention, places: Tensor, side: Tensor, sha
         seen = mixed * (sharpness * math.sqrt(d) / (told * min(d - 1, len(directions)))).sqrt()
         q.copy_(torch.cat([seen, sides[None]]))
         k.copy_(torch.cat([seen, -sides[None]]))
-    for turned in (attention.value, attention.output):
-        assert isinstance(turned, nn.Linear)
-        nn.init.orthogonal_(turned.weight)
+    assert isinstance(attention.output, nn.Linear)
+    attention.output.weight.copy_(-nn.init.orthogonal_(attention.value.weight).T)
     for each in attention.children():
         assert isinstance(each, nn.Linear)
         nn.init.zeros_(each.bias)

@@ -30,7 +30,8 @@ def autocast(on: torch.device, dtype: torch.dtype) -> AbstractContextManager[obj
 def repeatable() -> None:
     """The same program on the same machine gives the same bits: only deterministic algorithms."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(True)
+    # what use_deterministic_algorithms(True) sets, too, but without loading torch's compiler, which takes 2 s
+    torch.set_deterministic_debug_mode("error")
     # nothing of ours reads memory that it has not written; filling it costs a fifth of a step
     # (a property that torch gives the module as it loads: none that a checker can see)
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]

@@ -20,6 +20,7 @@ from pipeline.scoring.meteor_formula import CHUNKS, MATCHES, STATISTICS, WORDS
 
 JAR = Path(meteor.__file__).with_name(meteor.METEOR_JAR)
 VERSION = JAR.stem.removeprefix("meteor-")
+ARGUMENTS = ["-Xmx2G", "-jar", str(JAR), "-", "-", "-stdio", "-l", "en", "-norm"]
 SEPARATOR = " ||| "
 # Written ahead of the answers that are read, so that the JVM never waits for Python: twice as many
 # answers, of at most 200 bytes each, fit into any pipe.
@@ -40,7 +41,7 @@ def start(timeout: float) -> Jvm:
 
     Raises InputError where Java is missing.
     """
-    return Jvm("METEOR", ["-Xmx2G", "-jar", str(JAR), "-", "-", "-stdio", "-l", "en", "-norm"], timeout)
+    return Jvm("METEOR", ARGUMENTS, timeout)
 
 
 def scores(

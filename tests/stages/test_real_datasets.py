@@ -47,6 +47,7 @@ def run(folder, dataset, **changes):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("made_up_meteor")
 def test_changes_of_unnamed_kinds_from_the_folder_to_scores(tmp_path):
     metrics = run(tmp_path, "levir_cc")
     pairs = read_pairs(tmp_path / "data/p.jsonl")

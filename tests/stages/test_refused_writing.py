@@ -14,7 +14,7 @@ from tests.synthetic import make_clevr_change
 def folder(tmp_path_factory):
     """A folder of prepared pairs."""
     folder = tmp_path_factory.mktemp("refused")
-    write_card(folder / CARD, make_clevr_change(folder / "data/raw/tabletop", scenes=20), "tabletop", [])
+    write_card(folder / CARD, make_clevr_change(folder / "data/raw/tabletop", scenes=6), "tabletop", [])
     set_params(folder)
     succeed(folder, PREPARE)
     return folder

@@ -85,7 +85,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     started = []
     for name, (arguments, place, environment) in against.items():
         out = ["--out", str(folder / f"{name}.json"), "--per-pair", str(folder / f"{name}.jsonl")]
-        command = [sys.executable, "-m", "stages.score", *captions, *arguments, *out]
+        command = [sys.executable, "-m", "tests.light_meteor", *captions, *arguments, *out]
         with (folder / f"{name}.said").open("w") as said:
             environment = os.environ | {"PYTHONWARNINGS": "error"} | environment
             started.append(

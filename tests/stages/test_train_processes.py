@@ -75,7 +75,7 @@ def test_killed_and_run_again_it_ends_in_the_same_bytes(prepared, folder, monkey
     assert all(process.returncode for process in started)
     assert not (folder / "killed").exists()
     assert list(folder.glob(".killed.*.scratch/state.pt"))
-    succeed(folder, command(prepared, folder, "killed"))
+    spawn(succeed, 2, folder, command(prepared, folder, "killed"))
     names = ["weights.safetensors", *(f"../curves/{{}}/{name}.csv" for name in ("loss", "validation"))]
     for name in names:
         whole, resumed = (folder / to / name.format(to) for to in ("whole", "killed"))

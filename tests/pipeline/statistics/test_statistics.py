@@ -15,6 +15,7 @@ from pipeline import statistics
 from pipeline.errors import InputError
 from pipeline.scoring import meteor as jar
 from pipeline.statistics import bootstrap
+from tests import light_meteor
 from tests.scored import line, write
 
 WORDS = [
@@ -95,7 +96,7 @@ class Corpus:
 
 
 @pytest.fixture(scope="module")
-def world():
+def world(tmp_path_factory):
     """Four runs (two models, two seeds), and METEOR of every resample of each by the jar's EVAL."""
     random = np.random.default_rng(3)
     references = [sentences(random, 3) for _ in range(PAIRS)]
@@ -106,7 +107,7 @@ def world():
     counts = np.concatenate([*bootstrap.draws(PAIRS, RESAMPLES, 1)])
     drawn = [np.repeat(np.arange(PAIRS), row.astype(int)) for row in counts]
     found = []
-    with jar.start(120) as jvm:
+    with light_meteor.start(tmp_path_factory.mktemp("meteor")) as jvm:
         for run in runs:
             questions = [jar._question(c, r) for c, r in zip(run, references, strict=True)]
             counts_of = jar._statistics(jvm, questions)

@@ -1,4 +1,4 @@
-"""METEOR without its table of paraphrases, which loads for seconds: the same numbers where nothing is paraphrased.
+"""METEOR without its table of paraphrases, which loads for seconds: the same numbers without paraphrases.
 
 `python -m tests.light_meteor ...` is `python -m stages.score ...` with it.
 """

@@ -55,9 +55,7 @@ IMAGE_PHASE: dict[str, Callable[..., Pretraining]] = {"idc_pcl": idc_pcl.image_p
 FIRST_STAGE = {"clip4idc": "adapt", "idc_pcl": "pretrain"}
 CLIPS = ("clip_ft", "clip4idc_no_adapt", "clip4idc")
 PCLS = ("idc_pcl_no_pretrain", "idc_pcl")
-GRID = "grid"
-# what a model reads, where not the GRID of a backbone's features
-INPUTS = dict.fromkeys(CLIPS, "pixels")
+GRID, PIXELS = "grid", "pixels"
 # below which name of dataset.<name>.own a model's sizes and phases stand, where not in dataset.<name> itself
 OWN = dict.fromkeys(CLIPS, "clip") | dict.fromkeys(PCLS, "idc_pcl")
 # whose program the variant `released` is, where not SCORER's
@@ -70,6 +68,13 @@ RELEASED: dict[str, variants.Switches | clip_variants.ClipSwitches | idc_pcl_var
 SIZES: dict[str, type[DataSizes]] = {**dict.fromkeys(CLIPS, ClipSizes), **dict.fromkeys(PCLS, PclSizes)}
 # what every model's settings may hold beside its own, and what holds where they do not
 SHARED = {"variant": "paper", "switches": {}}
+
+
+def input_of(name: str, settings: Mapping[str, Any]) -> str:
+    """What the model of these settings reads: the GRID of a backbone's features, or PIXELS."""
+    switches = settings.get("switches")
+    features = isinstance(switches, Mapping) and switches.get("patches") == "features"
+    return PIXELS if name in CLIPS and not features else GRID
 
 
 def sizes_of(name: str) -> type[DataSizes]:

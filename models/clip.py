@@ -27,7 +27,7 @@ STEM = (16, 32, 64)  # channels of the convolutions before the last one
 class ClipSizes(DataSizes):
     """Widths and depths."""
 
-    patch: int  # pixels a side
+    patch: int  # pixels a side, or cells of features
     width: int  # D of the image's blocks
     heads: int
     intra: int  # blocks on each image by itself
@@ -50,7 +50,7 @@ class ClipSizes(DataSizes):
         if any(side % self.patch for side in self.grid):
             H, W = self.grid
             raise ValueError(
-                f"{H} x {W} pixels are not whole patches of {self.patch}; change pixels or patch"
+                f"{H} x {W} pixels, or cells, are not whole patches of {self.patch}; change pixels or patch"
             )
         if self.longest > self.context:
             raise ValueError(
@@ -96,7 +96,8 @@ class Block(nn.Module):
 class Patches(nn.Module):
     """Pixels -> tokens: patches, the class token in front, positions, ln_pre.
 
-    `convolutions` is not CLIP's, but for learning from few images: 3 x 3 maps of stride 2 instead of one map.
+    Not CLIP's, but for learning from few images: `convolutions`, 3 x 3 maps of stride 2 instead of one map;
+    `features`, a map of cells of a frozen backbone's grid instead of pixels.
     """
 
     mean: Tensor
@@ -105,11 +106,8 @@ class Patches(nn.Module):
     def __init__(self, sizes: ClipSizes, switches: ClipSwitches):
         super().__init__()
         rows, columns = sizes.cells
-        self.project = (
-            nn.Conv2d(sizes.channels, sizes.width, sizes.patch, sizes.patch, bias=False)
-            if switches.patches == "linear"
-            else convolutions(sizes)
-        )
+        self.of_pixels = switches.patches != "features"
+        self.project = patches(sizes, switches)
         scale = sizes.width**-0.5
         self.token = nn.Parameter(torch.randn(sizes.width) * scale)
         self.positions = nn.Parameter(torch.randn(1 + rows * columns, sizes.width) * scale)
@@ -120,8 +118,9 @@ class Patches(nn.Module):
         self.register_buffer("std", torch.tensor(STD)[:, None, None], persistent=False)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """RGB 0..255, U x 3 x H x W -> U x t x D."""
-        normed = ((pixels / 255 - self.mean) / self.std).to(next(self.project.parameters()).dtype)
+        """RGB 0..255, U x 3 x H x W, or features U x C x H x W -> U x t x D."""
+        normed = (pixels / 255 - self.mean) / self.std if self.of_pixels else pixels
+        normed = normed.to(next(self.project.parameters()).dtype)
         patches = self.project(normed).flatten(2).transpose(1, 2)  # U x n x D
         token = self.token.to(patches.dtype).expand(len(patches), 1, -1)
         return self.norm(torch.cat([token, patches], 1) + added(self.positions, normed))
@@ -130,6 +129,15 @@ class Patches(nn.Module):
 def added(x: Tensor, to: Tensor) -> Tensor:
     """What is added to an activation: in 16 bits where that is (half_weights.py), else as it is."""
     return x.half() if to.dtype == torch.float16 else x
+
+
+def patches(sizes: ClipSizes, switches: ClipSwitches) -> nn.Module:
+    """U x C x H x W -> U x D x lines x columns of patches."""
+    if switches.patches == "convolutions":
+        return convolutions(sizes)
+    if switches.patches == "linear":
+        return nn.Conv2d(sizes.channels, sizes.width, sizes.patch, sizes.patch, bias=False)
+    return nn.Sequential(nn.AvgPool2d(sizes.patch), nn.Conv2d(sizes.channels, sizes.width, 1))
 
 
 def convolutions(sizes: ClipSizes) -> nn.Module:
@@ -153,7 +161,7 @@ class ImageEncoder(nn.Module):
         self.blocks = numbered(sizes, range(blocks))
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """RGB 0..255, U x 3 x H x W -> U x t x D."""
+        """RGB 0..255, U x 3 x H x W, or features U x C x H x W -> U x t x D."""
         x = self.patches(pixels)
         for block in self.blocks.values():
             x = block(x)

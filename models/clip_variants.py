@@ -25,8 +25,9 @@ class ClipSwitches:
     memory: Literal["last", "layerwise"] = "last"
     # the captioner's words and positions: its own, learned | CLIP's text tables, frozen with the stem
     words: Literal["own", "clip"] = "own"
-    # pixels to patches: CLIP's linear map | 3 x 3 convolutions, for learning from few images (not published)
-    patches: Literal["linear", "convolutions"] = "linear"
+    # pixels to patches: CLIP's linear map | for learning from few images, not published: 3 x 3 convolutions |
+    # no pixels, but a frozen backbone's features, `patch` x `patch` cells of its grid averaged to one
+    patches: Literal["linear", "convolutions", "features"] = "linear"
     # CLIP's, at random where nothing is pretrained | cells are told apart from the start, and the first block
     # on both images looks at the same cell of the other one (counterpart.py; not published, either)
     first_weights: Literal["clip", "counterpart"] = "clip"

@@ -49,7 +49,7 @@ def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> Non
     study_table.check(root, own, dataset)
     missing = _told(root, planned, arguments.unrecorded)
     if missing and not arguments.show:
-        with opened(root, dataset, study_cells.inputs_of([own.row.model for own in planned])) as place:
+        with opened(root, dataset, study_cells.inputs_of(planned)) as place:
             for number, (row, cell) in enumerate(missing, 1):
                 print(f"\n── cell {number} of {len(missing)}: {cell.name} ──", flush=True)
                 place.run(cell)

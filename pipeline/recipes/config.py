@@ -28,18 +28,21 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
     of_dataset = everything.of(dataset)
     overrides = {k: v for k, v in everything.train.model_dump().items() if v is not None}
     sizes, train, adapt = _phases(of_dataset, dataset, model)
+    settings = _settings(everything, of_dataset, model)
+    read = models.input_of(model, settings)
     recipe = Recipe(
         dataset=dataset,
         model=model,
-        settings=_settings(everything, of_dataset, model),
+        settings=settings,
         sizes=sizes,
         loss={},
         train=train | overrides,
-        features=_features(everything, of_dataset, model),
+        features=asdict((pixel_spec if read == PIXELS else spec)(everything.features, of_dataset)),
         code=code_of(model),
         adapt=adapt,
     )
-    shape = (3, *of_dataset.features.pixels) if model in models.INPUTS else (16, 14, 14)
+    _check_augmentation(recipe)
+    shape = (3, *of_dataset.features.pixels) if read == PIXELS else (16, 14, 14)
     with torch.device("meta"):  # names and shapes only
         terms = build(recipe, recipe.sizes_for(shape, 8, 8)).terms
     loss = {
@@ -84,11 +87,14 @@ def _settings(everything: params.Params, of_dataset: Dataset, model: str) -> dic
     return settings
 
 
-def _features(everything: params.Params, of_dataset: Dataset, model: str) -> dict[str, Any]:
-    """What the store that the model reads must say of itself."""
-    if models.INPUTS.get(model) == PIXELS:
-        return asdict(pixel_spec(everything.features, of_dataset))
-    return asdict(spec(everything.features, of_dataset))
+def _check_augmentation(recipe: Recipe) -> None:
+    """Raises InputError where features would be mirrored or shifted as if they were pixels."""
+    for phase in (recipe.adapt, recipe.train):
+        if recipe.input == models.GRID and (phase.get("mirror") or phase.get("shift")):
+            raise InputError(
+                f"params.yaml: {recipe.model} reads features on {recipe.dataset}, and mirror and shift move "
+                "pixels; set mirror: false and shift: 0"
+            )
 
 
 def _weight(everything: params.Params, dataset: Dataset, key: str, name: str) -> float:

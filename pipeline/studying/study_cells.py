@@ -11,10 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from models import FIRST_STAGE, INPUTS
+from models import FIRST_STAGE
 from pipeline.datasets import pretraining_schema
 from pipeline.errors import InputError
-from pipeline.features.store_contents import GRID
 from pipeline.outputs import read_yaml, replacing, write_json
 from pipeline.params import Params, read_tree
 from pipeline.provenance import sha256
@@ -68,19 +67,28 @@ def plan(root: Path, name: str, study: Study, dataset: str, seeds: Sequence[int]
     """
     tree = read_tree(root / "params.yaml")
     Params.model_validate(tree).of(dataset)
-    grounds = _grounds(root, dataset, inputs_of([row.model for row in study.rows]))
-    return [_planned(root, tree, row, dataset, seeds, grounds, name) for row in study.rows]
+    resolved = [_resolved(tree, row, dataset, name) for row in study.rows]
+    grounds = _grounds(root, dataset, sorted({recipe.input for _, recipe in resolved}))
+    return [
+        _planned(root, tree, row, changed, recipe, seeds, grounds)
+        for row, (changed, recipe) in zip(study.rows, resolved, strict=True)
+    ]
 
 
-def _planned(
-    root: Path, tree: Tree, row: Row, dataset: str, seeds: Sequence[int], grounds: Tree, name: str
-) -> Planned:
+def _resolved(tree: Tree, row: Row, dataset: str, name: str) -> tuple[Tree, Recipe]:
+    """params.yaml as the row has it, and the recipe of it."""
     where = f"{FOLDER / name}.yaml, row {row.label!r}"
     changed = overlay(tree, row, dataset, where)
     try:
-        recipe = config.resolve(Params.model_validate(changed), dataset, row.model)
+        return changed, config.resolve(Params.model_validate(changed), dataset, row.model)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
+
+
+def _planned(
+    root: Path, tree: Tree, row: Row, changed: Tree, recipe: Recipe, seeds: Sequence[int], grounds: Tree
+) -> Planned:
+    dataset = recipe.dataset
     used = {key: _value(changed, key) for key in grounds["params"]}
     lists = _lists(changed, recipe)
     if lists["negatives"]["datasets"]:
@@ -101,12 +109,12 @@ def _lists(tree: Tree, recipe: Recipe) -> Tree:
     lists: Tree = {f"{stage}ed": [model] if stage == first else [] for stage in FIRST_STAGE.values()}
     negatives = [recipe.dataset] if "fda" in recipe.adapt.get("tasks", {}) else []
     lists["negatives"] = tree.get("negatives", {}) | {"datasets": negatives}
-    return lists | {"inputs": inputs_of([model])}
+    return lists | {"inputs": [recipe.input]}
 
 
-def inputs_of(models: Iterable[str]) -> list[str]:
-    """What these models read, each once, in order."""
-    return sorted({INPUTS.get(model, GRID) for model in models})
+def inputs_of(planned: Iterable[Planned]) -> list[str]:
+    """What the models of these cells read, each once, in order."""
+    return sorted({name for row in planned for cell in row.cells for name in cell.params["inputs"]})
 
 
 def _grounds(root: Path, dataset: str, inputs: Sequence[str]) -> Tree:

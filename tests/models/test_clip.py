@@ -122,11 +122,25 @@ def test_convolutions_give_as_many_patches_as_the_linear_map():
     assert shapes == [(2, 17, 24)] * 2
 
 
+def test_patches_of_features_are_a_map_of_the_mean_of_some_cells():
+    sizes = ClipSizes(**(vars(SIZES) | {"channels": 5, "grid": (4, 6), "patch": 2}))
+    made, features = Patches(sizes, ClipSwitches(patches="features")), torch.randn(3, 5, 4, 6)
+    W, bias = made.project[1].weight[:, :, 0, 0], made.project[1].bias
+    tokens = [made.token.expand(3, -1)]
+    for row in (0, 2):
+        for column in (0, 2, 4):
+            cells = [features[:, :, row + i, column + j] for i in (0, 1) for j in (0, 1)]
+            tokens.append(sum(cells) / 4 @ W.T + bias)
+    expected = made.norm(torch.stack(tokens, 1) + made.positions)
+    torch.testing.assert_close(made(features), expected)
+    assert not torch.allclose(made(features / 255), expected)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         ({"heads": 5}, "width 24 is not a multiple of heads 5"),
-        ({"grid": (32, 36)}, "32 x 36 pixels are not whole patches of 8"),
+        ({"grid": (32, 36)}, "32 x 36 pixels, or cells, are not whole patches of 8"),
         ({"longest": 13}, r"up to 13 tokens, context is 12; raise it, or cut captions by text\.max_tokens"),
     ],
 )

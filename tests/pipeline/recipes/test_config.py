@@ -122,3 +122,28 @@ def test_a_models_nulls_and_its_other_switches_are_the_datasets_own():
     assert config.resolve(REAL, "tabletop", "idc_pcl_no_pretrain").adapt == {}
     with pytest.raises(InputError, match=r"dataset\.clevr_dc\.own\.idc_pcl is missing, the settings of"):
         config.resolve(REAL, "clevr_dc", "idc_pcl")
+
+
+def test_clip4idc_reads_features_where_its_patches_are_features():
+    own = REAL.of("tabletop").own["clip"]
+    found = {}
+    for patches in ("convolutions", "features"):
+        still = own.train.model_copy(update={"mirror": False, "shift": 0})
+        update = {"settings": {"switches": {"patches": patches}}, "adapt": still, "train": still}
+        update["sizes"] = own.sizes | {"patch": 2 if patches == "features" else 16}
+        dataset = REAL.of("tabletop").model_copy(update={"own": {"clip": own.model_copy(update=update)}})
+        found[patches] = config.resolve(with_(dataset={"tabletop": dataset}), "tabletop", "clip4idc")
+    assert {name: recipe.input for name, recipe in found.items()} == {
+        "convolutions": "pixels",
+        "features": "grid",
+    }
+    assert found["features"].features == config.resolve(REAL, "tabletop", "scorer").features
+
+
+@pytest.mark.parametrize("change", [{"mirror": True}, {"shift": 1}])
+def test_features_are_neither_mirrored_nor_shifted(change):
+    own = REAL.of("tabletop").own["idc_pcl"]
+    changed = own.model_copy(update={"train": own.train.model_copy(update=change)})
+    dataset = REAL.of("tabletop").model_copy(update={"own": {"idc_pcl": changed}})
+    with pytest.raises(InputError, match="idc_pcl reads features on tabletop, and mirror and shift move"):
+        config.resolve(with_(dataset={"tabletop": dataset}), "tabletop", "idc_pcl")

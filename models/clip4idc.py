@@ -180,8 +180,8 @@ def captioner(
     clips = switches.words == "clip"
     if clips and sizes.text_width != sizes.joint:
         raise ValueError(f"words: clip needs a text_width of joint's {sizes.joint}, not {sizes.text_width}")
-    memories = Memories(sizes, dropout, layerwise=switches.memory == "layerwise")
-    decoder = ClipDecoder(sizes, dropout)
+    memories = Memories(sizes, switches, dropout)
+    decoder = ClipDecoder(sizes, switches, dropout)
     model = Captioner(sizes, Compared(inter, memories), {}, dropout, encoding=encoding, decoder=decoder)
     model.cells, model.parts, model.groups = sizes.cells, "sum", captioning(coef, clips)
     model.takes = {"encoding.": "encoding.", "inter.": "difference.inter."}

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention, all_of
 from models.clip import ClipSizes, Tables
+from models.clip_variants import ClipSwitches
 from models.decoder import NULL, DecoderLayer, NextWord, Past, Words
 from models.variants import PAPER
 
@@ -42,13 +43,13 @@ def feed_forward(width: int) -> nn.Sequential:
 class Memories(nn.Module):
     """The captioner's encoder over F': every layer's output, or the last one's alone."""
 
-    def __init__(self, sizes: ClipSizes, dropout: float, layerwise: bool):
+    def __init__(self, sizes: ClipSizes, switches: ClipSwitches, dropout: float):
         super().__init__()
-        self.layerwise = layerwise
+        self.layerwise = switches.memory == "layerwise"
         self.layers = nn.ModuleList(
             EncoderLayer(sizes.joint, sizes.caption_heads, dropout) for _ in range(sizes.caption_layers)
         )
-        initialise(self)
+        initialise(self, deviation(sizes, switches))
 
     def forward(self, x: Tensor) -> Tensor:
         """B x M x E -> B x S x M x E, or B x 1 x M x E."""
@@ -65,7 +66,7 @@ class ClipDecoder(nn.Module):
     Words are predicted by the table that they are read by: logits = h E^T + b.
     """
 
-    def __init__(self, sizes: ClipSizes, dropout: float):
+    def __init__(self, sizes: ClipSizes, switches: ClipSwitches, dropout: float):
         super().__init__()
         E = sizes.joint
         self.longest = sizes.longest
@@ -75,7 +76,7 @@ class ClipDecoder(nn.Module):
         self.layers = nn.ModuleList(layer(sizes, dropout) for _ in range(sizes.caption_layers))
         self.head, self.head_norm = nn.Sequential(nn.Linear(E, E), nn.GELU()), nn.LayerNorm(E, EPSILON)
         self.bias = nn.Parameter(torch.zeros(sizes.vocabulary))
-        initialise(self)
+        initialise(self, deviation(sizes, switches))
 
     def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
         """Tokens B x L, standing at positions first, first + 1, ... -> B x L x E."""
@@ -135,10 +136,15 @@ def of_layer(memory: Tensor, number: int) -> Tensor:
     return memory[:, number if memory.shape[1] > 1 else 0]
 
 
+def deviation(sizes: ClipSizes, switches: ClipSwitches) -> float:
+    """Of the maps' first weights. DEVIATION suits a width of 512: 128 wide, hardly anything gets through."""
+    return DEVIATION if switches.first_weights == "clip" else sizes.joint**-0.5
+
+
 @torch.no_grad()
-def initialise(module: nn.Module) -> None:
-    """N(0, 0.02) for linear maps, biases 0."""
+def initialise(module: nn.Module, deviation: float) -> None:
+    """N(0, deviation) for linear maps, biases 0."""
     for each in module.modules():
         if isinstance(each, nn.Linear):
-            each.weight.normal_(0.0, DEVIATION)
+            each.weight.normal_(0.0, deviation)
             each.bias.zero_()

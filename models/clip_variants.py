@@ -28,8 +28,9 @@ class ClipSwitches:
     # pixels to patches: CLIP's linear map | for learning from few images, not published: 3 x 3 convolutions |
     # no pixels, but a frozen backbone's features, `patch` x `patch` cells of its grid averaged to one
     patches: Literal["linear", "convolutions", "features"] = "linear"
-    # CLIP's, at random where nothing is pretrained | cells are told apart from the start, and the first block
-    # on both images looks at the same cell of the other one (counterpart.py; not published, either)
+    # CLIP's, at random where nothing is pretrained | cells are told apart from the start, the first block on
+    # both images subtracts the same cell of the other one (counterpart.py), and the captioner's maps are as
+    # large as their width asks (not published, either)
     first_weights: Literal["clip", "counterpart"] = "clip"
 
 

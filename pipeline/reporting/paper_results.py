@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from models import PIXELS, input_of
 from pipeline.dataset_params import Count, Dataset, DatasetTrain, Name, OwnSettings, Positive, Strict
 from pipeline.errors import InputError
 from pipeline.features.store_contents import pixel_spec, spec
@@ -121,8 +120,8 @@ def _ours(dataset: str, settings_of: str | None, params: Params) -> dict[str, An
     of_dataset, override = params.of(dataset), params.train
     settings = of_dataset.own.get(settings_of or "")
     clip = settings if settings_of == "clip" else None
-    pixels = clip is not None and input_of("clip4idc", clip.settings) == PIXELS
-    images = _pixels(params, of_dataset, clip) if clip and pixels else _grid(params, of_dataset)
+    features = clip is not None and clip.settings.get("switches", {}).get("patches") == "features"
+    images = _pixels(params, of_dataset, clip) if clip and not features else _grid(params, of_dataset)
     own: DatasetTrain = settings.train if settings else of_dataset.train
     return images | {
         "iterations": own.iterations if override.iterations is None else override.iterations,

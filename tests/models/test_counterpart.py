@@ -1,6 +1,7 @@
 """First weights by which a block on both images looks at the same cell of the other one."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -128,3 +129,14 @@ def test_untrained_networks_compare(looks, plain):
     asked, other = looks("counterpart"), looks(plain)
     assert asked[cells, cells + CELLS + 1].mean() > 0.4
     assert other[cells, cells + CELLS + 1].mean() < 0.1
+
+
+@pytest.mark.parametrize(("first", "deviation"), [("clip", 0.02), ("counterpart", D**-0.5)])
+def test_the_captioners_maps_are_as_large_as_their_width_asks(first, deviation):
+    """CLIP4IDC's 0.02 is for a width of 512."""
+    switches = {"patches": "convolutions", "first_weights": first}
+    model = models.build("clip4idc", replace(CLIP, joint=D), CLIP_SETTINGS | {"switches": switches})
+    layers = [*model.difference.memories.layers, *model.decoder.layers]
+    maps = [each.weight for layer in layers for each in layer.modules() if isinstance(each, torch.nn.Linear)]
+    assert len(maps) > 10
+    assert [each.std().item() for each in maps] == pytest.approx([deviation] * len(maps), rel=0.1)

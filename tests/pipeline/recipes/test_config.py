@@ -129,7 +129,8 @@ def test_clip4idc_reads_features_where_its_patches_are_features():
     found = {}
     for patches in ("convolutions", "features"):
         still = own.train.model_copy(update={"mirror": False, "shift": 0})
-        update = {"settings": {"switches": {"patches": patches}}, "adapt": still, "train": still}
+        settings = own.settings | {"switches": {"patches": patches}}
+        update = {"settings": settings, "adapt": still, "train": still}
         update["sizes"] = own.sizes | {"patch": 2 if patches == "features" else 16}
         dataset = REAL.of("tabletop").model_copy(update={"own": {"clip": own.model_copy(update=update)}})
         found[patches] = config.resolve(with_(dataset={"tabletop": dataset}), "tabletop", "clip4idc")

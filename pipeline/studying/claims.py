@@ -29,6 +29,9 @@ CLAIMS = (
     Claim("DIRL, Table 6", "dirl_ccr", "dirl"),
     Claim("DIRL, Table 6", "dirl_ccr", "ccr"),
     Claim("DIRL, Table 1", "dirl_ccr", "scorer_cbr"),
+    Claim("CLIP4IDC, Table 4", "clip4idc_no_adapt", "clip_ft"),
+    Claim("CLIP4IDC, Table 4", "clip4idc", "clip4idc_no_adapt"),
+    Claim("IDC-PCL, Table 3", "idc_pcl", "idc_pcl_no_pretrain"),
 )
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
 LEAST_SEEDS = 3  # fewer say nothing of the spread

@@ -23,7 +23,8 @@ is the share of test pairs of which the caption tells rightly whether something 
 says "no change" has 50.0. *CIDEr-D, changes* is that of the pairs with a change alone; over all pairs
 CIDEr-D flatters whoever says "there is no change" ([why](./tabletop.md#reading-its-scores)). Nothing was
 chosen on test pairs. All cells of a table have the same number of iterations and the settings of
-[params.yaml](../params.yaml).
+[params.yaml](../params.yaml); those of idc_pcl and clip4idc come after a phase of their own. The three models
+of CLIP4IDC read frozen features here, not pixels: what their paper claims is more than these can show.
 """
 RESAMPLES, SEED = 2_000, 1
 WANTED = 0.02  # of CIDEr-D: two points

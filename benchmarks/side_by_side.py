@@ -4,8 +4,9 @@
 give the same numbers. `scale` and `codecs` (the feature store's codecs and shard sizes against one float32
 .npy an image) take some five minutes each, `decoding_1000` more, and run only where they are named; the
 table of `scale` has a dataset of a tenth as the reference. So do `step` (a whole training step: up to ten
-minutes), `growth` (with pairs and tokens: four; writes growth.svg) and `profile` (where a step's time goes:
-half a minute), of which the last two have tables of their own.
+minutes), `clip_step` (CLIP4IDC's at the paper's size: five), `growth` (with pairs and tokens: four; writes
+growth.svg) and `profile` (where a step's time goes: half a minute), of which the last two have tables of
+their own.
 """
 
 import os
@@ -22,6 +23,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+import benchmarks.clip_step
 import benchmarks.decoding
 import benchmarks.extraction
 import benchmarks.growth
@@ -104,6 +106,7 @@ PARTS = {
 }
 NAMED_ONLY = {
     "step": benchmarks.steps.rows,
+    "clip_step": benchmarks.clip_step.rows,
     "scale": benchmarks.scale.compare,
     "codecs": benchmarks.reading.codecs,
     "decoding_1000": partial(decoding, 1000, benchmarks.decoding.ENDS[:1], 1),

@@ -50,9 +50,14 @@ def batch(case: Case) -> Batch:
     """Made-up features and captions: default and changed images, then default and distractor."""
     random, S = torch.Generator().manual_seed(0), case.scenes
     images = torch.randn(3 * S, CHANNELS, case.grid, case.grid, generator=random).half()
-    tokens = torch.randint(END + 1, WORDS, (2 * S, LONGEST), generator=random)
-    ends = torch.randint(5, LONGEST, (2 * S,), generator=random)[:, None]  # of each caption
-    place = torch.arange(LONGEST)
+    return batch_of(images, S, WORDS, LONGEST, random)
+
+
+def batch_of(images: Tensor, S: int, words: int, longest: int, random: torch.Generator) -> Batch:
+    """Both pairs of S scenes, whose default, changed and distractor images are `images`, and captions."""
+    tokens = torch.randint(END + 1, words, (2 * S, longest), generator=random)
+    ends = torch.randint(5, longest, (2 * S,), generator=random)[:, None]  # of each caption
+    place = torch.arange(longest)
     tokens[:, 0] = START
     tokens = tokens.where(place < ends, NULL).where(place != ends, END)
     return Batch(images, torch.arange(S).repeat(2), torch.arange(S, 3 * S), tokens, 2)

@@ -1,0 +1,137 @@
+"""CLIP4IDC's captioning step in the plainest way, which `clip_step` measures ours against.
+
+From its equations (docs/methods.md, "CLIP4IDC"; the paper's switches): both images of every pair are encoded,
+attention weights are kept, the change pairs and the no-change pairs of a batch come one after the other, Adam
+takes one parameter at a time, all in float32. Only torch's operations: nothing of models/ but the weights.
+
+B pairs, 3 x H x W pixels, n patches, t = n + 1 tokens, D and E widths, L words.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from models.captioner import Captioner
+from models.clip import ClipSizes
+
+Part = tuple[Tensor, Tensor, Tensor]  # pixels B x 3 x H x W before and after, tokens B x (L+1)
+MEAN, STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
+NULL = 0  # padding
+EPSILON, CAPTION_EPSILON = 1e-5, 1e-12  # of CLIP's layer norms and the captioner's
+
+
+class Step:
+    """Forward, backward and Adam on the parameters of `model` itself, all at one rate."""
+
+    def __init__(self, model: Captioner, rate: float, dropout: float):
+        assert isinstance(model.sizes, ClipSizes)
+        self.weights = dict(model.named_parameters())
+        self.sizes, self.dropout = model.sizes, dropout
+        self.optimiser = torch.optim.Adam(self.weights.values(), lr=rate, foreach=False, fused=False)
+
+    def __call__(self, parts: Sequence[Part]) -> Tensor:
+        """The sum over the parts of the captions' cross-entropy before the step."""
+        loss = torch.stack([self.loss(*part) for part in parts]).sum()
+        self.optimiser.zero_grad()
+        loss.backward()
+        self.optimiser.step()
+        return loss.detach()
+
+    def loss(self, before: Tensor, after: Tensor, tokens: Tensor) -> Tensor:
+        """Of one part."""
+        memory = self.encoder(self.joint(self.image(before), self.image(after)))
+        logits = self.decoder(tokens[:, :-1], memory)
+        return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), ignore_index=NULL)
+
+    # --- the images ---
+
+    def image(self, pixels: Tensor) -> Tensor:
+        """Eq. 1-3: B x 3 x H x W -> B x t x D."""
+        mean, std = (torch.tensor(values)[:, None, None] for values in (MEAN, STD))
+        own, normed = "encoding.patches", (pixels.float() / 255 - mean) / std
+        patches = F.conv2d(normed, self.weights[f"{own}.project.weight"], stride=self.sizes.patch)
+        token = self.weights[f"{own}.token"].expand(len(pixels), 1, -1)
+        x = torch.cat([token, patches.flatten(2).transpose(1, 2)], 1) + self.weights[f"{own}.positions"]
+        x = self.norm(f"{own}.norm", x)
+        for number in range(self.sizes.intra):
+            x = self.block(f"encoding.blocks.{number}", x)
+        return x
+
+    def joint(self, before: Tensor, after: Tensor) -> Tensor:
+        """Eq. 4-5: twice B x t x D -> F', B x 2t x E."""
+        own = "difference.inter"
+        e, p = self.weights[f"{own}.images"], self.weights[f"{own}.positions"]
+        x = torch.cat([before + e[0], after + e[1]], 1) + p
+        for number in range(self.sizes.intra, self.sizes.intra + self.sizes.inter):
+            x = self.block(f"{own}.blocks.{number}", x)
+        return self.linear(f"{own}.project.map", self.norm(f"{own}.project.norm", x))
+
+    def block(self, name: str, x: Tensor) -> Tensor:
+        """CLIP's: pre-LN, GELU by z sigmoid(1.702 z)."""
+        y = self.norm(f"{name}.norm_1", x)
+        x = x + self.attention(f"{name}.attention", y, y, self.sizes.heads)
+        z = self.linear(f"{name}.mlp.0", self.norm(f"{name}.norm_2", x))
+        return x + self.linear(f"{name}.mlp.2", z * torch.sigmoid(1.702 * z))
+
+    # --- the captioner ---
+
+    def encoder(self, x: Tensor) -> Tensor:
+        """F' -> the memory, B x 2t x E."""
+        for number in range(self.sizes.caption_layers):
+            own = f"difference.memories.layers.{number}"
+            x = self.added(f"{own}.norms.0", x, self.attention(f"{own}.attention", x, x))
+            x = self.added(f"{own}.norms.1", x, self.fed_forward(f"{own}.feed_forward", x))
+        return x
+
+    def decoder(self, words: Tensor, memory: Tensor) -> Tensor:
+        """Words B x L -> logits B x L x V, by the words' own table."""
+        table = self.weights["decoder.tables.tokens.weight"]
+        placed = F.embedding(words, table) + self.weights["decoder.tables.positions"][: words.shape[1]]
+        x = self.drop(self.norm("decoder.norm", placed, CAPTION_EPSILON))
+        for number in range(self.sizes.caption_layers):
+            own = f"decoder.layers.{number}"
+            x = self.added(f"{own}.norms.0", x, self.attention(f"{own}.self_attention", x, x, causal=True))
+            x = self.added(f"{own}.norms.1", x, self.attention(f"{own}.cross_attention", x, memory))
+            x = self.added(f"{own}.norms.2", x, self.fed_forward(f"{own}.feed_forward", x))
+        hidden = F.gelu(self.linear("decoder.head.0", x))
+        hidden = self.norm("decoder.head_norm", hidden, CAPTION_EPSILON)
+        return F.linear(hidden, table, self.weights["decoder.bias"])
+
+    def fed_forward(self, name: str, x: Tensor) -> Tensor:
+        return self.linear(f"{name}.2", F.gelu(self.linear(f"{name}.0", x)))
+
+    def added(self, name: str, x: Tensor, more: Tensor) -> Tensor:
+        """LN(x + drop(more)): the captioner is post-LN."""
+        return self.norm(name, x + self.drop(more), CAPTION_EPSILON)
+
+    # --- both ---
+
+    def attention(
+        self, name: str, x: Tensor, memory: Tensor, heads: int | None = None, causal: bool = False
+    ) -> Tensor:
+        """`heads`: of the image's blocks, which drop nothing; without it the captioner's."""
+        h = heads or self.sizes.caption_heads
+        q, k, v = (
+            self.linear(f"{name}.{own}", y).unflatten(-1, (h, -1)).transpose(1, 2)
+            for own, y in (("query", x), ("key", memory), ("value", memory))
+        )
+        scores = torch.einsum("bhld,bhmd->bhlm", q, k) / math.sqrt(q.shape[-1])
+        if causal:
+            scores = scores.masked_fill(torch.ones_like(scores, dtype=torch.bool).triu(1), -math.inf)
+        weights = scores.softmax(-1) if heads else self.drop(scores.softmax(-1))
+        attended = torch.einsum("bhlm,bhmd->bhld", weights, v).transpose(1, 2).flatten(2)
+        return self.linear(f"{name}.output", attended)
+
+    def linear(self, name: str, x: Tensor) -> Tensor:
+        return F.linear(x, self.weights[f"{name}.weight"], self.weights.get(f"{name}.bias"))
+
+    def norm(self, name: str, x: Tensor, epsilon: float = EPSILON) -> Tensor:
+        return F.layer_norm(
+            x, x.shape[-1:], self.weights[f"{name}.weight"], self.weights[f"{name}.bias"], epsilon
+        )
+
+    def drop(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.dropout)

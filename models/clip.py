@@ -137,7 +137,9 @@ def patches(sizes: ClipSizes, switches: ClipSwitches) -> nn.Module:
         return convolutions(sizes)
     if switches.patches == "linear":
         return nn.Conv2d(sizes.channels, sizes.width, sizes.patch, sizes.patch, bias=False)
-    return nn.Sequential(nn.AvgPool2d(sizes.patch), nn.Conv2d(sizes.channels, sizes.width, 1))
+    project = nn.Conv2d(sizes.channels, sizes.width, 1)
+    nn.init.normal_(project.weight, std=sizes.channels**-0.5)  # no smaller than the positions, as CLIP's
+    return nn.Sequential(nn.AvgPool2d(sizes.patch), project)
 
 
 def convolutions(sizes: ClipSizes) -> nn.Module:

@@ -12,7 +12,7 @@ GIVEN = shipped.settings().of("tabletop").own["idc_pcl"].pretrain.model_dump()
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"warm_up": None}, "the schedule noam needs warm_up"),
+        ({"schedule": "noam", "warm_up": None}, "the schedule noam needs warm_up"),
         ({"schedule": "halves"}, "the schedule halves needs milestones"),
         ({"select_after": 9999}, "select_after is not below iterations"),
         ({"tasks": {"mlm": 1.0}}, "tasks must weigh mlm, mvcl and fda"),

@@ -1,5 +1,6 @@
 """Fixtures that several tests share."""
 
+import os
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -17,6 +18,11 @@ from pipeline.scoring import meteor
 from pipeline.scoring.meteor import Meteor
 from pipeline.vocabularies import Vocabulary
 from tests.synthetic import make_clevr_change
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than cores: some tests wait for what they have killed, and their core would idle."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.fixture(scope="session", autouse=True)

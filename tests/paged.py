@@ -1,10 +1,12 @@
 """The report's page of made-up cells: rendered, and read back."""
 
 import re
+from contextlib import ExitStack
 from dataclasses import replace
 from html.parser import HTMLParser
+from unittest.mock import patch
 
-from pipeline.reporting import overview_table, page
+from pipeline.reporting import bars, curves, overview_table, page, tradeoffs
 from tests.study import attended
 
 VOID = {"meta", "link", "img", "br", "rect", "line"}
@@ -51,6 +53,15 @@ def render(results, params):
     return page.render(results, overview_table.records(results), params)
 
 
+def undrawn(results, params):
+    """The page without its diagrams' lines, for tests of what stands around them: drawing takes a second."""
+    empty = '<svg viewBox="0 0 1 1" aria-hidden="true"></svg>'
+    with ExitStack() as patched:
+        for module in (bars, curves, tradeoffs):
+            patched.enter_context(patch.object(module, "svg", lambda draw, salt: empty))
+        return render(results, params)
+
+
 def saying(study, caption):
     """The first dataset's page, where the first model says that of every pair."""
     (results, _), params = study
@@ -60,4 +71,4 @@ def saying(study, caption):
         captions=dict.fromkeys(first.captions, caption),
         attended={pair: attended(caption, 0, "subtraction") for pair in first.attended},
     )
-    return render([replace(results, cells=[first, *others])], params)
+    return undrawn([replace(results, cells=[first, *others])], params)

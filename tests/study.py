@@ -85,6 +85,11 @@ def make_cell(root: Path, name: str, model: str, seed: int, pairs: list[Pair], s
     losses = [f"{10 * n},{','.join([str(score / n)] * len(terms.split(',')))}" for n in range(1, 31)]
     (curves / "loss.csv").write_text("\n".join([f"iteration,{terms}", *losses]) + "\n")
     (curves / "validation.csv").write_text(f"iteration,CIDEr-D\n150,{score / 2}\n300,{score}\n")
+    if model in ADAPTED:
+        earlier = curves.parent / "adaptation" / str(seed)
+        earlier.mkdir(parents=True)
+        (earlier / "loss.csv").write_text("iteration,retrieval\n10,7.5\n20,7.25\n")
+        (earlier / "validation.csv").write_text("iteration,R@1\n20,0.5\n")
 
 
 def make_retrieval(folder: Path, pairs: list[Pair], score: float) -> None:

@@ -88,7 +88,7 @@ def joined() -> Iterator[Ranks]:
     try:
         yield ranks
     except InputError:
-        if store is None or store.add("errors", 1) == 1:
+        if store is None or _is_first(store):
             raise
         time.sleep(PATIENCE)
         sys.exit(2)
@@ -96,6 +96,14 @@ def joined() -> Iterator[Ranks]:
         time.sleep(PATIENCE if store else 0)
         raise
     ranks.leave()
+
+
+def _is_first(store: distributed.Store) -> bool:
+    """Whether no other process had an error before. Where the store ended with a process, that one had."""
+    try:
+        return store.add("errors", 1) == 1
+    except distributed.DistError:
+        return False
 
 
 def _meet() -> tuple[Ranks, distributed.Store | None]:

@@ -1,4 +1,4 @@
-"""Learning curves: the validation's CIDEr-D and every training loss, a line for each run; pre-training's."""
+"""Learning curves: the validation's CIDEr-D and every training loss, a line for each run; earlier phases'."""
 
 import math
 from collections.abc import Callable
@@ -73,26 +73,36 @@ def pretraining(results: Results) -> list[Panel]:
     A dotted line is what chance gives.
     """
     found: list[tuple[str, list[Line], Callable[[list[float]], float], float | None]] = []
-    for images in (True, False):
-        where = "on CUB’s images, " if images else ""
+    for phase, where in (("images", "on CUB’s images, "), ("pretraining", "")):
         for term, name in TASKS.items():
             title = f"Training loss, {where}{name}"
-            found.append((title, _lines(results, images, "losses", term), min, None))
+            found.append((title, _lines(results, phase, "losses", term), min, None))
         for measure, (name, chance, best) in FOUND.items():
             title = f"Validation, {where}{name}"
-            found.append((title, _lines(results, images, "validation", measure), best, chance))
+            found.append((title, _lines(results, phase, "validation", measure), best, chance))
     return [
         _panel(title, results.dataset, lines, best, chance) for title, lines, best, chance in found if lines
     ]
 
 
-def _lines(results: Results, images: bool, kind: str, column: str) -> list[Line]:
+def adaptation(results: Results) -> list[Panel]:
+    """Of the phase in which sentences find their pairs: its training loss, and R@1 on validation pairs."""
+    loss = _lines(results, "adaptation", "losses", "retrieval")
+    found = _lines(results, "adaptation", "validation", "R@1")
+    panels = [_panel("Training loss, retrieval", results.dataset, loss, min)] if loss else []
+    if found:
+        title = f"Validation, R@1: a sentence’s own pair found first of {results.searched}"
+        panels.append(_panel(title, results.dataset, found, max, 1 / results.searched))
+    return panels
+
+
+def _lines(results: Results, phase: str, kind: str, column: str) -> list[Line]:
     """The column's curve of each run that has it, without what no iteration measured."""
     own, found = styles(results.cells), []
     for cell in results.cells:
-        for phase in cell.pretraining:
-            curve = getattr(phase, kind)
-            if phase.images == images and column in curve:
+        for earlier in cell.earlier:
+            curve = getattr(earlier, kind)
+            if earlier.phase == phase and column in curve:
                 points = zip(curve["iteration"], curve[column], strict=True)
                 if known := [(x, y) for x, y in points if not math.isnan(y)]:
                     found.append(Line(own[cell.model], cell.seed, *map(list, zip(*known, strict=True))))

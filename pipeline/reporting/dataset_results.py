@@ -5,13 +5,13 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
 
 from pipeline import statistics
 from pipeline.datasets.images import Indexed, read_index
-from pipeline.datasets.schema import Pair, of_split, read_pairs
+from pipeline.datasets.schema import NO_CHANGE, Pair, of_split, read_pairs
 from pipeline.decoding import attention_maps, gallery_pairs
 from pipeline.decoding.attention_maps import Attended
 from pipeline.errors import InputError
@@ -48,9 +48,9 @@ class Told:
 
 @dataclass(frozen=True)
 class PhaseCurves:
-    """A phase of pre-training: its tasks' losses in training, and all that its validations found."""
+    """A phase before captioning: its losses in training, and all that its validations found."""
 
-    images: bool  # on CUB's single images
+    phase: Literal["adaptation", "pretraining", "images"]  # images: pre-training on CUB's single ones
     losses: Curve  # NaN where no iteration had the task
     validation: Curve
 
@@ -67,7 +67,7 @@ class Cell:
     attended: dict[str, Attended]  # by pair id: of the first seed, the gallery's pairs
     losses: Curve  # terms before they are weighted
     validation: Curve
-    pretraining: list[PhaseCurves]  # in their order
+    earlier: list[PhaseCurves]  # in their order
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,7 @@ class Results:
     gallery: dict[str | None, list[Pair]]  # by change type
     published: list[Published]
     retrieval: dict[str, dict[int, Retrieved]]  # by adapted model and seed
+    searched: int  # validation pairs among which an adaptation's sentences find their own
     published_retrieval: list[PublishedRetrieval]
 
 
@@ -98,7 +99,8 @@ def read(root: Path, params: Params) -> list[Results]:
 
 def _results(root: Path, dataset: str, params: Params) -> Results:
     path = root / "data" / "pairs" / f"{dataset}.jsonl"
-    if not (test := of_split(read_pairs(path), "test")):
+    pairs = read_pairs(path)
+    if not (test := of_split(pairs, "test")):
         raise InputError(f"{path} has no pair of the split test; {REMEDY} again")
     gallery = gallery_pairs.choose(test, params.report.gallery)
     shown = [pair for pairs in gallery.values() for pair in pairs]
@@ -112,19 +114,14 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
         read_captions(constant / "captions.json", test)[test[0].pair_id],
         read_metrics(constant / "metrics.json"),
         [
-            _cell(
-                root / "results",
-                (dataset, *run),
-                test,
-                shown if run[1] == params.seeds[0] else [],
-                run[0] in params.pretrained,
-            )
+            _cell(root / "results", (dataset, *run), test, shown if run[1] == params.seeds[0] else [], params)
             for run in runs
         ],
         {model: _evidence(root / "results", dataset, model, params) for model in params.models},
         gallery,
         paper_results.rows(dataset, root / paper_results.FOLDER),
         {model: _retrieved(root / "results/cells" / dataset / model, params) for model in adapted(params)},
+        sum(pair.change_type != NO_CHANGE for pair in of_split(pairs, "val")),
         paper_results.retrieval(dataset, root / paper_results.FOLDER),
     )
 
@@ -143,7 +140,7 @@ def _cell(
     name: tuple[str, str, int],
     test: Sequence[Pair],
     attended: Sequence[Pair],
-    pretrained: bool,
+    params: Params,
 ) -> Cell:
     dataset, model, seed = name
     own = Path(dataset, model, str(seed))
@@ -157,9 +154,7 @@ def _cell(
         read_attended(results / "cells" / own / "attention.npz", attended, captions) if attended else {},
         read_curve(results / "curves" / own / "loss.csv", "iteration"),
         read_curve(results / "curves" / own / "validation.csv", "iteration", "CIDEr-D"),
-        read_pretraining(results / "curves" / dataset / model / "pretraining" / str(seed))
-        if pretrained
-        else [],
+        read_earlier(results / "curves" / dataset / model, seed, params),
     )
 
 
@@ -224,17 +219,22 @@ def read_curve(path: Path, *columns: str) -> Curve:
         raise _wrong(path, f"is not a table of numbers ({error})") from None
 
 
-def read_pretraining(folder: Path) -> list[PhaseCurves]:
-    """The phases whose curves lie in a folder of the stage pretrain, the one on single images first."""
-    images = folder / "images"
-    return [
-        PhaseCurves(
-            own == images,
-            read_curve(own / "loss.csv", "iteration"),
-            read_curve(own / "validation.csv", "iteration"),
-        )
-        for own in ([images, folder] if images.is_dir() else [folder])
-    ]
+def read_earlier(folder: Path, seed: int, params: Params) -> list[PhaseCurves]:
+    """The phases before captioning of the model whose curves lie in `folder`, in their order."""
+    found: list[PhaseCurves] = []
+    if folder.name in params.adapted:
+        found.append(_phase("adaptation", folder / "adaptation" / str(seed)))
+    if folder.name in params.pretrained:
+        own = folder / "pretraining" / str(seed)
+        if (own / "images").is_dir():
+            found.append(_phase("images", own / "images"))
+        found.append(_phase("pretraining", own))
+    return found
+
+
+def _phase(phase: Literal["adaptation", "pretraining", "images"], folder: Path) -> PhaseCurves:
+    losses, validation = (read_curve(folder / f"{name}.csv", "iteration") for name in ("loss", "validation"))
+    return PhaseCurves(phase, losses, validation)
 
 
 class _Prediction(BaseModel):

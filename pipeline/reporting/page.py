@@ -70,6 +70,7 @@ class Section:
     scorers: dict[str, str]
     styles: list[Style]
     curves: list[Panel]
+    adaptation: list[Panel]
     pretraining: list[Panel]
     tradeoffs: list[Panel]
     gallery: Gallery
@@ -126,6 +127,7 @@ def _section(
         scorers=_scorers(results),
         styles=list(styles(results.cells).values()),
         curves=curves.panels(results),
+        adaptation=curves.adaptation(results),
         pretraining=curves.pretraining(results),
         tradeoffs=tradeoffs.panels(results, experiments, params),
         gallery=gallery(results, params),

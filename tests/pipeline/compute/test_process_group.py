@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import distributed
 
 from models.backbone import Backbone
-from pipeline.compute.process_group import Ranks, join
+from pipeline.compute import process_group
+from pipeline.compute.process_group import Ranks, join, joined
 from pipeline.datasets import images
 from pipeline.errors import InputError
 from pipeline.features import extraction, store_codec
@@ -77,3 +79,15 @@ def test_more_processes_than_gpus_are_refused(monkeypatch):
         monkeypatch.setenv(name, value)
     with pytest.raises(InputError, match="process 2 of this machine has no GPU, there are 2"):
         join()
+
+
+def test_an_error_after_the_process_with_the_store_has_ended_is_not_said_again(monkeypatch):
+    class Gone:
+        def add(self, key: str, amount: int) -> int:
+            raise distributed.DistNetworkError("Connection reset by peer")
+
+    monkeypatch.setattr(process_group, "PATIENCE", 0)
+    monkeypatch.setattr(process_group, "_meet", lambda: (Ranks(1, 2), Gone()))
+    with pytest.raises(SystemExit) as ended, joined():
+        raise InputError("vocab.json is missing")
+    assert ended.value.code == 2

@@ -2,7 +2,8 @@
 
 import pytest
 
-from pipeline.reporting import overview_table, page, paper_comparison
+from pipeline.reporting import overview_table, paper_comparison
+from tests.paged import undrawn
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def test_there_are_letters_for_any_number_of_conditions():
 
 def test_the_page_shows_them_where_there_are_any(study):
     results, params = study
-    html = page.render(results, overview_table.records(results), params)
+    html = undrawn(results, params)
     assert html.count("Beside published figures") == 1
     assert html.index('id="other"') < html.index("Beside published figures")
     assert f"iterations: 10000, ours {params.of('tabletop').train.iterations}" in html

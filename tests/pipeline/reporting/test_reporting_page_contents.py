@@ -9,7 +9,7 @@ import yaml
 from pipeline.errors import InputError
 from pipeline.params import load
 from pipeline.reporting import bars, curves, dataset_results, overview_table, svg
-from tests.paged import DATA, Reader, render, saying
+from tests.paged import DATA, Reader, saying, undrawn
 from tests.study import make_study
 
 QUARTILES = [f"viewpoint_iou_q{number}" for number in range(1, 5)]
@@ -68,7 +68,7 @@ def test_what_the_pairs_cannot_tell_apart_is_said_so_in_words(study, read):
 def test_one_model_alone_is_compared_with_none(study):
     (results, _), params = study
     alone = replace(results, evidence={"scorer": results.evidence["scorer"]})
-    assert "Which differences are sure" not in render([alone], params)
+    assert "Which differences are sure" not in undrawn([alone], params)
 
 
 def test_the_gallery_shows_pictures_references_and_every_models_caption(study, html):
@@ -122,7 +122,7 @@ def test_without_the_truth_nothing_is_marked(study):
     ]
     constant = replace(results.constant, subsets=found[0].metrics.subsets, whole={})
     unknown = replace(results, test=blind, cells=found, constant=constant, gallery={None: blind}, evidence={})
-    html = re.sub(r"(?s)<style>.*?</style>|<script>.*?</script>|url.*?;", "", render([unknown], params))
+    html = re.sub(r"(?s)<style>.*?</style>|<script>.*?</script>|url.*?;", "", undrawn([unknown], params))
     assert not re.search(r"rightly|✓|✗|Change accuracy|Which differences|The numbers|By kind", html)
     assert re.findall("<h3>.*</h3>", html) == [
         f"<h3>{title}</h3>" for title in ("Scores", "Learning curves", "Test pairs")
@@ -133,9 +133,9 @@ def test_without_the_truth_nothing_is_marked(study):
 
 def test_boxes_are_outlined_in_the_files_own_pixels(study):
     (results, _), params = study
-    assert "<rect x=" not in re.sub("(?s)<clipPath.*?</clipPath>", "", render([results], params))
+    assert "<rect x=" not in re.sub("(?s)<clipPath.*?</clipPath>", "", undrawn([results], params))
     boxed = [replace(pair, before_box=(1.0, 2.0, 30.0, 4.5)) for pair in results.test]
-    html = render([replace(results, test=boxed, gallery={"color": boxed})], params)
+    html = undrawn([replace(results, test=boxed, gallery={"color": boxed})], params)
     box = (
         '<svg viewBox="0 0 48 32" aria-hidden="true"><rect x="1.0" y="2.0" width="30.0" height="4.5"/></svg>'
     )
@@ -146,13 +146,13 @@ def test_boxes_are_outlined_in_the_files_own_pixels(study):
 def test_a_picture_that_is_not_in_the_index_is_named(study):
     (results, _), params = study
     with pytest.raises(InputError, match=r"default_\d+\.png is not in the index of tabletop's images"):
-        render([replace(results, images={})], params)
+        undrawn([replace(results, images={})], params)
 
 
 def test_different_scorers_are_both_told(study):
     (results, _), params = study
     last = replace(results.cells[-1], metrics=replace(results.constant, scorers={"METEOR": "2"}))
-    html = render([replace(results, cells=[*results.cells[:-1], last])], params)
+    html = undrawn([replace(results, cells=[*results.cells[:-1], last])], params)
     assert "METEOR: 1.5 and 2" in html
 
 
@@ -181,10 +181,10 @@ def test_cells_whose_weights_were_imported_have_no_curves(tmp_path):
         found = curves.panels(results)
     assert [panel.title for panel in found] == ["Validation CIDEr-D × 100", "Training loss: caption"]
     assert "scorer" not in "".join(panel.told for panel in found)
-    assert "Training loss" in render([results], params)
+    assert "Training loss" in undrawn([results], params)
     alone = replace(results, cells=[cell for cell in results.cells if cell.model == "scorer"])
     assert curves.panels(alone) == []
-    assert "Learning curves" not in render([alone], params)
+    assert "Learning curves" not in undrawn([alone], params)
 
 
 PRETRAINING = """iteration,mlm,mvcl,fda,mlm_accuracy
@@ -228,10 +228,10 @@ def test_the_pre_training_has_panels_of_its_own(tmp_path):
     assert "seed 1" not in found["Validation, on CUB’s images, masked words named"].told
     assert rank.svg.count("stroke-dasharray") > words.svg.count("stroke-dasharray")
     assert "#0f0f" not in rank.svg
-    html = render([results], params)
+    html = undrawn([results], params)
     assert "<h3>Learning curves of the pre-training</h3>" in html
-    without = replace(results, cells=[replace(cell, pretraining=[]) for cell in results.cells])
-    assert "of the pre-training" not in render([without], params)
+    without = replace(results, cells=[replace(cell, earlier=[]) for cell in results.cells])
+    assert "of the pre-training" not in undrawn([without], params)
 
 
 def test_a_bar_for_each_model_and_a_mark_for_the_constant_caption(study):
@@ -250,7 +250,7 @@ def test_a_bar_for_each_model_and_a_mark_for_the_constant_caption(study):
 
 def test_of_one_seed_there_is_no_table_of_runs_and_the_seed_may_be_0(tmp_path):
     params = make_study(tmp_path, seeds=(0,))
-    first, *others = Reader(render(dataset_results.read(tmp_path, params), params)).tables
+    first, *others = Reader(undrawn(dataset_results.read(tmp_path, params), params)).tables
     assert [row[:2] for row in first] == [
         ["model", "seed"],
         ["constant", ""],

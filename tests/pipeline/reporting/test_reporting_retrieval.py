@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.reporting import dataset_results, retrieval_results
+from pipeline.reporting import curves, dataset_results, retrieval_results
 from pipeline.reporting.paper_results import PublishedRetrieval
-from tests.paged import DATA, Reader, render
+from tests.paged import DATA, Reader, undrawn
 from tests.study import PATCHES, make_study
 
 PAPER = PublishedRetrieval(
@@ -37,7 +37,30 @@ def study(lab):
 @pytest.fixture(scope="module")
 def html(study):
     results, params = study
-    return render([results], params)
+    return undrawn([results], params)
+
+
+def test_the_adaptation_has_its_loss_and_what_it_finds_beside_chance(study, html):
+    results, params = study
+    assert results.searched == 10, "of 20 validation pairs; in the others nothing changed"
+    loss, found = curves.adaptation(results)
+    assert loss.told.startswith(
+        "Training loss, retrieval over iterations. clip4idc, seed 1: minimum 7.25, last"
+    )
+    assert "scorer" not in loss.told
+    assert found.title == "Validation, R@1: a sentence’s own pair found first of 10"
+    assert found.told.endswith("clip4idc_again, seed 2: maximum 0.50, last 0.50. Chance: 0.1.")
+    heading = "<h3>Learning curves of the adaptation</h3>"
+    assert heading in html
+    unadapted = replace(results, cells=[replace(cell, earlier=[]) for cell in results.cells])
+    assert heading not in undrawn([unadapted], params)
+
+
+def test_an_adaptation_s_missing_curve_is_named(tmp_path):
+    params = make_study(tmp_path, models=("scorer", "clip4idc"))
+    (tmp_path / "results/curves/tabletop/clip4idc/adaptation/2/loss.csv").unlink()
+    with pytest.raises(InputError, match=r"curves/tabletop/clip4idc/adaptation/2/loss\.csv is missing; run"):
+        dataset_results.read(tmp_path, params)
 
 
 def test_figures_stand_beside_chance_and_the_papers(html):
@@ -89,7 +112,7 @@ def test_blocks_of_the_encoder_are_chosen_like_words(html):
 
 def test_without_adapted_models_there_is_no_retrieval(tmp_path):
     params = make_study(tmp_path)
-    found = render(dataset_results.read(tmp_path, params), params)
+    found = undrawn(dataset_results.read(tmp_path, params), params)
     assert "Retrieval after" not in found
     assert "image encoder" not in re.sub(r"(?s)<script>.*?</script>", "", found)
 
@@ -119,6 +142,6 @@ def test_files_that_are_wrong_are_named(lab, tmp_path, name, text, said):
 def test_a_pair_of_another_test_split_is_named(study):
     results, params = study
     with pytest.raises(InputError, match=r"retrieval\.json names .*, which is no test pair"):
-        render(
+        undrawn(
             [replace(results, test=[pair for pair in results.test if not pair.changed], gallery={})], params
         )

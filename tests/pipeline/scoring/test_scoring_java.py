@@ -172,12 +172,14 @@ def test_java_that_floods_stderr_and_dies(fake: FakeJava, dying: str) -> None:
 
 def test_meteor_killed_in_the_middle(fake: FakeJava, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java, "STALLED", 120)  # on a loaded machine the others may take long to start
-    fake.does(meteor="exec sleep 1000")  # one that answers might have ended before it is killed
+    own = fake.script.parent / "meteor"
+    # one that answers might have ended before it is killed
+    fake.does(meteor=f'echo $$ > "{own}"; exec sleep 1000')
 
     def kill_meteor() -> None:
-        while len(fake.pids()) < 3:  # METEOR, the version, the tokenizer
+        while len(fake.pids()) < 3 or not own.exists():  # METEOR, the version, the tokenizer, in any order
             time.sleep(0.05)
-        os.kill(fake.pids()[0], signal.SIGKILL)
+        os.kill(int(own.read_text()), signal.SIGKILL)
 
     killer = threading.Thread(target=kill_meteor)
     killer.start()

@@ -19,7 +19,6 @@ from models.counterpart import grid_places, look_across, side_of
 from models.distributed_batch import everyone, own, processes
 from models.half_weights import halve as halve  # what decides a training stands among the recipe's files
 
-SHARPNESS = 8.0  # of first weights that look at the counterpart
 LARGEST = math.log(100.0)  # of the learned scale's logarithm: CLIP's
 STEM = r"^encoding\.patches\."  # what `frozen: stem` keeps, beside CLIP's tables of words
 ENCODER = r"^(encoding|difference\.inter)\."  # and `frozen: encoder` of the captioning
@@ -47,7 +46,7 @@ class JointEncoder(nn.Module):
         self.images[0], self.images[1] = side, -side
         first = next(iter(self.blocks.values()))
         assert isinstance(first, Block)
-        look_across(first.attention, grid_places(*sizes.cells, sizes.width), side, SHARPNESS)
+        look_across(first.attention, grid_places(*sizes.cells, sizes.width), side)
 
     def joined(self, before: Tensor, after: Tensor) -> Tensor:
         """Twice B x t x D -> Z, B x 2t x D (Eq. 4)."""

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention
 
+SHARPNESS = 8.0  # the logit of the counterpart, where all other cells are near 0
 FAINT = 0.1  # of the strongest direction in which places differ: what is in weaker ones would be amplified
 
 
@@ -35,7 +36,9 @@ def side_of(width: int) -> Tensor:
 
 
 @torch.no_grad()
-def look_across(attention: MultiHeadAttention, places: Tensor, side: Tensor, sharpness: float) -> None:
+def look_across(
+    attention: MultiHeadAttention, places: Tensor, side: Tensor, sharpness: float = SHARPNESS
+) -> None:
     """Overwrite its weights: q_i k_j^T / sqrt(d) is about `sharpness` for the same place of the other image.
 
     `places`, N x D, and `side`, D: what tokens have in them by their cell, and (the second image's: - side)

@@ -21,7 +21,6 @@ from models.idc_pcl_variants import PclSwitches
 EPSILON, EMBEDDING_EPSILON = 1e-6, 1e-12  # of layer norms: a block's; the embeddings' and MVCL's
 CLS_TYPE, WORD_TYPE = 5, 6  # rows of the types; 1 [IMG1], 2 its cells, 3 [IMG2], 4 its cells, 0 unused
 GAIN, TYPE_DEVIATION = 4.0, 0.1  # of balanced first weights
-SHARPNESS = 8.0  # of those that look at the counterpart
 KeysValues = tuple[Tensor, Tensor]
 
 
@@ -192,7 +191,7 @@ class Network(nn.Module):
         first = (self.pair if self.compares else self.cross).each()[0]
         for kind, sign in ((1, 1), (2, 1), (3, -1), (4, -1)):
             self.types.weight[kind] = sign * side
-        look_across(first.attention, self.places, side, SHARPNESS)
+        look_across(first.attention, self.places, side)
 
     def mark(self, row: int, kind: int) -> Tensor:
         """[IMG1], [IMG2] or [CLS], 1 x 1 x D: a row of the word table, unscaled, and its type."""

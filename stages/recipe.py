@@ -1,20 +1,31 @@
-"""recipe@dataset-model: resolve the parameters into all that decides how this model is trained here."""
+"""recipe@dataset-model: resolve the parameters into all that decides how this model is trained here.
+
+What decides a phase before captioning stands in a file of its own, which is empty where there is none: the
+stages adapt and pretrain read that alone, so that they do not run again for another captioning.
+"""
 
 import argparse
 from pathlib import Path
 
 from pipeline import params
+from pipeline.outputs import write_text
 from pipeline.recipes import config, recipe_file
 from stages import run
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--dataset", required=True)
     parser.add_argument("--model", required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--first", type=Path, help="that of the phase before captioning, to write")
     arguments = parser.parse_args()
-    recipe_file.save(arguments.out, config.resolve(params.load(), arguments.dataset, arguments.model))
+    recipe = config.resolve(params.load(), arguments.dataset, arguments.model)
+    recipe_file.save(arguments.out, recipe)
+    if arguments.first and recipe.adapt:
+        recipe_file.save(arguments.first, recipe.first_phase())
+    elif arguments.first:
+        write_text(arguments.first, "")
 
 
 if __name__ == "__main__":

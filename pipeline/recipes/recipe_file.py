@@ -7,7 +7,7 @@ retrains the models that have the term and leaves the others cached, and a new m
 retrains nothing.
 """
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,15 @@ class Recipe:
         """The datasets that its pre-training reads beside the pairs."""
         asked = {"cub": "images" in self.adapt, "nabirds": "class_pairs" in self.adapt.get("tasks", {})}
         return [name for name, read in asked.items() if read]
+
+    def first_phase(self) -> "Recipe":
+        """What decides the phase before captioning, and no more: other captionings leave that one as it is.
+
+        Its loss weights are in `adapt`, its `train` is empty.
+        """
+        switches = self.settings.get("switches", {})
+        kept = {key: switches[key] for key in switches if key not in models.CAPTIONING[self.model]}
+        return replace(self, settings=self.settings | {"switches": kept}, loss={}, train={})
 
     def sizes_for(self, shape: tuple[int, int, int], vocabulary: int, longest: int) -> DataSizes:
         """The model's sizes on features (or pixels) C x H x W and a vocabulary.

@@ -1,0 +1,100 @@
+"""The recipe of the phase before captioning: all that decides it, and nothing of the captioning."""
+
+import inspect
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+import models
+from pipeline.recipes import config, recipe_file
+from tests import shipped
+from tests.running import refuse, succeed
+
+
+def resolved(model, change=lambda tree: None):
+    """The first phase's recipe on tabletop."""
+    tree = shipped.tree()
+    change(tree)
+    settings = shipped.Params.model_validate(tree)
+    return config.resolve(settings, "tabletop", model).first_phase()
+
+
+def set_of(*keys, value):
+    def change(tree):
+        for key in keys[:-1]:
+            tree = tree[key]
+        tree[keys[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("model", "keys", "value"),
+    [
+        ("clip4idc", ("train", "iterations"), 7),
+        ("clip4idc", ("model", "clip4idc", "switches"), {"memory": "layerwise"}),
+        ("idc_pcl", ("loss", "lambda_judge"), 0.25),
+        ("idc_pcl", ("dataset", "tabletop", "own", "idc_pcl", "train", "learning_rate"), 1e-5),
+        ("idc_pcl", ("model", "idc_pcl", "switches"), {"reduction": "sum", "distractor_judging": False}),
+    ],
+)
+def test_another_captioning_leaves_it_as_it_is(model, keys, value):
+    assert asdict(resolved(model, set_of(*keys, value=value))) == asdict(resolved(model))
+
+
+@pytest.mark.parametrize(
+    ("model", "keys", "value"),
+    [
+        ("clip4idc", ("dataset", "tabletop", "own", "clip", "adapt", "iterations"), 7),
+        ("clip4idc", ("model", "clip4idc", "switches"), {"directions": "mean"}),
+        ("clip4idc", ("model", "clip4idc", "variant"), "released"),
+        ("idc_pcl", ("dataset", "tabletop", "own", "idc_pcl", "pretrain", "batch"), 4),
+        ("idc_pcl", ("model", "idc_pcl", "switches"), {"tasks": "mlm"}),
+        ("idc_pcl", ("dataset", "tabletop", "own", "idc_pcl", "sizes", "width"), 64),
+    ],
+)
+def test_another_first_phase_is_another_one(model, keys, value):
+    assert asdict(resolved(model, set_of(*keys, value=value))) != asdict(resolved(model))
+
+
+class Noted:
+    """Switches that note which of them are read."""
+
+    def __init__(self, switches):
+        self._switches, self.names = switches, set()
+
+    def __getattr__(self, name):
+        self.names.add(name)
+        return getattr(self._switches, name)
+
+
+@pytest.mark.parametrize("model", models.FIRST_PHASE)
+def test_the_phase_reads_no_switch_of_the_captioning(model, monkeypatch):
+    recipe, noted = resolved(model), []
+    resolve = models.variants.resolve
+    monkeypatch.setattr(models.variants, "resolve", lambda *a: noted.append(Noted(resolve(*a))) or noted[-1])
+    built = recipe_file.build_first_phase(recipe, recipe.sizes_for((1024, 14, 14), 30, 20))
+    (switches,) = noted
+    source = Path(inspect.getfile(type(built))).read_text()
+    later = set(re.findall(r"self\.switches\.(\w+)", source))  # losses read them
+    assert len(switches.names) > 1
+    assert not (switches.names | later) & set(models.CAPTIONING[model])
+
+
+def test_it_is_a_file_of_its_own_and_empty_where_there_is_no_phase(tmp_path):
+    shipped.write(tmp_path)
+    for model in ("idc_pcl", "subtraction"):
+        succeed(tmp_path, f"recipe --dataset tabletop --model {model} --out {model}.yaml --first {model}.1")
+    recipe_file.save(tmp_path / "expected", resolved("idc_pcl"))
+    assert (tmp_path / "idc_pcl.1").read_bytes() == (tmp_path / "expected").read_bytes()
+    assert recipe_file.load(tmp_path / "idc_pcl.1").adapt["iterations"] > 0
+    assert recipe_file.load(tmp_path / "idc_pcl.yaml").train["iterations"] > 0
+    assert (tmp_path / "subtraction.1").read_text() == ""
+    refuse(
+        tmp_path,
+        "adapt --recipe subtraction.1 --seed 1 --pairs p --vocab v --features f --weights w "
+        "--curves c --provenance p.json",
+        "subtraction.1 is not a recipe",
+    )

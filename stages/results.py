@@ -9,7 +9,7 @@ from pathlib import Path
 from pipeline import params
 from pipeline.errors import InputError
 from pipeline.outputs import write_text
-from pipeline.studying import record_comparisons, results_figures, results_page
+from pipeline.studying import record_comparisons, records, results_figures, results_page
 from stages import run
 
 
@@ -18,7 +18,11 @@ def main() -> None:
         prog="python -m stages.results", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--out", type=Path, default=Path("docs"), help="the folder of the page")
-    write(parser.parse_args().out)
+    folder = parser.parse_args().out
+    for dataset in params.load().tabletop.viewpoint:
+        for group in record_comparisons.read(Path(), dataset):
+            records.check(Path(), group.records)
+    write(folder)
 
 
 def write(folder: Path) -> None:

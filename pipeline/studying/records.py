@@ -9,7 +9,7 @@ what a paired bootstrap needs.
 import csv
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,13 @@ from typing import Any
 from pipeline.datasets.schema import Pair, of_split, read_pairs
 from pipeline.errors import InputError
 from pipeline.outputs import read_json, read_text, write_text
-from pipeline.params import Params
+from pipeline.params import Params, read_tree
 from pipeline.provenance import sha256
 from pipeline.recipes import config
 from pipeline.scoring.subsets import subsets
-from pipeline.studying.overrides import Tree
+from pipeline.studying.overrides import Tree, overlay
 from pipeline.studying.study_cells import Cell
+from pipeline.studying.study_file import Row
 
 FOLDER = Path("results/records")
 PAIRS = "pairs.json"
@@ -112,6 +113,18 @@ def read(path: Path) -> Record:
     if not isinstance(found, dict) or not keys <= set(found):
         raise InputError(f"{path} is no record of a cell; {REMEDY}")
     return found
+
+
+def check(root: Path, found: Iterable[Record]) -> None:
+    """Raises InputError naming the first record of other settings than the repository's params.yaml has."""
+    tree = read_tree(root / "params.yaml")
+    for record in found:
+        dataset, model = record["dataset"], record["model"]
+        row = Row(label=model, model=model, set=record["changes"])
+        cell = Cell("", dataset, model, record["seed"], overlay(tree, row, dataset, str(FOLDER)), "")
+        if settings(cell) != record["settings"]:
+            file = path(root, cell, record["changes"])
+            raise InputError(f"{file} is of other settings than params.yaml; remove it or make it anew")
 
 
 def recorded(root: Path, cell: Cell, changes: Tree) -> bool:

@@ -7,10 +7,12 @@ from statistics import mean, stdev
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.studying import claims, record_comparisons, results_figures, results_page
+from pipeline.studying import claims, record_comparisons, records, results_figures, results_page
 from pipeline.studying.records import METRICS
+from pipeline.studying.study_cells import Cell
 from stages import results
 from tests import shipped
+from tests.running import refuse, succeed
 
 PAIRS = 40
 
@@ -169,6 +171,25 @@ def test_records_of_other_pairs_and_none_are_refused(root, monkeypatch):
     with pytest.raises(InputError, match="results/records is empty"):
         results.write(root / "docs")
     assert not (root / "docs").exists()
+
+
+def test_a_record_of_other_settings_is_on_no_page(tmp_path):
+    write(tmp_path, "rr", 1, 4, changes={"model.rr.dropout": 0.2})
+    write(tmp_path, "rr", 1, 5)
+    shipped.write(tmp_path)
+    tree = shipped.tree()
+    for name, dropout in (("rr-1", None), ("rr-changed-1", 0.2)):
+        tree["model"]["rr"]["dropout"] = dropout or tree["model"]["rr"]["dropout"]
+        file = tmp_path / f"results/records/tabletop/{name}.json"
+        own = records.settings(Cell("", "tabletop", "rr", 1, tree, ""))
+        file.write_text(file.read_text().replace('"settings": ""', f'"settings": "{own}"'))
+    succeed(tmp_path, "results")
+    other = shipped.tree()
+    other["decode"]["beam"] = 3
+    shipped.save(tmp_path, other)
+    (tmp_path / "docs/results.md").unlink()
+    refuse(tmp_path, "results", "rr-1.json is of other settings than params.yaml; remove it")
+    assert not (tmp_path / "docs/results.md").exists()
 
 
 def test_the_committed_page_is_that_of_the_committed_records(tmp_path, monkeypatch):

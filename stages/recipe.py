@@ -1,6 +1,6 @@
 """recipe@dataset-model: resolve the parameters into all that decides how this model is trained here.
 
-What decides a phase before captioning stands in a file of its own, which is empty where there is none: the
+What decides a phase before captioning stands in a file of its own, `null` where there is none: the
 stages adapt and pretrain read that alone, so that they do not run again for another captioning.
 """
 
@@ -25,7 +25,7 @@ def main() -> None:
     if arguments.first and recipe.adapt:
         recipe_file.save(arguments.first, recipe.first_phase())
     elif arguments.first:
-        write_text(arguments.first, "")
+        write_text(arguments.first, "null\n")  # of an empty file DVC warns
 
 
 if __name__ == "__main__":

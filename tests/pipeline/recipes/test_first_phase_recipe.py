@@ -83,7 +83,7 @@ def test_the_phase_reads_no_switch_of_the_captioning(model, monkeypatch):
     assert not (switches.names | later) & set(models.CAPTIONING[model])
 
 
-def test_it_is_a_file_of_its_own_and_empty_where_there_is_no_phase(tmp_path):
+def test_it_is_a_file_of_its_own_that_says_where_there_is_no_phase(tmp_path):
     shipped.write(tmp_path)
     for model in ("idc_pcl", "subtraction"):
         succeed(tmp_path, f"recipe --dataset tabletop --model {model} --out {model}.yaml --first {model}.1")
@@ -91,7 +91,7 @@ def test_it_is_a_file_of_its_own_and_empty_where_there_is_no_phase(tmp_path):
     assert (tmp_path / "idc_pcl.1").read_bytes() == (tmp_path / "expected").read_bytes()
     assert recipe_file.load(tmp_path / "idc_pcl.1").adapt["iterations"] > 0
     assert recipe_file.load(tmp_path / "idc_pcl.yaml").train["iterations"] > 0
-    assert (tmp_path / "subtraction.1").read_text() == ""
+    assert (tmp_path / "subtraction.1").read_text() == "null\n"
     refuse(
         tmp_path,
         "adapt --recipe subtraction.1 --seed 1 --pairs p --vocab v --features f --weights w "

@@ -39,6 +39,7 @@ def pytest_collection_finish() -> None:
     """What was imported stays: the collector of garbage need not look at it again."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000)  # objects, for 700
 
 
 @pytest.fixture(scope="session", autouse=True)

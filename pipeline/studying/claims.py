@@ -1,4 +1,4 @@
-"""The papers' claims that one model is better than another, held against the records of rendered datasets."""
+"""The papers' claims that one model is better than another or than its ablation, held against the records."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from pipeline.studying.record_comparisons import ACCURACY, Group
 
 @dataclass(frozen=True)
 class Claim:
-    """That `better` is better than `worse`, two models as they are in params.yaml."""
+    """That `better` is better than `worse`, by their names (Group.name)."""
 
     source: str
     better: str
@@ -24,14 +24,24 @@ CLAIMS = (
     Claim("SCORER, Table 6", "scorer_cbr", "scorer"),
     Claim("SCORER, Table 6", "scorer_cbr", "rr_cbr"),
     Claim("SCORER, Table 1", "scorer_cbr", "subtraction"),
+    Claim("SCORER, Figure 3", "scorer", "scorer (mtm single_head)"),
+    Claim("SCORER, Figure 3", "scorer", "scorer (mtm max_pool)"),
+    Claim("SCORER, Figure 3", "scorer", "scorer (mtm mean_pool)"),
     Claim("DIRL, Table 6", "dirl", "transformer"),
     Claim("DIRL, Table 6", "ccr", "transformer"),
     Claim("DIRL, Table 6", "dirl_ccr", "dirl"),
     Claim("DIRL, Table 6", "dirl_ccr", "ccr"),
     Claim("DIRL, Table 1", "dirl_ccr", "scorer_cbr"),
+    Claim("DIRL, Table 7", "dirl", "dirl (terms non_perturbation)"),
+    Claim("DIRL, Table 7", "dirl", "dirl (terms discrimination)"),
     Claim("CLIP4IDC, Table 4", "clip4idc_no_adapt", "clip_ft"),
     Claim("CLIP4IDC, Table 4", "clip4idc", "clip4idc_no_adapt"),
     Claim("IDC-PCL, Table 3", "idc_pcl", "idc_pcl_no_pretrain"),
+    Claim("IDC-PCL, Table 3", "idc_pcl (tasks mlm)", "idc_pcl_no_pretrain"),
+    Claim("IDC-PCL, Table 3", "idc_pcl (tasks mlm_mvcl)", "idc_pcl (tasks mlm)"),
+    Claim("IDC-PCL, Table 3", "idc_pcl", "idc_pcl (tasks mlm_mvcl)"),
+    Claim("IDC-PCL, Table 4", "idc_pcl", "idc_pcl (difference_encoder false)"),
+    Claim("IDC-PCL, Table 5", "idc_pcl", "idc_pcl (distractor_judging false)"),
 )
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
 LEAST_SEEDS = 3  # fewer say nothing of the spread
@@ -55,7 +65,7 @@ def verdicts(groups: Sequence[Group]) -> list[Verdict]:
     A claim holds, or fails, where the paired bootstrap over test pairs is significant after Holm's
     correction for all claims here, and the difference exceeds twice its standard error over seeds.
     """
-    own = {group.model: group for group in groups if not group.changes}
+    own = {group.name: group for group in groups}
     asked = [claim for claim in CLAIMS if claim.better in own and claim.worse in own]
     if not asked:
         return []

@@ -27,6 +27,12 @@ class Group:
     records: tuple[Record, ...]
     pairs: Record  # the dataset's pairs.json
 
+    @property
+    def name(self) -> str:
+        """The model, and in brackets what is otherwise than in params.yaml."""
+        said = [f"{key.rsplit('.', 1)[-1]} {_plain(value)}" for key, value in self.changes.items()]
+        return f"{self.model} ({', '.join(said)})" if said else self.model
+
     def each(self) -> "list[Group]":
         """A group of its own for every seed."""
         return [replace(self, records=(record,)) for record in self.records]
@@ -75,6 +81,11 @@ def read(root: Path, dataset: str) -> list[Group]:
                 raise InputError(f"{file} is of other test pairs than {folder / PAIRS}; {REMEDY}")
             found.setdefault(file.stem.rsplit("-", 1)[0], []).append(record)
     return [_group(dataset, own, pairs) for own in found.values()]
+
+
+def _plain(value: object) -> str:
+    """As YAML has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _group(dataset: str, own: Sequence[Record], pairs: Record) -> Group:

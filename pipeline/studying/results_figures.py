@@ -17,6 +17,7 @@ from pipeline.studying.record_comparisons import ACCURACY, CIDER, Group
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType
 
+LINES = ("o-", "s--")  # a model a colour, and where colours come again another line
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#999999", "#ee8866", "#44bb99")
 WEIGHTS = ("lambda_cv", "lambda_cbr", "lambda_dirl", "lambda_ccr")
 GREY = "#808080"
@@ -37,6 +38,9 @@ STYLE: "dict[RcKeyType, Any]" = {
 }
 
 
+Looks = dict[str, tuple[str, str]]
+"""Of every model its colour and its line."""
+
 Curve = list[tuple[float, Group]]
 """The groups of one model that differ in the weight of one loss term alone, by that weight."""
 
@@ -44,12 +48,13 @@ Curve = list[tuple[float, Group]]
 def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> list[str]:
     """Write the figures beside the page; returns them as lines of Markdown."""
     plain = [[group for group in groups if not group.changes] for groups in datasets]
-    colours = {model: COLOURS[place % len(COLOURS)] for place, model in enumerate(params.model)}
+    kinds = [(colour, line) for line in LINES for colour in COLOURS]
+    looks = dict(zip(params.model, kinds, strict=False))
     made: dict[str, tuple[str, Callable[[Axes], None]]] = {
-        "results-seeds.svg": ("Change accuracy of every seed", lambda axes: _seeds(axes, plain, colours)),
+        "results-seeds.svg": ("Change accuracy of every seed", lambda axes: _seeds(axes, plain, looks)),
         "results-viewpoint.svg": (
             "Change accuracy against the overlap of the two views",
-            lambda axes: _viewpoint(axes, plain, colours),
+            lambda axes: _viewpoint(axes, plain, looks),
         ),
     }
     if curves := tradeoffs([group for groups in datasets for group in groups], params):
@@ -62,23 +67,24 @@ def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> 
     return [f"![{title}]({name})\n" for name, (title, _) in made.items()]
 
 
-def _seeds(axes: Axes, datasets: Sequence[Sequence[Group]], colours: dict[str, str]) -> None:
+def _seeds(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> None:
     """A dot a seed: datasets beside each other, models within them."""
     ticks = []
     for place, groups in enumerate(datasets):
         for group in groups:
-            at = place * (len(colours) + 2) + list(colours).index(group.model)
+            at = place * (len(looks) + 2) + list(looks).index(group.model)
+            colour, line = looks[group.model]
             values = [100 * one.score("total", ACCURACY).mean for one in group.each()]
-            axes.plot([at] * len(values), values, "o", color=colours[group.model], alpha=0.7, markersize=5)
+            axes.plot([at] * len(values), values, line[0], color=colour, alpha=0.7, markersize=5)
             ticks.append((at, group.model))
     axes.set_xticks([at for at, _ in ticks], [model for _, model in ticks], rotation=90)
     axes.set_ylabel("change accuracy")
     axes.set_title(" · ".join(groups[0].dataset for groups in datasets if groups), fontsize=9)
 
 
-def _viewpoint(axes: Axes, datasets: Sequence[Sequence[Group]], colours: dict[str, str]) -> None:
+def _viewpoint(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> None:
     """A line a model: its accuracy in every dataset's quartiles of overlap, from the least moved view on."""
-    found: dict[str, list[tuple[float, float]]] = {model: [] for model in colours}
+    found: dict[str, list[tuple[float, float]]] = {model: [] for model in looks}
     for group in (group for groups in datasets for group in groups):
         overlaps = group.pairs["viewpoint_iou"]
         for quartile in (name for name in QUARTILES if name in group.pairs["subsets"]):
@@ -87,9 +93,8 @@ def _viewpoint(axes: Axes, datasets: Sequence[Sequence[Group]], colours: dict[st
             found[group.model].append((overlap, 100 * group.score(quartile, ACCURACY).mean))
     for model, points in found.items():
         if points:
-            axes.plot(
-                *zip(*sorted(points), strict=True), "o-", color=colours[model], markersize=3, label=model
-            )
+            colour, line = looks[model]
+            axes.plot(*zip(*sorted(points), strict=True), line, color=colour, markersize=3, label=model)
     axes.invert_xaxis()
     axes.set_xlabel("overlap of an object's boxes in both views (mean IoU of a quartile)")
     axes.set_ylabel("change accuracy")

@@ -55,19 +55,14 @@ def printed(found: MeanSd | None) -> str:
     return f"{100 * found.mean:.1f}{spread}"
 
 
-def name(group: Group) -> str:
-    """The model, and what is otherwise than in params.yaml."""
-    said = [f"{key.rsplit('.', 1)[-1]} {value}" for key, value in group.changes.items()]
-    return f"{group.model} ({', '.join(said)})" if said else group.model
-
-
 def _dataset(groups: Sequence[Group], params: Params) -> list[str]:
     """One dataset's tables: of the models, then of what was changed in them."""
     if not groups:
         return []
     order = list(params.model)
     models = sorted((g for g in groups if not g.changes), key=lambda group: order.index(group.model))
-    changed = [group for group in groups if group.changes]
+    changed = sorted((g for g in groups if g.changes), key=lambda group: order.index(group.model))
+    whole = [group for group in models if any(own.model == group.model for own in changed)]
     train, pairs = models[0].records[0]["train"], len(models[0].pairs["pairs"])
     head = (
         f"## {models[0].dataset}\n\n{pairs} test pairs, {train['iterations']} iterations of "
@@ -81,7 +76,7 @@ def _dataset(groups: Sequence[Group], params: Params) -> list[str]:
     ]
     parts += ["Change accuracy by overlap of the views, q1 the least:\n", _by(models, QUARTILES)]
     if changed:
-        parts += [f"### Ablations on {models[0].dataset}\n", _scores([*models, *changed])]
+        parts += [f"### Ablations on {models[0].dataset}\n", _scores([*whole, *changed])]
     return parts
 
 
@@ -96,14 +91,14 @@ def _scores(groups: Sequence[Group]) -> str:
         "pointing": Group.pointing,
     }
     rows = [
-        [f"{name(group)} ({len(group.records)})", *(printed(score(group)) for score in columns.values())]
+        [f"{group.name} ({len(group.records)})", *(printed(score(group)) for score in columns.values())]
         for group in groups
     ]
     return table(["", *columns], rows)
 
 
 def _by(groups: Sequence[Group], subsets: Sequence[str]) -> str:
-    rows = [[name(g), *(printed(g.score(subset, ACCURACY)) for subset in subsets)] for g in groups]
+    rows = [[g.name, *(printed(g.score(subset, ACCURACY)) for subset in subsets)] for g in groups]
     return table(["", *(subset.replace("_", " ") for subset in subsets)], rows)
 
 

@@ -5,8 +5,11 @@ import math
 from statistics import mean, stdev
 
 import pytest
+import yaml
 
 from pipeline.errors import InputError
+from pipeline.params import Params
+from pipeline.recipes import config
 from pipeline.studying import claims, record_comparisons, records, results_figures, results_page
 from pipeline.studying.records import METRICS
 from pipeline.studying.study_cells import Cell
@@ -103,6 +106,28 @@ def test_a_model_with_changes_is_no_model_of_a_claim(root):
     for seed in (1, 2, 3):
         write(root, "scorer", seed, 1, changes={"model.scorer.switches.mtm": "summed"})
     assert [own.claim.better for own in claims.verdicts(record_comparisons.read(root, "tabletop"))] == ["rr"]
+
+
+def test_a_claim_of_an_ablation_names_what_is_changed(root):
+    changes = {"model.idc_pcl.switches.distractor_judging": False}
+    for seed in (1, 2, 3):
+        write(root, "idc_pcl", seed, 4 + seed)
+        write(root, "idc_pcl", seed, 20 + seed, changes=changes)
+    found = claims.verdicts(record_comparisons.read(root, "tabletop"))
+    assert [(own.claim.better, own.claim.worse, own.said) for own in found] == [
+        ("rr", "subtraction", "holds"),
+        ("idc_pcl", "idc_pcl (distractor_judging false)", "holds"),
+    ]
+
+
+@pytest.mark.parametrize("name", sorted({name for own in claims.CLAIMS for name in (own.better, own.worse)}))
+def test_every_name_of_a_claim_is_a_model_and_its_switches(name):
+    tree = shipped.tree()
+    model, _, changed = name.partition(" (")
+    switch, _, value = changed.removesuffix(")").partition(" ")
+    if changed:
+        tree["model"][model]["switches"][switch] = yaml.safe_load(value)
+    assert config.resolve(Params.model_validate(tree), "tabletop", model).model == model
 
 
 def test_seeds_wanted_by_the_formula():

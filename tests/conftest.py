@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 
 from pipeline import vocabularies
 from pipeline.datasets import readers
@@ -29,7 +30,9 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_configure() -> None:
-    """Temporary folders in memory, where there is plenty: a file takes a tenth of a disk's time there."""
+    """No time limit of an example; temporary files in memory, where there is room and they take a tenth."""
+    settings.register_profile("busy", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("busy")
     memory = Path("/dev/shm")
     if "TMPDIR" not in os.environ and memory.is_dir() and shutil.disk_usage(memory).free > 4 * 2**30:
         os.environ["TMPDIR"] = tempfile.tempdir = str(memory)
@@ -40,6 +43,10 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000)  # objects, for 700
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()  # else libraries say at the end that they have leaked
 
 
 @pytest.fixture(scope="session", autouse=True)

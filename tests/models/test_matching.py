@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from models import matching_cpu, matching_plain
@@ -101,7 +101,6 @@ def found_in(e):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@settings(deadline=None)  # compiled at the first call
 @given(data=st.data())
 def test_maxima_of_any_numbers(dtype, data):
     N, M = (data.draw(st.integers(1, 5)) for _ in range(2))

@@ -121,7 +121,7 @@ def test_unknown_readers_and_folders(tmp_path):
         readers.read("clevr_change", tmp_path / "nowhere")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     name=st.sampled_from(["splits", "change_captions", "no_change_captions", "type_mapping"]),
     value=st.recursive(

@@ -137,7 +137,7 @@ def check(reader: str, root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(data=st.data())
 def test_damaged_files_are_read_or_refused_by_name(sound, name, data):
     files = dict(sound[name])

@@ -228,7 +228,7 @@ WHOLE = {
 }
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(form=st.sampled_from(FORMATS), data=st.data())
 def test_a_cut_file_is_refused_or_has_lost_no_pixel(form, data):
     whole = WHOLE[form]
@@ -241,7 +241,7 @@ def test_a_cut_file_is_refused_or_has_lost_no_pixel(form, data):
     assert found.tobytes() == decode(whole, "a").tobytes()
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(form=st.sampled_from(FORMATS), data=st.data())
 def test_a_damaged_file_gives_an_image_or_its_name(form, data):
     damaged = bytearray(WHOLE[form])

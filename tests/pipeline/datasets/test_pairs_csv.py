@@ -168,7 +168,7 @@ words = (
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(words, words, words), min_size=1, max_size=6), st.sampled_from(",;"))
 def test_any_text_comes_back_from_csv(tmp_path_factory, rows, delimiter):
     """Whatever commas, semicolons, quotation marks and letters the fields hold."""

@@ -73,7 +73,7 @@ def test_plain_zarr_reads_the_same(tmp_path):
     assert zarr.open_group(tmp_path / "s.zarr", mode="r").attrs["layer"] == "layer3"
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(images=st.integers(1, 13), data=st.data())
 def test_round_trip(tmp_path_factory, images, data):
     path = tmp_path_factory.mktemp("round") / "s.zarr"

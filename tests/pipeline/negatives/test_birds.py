@@ -38,7 +38,7 @@ def pairs_of(captions):
     return [Pair(str(n), str(n), "train", "a", "b", tuple(own)) for n, own in enumerate(captions)]
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.lists(st.lists(descriptions(), min_size=1, max_size=4), min_size=1, max_size=4), st.integers(0, 99))
 def test_every_negative_says_otherwise_of_the_same_part(captions, seed):
     for each in islice(generate("birds", pairs_of([*captions, *BACKGROUND]), seed), len(captions)):

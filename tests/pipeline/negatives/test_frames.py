@@ -60,7 +60,7 @@ def parsed(caption):
     return Sentence(tuple(caption.split()))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.lists(sentences(), min_size=1, max_size=3), sentences())
 def test_what_contradicts_the_references_is_false_wherever_they_are_true(references, candidate):
     truth = frames.of_pair(PAIR, [parsed(caption) for caption in references])
@@ -69,7 +69,7 @@ def test_what_contradicts_the_references_is_false_wherever_they_are_true(referen
         assert not any(true_in(candidate, world) for world in together)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(sentences(), sentences())
 def test_what_does_not_contradict_can_be_true_or_says_nothing(reference, candidate):
     """One reference leaves every other value open, so the test is exact: it passes over no contradiction."""

@@ -23,7 +23,7 @@ def vector(text, documents):
     return dict(zip(words, np.array(found) / np.linalg.norm(found), strict=True))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(SENTENCE, min_size=1, max_size=8), SENTENCE)
 def test_captions_are_ranked_by_cosine_and_then_by_their_text(texts, query):
     documents = sorted(set(texts))

@@ -35,7 +35,7 @@ def drawn(draw: st.DrawFn) -> tuple[Scene, Look, list[str]]:
     return scene, Look(*changed.look), captions
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(drawn())
 def test_every_caption_of_the_grammar_is_read_back(case: tuple[Scene, Look, list[str]]) -> None:
     scene, look, captions = case

@@ -126,7 +126,7 @@ words = st.lists(st.sampled_from(WORDS[:4]), max_size=9).map(" ".join)
 some_pairs = st.lists(st.tuples(words, st.lists(words.filter(bool), min_size=1, max_size=4)), min_size=1)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(some_pairs, st.randoms(use_true_random=False))
 def test_the_library_s_classes_say_the_same_to_the_last_digit(pairs, choose: random.Random) -> None:
     """Of a whole and of a part, which the library scores as a corpus of its own."""

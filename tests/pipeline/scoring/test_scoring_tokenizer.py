@@ -23,7 +23,7 @@ text = st.one_of(st.text(max_size=40), st.text(st.sampled_from(LINE_BREAKS + " \
 
 
 # a JVM starts in 0.3 s: few examples, each of many sentences
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, suppress_health_check=list(HealthCheck))
 @given(st.lists(text, min_size=50, max_size=300))
 @example([f"a{mark}b{mark}" for mark in LINE_BREAKS])
 def test_every_sentence_keeps_its_place(sentences: list[str]) -> None:

@@ -98,7 +98,7 @@ def _viewpoint(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) ->
     axes.invert_xaxis()
     axes.set_xlabel("overlap of an object's boxes in both views (mean IoU of a quartile)")
     axes.set_ylabel("change accuracy")
-    axes.legend(fontsize=7, ncols=2)
+    axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))  # beside the lines
 
 
 def tradeoffs(groups: Sequence[Group], params: Params) -> dict[str, Curve]:

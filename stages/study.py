@@ -70,14 +70,16 @@ def _seeds(seeds: Sequence[int]) -> list[int]:
 
 
 def _told(root: Path, planned: Sequence[Planned], unrecorded: bool) -> list[tuple[Planned, Cell]]:
-    """The missing cells with their rows, after saying which; `unrecorded`: only those without a record."""
-    missing = [
-        (own, cell)
-        for own, cell in study_cells.missing(root, planned)
-        if not (unrecorded and records.recorded(root, cell, own.changes))
-    ]
-    total = len({cell.key for own in planned for cell in own.cells})
-    print(f"{total} cells: {total - len(missing)} finished, {len(missing)} missing", flush=True)
+    """The missing cells with their rows, after saying which; `unrecorded`: only those without a record.
+
+    A finished cell whose record was lost is one of these: DVC's run cache makes it in seconds.
+    """
+    cells = study_cells.each(planned)
+    if unrecorded and records.has_records(root, cells[0][1].dataset):
+        missing = [(own, cell) for own, cell in cells if not records.recorded(root, cell, own.changes)]
+    else:
+        missing = [(own, cell) for own, cell in cells if not study_cells.finished(root, cell)]
+    print(f"{len(cells)} cells: {len(cells) - len(missing)} finished, {len(missing)} missing", flush=True)
     for _, cell in missing:
         print(f"  missing: {cell.name}", flush=True)
     return missing

@@ -57,7 +57,7 @@ def _recipe(cell: Cell) -> Tree:
 
 def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> None:
     """Write the record of a cell that the stages made in `workspace`, unless its test split is large."""
-    pairs = of_split(read_pairs(workspace / f"data/pairs/{cell.dataset}.jsonl"), "test")
+    pairs = _test_pairs(workspace, cell.dataset)
     if len(pairs) > MOST_PAIRS:
         return
     lines = read_text(workspace / cell.made / "pairs.jsonl", REMEDY).splitlines()
@@ -81,6 +81,15 @@ def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> None:
     }
     _write(path(root, cell, changes), found)
     _write(root / FOLDER / cell.dataset / PAIRS, _described(pairs))
+
+
+def has_records(root: Path, dataset: str) -> bool:
+    """Whether cells of a prepared dataset leave records: its test split is small enough."""
+    return len(_test_pairs(root, dataset)) <= MOST_PAIRS
+
+
+def _test_pairs(root: Path, dataset: str) -> list[Pair]:
+    return of_split(read_pairs(root / f"data/pairs/{dataset}.jsonl"), "test")
 
 
 def _of(scores: Mapping[str, float]) -> dict[str, float]:

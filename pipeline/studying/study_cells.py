@@ -207,13 +207,13 @@ def kept(cell: Cell) -> list[str]:
     return [*KEPT, RETRIEVAL] if cell.params.get("adapted") else [*KEPT]
 
 
-def missing(root: Path, planned: Sequence[Planned]) -> list[tuple[Planned, Cell]]:
-    """The cells that must run, each once and with its row: the first seed of every row, then the second."""
+def each(planned: Sequence[Planned]) -> list[tuple[Planned, Cell]]:
+    """The cells, each once and with its row: the first seed of every row, then the second."""
     named: dict[str, tuple[Planned, Cell]] = {}
     for turn in range(max((len(own.cells) for own in planned), default=0)):
         for own in planned:
             named.setdefault(own.cells[turn].key, (own, own.cells[turn]))
-    return [(own, cell) for own, cell in named.values() if not finished(root, cell)]
+    return list(named.values())
 
 
 def keep(root: Path, cell: Cell, workspace: Path) -> None:

@@ -84,6 +84,8 @@ def test_recorded_cells_are_left_alone_where_that_is_asked(repository, capsys):
     (repository / "dvc.lock").write_text((repository / "dvc.lock").read_text().replace("fea7", "0ther"))
     again = run(repository, Fake(repository / "work"), unrecorded=True)
     assert again == [(f"{label}, seed 2", 2) for label in ("RR", "SCORER", "λ")]
+    (repository / "results/records/tabletop/rr-2.json").unlink()
+    assert run(repository, Fake(repository / "work"), unrecorded=True) == [("RR, seed 2", 2)], "it was lost"
     settings = read_tree(repository / "params.yaml")
     settings["dataset"]["tabletop"]["train"]["iterations"] += 1
     shipped.save(repository, settings)

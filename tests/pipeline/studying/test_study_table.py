@@ -19,7 +19,7 @@ TENTH = f"λ = {params.load(ROOT / 'params.yaml').dataset['tabletop'].loss['lamb
 def made(root: Path, seeds=(1, 2, 4)):
     """A study all of whose cells are made up, and its record."""
     own = planned(root, seeds)
-    for _, cell in study_cells.missing(root, own):
+    for _, cell in study_cells.each(own):
         fake = Fake(root / "work")
         fake.run(cell)
         study_cells.keep(root, cell, fake.folder)
@@ -171,7 +171,7 @@ def test_the_retrieval_of_adapted_rows_stands_beneath(tmp_path):
     (tmp_path / PIXELS["outs"][0]["path"]).mkdir(parents=True)
     own = planned(tmp_path, (1, 2), "six")
     assert len({cell.key for each in own for cell in each.cells}) == 4
-    for number, (_, cell) in enumerate(study_cells.missing(tmp_path, own)):
+    for number, (_, cell) in enumerate(study_cells.each(own)):
         fake = Fake(tmp_path / f"work{number}")
         fake.run(cell)
         with pytest.raises(FileNotFoundError, match=r"retrieval\.json"):

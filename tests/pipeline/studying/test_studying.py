@@ -211,11 +211,11 @@ def test_equal_cells_are_one_cell_and_others_are_not(repository):
     rr, scorer, again, smaller = map(keys, planned(repository))
     assert scorer == again
     assert len({*rr, *scorer, *smaller}) == 6
-    missing = study_cells.missing(repository, planned(repository))
-    assert [cell.name for _, cell in missing] == [
+    each = study_cells.each(planned(repository))
+    assert [cell.name for _, cell in each] == [
         *(f"{label}, seed {seed}" for seed in (1, 2) for label in ("RR", "SCORER", "λ"))
     ]
-    assert [row.row.label for row, _ in missing] == ["RR", "SCORER", "λ"] * 2
+    assert [row.row.label for row, _ in each] == ["RR", "SCORER", "λ"] * 2
 
 
 def test_a_cell_is_shared_between_studies(repository):

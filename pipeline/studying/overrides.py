@@ -27,6 +27,8 @@ def overlay(tree: Tree, row: Row, dataset: str, where: str) -> Tree:
     vary, or that has no effect.
     """
     changed = deepcopy(tree) | {"datasets": [dataset], "models": [row.model]}
+    if dataset in (rendered := changed.get("tabletop", {})).get("viewpoint", {}):
+        rendered["datasets"] = [dataset]
     try:
         for key, value in changes(tree, row, dataset).items():
             branch, last = _place(changed, key)

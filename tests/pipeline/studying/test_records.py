@@ -4,9 +4,13 @@ import json
 from statistics import mean
 
 import pytest
+import yaml
 
 from pipeline.errors import InputError
 from pipeline.studying import records
+from pipeline.studying.overrides import overlay
+from pipeline.studying.study_cells import Cell
+from pipeline.studying.study_file import Row
 from tests.studying import PAIRS, Fake, make_repository, pair, planned, score_of
 
 
@@ -62,6 +66,18 @@ def test_settings_are_params_and_seed_and_no_code(repository):
     assert records.settings(other.cells[0]) == records.settings(one)
     assert records.recorded(repository, other.cells[0], own.changes)
     assert not records.recorded(repository, two, own.changes)
+
+
+def test_a_record_of_a_rendered_dataset_that_params_do_not_render_is_checked_all_the_same(repository):
+    """The page is of three rendered datasets, and a run renders those that it names."""
+    *_, found = written(repository)
+    tree = yaml.safe_load((repository / "params.yaml").read_text())
+    for dataset in ("tabletop_wide", "tabletop_extreme"):
+        cell = Cell("", dataset, "rr", 1, overlay(tree, Row(label="rr", model="rr"), dataset, ""), "")
+        own = found | {"dataset": dataset, "settings": records.settings(cell)}
+        records.check(repository, [found, own])
+        with pytest.raises(InputError, match="of other settings than"):
+            records.check(repository, [own | {"seed": 2}])
 
 
 def test_a_large_test_split_is_not_recorded(repository, monkeypatch):

@@ -52,7 +52,6 @@ def test_every_cell_of_a_study_resolves(name):
     study = study_file.read(name, ROOT / "studies")
     for dataset in study.datasets if name in OF_BIRDS else ("tabletop", *study.datasets):
         recipes = []
-        tree["tabletop"]["datasets"] = list(tree["tabletop"]["viewpoint"])
         for row in study.rows:
             everything = Params.model_validate(overlay(tree, row, dataset, name))
             recipes.append(config.resolve(everything, dataset, row.model))

@@ -91,7 +91,8 @@ class Phase(DatasetTrain):
     half_weights: bool = False  # CLIP's maps and activations in 16 bits, as the released program has them
     warm_up: Count | None = None  # iterations of the schedule noam
     milestones: tuple[Count, ...] = Field((), strict=False)  # of the schedule halves
-    select: Literal["CIDEr-D", "ROUGE-L"] = "CIDEr-D"  # which of a captioning's scores chooses its snapshot
+    # which of a captioning's scores chooses its snapshot; last: none does, the last weights are kept
+    select: Literal["CIDEr-D", "ROUGE-L", "last"] = "CIDEr-D"
     select_after: Annotated[int, Field(ge=0)] = 0  # no snapshot of an iteration up to this one is chosen
 
     @model_validator(mode="after")
@@ -102,6 +103,8 @@ class Phase(DatasetTrain):
             raise ValueError("the schedule halves needs milestones; add them")
         if self.select_after >= self.iterations:
             raise ValueError("select_after is not below iterations: no snapshot could be chosen; lower it")
+        if self.select == "last" and self.patience is not None:
+            raise ValueError("patience waits for a new best, and select: last has none; set it to null")
         return self
 
 

@@ -22,9 +22,11 @@ Numbers are × 100, mean ± sample standard deviation over seeds (their number i
 is the share of test pairs of which the caption tells rightly whether something changed; a model that always
 says "no change" has 50.0. *CIDEr-D, changes* is that of the pairs with a change alone; over all pairs
 CIDEr-D flatters whoever says "there is no change" ([why](./tabletop.md#reading-its-scores)). Nothing was
-chosen on test pairs. All cells of a table have the same number of iterations and the settings of
-[params.yaml](../params.yaml); those of idc_pcl and clip4idc come after a phase of their own. The three models
-of CLIP4IDC read frozen features here, not pixels: what their paper claims is more than these can show.
+chosen on test pairs: the snapshot with the best CIDEr-D on validation pairs is tested, of IDC-PCL's models
+the last one ([why](./methods.md#idc-pcl)). All cells of a table have the same number of iterations and the
+settings of [params.yaml](../params.yaml); those of idc_pcl and clip4idc come after a phase of their own. The
+three models of CLIP4IDC read frozen features here, not pixels: what their paper claims is more than these can
+show.
 """
 RESAMPLES, SEED = 2_000, 1
 WANTED = 0.02  # of CIDEr-D: two points

@@ -91,6 +91,8 @@ def captioning(recipe: Recipe, first: Path | None, tokens: str = "ptb") -> Phase
     select = recipe.train.get("select", "CIDEr-D")
     validation = partial(Validation, tokenize=TOKENIZERS[tokens], rouge=select == "ROUGE-L")
     keys = (tokens, *weights_of(recipe.train))
+    if select == "last":
+        return Phase(recipe.train, make, validation, "CIDEr-D", "last", False, keys, weights=recipe.loss)
     return Phase(recipe.train, make, validation, select, "earlier", False, keys, weights=recipe.loss)
 
 

@@ -15,6 +15,7 @@ GIVEN = shipped.settings().of("tabletop").own["idc_pcl"].pretrain.model_dump()
         ({"schedule": "noam", "warm_up": None}, "the schedule noam needs warm_up"),
         ({"schedule": "halves"}, "the schedule halves needs milestones"),
         ({"select_after": 9999}, "select_after is not below iterations"),
+        ({"select": "last", "patience": 3}, "patience waits for a new best, and select: last has none"),
         ({"tasks": {"mlm": 1.0}}, "tasks must weigh mlm, mvcl and fda"),
         ({"tasks": {"mlm": 1.0, "mvcl": 0.0, "fda": 1.0}}, "greater than 0"),
         ({"processes": 2}, "processes must be 1"),

@@ -112,6 +112,19 @@ def test_rouge_l_may_choose(prepared, tmp_path):
     assert history.best_score == history.validation[-1]["ROUGE-L"]
 
 
+def test_the_last_snapshot_may_be_kept_whatever_its_score(prepared, tmp_path):
+    def trained(name, **select):
+        chosen = replace(recipe(), train=SECOND | {"select_after": 0} | select, adapt={})
+        phase = phases.captioning(chosen, None, "plain")
+        return run(prepared, tmp_path / name, phase, chosen, [9.0, 8.0, 1.0])[0]
+
+    best, last, after = trained("best"), trained("last", select="last"), trained("after", select_after=11)
+    assert (best.best_iteration, last.best_iteration) == (4, 12)
+    assert last.best.keys() == after.best.keys()
+    assert all(torch.equal(tensor, after.best[name]) for name, tensor in last.best.items())
+    assert not all(torch.equal(tensor, best.best[name]) for name, tensor in last.best.items())
+
+
 def test_an_idle_tensor_moves_once_it_was_used_where_the_variant_says_so(prepared, tmp_path):
     """MVCL's head in a step of MLM: in `released` Adam's means still move it, not before its first use."""
     moved = {}

@@ -48,6 +48,7 @@ class Prepare(Strict):
 class DatasetFeatures(Strict):
     weights: str
     npy: Annotated[str, Field(min_length=1)] | None
+    precision: Precision = "auto"
     pixels: tuple[Side, Side] = Field((224, 224), strict=False)  # height, width
 
 

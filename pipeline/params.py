@@ -74,7 +74,7 @@ class Features(Strict):
     layer: Literal["layer3", "layer4"]
     resize: Literal["pil_bicubic", "opencv_bicubic"]
     size: Annotated[int, Field(ge=32, le=1024, multiple_of=32)]
-    precision: Precision
+    precision: Precision | None
 
 
 class Backbone(Strict):
@@ -156,7 +156,7 @@ NAMED_UNDER = {
 
 
 class Params(Strict):
-    """Everything in params.yaml. `loss`, `train`, `features.weights`: null = the dataset's own value."""
+    """Everything in params.yaml. In `loss`, `train`, `features`: null = the dataset's own."""
 
     datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)
     models: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)
@@ -204,6 +204,11 @@ class Params(Strict):
             known = ", ".join(self.dataset)
             raise InputError(f"unknown dataset {dataset!r}; params.yaml has {known} under 'dataset'")
         return self.dataset[dataset]
+
+    def features_of(self, dataset: str) -> Features:
+        """`features`, with the dataset's own precision where they name none."""
+        own = self.features.precision or self.of(dataset).features.precision
+        return self.features.model_copy(update={"precision": own})
 
 
 def load(path: str | Path = "params.yaml") -> Params:

@@ -44,7 +44,8 @@ def main() -> None:
         wanted = spec(everything.features, dataset)
         train = set(images_of(of_split(read_pairs(arguments.pairs), "train")))
         calibration = [image for image in index if image.name in train]
-        made = extract(arguments.out, everything.features, root, wanted, index, calibration, ranks)
+        settings = everything.features_of(arguments.dataset)
+        made = extract(arguments.out, settings, root, wanted, index, calibration, ranks)
     elif ranks.rank == 0:
         wanted = spec(everything.features, dataset)
         made = take_over(Path(dataset.features.npy), arguments.out, wanted, index)
@@ -77,7 +78,7 @@ def extract(
     """The filled store, and its attributes."""
     network, weights_id = extraction.backbone(wanted, settings.seed, root, calibration)
     ranks.agree(network)
-    extractor = extraction.Extractor(network, root, index, wanted, settings.precision)
+    extractor = extraction.Extractor(network, root, index, wanted, settings.precision or "auto")
     described = extraction.attributes(wanted, weights_id, extractor.dtype, index)
     folder = provenance.scratch(out, "extract", repr(described), str(torch.get_num_threads()))
     return extraction.extract(extractor, ranks, folder), described

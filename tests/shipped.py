@@ -10,7 +10,7 @@ import yaml
 from pipeline.params import Params, read_tree
 
 FILE = Path(__file__).parents[1] / "params.yaml"
-FEATURES = {"weights": None, "layer": "layer3", "resize": "pil_bicubic", "size": 224}
+FEATURES = {"weights": None, "layer": "layer3", "resize": "pil_bicubic", "size": 224, "precision": None}
 
 
 @cache

@@ -47,7 +47,8 @@ def settings(cell: Cell) -> str:
     # what a model has none of says nothing: so a new part of recipes leaves the records of other models valid
     recipe = {key: value for key, value in recipe.items() if value not in (None, {}, [], ())}
     rendered = params.tabletop.viewpoint.get(cell.dataset) and params.tabletop.of(cell.dataset).model_dump()
-    own = [recipe, cell.seed, rendered, params.decode.model_dump(), params.score.model_dump()]
+    precision = params.features_of(cell.dataset).precision
+    own = [recipe, cell.seed, rendered, precision, params.decode.model_dump(), params.score.model_dump()]
     return sha256(json.dumps(own, sort_keys=True).encode())[:16]
 
 

@@ -102,6 +102,22 @@ def test_a_bare_off_is_the_word(tmp_path, value):
     assert params.load(write(tmp_path, "train.compile", value)).train.compile == (value or "off")
 
 
+@pytest.mark.parametrize(
+    ("everywhere", "own", "precision"),
+    [(None, "float32", "float32"), (None, None, "auto"), ("bfloat16", "float32", "bfloat16")],
+)
+def test_features_have_the_datasets_own_precision(tmp_path, everywhere, own, precision):
+    """Where `features` names none; a dataset that has none of its own has `auto`."""
+    tree = yaml.load(REAL.read_text(), yaml.CSafeLoader)
+    tree["features"]["precision"] = everywhere
+    del tree["dataset"]["tabletop"]["features"]["precision"]
+    tree["dataset"]["tabletop"]["features"] |= {"precision": own} if own else {}
+    shipped.save(tmp_path, tree)
+    found = params.load(tmp_path / "params.yaml").features_of("tabletop")
+    assert found.precision == precision
+    assert found.size == tree["features"]["size"]
+
+
 def test_no_file_and_no_yaml(tmp_path):
     with pytest.raises(InputError, match=r"params\.yaml is missing"):
         params.load(tmp_path / "params.yaml")

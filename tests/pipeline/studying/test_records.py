@@ -11,6 +11,7 @@ from pipeline.studying import records
 from pipeline.studying.overrides import overlay
 from pipeline.studying.study_cells import Cell
 from pipeline.studying.study_file import Row
+from tests import shipped
 from tests.studying import PAIRS, Fake, make_repository, pair, planned, score_of
 
 
@@ -66,6 +67,19 @@ def test_settings_are_params_and_seed_and_no_code(repository):
     assert records.settings(other.cells[0]) == records.settings(one)
     assert records.recorded(repository, other.cells[0], own.changes)
     assert not records.recorded(repository, two, own.changes)
+
+
+@pytest.mark.parametrize("branch", ["features", "dataset.tabletop.features", "dataset.tabletop.train"])
+def test_settings_are_those_of_a_precision(repository, branch):
+    """What is learnt in bfloat16 is another result."""
+    before = [records.settings(cell) for own in planned(repository) for cell in own.cells]
+    tree = section = yaml.safe_load((repository / "params.yaml").read_text())
+    for key in branch.split("."):
+        section = section[key]
+    section["precision"] = "bfloat16"
+    shipped.save(repository, tree)
+    after = [records.settings(cell) for own in planned(repository) for cell in own.cells]
+    assert not set(before) & set(after)
 
 
 def test_a_record_of_a_rendered_dataset_that_params_do_not_render_is_checked_all_the_same(repository):

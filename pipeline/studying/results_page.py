@@ -29,6 +29,7 @@ three models of CLIP4IDC read frozen features here, not pixels: what their paper
 show.
 """
 RESAMPLES, SEED = 2_000, 1
+BEGUN = 0.1  # change accuracy of the pairs with a change; whoever always says "no change" has 0
 WANTED = 0.02  # of CIDEr-D: two points
 SIDES, POWER = 0.975, 0.8
 
@@ -70,7 +71,7 @@ def _dataset(groups: Sequence[Group], params: Params) -> list[str]:
         f"## {models[0].dataset}\n\n{pairs} test pairs, {train['iterations']} iterations of "
         f"{train['batch']} scenes.\n"
     )
-    parts = [head, _scores(models)]
+    parts = [head, _scores(models), *_not_begun(models)]
     kinds = [kind for kind in CHANGE_TYPES if kind in models[0].pairs["subsets"]]
     parts += [
         "Change accuracy by kind of change, and of pairs without one:\n",
@@ -80,6 +81,17 @@ def _dataset(groups: Sequence[Group], params: Params) -> list[str]:
     if changed:
         parts += [f"### Ablations on {models[0].dataset}\n", _scores([*whole, *changed])]
     return parts
+
+
+def _not_begun(groups: Sequence[Group]) -> list[str]:
+    """Which models tell nothing yet: a row of theirs says more about the budget than about the model."""
+    silent = [group.name for group in groups if group.score("change", ACCURACY).mean < BEGUN]
+    if not silent:
+        return []
+    return [
+        f"Not begun within these iterations (a change is said of fewer than one in {round(1 / BEGUN)} pairs "
+        f"that have one): {', '.join(silent)}.\n"
+    ]
 
 
 def _scores(groups: Sequence[Group]) -> str:

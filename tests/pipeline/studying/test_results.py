@@ -151,6 +151,16 @@ def test_the_page_prints_what_is_recorded(root):
     assert "How steady" not in one
 
 
+@pytest.mark.parametrize(("wrong", "said"), [(38, "subtraction."), (36, None)])
+def test_a_model_that_has_not_begun_is_named(root, wrong, said):
+    """Right of one change in 20, which is nothing, or of two."""
+    for seed in (1, 2, 3):
+        write(root, "subtraction", seed, wrong)
+    page = results_page.page([record_comparisons.read(root, "tabletop")], [], shipped.settings())
+    assert ("Not begun within these iterations" in page) == (said is not None)
+    assert said is None or f"than one in 10 pairs that have one): {said}" in page
+
+
 def test_curves_over_a_weight_have_the_weight_of_params_yaml_among_them(root, tmp_path):
     key = "dataset.tabletop.loss.lambda_cv"
     default = shipped.settings().of("tabletop").loss["lambda_cv"]

@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scipy.special import stdtrit
+
 from pipeline.statistics import Comparison, compare_all
 from pipeline.studying.record_comparisons import ACCURACY, Group
 
@@ -56,14 +58,14 @@ class Verdict:
     said: str
     seeds: int  # of the model that has fewer
     difference: Comparison
-    error: float | None  # standard error of the difference over seeds; None where a model has one seed
+    margin: float | None  # what chance over seeds may make of the difference; None where a model has one seed
 
 
 def verdicts(groups: Sequence[Group]) -> list[Verdict]:
     """Of every claim both of whose models are recorded on the groups' dataset.
 
     A claim holds, or fails, where the paired bootstrap over test pairs is significant after Holm's
-    correction for all claims here, and the difference exceeds twice its standard error over seeds.
+    correction for all claims here, and the difference exceeds its margin over seeds.
     """
     own = {group.name: group for group in groups}
     asked = [claim for claim in CLAIMS if claim.better in own and claim.worse in own]
@@ -77,15 +79,24 @@ def verdicts(groups: Sequence[Group]) -> list[Verdict]:
 def _verdict(claim: Claim, own: dict[str, Group], found: Comparison) -> Verdict:
     better, worse = own[claim.better], own[claim.worse]
     seeds = min(len(better.records), len(worse.records))
-    error = standard_error(better, worse)
-    sure = seeds >= LEAST_SEEDS and error is not None and abs(found.difference) > 2 * error
+    margin = seeds_margin(better, worse)
+    sure = seeds >= LEAST_SEEDS and margin is not None and abs(found.difference) > margin
     said = (HOLDS if found.difference > 0 else FAILS) if sure and found.significant else OPEN
-    return Verdict(claim, better.dataset, said, seeds, found, error)
+    return Verdict(claim, better.dataset, said, seeds, found, margin)
 
 
-def standard_error(a: Group, b: Group) -> float | None:
-    """Of the difference of two means over seeds; None where either has one seed."""
-    spreads = [group.score("total", ACCURACY) for group in (a, b)]
-    if any(spread.sd is None for spread in spreads):
+def seeds_margin(a: Group, b: Group) -> float | None:
+    """Half the 95 % interval of the difference of two means over seeds; None where either has one seed.
+
+    Welch's, for models whose spreads differ: few seeds say little of the spread, too, so that three of each
+    want a difference of 2.8 (equal spreads) to 4.3 (all of it one model's) times its standard error.
+    """
+    scores = [group.score("total", ACCURACY) for group in (a, b)]
+    if any(score.sd is None for score in scores):
         return None
-    return math.sqrt(sum((spread.sd or 0.0) ** 2 / spread.runs for spread in spreads))
+    parts = [((score.sd or 0.0) ** 2 / score.runs, score.runs - 1) for score in scores]
+    variance = sum(part for part, _ in parts)
+    if variance == 0:
+        return 0.0
+    freedom = variance**2 / sum(part**2 / own for part, own in parts)  # Welch and Satterthwaite
+    return math.sqrt(variance) * float(stdtrit(freedom, 0.975))

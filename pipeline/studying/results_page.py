@@ -125,7 +125,7 @@ def _claims(found: Sequence[Verdict]) -> list[str]:
             own.said,
             f"{100 * own.difference.difference:+.1f} "
             f"[{100 * own.difference.low:+.1f}, {100 * own.difference.high:+.1f}]",
-            "–" if own.error is None else f"{100 * own.error:.1f}",
+            "–" if own.margin is None else f"± {100 * own.margin:.1f}",
             str(own.seeds),
         ]
         for own in found
@@ -135,11 +135,11 @@ def _claims(found: Sequence[Verdict]) -> list[str]:
     return [
         "## The papers' claims\n",
         "The difference of change accuracy with the 95 % interval over test pairs (paired bootstrap), and\n"
-        "its standard error over seeds. A claim *holds*, or *does not hold*, where three seeds or more of\n"
-        "both models are there, the bootstrap is significant after Holm's correction for all claims on the\n"
-        "dataset, and the difference exceeds twice its standard error over seeds. The rest *cannot be\n"
-        "told*.\n",
-        table(["claim", "dataset", "", "difference", "error over seeds", "seeds"], rows),
+        "what chance over seeds may make of it (half its 95 % interval by Welch's t). A claim *holds*, or\n"
+        "*does not hold*, where three seeds or more of both models are there, the bootstrap is significant\n"
+        "after Holm's correction for all claims on the dataset, and the difference exceeds what chance over\n"
+        "seeds may make. The rest *cannot be told*.\n",
+        table(["claim", "dataset", "", "difference", "over seeds", "seeds"], rows),
     ]
 
 

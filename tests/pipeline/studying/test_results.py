@@ -79,8 +79,8 @@ def test_a_claim_holds_where_pairs_and_seeds_agree(root):
         3,
     )
     assert found.difference.difference == pytest.approx(15 / PAIRS)
-    deviation = stdev([4, 5, 6]) / PAIRS
-    assert found.error == pytest.approx(math.sqrt(2 * deviation**2 / 3))
+    deviation = stdev([4, 5, 6]) / PAIRS  # of both: 2 + 2 degrees of freedom, of which t's table has 2.776
+    assert found.margin == pytest.approx(2.776 * math.sqrt(2 * deviation**2 / 3), rel=1e-3)
 
 
 def test_a_claim_fails_where_the_worse_one_is_better(root):
@@ -100,6 +100,19 @@ def test_a_claim_cannot_be_told(root, what):
         write(root, "rr", seed, wrong)
     (found,) = claims.verdicts([*groups(root).values()])
     assert found.said == "cannot be told"
+
+
+def test_the_margin_over_seeds_is_welchs(root):
+    """Three seeds each, one model has all the spread: t's table has 4.303 for 2 degrees of freedom."""
+    for seed, wrong in enumerate((2, 10, 18), 1):
+        write(root, "rr", seed, wrong)
+        write(root, "subtraction", seed, 20)
+    (found,) = claims.verdicts([*groups(root).values()])
+    assert found.margin == pytest.approx(4.303 * 8 / PAIRS / math.sqrt(3), rel=1e-3)
+    assert found.difference.difference == pytest.approx(10 / PAIRS)
+    assert found.said == "cannot be told"
+    assert claims.seeds_margin(*(groups(root)["subtraction"] for _ in range(2))) == 0.0
+    assert claims.seeds_margin(groups(root)["rr"].each()[0], groups(root)["rr"]) is None
 
 
 def test_a_model_with_changes_is_no_model_of_a_claim(root):

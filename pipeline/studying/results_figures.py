@@ -3,6 +3,7 @@
 import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
@@ -15,11 +16,12 @@ from pipeline.scoring.subsets import QUARTILES
 from pipeline.studying.record_comparisons import ACCURACY, CIDER, Group
 
 if TYPE_CHECKING:
-    from matplotlib.typing import RcKeyType
+    from matplotlib.typing import FillStyleType, RcKeyType
 
 LINES = ("o-", "s--")  # a model a colour, and where colours come again another line
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#999999", "#ee8866", "#44bb99")
 WEIGHTS = ("lambda_cv", "lambda_cbr", "lambda_dirl", "lambda_ccr")
+FILLS: "dict[FillStyleType, str]" = {"full": "full marks", "none": "open", "left": "half"}  # a dataset each
 GREY = "#808080"
 SIZE = (6.4, 3.4)  # inches
 STYLE: "dict[RcKeyType, Any]" = {
@@ -83,22 +85,41 @@ def _seeds(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> Non
 
 
 def _viewpoint(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> None:
-    """A line a model: its accuracy in every dataset's quartiles of overlap, from the least moved view on."""
-    found: dict[str, list[tuple[float, float]]] = {model: [] for model in looks}
-    for group in (group for groups in datasets for group in groups):
-        overlaps = group.pairs["viewpoint_iou"]
-        for quartile in (name for name in QUARTILES if name in group.pairs["subsets"]):
-            places = group.places(quartile)
-            overlap = sum(overlaps[place] for place in places) / len(places)
-            found[group.model].append((overlap, 100 * group.score(quartile, ACCURACY).mean))
-    for model, points in found.items():
-        if points:
-            colour, line = looks[model]
-            axes.plot(*zip(*sorted(points), strict=True), line, color=colour, markersize=3, label=model)
+    """A line a model and dataset: its accuracy in the quartiles of overlap, from the least moved view on.
+
+    What was learnt on one dataset is no other point of what was learnt on another: their lines stay apart.
+    """
+    shown = [groups for groups in datasets if groups]
+    for fill, groups in zip(FILLS, shown, strict=False):
+        for group in sorted(groups, key=lambda group: list(looks).index(group.model)):
+            colour, line = looks[group.model]
+            points = sorted(_by_overlap(group))
+            axes.plot(*zip(*points, strict=True), line, color=colour, markersize=4, fillstyle=fill)
+    drawn = {group.model for groups in shown for group in groups}
+    for model in (model for model in looks if model in drawn):
+        colour, line = looks[model]
+        axes.plot([], [], line, color=colour, markersize=4, label=model)
+    axes.set_title(_markers([groups[0].dataset for groups in shown]), fontsize=9)
     axes.invert_xaxis()
     axes.set_xlabel("overlap of an object's boxes in both views (mean IoU of a quartile)")
     axes.set_ylabel("change accuracy")
     axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))  # beside the lines
+
+
+def _by_overlap(group: Group) -> list[tuple[float, float]]:
+    """Mean overlap and change accuracy of each quartile."""
+    overlaps = group.pairs["viewpoint_iou"]
+    return [
+        (fmean(overlaps[place] for place in group.places(name)), 100 * group.score(name, ACCURACY).mean)
+        for name in QUARTILES
+        if name in group.pairs["subsets"]
+    ]
+
+
+def _markers(names: Sequence[str]) -> str:
+    """Which marks are whose, where there are several datasets."""
+    said = [f"{mark}: {name}" for (mark, name) in zip(FILLS.values(), names, strict=False)]
+    return " · ".join(said if len(names) > 1 else names)
 
 
 def tradeoffs(groups: Sequence[Group], params: Params) -> dict[str, Curve]:

@@ -6,6 +6,7 @@ from statistics import mean, stdev
 
 import pytest
 import yaml
+from matplotlib.figure import Figure
 
 from pipeline.errors import InputError
 from pipeline.params import Params
@@ -190,6 +191,20 @@ def test_curves_over_a_weight_have_the_weight_of_params_yaml_among_them(root, tm
     ]
     assert drawn == "![CIDEr-D of the changes against a loss term's weight](results-tradeoffs.svg)\n"
     assert "CIDEr-D, changes" in (tmp_path / "results-tradeoffs.svg").read_text()
+
+
+def test_no_line_joins_two_datasets(root):
+    """Their quartiles overlap: joined, a line would jump from one to the other and back."""
+    write(root, "rr", 1, 30, dataset="tabletop_wide")
+    found = [record_comparisons.read(root, dataset) for dataset in ("tabletop", "tabletop_wide")]
+    axes = Figure().subplots()
+    results_figures._viewpoint(axes, found, {"subtraction": ("#000000", "o-"), "rr": ("#ff0000", "o-")})
+    lines = [line for line in axes.get_lines() if len(line.get_xdata())]
+    assert [len(line.get_xdata()) for line in lines] == [4, 4, 4]
+    assert [line.get_fillstyle() for line in lines] == ["full", "full", "none"]
+    assert list(lines[2].get_ydata()) == [0.0, 0.0, 0.0, 100.0]
+    assert axes.get_title() == "full marks: tabletop · open: tabletop_wide"
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["subtraction", "rr"]
 
 
 def test_other_records_make_another_page_and_other_figures(root, tmp_path):

@@ -41,7 +41,10 @@ rows:
   - {label: RR, model: rr, published: RR}
   - {label: SCORER, model: scorer, published: SCORER}
   - {label: SCORER again, model: scorer, set: {model.scorer.variant: paper}}
-  - {label: λ, model: scorer, times: {'dataset.{dataset}.loss.lambda_cv': 0.1}}
+  - label: λ
+    model: scorer
+    set: {model.scorer.switches.mtm: per_head}
+    times: {'dataset.{dataset}.loss.lambda_cv': 0.1}
 """
 
 

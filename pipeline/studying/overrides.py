@@ -6,10 +6,13 @@ not which. And they write into params.yaml itself (all tried).
 """
 
 from copy import deepcopy
+from dataclasses import asdict
 from typing import Any
 
 from pydantic import ValidationError
 
+import models
+from models import variants
 from pipeline.errors import InputError
 from pipeline.params import Params
 from pipeline.studying.study_file import Row, said
@@ -42,27 +45,45 @@ def overlay(tree: Tree, row: Row, dataset: str, where: str) -> Tree:
 
 
 def changes(tree: Tree, row: Row, dataset: str) -> Tree:
-    """What the row's `set` and `times` come to, where that is not what params.yaml has: full key -> value.
+    """What the row's `set` and `times` come to, where that is not what holds already: full key -> value.
 
+    So a row of an ablation that names what the model has anyway shares the model's own cells.
     Raises ValueError for a wrong key.
     """
-    found = {_filled(key, row, dataset): value for key, value in row.set.items()}
+    found = {filled(key, row, dataset): value for key, value in row.set.items()}
     for key, factor in row.times.items():
-        key = _filled(key, row, dataset)
+        key = filled(key, row, dataset)
         branch, last = _place(tree, key)
         found[key] = _times(branch.get(last), factor, key)
     for key in found:
         _allowed(key, row.model, dataset)
         _not_hidden(tree, key)
-    return {key: value for key, value in found.items() if not _has(tree, key, value)}
+    unnamed = _unnamed(tree, row, dataset, found)
+    return {key: value for key, value in found.items() if not _has(tree, key, value, unnamed)}
 
 
-def _has(tree: Tree, key: str, value: Any) -> bool:
+def _unnamed(tree: Tree, row: Row, dataset: str, found: Tree) -> Tree:
+    """The model's switches where `model` does not name them: the dataset's, else the variant's."""
+    if row.model not in tree["model"]:
+        return {}  # Params says so
+    own = tree["dataset"][dataset].get("own", {}).get(models.OWN.get(row.model), {})
+    key = f"model.{row.model}.variant"
     branch, last = _place(tree, key)
-    return last in branch and bool(branch[last] == value)
+    released = models.RELEASED.get(row.model, variants.RELEASED)
+    of_variant = variants.resolve(f"model.{row.model}", found.get(key, branch[last]), {}, released)
+    return asdict(of_variant) | own.get("settings", {}).get("switches", {})
 
 
-def _filled(key: str, row: Row, dataset: str) -> str:
+def _has(tree: Tree, key: str, value: Any, unnamed: Tree) -> bool:
+    branch, last = _place(tree, key)
+    if last not in branch:
+        branch = unnamed
+    alike = isinstance(value, bool) == isinstance(branch.get(last), bool)  # 1 is no `true`
+    return last in branch and alike and bool(branch[last] == value)
+
+
+def filled(key: str, row: Row, dataset: str) -> str:
+    """A key of a row with the names of its dataset and model."""
     return key.replace("{dataset}", dataset).replace("{model}", row.model)
 
 

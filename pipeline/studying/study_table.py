@@ -18,6 +18,7 @@ from pipeline.scoring.results import rounded
 from pipeline.scoring.subsets import subsets
 from pipeline.statistics import Evidence, compare_all, over_seeds
 from pipeline.studying import retrieval_table
+from pipeline.studying.overrides import filled
 from pipeline.studying.study_cells import Cell, Planned, finished
 from pipeline.studying.study_file import Study
 
@@ -105,8 +106,9 @@ def _row(root: Path, study: Study, planned: Planned, theirs: Sequence[Published]
 
 
 def _label(planned: Planned) -> str:
-    """The row's label, and what a multiplied key comes to."""
-    values = list(planned.changes.values())[len(planned.row.set) :]
+    """The row's label, and what a multiplied key comes to, where that is another value."""
+    own = [filled(key, planned.row, planned.cells[0].dataset) for key in planned.row.times]
+    values = [planned.changes[key] for key in own if key in planned.changes]
     return " = ".join([planned.row.label, *(f"{value:g}" for value in values)])
 
 

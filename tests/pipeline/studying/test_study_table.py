@@ -31,6 +31,12 @@ def record(root: Path, own):
     return study_table.record(root, "two", study, "tabletop", own, params.load(root / "params.yaml"))
 
 
+def test_a_label_says_what_a_multiplied_key_comes_to(repository):
+    """And nothing of what the row sets, which here is what the model has anyway."""
+    found = [study_table._label(own) for own in planned(repository)]
+    assert found == ["RR", "SCORER", "SCORER again", TENTH]
+
+
 def test_mean_and_deviation_by_hand(repository):
     _, found = made(repository)
     for row in found["rows"]:

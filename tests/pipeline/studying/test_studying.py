@@ -12,7 +12,7 @@ from pipeline.params import Params
 from pipeline.recipes import config
 from pipeline.reporting import paper_results
 from pipeline.studying import study_cells, study_file, study_table
-from pipeline.studying.overrides import overlay
+from pipeline.studying.overrides import changes, overlay
 from tests import shipped
 from tests.studying import ROOT, STUDY, make_repository, planned
 
@@ -128,6 +128,25 @@ def test_a_multiplied_key():
     found = overlay(tree, row, "tabletop", "")["dataset"]["tabletop"]["loss"]["lambda_cv"]
     assert found == pytest.approx(before / 10)
     assert overlay(tree, row, "clevr_dc", "")["dataset"]["clevr_dc"]["loss"]["lambda_cv"] == 0.001
+
+
+@pytest.mark.parametrize(
+    ("model", "own", "counts"),
+    [
+        ("scorer", {"switches.mtm": "per_head"}, {}),  # the paper's variant has it
+        ("scorer", {"switches.mtm": "summed"}, {"switches.mtm": "summed"}),
+        ("scorer", {"variant": "released", "switches.mtm": "summed"}, {"variant": "released"}),
+        ("scorer", {"variant": "released", "switches.mtm": "per_head"}, None),  # all of it
+        ("dirl", {"switches.terms": "both"}, {}),
+        ("dirl", {"switches.center": 0}, None),  # no `false`: refused later, by name
+        ("clip4idc", {"switches.patches": "features"}, {}),  # tabletop's own, not the paper's
+        ("clip4idc", {"switches.patches": "pixels"}, None),
+    ],
+)
+def test_a_switch_that_a_model_has_anyway_is_no_change(model, own, counts):
+    row = study_file.Row(label="a", model=model, set={f"model.{model}.{k}": v for k, v in own.items()})
+    wanted = {f"model.{model}.{k}": v for k, v in (own if counts is None else counts).items()}
+    assert changes(shipped.tree(), row, "tabletop") == wanted
 
 
 @pytest.fixture(scope="module")

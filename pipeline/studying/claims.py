@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from scipy.special import stdtrit
 
 from pipeline.statistics import Comparison, compare_all
-from pipeline.studying.record_comparisons import ACCURACY, Group
+from pipeline.studying.record_comparisons import ACCURACY, CIDER, Group
 
 
 @dataclass(frozen=True)
@@ -45,27 +45,36 @@ CLAIMS = (
     Claim("IDC-PCL, Table 4", "idc_pcl", "idc_pcl (difference_encoder false)"),
     Claim("IDC-PCL, Table 5", "idc_pcl", "idc_pcl (distractor_judging false)"),
 )
-HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
+HOLDS, FAILS, OPEN, SILENT = "holds", "does not hold", "cannot be told", "not begun"
 LEAST_SEEDS = 3  # fewer say nothing of the spread
+METRICS = (ACCURACY, CIDER)  # what a claim is held against: the second, over all pairs, is what papers print
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one metric says of a claim; `difference` and `margin` are fractions."""
+
+    said: str
+    difference: Comparison
+    margin: float | None  # what chance over seeds may make of the difference; None where a model has one seed
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the records say of a claim on one dataset; `difference` is of change accuracy, a fraction."""
+    """What the records say of a claim on one dataset, by METRICS."""
 
     claim: Claim
     dataset: str
-    said: str
     seeds: int  # of the model that has fewer
-    difference: Comparison
-    margin: float | None  # what chance over seeds may make of the difference; None where a model has one seed
+    by: dict[str, Finding]
 
 
 def verdicts(groups: Sequence[Group]) -> list[Verdict]:
     """Of every claim both of whose models are recorded on the groups' dataset.
 
-    A claim holds, or fails, where the paired bootstrap over test pairs is significant after Holm's
-    correction for all claims here, and the difference exceeds its margin over seeds.
+    By a metric a claim holds, or fails, where the paired bootstrap over test pairs is significant after
+    Holm's correction for all claims here, and the difference exceeds its margin over seeds. A model that
+    has not begun to learn is a fault of the budget: that it be the better one neither holds nor fails.
     """
     own = {group.name: group for group in groups}
     asked = [claim for claim in CLAIMS if claim.better in own and claim.worse in own]
@@ -73,25 +82,31 @@ def verdicts(groups: Sequence[Group]) -> list[Verdict]:
         return []
     between = [(claim.better, claim.worse) for claim in asked]
     found = compare_all({name: group.evidence() for name, group in own.items()}, between=between)
-    return [_verdict(claim, own, found[claim.better, claim.worse][ACCURACY]) for claim in asked]
+    return [_verdict(claim, own, found[claim.better, claim.worse]) for claim in asked]
 
 
-def _verdict(claim: Claim, own: dict[str, Group], found: Comparison) -> Verdict:
+def _verdict(claim: Claim, own: dict[str, Group], found: dict[str, Comparison]) -> Verdict:
     better, worse = own[claim.better], own[claim.worse]
     seeds = min(len(better.records), len(worse.records))
-    margin = seeds_margin(better, worse)
-    sure = seeds >= LEAST_SEEDS and margin is not None and abs(found.difference) > margin
-    said = (HOLDS if found.difference > 0 else FAILS) if sure and found.significant else OPEN
-    return Verdict(claim, better.dataset, said, seeds, found, margin)
+    by = {metric: _finding(better, worse, found[metric]) for metric in METRICS}
+    return Verdict(claim, better.dataset, seeds, by)
 
 
-def seeds_margin(a: Group, b: Group) -> float | None:
+def _finding(better: Group, worse: Group, found: Comparison) -> Finding:
+    margin = seeds_margin(better, worse, found.metric)
+    enough = min(len(better.records), len(worse.records)) >= LEAST_SEEDS
+    sure = enough and margin is not None and abs(found.difference) > margin and found.significant
+    told = OPEN if not sure else HOLDS if found.difference > 0 else FAILS
+    return Finding(told if better.begun else SILENT, found, margin)
+
+
+def seeds_margin(a: Group, b: Group, metric: str = ACCURACY) -> float | None:
     """Half the 95 % interval of the difference of two means over seeds; None where either has one seed.
 
     Welch's, for models whose spreads differ: few seeds say little of the spread, too, so that three of each
     want a difference of 2.8 (equal spreads) to 4.3 (all of it one model's) times its standard error.
     """
-    scores = [group.score("total", ACCURACY) for group in (a, b)]
+    scores = [group.score("total", metric) for group in (a, b)]
     if any(score.sd is None for score in scores):
         return None
     parts = [((score.sd or 0.0) ** 2 / score.runs, score.runs - 1) for score in scores]

@@ -15,6 +15,7 @@ from pipeline.studying.records import FOLDER, PAIRS, REMEDY, Record
 
 Changes = Mapping[str, Any]
 ACCURACY, CIDER = "change_accuracy", "CIDEr-D"
+BEGUN = 0.1  # change accuracy of the pairs with a change; whoever always says "no change" has 0
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,11 @@ class Group:
         if metric == ACCURACY:
             return over_seeds([self._accuracy(record, subset) for record in self.records])
         return over_seeds([record["scores"][subset][metric] for record in self.records])
+
+    @property
+    def begun(self) -> bool:
+        """Whether the model tells anything: its scores else say more of the budget than of the model."""
+        return self.score("change", ACCURACY).mean >= BEGUN
 
     def _accuracy(self, record: Record, subset: str) -> float:
         told = [record["right"][place] for place in self.places(subset)]

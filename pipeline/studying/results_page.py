@@ -1,15 +1,16 @@
 """The page of results: what the recorded cells say, in tables, and of each claim of the papers one line."""
 
+import math
 from collections.abc import Callable, Sequence
-from statistics import NormalDist
+from statistics import NormalDist, fmean
 
 from pipeline.datasets.schema import CHANGE_TYPES
 from pipeline.params import Params
 from pipeline.scoring.subsets import QUARTILES
-from pipeline.statistics import MeanSd, over_seeds
+from pipeline.statistics import MeanSd
 from pipeline.statistics.bootstrap import resampled
-from pipeline.studying.claims import Verdict, verdicts
-from pipeline.studying.record_comparisons import ACCURACY, CIDER, Group
+from pipeline.studying.claims import METRICS, Finding, Verdict, verdicts
+from pipeline.studying.record_comparisons import ACCURACY, BEGUN, CIDER, Group
 
 INTRO = """# Results on the rendered datasets
 
@@ -29,9 +30,16 @@ three models of CLIP4IDC read frozen features here, not pixels: what their paper
 show.
 """
 RESAMPLES, SEED = 2_000, 1
-BEGUN = 0.1  # change accuracy of the pairs with a change; whoever always says "no change" has 0
 WANTED = 0.02  # of CIDEr-D: two points
 SIDES, POWER = 0.975, 0.8
+FOUND = (
+    "change accuracy",
+    "",
+    "over seeds",
+    "CIDEr-D",
+    "",
+    "over seeds",
+)  # three columns for each of METRICS
 
 
 def page(datasets: Sequence[Sequence[Group]], figures: Sequence[str], params: Params) -> str:
@@ -84,8 +92,8 @@ def _dataset(groups: Sequence[Group], params: Params) -> list[str]:
 
 
 def _not_begun(groups: Sequence[Group]) -> list[str]:
-    """Which models tell nothing yet: a row of theirs says more about the budget than about the model."""
-    silent = [group.name for group in groups if group.score("change", ACCURACY).mean < BEGUN]
+    """Which models tell nothing yet."""
+    silent = [group.name for group in groups if not group.begun]
     if not silent:
         return []
     return [
@@ -122,11 +130,8 @@ def _claims(found: Sequence[Verdict]) -> list[str]:
         [
             f"{own.claim.better} > {own.claim.worse} ({own.claim.source})",
             own.dataset,
-            own.said,
-            f"{100 * own.difference.difference:+.1f} "
-            f"[{100 * own.difference.low:+.1f}, {100 * own.difference.high:+.1f}]",
-            "–" if own.margin is None else f"± {100 * own.margin:.1f}",
             str(own.seeds),
+            *(cell for metric in METRICS for cell in _found(own.by[metric])),
         ]
         for own in found
     ]
@@ -134,32 +139,43 @@ def _claims(found: Sequence[Verdict]) -> list[str]:
         return []
     return [
         "## The papers' claims\n",
-        "The difference of change accuracy with the 95 % interval over test pairs (paired bootstrap), and\n"
-        "what chance over seeds may make of it (half its 95 % interval by Welch's t). A claim *holds*, or\n"
-        "*does not hold*, where three seeds or more of both models are there, the bootstrap is significant\n"
-        "after Holm's correction for all claims on the dataset, and the difference exceeds what chance over\n"
-        "seeds may make. The rest *cannot be told*.\n",
-        table(["claim", "dataset", "", "difference", "over seeds", "seeds"], rows),
+        "The difference with its 95 % interval over test pairs (paired bootstrap), and what chance over\n"
+        "seeds may make of it (half its 95 % interval by Welch's t): of change accuracy, and of CIDEr-D\n"
+        "over all pairs, by which the papers claim. A claim *holds*, or *does not hold*, where three seeds\n"
+        "or more of both models are there, the bootstrap is significant after Holm's correction for all\n"
+        "claims on the dataset, and the difference exceeds what chance over seeds may make. The rest\n"
+        "*cannot be told*; of a model that has *not begun*, nothing is said but that another is better.\n",
+        table(["claim", "dataset", "seeds", *FOUND], rows),
     ]
+
+
+def _found(own: Finding) -> list[str]:
+    """What one metric says, the difference, and what chance over seeds may make of it."""
+    sure = own.difference
+    interval = f"[{100 * sure.low:+.1f}, {100 * sure.high:+.1f}]"
+    chance = "–" if own.margin is None else f"± {100 * own.margin:.1f}"
+    return [own.said, f"{100 * sure.difference:+.1f} {interval}", chance]
 
 
 def _steadiness(datasets: Sequence[Sequence[Group]]) -> list[str]:
     """Seeds against test pairs as sources of spread, and how many seeds two points of CIDEr-D want."""
     rows = []
     for groups in datasets:
-        several = [group for group in groups if len(group.records) > 2]
+        several = [group for group in groups if len(group.records) > 2 and group.begun]
         if several:
-            seeds = over_seeds([group.score("total", CIDER).sd or 0.0 for group in several]).mean
-            pairs = over_seeds([_over_pairs(group) for group in several]).mean
+            seeds = math.sqrt(fmean((group.score("total", CIDER).sd or 0.0) ** 2 for group in several))
+            pairs = math.sqrt(fmean(_over_pairs(group) ** 2 for group in several))
             counted = f"{100 * seeds:.1f}", f"{100 * pairs:.1f}", str(seeds_wanted(seeds))
             rows.append([several[0].dataset, str(len(several)), *counted])
     if not rows:
         return []
     return [
         "## How steady is it?\n",
-        "The spread of CIDEr-D over seeds (mean of the models' standard deviations) and over test pairs\n"
-        "(standard error of one run, by bootstrap), and how many seeds of each of two models show a\n"
-        "difference of 2 points of CIDEr-D with a power of 0.8 (two-sided, level 0.05).\n",
+        "The spread of CIDEr-D over seeds (the models' standard deviations, pooled: the root of their mean\n"
+        "square) and over test pairs (standard error of one run, by bootstrap, pooled likewise), and how\n"
+        "many seeds of each of two models show a difference of 2 points of CIDEr-D with a power of 0.8\n"
+        "(two-sided, level 0.05). Counted are models and ablations of three seeds or more that have begun\n"
+        "to learn.\n",
         table(["", "models", "sd over seeds", "error over test pairs", "seeds for 2 points"], rows),
     ]
 

@@ -12,6 +12,7 @@ from pipeline.errors import InputError
 from pipeline.params import Params
 from pipeline.recipes import config
 from pipeline.studying import claims, record_comparisons, records, results_figures, results_page
+from pipeline.studying.record_comparisons import ACCURACY, CIDER
 from pipeline.studying.records import METRICS
 from pipeline.studying.study_cells import Cell
 from stages import results
@@ -60,34 +61,52 @@ def groups(root):
     return {group.model: group for group in record_comparisons.read(root, "tabletop")}
 
 
+def by_accuracy(root):
+    (found,) = claims.verdicts([*groups(root).values()])
+    return found.by[ACCURACY]
+
+
 def test_means_and_deviations_by_hand(root):
     found = groups(root)["rr"]
     shares = [(PAIRS - wrong) / PAIRS for wrong in (4, 5, 6)]
-    spread = found.score("total", record_comparisons.ACCURACY)
+    spread = found.score("total", ACCURACY)
     assert (spread.mean, spread.sd, spread.runs) == pytest.approx((mean(shares), stdev(shares), 3))
     of_changes = [(20 - wrong) / 20 for wrong in (2, 3, 3)]  # the even ones of the first 4, 5, 6 pairs
-    assert found.score("change", record_comparisons.ACCURACY).mean == pytest.approx(mean(of_changes))
-    assert found.score("viewpoint_iou_q4", record_comparisons.ACCURACY).mean == 1.0
+    assert found.score("change", ACCURACY).mean == pytest.approx(mean(of_changes))
+    assert found.score("viewpoint_iou_q4", ACCURACY).mean == 1.0
     assert found.score("total", "BLEU-4").mean == pytest.approx(0.52)
 
 
 def test_a_claim_holds_where_pairs_and_seeds_agree(root):
-    (found,) = claims.verdicts([*groups(root).values()])
-    assert (found.claim.better, found.claim.worse, found.said, found.seeds) == (
-        "rr",
-        "subtraction",
-        "holds",
-        3,
-    )
-    assert found.difference.difference == pytest.approx(15 / PAIRS)
-    deviation = stdev([4, 5, 6]) / PAIRS  # of both: 2 + 2 degrees of freedom, of which t's table has 2.776
-    assert found.margin == pytest.approx(2.776 * math.sqrt(2 * deviation**2 / 3), rel=1e-3)
+    (verdict,) = claims.verdicts([*groups(root).values()])
+    assert (verdict.claim.better, verdict.claim.worse, verdict.seeds) == ("rr", "subtraction", 3)
+    # of both models: 2 + 2 degrees of freedom, of which t's table has 2.776
+    deviations = {ACCURACY: stdev([4, 5, 6]) / PAIRS, CIDER: stdev([0.51, 0.52, 0.53])}
+    for metric, found in verdict.by.items():
+        assert found.said == "holds"
+        assert found.difference.metric == metric
+        assert found.difference.difference == pytest.approx(15 / PAIRS)
+        assert found.margin == pytest.approx(2.776 * math.sqrt(2 * deviations[metric] ** 2 / 3), rel=1e-3)
+
+
+def test_a_claim_may_hold_by_one_metric_and_not_by_the_other(root):
+    """CIDEr-D of rr spreads so much over its seeds that nothing is told by it."""
+    for seed, score in ((1, 0.1), (2, 0.5), (3, 0.9)):
+        file = root / f"results/records/tabletop/rr-{seed}.json"
+        record = json.loads(file.read_text())
+        record["scores"]["total"]["CIDEr-D"] = score
+        file.write_text(json.dumps(record))
+    (verdict,) = claims.verdicts([*groups(root).values()])
+    assert {metric: found.said for metric, found in verdict.by.items()} == {
+        ACCURACY: "holds",
+        CIDER: "cannot be told",
+    }
 
 
 def test_a_claim_fails_where_the_worse_one_is_better(root):
     for seed in (1, 2, 3):
         write(root, "rr", seed, 35)
-    (found,) = claims.verdicts([*groups(root).values()])
+    found = by_accuracy(root)
     assert found.said == "does not hold"
 
 
@@ -99,7 +118,7 @@ def test_a_claim_cannot_be_told(root, what):
         {"seeds differ more": (0, 0, 36), "few pairs differ": (19, 19, 18)}.get(what, ()), 1
     ):
         write(root, "rr", seed, wrong)
-    (found,) = claims.verdicts([*groups(root).values()])
+    found = by_accuracy(root)
     assert found.said == "cannot be told"
 
 
@@ -108,7 +127,7 @@ def test_the_margin_over_seeds_is_welchs(root):
     for seed, wrong in enumerate((2, 10, 18), 1):
         write(root, "rr", seed, wrong)
         write(root, "subtraction", seed, 20)
-    (found,) = claims.verdicts([*groups(root).values()])
+    found = by_accuracy(root)
     assert found.margin == pytest.approx(4.303 * 8 / PAIRS / math.sqrt(3), rel=1e-3)
     assert found.difference.difference == pytest.approx(10 / PAIRS)
     assert found.said == "cannot be told"
@@ -128,7 +147,7 @@ def test_a_claim_of_an_ablation_names_what_is_changed(root):
         write(root, "idc_pcl", seed, 4 + seed)
         write(root, "idc_pcl", seed, 20 + seed, changes=changes)
     found = claims.verdicts(record_comparisons.read(root, "tabletop"))
-    assert [(own.claim.better, own.claim.worse, own.said) for own in found] == [
+    assert [(own.claim.better, own.claim.worse, own.by[ACCURACY].said) for own in found] == [
         ("rr", "subtraction", "holds"),
         ("idc_pcl", "idc_pcl (distractor_judging false)", "holds"),
     ]
@@ -142,6 +161,21 @@ def test_every_name_of_a_claim_is_a_model_and_its_switches(name):
     if changed:
         tree["model"][model]["switches"][switch] = yaml.safe_load(value)
     assert config.resolve(Params.model_validate(tree), "tabletop", model).model == model
+
+
+def test_the_spread_of_the_page_is_pooled_over_models_that_have_begun(root):
+    """CIDEr-D's sd over seeds is 1 of rr, 3 of ccr, and scorer tells nothing: sqrt((1² + 3²) / 2)."""
+    for seed in (1, 2, 3):
+        write(root, "ccr", seed, 4)
+        write(root, "scorer", seed, 38)
+        (root / f"results/records/tabletop/subtraction-{seed}.json").unlink()
+        file = root / f"results/records/tabletop/ccr-{seed}.json"
+        record = json.loads(file.read_text())
+        record["scores"]["total"]["CIDEr-D"] = 3 * seed / 100
+        file.write_text(json.dumps(record))
+    page = results_page.page([record_comparisons.read(root, "tabletop")], [], shipped.settings())
+    (row,) = [line for line in page.splitlines() if line.startswith("| tabletop | 2 |")]
+    assert row.split(" | ")[2] == "2.2"
 
 
 def test_seeds_wanted_by_the_formula():
@@ -158,7 +192,7 @@ def test_the_page_prints_what_is_recorded(root):
     assert "| rr (3) | 87.5 ± 2.5 | 52.0 ± 1.0 | 52.0 ± 1.0 |" in said
     assert "| rr (norm_epsilon 0.1) (1) | 92.5 | 51.0 |" in said
     assert "### Ablations on tabletop" in said
-    assert "| rr > subtraction (SCORER, Table 6) | tabletop | holds | +37.5 [" in said
+    assert "| rr > subtraction (SCORER, Table 6) | tabletop | 3 | holds | +37.5 [" in said
     assert said.index("| subtraction (3) |") < said.index("| rr (3) |"), "the models' order is params.yaml's"
     one = results_page.page([[group.each()[0] for group in found]], [], shipped.settings())
     assert "cannot be told" in one
@@ -173,6 +207,13 @@ def test_a_model_that_has_not_begun_is_named(root, wrong, said):
     page = results_page.page([record_comparisons.read(root, "tabletop")], [], shipped.settings())
     assert ("Not begun within these iterations" in page) == (said is not None)
     assert said is None or f"than one in 10 pairs that have one): {said}" in page
+
+
+@pytest.mark.parametrize(("silent", "said"), [("rr", "not begun"), ("subtraction", "holds")])
+def test_of_a_model_that_has_not_begun_no_claim_fails(root, silent, said):
+    for seed in (1, 2, 3):
+        write(root, silent, seed, 37 + seed % 2)
+    assert by_accuracy(root).said == said
 
 
 def test_curves_over_a_weight_have_the_weight_of_params_yaml_among_them(root, tmp_path):

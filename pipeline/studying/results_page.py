@@ -9,7 +9,7 @@ from pipeline.params import Params
 from pipeline.scoring.subsets import QUARTILES
 from pipeline.statistics import MeanSd
 from pipeline.statistics.bootstrap import resampled
-from pipeline.studying.claims import METRICS, Finding, Verdict, verdicts
+from pipeline.studying.claims import LEAST_SEEDS, METRICS, Finding, Verdict, verdicts
 from pipeline.studying.record_comparisons import ACCURACY, BEGUN, CIDER, Group
 
 INTRO = """# Results on the rendered datasets
@@ -159,25 +159,37 @@ def _found(own: Finding) -> list[str]:
 
 def _steadiness(datasets: Sequence[Sequence[Group]]) -> list[str]:
     """Seeds against test pairs as sources of spread, and how many seeds two points of CIDEr-D want."""
-    rows = []
-    for groups in datasets:
-        several = [group for group in groups if len(group.records) > 2 and group.begun]
-        if several:
-            seeds = math.sqrt(fmean((group.score("total", CIDER).sd or 0.0) ** 2 for group in several))
-            pairs = math.sqrt(fmean(_over_pairs(group) ** 2 for group in several))
-            counted = f"{100 * seeds:.1f}", f"{100 * pairs:.1f}", str(seeds_wanted(seeds))
-            rows.append([several[0].dataset, str(len(several)), *counted])
-    if not rows:
+    kept = [[g for g in groups if len(g.records) >= LEAST_SEEDS and g.begun] for groups in datasets]
+    said = [_steady(groups) for groups in kept if groups]
+    if not said:
         return []
     return [
         "## How steady is it?\n",
-        "The spread of CIDEr-D over seeds (the models' standard deviations, pooled: the root of their mean\n"
-        "square) and over test pairs (standard error of one run, by bootstrap, pooled likewise), and how\n"
-        "many seeds of each of two models show a difference of 2 points of CIDEr-D with a power of 0.8\n"
-        "(two-sided, level 0.05). Counted are models and ablations of three seeds or more that have begun\n"
-        "to learn.\n",
-        table(["", "models", "sd over seeds", "error over test pairs", "seeds for 2 points"], rows),
+        "Of models and ablations of three seeds or more that have begun to learn. Standard deviations are\n"
+        "pooled (the root of their mean square); that over test pairs is a single run's, by bootstrap. What\n"
+        "seeds show is meant with a power of 0.8 (two-sided, level 0.05, normal approximation).\n",
+        *said,
     ]
+
+
+def _steady(groups: Sequence[Group]) -> str:
+    """One dataset's sentences, to be quoted."""
+    sd = pooled([group.score("total", CIDER).sd or 0.0 for group in groups])
+    over_pairs = 100 * pooled([_over_pairs(run) for group in groups for run in group.each()])
+    five, wanted = 100 * shown(sd, 5), seeds_wanted(sd)
+    chance = 100 * NormalDist().inv_cdf(SIDES) * math.sqrt(2) * sd
+    return (
+        f"**{groups[0].dataset}** ({len(groups)} models): CIDEr-D varies by {100 * sd:.1f} points (standard\n"
+        f"deviation) from seed to seed, and by {over_pairs:.1f} with the choice of the test pairs. Of two\n"
+        f"single runs that differ in the seed alone, one in 20 differs by {chance:.1f} points or more.\n"
+        f"Five seeds of each of two models show a difference of {five:.1f} points; one of 2 points wants\n"
+        f"{wanted} seeds of each.\n"
+    )
+
+
+def pooled(deviations: Sequence[float]) -> float:
+    """The root of the mean square: what variances of like weight have in common."""
+    return math.sqrt(fmean(own**2 for own in deviations))
 
 
 def _over_pairs(group: Group) -> float:
@@ -188,5 +200,10 @@ def _over_pairs(group: Group) -> float:
 
 def seeds_wanted(sd: float, difference: float = WANTED) -> int:
     """Seeds of each of two models, by the normal approximation n = 2 (z_0.975 + z_0.8)² sd² / difference²."""
+    return max(2, math.ceil((shown(sd, 1) / difference) ** 2))
+
+
+def shown(sd: float, seeds: int) -> float:
+    """The difference that as many seeds of each of two models show: the same formula, turned around."""
     z = NormalDist().inv_cdf(SIDES) + NormalDist().inv_cdf(POWER)
-    return max(2, -int(-2 * (z * sd / difference) ** 2 // 1))
+    return z * sd * math.sqrt(2 / seeds)

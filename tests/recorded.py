@@ -1,0 +1,47 @@
+"""Records of cells that no model made, for the page of results and what it says."""
+
+import json
+
+from pipeline.studying import record_comparisons
+from pipeline.studying.records import METRICS
+
+PAIRS = 40
+
+
+def write(root, model, seed, wrong, dataset="tabletop", changes=None):
+    """A record whose caption is wrong about the first `wrong` pairs; every second pair has a change."""
+    right = ["0" if place < wrong else "1" for place in range(PAIRS)]
+    parts = ("total", "change", "no_change", "color", *(f"viewpoint_iou_q{n}" for n in (1, 2, 3, 4)))
+    record = {
+        "dataset": dataset,
+        "model": model,
+        "seed": seed,
+        "changes": changes or {},
+        "settings": "",
+        "train": {"iterations": 1500, "batch": 8},
+        "scores": {part: dict.fromkeys(METRICS, 0.5 + seed / 100) for part in parts},
+        "localisation": {"pointing": 0.25},
+        "right": "".join(right),
+        "CIDEr-D": [1000 if one == "1" else 0 for one in right],
+    }
+    folder = root / "results/records" / dataset
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"{model}-changed-{seed}" if changes else f"{model}-{seed}"
+    (folder / f"{name}.json").write_text(json.dumps(record))
+    quarters = {f"viewpoint_iou_q{n + 1}": list(range(10 * n, 10 * n + 10)) for n in range(4)}
+    members = {"change": list(range(0, PAIRS, 2)), "no_change": list(range(1, PAIRS, 2))} | quarters
+    members["color"] = members["change"]
+    pairs = {"pairs": [f"{n}.png" for n in range(PAIRS)], "viewpoint_iou": [n / PAIRS for n in range(PAIRS)]}
+    (folder / "pairs.json").write_text(json.dumps(pairs | {"subsets": members}))
+
+
+def three_seeds(root):
+    """rr is wrong about few pairs, subtraction about half of them."""
+    for seed, (rr, subtraction) in enumerate(((4, 20), (5, 21), (6, 19)), 1):
+        write(root, "rr", seed, rr)
+        write(root, "subtraction", seed, subtraction)
+    return root
+
+
+def groups(root):
+    return {group.model: group for group in record_comparisons.read(root, "tabletop")}

@@ -29,6 +29,7 @@ CLAIMS = (
     Claim("SCORER, Figure 3", "scorer", "scorer (mtm single_head)"),
     Claim("SCORER, Figure 3", "scorer", "scorer (mtm max_pool)"),
     Claim("SCORER, Figure 3", "scorer", "scorer (mtm mean_pool)"),
+    Claim("SCORER, Figure 13", "scorer", "scorer (contrast distance)"),
     Claim("DIRL, Table 6", "dirl", "transformer"),
     Claim("DIRL, Table 6", "ccr", "transformer"),
     Claim("DIRL, Table 6", "dirl_ccr", "dirl"),

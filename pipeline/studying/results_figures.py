@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 LINES = ("o-", "s--")  # a model a colour, and where colours come again another line
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#999999", "#ee8866", "#44bb99")
 WEIGHTS = ("lambda_cv", "lambda_cbr", "lambda_dirl", "lambda_ccr")
+WITHOUT = {  # a model and its term -> the same model without the term
+    ("scorer", "lambda_cv"): "rr",
+    ("scorer_cbr", "lambda_cbr"): "scorer",
+    ("dirl", "lambda_dirl"): "transformer",
+    ("ccr", "lambda_ccr"): "transformer",
+}
 FILLS: "dict[FillStyleType, str]" = {"full": "full marks", "none": "open", "left": "half"}  # a dataset each
 GREY = "#808080"
 SIZE = (6.4, 3.4)  # inches
@@ -44,7 +50,7 @@ Looks = dict[str, tuple[str, str]]
 """Of every model its colour and its line."""
 
 Curve = list[tuple[float, Group]]
-"""The groups of one model that differ in the weight of one loss term alone, by that weight."""
+"""Groups of one model that differ in the weight of one loss term alone, by that weight (0: without it)."""
 
 
 def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> list[str]:
@@ -125,6 +131,7 @@ def _markers(names: Sequence[str]) -> str:
 def tradeoffs(groups: Sequence[Group], params: Params) -> dict[str, Curve]:
     """Title -> curve, where two weights or more were tried, the one of params.yaml among them."""
     found: dict[str, Curve] = {}
+    plain = {(group.dataset, group.model): group for group in groups if not group.changes}
     for group in groups:
         for weight in WEIGHTS:
             default = params.of(group.dataset).loss.get(weight)
@@ -132,17 +139,26 @@ def tradeoffs(groups: Sequence[Group], params: Params) -> dict[str, Curve]:
                 f"dataset.{group.dataset}.loss.{weight}", None if group.changes else default
             )
             if own is not None and len(group.changes) < 2:
-                found.setdefault(f"{group.model}, {weight} ({group.dataset})", []).append((own, group))
+                title = f"{group.model}, {weight} ({group.dataset})"
+                none = plain.get((group.dataset, WITHOUT.get((group.model, weight), "")))
+                found.setdefault(title, [(0.0, none)] if none else []).append((own, group))
     ordered = {title: sorted(curve, key=lambda point: point[0]) for title, curve in found.items()}
-    return {title: curve for title, curve in ordered.items() if len(curve) > 1}
+    return {title: curve for title, curve in ordered.items() if sum(weight > 0 for weight, _ in curve) > 1}
 
 
 def _tradeoffs(axes: Axes, curves: dict[str, Curve]) -> None:
-    """A line for each weight, mean and standard deviation over seeds; weights on a logarithmic axis."""
+    """A line for each weight, mean and standard deviation over seeds; weights on a logarithmic axis.
+
+    That axis has no 0: a dotted line says what the model has without the term.
+    """
     for place, (title, curve) in enumerate(curves.items()):
-        scores = [group.score("change", CIDER) for _, group in curve]
+        for group in (group for weight, group in curve if weight == 0):
+            without = 100 * group.score("change", CIDER).mean
+            axes.axhline(without, color=COLOURS[place % len(COLOURS)], linestyle=":", linewidth=1)
+        weights = [weight for weight, _ in curve if weight > 0]
+        scores = [group.score("change", CIDER) for weight, group in curve if weight > 0]
         axes.errorbar(
-            [weight for weight, _ in curve],
+            weights,
             [100 * score.mean for score in scores],
             [100 * (score.sd or 0.0) for score in scores],
             fmt="o-",
@@ -152,7 +168,7 @@ def _tradeoffs(axes: Axes, curves: dict[str, Curve]) -> None:
             label=title,
         )
     axes.set_xscale("log")
-    axes.set_xlabel("weight of the loss term")
+    axes.set_xlabel("weight of the loss term (dotted: without it)")
     axes.set_ylabel("CIDEr-D, changes")
     axes.legend(fontsize=7)
 

@@ -103,15 +103,34 @@ def test_curves_over_a_weight_have_the_weight_of_params_yaml_among_them(root, tm
         write(root, "scorer", seed, wrong)
         write(root, "scorer", seed, wrong + 9, changes={key: 3 * default})
     write(root, "rr", 1, 3, changes={"model.rr.switches.norm_epsilon": 0.1})
+    write(root, "ccr", 1, 3)  # one weight makes no curve, and 0 beside it none either
+    write(root, "transformer", 1, 3)
     found = record_comparisons.read(root, "tabletop")
     (title, curve), *others = results_figures.tradeoffs(found, shipped.settings()).items()
     assert (title, others) == ("scorer, lambda_cv (tabletop)", [])
-    assert [(weight, len(group.records)) for weight, group in curve] == [(default, 2), (3 * default, 2)]
+    assert [(weight, group.model, len(group.records)) for weight, group in curve] == [
+        (0.0, "rr", 3),  # the model without the term, and without other changes
+        (default, "scorer", 2),
+        (3 * default, "scorer", 2),
+    ]
     (drawn,) = [
         line for line in results_figures.write(tmp_path, [found], shipped.settings()) if "trade" in line
     ]
     assert drawn == "![CIDEr-D of the changes against a loss term's weight](results-tradeoffs.svg)\n"
     assert "CIDEr-D, changes" in (tmp_path / "results-tradeoffs.svg").read_text()
+
+
+def test_what_a_model_has_without_the_term_is_a_dotted_line(root):
+    key = "dataset.tabletop.loss.lambda_cv"
+    write(root, "scorer", 1, 4)
+    write(root, "scorer", 1, 9, changes={key: 0.7})
+    axes = Figure().subplots()
+    found = record_comparisons.read(root, "tabletop")
+    results_figures._tradeoffs(axes, results_figures.tradeoffs(found, shipped.settings()))
+    (dotted,) = [line for line in axes.get_lines() if line.get_linestyle() == ":"]
+    assert list(dotted.get_ydata()) == pytest.approx([52.0, 52.0])  # of rr's three seeds: 51, 52, 53
+    (curve,) = [line for line in axes.get_lines() if line.get_linestyle() == "-"]
+    assert list(curve.get_xdata()) == [shipped.settings().of("tabletop").loss["lambda_cv"], 0.7]
 
 
 def test_no_line_joins_two_datasets(root):

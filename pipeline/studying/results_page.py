@@ -72,8 +72,11 @@ def _dataset(groups: Sequence[Group], params: Params) -> list[str]:
         return []
     order = list(params.model)
     models = sorted((g for g in groups if not g.changes), key=lambda group: order.index(group.model))
-    changed = sorted((g for g in groups if g.changes), key=lambda group: order.index(group.model))
-    whole = [group for group in models if any(own.model == group.model for own in changed)]
+    changed = {group.model for group in groups if group.changes}
+    ablated = sorted(
+        (group for group in groups if group.model in changed),
+        key=lambda group: (order.index(group.model), [_size(*one) for one in group.changes.items()]),
+    )
     train, pairs = models[0].records[0]["train"], len(models[0].pairs["pairs"])
     head = (
         f"## {models[0].dataset}\n\n{pairs} test pairs, {train['iterations']} iterations of "
@@ -87,8 +90,13 @@ def _dataset(groups: Sequence[Group], params: Params) -> list[str]:
     ]
     parts += ["Change accuracy by overlap of the views, q1 the least:\n", _by(models, QUARTILES)]
     if changed:
-        parts += [f"### Ablations on {models[0].dataset}\n", _scores([*whole, *changed])]
+        parts += [f"### Ablations on {models[0].dataset}\n", _scores(ablated)]
     return parts
+
+
+def _size(key: str, value: object) -> tuple[str, float, str]:
+    """What a change is sorted by: its key, numbers by size, names by the alphabet."""
+    return (key, value, "") if isinstance(value, int | float) else (key, math.inf, str(value))
 
 
 def _not_begun(groups: Sequence[Group]) -> list[str]:

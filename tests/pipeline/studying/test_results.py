@@ -86,6 +86,27 @@ def test_the_page_prints_what_is_recorded(root):
     assert "How steady" not in one
 
 
+def test_ablations_come_after_their_model_a_weight_by_its_size(root):
+    weight, heads = "dataset.tabletop.loss.lambda_cv", "dataset.tabletop.sizes.heads"
+    for changes in ({weight: 1.0}, {weight: 1e-05}, {weight: 0.3}, {"model.scorer.switches.mtm": "max_pool"}):
+        (key, value), *_ = changes.items()
+        write(root, "scorer", 1, 4, changes=changes)
+        file = root / "results/records/tabletop/scorer-changed-1.json"
+        file.rename(file.with_name(f"scorer-{key}{value}-1.json"))
+    write(root, "rr", 1, 4, changes={heads: 8})
+    write(root, "scorer", 1, 4)
+    page = results_page.page([record_comparisons.read(root, "tabletop")], [], shipped.settings())
+    table = page[page.index("### Ablations") :]
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines() if line.startswith("| ")]
+    ours = ["rr (3)", "rr (heads 8) (1)", "scorer (1)", "scorer (lambda_cv 1e-05) (1)"]
+    assert rows[1:8] == [
+        *ours,
+        "scorer (lambda_cv 0.3) (1)",
+        "scorer (lambda_cv 1.0) (1)",
+        "scorer (mtm max_pool) (1)",
+    ]
+
+
 @pytest.mark.parametrize(("wrong", "said"), [(38, "subtraction."), (36, None)])
 def test_a_model_that_has_not_begun_is_named(root, wrong, said):
     """Right of one change in 20, which is nothing, or of two."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -41,17 +42,22 @@ class Group:
     def score(self, subset: str, metric: str) -> MeanSd:
         """Of a subset of the test pairs, a fraction; CIDEr-D has the subset's own document frequencies."""
         if metric == ACCURACY:
-            return over_seeds([self._accuracy(record, subset) for record in self.records])
+            return over_seeds([_accuracy(record, self.places(subset)) for record in self.records])
         return over_seeds([record["scores"][subset][metric] for record in self.records])
+
+    def balanced(self, subset: str) -> MeanSd:
+        """Change accuracy with pairs with a change and without weighing the same, a fraction.
+
+        Of a quartile with fewer changes than others, whoever always says "no change" has no more than 0.5.
+        """
+        kinds = [set(self.places(kind)) for kind in ("change", "no_change")]
+        parts = [[place for place in self.places(subset) if place in kind] for kind in kinds]
+        return over_seeds([fmean(_accuracy(own, part) for part in parts if part) for own in self.records])
 
     @property
     def begun(self) -> bool:
         """Whether the model tells anything: its scores else say more of the budget than of the model."""
         return self.score("change", ACCURACY).mean >= BEGUN
-
-    def _accuracy(self, record: Record, subset: str) -> float:
-        told = [record["right"][place] for place in self.places(subset)]
-        return told.count("1") / (told.count("1") + told.count("0"))
 
     def places(self, subset: str) -> Sequence[int]:
         """Which of the test pairs belong to a subset."""
@@ -87,6 +93,11 @@ def read(root: Path, dataset: str) -> list[Group]:
                 raise InputError(f"{file} is of other test pairs than {folder / PAIRS}; {REMEDY}")
             found.setdefault(file.stem.rsplit("-", 1)[0], []).append(record)
     return [_group(dataset, own, pairs) for own in found.values()]
+
+
+def _accuracy(record: Record, places: Sequence[int]) -> float:
+    told = [record["right"][place] for place in places]
+    return told.count("1") / (told.count("1") + told.count("0"))
 
 
 def _plain(value: object) -> str:

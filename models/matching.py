@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from models import matching_cpu, matching_plain
 from models.distributed_batch import everyone, own
@@ -89,11 +90,14 @@ def matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
 
 
 def partner_matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
-    """The diagonal of `matching` alone, an image with its partner: b x h x N x d, b x h x M x d -> b."""
+    """The diagonal of `matching` alone, of unit vectors: b x h x N x d, b x h x M x d -> b, in [-1, 1].
+
+    An image with its partner, by cosines in place of dot products; of zero vectors 0.
+    """
     if mtm in POOLS:
-        return (pooled(queries, mtm) * pooled(keys, mtm)).sum(-1)
+        return (normalize(pooled(queries, mtm), dim=-1) * normalize(pooled(keys, mtm), dim=-1)).sum(-1)
     # pairs as heads, which are matched each with its own: 1 x bh x N x d
-    q, k = (headed(x, mtm).flatten(0, 1)[None] for x in (queries, keys))
+    q, k = (normalize(headed(x, mtm), dim=-1).flatten(0, 1)[None] for x in (queries, keys))
     return token_matching(q, k).view(len(queries), -1).mean(-1)
 
 

@@ -90,9 +90,9 @@ class ViewInvariance(Regulariser):
 class ViewDistance(Regulariser):
     """L_cv of RR+ (SCORER supplement, Fig. 13): a pair's two images match each other, whatever the others do.
 
-    -(1/B) sum_k S_kk, the mean of both directions: Eq. 4 without the denominator that its negatives stand
-    in, and without tau, which would only scale lambda_cv. It has no lower bound: longer queries and keys
-    always match better, and only the caption's loss, through the attention that shares them, holds them back.
+    (1/B) sum_k (1 - S_kk), the mean of both directions, where S_kk matches by cosines. By the dot products
+    of Eq. 2 longer queries and keys would always match better: without negatives to lose against, nothing
+    ends that. Without tau, which would only scale lambda_cv.
     """
 
     def __init__(self, switches: Switches):
@@ -102,7 +102,7 @@ class ViewDistance(Regulariser):
     def forward(self, pair: CrossView, words: Words) -> Tensor:
         before_to_after = partner_matching(pair.before_queries, pair.after_keys, self.mtm)  # b
         after_to_before = partner_matching(pair.after_queries, pair.before_keys, self.mtm)
-        return -(before_to_after + after_to_before).mean() / 2 / processes()
+        return (1 - (before_to_after + after_to_before) / 2).mean() / processes()
 
 
 def between_views(temperature: float, switches: Switches) -> ViewInvariance | ViewDistance:

@@ -141,26 +141,30 @@ def predicted(P, hidden, tokens):
     ]
 
 
-def tm(q, k):
-    e = [[sum(x * y) for y in k] for x in q]
+def cosine(x, y):
+    return np.dot(x, y) / math.sqrt(np.dot(x, x) * np.dot(y, y))
+
+
+def tm(q, k, alike):
+    e = [[alike(x, y) for y in k] for x in q]
     rows = sum(max(row) for row in e) / len(q)
     return (rows + sum(max(column) for column in zip(*e, strict=True)) / len(k)) / 2
 
 
-def mtm(s, q, k):
+def mtm(s, q, k, alike=np.dot):
     if s.mtm in ("summed", "single_head"):  # one dot product over all heads and channels
-        return tm(q, k)
+        return tm(q, k, alike)
     if s.mtm in ("mean_pool", "max_pool"):  # by channel
         pool = max if s.mtm == "max_pool" else lambda values: sum(values) / len(values)
-        return sum(pool(x) * pool(y) for x, y in zip(zip(*q, strict=True), zip(*k, strict=True), strict=True))
+        return alike(*([pool(channel) for channel in zip(*x, strict=True)] for x in (q, k)))
     d = SIZES.width // SIZES.heads
     parts = [slice(head * d, (head + 1) * d) for head in range(SIZES.heads)]
-    return sum(tm([x[part] for x in q], [x[part] for x in k]) for part in parts) / SIZES.heads
+    return sum(tm([x[part] for x in q], [x[part] for x in k], alike) for part in parts) / SIZES.heads
 
 
 def contrast(P, s, name, S):
     if name == "cv" and s.contrast == "distance":
-        return -sum(S[k][k] for k in range(len(S))) / len(S)
+        return sum(1 - S[k][k] for k in range(len(S))) / len(S)
     scale = math.exp(P[f"regularisers.{name}.contrast.s"]) if s.temperature == "learned" else 1 / TAU
     rows = [[scale * value for value in row] for row in S]
     return -sum(row[k] - np.logaddexp.reduce(row) for k, row in enumerate(rows)) / len(rows)
@@ -194,8 +198,9 @@ def transcription(model, s, inputs):
         for k in B
         for t in range(lengths[k])
     ]
-    b2a = [[mtm(s, projected[k]["b", "query"], projected[r]["a", "key"]) for r in B] for k in B]
-    a2b = [[mtm(s, projected[k]["a", "query"], projected[r]["b", "key"]) for r in B] for k in B]
+    alike = cosine if s.contrast == "distance" else np.dot
+    b2a = [[mtm(s, projected[k]["b", "query"], projected[r]["a", "key"], alike) for r in B] for k in B]
+    a2b = [[mtm(s, projected[k]["a", "query"], projected[r]["b", "key"], alike) for r in B] for k in B]
     imagined = [reason(P, s, b[k], hidden[k], lengths[k]) for k in B]
 
     def own(kind, images):

@@ -94,10 +94,17 @@ def tensors(dtype=torch.float64, grad=True):
     ]
 
 
+def unit(x, mtm):
+    """What is matched has length 1: a head's token, a token's heads together, or the pooled image."""
+    if mtm in POOLS:
+        return x / pooled(x, mtm).norm(dim=-1)[:, None, None, None]
+    return x / x.norm(dim=-1 if mtm == "per_head" else (1, 3), keepdim=True)
+
+
 @pytest.mark.parametrize("mtm", get_args(Mtm))
-def test_partners_are_the_diagonal_of_all(mtm):
+def test_partners_are_the_diagonal_of_all_unit_vectors(mtm):
     q, k = tensors()
-    whole, alone = matching.matching(q, k, mtm).diagonal(), partner_matching(q, k, mtm)
+    whole, alone = matching.matching(unit(q, mtm), unit(k, mtm), mtm).diagonal(), partner_matching(q, k, mtm)
     torch.testing.assert_close(alone, whole)
     weights = torch.arange(1.0, 5.0, dtype=torch.float64)
     slow, fast = (torch.autograd.grad((x * weights).sum(), (q, k)) for x in (whole, alone))
@@ -108,8 +115,20 @@ def test_partners_are_the_diagonal_of_all(mtm):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_partners_of_the_compiled_path_are_the_diagonal_of_all(mtm, dtype):
     q, k = tensors(dtype, grad=False)
-    whole = matching.matching(q, k, mtm).diagonal()
+    whole = matching.matching(unit(q, mtm), unit(k, mtm), mtm).diagonal()
     torch.testing.assert_close(partner_matching(q, k, mtm), whole, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("mtm", get_args(Mtm))
+def test_longer_vectors_match_their_partner_no_better(mtm):
+    """Without negatives a dot product would only have to grow."""
+    q, k = tensors(grad=False)
+    once, twice = partner_matching(q, k, mtm), partner_matching(9 * q, 9 * k, mtm)
+    torch.testing.assert_close(once, twice)
+    assert once.abs().max() <= 1
+    itself = partner_matching(q, q, mtm)
+    torch.testing.assert_close(itself, torch.ones_like(itself))
+    assert not partner_matching(0 * q, k, mtm).any()
 
 
 @pytest.mark.parametrize("mtm", get_args(Mtm))
@@ -128,7 +147,8 @@ def test_pools_are_of_float32_under_autocast(mtm):
         rounded = pooled(q, mtm) @ pooled(k, mtm).T
     assert pooled_first.dtype == alone.dtype == torch.float32
     torch.testing.assert_close(pooled_first.double(), expected, rtol=1e-6, atol=1e-6)
-    torch.testing.assert_close(alone.double(), expected.diagonal(), rtol=1e-6, atol=1e-6)
+    diagonal = matching.matching(unit(q.double(), mtm), unit(k.double(), mtm), mtm).diagonal()
+    torch.testing.assert_close(alone.double(), diagonal, rtol=1e-6, atol=1e-6)
     assert (rounded.double() - expected).abs().max() > 1e-4
 
 

@@ -1,6 +1,6 @@
 """The records of all cells by dataset, model and what was changed: means over seeds, paired comparisons."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -38,6 +38,14 @@ class Group:
     def each(self) -> "list[Group]":
         """A group of its own for every seed."""
         return [replace(self, records=(record,)) for record in self.records]
+
+    @property
+    def seeds(self) -> frozenset[int]:
+        return frozenset(record["seed"] for record in self.records)
+
+    def only(self, seeds: Collection[int]) -> "Group":
+        """The same group, of these seeds alone."""
+        return replace(self, records=tuple(record for record in self.records if record["seed"] in seeds))
 
     def score(self, subset: str, metric: str) -> MeanSd:
         """Of a subset of the test pairs, a fraction; CIDEr-D has the subset's own document frequencies."""

@@ -129,7 +129,10 @@ def _markers(names: Sequence[str]) -> str:
 
 
 def tradeoffs(groups: Sequence[Group], params: Params) -> dict[str, Curve]:
-    """Title -> curve, where two weights or more were tried, the one of params.yaml among them."""
+    """Title -> curve, where two weights or more were tried, the one of params.yaml among them.
+
+    A curve is of the seeds that all its weights have: a mean of five would stand beside a single one.
+    """
     found: dict[str, Curve] = {}
     plain = {(group.dataset, group.model): group for group in groups if not group.changes}
     for group in groups:
@@ -139,11 +142,21 @@ def tradeoffs(groups: Sequence[Group], params: Params) -> dict[str, Curve]:
                 f"dataset.{group.dataset}.loss.{weight}", None if group.changes else default
             )
             if own is not None and len(group.changes) < 2:
-                title = f"{group.model}, {weight} ({group.dataset})"
+                title = f"{group.dataset}: {group.model}, {weight}"
                 none = plain.get((group.dataset, WITHOUT.get((group.model, weight), "")))
                 found.setdefault(title, [(0.0, none)] if none else []).append((own, group))
-    ordered = {title: sorted(curve, key=lambda point: point[0]) for title, curve in found.items()}
-    return {title: curve for title, curve in ordered.items() if sum(weight > 0 for weight, _ in curve) > 1}
+    tried = {title: curve for title, curve in found.items() if sum(weight > 0 for weight, _ in curve) > 1}
+    return dict(_of_shared_seeds(title, curve) for title, curve in tried.items() if _shared(curve))
+
+
+def _shared(curve: Curve) -> frozenset[int]:
+    return frozenset.intersection(*(group.seeds for _, group in curve))
+
+
+def _of_shared_seeds(title: str, curve: Curve) -> tuple[str, Curve]:
+    seeds = sorted(_shared(curve))
+    said = f"{title} (seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))})"
+    return said, sorted(((weight, group.only(seeds)) for weight, group in curve), key=lambda point: point[0])
 
 
 def _tradeoffs(axes: Axes, curves: dict[str, Curve]) -> None:

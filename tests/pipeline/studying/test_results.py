@@ -141,9 +141,13 @@ def test_curves_over_a_weight_have_the_weight_of_params_yaml_among_them(root, tm
     write(root, "transformer", 1, 3)
     found = record_comparisons.read(root, "tabletop")
     (title, curve), *others = results_figures.tradeoffs(found, shipped.settings()).items()
-    assert (title, others) == ("scorer, lambda_cv (tabletop)", [])
+    assert (title, others) == ("tabletop: scorer, lambda_cv (seeds 1, 2)", [])
     assert [(weight, group.model, len(group.records)) for weight, group in curve] == [
-        (0.0, "rr", 3),  # the model without the term, and without other changes
+        (
+            0.0,
+            "rr",
+            2,
+        ),  # the model without the term, and without other changes; its third seed is nobody else's
         (default, "scorer", 2),
         (3 * default, "scorer", 2),
     ]
@@ -162,9 +166,14 @@ def test_what_a_model_has_without_the_term_is_a_dotted_line(root):
     found = record_comparisons.read(root, "tabletop")
     results_figures._tradeoffs(axes, results_figures.tradeoffs(found, shipped.settings()))
     (dotted,) = [line for line in axes.get_lines() if line.get_linestyle() == ":"]
-    assert list(dotted.get_ydata()) == pytest.approx([52.0, 52.0])  # of rr's three seeds: 51, 52, 53
+    assert list(dotted.get_ydata()) == pytest.approx([51.0, 51.0])  # of rr's first seed
     (curve,) = [line for line in axes.get_lines() if line.get_linestyle() == "-"]
     assert list(curve.get_xdata()) == [shipped.settings().of("tabletop").loss["lambda_cv"], 0.7]
+    for n in (1, 2, 3):
+        (root / f"results/records/tabletop/rr-{n}.json").unlink()
+    write(root, "rr", 2, 4)  # no seed that all have: no curve
+    found = record_comparisons.read(root, "tabletop")
+    assert results_figures.tradeoffs(found, shipped.settings()) == {}
 
 
 def test_no_line_joins_two_datasets(root):

@@ -32,7 +32,7 @@ class Group:
     @property
     def name(self) -> str:
         """The model, and in brackets what is otherwise than in params.yaml."""
-        said = [f"{key.rsplit('.', 1)[-1]} {_plain(value)}" for key, value in self.changes.items()]
+        said = [f"{key.rsplit('.', 1)[-1]} {plain(value)}" for key, value in self.changes.items()]
         return f"{self.model} ({', '.join(said)})" if said else self.model
 
     def each(self) -> "list[Group]":
@@ -108,7 +108,7 @@ def _accuracy(record: Record, places: Sequence[int]) -> float:
     return told.count("1") / (told.count("1") + told.count("0"))
 
 
-def _plain(value: object) -> str:
+def plain(value: object) -> str:
     """As YAML has it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 

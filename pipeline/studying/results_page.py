@@ -9,8 +9,9 @@ from pipeline.params import Params
 from pipeline.scoring.subsets import QUARTILES
 from pipeline.statistics import MeanSd
 from pipeline.statistics.bootstrap import resampled
-from pipeline.studying.claims import LEAST_SEEDS, METRICS, Finding, Verdict, verdicts
-from pipeline.studying.record_comparisons import ACCURACY, BEGUN, CIDER, Group
+from pipeline.studying.claims import LEAST_SEEDS, METRICS, OPEN, Finding, Verdict, verdicts
+from pipeline.studying.record_comparisons import ACCURACY, BEGUN, CIDER, Group, plain
+from pipeline.studying.settings_tried import Setting, Spread, tried
 
 INTRO = """# Results on the rendered datasets
 
@@ -42,11 +43,15 @@ FOUND = (
 )  # three columns for each of METRICS
 
 
+TRIED = ("change accuracy", "", "CIDEr-D", "")  # two columns for each of METRICS
+
+
 def page(datasets: Sequence[Sequence[Group]], figures: Sequence[str], params: Params) -> str:
     """The whole page, of each dataset's groups; `figures` are lines of Markdown."""
     parts = [INTRO, *figures]
     parts += [part for groups in datasets for part in _dataset(groups, params)]
     parts += _claims([found for groups in datasets for found in verdicts(groups)])
+    parts += _settings([setting for groups in datasets for setting in tried(groups)])
     parts += _steadiness(datasets)
     return "\n".join(parts).rstrip() + "\n"
 
@@ -165,6 +170,42 @@ def _found(own: Finding) -> list[str]:
     interval = f"[{100 * sure.low:+.1f}, {100 * sure.high:+.1f}]"
     chance = "–" if own.margin is None else f"± {100 * own.margin:.1f}"
     return [own.said, f"{100 * sure.difference:+.1f} {interval}", chance]
+
+
+def _settings(found: Sequence[Setting]) -> list[str]:
+    """A line for each setting of which several values were tried."""
+    rows = [
+        [
+            f"{own.key.rsplit('.', 1)[-1]} of {own.values[0].model}",
+            own.values[0].dataset,
+            f"{len(own.values)} × {own.seeds}",
+            *(cell for metric in METRICS for cell in _between(own.by[metric], metric)),
+        ]
+        for own in found
+    ]
+    if not rows:
+        return []
+    return [
+        "## Which settings matter\n",
+        "Of three values or more with three seeds or more each, that of params.yaml (*default*) among them:\n"
+        "the least and the greatest mean, and how likely seeds alone would set values so far apart that are\n"
+        "all alike (one-way analysis of variance, p multiplied by the number of settings asked). A setting\n"
+        "*matters* where p < 0.05. A single run of each value, as papers print it, always has a best one.\n",
+        table(["setting", "dataset", "values × seeds", *TRIED], rows),
+    ]
+
+
+def _between(own: Spread, metric: str) -> list[str]:
+    """From which value to which, and whether that is more than chance over seeds."""
+    ends = [_end(group, metric) for group in (own.least, own.greatest)]
+    p = "p < 0.001" if own.p < 0.001 else f"p = {own.p:.3f}"
+    return [" to ".join(ends), f"{'matters' if own.matters else OPEN}, {p}"]
+
+
+def _end(group: Group, metric: str) -> str:
+    """A mean and whose it is."""
+    value = ", ".join(map(plain, group.changes.values())) or "default"
+    return f"{100 * group.score('total', metric).mean:.1f} ({value})"
 
 
 def _steadiness(datasets: Sequence[Sequence[Group]]) -> list[str]:

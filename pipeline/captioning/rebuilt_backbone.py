@@ -5,6 +5,7 @@ a key of all that they depend on. One picture's features are compared with the s
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +44,18 @@ def recreated(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, dict[s
     store = FeatureStore(place, expected=trained.recipe.features)
     identity, precision = store.attributes["weights_id"], store.attributes["precision"]
     if (seed := re.fullmatch(r"random-(\d+)", identity)) is None:
-        network, found = extraction.backbone(spec, 0, lab, [])
+        network, found = extraction.backbone(_seen_from_here(spec, lab), 0, lab, [])
         if found != identity:
             raise InputError(f"{spec.weights} holds {found}; {place} was made with {identity}")
         return network, {"weights_id": identity, "precision": precision}
     network = _random(trained, spec, int(seed[1]), lab, store)
     made = {"weights_id": identity, "precision": precision, "seed": int(seed[1])}
     return network, made | {"torch": str(torch.__version__)}
+
+
+def _seen_from_here(spec: Spec, lab: Path) -> Spec:
+    """A file of weights is named as the laboratory's stages see it: from its root."""
+    return spec if spec.weights == "imagenet" else replace(spec, weights=str(lab / spec.weights))
 
 
 def _random(trained: Trained, spec: Spec, seed: int, lab: Path, store: FeatureStore) -> Backbone:

@@ -1,0 +1,64 @@
+"""Weights trained on features of a file's backbone: captions elsewhere, with the file packed and without."""
+
+import shutil
+from copy import deepcopy
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from models.backbone import calibrate
+from pipeline.captioning import Captioner, package
+from pipeline.datasets.schema import read_pairs
+from pipeline.errors import InputError
+from tests.pipeline.captioning.conftest import DRAWN
+from tests.running import set_params, succeed
+from tests.small_lab import PAIRS, STAGES, add_weights
+
+pytestmark = pytest.mark.slow
+
+FILE = "data/backbone.safetensors"
+ROOT = "data/raw/tabletop"
+
+
+@pytest.fixture(scope="module")
+def trained(lab, tmp_path_factory):
+    """The small laboratory with features of a file's weights, and a model's folder."""
+    folder = tmp_path_factory.mktemp("file") / "lab"
+    shutil.copytree(lab, folder, ignore=shutil.ignore_patterns("weights"))
+    noise = torch.randint(0, 255, (8, 3, 64, 64), dtype=torch.uint8)
+    network = calibrate(deepcopy(DRAWN("layer3", 2)), [noise])
+    save_file({name: own.contiguous() for name, own in network.stages.state_dict().items()}, folder / FILE)
+    set_params(folder, dataset__tabletop__features__weights=FILE)
+    succeed(folder, STAGES[1])
+    return folder, add_weights(folder, "scorer_cbr")
+
+
+def captions(captioner, lab):
+    pairs = read_pairs(lab / PAIRS)[:4]
+    return [captioner(lab / ROOT / pair.before, lab / ROOT / pair.after) for pair in pairs]
+
+
+def test_a_laboratory_elsewhere_has_its_own_file(trained, tmp_path, monkeypatch):
+    lab, weights = trained
+    with monkeypatch.context() as inside:
+        inside.chdir(lab)
+        wanted = captions(Captioner.load(weights, lab), lab)
+    assert len(set(wanted)) > 1
+    monkeypatch.chdir(tmp_path)
+    assert captions(Captioner.load(weights, lab), lab) == wanted
+
+
+def test_packed_with_the_backbone_nothing_else_is_needed(trained, tmp_path, monkeypatch):
+    lab, weights = trained
+    monkeypatch.chdir(lab)
+    wanted = captions(Captioner.load(weights, lab), lab)
+    package.write(weights, lab, tmp_path / "whole.zip", "a licence", with_backbone=True)
+    package.write(weights, lab, tmp_path / "small.zip", "a licence")
+    sizes = {name: (tmp_path / f"{name}.zip").stat().st_size for name in ("whole", "small")}
+    assert sizes["whole"] > sizes["small"] + 100_000_000
+    assert captions(Captioner.load(tmp_path / "small.zip", tmp_path), lab) == wanted, "the file is there yet"
+    monkeypatch.chdir(tmp_path)
+    assert captions(Captioner.load(tmp_path / "whole.zip", tmp_path), lab) == wanted
+    with pytest.raises(InputError, match=r"data/backbone\.safetensors is missing"):
+        Captioner.load(tmp_path / "small.zip", tmp_path)

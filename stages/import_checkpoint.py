@@ -17,6 +17,7 @@ from models.clip4idc import Retrieval
 from pipeline import params, provenance, vocabularies
 from pipeline.authors_checkpoints import checkpoint_file, clip4idc, idc_pcl, importing
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
+from pipeline.authors_checkpoints.expectations import check_features
 from pipeline.errors import InputError
 from pipeline.features.store_contents import pixel_spec, spec
 from pipeline.outputs import replacing
@@ -85,7 +86,7 @@ def imported(arguments: argparse.Namespace, file: CheckpointFile) -> Imported:
 def of_scorer_or_dirl(arguments: argparse.Namespace, file: CheckpointFile) -> Imported:
     everything = params.load()
     wanted = spec(everything.features, everything.of(arguments.dataset))
-    importing.check_features(wanted)
+    check_features(wanted, importing.FEATURES)
     vocabulary = vocabularies.fixed(arguments.vocab, [], lower_case=False)
     trained, tensors = importing.imported(
         file, vocabulary, arguments.dataset, wanted, arguments.heads, arguments.seed

@@ -15,6 +15,7 @@ from torch import Tensor
 from models.clip import ClipSizes
 from pipeline.authors_checkpoints.checkpoint_file import FLOATS
 from pipeline.authors_checkpoints.clip_names import FORMATS, Names, shapes
+from pipeline.authors_checkpoints.expectations import check_finite, check_tensors
 from pipeline.authors_checkpoints.systems import Place
 from pipeline.errors import InputError
 from pipeline.vocabularies import ClipVocabulary, exchanged
@@ -129,24 +130,17 @@ def check(
     path: Path, found: Mapping[str, Tensor], wanted: Mapping[str, tuple[int, ...]], remedy: str = REMEDY
 ) -> None:
     """Raises InputError naming the first tensor that is missing, of another shape or kind, or not wanted."""
-    for name, shape in wanted.items():
-        if name not in found:
-            raise InputError(f"{path}: {name} is missing; {remedy}")
-        if (size := tuple(found[name].shape)) != shape:
-            raise InputError(f"{path}: {name} is {size}, where the model has {shape}")
-        if (kind := found[name].dtype) not in FLOATS:
-            raise InputError(f"{path}: {name} is {kind}, not of floats of at most 32 bits; {remedy}")
-    if surplus := next((name for name in found if name not in wanted), None):
-        raise InputError(f"{path}: {surplus} is no tensor of the model; {remedy}")
+    check_tensors(path, found, wanted, "the model", remedy)
+    for name, tensor in found.items():
+        if tensor.dtype not in FLOATS:
+            raise InputError(f"{path}: {name} is {tensor.dtype}, not of floats of at most 32 bits; {remedy}")
 
 
 def taken(path: Path, found: dict[str, Tensor], places: Mapping[str, Place]) -> dict[str, Tensor]:
     """Ours, of checked ones. Raises InputError where a number is not finite."""
     tensors = {ours: place.of(found).float().contiguous().clone() for ours, place in places.items()}
+    check_finite(path, {places[ours].name: tensor for ours, tensor in tensors.items()})
     for ours, tensor in tensors.items():
-        if not tensor.isfinite().all():
-            name = places[ours].name
-            raise InputError(f"{path}: {name} has a number that is not finite; download the file again")
         if ours.endswith("tables.tokens.weight") or ours == "decoder.bias":
             tensors[ours] = reordered(tensor)
     return tensors

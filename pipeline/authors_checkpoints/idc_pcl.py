@@ -19,6 +19,7 @@ from models.backbone import CHANNELS, STRIDE
 from models.idc_pcl_network import PclSizes, positions
 from models.idc_pcl_variants import RELEASED
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
+from pipeline.authors_checkpoints.expectations import check_features, check_finite, check_tensors
 from pipeline.errors import InputError
 from pipeline.features.store_contents import IMPORTED, Spec
 from pipeline.outputs import read_json
@@ -28,6 +29,7 @@ from pipeline.recipes.trained_model import Trained
 from pipeline.vocabularies import WordVocabulary
 
 TITLE, MODEL, STATE = "IDC-PCL", "idc_pcl", "model_state_dict"
+REMEDY = f"name a released checkpoint of {TITLE}, with its vocabulary"
 FEATURES = Spec(weights="imagenet", layer="layer4", resize=IMPORTED, size=224)
 SIDE = FEATURES.size // STRIDE[FEATURES.layer]
 SHAPE = CHANNELS[FEATURES.layer], SIDE, SIDE
@@ -101,7 +103,7 @@ def imported(
     `path` is its vocabulary's file, `vocabulary` the same in our order. Raises InputError naming the tensor
     or the file that does not fit.
     """
-    check_features(features)
+    check_features(features, FEATURES, ("weights", "layer", "size"))
     found = {name: tensor for name, tensor in _state(file).items() if isinstance(tensor, Tensor)}
     sizes = sizes_of(file.path, found, heads, vocabulary)
     judged = tuple(getattr(found.get("pooler.0.weight"), "shape", ())) == (2, 2 * sizes.width)
@@ -111,11 +113,10 @@ def imported(
         first = TIED in found
         model: nn.Module = (recipe_file.build_first_phase if first else recipe_file.build)(recipe, sizes)
     ids = read_json(path, "name a JSON file of word -> id")
-    _check(file.path, found, model, len(ids), first)
+    used = {name: tensor for name, tensor in found.items() if not (first and UNUSED.fullmatch(name))}
+    check_tensors(file.path, used, _wanted(model, len(ids), first), TITLE, REMEDY)
     tensors = {name: file.floats(name, tensor) for name, tensor in found.items()}
-    for name, tensor in tensors.items():
-        if not tensor.isfinite().all():
-            raise InputError(f"{file.path}: {name} has a number that is not finite; download the file again")
+    check_finite(file.path, tensors)
     _check_computed(file.path, tensors, sizes)
     weights = {name: tensors[place(name)] for name in model.state_dict()}
     rows = [ids[theirs] for theirs in theirs_of(vocabulary)]
@@ -130,17 +131,6 @@ def imported(
 def theirs_of(vocabulary: WordVocabulary) -> list[str]:
     """The words of our vocabulary as their file names them."""
     return ["<PAD>", "<UNK>", "<BOS>", "<EOS>", *vocabulary.words[4:]]
-
-
-def check_features(wanted: Spec) -> None:
-    """Raises InputError where the features of params.yaml are not those that the program reads."""
-    for key in ("weights", "layer", "size"):
-        found = getattr(wanted, key)
-        if found != getattr(FEATURES, key) and not (key == "weights" and found == IMPORTED):
-            raise InputError(
-                f"params.yaml: features.{key} is {found!r}, the checkpoint was trained with "
-                f"{getattr(FEATURES, key)!r}; set it, or the dataset's features.npy"
-            )
 
 
 def sizes_of(path: Path, found: Mapping[str, Tensor], heads: int, vocabulary: WordVocabulary) -> PclSizes:
@@ -171,24 +161,13 @@ def _recipe(dataset: str, features: Spec, sizes: PclSizes, own: dict[str, Any]) 
     return Recipe(dataset, MODEL, own, widths, {}, {}, asdict(features), config.code_of(MODEL))
 
 
-def _check(path: Path, found: Mapping[str, Tensor], model: nn.Module, words: int, first: bool) -> None:
-    """Raises InputError naming the first tensor that is missing, of another shape, or not the model's."""
+def _wanted(model: nn.Module, words: int, first: bool) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of all tensors of a checkpoint of this model, theirs."""
     shapes = {place(name): tuple(tensor.shape) for name, tensor in model.state_dict().items()}
     for name in (WORDS, "output_layer.weight", "output_layer.bias"):
         shapes[name] = (words, *shapes[name][1:])
-    width = shapes[PROJECT][0]
-    shapes[POSITIONS] = (1, LONGEST, width)
-    if first:
-        shapes[TIED] = shapes[PROJECT]
-    remedy = f"name a released checkpoint of {TITLE}, with its vocabulary"
-    for name, shape in shapes.items():
-        if name not in found:
-            raise InputError(f"{path}: {name} is missing; {remedy}")
-        if (size := tuple(found[name].shape)) != shape:
-            raise InputError(f"{path}: {name} is {size}, where the model has {shape}; {remedy}")
-    surplus = (name for name in found if name not in shapes and not (first and UNUSED.fullmatch(name)))
-    if one := next(surplus, None):
-        raise InputError(f"{path}: {one} is no tensor of {TITLE}; {remedy}")
+    tied = {TIED: shapes[PROJECT]} if first else {}
+    return shapes | {POSITIONS: (1, LONGEST, shapes[PROJECT][0])} | tied
 
 
 def _check_computed(path: Path, tensors: Mapping[str, Tensor], sizes: PclSizes) -> None:

@@ -19,9 +19,10 @@ from models.captioner import Captioner, Sizes
 from models.decoder import sinusoids
 from models.grid_embedding import DataSizes
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
+from pipeline.authors_checkpoints.expectations import check_finite, check_tensors
 from pipeline.authors_checkpoints.systems import DETECTOR, SPEAKER, STATES, SYSTEMS, TITLES, System
 from pipeline.errors import InputError
-from pipeline.features.store_contents import IMPORTED, Spec
+from pipeline.features.store_contents import Spec
 from pipeline.recipes import config, recipe_file
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.recipes.trained_model import Trained
@@ -106,30 +107,6 @@ def _layers(names: Iterable[str], pattern: str) -> int:
     return max(1, len({match[1] for name in names if (match := re.match(pattern, name))}))
 
 
-def check(path: Path, found: dict[str, Tensor], expected: dict[str, tuple[int, ...]], system: System) -> None:
-    """Raises InputError naming the first tensor that is missing, of another shape, or not the model's."""
-    remedy = f"name a released checkpoint of {system.title}"
-    for name, shape in expected.items():
-        if name not in found:
-            raise InputError(f"{path}: {name} is missing; {remedy}")
-        if (size := tuple(found[name].shape)) != shape:
-            raise InputError(f"{path}: {name} is {size}, where the model has {shape}")
-    if surplus := next((name for name in found if name not in expected), None):
-        raise InputError(f"{path}: {surplus} is no tensor of {system.title}; {remedy}")
-
-
-def check_features(wanted: Spec) -> None:
-    """Raises InputError where the features of params.yaml are not those that the released programs made."""
-    for key, value in asdict(FEATURES).items():
-        found = getattr(wanted, key)
-        # features that their extractor made, and we imported, are what they are
-        if found != value and not (key in ("weights", "resize") and found == IMPORTED):
-            raise InputError(
-                f"params.yaml: features.{key} is {found!r}, the checkpoint was trained with {value!r}; "
-                f"set it, or the dataset's features.npy"
-            )
-
-
 def imported(
     file: CheckpointFile, vocabulary: Vocabulary, dataset: str, features: Spec, heads: int, seed: int
 ) -> tuple[Trained, dict[str, Tensor]]:
@@ -144,9 +121,11 @@ def imported(
     beside = found[PROJECT].shape[1] - sizes.channels
     recipe = _recipe(dataset, features, sizes, system, settings(system, beside))
     model = _bare(recipe, sizes)
-    check(file.path, found, wanted(system, model), system)
+    remedy = f"name a released checkpoint of {system.title}"
+    check_tensors(file.path, found, wanted(system, model), system.title, remedy)
     _check_surroundings(file, sizes, beside, vocabulary)
-    tensors = {name: _finite(file, name, tensor) for name, tensor in found.items()}
+    tensors = {name: file.floats(name, tensor) for name, tensor in found.items()}
+    check_finite(file.path, tensors)
     # we compute the positions, which theirs saves, be it in 16 bits
     if not torch.allclose(tensors[POSITIONS], sinusoids(sizes.longest, sizes.word_width), atol=1e-3):
         raise InputError(f"{file.path}: {POSITIONS} is not the sinusoids that the model adds to words")
@@ -192,12 +171,6 @@ def _check_surroundings(file: CheckpointFile, sizes: Sizes, beside: int, vocabul
             f"{file.path}: {EMBEDDING} is of {sizes.vocabulary} words, the vocabulary of {len(vocabulary)}; "
             f"give the one that it was trained with"
         )
-
-
-def _finite(file: CheckpointFile, name: str, tensor: Tensor) -> Tensor:
-    if not (floats := file.floats(name, tensor)).isfinite().all():
-        raise InputError(f"{file.path}: {name} has a number that is not finite; download the file again")
-    return floats
 
 
 def _recipe(dataset: str, features: Spec, sizes: Sizes, system: System, own: dict[str, Any]) -> Recipe:

@@ -11,6 +11,7 @@ import torch
 import models
 from models.captioner import Sizes
 from pipeline.authors_checkpoints import checkpoint_file, importing
+from pipeline.authors_checkpoints.expectations import check_features
 from pipeline.authors_checkpoints.systems import DIRL, SCORER, SYSTEMS
 from pipeline.errors import InputError
 from pipeline.features.store_contents import IMPORTED
@@ -244,10 +245,11 @@ def test_other_words_and_heads_are_refused(tmp_path):
 
 
 def test_features_are_the_released_ones_or_imported():
-    importing.check_features(importing.FEATURES)
-    importing.check_features(replace(importing.FEATURES, weights=IMPORTED, resize=IMPORTED))
+    released = importing.FEATURES
+    check_features(released, released)
+    check_features(replace(released, weights=IMPORTED, resize=IMPORTED), released)
     for key, value in {"weights": "random", "layer": "layer4", "resize": "pil_bicubic", "size": 64}.items():
         with pytest.raises(
             InputError, match=rf"features\.{key} is {value!r}, the checkpoint was trained with"
         ):
-            importing.check_features(replace(importing.FEATURES, **{key: value}))
+            check_features(replace(released, **{key: value}), released)

@@ -14,6 +14,7 @@ from models.idc_pcl_variants import RELEASED
 from pipeline import vocabularies
 from pipeline.authors_checkpoints import checkpoint_file, idc_pcl
 from pipeline.errors import InputError
+from pipeline.features.store_contents import IMPORTED
 from pipeline.recipes import trained_model
 from pipeline.vocabularies import SPECIAL
 
@@ -63,13 +64,14 @@ def write(folder, first, spoil=None, **how):
     return folder / "their.pt"
 
 
-def bring_in(path, heads=2):
+def bring_in(path, heads=2, **features):
     file = checkpoint_file.read(path)
     assert idc_pcl.recognised(file)
     words = path.with_name("vocab.json")
     vocabulary = replace(vocabularies.fixed(words, [], lower_case=False), longest=12)
     assert vocabulary.words == (*SPECIAL, "b", "a", "c", "d", "e")
-    return idc_pcl.imported(file, words, vocabulary, "clevr_change", idc_pcl.FEATURES, heads, 1)
+    own = replace(idc_pcl.FEATURES, **features)
+    return idc_pcl.imported(file, words, vocabulary, "clevr_change", own, heads, 1)
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -134,4 +136,5 @@ def test_heads_and_features_that_do_not_fit(tmp_path):
     with pytest.raises(InputError, match="its width, 8, is not a multiple of 3 heads; mend --heads"):
         bring_in(path, heads=3)
     with pytest.raises(InputError, match=r"features\.layer is 'layer3', the checkpoint was trained with"):
-        idc_pcl.check_features(replace(idc_pcl.FEATURES, layer="layer3"))
+        bring_in(path, layer="layer3")
+    bring_in(path, weights=IMPORTED, resize="pil_bicubic")  # how their images were resized is not known

@@ -1,0 +1,114 @@
+"""What a package says of its scores, and what of a package or of a picture's features is refused."""
+
+import json
+import shutil
+from copy import copy
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import save_file
+
+from pipeline.captioning import package, sources
+from pipeline.captioning.sources import Made
+from pipeline.errors import InputError
+from pipeline.features.store_contents import recorded_spec
+from pipeline.recipes import trained_model
+
+WEIGHTS = "data/weights/tabletop/scorer_cbr/1"
+CELLS = "results/cells/tabletop/scorer_cbr"
+SCORES = {1: {"CIDEr-D": 0.9, "change_accuracy": 0.85, "SPICE": None}, 3: {"CIDEr-D": 0.8, "SPICE": None}}
+
+
+@pytest.fixture
+def scored(lab, tmp_path):
+    """The laboratory with the scores of two seeds, and captions of the one that is packed."""
+    folder = shutil.copytree(lab, tmp_path / "lab")
+    for seed, scores in SCORES.items():
+        (folder / CELLS / str(seed)).mkdir(parents=True)
+        (folder / CELLS / str(seed) / "summary.json").write_text(json.dumps(scores))
+    captions = [{"image_id": str(number), "caption": f"said {number}"} for number in range(30)]
+    (folder / CELLS / "1/captions.json").write_text(json.dumps(captions))
+    return folder
+
+
+def packed(lab, out):
+    package.write(lab / WEIGHTS, lab, out, "a licence of its own")
+    return (out / "README.md").read_text(), json.loads((out / "scores.json").read_text())
+
+
+def test_the_card_has_this_seeds_scores_and_the_spread(scored, tmp_path):
+    card, scores = packed(scored, tmp_path / "out")
+    assert "| CIDEr-D | 90.0 | 85.0 ± 7.1 |" in card
+    assert "| change accuracy | 85.0 | no sd: one seed |" in card
+    assert "SPICE" not in card, "it was not computed"
+    assert "Seeds: 1, 3.\n" in card
+    assert "Of 100 test pairs, 15 are told wrongly" in card
+    assert "## Licence\n\na licence of its own" in card
+    assert scores["own"] == SCORES[1]
+    assert set(scores["seeds"]) == {"1", "3"}
+    assert scores["sample"] == {str(number): f"said {number}" for number in range(package.SAMPLE)}
+    assert scores["rendered"]["viewpoint"]
+
+
+def test_one_seed_is_no_evidence_and_none_is_not_scored(scored, tmp_path):
+    shutil.rmtree(scored / CELLS / "3")
+    assert "Seeds: 1. One seed is no evidence." in packed(scored, tmp_path / "one")[0]
+    shutil.rmtree(scored / CELLS)
+    card, scores = packed(scored, tmp_path / "none")
+    assert "This run was not scored." in card
+    assert "test pairs" not in card.split("## Limits")[1]
+    assert (scores["own"], scores["seeds"], scores["sample"]) == (None, {}, {})
+
+
+@pytest.fixture
+def of_a_file(lab, tmp_path, monkeypatch):
+    """A package's folder whose backbone is a file's, and what its weights were trained on."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "package"
+    package.write(lab / WEIGHTS, lab, folder, "")
+    record = folder / "model.yaml"
+    record.write_text(record.read_text().replace("weights: random", "weights: backbone.safetensors"))
+    return folder, trained_model.load(folder)[1]
+
+
+def say(folder, made):
+    (folder / "features.yaml").write_text(yaml.safe_dump(sources.record(made)))
+
+
+def test_a_backbone_that_is_none_is_refused(of_a_file):
+    folder, trained = of_a_file
+    say(folder, Made("sha256:0", "float32", backbone="weights"))
+    save_file({"conv1.weight": torch.zeros(2)}, folder / "backbone.safetensors")
+    with pytest.raises(
+        InputError, match=r"package: backbone\.safetensors is no backbone \(.*bring the package again, whole"
+    ):
+        sources.backbone(folder, folder, trained, folder)
+
+
+def test_a_file_of_other_weights_is_refused(of_a_file, monkeypatch):
+    folder, trained = of_a_file
+    say(folder, Made("sha256:0", "float32"))
+    assert recorded_spec(trained.recipe.features).weights == "backbone.safetensors"
+    monkeypatch.setattr(sources.extraction, "backbone", lambda *what: (torch.nn.Identity(), "sha256:1"))
+    said = r"backbone\.safetensors holds sha256:1; .*package was trained on features of sha256:0"
+    with pytest.raises(InputError, match=said):
+        sources.backbone(folder, folder, trained, folder)
+
+
+def test_a_package_too_large_is_not_unpacked(lab, tmp_path, monkeypatch):
+    package.write(lab / WEIGHTS, lab, tmp_path / "it.zip", "")
+    monkeypatch.setattr(sources, "LARGEST", 1 << 10)
+    with (
+        pytest.raises(InputError, match=r"it\.zip holds more than 0 GB"),
+        sources.opened(tmp_path / "it.zip"),
+    ):
+        pass
+
+
+def test_features_that_overflow_name_the_picture(here):
+    features = copy(here.features)
+    features.network = lambda images: torch.full((len(images), 4, 2, 2), 1e5)
+    image = here.features.squashed(torch.zeros(8, 8, 3, dtype=torch.uint8).numpy())
+    with pytest.raises(InputError, match=r"the features of it\.png overflow float16; use another picture"):
+        features.grids([image], ["it.png"])

@@ -113,24 +113,27 @@ def imported(
         first = TIED in found
         model: nn.Module = (recipe_file.build_first_phase if first else recipe_file.build)(recipe, sizes)
     ids = read_json(path, "name a JSON file of word -> id")
+    rows = _rows(path, ids, vocabulary)
     used = {name: tensor for name, tensor in found.items() if not (first and UNUSED.fullmatch(name))}
     check_tensors(file.path, used, _wanted(model, len(ids), first), TITLE, REMEDY)
     tensors = {name: file.floats(name, tensor) for name, tensor in found.items()}
     check_finite(file.path, tensors)
     _check_computed(file.path, tensors, sizes)
     weights = {name: tensors[place(name)] for name in model.state_dict()}
-    rows = [ids[theirs] for theirs in theirs_of(vocabulary)]
     for name in ("difference.output.weight", "difference.output.bias"):
-        weights[name] = weights[name][rows].clone()
-    weights["difference.words.weight"] = weights["difference.words.weight"][
-        [*rows, ids["<MASK>"], ids["<CLS>"]]
-    ].clone()
+        weights[name] = weights[name][rows[: len(vocabulary)]].clone()
+    weights["difference.words.weight"] = weights["difference.words.weight"][rows].clone()
     return Trained(recipe, seed, SHAPE, len(vocabulary), sizes.longest, 0, math.nan), weights
 
 
-def theirs_of(vocabulary: WordVocabulary) -> list[str]:
-    """The words of our vocabulary as their file names them."""
-    return ["<PAD>", "<UNK>", "<BOS>", "<EOS>", *vocabulary.words[4:]]
+def _rows(path: Path, ids: Mapping[str, int], vocabulary: WordVocabulary) -> list[int]:
+    """Their row of each of our words, then of [MASK] and [CLS], which are no words here."""
+    theirs = ["<PAD>", "<UNK>", "<BOS>", "<EOS>", *vocabulary.words[4:], "<MASK>", "<CLS>"]
+    if lacking := [word for word in theirs if word not in ids]:
+        raise InputError(f"{path} lacks {lacking[0]}; name the vocabulary of the checkpoint of {TITLE}")
+    if sorted(rows := [ids[word] for word in theirs]) != list(range(len(ids))):
+        raise InputError(f"{path}: ids must run from 0 without gaps; name the checkpoint's own vocabulary")
+    return rows
 
 
 def sizes_of(path: Path, found: Mapping[str, Tensor], heads: int, vocabulary: WordVocabulary) -> PclSizes:

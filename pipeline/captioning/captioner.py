@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 import models.captioner
-from pipeline import vocabularies
 from pipeline.captioning import sources
 from pipeline.captioning.features import Features, Picture
 from pipeline.captioning.sources import Made
@@ -21,7 +20,6 @@ from pipeline.errors import InputError
 from pipeline.features.extraction import input_shape
 from pipeline.features.store_contents import recorded_spec
 from pipeline.outputs import read_json
-from pipeline.recipes import trained_model
 from pipeline.recipes.trained_model import Trained
 from pipeline.vocabularies import Vocabulary
 
@@ -62,9 +60,7 @@ class Captioner:
         """
         weights, lab = Path(weights), Path(lab)
         with sources.opened(weights) as folder:
-            model, trained = trained_model.load(folder)
-            vocabulary = vocabularies.load(sources.vocabulary_file(folder, trained, lab))
-            trained.check_vocabulary(vocabulary)
+            model, trained, vocabulary = sources.load(folder, weights, lab)
             network, made = sources.backbone(folder, weights, trained, lab)
             identity = hashlib.sha256((folder / "weights.safetensors").read_bytes()).hexdigest()[:12]
             scores = folder / sources.SCORES

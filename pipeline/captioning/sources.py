@@ -9,23 +9,33 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
+from pydantic import ConfigDict, TypeAdapter
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
 from models.backbone import Backbone, load_backbone
-from pipeline.captioning import random_weights, rebuilt_backbone
+from models.captioner import Captioner
+from pipeline import vocabularies
+from pipeline.captioning import described, random_weights, rebuilt_backbone
 from pipeline.errors import InputError
 from pipeline.features import extraction
 from pipeline.features.store_contents import PIXELS, PixelSpec, Spec, recorded_spec
-from pipeline.outputs import read_yaml
+from pipeline.outputs import read_json, read_yaml
+from pipeline.recipes import trained_model
 from pipeline.recipes.trained_model import Trained
+from pipeline.vocabularies import Vocabulary
 
-FEATURES, BACKBONE, VOCABULARY = "features.yaml", "backbone.safetensors", "vocabulary.json"
+MODEL, FEATURES, BACKBONE, VOCABULARY = (
+    "model.yaml",
+    "features.yaml",
+    "backbone.safetensors",
+    "vocabulary.json",
+)
 CARD, SCORES = "README.md", "scores.json"
-FILES = ("model.yaml", "weights.safetensors", FEATURES, BACKBONE, VOCABULARY, CARD, SCORES)
+FILES = (MODEL, "weights.safetensors", FEATURES, BACKBONE, VOCABULARY, CARD, SCORES)
 LARGEST = 2 << 30  # bytes of a package, unpacked
 REMEDY = "bring the package again, whole"
 
@@ -35,10 +45,12 @@ class Made:
     """How the features were made that a model was trained on, beside the recipe's Spec."""
 
     weights_id: str  # as the store names them; "pixels" where the model reads these
-    precision: str  # float32 | bfloat16
+    precision: Literal["float32", "bfloat16"]
     seed: int | None = None  # of random weights
-    backbone: str | None = None  # statistics | weights: what the package's backbone.safetensors holds
+    backbone: Literal["statistics", "weights"] | None = None  # what the package's backbone.safetensors holds
     torch: str | None = None  # the version that wrote it
+
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
 
 @contextmanager
@@ -64,12 +76,27 @@ def opened(weights: Path) -> Iterator[Path]:
 def _unpack(package: zipfile.ZipFile, folder: Path, weights: Path) -> None:
     """The files that a package has, by their names alone: nothing else in it is looked at."""
     have = [name for name in FILES if name in package.namelist()]
-    if "model.yaml" not in have or FEATURES not in have:
-        raise InputError(f"{weights} is no package of weights: it lacks model.yaml or {FEATURES}")
+    if MODEL not in have or FEATURES not in have:
+        raise InputError(f"{weights} is no package of weights: it lacks {MODEL} or {FEATURES}")
     if sum(package.getinfo(name).file_size for name in have) > LARGEST:
         raise InputError(f"{weights} holds more than {LARGEST >> 30} GB; no package of ours does")
     for name in have:
         (folder / name).write_bytes(package.read(name))
+
+
+def load(folder: Path, weights: Path, lab: Path) -> tuple[Captioner, Trained, Vocabulary]:
+    """The model, what is known of it, and its words.
+
+    Raises InputError naming the file that is missing, or that says what no training writes.
+    """
+    described.check_model(weights / MODEL, read_yaml(folder / MODEL, REMEDY), REMEDY)
+    model, trained = trained_model.load(folder)
+    words = vocabulary_file(folder, trained, lab)
+    named = weights / VOCABULARY if words.parent == folder else words
+    described.check_vocabulary(named, read_json(words, REMEDY), REMEDY)
+    vocabulary = vocabularies.load(words)
+    trained.check_vocabulary(vocabulary)
+    return model, trained, vocabulary
 
 
 def vocabulary_file(folder: Path, trained: Trained, lab: Path) -> Path:
@@ -106,11 +133,7 @@ def backbone(folder: Path, weights: Path, trained: Trained, lab: Path) -> tuple[
 
 
 def _made(folder: Path, weights: Path) -> Made:
-    record = read_yaml(folder / FEATURES, REMEDY)
-    try:
-        return Made(**record)
-    except TypeError as error:
-        raise InputError(f"{weights}: {FEATURES} does not say how features are made ({error})") from None
+    return described.read(weights / FEATURES, TypeAdapter(Made), read_yaml(folder / FEATURES, REMEDY), REMEDY)
 
 
 def _named(spec: Spec, made: Made, weights: Path) -> Backbone:

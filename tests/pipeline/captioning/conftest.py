@@ -30,6 +30,12 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def weights_of(lab: Path, model: str) -> Path:
+    """A model's folder of weights in the session's laboratory, added once."""
+    folder = lab / f"data/weights/tabletop/{model}/1"
+    return folder if folder.exists() else add_weights(lab, model)
+
+
 @pytest.fixture(scope="session")
 def here(lab: Path) -> Captioner:
     """The laboratory's own."""

@@ -18,7 +18,8 @@ from pipeline.errors import InputError
 from pipeline.features.store import FeatureStore
 from pipeline.features.store_contents import PIXELS
 from pipeline.recipes import trained_model
-from tests.small_lab import ALL, PAIRS, STORE, STORES, VOCAB, add_weights
+from tests.pipeline.captioning.conftest import weights_of
+from tests.small_lab import ALL, PAIRS, STORE, STORES, VOCAB
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +48,7 @@ def shared(lab, tmp_path_factory):
 
 @pytest.mark.parametrize("model", ALL)
 def test_the_same_captions_as_extract_and_decode_to_the_last_token(lab, here, model):
-    weights = lab / WEIGHTS if model == "scorer_cbr" else add_weights(lab, model)
+    weights = weights_of(lab, model)
     pairs, wanted = by_stages(lab, weights, Search())
     own, trained = trained_model.load(weights)
     captioner = replace(here, model=own, trained=trained)  # whose backbone is made once
@@ -180,7 +181,10 @@ def edit(folder, change):
             "lacks the statistics stages.bn1.runn",
         ),
         (lambda f: edit(f, lambda t: t["probe.stages.conv1"].add_(0.01)), "draws other random filters"),
-        (lambda f: (f / "features.yaml").write_text("seed: 1\nsed: 2"), "does not say how features are made"),
+        (
+            lambda f: (f / "features.yaml").write_text("seed: 1\nsed: 2"),
+            "features.yaml: weights_id: Field required",
+        ),
         (
             lambda f: (f / "features.yaml").write_text(
                 (f / "features.yaml").read_text().replace("seed: 1", "seed: 2")

@@ -1,0 +1,95 @@
+"""What the files beside shared weights say, checked: they may come from anybody."""
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
+
+from models.backbone import CHANNELS, STRIDE
+from pipeline.dataset_params import Count, Strict
+from pipeline.errors import InputError
+from pipeline.features.preprocessing import RESIZES
+from pipeline.features.store_contents import GRID, IMPORTED, PIXELS, PixelSpec, Spec
+from pipeline.recipes.trained_model import Trained
+from pipeline.vocabularies import SPECIAL
+
+Value = TypeVar("Value")
+
+LARGEST = 1024  # pixels a side, as in params.yaml
+
+
+def _without_gaps(ids: dict[str, int]) -> dict[str, int]:
+    words = sorted(ids, key=ids.__getitem__)
+    if sorted(ids.values()) != list(range(len(ids))) or tuple(words[: len(SPECIAL)]) != SPECIAL:
+        raise ValueError(f"ids must run from 0 without gaps, beginning with {' '.join(SPECIAL)}")
+    return ids
+
+
+class Words(Strict):
+    """vocabulary.json, but for CLIP's."""
+
+    ids: Annotated[dict[str, int], AfterValidator(_without_gaps)]
+    longest: Count
+    lower_case: bool
+    counts: dict[str, int] = Field(default_factory=dict)
+
+
+class ClipWords(Strict):
+    """vocabulary.json of CLIP's tokens, which the project has."""
+
+    tokeniser: str
+    longest: Count
+
+
+def check_model(path: Path, record: Any, remedy: str) -> None:
+    """Raises InputError naming the key of model.yaml that is not what training writes."""
+    read(path, TypeAdapter(Trained), record, remedy)
+    features = record["recipe"]["features"]
+    kind: type[Spec | PixelSpec] = PixelSpec if features.get("input") == PIXELS else Spec
+    unknown = features.keys() - {each.name for each in fields(kind)}
+    fault = (
+        f"{min(unknown)} is no key of it"
+        if unknown
+        else _fault(read(path, TypeAdapter(kind), features, remedy))
+    )
+    if fault:
+        raise InputError(f"{path}: recipe.features.{fault}; {remedy}")
+
+
+def check_vocabulary(path: Path, record: Any, remedy: str) -> None:
+    """The same of vocabulary.json."""
+    clip = isinstance(record, dict) and record.get("tokeniser") == "clip_bpe"
+    kind: TypeAdapter[Any] = TypeAdapter(ClipWords if clip else Words)
+    read(path, kind, record, remedy)
+
+
+def read(path: Path, kind: TypeAdapter[Value], record: Any, remedy: str) -> Value:
+    """The record as that type. Raises InputError naming the key that does not fit it."""
+    text = json.dumps(
+        record, default=str
+    )  # as JSON a dictionary may be a dataclass, and is converted no more
+    try:
+        return kind.validate_json(text, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        said = first["msg"].removeprefix("Value error, ")
+        raise InputError(f"{path}: {f'{key}: ' if key else ''}{said}; {remedy}") from None
+
+
+def _fault(spec: Spec | PixelSpec) -> str | None:
+    """What no features of ours are made with."""
+    resizes = (*RESIZES,) if isinstance(spec, PixelSpec) else (*RESIZES, IMPORTED)
+    if spec.resize not in resizes:
+        return f"resize is {spec.resize!r}, not {' or '.join(resizes)}"
+    if isinstance(spec, Spec) and spec.input != GRID:
+        return f"input is {spec.input!r}, not {GRID} or {PIXELS}"
+    if isinstance(spec, Spec) and spec.layer not in CHANNELS:
+        return f"layer is {spec.layer!r}, not {' or '.join(CHANNELS)}"
+    least = 1 if isinstance(spec, PixelSpec) else STRIDE[spec.layer]
+    for side in spec.squashed:
+        if not least <= side <= LARGEST:
+            return f"a picture is squashed to {side} pixels a side, not {least} to {LARGEST}"
+    return None

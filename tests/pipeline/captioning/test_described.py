@@ -1,0 +1,120 @@
+"""The files beside shared weights: whatever stands in them is refused by key, or harmless."""
+
+import json
+from contextlib import suppress
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+import yaml
+from pydantic import TypeAdapter
+
+from pipeline.captioning import Captioner, described, package, sources
+from pipeline.errors import InputError
+from pipeline.outputs import read_yaml
+from tests.pipeline.captioning.conftest import weights_of
+
+BAD = [None, -1, 0, 1e9, 3.5, True, "x", "", [], [1], {}, {"a": 1}]
+MODELS = ["scorer_cbr", "clip4idc", "idc_pcl"]
+# what any text or number may be: nothing that captions need hangs on it
+HARMLESS = {"seed", "iteration", "validation", "recipe.dataset", "recipe.features.weights", "recipe.model"}
+SECTIONS = ("recipe.loss", "recipe.train", "recipe.adapt", "recipe.settings", "recipe.code", "recipe.sizes.")
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def packed(request, lab, tmp_path_factory):
+    out = tmp_path_factory.mktemp("packed") / request.param
+    package.write(weights_of(lab, request.param), lab, out, "")
+    return out
+
+
+def places(tree, at=()):
+    for key in tree if isinstance(tree, dict) else ():
+        yield (*at, key)
+        yield from places(tree[key], (*at, key))
+
+
+def changed(tree, place, value):
+    tree = deepcopy(tree)
+    inner = tree
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    return tree
+
+
+def accepted(check, tree):
+    """Keys, dotted, of which one of BAD passes; anything but an InputError comes through."""
+    check(tree)
+    found = set()
+    for place in places(tree):
+        for value in BAD:
+            own = changed(tree, place, value)
+            with suppress(InputError):
+                if own != tree:
+                    check(own)
+                    found.add(".".join(place))
+    return found
+
+
+def test_what_stands_in_model_yaml(packed):
+    tree = read_yaml(packed / "model.yaml", "")
+    found = accepted(lambda tree: described.check_model(Path("model.yaml"), tree, "bring it"), tree)
+    assert {key for key in found if not key.startswith(SECTIONS)} <= HARMLESS | {"vocabulary", "longest"}
+    assert found & HARMLESS  # or everything was refused
+
+
+def test_what_stands_in_features_yaml(packed):
+    tree = read_yaml(packed / "features.yaml", "")
+    kind = TypeAdapter(sources.Made)
+    found = accepted(lambda tree: described.read(Path("features.yaml"), kind, tree, "bring it"), tree)
+    assert found <= {"weights_id", "seed", "backbone", "torch"}
+
+
+def test_what_stands_in_vocabulary_json(packed):
+    tree = json.loads((packed / "vocabulary.json").read_text())
+    found = accepted(lambda tree: described.check_vocabulary(Path("v.json"), tree, "bring it"), tree)
+    assert {key for key in found if not key.startswith("counts")} <= {"longest"}
+
+
+@pytest.mark.parametrize(
+    ("file", "place", "value", "said"),
+    [
+        ("model", ("recipe", "settings"), 0, "recipe.settings: Input should be an object"),
+        ("model", ("recipe", "features"), 1e9, "recipe.features: Input should be an object"),
+        ("model", ("recipe", "features", "layer"), [1], "layer: Input should be a valid string"),
+        (
+            "model",
+            ("recipe", "features", "layer"),
+            "layer1",
+            "features.layer is 'layer1', not layer3 or layer4",
+        ),
+        ("model", ("recipe", "features", "resize"), "x", "features.resize is 'x', not pil_bicubic or opencv"),
+        ("model", ("recipe", "features", "size"), "64", "size: Input should be a valid integer"),
+        (
+            "model",
+            ("recipe", "features", "size"),
+            10**9,
+            "squashed to 1000000000 pixels a side, not 16 to 1024",
+        ),
+        ("model", ("recipe", "model"), "nobody", "unknown model 'nobody'"),
+        ("features", ("precision",), "int8", "precision: Input should be 'float32' or 'bfloat16'"),
+        ("features", ("seed",), "1", "seed: Input should be a valid integer"),
+        ("features", ("more",), 1, "more: Unexpected keyword argument"),
+        ("model", ("recipe", "features", "more"), 1, "recipe.features.more is no key of it"),
+        ("model", ("recipe", "features", "input"), "x", "features.input is 'x', not grid or pixels"),
+        ("vocabulary", ("ids", "red"), 0, "ids must run from 0 without gaps"),
+        ("vocabulary", ("ids", "<NULL>"), 5, "ids must run from 0 without gaps"),
+        ("vocabulary", ("longest",), 0, "longest: Input should be greater than or equal to 1"),
+    ],
+)
+def test_a_package_that_says_so_is_refused(lab, tmp_path, file, place, value, said):
+    out = tmp_path / "package"
+    package.write(lab / "data/weights/tabletop/scorer_cbr/1", lab, out, "")
+    path = next(out.glob(f"{file}.*"))
+    tree = changed(yaml.safe_load(path.read_text()), place, value)
+    path.write_text(json.dumps(tree))  # which is YAML, too
+    with pytest.raises(InputError) as error:
+        Captioner.load(out)
+    assert str(error.value).startswith(f"{path}: ")
+    assert said in str(error.value)

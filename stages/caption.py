@@ -10,6 +10,7 @@ A line a pair is appended to --out, and a run that was stopped goes on. Exit cod
 
 import argparse
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from pipeline.compute import devices
 from pipeline.errors import InputError
 from pipeline.outputs import replacing
 from stages import run
+from stages.arguments import whole
 
 
 def main() -> None:
@@ -47,9 +49,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("after", type=Path, nargs="?")
     made.add_argument("--weights", type=Path, required=True, help="a folder of weights, or a package")
     made.add_argument("--lab", type=Path, default=Path(), help="the repository that such a folder belongs to")
-    made.add_argument("--beam", type=positive, help="as decode.beam; greedy search where --top is not given")
+    made.add_argument("--beam", type=whole(1), help="as decode.beam; greedy search where --top is not given")
     made.add_argument("--length-penalty", type=float, default=0.0, help="as decode.length_penalty")
-    made.add_argument("--top", type=positive, metavar="K", help="the K best captions with log-probabilities")
+    made.add_argument("--top", type=whole(1), metavar="K", help="the K best captions with log-probabilities")
     made.add_argument("--json", action="store_true", help="print one JSON object")
     made.add_argument("--overlay", type=Path, help="a picture to write: where the model looked at each word")
     made.add_argument("--pairs", type=Path, help="many pairs")
@@ -57,18 +59,12 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1 on")
-    return int(text)
-
-
 def check(arguments: argparse.Namespace) -> None:
     """Raises InputError for arguments that do not go together."""
     if arguments.top and arguments.beam and arguments.beam < arguments.top:
         raise InputError(f"--top {arguments.top} needs a --beam of at least {arguments.top}")
-    if arguments.length_penalty < 0:
-        raise InputError("--length-penalty must be at least 0")
+    if not 0 <= arguments.length_penalty < math.inf:
+        raise InputError("--length-penalty must be at least 0, and finite")
     if arguments.pairs:
         if arguments.before or arguments.overlay or arguments.json:
             raise InputError(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pipeline import statistics
 from stages import run
+from stages.arguments import SEEDS, whole
 
 
 def main() -> None:
@@ -17,8 +18,8 @@ def main() -> None:
     parser.add_argument("model", type=Path, nargs="+", help="pairs.jsonl of each seed of a model")
     parser.add_argument("--against", type=Path, nargs="+", required=True, help="those of another model")
     parser.add_argument("--names", nargs=2, metavar=("A", "B"), default=("A", "B"), help="what to call them")
-    parser.add_argument("--resamples", type=int, default=10_000, help="(default: 10000)")
-    parser.add_argument("--seed", type=int, default=1, help="of the resamples (default: 1)")
+    parser.add_argument("--resamples", type=whole(1), default=10_000, help="(default: 10000)")
+    parser.add_argument("--seed", type=whole(*SEEDS), default=1, help="of the resamples (default: 1)")
     arguments = parser.parse_args()
     a, b = statistics.read(arguments.model), statistics.read(arguments.against)
     one, other = arguments.names

@@ -13,12 +13,16 @@ import tempfile
 import threading
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
+from pipeline.captioning import described, sources
 from pipeline.captioning.captioner import Captioner
 from pipeline.compute import devices
 from pipeline.demo import answer
 from pipeline.errors import InputError
 from pipeline.params import Tabletop
 from stages import run
+from stages.arguments import PORTS, whole
 
 WEIGHTS = (Path("demo/subtraction"), Path("demo/scorer_cbr"))
 # Gradio asks nobody anything, and brings nothing from anywhere
@@ -35,7 +39,9 @@ def main() -> None:
     parser.add_argument(
         "--lab", type=Path, default=Path(), help="the repository that trained weights belong to"
     )
-    parser.add_argument("--port", type=int, help="the first free one from 7860 on where it is not given")
+    parser.add_argument(
+        "--port", type=whole(*PORTS), help="the first free one from 7860 on where it is not given"
+    )
     parser.add_argument("--no-browser", action="store_true", help="only say the address")
     arguments = parser.parse_args()
     devices.repeatable()
@@ -60,7 +66,8 @@ def settings(captioners: dict[str, Captioner]) -> Tabletop:
     """Of scenes like those that a model was trained on. Raises InputError where none was on drawn ones."""
     for captioner in captioners.values():
         if captioner.scores and captioner.scores.get("rendered"):
-            return Tabletop.model_validate(captioner.scores["rendered"])
+            kind = TypeAdapter(Tabletop)
+            return described.read(Path(sources.SCORES), kind, captioner.scores["rendered"], sources.REMEDY)
     raise InputError("no model here was trained on drawn scenes; add --weights demo/scorer_cbr to the others")
 
 

@@ -24,6 +24,7 @@ from pipeline.outputs import replacing
 from pipeline.recipes import trained_model
 from pipeline.recipes.trained_model import Trained
 from stages import run
+from stages.arguments import SEEDS, whole
 
 Imported = tuple[Trained, dict[str, Tensor], tuple[str, ...], str]
 """What is known, the weights, the names of the loss terms, and the validation's metric."""
@@ -41,15 +42,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="the folder of weights to write")
     parser.add_argument("--dataset", default="clevr_change", help="what it was trained on")
     parser.add_argument(
-        "--heads", type=int, default=8, help="attention heads (not of CLIP4IDC), in no tensor"
+        "--heads", type=whole(1), default=8, help="attention heads (not of CLIP4IDC), in no tensor"
     )
     parser.add_argument(
-        "--intra", type=int, default=9, help="CLIP4IDC's blocks on each image alone, likewise"
+        "--intra", type=whole(0), default=9, help="CLIP4IDC's blocks on each image alone, likewise"
     )
     parser.add_argument(
-        "--longest", type=int, default=40, help="tokens of IDC-PCL's longest caption: 40, of birds 80"
+        "--longest", type=whole(1), default=40, help="tokens of IDC-PCL's longest caption: 40, of birds 80"
     )
-    parser.add_argument("--seed", type=int, default=1, help="of the cell that it shall stand in")
+    parser.add_argument("--seed", type=whole(*SEEDS), default=1, help="of the cell that it shall stand in")
     parser.add_argument("--curves", type=Path, help="the folder of empty learning curves to write")
     parser.add_argument("--provenance", type=Path, help="the file to write of where the weights come from")
     import_checkpoint(parser.parse_args())

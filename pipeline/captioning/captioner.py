@@ -19,7 +19,6 @@ from pipeline.decoding.n_best import n_best
 from pipeline.errors import InputError
 from pipeline.features.extraction import input_shape
 from pipeline.features.store_contents import recorded_spec
-from pipeline.outputs import read_json
 from pipeline.recipes.trained_model import Trained
 from pipeline.vocabularies import Vocabulary
 
@@ -63,8 +62,7 @@ class Captioner:
             model, trained, vocabulary = sources.load(folder, weights, lab)
             network, made = sources.backbone(folder, weights, trained, lab)
             identity = hashlib.sha256((folder / "weights.safetensors").read_bytes()).hexdigest()[:12]
-            scores = folder / sources.SCORES
-            found = read_json(scores, sources.REMEDY) if scores.exists() else None
+            found = sources.scores(folder, weights)
         spec = recorded_spec(trained.recipe.features)
         if input_shape(spec) != trained.shape:
             raise InputError(

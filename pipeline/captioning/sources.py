@@ -99,6 +99,14 @@ def load(folder: Path, weights: Path, lab: Path) -> tuple[Captioner, Trained, Vo
     return model, trained, vocabulary
 
 
+def scores(folder: Path, weights: Path) -> dict[str, Any] | None:
+    """What a package says of its scores, None without. Raises InputError where that is no dictionary."""
+    if not (folder / SCORES).exists():
+        return None
+    kind = TypeAdapter(dict[str, Any])
+    return described.read(weights / SCORES, kind, read_json(folder / SCORES, REMEDY), REMEDY)
+
+
 def vocabulary_file(folder: Path, trained: Trained, lab: Path) -> Path:
     """The package's, or the laboratory's."""
     own = folder / VOCABULARY

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from pipeline.captioning import Captioner, described, package, sources
 from pipeline.errors import InputError
 from pipeline.outputs import read_yaml
+from stages import demo
 from tests.pipeline.captioning.conftest import weights_of
 
 BAD = [None, -1, 0, 1e9, 3.5, True, "x", "", [], [1], {}, {"a": 1}]
@@ -75,6 +76,19 @@ def test_what_stands_in_vocabulary_json(packed):
     tree = json.loads((packed / "vocabulary.json").read_text())
     found = accepted(lambda tree: described.check_vocabulary(Path("v.json"), tree, "bring it"), tree)
     assert {key for key in found if not key.startswith("counts")} <= {"longest"}
+
+
+def test_scores_that_are_none(lab, tmp_path):
+    out = tmp_path / "package"
+    package.write(lab / "data/weights/tabletop/scorer_cbr/1", lab, out, "")
+    captioner = Captioner.load(out)
+    assert demo.settings({"it": captioner}).seed
+    captioner.scores["rendered"]["seed"] = "large"
+    with pytest.raises(InputError, match=r"^scores\.json: seed: "):
+        demo.settings({"it": captioner})
+    (out / "scores.json").write_text("[]")
+    with pytest.raises(InputError, match=r"package/scores\.json: Input should be an object"):
+        Captioner.load(out)
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,8 @@ def _dataset(groups: Sequence[Group], params: Params) -> list[str]:
         _by(models, QUARTILES, Group.balanced),
     ]
     if changed:
-        parts += [f"### Ablations on {models[0].dataset}\n", _scores(ablated)]
+        own = [group for group in ablated if group.changes]
+        parts += [f"### Ablations on {models[0].dataset}\n", _scores(ablated), *_not_begun(own)]
     return parts
 
 
@@ -190,7 +191,8 @@ def _settings(found: Sequence[Setting]) -> list[str]:
         "Of three values or more with three seeds or more each, that of params.yaml (*default*) among them:\n"
         "the least and the greatest mean, and how likely seeds alone would set values so far apart that are\n"
         "all alike (one-way analysis of variance, p multiplied by the number of settings asked). A setting\n"
-        "*matters* where p < 0.05. A single run of each value, as papers print it, always has a best one.\n",
+        "*matters* where p < 0.05; values that have not begun to learn speak of the iterations, and are\n"
+        "left out. A single run of each value, as papers print it, always has a best one.\n",
         table(["setting", "dataset", "values × seeds", *TRIED], rows),
     ]
 

@@ -44,12 +44,12 @@ class Setting:
 
 
 def tried(groups: Sequence[Group]) -> list[Setting]:
-    """The settings of one dataset's groups of which three values or more have three seeds or more.
+    """The settings of one dataset's groups of which three values or more have three seeds and have begun.
 
     A one-way analysis of variance over the cells' scores, each metric by itself: its p speaks of other
     seeds and of these test pairs. Where several settings are asked, p is multiplied by their number.
     """
-    enough = [group for group in groups if len(group.records) >= LEAST_SEEDS]
+    enough = [group for group in groups if len(group.records) >= LEAST_SEEDS and group.begun]
     plain = {group.model: group for group in enough if not group.changes}
     found: dict[tuple[str, str], list[Group]] = {}
     for group in enough:

@@ -127,6 +127,15 @@ def test_a_model_that_has_not_begun_is_named(root, wrong, said):
     assert said is None or f"than one in 10 pairs that have one): {said}" in page
 
 
+def test_an_ablation_that_has_not_begun_is_named_below_the_ablations(root):
+    write(root, "scorer", 1, 4)
+    write(root, "scorer", 1, 38, changes={"model.scorer.switches.fusion": "sum"})
+    page = results_page.page([record_comparisons.read(root, "tabletop")], [], shipped.settings())
+    models, ablations = page.split("### Ablations")
+    assert "Not begun" not in models
+    assert "than one in 10 pairs that have one): scorer (fusion sum).\n" in ablations
+
+
 def test_curves_over_a_weight_have_the_weight_of_params_yaml_among_them(root, tmp_path):
     key = "dataset.tabletop.loss.lambda_cv"
     default = shipped.settings().of("tabletop").loss["lambda_cv"]

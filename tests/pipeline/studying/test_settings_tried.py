@@ -59,6 +59,15 @@ def test_values_no_further_apart_than_seeds_do_not_matter(tmp_path):
     assert not found.by[ACCURACY].matters
 
 
+def test_a_value_that_has_not_begun_is_left_out(tmp_path):
+    silent = {3.0: (PAIRS, PAIRS - 1, PAIRS)}
+    record(tmp_path, "scorer", WRONG | silent)
+    (found,) = tried(tmp_path)
+    assert [group.changes for group in found.values] == [{}, {WEIGHT: 0.3}, {WEIGHT: 1.0}]
+    record(tmp_path, "rr", {None: WRONG[None], 1.0: WRONG[1.0]} | silent)
+    assert [setting.values[0].model for setting in tried(tmp_path)] == ["scorer"], "two values are too few"
+
+
 def test_p_is_multiplied_by_the_number_of_settings(tmp_path):
     record(tmp_path, "scorer", WRONG)
     (alone,) = tried(tmp_path)

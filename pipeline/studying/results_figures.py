@@ -30,6 +30,7 @@ WITHOUT = {  # a model and its term -> the same model without the term
 FILLS: "dict[FillStyleType, str]" = {"full": "full marks", "none": "open", "left": "half"}  # a dataset each
 GREY = "#808080"
 SIZE = (6.4, 3.4)  # inches
+GAP = 3  # models' places between two datasets
 STYLE: "dict[RcKeyType, Any]" = {
     "axes.edgecolor": GREY,
     "axes.labelcolor": GREY,
@@ -76,18 +77,24 @@ def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> 
 
 
 def _seeds(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> None:
-    """A dot a seed: datasets beside each other, models within them."""
-    ticks = []
-    for place, groups in enumerate(datasets):
-        for group in groups:
-            at = place * (len(looks) + 2) + list(looks).index(group.model)
+    """A dot a seed: datasets beside each other, models within them; the line: who never tells a change."""
+    at, ticks = 0, []
+    axes.axhline(50, color=GREY, linewidth=0.8, linestyle=":")
+    for groups in filter(None, datasets):
+        first = at
+        for group in sorted(groups, key=lambda group: list(looks).index(group.model)):
             colour, line = looks[group.model]
             values = [100 * one.score("total", ACCURACY).mean for one in group.each()]
             axes.plot([at] * len(values), values, line[0], color=colour, alpha=0.7, markersize=5)
             ticks.append((at, group.model))
+            at += 1
+        middle = (first + at - 1) / 2
+        axes.annotate(
+            groups[0].dataset, (middle, 1.02), xycoords=axes.get_xaxis_transform(), ha="center", fontsize=9
+        )
+        at += GAP
     axes.set_xticks([at for at, _ in ticks], [model for _, model in ticks], rotation=90)
     axes.set_ylabel("change accuracy")
-    axes.set_title(" · ".join(groups[0].dataset for groups in datasets if groups), fontsize=9)
 
 
 def _viewpoint(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> None:

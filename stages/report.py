@@ -6,6 +6,7 @@ python -m stages.report --show          print the score table that was written
 
 import argparse
 import sys
+import textwrap
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
@@ -18,6 +19,7 @@ from pipeline.reporting import dataset_results, dvc_experiments, overview_table
 from stages import run
 
 EXPERIMENTS = Path("results/experiments.json")  # what stages.experiments gathers
+LONGEST = 8  # letters of a line of a heading, so that 80 columns hold the table
 WIDTH = 500  # of what is printed at most: a narrow terminal breaks lines, but no number is cut
 
 
@@ -55,13 +57,13 @@ def show(out: Path) -> None:
     console = Console(width=WIDTH)
     for dataset in dict.fromkeys(record["dataset"] for record in records):
         title = f"{dataset}: scores × 100, as papers print them"
-        table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+        table = Table(title=title, box=SIMPLE_HEAD, padding=0, show_edge=False)
         for heading in ("model", "seed"):
             table.add_column(heading)
         rows = overview_table.rows(records, dataset)
         columns = overview_table.columns(rows)
         for heading in columns.values():
-            table.add_column(heading.replace(" ", "\n"), justify="right")
+            table.add_column(textwrap.fill(heading, LONGEST), justify="right")
         for row in rows:
             # without the spaces 80 columns hold the table
             scores = [row.printed(*column).replace(" ", "") for column in columns]

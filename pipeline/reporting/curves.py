@@ -19,6 +19,11 @@ TERMS = {  # the papers' words
     "ccr": "cross-modal contrast",
     "judge": "distractor judging",
 }
+VALIDATED = {  # in every validation, as fractions; what is true where scenes are known
+    "true/change": "Validation, true of changes, percent",
+    "true": "Validation, true of all pairs, percent",
+    "CIDEr-D": "Validation CIDEr-D × 100",
+}
 MEASURES = {"judge_accuracy": "Accuracy of distractor judging, in training"}  # logged beside the losses
 
 # of a pre-training, in the order of their panels
@@ -49,12 +54,7 @@ def panels(results: Results) -> list[Panel]:
     Cells whose weights were imported have no curves, and stand in none.
     """
     own = styles(results.cells)
-    scores = [
-        Line(own[cell.model], cell.seed, curve["iteration"], [100 * score for score in curve["CIDEr-D"]])
-        for cell in results.cells
-        for curve in [cell.validation]
-    ]
-    found = [("Validation CIDEr-D × 100", scores, max)]
+    found = [(title, _validated(results, column), max) for column, title in VALIDATED.items()]
     for term in dict.fromkeys(name for cell in results.cells for name in cell.losses if name != "iteration"):
         losses = [
             Line(own[cell.model], cell.seed, cell.losses["iteration"], cell.losses[term])
@@ -65,6 +65,17 @@ def panels(results: Results) -> list[Panel]:
         found.append((title, losses, max if term in MEASURES else min))
     drawn = [(title, [line for line in lines if line.y], best) for title, lines, best in found]
     return [_panel(title, results.dataset, lines, best) for title, lines, best in drawn if lines]
+
+
+def _validated(results: Results, column: str) -> list[Line]:
+    """The validations' column x 100 of each run that has it."""
+    own = styles(results.cells)
+    return [
+        Line(own[cell.model], cell.seed, curve["iteration"], [100 * share for share in curve[column]])
+        for cell in results.cells
+        for curve in [cell.validation]
+        if column in curve
+    ]
 
 
 def pretraining(results: Results) -> list[Panel]:

@@ -23,7 +23,7 @@ from pipeline.reporting.retrieval_results import Retrieved
 from pipeline.statistics import Evidence
 
 REMEDY = "run `dvc repro` to make it"
-CORPUS_METRICS = ("BLEU-1", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")  # that the page prints
+CORPUS_METRICS = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")  # that the page prints
 Curve = dict[str, list[float]]
 """Column -> values, the iteration first."""
 Value = TypeVar("Value")
@@ -44,6 +44,8 @@ class Told:
 
     cider_d: float  # a fraction
     right: bool | None  # on change or no change; None where the truth is unknown
+    true: bool | None = None  # judged against the scenes; None where they are not known
+    agrees: bool | None = None  # read against the references, where scenes are not known
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
             _cell(root / "results", (dataset, *run), test, shown if run[1] == params.seeds[0] else [], params)
             for run in runs
         ],
-        {model: _evidence(root / "results", dataset, model, params) for model in params.models},
+        {model: _evidence(root / "results/cells" / dataset / model, test, params) for model in params.models},
         gallery,
         paper_results.rows(dataset, root / paper_results.FOLDER),
         {model: _retrieved(root / "results/cells" / dataset / model, params) for model in adapted(params)},
@@ -158,9 +160,9 @@ def _cell(
     )
 
 
-def _evidence(results: Path, dataset: str, model: str, params: Params) -> Evidence:
-    folder = results / "cells" / dataset / model
-    return statistics.read([folder / str(seed) / "pairs.jsonl" for seed in params.seeds])
+def _evidence(folder: Path, test: Sequence[Pair], params: Params) -> Evidence:
+    found = statistics.read([folder / str(seed) / "pairs.jsonl" for seed in params.seeds])
+    return statistics.of_changes(found, {pair.pair_id for pair in test if pair.changed})
 
 
 def read_metrics(path: Path) -> Metrics:
@@ -191,7 +193,9 @@ def read_told(path: Path, pairs: Sequence[Pair]) -> dict[str, Told]:
     """Pair id -> how good its caption is, of a pairs.jsonl that has a line for each of `pairs`."""
     lines = read_text(path, REMEDY).split("\n")[:-1]
     scored = [_parsed(path, _SCORED, line, f"line {number}: ") for number, line in enumerate(lines, 1)]
-    return _of_all(path, {pair.pair_id: Told(pair.cider_d, pair.right) for pair in scored}, pairs)
+    return _of_all(
+        path, {pair.pair_id: Told(pair.cider_d, pair.right, pair.true, pair.agrees) for pair in scored}, pairs
+    )
 
 
 def read_attended(path: Path, pairs: Sequence[Pair], captions: dict[str, str]) -> dict[str, Attended]:
@@ -246,6 +250,8 @@ class _Scored(BaseModel):
     pair_id: str
     cider_d: FiniteFloat = Field(alias="CIDEr-D")
     right: bool | None
+    true: bool | None = None
+    agrees: bool | None = None
 
 
 _PREDICTIONS = TypeAdapter(list[_Prediction])

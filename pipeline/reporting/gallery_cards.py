@@ -11,9 +11,10 @@ from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.errors import InputError
 from pipeline.params import Params
 from pipeline.reporting import attention_images
-from pipeline.reporting.dataset_results import Cell, Results
+from pipeline.reporting.dataset_results import Cell, Results, Told
 from pipeline.reporting.gallery import Picture, picture
 from pipeline.reporting.retrieval_results import Example
+from pipeline.scoring import truth, wrong_words
 from pipeline.scoring.accuracy import says_no_change
 
 KINDS = {NO_CHANGE: "no change", None: "kind of change unknown"}
@@ -28,6 +29,9 @@ class Prediction:
     cider_d: str  # x 100
     says: str  # "change" or "no change"
     right: bool | None  # on that; None where the truth is unknown
+    true: bool | None  # by the scene, or by the references; None where neither is known
+    judged: str  # that in words, with the words that are wrong; "" where it is not known
+    wrong: list[bool]  # of each word
     blocks: list[str]  # of the image encoder, whose maps are shown
 
 
@@ -46,6 +50,10 @@ class Card:
         """The models that are right, or wrong, on change or no change."""
         return " ".join(each.model for each in self.predictions if each.right is right)
 
+    def truthful(self, true: bool) -> str:
+        """The models whose caption is true, or not."""
+        return " ".join(each.model for each in self.predictions if each.true is true)
+
 
 @dataclass(frozen=True)
 class Gallery:
@@ -54,6 +62,7 @@ class Gallery:
     cards: list[Card]
     kinds: dict[str, tuple[int, int]]  # -> how many are shown, of how many
     judged: list[str]  # models whose captions are known to be right or wrong
+    checked: bool  # whether it is known of captions that they are true
     aligned: list[str]  # models with cross-view attention
     grids: list[list[int]]  # rows and columns of attention maps, each once
     cells: list[int] | None  # of an alignment, where it is coarser than that
@@ -80,6 +89,7 @@ def gallery(results: Results, params: Params) -> Gallery:
             for kind, pairs in results.gallery.items()
         },
         [cell.model for cell in own if any(told.right is not None for told in cell.told.values())],
+        any(_true(told) is not None for cell in own for told in cell.told.values()),
         [cell.model for cell in own if any(e.alignment is not None for e in cell.attended.values())],
         [list(grid) for grid in grids],
         [side // factor for side in aligned] if factor > 1 else None,
@@ -144,14 +154,31 @@ def _picture(name: str, results: Results) -> Picture:
 
 def _prediction(pair: Pair, cell: Cell, phrases: Sequence[str]) -> Prediction:
     caption, told = cell.captions[pair.pair_id], cell.told[pair.pair_id]
+    verdict = truth.judge(caption, pair, phrases)
+    wrong = None if verdict is None else verdict.wrong
     return Prediction(
         cell.model,
         caption.split(),
         f"{100 * told.cider_d:.1f}",
         "no change" if says_no_change(caption, phrases) else "change",
         told.right,
+        _true(told),
+        _judged(told, wrong),
+        wrong_words.marks(caption.split(), wrong),
         list(cell.attended[pair.pair_id].blocks or ()),
     )
+
+
+def _true(told: Told) -> bool | None:
+    return told.agrees if told.true is None else told.true
+
+
+def _judged(told: Told, wrong: str | None) -> str:
+    if told.true is not None:
+        return "true" if told.true else f"not true: “{wrong}”" if wrong else "not true"
+    if told.agrees is not None:
+        return "agrees with the references" if told.agrees else "does not agree with the references"
+    return ""
 
 
 def script(value: Any) -> Markup:

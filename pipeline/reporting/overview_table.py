@@ -16,15 +16,21 @@ ACCURACY = "change_accuracy"
 TOTAL = "total"
 SPICE = "SPICE"
 CIDER = "CIDEr-D"
-# of the score table: over all pairs CIDEr-D flatters whoever says "there is no change"; that of the changes
-# stands beside it, therefore
+TRUE, AGREES = "true", "agrees"  # judged against the scenes; read against the references
+# of the score table. Truth stands first: a caption may score well and be made up. Over all pairs CIDEr-D
+# flatters whoever says "there is no change"; that of the changes stands beside it, therefore
 COLUMNS = (
+    *((subset, metric) for metric in (TRUE, AGREES) for subset in ("change", "no_change")),
     *((TOTAL, metric) for metric in CORPUS_METRICS),
     ("change", CIDER),
     (TOTAL, SPICE),
     (TOTAL, ACCURACY),
 )
 HEADINGS = {
+    "true_changes": "true of changes",
+    "true_no_change": "true of no change",
+    "agrees_no_change": "agrees of no change",
+    "agrees_changes": "agrees of changes",
     ACCURACY: "change accuracy",
     "exact_match": "exact match",
     "distinct_captions": "distinct captions",
@@ -115,10 +121,15 @@ def of_models(rows: Sequence[Row]) -> list[Row]:
 def columns(rows: Sequence[Row]) -> dict[tuple[str, str], str]:
     """(subset, metric) -> its heading, of the columns that some row has a score of."""
     return {
-        (subset, metric): HEADINGS.get(metric, metric) + ("" if subset == TOTAL else f" {subset}s")
-        for subset, metric in COLUMNS
-        if has(rows, subset, metric)
+        (subset, metric): heading(subset, metric) for subset, metric in COLUMNS if has(rows, subset, metric)
     }
+
+
+def heading(subset: str, metric: str) -> str:
+    """A column's heading: what is true of what, or a score, of which pairs where not of all."""
+    if metric in (TRUE, AGREES):
+        return f"{metric} of {'changes' if subset == 'change' else subset.replace('_', ' ')}"
+    return HEADINGS.get(metric, metric) + ("" if subset == TOTAL else f" {subset}s")
 
 
 def has(rows: Sequence[Row], subset: str, metric: str) -> bool:

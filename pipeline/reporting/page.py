@@ -16,6 +16,7 @@ from pipeline.reporting.bars import Group
 from pipeline.reporting.dataset_results import CORPUS_METRICS, Results
 from pipeline.reporting.dvc_experiments import Experiment
 from pipeline.reporting.gallery_cards import Gallery, Search, gallery, searches
+from pipeline.reporting.overview_table import AGREES, TRUE
 from pipeline.reporting.paper_comparison import Literature, literature
 from pipeline.reporting.retrieval_results import RetrievalSection
 from pipeline.reporting.significance import Significance, significance
@@ -24,7 +25,13 @@ from pipeline.scoring.subsets import QUARTILES, subsets
 
 HERE = Path(__file__).parent
 TEMPLATE, SCRIPT = "report.html.j2", "report.js"
-PART_METRICS = ("CIDEr-D", "METEOR")  # shown for each part of the split
+PART_METRICS = {  # shown for each part of the split, truth first
+    TRUE: "Captions that are true, percent of each part of the test split.",
+    "fits": "Captions that fit what changed, be it that they fit other things, too: percent of each part.",
+    AGREES: "Captions that agree with a reference, percent of each part of the test split.",
+    "CIDEr-D": "CIDEr-D × 100 of each part of the test split.",
+    "METEOR": "METEOR × 100 of each part of the test split.",
+}
 PARTS = ("change", "no_change", *CHANGE_TYPES, *QUARTILES)
 CAPTIONS = ("exact_match", "distinct_captions", "mean_length")
 ATTRIBUTES = ("type", "color", "material", "shape", "size")
@@ -60,6 +67,8 @@ class Section:
     pairs: int
     scores: Table
     runs: Table | None  # each seed's scores, where there are several
+    checked: bool  # whether it is known of captions that they are true
+    agreeing: bool  # whether they could be read against the references instead
     judged: bool  # whether captions could be judged on change or no change
     significance: Significance | None
     literature: Literature
@@ -113,10 +122,10 @@ def _section(
     return Section(
         name=results.dataset,
         pairs=len(results.test),
-        scores=_scores(
-            "Over all test pairs, CIDEr-D also over those with a change. All × 100.", columns, models
-        ),
+        scores=_scores("Over all test pairs, where no part of them is named. All × 100.", columns, models),
         runs=_scores("Each seed.", columns, rows) if len(params.seeds) > 1 else None,
+        checked=overview_table.has(rows, "change", TRUE),
+        agreeing=overview_table.has(rows, "change", AGREES),
         judged=overview_table.has(rows, overview_table.TOTAL, overview_table.ACCURACY),
         significance=significance(results),
         literature=literature(results, ours, params),
@@ -141,12 +150,17 @@ def _scores(caption: str, columns: dict[tuple[str, str], str], rows: list[overvi
 
 
 def _bars(results: Results, models: list[overview_table.Row]) -> Iterable[Panel]:
-    kinds = [Group(kind.replace("_", " "), (kind, "CIDEr-D")) for kind in ("no_change", *CHANGE_TYPES)]
+    true, agreeing, kinds = (
+        [Group(kind.replace("_", " "), (kind, metric)) for kind in ("no_change", *CHANGE_TYPES)]
+        for metric in (TRUE, AGREES, "CIDEr-D")
+    )
     ends = ("q1\nleast", "q2", "q3", "q4\nmost")
     quartiles = [Group(end, (part, "CIDEr-D")) for end, part in zip(ends, QUARTILES, strict=True)]
     attributes = [Group(name, ("attributes", name)) for name in ATTRIBUTES]
     places = [Group(label, ("localisation", name)) for name, label in LOCALISATION.items()]
     for title, groups in (
+        ("Captions that are true by kind of change, percent", true),
+        ("Captions that agree with a reference by kind of change, percent", agreeing),
         ("CIDEr-D × 100 by kind of change", kinds),
         ("CIDEr-D × 100 by how much the two views overlap", quartiles),
         ("Attributes named correctly, percent", attributes),
@@ -160,15 +174,11 @@ def _details(results: Results, models: list[overview_table.Row]) -> Iterable[Tab
     """Tables of what some model has, and no others."""
     sizes = {name: f"{len(members)} pairs" for name, members in subsets(results.test).items()}
     parts = [part for part in PARTS if overview_table.has(models, part, CORPUS_METRICS[0])]
-    for metric in PART_METRICS:
-        headings = [(part.replace("_", " "), sizes.get(part, "")) for part in parts]
-        if parts:
-            yield Table(
-                f"{metric} × 100 of each part of the test split.",
-                headings,
-                [(part, metric) for part in parts],
-                models,
-            )
+    headings = [(part.replace("_", " "), sizes.get(part, "")) for part in parts]
+    for metric, caption in PART_METRICS.items():
+        columns = [(part, metric) for part in parts]
+        if any(overview_table.has(models, *column) for column in columns):
+            yield Table(caption, headings, columns, models)
     total = overview_table.TOTAL
     if captions := [name for name in CAPTIONS if overview_table.has(models, total, name)]:
         own = {(total, name): overview_table.HEADINGS.get(name, name) for name in captions}

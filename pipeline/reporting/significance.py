@@ -7,7 +7,8 @@ from pipeline.reporting.dataset_results import Results
 from pipeline.reporting.overview_table import HEADINGS
 from pipeline.statistics import Comparison, compare_all
 
-SPOKEN = "CIDEr-D"  # the metric whose differences are told in sentences: the one that snapshots are chosen by
+# the metrics whose differences are told in sentences: truth first, where it is known
+SPOKEN = ("true_changes", "agrees_changes", "CIDEr-D")
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,13 @@ def significance(results: Results) -> Significance | None:
 
 
 def _sentences(found: dict[tuple[str, str], dict[str, Comparison]], metrics: Sequence[str]) -> list[str]:
-    return [own[SPOKEN].sentence(a, b) for (a, b), own in found.items() if SPOKEN in metrics]
+    return [
+        own[metric].sentence(a, b)
+        for metric in SPOKEN
+        if metric in metrics
+        for (a, b), own in found.items()
+        if metric in own
+    ]
 
 
 def signed(value: float) -> str:

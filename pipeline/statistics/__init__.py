@@ -8,7 +8,17 @@ scored from those sums and no caption is scored again.
 """
 
 from pipeline.statistics.comparisons import Comparison, compare, compare_all
-from pipeline.statistics.pair_scores import Evidence, of_retrieval, read
+from pipeline.statistics.pair_scores import Evidence, of_changes, of_retrieval, read
 from pipeline.statistics.seeds import MeanSd, over_seeds
 
-__all__ = ["Comparison", "Evidence", "MeanSd", "compare", "compare_all", "of_retrieval", "over_seeds", "read"]
+__all__ = [
+    "Comparison",
+    "Evidence",
+    "MeanSd",
+    "compare",
+    "compare_all",
+    "of_changes",
+    "of_retrieval",
+    "over_seeds",
+    "read",
+]

@@ -15,6 +15,12 @@ RESAMPLES = 10_000
 SEED = 1
 LEVEL = 0.05  # an interval holds 1 - LEVEL of the resamples
 LEAST = 0.0005  # a difference that papers print as 0.0: two corpora without a 4-gram differ by less in BLEU-4
+SPOKEN = {  # metrics whose name in a sentence is another
+    "true": "points true",
+    "true_changes": "points true of changes",
+    "agrees": "points agreeing",
+    "agrees_changes": "points agreeing of changes",
+}
 DIGITS = 9  # of a difference; beyond them is rounding, which must not make a model differ from itself
 
 
@@ -32,7 +38,7 @@ class Comparison:
 
     def sentence(self, a_name: str, b_name: str) -> str:
         """What a reader may conclude, scores x 100 as papers print them."""
-        name = self.metric.replace("_", " ")
+        name = SPOKEN.get(self.metric, self.metric.replace("_", " "))
         interval = f"95 % interval {_printed(self.low)} to {_printed(self.high)}, {_p(self.p)}"
         if self.compared > 1:
             interval += f" after Holm's correction for {self.compared} comparisons"

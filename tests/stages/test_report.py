@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from contextlib import chdir, nullcontext
+from itertools import pairwise
 from pathlib import Path
 from unittest.mock import patch
 
@@ -14,7 +15,7 @@ from pipeline.datasets.schema import of_split, read_pairs
 from pipeline.scoring import corpus
 from pipeline.scoring.meteor import Meteor
 from stages import constant, report, run, score
-from tests.study import make_cell, make_study
+from tests.study import make_cell, make_study, write_json
 
 ROOT = Path(__file__).parents[2]
 
@@ -95,15 +96,37 @@ def test_show_prints_the_numbers_and_writes_nothing(study, capsys):
     assert bytes_of(study) == before
     rows = [line.split() for line in printed.splitlines()]
     file = json.loads((study / "results/cells/tabletop/scorer/2/metrics.json").read_text())
-    names = ("BLEU-1", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")
+    names = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")
     totals = [file["total"][name] for name in names]
     values = [*totals, file["change"]["CIDEr-D"], file["change_accuracy"]]
     assert ["scorer", "2", *(f"{100 * value:.1f}" for value in values)] in rows
-    assert ["subtraction", "mean", "51.5±0.7", "51.8±0.7"] in [row[:4] for row in rows]
+    assert ["subtraction", "mean", "51.8±0.7", "51.9±0.7"] in [row[:4] for row in rows]
     (header,) = [row for row in rows if row[:2] == ["model", "seed"]]
     assert header[2:] == [*names, "changes", "accuracy"]
     (last,) = [line for line in printed.splitlines() if "index.html" in line]
     assert last.endswith("results/report/index.html")
+
+
+def test_show_prints_first_what_is_true_in_80_columns(tmp_path, capsys):
+    scores = {"BLEU-4": 0.5, "METEOR": 0.25, "ROUGE-L": 0.75, "CIDEr-D": 1.25, "change_accuracy": 0.5}
+    records = [
+        {"dataset": "tabletop", "model": model, "seed": seed, "subset": subset} | scores | own
+        for model, seed, true in (("constant", None, (0.0, 1.0)), ("subtraction", 1, (0.37, 0.98)))
+        for subset, own in (
+            ("total", {}),
+            ("change", {"true": true[0]}),
+            ("no_change", {"true": true[1]}),
+        )
+    ]
+    write_json(tmp_path / "results/report/scores.json", records)
+    assert stage(tmp_path, report, "--show") == 0
+    _, *heads, rule, constant, model, _ = capsys.readouterr().out.splitlines()
+    assert max(map(len, (*heads, rule, constant, model))) <= 80
+    assert constant.split() == ["constant", "0.0", "100.0", "50.0", "25.0", "75.0", *["125.0"] * 2, "50.0"]
+    assert model.split()[:4] == ["subtraction", "1", "37.0", "98.0"]
+    ends = (0, 11, 16, 24, 32, 39)  # of the first five columns, as they are this wide
+    headings = [" ".join(" ".join(head[a:b] for head in heads).split()) for a, b in pairwise(ends)]
+    assert headings == ["model", "seed", "true of changes", "true of no change", "BLEU-4"]
 
 
 def test_show_cuts_no_number_on_a_narrow_terminal(study, capsys, monkeypatch):

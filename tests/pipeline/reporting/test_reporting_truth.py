@@ -1,0 +1,187 @@
+"""Truth stands first on the page: its column, bars and curves, and of every caption whether it is true."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from pipeline.datasets.schema import NO_CHANGE, Placed, SceneFacts
+from pipeline.reporting import curves, dataset_results, overview_table, page
+from pipeline.scoring.wrong_words import marks
+from tests.paged import DATA, Reader, undrawn
+from tests.study import make_study, write_lines
+
+CUBE = Placed(0, "large", "red", "metal", "cube", 0.0, 0.0)
+SPHERE = Placed(1, "small", "blue", "rubber", "sphere", 2.0, 1.0)
+EYE = (7.0, -7.0, 5.0)
+TURNED = SceneFacts((CUBE, SPHERE), (replace(CUBE, color="green"), SPHERE), EYE, EYE, 0)
+STILL = SceneFacts((CUBE, SPHERE), (CUBE, SPHERE), EYE, EYE, None)
+TRUE_CAPTION = "the big red metal cube turned green"
+WRONG_CAPTION = "the big yellow metal cube turned green"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    root = tmp_path_factory.mktemp("study")
+    return root, make_study(root, seeds=(1,))
+
+
+def judged(made, key):
+    """The results with `key` in every subset and pair: of subtraction a quarter, of scorer three quarters."""
+    root, params = made
+    (results,) = dataset_results.read(root, params)
+    shares = {"constant": 0.0, "subtraction": 0.25, "scorer": 0.75}
+
+    def with_key(metrics, share):
+        return replace(
+            metrics, subsets={name: {key: share} | own for name, own in metrics.subsets.items() if own}
+        )
+
+    cells = [
+        replace(
+            cell,
+            metrics=with_key(cell.metrics, shares[cell.model]),
+            told={name: replace(told, **{key: cell.model == "scorer"}) for name, told in cell.told.items()},
+        )
+        for cell in results.cells
+    ]
+    return replace(results, constant=with_key(results.constant, 0.0), cells=cells), params
+
+
+def saying(results):
+    """The same, where subtraction names a wrong colour of every pair, and scorer tells what happened."""
+    test = [
+        replace(
+            pair, change_type="color" if pair.changed else NO_CHANGE, scene=TURNED if pair.changed else STILL
+        )
+        for pair in results.test
+    ]
+    own = {
+        "subtraction": {pair.pair_id: WRONG_CAPTION for pair in test},
+        "scorer": {pair.pair_id: TRUE_CAPTION if pair.changed else "nothing has changed" for pair in test},
+    }
+    cells = [
+        replace(
+            cell,
+            captions=own[cell.model],
+            told={
+                name: replace(told, true=own[cell.model][name] != WRONG_CAPTION)
+                for name, told in cell.told.items()
+            },
+        )
+        for cell in results.cells
+    ]
+    gallery = {kind: [p for p in test if p.change_type == kind] for kind in ("color", NO_CHANGE)}
+    return replace(results, test=test, cells=cells, gallery=gallery)
+
+
+@pytest.mark.parametrize("key", ["true", "agrees"])
+def test_the_first_columns_are_of_truth_where_it_is_known(made, key):
+    results, params = judged(made, key)
+    first, *_ = Reader(undrawn([results], params)).tables
+    headings = [" ".join(cell.split()) for cell in first[0]]
+    assert headings[2:5] == [f"{key} of changes", f"{key} of no change", "BLEU-4"]
+    assert [row[2].strip() for row in first[1:]] == ["0.0", "25.0", "75.0"]
+    rows = overview_table.rows(
+        overview_table.records([replace(results, cells=results.cells[:1])]), "tabletop"
+    )
+    bare = replace(rows[1], scores={("total", "BLEU-4"): (0.5, None)})
+    assert bare.printed("change", key) == "–"
+
+
+def test_where_it_is_not_known_there_is_no_column_and_no_word_of_it(made):
+    root, params = made
+    html = undrawn(dataset_results.read(root, params), params)
+    text = re.sub(r"(?s)<style>.*?</style>|<script>.*?</script>", "", html)
+    assert not re.search(r"true of|agrees|not true|>true", text)
+
+
+def test_bars_and_numbers_of_truth_come_before_those_of_scores(made):
+    results, params = judged(made, "true")
+    html = undrawn([results], params)
+    titles = re.findall(r"<figcaption>([^<]*percent|[^<]*× 100[^<]*)</figcaption>", html)
+    assert titles[0] == "Captions that are true by kind of change, percent"
+    captions = re.findall(r"<caption><span>([^<]*)</span>", html)
+    parts = [caption for caption in captions if "each part of the test split" in caption]
+    assert parts[0].startswith("Captions that are true")
+    assert "Captions that agree" not in html
+    assert "may have a high one and be made up" in " ".join(html.split())
+
+
+def test_cards_say_what_is_true_and_mark_the_words_that_are_not(made):
+    results, params = judged(made, "true")
+    html = undrawn([saying(results)], params)
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", DATA.sub("", html)))
+    changed = sum(pair.changed for pair in results.test)
+    assert text.count("✗ not true: “yellow”") == changed
+    assert text.count("✗ not true: “turned green”") == len(results.test) - changed
+    assert text.count("✓ true") == len(results.test)
+    marked = re.findall(r'class="untrue" aria-description="not true"[^>]*>([^<]*)<', html)
+    assert marked.count("yellow") == changed
+    assert set(marked) == {"yellow", "turned", "green"}
+    card = next(card for card in Reader(html).all("article"))
+    assert (card["data-true"], card["data-untrue"]) == ("scorer", "subtraction")
+    options = [option.get("value") for option in Reader(html).all("option")]
+    assert {"true", "untrue"} <= set(options)
+
+
+def test_captions_of_real_pairs_agree_or_do_not(made):
+    results, params = judged(made, "agrees")
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", DATA.sub("", undrawn([results], params))))
+    assert text.count("✓ agrees with the references") == len(results.test)
+    assert text.count("✗ does not agree with the references") == len(results.test)
+
+
+def test_differences_in_truth_are_spoken_first(made, tmp_path):
+    root, params = made
+    (results,) = dataset_results.read(root, params)
+    for model in ("subtraction", "scorer"):
+        path = root / f"results/cells/tabletop/{model}/1/pairs.jsonl"
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        write_lines(path, [row | {"true": model == "scorer"} for row in rows])
+    (known,) = dataset_results.read(root, params)
+    for model, kept in results.evidence.items():
+        path = root / f"results/cells/tabletop/{model}/1/pairs.jsonl"
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        write_lines(path, [{key: value for key, value in row.items() if key != "true"} for row in rows])
+        assert "true" not in kept.numbers
+    found = page.significance(known)
+    assert found.sentences[0].startswith(
+        "scorer is better than subtraction by 100.0 points true of changes ("
+    )
+    assert found.metrics[:2] == [("true_changes", "true of changes"), ("true", "true")]
+    told = known.evidence["scorer"].numbers["true_changes"][0]
+    assert told[:, 1].sum() == sum(pair.changed for pair in known.test)
+
+
+def test_curves_of_truth_come_before_cider(made):
+    results, _ = judged(made, "true")
+    cells = [
+        replace(cell, validation=cell.validation | {"true": [0.5, 0.6], "true/change": [0.1, 0.3]})
+        for cell in results.cells
+    ]
+    panels = curves.panels(replace(results, cells=cells))
+    assert [panel.title for panel in panels][:3] == [
+        "Validation, true of changes, percent",
+        "Validation, true of all pairs, percent",
+        "Validation CIDEr-D × 100",
+    ]
+    assert "scorer, seed 1: maximum 30.00, last 30.00" in panels[0].told
+
+
+@pytest.mark.parametrize(
+    ("caption", "wrong", "marked"),
+    [
+        ("the red cube turned red", "red", [1]),
+        ("the red cube turned red", "turned red", [3, 4]),
+        ("the red cube", None, []),
+        ("the red cube", "the red cube", [0, 1, 2]),
+        ("the red cube", "blue", []),
+        ("", "", []),
+        ("cube", "cube moved", []),
+    ],
+)
+def test_which_words_are_marked(caption, wrong, marked):
+    words = caption.split()
+    assert marks(words, wrong) == [place in marked for place in range(len(words))]

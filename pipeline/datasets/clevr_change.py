@@ -62,6 +62,7 @@ def _pairs(
         after_box=scene.after_box,
         viewpoint_iou=scene.semantic_iou,
         changed_object=scene.changed_object,
+        scene=scene.facts(kind),
     )
     yield pair(
         pair_id=f"{number:06d}.png_n",
@@ -69,4 +70,5 @@ def _pairs(
         captions=no_change,
         change_type=NO_CHANGE,
         viewpoint_iou=scene.distractor_iou,
+        scene=scene.facts(NO_CHANGE),
     )

@@ -3,16 +3,17 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from pipeline.datasets.annotations import read_annotations
-from pipeline.datasets.schema import ChangedObject, Look
+from pipeline.datasets.schema import NO_CHANGE, ChangedObject, Look, Placed, SceneFacts, changed_things
 from pipeline.errors import InputError
 
 REMEDY = "remove it or render the dataset again"
 Share = Annotated[float, Field(ge=0, le=1)]
 Pixels = Annotated[int | float, Field(ge=-(10**6), le=10**6)]  # as written: 3 stays 3
 Box = tuple[Pixels, Pixels, Pixels, Pixels]
+Point = tuple[float, float, float]
 
 
 class _Known(BaseModel):
@@ -27,6 +28,23 @@ class _Thing(_Known):
     color: str
     material: str
     shape: str
+    position: Point | None = Field(default=None, strict=False)
+
+
+def _off_axis(camera: Point) -> Point:
+    if camera[0] == camera[1] == 0:
+        raise ValueError("a camera right above the middle has no left and right")
+    return camera
+
+
+class _View(_Known):
+    camera: Annotated[Point, AfterValidator(_off_axis)] = Field(strict=False)
+
+
+class _Views(_Known):
+    default: _View
+    semantic: _View
+    nonsemantic: _View
 
 
 class Scene(_Known):
@@ -40,6 +58,26 @@ class Scene(_Known):
     changed: int | None = None  # the number of the object that changes
     before: tuple[_Thing, ...] = Field(default=(), strict=False)
     after: tuple[_Thing, ...] = Field(default=(), strict=False)
+    views: _Views | None = None
+
+    def facts(self, kind: str) -> SceneFacts | None:
+        """What a pair of that kind of change shows (NO_CHANGE: the pair without); None where not all is said.
+
+        Raises InputError where the object that changes is not there, or there where it must not be.
+        """
+        changed = None if kind == NO_CHANGE else self.changed
+        before = _placed(self.before)
+        after = before if changed is None else _placed(self.after)
+        if self.views is None or self.changed is None or before is None or after is None:
+            return None
+        view = self.views.nonsemantic if changed is None else self.views.semantic
+        found = SceneFacts(before, after, self.views.default.camera, view.camera, changed)
+        if changed is not None:
+            try:
+                changed_things(found, kind)
+            except ValueError as error:
+                raise InputError(f"scenes.json, scene {self.number}: {error}; {REMEDY}") from None
+        return found
 
     @property
     def changed_object(self) -> ChangedObject | None:
@@ -51,6 +89,14 @@ class Scene(_Known):
     def _look(self, things: tuple[_Thing, ...]) -> Look | None:
         own = [Look(t.size, t.color, t.material, t.shape) for t in things if t.number == self.changed]
         return own[0] if own else None
+
+
+def _placed(things: tuple[_Thing, ...]) -> tuple[Placed, ...] | None:
+    """None where a thing's place is not said."""
+    found = tuple(
+        Placed(t.number, t.size, t.color, t.material, t.shape, *t.position[:2]) for t in things if t.position
+    )
+    return found if len(found) == len(things) else None
 
 
 class _File(_Known):

@@ -38,6 +38,33 @@ class ChangedObject:
 
 
 @dataclass(frozen=True)
+class Placed:
+    """An object on the table, in the generator's words; `number` stays with it through a change."""
+
+    number: int
+    size: str
+    color: str
+    material: str
+    shape: str
+    x: float  # of its middle, in CLEVR's units
+    y: float
+
+
+@dataclass(frozen=True)
+class SceneFacts:
+    """All that stands in both pictures of a pair, and from where they are seen (x, y, z in CLEVR's units).
+
+    `changed`: the number of the object that changes; None where nothing does, and then `after` is `before`.
+    """
+
+    before: tuple[Placed, ...]
+    after: tuple[Placed, ...]
+    before_camera: tuple[float, float, float]
+    after_camera: tuple[float, float, float]
+    changed: int | None
+
+
+@dataclass(frozen=True)
 class Pair:
     """A before image, an after image, and what people said of the difference."""
 
@@ -52,11 +79,26 @@ class Pair:
     after_box: Box | None = None
     viewpoint_iou: float | None = None  # 0..1, how much the two views overlap
     changed_object: ChangedObject | None = None  # of a change pair, where the scenes are known
+    scene: SceneFacts | None = None  # where the dataset publishes its scenes
 
     @property
     def changed(self) -> bool | None:
         """Whether something changed; None where the dataset does not say."""
         return None if self.change_type is None else self.change_type != NO_CHANGE
+
+
+def changed_things(scene: SceneFacts, kind: str) -> tuple[Placed | None, Placed | None]:
+    """The object that changes, before and after; None where it is not there (added, dropped).
+
+    Raises ValueError where it is not there and should be, or the other way round.
+    """
+    before, after = (
+        next((thing for thing in things if thing.number == scene.changed), None)
+        for things in (scene.before, scene.after)
+    )
+    if (before is None, after is None) != (kind == "add", kind == "drop"):
+        raise ValueError(f"object {scene.changed}, of the change {kind!r}, is in the wrong pictures")
+    return before, after
 
 
 def write_pairs(path: str | Path, pairs: Iterable[Pair]) -> None:
@@ -80,10 +122,12 @@ def _pair(line: str, where: str) -> Pair:
     try:
         record: dict[str, Any] = json.loads(line)
         tuples = {key: tuple(value) for key, value in record.items() if isinstance(value, list)}
-        return Pair(**(record | tuples | {"changed_object": _changed_object(record)}))
-    except (ValueError, TypeError, AttributeError) as error:
-        known = ", ".join(field.name for field in fields(Pair))
-        raise InputError(f"{where} is not a pair ({error}); its fields are {known}") from None
+        return Pair(
+            **(record | tuples | {"changed_object": _changed_object(record), "scene": _scene(record)})
+        )
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        names = ", ".join(field.name for field in fields(Pair))
+        raise InputError(f"{where} is not a pair ({error}); its fields are {names}") from None
 
 
 def _changed_object(record: dict[str, Any]) -> ChangedObject | None:
@@ -91,6 +135,14 @@ def _changed_object(record: dict[str, Any]) -> ChangedObject | None:
         return None
     looks = {side: None if look is None else Look(**look) for side, look in value.items()}
     return ChangedObject(**looks)
+
+
+def _scene(record: dict[str, Any]) -> SceneFacts | None:
+    if (value := record.get("scene")) is None:
+        return None
+    things = {side: tuple(Placed(**thing) for thing in value[side]) for side in ("before", "after")}
+    cameras = {side: tuple(value[side]) for side in ("before_camera", "after_camera")}
+    return SceneFacts(**(value | things | cameras))
 
 
 def of_split(pairs: Iterable[Pair], split: str) -> list[Pair]:

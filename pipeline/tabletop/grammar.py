@@ -10,12 +10,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from pipeline.tabletop.scenes import Scene, Thing, View, offsets
-from pipeline.tabletop.words import ANY_SHAPE, BEHIND, FRONT, LEFT, NO_CHANGE, RIGHT, VERBS, WORDS
+from pipeline.tabletop.relations import relations
+from pipeline.tabletop.scenes import Scene, Thing, View
+from pipeline.tabletop.words import ANY_SHAPE, NO_CHANGE, VERBS, WORDS
 
 Option = TypeVar("Option")
 REFERENCES = 6  # captions a pair
-NEAREST = 0.2  # CLEVR: a thing less than this aside or behind another is neither
 
 
 def change_captions(scene: Scene, rng: np.random.Generator) -> list[str]:
@@ -64,23 +64,12 @@ def _fits(other: Thing, thing: Thing, said: tuple[bool, ...]) -> bool:
 
 def _maybe_relation(thing: Thing, things: tuple[Thing, ...], view: View, rng: np.random.Generator) -> str:
     """Half of the time, where the thing lies from another one."""
-    others = [other for other in things if other is not thing and _relations(thing, other, view)]
+    others = [other for other in things if other is not thing and relations(thing, other, view.camera)]
     if not others or rng.random() < 0.5:
         return ""
     other = _pick(others, rng)
-    relation = _pick(_pick(_relations(thing, other, view), rng), rng)
+    relation = _pick(_pick(relations(thing, other, view.camera), rng), rng)
     return f" that is {relation} {_noun_phrase(other, things, rng)}"
-
-
-def _relations(thing: Thing, other: Thing, view: View) -> list[tuple[str, ...]]:
-    """What is true of a thing's place seen from another's, each in its several wordings."""
-    right, behind = offsets(thing, other, view)
-    found: list[tuple[str, ...]] = []
-    if abs(right) >= NEAREST:
-        found.append(RIGHT if right > 0 else LEFT)
-    if abs(behind) >= NEAREST:
-        found.append(BEHIND if behind > 0 else FRONT)
-    return found
 
 
 def _verb_phrase(scene: Scene, rng: np.random.Generator) -> str:

@@ -18,7 +18,8 @@ from pipeline.outputs import read_json
 from pipeline.progress import track
 from pipeline.tabletop.dataset import DEFAULT, NONSEMANTIC, SEMANTIC
 from pipeline.tabletop.pictures import identify
-from pipeline.tabletop.scenes import Box, Point, Thing, box_of, solids
+from pipeline.tabletop.relations import Point
+from pipeline.tabletop.scenes import Box, Thing, box_of, solids
 from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES, SIZES
 
 ATTRIBUTES = {"color": tuple(COLORS), "shape": SHAPES, "material": MATERIALS, "size": SIZES}

@@ -13,7 +13,8 @@ from pipeline.errors import InputError
 from pipeline.params import Tabletop
 from pipeline.tabletop.changes import CHANGE_TYPES, NoRoomError, change, new_thing
 from pipeline.tabletop.pictures import identify
-from pipeline.tabletop.scenes import CAMERA, LIGHTS, Point, Scene, Thing, View, box_of, solids
+from pipeline.tabletop.relations import Point
+from pipeline.tabletop.scenes import CAMERA, LIGHTS, Scene, Thing, View, box_of, solids
 
 RESTARTS = 5000  # new scenes, then the settings are too crowded; 10 objects take 60 to 150 as a rule
 SHOWN = 200 / (480 * 320)  # share of the picture's pixels that every thing must show

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pipeline.tabletop.relations import Point, offsets
 from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES, SIZES
 
 CONTRAST = 1.6  # of the colours as reflectances: 1 (as in CLEVR, under its tone curve) is pale, 2.2 dark
@@ -16,7 +17,6 @@ AXIS_GAP = 0.4  # between two centres along left/right and along front/behind
 CAMERA = (7.48, -6.51, 5.34)
 LIGHTS = ((6.45, -2.91, 4.26), (-4.67, -4.01, 3.01), (-1.17, 2.65, 5.82))  # key, fill, back
 
-Point = tuple[float, float, float]
 Box = tuple[int, int, int, int]
 
 
@@ -73,17 +73,9 @@ def clear(thing: Thing, others: tuple[Thing, ...], view: View) -> bool:
         reach = RADII[thing.size] + RADII[other.size] + GAP
         if math.hypot(thing.x - other.x, thing.y - other.y) < reach:
             return False
-        if min(abs(along) for along in offsets(thing, other, view)) < AXIS_GAP:
+        if min(abs(along) for along in offsets(thing, other, view.camera)) < AXIS_GAP:
             return False
     return True
-
-
-def offsets(thing: Thing, other: Thing, view: View) -> tuple[float, float]:
-    """How far `thing` lies to the right of and behind `other` on the table, as `view` sees them."""
-    away = math.hypot(view.camera[0], view.camera[1])
-    ahead_x, ahead_y = -view.camera[0] / away, -view.camera[1] / away  # the camera looks at the origin
-    dx, dy = thing.x - other.x, thing.y - other.y
-    return ahead_y * dx - ahead_x * dy, ahead_x * dx + ahead_y * dy
 
 
 def solids(things: tuple[Thing, ...]) -> np.ndarray:

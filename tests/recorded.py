@@ -9,7 +9,7 @@ PAIRS = 40
 
 
 def write(root, model, seed, wrong, dataset="tabletop", changes=None):
-    """A record whose caption is wrong about the first `wrong` pairs; every second pair has a change."""
+    """A record whose captions are wrong, and not true, of the first pairs; every second pair has a change."""
     right = ["0" if place < wrong else "1" for place in range(PAIRS)]
     parts = ("total", "change", "no_change", "color", *(f"viewpoint_iou_q{n}" for n in (1, 2, 3, 4)))
     record = {
@@ -21,6 +21,7 @@ def write(root, model, seed, wrong, dataset="tabletop", changes=None):
         "train": {"iterations": 1500, "batch": 8},
         "scores": {part: dict.fromkeys(METRICS, 0.5 + seed / 100) for part in parts},
         "localisation": {"pointing": 0.25},
+        "true": "".join(right),
         "right": "".join(right),
         "CIDEr-D": [1000 if one == "1" else 0 for one in right],
     }

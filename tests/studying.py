@@ -119,13 +119,15 @@ def score_of(model: str, seed: int) -> float:
 
 
 def write_cell(folder: Path, score: float, ids: Sequence[str] | None = None) -> None:
-    """metrics.json and pairs.jsonl whose CIDEr-D is `score` of all pairs."""
+    """metrics.json and pairs.jsonl whose CIDEr-D is `score`, as is the share of changes told truly."""
     folder.mkdir(parents=True, exist_ok=True)
     values = {"BLEU-1": 0.1, "BLEU-4": 0.1, "METEOR": 0.2, "ROUGE-L": 0.3, "CIDEr-D": score, "SPICE": None}
+    values["true"] = score
     parts = ("total", "change", "no_change", "color", *QUARTILES)
     metrics = dict.fromkeys(parts, values) | {"change_accuracy": 0.5, "scorers": {}}
     (folder / "metrics.json").write_text(json.dumps(metrics))
-    rows = [line(n) | {"CIDEr-D": score + 0.001 * (n % 2), "right": n % 2 == 0} for n in range(PAIRS)]
+    told = [{"right": n % 2 == 0, "true": n % 2 == 0 and n < PAIRS * score} for n in range(PAIRS)]
+    rows = [line(n) | {"CIDEr-D": score + 0.001 * (n % 2)} | told[n] for n in range(PAIRS)]
     write(folder / "pairs.jsonl", rows)
 
 

@@ -90,9 +90,10 @@ def _sentences(record: Record, subset: str) -> list[str]:
     keys = {row["label"]: row["cells"] for row in record["rows"]}
     lines = [_sentence(own, keys[own["a"]] == keys[own["b"]]) for own in found]
     if found:
+        compared = len({(own["a"], own["b"]) for own in found})
         lines.append(
             "In brackets: the 95 % interval over the test pairs (paired bootstrap)"
-            + (f"; p has Holm's correction for {len(found) // 2} comparisons." if len(found) > 2 else ".")
+            + (f"; p has Holm's correction for {compared} comparisons." if compared > 1 else ".")
         )
     if found and subset != "total":
         lines.append("In these lines CIDEr-D has the document frequencies of all the test pairs.")

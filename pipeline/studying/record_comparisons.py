@@ -10,12 +10,13 @@ import numpy as np
 
 from pipeline.errors import InputError
 from pipeline.outputs import read_json
-from pipeline.statistics import Evidence, MeanSd, over_seeds
+from pipeline.statistics import Evidence, MeanSd, of_changes, over_seeds
 from pipeline.studying import records
 from pipeline.studying.records import FOLDER, PAIRS, REMEDY, Record
 
 Changes = Mapping[str, Any]
-ACCURACY, CIDER = "change_accuracy", "CIDEr-D"
+TRUE, TRUE_CHANGES, ACCURACY, CIDER = "true", "true_changes", "change_accuracy", "CIDEr-D"
+MARKED = {TRUE: "true", TRUE_CHANGES: "true", ACCURACY: "right"}  # metric -> the record's marks
 BEGUN = 0.1  # change accuracy of the pairs with a change; whoever always says "no change" has 0
 
 
@@ -48,9 +49,13 @@ class Group:
         return replace(self, records=tuple(record for record in self.records if record["seed"] in seeds))
 
     def score(self, subset: str, metric: str) -> MeanSd:
-        """Of a subset of the test pairs, a fraction; CIDEr-D has the subset's own document frequencies."""
-        if metric == ACCURACY:
-            return over_seeds([_accuracy(record, self.places(subset)) for record in self.records])
+        """Of a subset of the test pairs, a fraction; CIDEr-D has the subset's own document frequencies.
+
+        What is true of changes is that of the subset's pairs with a change alone.
+        """
+        if metric in MARKED:
+            places = self.changes_of(subset) if metric == TRUE_CHANGES else self.places(subset)
+            return over_seeds([_share(record[MARKED[metric]], places) for record in self.records])
         return over_seeds([record["scores"][subset][metric] for record in self.records])
 
     def balanced(self, subset: str) -> MeanSd:
@@ -60,7 +65,9 @@ class Group:
         """
         kinds = [set(self.places(kind)) for kind in ("change", "no_change")]
         parts = [[place for place in self.places(subset) if place in kind] for kind in kinds]
-        return over_seeds([fmean(_accuracy(own, part) for part in parts if part) for own in self.records])
+        return over_seeds(
+            [fmean(_share(own["right"], part) for part in parts if part) for own in self.records]
+        )
 
     @property
     def begun(self) -> bool:
@@ -72,6 +79,11 @@ class Group:
         whole = range(len(self.pairs["pairs"]))
         return whole if subset == "total" else self.pairs["subsets"][subset]
 
+    def changes_of(self, subset: str) -> list[int]:
+        """Those of them that have a change."""
+        changed = set(self.places("change"))
+        return [place for place in self.places(subset) if place in changed]
+
     def pointing(self) -> MeanSd | None:
         """The share of changes at which the decoder looks hardest; None where that is not known."""
         if any("pointing" not in record["localisation"] for record in self.records):
@@ -79,12 +91,17 @@ class Group:
         return over_seeds([record["localisation"]["pointing"] for record in self.records])
 
     def evidence(self, subset: str = "total") -> Evidence:
-        """What a paired bootstrap resamples: of each pair and seed CIDEr-D and whether a change is told."""
-        places = list(self.places(subset))
-        told = [[[float(r["right"][p] == "1"), 1.0] for p in places] for r in self.records]
+        """What a paired bootstrap resamples: of each pair and seed what is true or right, and CIDEr-D."""
+        places, ids = list(self.places(subset)), self.pairs["pairs"]
         cider = [[[r["CIDEr-D"][p] * 1000.0, 1.0] for p in places] for r in self.records]
-        numbers = {CIDER: np.array(cider), ACCURACY: np.array(told) * [1_000_000, 1]}
-        return Evidence(tuple(self.pairs["pairs"][place] for place in places), numbers)
+        marked = {
+            metric: [[[float(r[own][p] == "1"), 1.0] for p in places] for r in self.records]
+            for metric, own in MARKED.items()
+            if metric != TRUE_CHANGES
+        }
+        numbers = {metric: np.array(own) * [1_000_000, 1] for metric, own in marked.items()}
+        whole = Evidence(tuple(ids[place] for place in places), numbers | {CIDER: np.array(cider)})
+        return of_changes(whole, {ids[place] for place in self.places("change")})
 
 
 def read(root: Path, dataset: str) -> list[Group]:
@@ -97,14 +114,14 @@ def read(root: Path, dataset: str) -> list[Group]:
     for file in sorted(folder.glob("*.json")):
         if file.name != PAIRS:
             record = records.read(file)
-            if len(record["right"]) != len(pairs["pairs"]):
+            if any(len(record[own]) != len(pairs["pairs"]) for own in ("true", "right")):
                 raise InputError(f"{file} is of other test pairs than {folder / PAIRS}; {REMEDY}")
             found.setdefault(file.stem.rsplit("-", 1)[0], []).append(record)
     return [_group(dataset, own, pairs) for own in found.values()]
 
 
-def _accuracy(record: Record, places: Sequence[int]) -> float:
-    told = [record["right"][place] for place in places]
+def _share(marks: str, places: Sequence[int]) -> float:
+    told = [marks[place] for place in places]
     return told.count("1") / (told.count("1") + told.count("0"))
 
 

@@ -1,9 +1,9 @@
 """Small records of finished cells, a JSON file each, which git keeps: the page of results is made of them.
 
 A finished cell's own files (study_cells.KEPT) are too large for that. A record says which model with which
-settings was trained on what, its scores by subset, its validation curve, and for each test pair CIDEr-D and
-whether the caption told rightly that something changed, in the order of the dataset's pairs.json beside it:
-what a paired bootstrap needs.
+settings was trained on what, its scores by subset, its validation curve, and for each test pair CIDEr-D,
+whether the caption is true, and whether it told rightly that something changed, in the order of the
+dataset's pairs.json beside it: what a paired bootstrap needs.
 """
 
 import csv
@@ -29,6 +29,7 @@ FOLDER = Path("results/records")
 PAIRS = "pairs.json"
 METRICS = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")
 MOST_PAIRS = 400  # of a test split: beyond, a record is no small file
+MARKS = {True: "1", False: "0", None: "-"}  # of a test pair; None: not known
 REMEDY = "restore it with git, or remove it and run the study again"
 Record = dict[str, Any]
 
@@ -77,7 +78,7 @@ def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> None:
         "attributes": metrics.get("attributes", {}),
         "localisation": metrics.get("localisation", {}),
         "validation": _curve(workspace / "results/curves" / Path(*cell.made.parts[2:]) / "validation.csv"),
-        "right": "".join({True: "1", False: "0", None: "-"}[line["right"]] for line in ordered),
+        **{name: "".join(MARKS[line[name]] for line in ordered) for name in ("true", "right")},
         "CIDEr-D": [round(1000 * line["CIDEr-D"]) for line in ordered],
     }
     _write(path(root, cell, changes), found)
@@ -119,7 +120,7 @@ def _write(path: Path, tree: Record) -> None:
 def read(path: Path) -> Record:
     """A record. Raises InputError where it is none."""
     found = read_json(path, REMEDY)
-    keys = {"dataset", "model", "seed", "changes", "settings", "scores", "right", "CIDEr-D"}
+    keys = {"dataset", "model", "seed", "changes", "settings", "scores", "true", "right", "CIDEr-D"}
     if not isinstance(found, dict) or not keys <= set(found):
         raise InputError(f"{path} is no record of a cell; {REMEDY}")
     return found

@@ -10,16 +10,17 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pipeline.outputs import write_text
+from pipeline.outputs import remove, write_text
 from pipeline.params import Params
 from pipeline.scoring.subsets import QUARTILES
-from pipeline.studying.record_comparisons import ACCURACY, CIDER, Group
+from pipeline.studying.record_comparisons import TRUE, TRUE_CHANGES, Group
 
 if TYPE_CHECKING:
     from matplotlib.typing import FillStyleType, RcKeyType
 
 LINES = ("o-", "s--")  # a model a colour, and where colours come again another line
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#999999", "#ee8866", "#44bb99")
+FIGURES = ("results-seeds.svg", "results-viewpoint.svg", "results-tradeoffs.svg")
 WEIGHTS = ("lambda_cv", "lambda_cbr", "lambda_dirl", "lambda_ccr")
 WITHOUT = {  # a model and its term -> the same model without the term
     ("scorer", "lambda_cv"): "rr",
@@ -55,36 +56,41 @@ Curve = list[tuple[float, Group]]
 
 
 def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> list[str]:
-    """Write the figures beside the page; returns them as lines of Markdown."""
+    """Write the figures beside the page, and remove those that nothing is left of; as lines of Markdown."""
     plain = [[group for group in groups if not group.changes] for groups in datasets]
     kinds = [(colour, line) for line in LINES for colour in COLOURS]
     looks = dict(zip(params.model, kinds, strict=False))
-    made: dict[str, tuple[str, Callable[[Axes], None]]] = {
-        "results-seeds.svg": ("Change accuracy of every seed", lambda axes: _seeds(axes, plain, looks)),
-        "results-viewpoint.svg": (
-            "Change accuracy against the overlap of the two views",
+    made: dict[str, tuple[str, Callable[[Axes], None]]] = {}
+    if any(plain):
+        made["results-seeds.svg"] = (
+            "What is true of changes, of every seed",
+            lambda axes: _seeds(axes, plain, looks),
+        )
+        made["results-viewpoint.svg"] = (
+            "What is true of changes against the overlap of the two views",
             lambda axes: _viewpoint(axes, plain, looks),
-        ),
-    }
+        )
     if curves := tradeoffs([group for groups in datasets for group in groups], params):
         made["results-tradeoffs.svg"] = (
-            "CIDEr-D of the changes against a loss term's weight",
+            "What is true of changes against a loss term's weight",
             lambda axes: _tradeoffs(axes, curves),
         )
+    for name in FIGURES:
+        if name not in made:
+            remove(folder / name)
     for name, (_, draw) in made.items():
         write_text(folder / name, _svg(draw))
     return [f"![{title}]({name})\n" for name, (title, _) in made.items()]
 
 
 def _seeds(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> None:
-    """A dot a seed: datasets beside each other, models within them; the line: who never tells a change."""
+    """A dot a seed: datasets beside each other, models within them."""
     at, ticks = 0, []
-    axes.axhline(50, color=GREY, linewidth=0.8, linestyle=":")
     for groups in filter(None, datasets):
         first = at
         for group in sorted(groups, key=lambda group: list(looks).index(group.model)):
             colour, line = looks[group.model]
-            values = [100 * one.score("total", ACCURACY).mean for one in group.each()]
+            values = [100 * one.score("change", TRUE).mean for one in group.each()]
             axes.plot([at] * len(values), values, line[0], color=colour, alpha=0.7, markersize=5)
             ticks.append((at, group.model))
             at += 1
@@ -94,11 +100,11 @@ def _seeds(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> Non
         )
         at += GAP
     axes.set_xticks([at for at, _ in ticks], [model for _, model in ticks], rotation=90)
-    axes.set_ylabel("change accuracy")
+    axes.set_ylabel("true of changes, percent")
 
 
 def _viewpoint(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> None:
-    """A line a model and dataset: its accuracy in the quartiles of overlap, from the least moved view on.
+    """A line a model and dataset: what it says truly of changes by overlap, from the least moved view on.
 
     What was learnt on one dataset is no other point of what was learnt on another: their lines stay apart.
     """
@@ -115,17 +121,17 @@ def _viewpoint(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) ->
     axes.set_title(_markers([groups[0].dataset for groups in shown]), fontsize=9)
     axes.invert_xaxis()
     axes.set_xlabel("overlap of an object's boxes in both views (mean IoU of a quartile)")
-    axes.set_ylabel("change accuracy, balanced")
+    axes.set_ylabel("true of changes, percent")
     axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))  # beside the lines
 
 
 def _by_overlap(group: Group) -> list[tuple[float, float]]:
-    """Mean overlap and change accuracy of each quartile, changes and none weighing the same."""
+    """Mean overlap of each quartile, and what is true of its changes; none where it has no change."""
     overlaps = group.pairs["viewpoint_iou"]
     return [
-        (fmean(overlaps[place] for place in group.places(name)), 100 * group.balanced(name).mean)
+        (fmean(overlaps[place] for place in group.places(name)), 100 * group.score(name, TRUE_CHANGES).mean)
         for name in QUARTILES
-        if name in group.pairs["subsets"]
+        if name in group.pairs["subsets"] and group.changes_of(name)
     ]
 
 
@@ -173,10 +179,10 @@ def _tradeoffs(axes: Axes, curves: dict[str, Curve]) -> None:
     """
     for place, (title, curve) in enumerate(curves.items()):
         for group in (group for weight, group in curve if weight == 0):
-            without = 100 * group.score("change", CIDER).mean
+            without = 100 * group.score("change", TRUE).mean
             axes.axhline(without, color=COLOURS[place % len(COLOURS)], linestyle=":", linewidth=1)
         weights = [weight for weight, _ in curve if weight > 0]
-        scores = [group.score("change", CIDER) for weight, group in curve if weight > 0]
+        scores = [group.score("change", TRUE) for weight, group in curve if weight > 0]
         axes.errorbar(
             weights,
             [100 * score.mean for score in scores],
@@ -189,7 +195,7 @@ def _tradeoffs(axes: Axes, curves: dict[str, Curve]) -> None:
         )
     axes.set_xscale("log")
     axes.set_xlabel("weight of the loss term (dotted: without it)")
-    axes.set_ylabel("CIDEr-D, changes")
+    axes.set_ylabel("true of changes, percent")
     axes.legend(fontsize=7)
 
 

@@ -11,8 +11,8 @@ from pipeline.datasets.schema import of_split, read_pairs
 from pipeline.errors import InputError
 from pipeline.params import Params
 from pipeline.reporting import paper_results
-from pipeline.reporting.dataset_results import read_metrics
-from pipeline.reporting.overview_table import ACCURACY, TOTAL
+from pipeline.reporting.dataset_results import Metrics, read_metrics
+from pipeline.reporting.overview_table import ACCURACY, AGREES, TOTAL, TRUE
 from pipeline.reporting.paper_results import Published
 from pipeline.scoring.results import rounded
 from pipeline.scoring.subsets import subsets
@@ -22,7 +22,17 @@ from pipeline.studying.overrides import filled
 from pipeline.studying.study_cells import Cell, Planned, finished
 from pipeline.studying.study_file import Study
 
-METRICS = (*paper_results.METRICS, ACCURACY)
+JUDGED = (TRUE, AGREES)
+PARTS = (
+    "changes",
+    "no_change",
+)  # over all pairs what is true is told of each: half of them want one sentence
+METRICS = (
+    *(f"{judged}_{part}" for judged in JUDGED for part in PARTS),
+    *JUDGED,
+    *paper_results.METRICS,
+    ACCURACY,
+)
 Record = dict[str, Any]
 
 
@@ -115,12 +125,24 @@ def _label(planned: Planned) -> str:
 def _spread(root: Path, subset: str, cells: Sequence[Cell]) -> dict[str, Record]:
     """Metric -> mean, deviation over seeds (n - 1) and runs, of the metrics that every cell has."""
     found = [read_metrics(root / cell.folder / "metrics.json") for cell in cells]
-    each = [own.subsets.get(subset, {}) | (own.whole if subset == TOTAL else {}) for own in found]
+    each = [_total(own) if subset == TOTAL else own.subsets.get(subset, {}) for own in found]
     return {
         metric: rounded(asdict(over_seeds([own[metric] for own in each])))
         for metric in METRICS
         if all(metric in own for own in each)
     }
+
+
+def _total(own: Metrics) -> dict[str, float]:
+    """The scores over all pairs, and what is true of those with a change and of those without."""
+    told = {
+        f"{judged}_{part}": own.subsets[subset][judged]
+        for judged in JUDGED
+        for part, subset in zip(PARTS, ("change", "no_change"), strict=True)
+        if judged in own.subsets.get(subset, {})
+    }
+    scores = {metric: value for metric, value in own.subsets[TOTAL].items() if metric not in JUDGED}
+    return told | scores | own.whole
 
 
 def _comparisons(root: Path, subset: str, dataset: str, planned: Sequence[Planned]) -> list[Record]:
@@ -136,13 +158,17 @@ def _comparisons(root: Path, subset: str, dataset: str, planned: Sequence[Planne
     return [
         rounded({"subset": subset, "a": a, "b": b, **asdict(own[metric])})
         for (a, b), own in found.items()
-        for metric in ("CIDEr-D", _second(subset, own))
+        for metric in _compared(subset, own)
     ]
 
 
-def _second(subset: str, own: dict[str, Any]) -> str:
-    """What is compared beside CIDEr-D: change accuracy where it means something and is known, else METEOR."""
-    return ACCURACY if subset == TOTAL and ACCURACY in own else "METEOR"
+def _compared(subset: str, own: dict[str, Any]) -> list[str]:
+    """What is compared: truth where it is known, CIDEr-D, and change accuracy where it means something and is
+    known, else METEOR.
+    """
+    truth = [f"{judged}_changes" if subset == TOTAL else judged for judged in JUDGED]
+    second = ACCURACY if subset == TOTAL and ACCURACY in own else "METEOR"
+    return [*(metric for metric in truth if metric in own), "CIDEr-D", second]
 
 
 def _evidence(root: Path, planned: Planned) -> Evidence:
@@ -152,9 +178,10 @@ def _evidence(root: Path, planned: Planned) -> Evidence:
 
 def _part(root: Path, subset: str, dataset: str, whole: Evidence) -> Evidence:
     """The evidence of a subset's pairs; CIDEr-D keeps the document frequencies of all the test pairs."""
+    parts = subsets(of_split(read_pairs(root / f"data/pairs/{dataset}.jsonl"), "test"))
     if subset == TOTAL:
-        return whole
-    members = set(subsets(of_split(read_pairs(root / f"data/pairs/{dataset}.jsonl"), "test")).get(subset, []))
+        return statistics.of_changes(whole, parts.get("change", []))
+    members = set(parts.get(subset, []))
     places = [place for place, pair in enumerate(whole.pair_ids) if pair in members]
     if not places:
         raise InputError(f"{dataset} has no test pair of the subset {subset}; choose another dataset")

@@ -10,7 +10,7 @@ import yaml
 from pipeline.params import Params
 from pipeline.recipes import config
 from pipeline.studying import claims, record_comparisons
-from pipeline.studying.record_comparisons import ACCURACY, CIDER
+from pipeline.studying.record_comparisons import ACCURACY, CIDER, TRUE_CHANGES
 from tests import shipped
 from tests.recorded import PAIRS, groups, three_seeds, write
 
@@ -30,10 +30,17 @@ def test_a_claim_holds_where_pairs_and_seeds_agree(root):
     assert (verdict.claim.better, verdict.claim.worse, verdict.seeds) == ("rr", "subtraction", 3)
     # of both models: 2 + 2 degrees of freedom, of which t's table has 2.776
     deviations = {ACCURACY: stdev([4, 5, 6]) / PAIRS, CIDER: stdev([0.51, 0.52, 0.53])}
+    differences = {ACCURACY: 15 / PAIRS, CIDER: 15 / PAIRS}
+    # of 20 changes, the even places, rr is wrong about 2, 3 and 3, subtraction about 10, 11 and 10
+    truth = verdict.by.pop(TRUE_CHANGES)
+    assert truth.said == "holds"
+    assert truth.difference.difference == pytest.approx((31 - 8) / 3 / 20)
+    deviation = stdev([2, 3, 3]) / 20  # as large as subtraction's
+    assert truth.margin == pytest.approx(2.776 * math.sqrt(2 * deviation**2 / 3), rel=1e-3)
     for metric, found in verdict.by.items():
         assert found.said == "holds"
         assert found.difference.metric == metric
-        assert found.difference.difference == pytest.approx(15 / PAIRS)
+        assert found.difference.difference == pytest.approx(differences[metric])
         assert found.margin == pytest.approx(2.776 * math.sqrt(2 * deviations[metric] ** 2 / 3), rel=1e-3)
 
 
@@ -46,6 +53,7 @@ def test_a_claim_may_hold_by_one_metric_and_not_by_the_other(root):
         file.write_text(json.dumps(record))
     (verdict,) = claims.verdicts([*groups(root).values()])
     assert {metric: found.said for metric, found in verdict.by.items()} == {
+        TRUE_CHANGES: "holds",
         ACCURACY: "holds",
         CIDER: "cannot be told",
     }

@@ -38,6 +38,8 @@ def test_a_record_has_what_the_stages_wrote(repository):
     assert found["scores"]["total"]["CIDEr-D"] == found["scores"]["color"]["CIDEr-D"] == score_of("rr", 1)
     assert found["validation"] == {"300": 0.25, "600": 0.5}
     assert found["right"] == "10" * (PAIRS // 2)
+    told = PAIRS * score_of("rr", 1)  # of the pairs before that, those with a change
+    assert found["true"] == "".join("01"[n % 2 == 0 and n < told] for n in range(PAIRS))
     assert mean(found["CIDEr-D"]) / 1000 == pytest.approx(score_of("rr", 1) + 0.0005)
     assert path.stat().st_size < 5000
 

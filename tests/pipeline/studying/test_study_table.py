@@ -8,9 +8,21 @@ import pytest
 import yaml
 
 from pipeline import params, statistics
+from pipeline.datasets.schema import write_pairs
 from pipeline.studying import printing, study_cells, study_file, study_table
 from tests.scored import line, write
-from tests.studying import ROOT, STAGES, STUDY, Fake, make_repository, planned, score_of, write_cell
+from tests.studying import (
+    PAIRS,
+    ROOT,
+    STAGES,
+    STUDY,
+    Fake,
+    make_repository,
+    pair,
+    planned,
+    score_of,
+    write_cell,
+)
 
 # what the row that multiplies by 0.1 is called
 TENTH = f"λ = {params.load(ROOT / 'params.yaml').dataset['tabletop'].loss['lambda_cv'] / 10:g}"
@@ -19,6 +31,7 @@ TENTH = f"λ = {params.load(ROOT / 'params.yaml').dataset['tabletop'].loss['lamb
 def made(root: Path, seeds=(1, 2, 4)):
     """A study all of whose cells are made up, and its record."""
     own = planned(root, seeds)
+    write_pairs(root / "data/pairs/tabletop.jsonl", map(pair, range(PAIRS)))
     for _, cell in study_cells.each(own):
         fake = Fake(root / "work")
         fake.run(cell)
@@ -48,11 +61,31 @@ def test_mean_and_deviation_by_hand(repository):
         assert "SPICE" not in row["scores"]["total"]
     table = printing.tables(found)[0]
     assert table.headings == [
-        *("", "seeds", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "change accuracy"),
+        *(
+            "",
+            "seeds",
+            "true of changes",
+            "true of no change",
+            "BLEU-4",
+            "METEOR",
+            "ROUGE-L",
+            "CIDEr-D",
+            "change accuracy",
+        ),
         *(f"paper {metric}" for metric in ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "SPICE")),
     ]
     assert table.rows[0] == [
-        *("RR", "3/3", "10.0 ± 0.0", "20.0 ± 0.0", "30.0 ± 0.0", "57.0 ± 7.9", "50.0 ± 0.0"),
+        *(
+            "RR",
+            "3/3",
+            "57.0 ± 7.9",
+            "57.0 ± 7.9",
+            "10.0 ± 0.0",
+            "20.0 ± 0.0",
+            "30.0 ± 0.0",
+            "57.0 ± 7.9",
+            "50.0 ± 0.0",
+        ),
         *("55.1", "40.5", "73.6", "123.8", "32.5"),
     ]
     assert [row[0] for row in table.rows[1:]] == ["SCORER", "SCORER again", TENTH]
@@ -66,8 +99,16 @@ def test_neighbours_are_compared_on_their_own_pairs(repository):
     assert list(compared) == [
         (label, metric)
         for label in ("SCORER", "SCORER again", TENTH)
-        for metric in ("CIDEr-D", "change_accuracy")
+        for metric in ("true_changes", "CIDEr-D", "change_accuracy")
     ]
+    # of ten changes rr tells 6, 6 and 7 truly, of seeds 1, 2 and 4; scorer 10, 10 and 10
+    told = [
+        [n < PAIRS * score_of(m, s) for n in range(0, PAIRS, 2)] for m in ("rr", "scorer") for s in (1, 2, 4)
+    ]
+    shares = [mean(own) for own in told]
+    truth = compared["SCORER", "true_changes"]
+    assert truth["difference"] == pytest.approx(mean(shares[3:]) - mean(shares[:3]), abs=1e-6)
+    assert truth["difference"] > 0.3
     one = compared["SCORER", "CIDEr-D"]
     assert one["b"] == "RR"
     assert one["difference"] == pytest.approx(0.4)
@@ -81,8 +122,10 @@ def test_neighbours_are_compared_on_their_own_pairs(repository):
     assert (one["low"], one["high"]) == (alone.low, alone.high)
     assert one["p"] == pytest.approx(3 * alone.p, abs=1e-6)  # Holm: the least of three neighbours
     said = printing.tables(found)[0].notes
-    assert said[1] == "SCORER − RR: +40.0 CIDEr-D [+40.0, +40.0], p < .001"
-    assert said[3].startswith(
+    assert said[1].startswith("SCORER − RR: +3")
+    assert " true of changes [" in said[1]
+    assert said[2] == "SCORER − RR: +40.0 CIDEr-D [+40.0, +40.0], p < .001"
+    assert said[5].startswith(
         "SCORER again − SCORER: 0.0 CIDEr-D [0.0, 0.0], p = 1.000: they are the same cells"
     )
     assert "Holm's correction for 3 comparisons" in said[-1]
@@ -127,10 +170,14 @@ def test_a_subset_is_compared_on_its_pairs_alone(repository):
         folder = repository / row.cells[0].folder
         write_cell(folder, 0.5)
         # the gain is in the changed pairs, which are the even ones
-        write(folder / "pairs.jsonl", [line(n) | {"CIDEr-D": gain * (n % 2 == 0)} for n in range(20)])
+        write(
+            folder / "pairs.jsonl",
+            [line(n) | {"CIDEr-D": gain * (n % 2 == 0), "true": gain > n % 2} for n in range(20)],
+        )
     found = record(repository, own)
-    assert found["comparisons"][0]["difference"] == 1.0
-    assert [one["metric"] for one in found["comparisons"][:2]] == ["CIDEr-D", "METEOR"]
+    assert [one["metric"] for one in found["comparisons"][:3]] == ["true", "CIDEr-D", "METEOR"]
+    assert [one["difference"] for one in found["comparisons"][:2]] == [1.0, 1.0]
+    assert printing.tables(found)[0].headings[2:4] == ["true", "BLEU-4"]
     assert "document frequencies of all the test pairs" in printing.tables(found)[0].notes[-1]
     assert ", change pairs: " in printing.tables(found)[0].title
 
@@ -154,9 +201,9 @@ def test_markdown(repository):
     _, found = made(repository, (1,))
     lines = printing.markdown(found).splitlines()
     assert lines[0].startswith("**Two models (A paper, Table 1) on tabletop")
-    assert lines[2].startswith("|  | seeds | BLEU-4 |")
-    assert lines[4].startswith("| RR | 1/1 | 10.0 |")
-    assert {line.count("|") for line in lines[2:8]} == {13}
+    assert lines[2].startswith("|  | seeds | true of changes | true of no change | BLEU-4 |")
+    assert lines[4].startswith("| RR | 1/1 | 51.0 | 51.0 | 10.0 |")
+    assert {line.count("|") for line in lines[2:8]} == {15}
 
 
 TABLE_6 = """

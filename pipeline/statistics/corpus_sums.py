@@ -41,6 +41,10 @@ def mean(sums: Array) -> Array:
 
 
 METRICS = {
+    "true_changes": Metric(2, mean),  # of the pairs with a change
+    "true": Metric(2, mean),
+    "fits": Metric(2, mean),
+    "agrees": Metric(2, mean),
     "BLEU-4": Metric(10, bleu_4),
     "METEOR": Metric(STATISTICS, from_statistics),
     "ROUGE-L": Metric(2, mean),

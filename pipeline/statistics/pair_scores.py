@@ -89,6 +89,10 @@ class _Pair(BaseModel):
     cider_d: FiniteFloat = Field(alias="CIDEr-D")  # document frequencies of all the test pairs
     spice: FiniteFloat | None = Field(alias="SPICE")
     right: bool | None
+    changed: bool | None = None
+    true: bool | None = None  # by the scene, where it is known
+    fits: bool | None = None
+    agrees: bool | None = None  # with the references, where it is not
 
 
 def _scored(path: Path) -> list[_Pair]:
@@ -113,6 +117,12 @@ def _pair(line: str, where: str) -> _Pair:
 def _numbers(run: Sequence[_Pair]) -> dict[str, Array]:
     """Metric -> pairs x numbers; a metric that no pair has is left out."""
     bleu = [[*b.matches, *b.guesses, b.length, b.reference_length] for b in (pair.bleu for pair in run)]
+    judged: dict[str, Sequence[float | None]] = {
+        "true_changes": [pair.true if pair.changed else None for pair in run],
+        "true": [pair.true for pair in run],
+        "fits": [pair.fits for pair in run],
+        "agrees": [pair.agrees for pair in run],
+    }
     values: dict[str, Sequence[float | None]] = {
         "ROUGE-L": [pair.rouge_l for pair in run],
         "CIDEr-D": [pair.cider_d for pair in run],
@@ -123,7 +133,12 @@ def _numbers(run: Sequence[_Pair]) -> dict[str, Array]:
         "BLEU-4": np.array(bleu, float),
         "METEOR": np.array([p.meteor for p in run]),
     }
-    return sums | {name: _millionths(own) for name, own in values.items() if any(v is not None for v in own)}
+    return _known(judged) | sums | _known(values)
+
+
+def _known(values: dict[str, Sequence[float | None]]) -> dict[str, Array]:
+    """Means over pairs: those that some pair has."""
+    return {name: _millionths(own) for name, own in values.items() if any(v is not None for v in own)}
 
 
 def _millionths(values: Sequence[float | None] | Sequence[float]) -> Array:

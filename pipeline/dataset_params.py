@@ -18,6 +18,8 @@ Precision = Literal["auto", "bfloat16", "float32"]
 Schedule = Literal["constant", "step", "cosine", "warmup_cosine", "warmup_linear", "noam", "halves"]
 Optimiser = Literal["adam", "adamw", "bert_adam"]
 Cache = Literal["none", "ram", "device"]
+# which of a captioning's validation scores chooses its snapshot; last: none does, the last weights are kept
+Select = Literal["truth", "CIDEr-D", "CIDEr-D/change", "ROUGE-L", "last"]
 # DVC writes YAML 1.2, where `off` is a word; PyYAML reads 1.1, where it is false
 Compile = Annotated[Literal["auto", "off"], BeforeValidator(lambda value: "off" if value is False else value)]
 Positive = Annotated[float, Field(gt=0)]
@@ -77,6 +79,7 @@ class DatasetTrain(Strict):
     compile: Compile
     cache: Cache
     processes: Count
+    select: Select = "CIDEr-D"
 
 
 class Phase(DatasetTrain):
@@ -92,8 +95,6 @@ class Phase(DatasetTrain):
     half_weights: bool = False  # CLIP's maps and activations in 16 bits, as the released program has them
     warm_up: Count | None = None  # iterations of the schedule noam
     milestones: tuple[Count, ...] = Field((), strict=False)  # of the schedule halves
-    # which of a captioning's scores chooses its snapshot; last: none does, the last weights are kept
-    select: Literal["CIDEr-D", "ROUGE-L", "last"] = "CIDEr-D"
     select_after: Annotated[int, Field(ge=0)] = 0  # no snapshot of an iteration up to this one is chosen
 
     @model_validator(mode="after")

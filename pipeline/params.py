@@ -21,6 +21,7 @@ from pipeline.dataset_params import (
     Precision,
     Schedule,
     Seed,
+    Select,
     Strict,
     Weight,
 )
@@ -102,6 +103,7 @@ class Train(Strict):
     compile: Compile | None
     cache: Cache | None
     processes: Count | None
+    select: Select | None = None
 
 
 class Decode(Strict):

@@ -34,7 +34,12 @@ def main() -> None:
 
     captions = {pair.pair_id: chosen.caption for pair in test}
     scores, told = results.score_pairs(
-        captions, test, settings.no_change_phrases, settings.meteor_timeout, settings.tokeniser
+        captions,
+        test,
+        settings.no_change_phrases,
+        settings.meteor_timeout,
+        settings.tokeniser,
+        everything.negatives.grammar.get(arguments.dataset),
     )
     for warning in scores.warnings:
         print(f"warning: {warning}", file=sys.stderr)

@@ -1,7 +1,7 @@
 """Score captions: every metric, on the whole and on each subset.
 
 In the pipeline:  python -m stages.score --captions FILE --pairs FILE --split test --out FILE
-                  [--attention FILE --images FILE]
+                  [--dataset NAME] [--attention FILE --images FILE]
 On its own:       python -m stages.score --captions FILE --references FILE --out FILE
 """
 
@@ -55,6 +55,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--manifest", help="how the pairs were prepared: which references the scores stand on"
     )
+    parser.add_argument(
+        "--dataset", help="of the pairs: whether its captions can be read without scenes (negatives.grammar)"
+    )
     parser.add_argument("--split", choices=SPLITS, default="test", help="of the pairs (default: test)")
     parser.add_argument("--out", required=True, help="metrics.json to write")
     parser.add_argument("--summary", help="summary.json to write: the few scores that DVC shows")
@@ -86,14 +89,20 @@ def seconds(text: str) -> float:
 
 
 def _of_pairs(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[Scores, Told]:
-    settings = params.load().score
+    everything = params.load()
+    settings, grammar = everything.score, everything.negatives.grammar.get(arguments.dataset)
     if not (pairs := of_split(read_pairs(arguments.pairs), arguments.split)):
         raise InputError(
             f"{arguments.pairs} has no pair of the split {arguments.split}; choose another split"
         )
     timeout = arguments.meteor_timeout or settings.meteor_timeout
     return results.score_pairs(
-        captions, pairs, settings.no_change_phrases, timeout, arguments.tokeniser or settings.tokeniser
+        captions,
+        pairs,
+        settings.no_change_phrases,
+        timeout,
+        arguments.tokeniser or settings.tokeniser,
+        grammar,
     )
 
 

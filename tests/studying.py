@@ -126,7 +126,8 @@ def write_cell(folder: Path, score: float, ids: Sequence[str] | None = None) -> 
     parts = ("total", "change", "no_change", "color", *QUARTILES)
     metrics = dict.fromkeys(parts, values) | {"change_accuracy": 0.5, "scorers": {}}
     (folder / "metrics.json").write_text(json.dumps(metrics))
-    told = [{"right": n % 2 == 0, "true": n % 2 == 0 and n < PAIRS * score} for n in range(PAIRS)]
+    even = [n % 2 == 0 for n in range(PAIRS)]
+    told = [{"right": own, "changed": own, "true": own and n < PAIRS * score} for n, own in enumerate(even)]
     rows = [line(n) | {"CIDEr-D": score + 0.001 * (n % 2)} | told[n] for n in range(PAIRS)]
     write(folder / "pairs.jsonl", rows)
 

@@ -119,7 +119,7 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
             _cell(root / "results", (dataset, *run), test, shown if run[1] == params.seeds[0] else [], params)
             for run in runs
         ],
-        {model: _evidence(root / "results/cells" / dataset / model, test, params) for model in params.models},
+        {model: _evidence(root / "results", dataset, model, params) for model in params.models},
         gallery,
         paper_results.rows(dataset, root / paper_results.FOLDER),
         {model: _retrieved(root / "results/cells" / dataset / model, params) for model in adapted(params)},
@@ -160,9 +160,9 @@ def _cell(
     )
 
 
-def _evidence(folder: Path, test: Sequence[Pair], params: Params) -> Evidence:
-    found = statistics.read([folder / str(seed) / "pairs.jsonl" for seed in params.seeds])
-    return statistics.of_changes(found, {pair.pair_id for pair in test if pair.changed})
+def _evidence(results: Path, dataset: str, model: str, params: Params) -> Evidence:
+    folder = results / "cells" / dataset / model
+    return statistics.read([folder / str(seed) / "pairs.jsonl" for seed in params.seeds])
 
 
 def read_metrics(path: Path) -> Metrics:

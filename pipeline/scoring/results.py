@@ -1,16 +1,20 @@
 """Captions of prepared pairs -> metrics.json and pairs.jsonl: the one layout of every cell's scores."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pipeline.datasets.schema import Pair
 from pipeline.outputs import write_json, write_json_lines
 from pipeline.scoring import accuracy, attributes
-from pipeline.scoring.corpus import Scores, score
+from pipeline.scoring.agreement import agrees
+from pipeline.scoring.corpus import TOTAL, Scores, score
 from pipeline.scoring.subsets import subsets
+from pipeline.scoring.truth import judge
 
+GEOMETRIC = "geometric"  # the grammar of captions that agreement reads
+JUDGED = ("true", "fits", "agrees")  # what is judged of a caption; true and fits by its scene, agrees without
 DIGITS = 6  # of what is written: beyond, processors differ in the last bits of a logarithm
 
 
@@ -18,9 +22,17 @@ DIGITS = 6  # of what is written: beyond, processors differ in the last bits of 
 class Told:
     """What the captions say, held against what happened; None and {} where that is not known."""
 
+    judged: dict[str, dict[str, bool | None]]  # id -> each of JUDGED
+    changed: dict[str, bool | None]  # id -> whether something changed
     right: dict[str, bool | None]  # id -> whether change or no change is told correctly
     change_accuracy: float | None  # the share of those
     attributes: dict[str, float | None]  # see attributes.accuracy
+
+    def shares(self, pair_ids: Iterable[str]) -> dict[str, float | None]:
+        """Of these pairs the shares of JUDGED, those that are known of any pair at all."""
+        ids = list(pair_ids)
+        known = [name for name in JUDGED if any(own[name] is not None for own in self.judged.values())]
+        return {name: accuracy.share(self.judged[key][name] for key in ids) for name in known}
 
 
 def score_pairs(
@@ -29,20 +41,48 @@ def score_pairs(
     no_change_phrases: Sequence[str],
     meteor_timeout: float,
     tokeniser: str = "ptb",
+    grammar: str | None = None,
 ) -> tuple[Scores, Told]:
-    """The scores of one caption a pair, in total and by kind of change, and what is told correctly."""
+    """The scores of one caption a pair, in total and by kind of change, and what is told correctly.
+
+    Each subset begins with the shares of captions that are true, where scenes are known, or that agree with
+    the references, where these are of the `grammar` GEOMETRIC.
+    """
     references = {pair.pair_id: list(pair.captions) for pair in pairs}
-    scores = score(captions, references, subsets(pairs), meteor_timeout, tokeniser)
-    return scores, told(captions, pairs, no_change_phrases)
+    parts = subsets(pairs)
+    scores = score(captions, references, parts, meteor_timeout, tokeniser)
+    found = told(captions, pairs, no_change_phrases, grammar)
+    members = {TOTAL: list(references)} | parts
+    judged = {name: found.shares(members[name]) | own for name, own in scores.subsets.items()}
+    return replace(scores, subsets=judged), found
 
 
-def told(captions: dict[str, str], pairs: Sequence[Pair], no_change_phrases: Sequence[str]) -> Told:
+def told(
+    captions: Mapping[str, str],
+    pairs: Sequence[Pair],
+    no_change_phrases: Sequence[str],
+    grammar: str | None = None,
+) -> Told:
     """What one caption a pair tells rightly."""
     right = {
         pair.pair_id: accuracy.right(captions[pair.pair_id], pair.changed, no_change_phrases)
         for pair in pairs
     }
-    return Told(right, accuracy.share(right.values()), attributes.accuracy(captions, pairs))
+    return Told(
+        {pair.pair_id: _judged(captions[pair.pair_id], pair, no_change_phrases, grammar) for pair in pairs},
+        {pair.pair_id: pair.changed for pair in pairs},
+        right,
+        accuracy.share(right.values()),
+        attributes.accuracy(captions, pairs),
+    )
+
+
+def _judged(caption: str, pair: Pair, phrases: Sequence[str], grammar: str | None) -> dict[str, bool | None]:
+    """Each of JUDGED of one caption."""
+    if verdict := judge(caption, pair, phrases):
+        return {"true": verdict.true, "fits": verdict.fits, "agrees": None}
+    agreed = agrees(caption, pair, phrases) if grammar == GEOMETRIC else None
+    return {"true": None, "fits": None, "agrees": agreed}
 
 
 def write_metrics(
@@ -74,12 +114,12 @@ def write_each(
     told: Told | None,
     localisation: Mapping[str, dict[str, float | None]] | None = None,
 ) -> None:
-    """Write the scores of each pair, and of its attention where there are any, one JSON line a pair."""
-    right = told.right if told else {}
+    """Write what is judged of each pair, its scores, and its attention's, one JSON line a pair."""
     located = localisation or {}
     lines = (
-        {"pair_id": key, "caption": captions[key]}
-        | rounded(own | {"right": right.get(key)} | located.get(key, {}))
+        {"pair_id": key, "caption": captions[key], "changed": told.changed[key] if told else None}
+        | (told.judged[key] if told else dict.fromkeys(JUDGED))
+        | rounded(own | {"right": told.right[key] if told else None} | located.get(key, {}))
         for key, own in scores.pairs.items()
     )
     write_json_lines(path, lines)

@@ -1,22 +1,25 @@
 """The few scores of a cell that `dvc metrics show` prints; all others stand in its metrics.json."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.outputs import write_json
+from pipeline.outputs import write_text
 
 METRICS = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "SPICE")  # of all test pairs
 ACCURACY = "change_accuracy"
+TRUE = "true_changes"  # the share of true captions among those of changes; where scenes are known
 
 
 def write_summary(path: str | Path, metrics: Mapping[str, Any]) -> None:
-    """Write what `summary` takes of a metrics.json's tree."""
-    write_json(path, summary(metrics))
+    """Write what `summary` takes of a metrics.json's tree, in its order: what counts most stands first."""
+    write_text(path, json.dumps(summary(metrics), indent=1, allow_nan=False) + "\n")
 
 
 def summary(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """The scores of all test pairs and the change accuracy; what was not computed is left out."""
+    """True captions of changes, scores of all test pairs, change accuracy; what is not known is left out."""
     total = metrics["total"]
-    few = {name: total.get(name) for name in METRICS} | {ACCURACY: metrics.get(ACCURACY)}
+    few = {TRUE: metrics.get("change", {}).get("true")}
+    few |= {name: total.get(name) for name in METRICS} | {ACCURACY: metrics.get(ACCURACY)}
     return {name: value for name, value in few.items() if value is not None}

@@ -8,7 +8,7 @@ scored from those sums and no caption is scored again.
 """
 
 from pipeline.statistics.comparisons import Comparison, compare, compare_all
-from pipeline.statistics.pair_scores import Evidence, of_changes, of_retrieval, read
+from pipeline.statistics.pair_scores import Evidence, of_retrieval, read
 from pipeline.statistics.seeds import MeanSd, over_seeds
 
 __all__ = [
@@ -17,7 +17,6 @@ __all__ = [
     "MeanSd",
     "compare",
     "compare_all",
-    "of_changes",
     "of_retrieval",
     "over_seeds",
     "read",

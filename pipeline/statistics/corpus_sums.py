@@ -41,10 +41,11 @@ def mean(sums: Array) -> Array:
 
 
 METRICS = {
-    "true": Metric(2, mean),  # captions judged against the scenes
-    "true_changes": Metric(2, mean),  # of the pairs with a change alone (pair_scores.of_changes)
-    "agrees": Metric(2, mean),  # captions read against the references, where scenes are not known
-    "agrees_changes": Metric(2, mean),
+    "true_changes": Metric(2, mean),  # of the pairs with a change
+    "true": Metric(2, mean),
+    "fits": Metric(2, mean),
+    "agrees_changes": Metric(2, mean),  # of the pairs with a change
+    "agrees": Metric(2, mean),
     "BLEU-4": Metric(10, bleu_4),
     "METEOR": Metric(STATISTICS, from_statistics),
     "ROUGE-L": Metric(2, mean),

@@ -1,6 +1,6 @@
 """What the bootstrap knows of a model: numbers of each test pair, of each seed, from its pairs.jsonl."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +12,6 @@ from pipeline.errors import InputError
 from pipeline.outputs import read_text
 from pipeline.statistics.corpus_sums import METRICS, MILLION, Array, mean
 
-JUDGED = ("true", "agrees")
 REMEDY = "run `dvc repro score` to make it"
 Four = Annotated[list[NonNegativeInt], Field(min_length=4, max_length=4)]
 Line = Annotated[list[Annotated[FiniteFloat, Field(ge=0)]], Field(min_length=23, max_length=23)]
@@ -63,18 +62,6 @@ def of_retrieval(ids: Sequence[str], runs: Sequence[Mapping[str, Sequence[float]
     return Evidence(tuple(ids), {name: np.stack([_millionths(run[name]) for run in runs]) for name in names})
 
 
-def of_changes(evidence: Evidence, changed: Collection[str]) -> Evidence:
-    """The evidence, whose first metric says what is true (or agrees) of the pairs `changed` alone.
-
-    Of pairs without a change "there is no change" is true: over all pairs a model that says nothing else
-    would seem half as good as one that is always right.
-    """
-    told = np.array([pair in changed for pair in evidence.pair_ids], float)[:, None]
-    known = [metric for metric in JUDGED if metric in evidence.numbers]
-    own = {f"{metric}_changes": evidence.numbers[metric] * told for metric in known if told.any()}
-    return Evidence(evidence.pair_ids, own | evidence.numbers)
-
-
 def same_pairs(a: Sequence[str], b: Sequence[str], what: str) -> None:
     """Raise InputError, which begins with `what`, unless both are the same pairs in the same order."""
     if tuple(a) != tuple(b):
@@ -102,8 +89,10 @@ class _Pair(BaseModel):
     cider_d: FiniteFloat = Field(alias="CIDEr-D")  # document frequencies of all the test pairs
     spice: FiniteFloat | None = Field(alias="SPICE")
     right: bool | None
-    true: bool | None = None
-    agrees: bool | None = None
+    changed: bool | None = None
+    true: bool | None = None  # by the scene, where it is known
+    fits: bool | None = None
+    agrees: bool | None = None  # with the references, where it is not
 
 
 def _scored(path: Path) -> list[_Pair]:
@@ -128,9 +117,14 @@ def _pair(line: str, where: str) -> _Pair:
 def _numbers(run: Sequence[_Pair]) -> dict[str, Array]:
     """Metric -> pairs x numbers; a metric that no pair has is left out."""
     bleu = [[*b.matches, *b.guesses, b.length, b.reference_length] for b in (pair.bleu for pair in run)]
-    values: dict[str, Sequence[float | None]] = {
+    judged: dict[str, Sequence[float | None]] = {
+        "true_changes": [pair.true if pair.changed else None for pair in run],
         "true": [pair.true for pair in run],
+        "fits": [pair.fits for pair in run],
+        "agrees_changes": [pair.agrees if pair.changed else None for pair in run],
         "agrees": [pair.agrees for pair in run],
+    }
+    values: dict[str, Sequence[float | None]] = {
         "ROUGE-L": [pair.rouge_l for pair in run],
         "CIDEr-D": [pair.cider_d for pair in run],
         "SPICE": [pair.spice for pair in run],
@@ -140,8 +134,12 @@ def _numbers(run: Sequence[_Pair]) -> dict[str, Array]:
         "BLEU-4": np.array(bleu, float),
         "METEOR": np.array([p.meteor for p in run]),
     }
-    sums |= {name: _millionths(own) for name, own in values.items() if any(v is not None for v in own)}
-    return {metric: sums[metric] for metric in METRICS if metric in sums}
+    return _known(judged) | sums | _known(values)
+
+
+def _known(values: dict[str, Sequence[float | None]]) -> dict[str, Array]:
+    """Means over pairs: those that some pair has."""
+    return {name: _millionths(own) for name, own in values.items() if any(v is not None for v in own)}
 
 
 def _millionths(values: Sequence[float | None] | Sequence[float]) -> Array:

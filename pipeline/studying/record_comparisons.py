@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.errors import InputError
 from pipeline.outputs import read_json
-from pipeline.statistics import Evidence, MeanSd, of_changes, over_seeds
+from pipeline.statistics import Evidence, MeanSd, over_seeds
 from pipeline.studying import records
 from pipeline.studying.records import FOLDER, PAIRS, REMEDY, Record
 
@@ -92,16 +92,18 @@ class Group:
 
     def evidence(self, subset: str = "total") -> Evidence:
         """What a paired bootstrap resamples: of each pair and seed what is true or right, and CIDEr-D."""
-        places, ids = list(self.places(subset)), self.pairs["pairs"]
+        places = list(self.places(subset))
         cider = [[[r["CIDEr-D"][p] * 1000.0, 1.0] for p in places] for r in self.records]
-        marked = {
-            metric: [[[float(r[own][p] == "1"), 1.0] for p in places] for r in self.records]
+        changed = set(self.changes_of(subset))
+        asked = {metric: changed if metric == TRUE_CHANGES else set(places) for metric in MARKED}
+        numbers = {
+            metric: np.array([[_told(r[own], p, asked[metric]) for p in places] for r in self.records])
             for metric, own in MARKED.items()
-            if metric != TRUE_CHANGES
+            if asked[metric]
         }
-        numbers = {metric: np.array(own) * [1_000_000, 1] for metric, own in marked.items()}
-        whole = Evidence(tuple(ids[place] for place in places), numbers | {CIDER: np.array(cider)})
-        return of_changes(whole, {ids[place] for place in self.places("change")})
+        return Evidence(
+            tuple(self.pairs["pairs"][place] for place in places), numbers | {CIDER: np.array(cider)}
+        )
 
 
 def read(root: Path, dataset: str) -> list[Group]:
@@ -123,6 +125,11 @@ def read(root: Path, dataset: str) -> list[Group]:
 def _share(marks: str, places: Sequence[int]) -> float:
     told = [marks[place] for place in places]
     return told.count("1") / (told.count("1") + told.count("0"))
+
+
+def _told(marks: str, place: int, asked: Collection[int]) -> tuple[float, float]:
+    """As statistics counts: one in millionths, and whether the pair counts at all."""
+    return (1_000_000.0 * (marks[place] == "1"), 1.0) if place in asked else (0.0, 0.0)
 
 
 def plain(value: object) -> str:

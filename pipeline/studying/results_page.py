@@ -182,8 +182,8 @@ def _claims(found: Sequence[Verdict]) -> list[str]:
         "change accuracy, and of CIDEr-D over all pairs, by which the papers claim. A claim *holds*, or\n"
         "*does not hold*, where three seeds or more of both models are there, the bootstrap is significant\n"
         "after Holm's correction for all claims on the dataset, and the difference exceeds what chance over\n"
-        "seeds may make. The rest *cannot be told*; of a model that has *not begun*, nothing is said but that\n"
-        "another is better.\n",
+        "seeds may make. The rest *cannot be told*; of a model that has *not begun*, nothing is said but\n"
+        "that another is better.\n",
         table(["claim", "dataset", "seeds", *FOUND], rows),
     ]
 

@@ -178,10 +178,9 @@ def _evidence(root: Path, planned: Planned) -> Evidence:
 
 def _part(root: Path, subset: str, dataset: str, whole: Evidence) -> Evidence:
     """The evidence of a subset's pairs; CIDEr-D keeps the document frequencies of all the test pairs."""
-    parts = subsets(of_split(read_pairs(root / f"data/pairs/{dataset}.jsonl"), "test"))
     if subset == TOTAL:
-        return statistics.of_changes(whole, parts.get("change", []))
-    members = set(parts.get(subset, []))
+        return whole
+    members = set(subsets(of_split(read_pairs(root / f"data/pairs/{dataset}.jsonl"), "test")).get(subset, []))
     places = [place for place, pair in enumerate(whole.pair_ids) if pair in members]
     if not places:
         raise InputError(f"{dataset} has no test pair of the subset {subset}; choose another dataset")

@@ -20,10 +20,11 @@ from pipeline.scoring.tokenizer import TOKENIZERS
 from pipeline.training.class_pairs import ClassItems
 from pipeline.training.sampling import Draws, Sampler
 from pipeline.training.task_sampling import TaskSampler
-from pipeline.training.validation import RetrievalValidation, TaskValidation, Validation
+from pipeline.training.validation import CIDER, COLUMNS, RetrievalValidation, TaskValidation, Validation
 from pipeline.vocabularies import Vocabulary
 
 Trained = TypeVar("Trained", bound=Model)
+Keep = Literal["earlier", "later", "last"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Phase:
         [Sequence[Pair], FeatureStore, Vocabulary], Callable[[Any], float | dict[str, float]]
     ]
     metric: str  # what the validation gives, or which of several
-    keep: Literal["earlier", "later", "last"]  # the best snapshot, and which of equal ones | the last
+    keep: Keep  # the best snapshot, and which of equal ones | the last
     by_sentence: bool  # an item is a sentence with its pair, not a scene
     keys: tuple[str, ...] = ()  # what else than the recipe decides its results
     weights: Mapping[str, float] = field(default_factory=dict)  # of losses; 1 where none is said
@@ -88,12 +89,12 @@ def captioning(recipe: Recipe, first: Path | None, tokens: str = "ptb") -> Phase
         raise InputError(
             f"{recipe.model} is {stage}ed first; name by --start the folder that holds what `{stage}` wrote"
         )
-    select = recipe.train.get("select", "CIDEr-D")
-    validation = partial(Validation, tokenize=TOKENIZERS[tokens], rouge=select == "ROUGE-L")
+    select = recipe.train.get("select", CIDER)
+    validation = partial(Validation, tokenize=TOKENIZERS[tokens], select=select)
     keys = (tokens, *weights_of(recipe.train))
-    if select == "last":
-        return Phase(recipe.train, make, validation, "CIDEr-D", "last", False, keys, weights=recipe.loss)
-    return Phase(recipe.train, make, validation, select, "earlier", False, keys, weights=recipe.loss)
+    keep: Keep = "last" if select == "last" else "earlier"
+    metric = COLUMNS.get(select, select)
+    return Phase(recipe.train, make, validation, metric, keep, False, keys, weights=recipe.loss)
 
 
 def adaptation(recipe: Recipe) -> Phase:

@@ -11,9 +11,11 @@ from models.idc_pcl_pretraining import Pretraining
 from pipeline.datasets.schema import Pair
 from pipeline.decoding.greedy import captions
 from pipeline.decoding.retrieval_vectors import retrievable, similarities
+from pipeline.errors import InputError
 from pipeline.features.store import FeatureStore
 from pipeline.scoring.metrics import cider_d, rouge_l
 from pipeline.scoring.retrieval import ranks
+from pipeline.scoring.truth import judge
 from pipeline.training.class_pairs import CLASS_PAIRS, ClassItems
 from pipeline.training.sampling import Batch, assembled
 from pipeline.training.task_sampling import captions_of, check
@@ -23,12 +25,19 @@ BATCH = 256  # pairs decoded at once
 TASK_BATCH = 50  # pairs of a task at once: of FDA, seven captions each
 
 
-class Validation:
-    """Call it with a model: CIDEr-D (a fraction) over all pairs, with `rouge` ROUGE-L, too.
+CIDER, CHANGES, ROUGE = "CIDEr-D", "CIDEr-D/change", "ROUGE-L"
+TRUE, TRUE_CHANGES = "true", "true/change"
+COLUMNS = {"truth": TRUE, "last": CIDER}  # what a captioning selects by -> the score, where they differ
 
-    References are tokenised once.
+
+class Validation:
+    """Call it with a model: CIDEr-D (a fraction) over all pairs, and what else `select` names.
+
+    Where the pairs' scenes are known, also the shares of true captions, of all pairs and of those with a
+    change. References are tokenised once.
 
     `tokenize`: sentences -> their tokens, joined by one space (pipeline/scoring/tokenizer.py).
+    Raises InputError where the pairs have not what is selected by: scenes, or changes.
     """
 
     def __init__(
@@ -37,20 +46,40 @@ class Validation:
         store: FeatureStore,
         vocabulary: Vocabulary,
         tokenize: Callable[[list[str]], list[str]],
-        rouge: bool = False,
+        select: str = CIDER,
     ):
-        self.rouge = rouge
+        self.select = select
         self.pairs, self.store, self.vocabulary, self.tokenize = pairs, store, vocabulary, tokenize
+        self.changes = [pair.pair_id for pair in pairs if pair.changed]
+        self.judged = all(pair.scene is not None for pair in pairs)
+        lacking = {
+            "truth": not self.judged and "scenes",
+            CHANGES: not self.changes and "a pair with a change",
+        }
+        if what := lacking.get(select):
+            raise InputError(
+                f"train.select: {select} needs {what}, which the validation pairs have not; set it to {CIDER}"
+            )
         sentences = iter(self.tokenize([caption for pair in pairs for caption in pair.captions]))
         self.references = {pair.pair_id: [next(sentences) for _ in pair.captions] for pair in pairs}
 
     def __call__(self, model: Captioner) -> dict[str, float]:
         found = captions(model, self.pairs, self.store, self.vocabulary, BATCH)
         tokenised = dict(zip(found, self.tokenize(list(found.values())), strict=True))
-        scores = {"CIDEr-D": cider_d(tokenised, self.references)}
-        if self.rouge:
-            scores["ROUGE-L"] = float(rouge_l(tokenised, self.references).mean())
-        return scores
+        scores = {CIDER: cider_d(tokenised, self.references)}
+        if self.select == CHANGES:
+            own = {key: self.references[key] for key in self.changes}
+            scores[CHANGES] = cider_d({key: tokenised[key] for key in own}, own)
+        if self.select == ROUGE:
+            scores[ROUGE] = float(rouge_l(tokenised, self.references).mean())
+        return scores | (self._true(found) if self.judged else {})
+
+    def _true(self, found: Mapping[str, str]) -> dict[str, float]:
+        """Of all pairs, and of those with a change, if there are any."""
+        verdicts = {pair.pair_id: judge(found[pair.pair_id], pair) for pair in self.pairs}
+        true = {key: float(verdict is not None and verdict.true) for key, verdict in verdicts.items()}
+        shares = {TRUE: [*true.values()], TRUE_CHANGES: [true[key] for key in self.changes]}
+        return {name: sum(own) / len(own) for name, own in shares.items() if own}
 
 
 class RetrievalValidation:

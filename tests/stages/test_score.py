@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pipeline.datasets.images import Indexed, write_index
-from pipeline.datasets.schema import ChangedObject, Look, Pair, images_of, write_pairs
+from pipeline.datasets.schema import ChangedObject, Look, Pair, Placed, SceneFacts, images_of, write_pairs
 from pipeline.decoding import attention_maps
 from pipeline.decoding.attention_maps import Attended
 from pipeline.scoring.attention_localisation import MEASURES
@@ -20,16 +20,23 @@ from stages import run, score
 
 ROOT = Path(__file__).parents[2]
 BALL = Look("small", "red", "rubber", "sphere")
+PLACED = (
+    Placed(0, "small", "red", "rubber", "sphere", 1.0, 1.0),
+    Placed(1, "large", "red", "metal", "cube", -1, -1),
+)
+CAMERAS = ((7.0, -6.0, 5.0), (7.5, -6.5, 5.5))
 PAIRS = [
     Pair(
         *("7.png", "7", "test", "7.png", "7a.png", ("the red ball moved", "a ball has moved"), "move"),
         viewpoint_iou=0.5,
         changed_object=ChangedObject(BALL, BALL),
+        scene=SceneFacts(PLACED, (replace(PLACED[0], x=-2.0), PLACED[1]), *CAMERAS, 0),
     ),
     Pair(
         *("7.png_n", "7", "test", "7.png", "7b.png", ("no change was made", "the scene is the same")),
         change_type="none",
         viewpoint_iou=0.75,
+        scene=SceneFacts(PLACED, PLACED, *CAMERAS, None),
     ),
     Pair(
         *("8.png", "8", "test", "8.png", "8a.png", ("the tiny ball turned blue",), "color"),
@@ -54,6 +61,7 @@ ATTENDED = {
     pair: Attended(words, np.array([[[1, 0], [0, 0]]] * len(words), np.float16).reshape(-1, 2, 2))
     for pair, words in WORDS.items()
 }
+JUDGED = ["true", "fits", "agrees"]
 GERMAN = dict.fromkeys(("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"), "-Duser.language=de -Duser.country=DE")
 GERMAN["LC_ALL"] = "de_DE.UTF-8"
 
@@ -72,10 +80,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_index(folder / "images", [Indexed(name, 12, 8, 1, "") for name in images_of(PAIRS)])
     attention_maps.write(folder / "attention.npz", ATTENDED)
     attending = ["--attention", str(folder / "attention.npz"), "--images", str(folder / "images")]
+    read = ["--dataset", "clevr_change"]  # whose references can be read where no scene is known
     references = {pair.pair_id: pair.captions for pair in PAIRS if pair.split == "test"}
     (folder / "references.json").write_text(json.dumps(references))
     against = {
-        "pipeline": (["--pairs", str(folder / "pairs.file"), "--split", "test", *attending], ROOT, {}),
+        "pipeline": (["--pairs", str(folder / "pairs.file"), "--split", "test", *read, *attending], ROOT, {}),
         "alone": (
             ["--references", str(folder / "references.json")],
             folder,
@@ -104,7 +113,14 @@ def test_metrics_of_the_pipeline(folder: Path) -> None:
     assert set(metrics) == parts | wording | {"change_accuracy", "attributes", "localisation", "scorers"}
     names = {"BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D"}
     names |= {"CIDEr-D/corpus-df", "SPICE"}
-    assert all(set(metrics[part]) == names for part in parts)
+    assert all(set(metrics[part]) == names | set(JUDGED) for part in parts)
+    assert {part: tuple(metrics[part][name] for name in JUDGED) for part in parts if "iou" not in part} == {
+        "total": (1.0, 1.0, 0.5),
+        "change": (1.0, 1.0, 0.0),
+        "no_change": (1.0, 1.0, 1.0),
+        "color": (None, None, 0.0),  # "nothing has changed" of a scene that is not known
+        "move": (1.0, 1.0, None),
+    }
     assert {name: metrics[name] for name in wording} == {
         "exact_match": 0.2,  # of 5, "nothing has changed" where nothing has
         "distinct_captions": 4,
@@ -149,6 +165,8 @@ def test_scores_of_each_pair(folder: Path) -> None:
     names = [
         "pair_id",
         "caption",
+        "changed",
+        *JUDGED,
         "BLEU-4",
         "METEOR",
         "ROUGE-L",
@@ -160,6 +178,14 @@ def test_scores_of_each_pair(folder: Path) -> None:
     ]
     assert all(list(line) == [*names, *MEASURES] for line in lines)
     assert [line["right"] for line in lines] == [True, True, False, True, None]
+    assert [line["changed"] for line in lines] == [True, False, True, False, None]
+    assert [tuple(line[name] for name in JUDGED) for line in lines] == [
+        (True, True, None),
+        (True, True, None),
+        (None, None, False),
+        (None, None, True),
+        (None, None, None),  # "the cube left" names no kind of change
+    ]
     assert lines[0]["bleu"] == {
         "matches": [4, 1, 0, 0],
         "guesses": [5, 4, 3, 2],
@@ -175,16 +201,16 @@ def test_scores_of_each_pair(folder: Path) -> None:
 def test_alone_and_under_a_german_locale_the_numbers_are_the_same(folder: Path) -> None:
     metrics, alone = (json.loads((folder / f"{name}.json").read_text()) for name in ("pipeline", "alone"))
     shared = ("total", "exact_match", "distinct_captions", "mean_length", "scorers")
-    assert alone == {name: metrics[name] for name in shared}
+    plain = {name: value for name, value in metrics["total"].items() if name not in JUDGED}
+    assert alone == {name: metrics[name] for name in shared} | {"total": plain}
     lines, told = (
         [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().split("\n")[:-1]]
         for name in ("alone", "pipeline")
     )
     # alone, nobody knows what changed, nor where
-    known = ("right", *MEASURES)
-    assert [line | {"right": None} for line in lines] == lines
+    unknown = dict.fromkeys(("changed", *JUDGED, "right"))
     assert lines == [
-        {name: value for name, value in line.items() if name not in known} | {"right": None} for line in told
+        {name: value for name, value in (line | unknown).items() if name not in MEASURES} for line in told
     ]
 
 
@@ -194,6 +220,8 @@ def test_a_table_and_warnings_are_printed(folder: Path) -> None:
     assert f"{100 * metrics['total']['METEOR']:.1f}" in said
     assert "warning: move: CIDEr-D is 0 by definition" in said
     assert "75.0 %" in said
+    header = next(line.split() for line in said.splitlines() if "BLEU-1" in line)
+    assert header[:4] == [*JUDGED, "BLEU-1"]
     assert "shape named correctly: 100.0 %" in said
     assert "size named correctly: never named" in said
 

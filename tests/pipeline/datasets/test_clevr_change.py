@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.datasets import readers
-from pipeline.datasets.schema import Look, images_of, of_split, read_pairs, write_pairs
+from pipeline.datasets.schema import Look, Placed, SceneFacts, images_of, of_split, read_pairs, write_pairs
 from pipeline.errors import InputError
 from tests.synthetic import make_clevr_change
 
@@ -185,6 +185,51 @@ def test_the_changed_object_is_known_from_the_scenes(clevr_change, tmp_path, bef
     assert read_pairs(tmp_path / "pairs.jsonl") == pairs
 
 
+PLACED = THING | {"position": [1.0, -2, 0.5]}
+VIEWS = {name: {"camera": [7.0, -6.0, 5.0]} for name in ("default", "semantic", "nonsemantic")}
+MOVED = {"number": 0, "changed": 3, "before": [PLACED], "after": [PLACED], "views": VIEWS}
+
+
+def test_the_whole_scene_is_known_where_the_file_says_all(clevr_change, tmp_path):
+    """Scene 0 is a change of colour, 1 of material; the latter's things have no places."""
+    incomplete = MOVED | {"number": 1, "before": [THING]}
+    (clevr_change / "scenes.json").write_text(json.dumps({"scenes": [MOVED, incomplete]}))
+    pairs = read(clevr_change)
+    thing = Placed(3, "large", "red", "metal", "cube", 1.0, -2.0)
+    camera = (7.0, -6.0, 5.0)
+    assert pairs[0].scene == SceneFacts((thing,), (thing,), camera, camera, 3)
+    assert pairs[1].scene == SceneFacts((thing,), (thing,), camera, camera, None)
+    assert [pair.scene for pair in pairs[2:]] == [None] * 38
+    write_pairs(tmp_path / "pairs.jsonl", pairs)
+    assert read_pairs(tmp_path / "pairs.jsonl") == pairs
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"after": []},  # the colour of something that is gone
+        {"before": []},
+        {"changed": 7},
+    ],
+)
+def test_a_scene_that_is_of_another_kind_of_change_is_refused(clevr_change, change):
+    (clevr_change / "scenes.json").write_text(json.dumps({"scenes": [MOVED | change]}))
+    with pytest.raises(
+        InputError, match=r"^scenes\.json, scene 0: object [37], of the change 'color', is in"
+    ):
+        read(clevr_change)
+
+
+@pytest.mark.parametrize("scene", [{"before": [{}]}, {"before_camera": 1}, {"changed": None}, 3])
+def test_a_pair_whose_scene_is_none_is_refused(clevr_change, tmp_path, scene):
+    write_pairs(tmp_path / "pairs.jsonl", read(clevr_change))
+    first, *others = (tmp_path / "pairs.jsonl").read_text().splitlines()
+    lines = [json.dumps(json.loads(first) | {"scene": scene}), *others]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(lines) + "\n")
+    with pytest.raises(InputError, match=r"pairs\.jsonl, line 1 is not a pair .*its fields are .*scene"):
+        read_pairs(tmp_path / "pairs.jsonl")
+
+
 @pytest.mark.parametrize(
     "table",
     [
@@ -198,6 +243,9 @@ def test_the_changed_object_is_known_from_the_scenes(clevr_change, tmp_path, bef
         {"scenes": [{"number": 0, "after_box": [1, 2, 3, float("inf")]}]},
         {"scenes": [{"number": 0, "semantic_iou": 1.5}]},
         {"scenes": [{"number": 0, "distractor_iou": "half"}]},
+        {"scenes": [MOVED | {"views": {"default": VIEWS["default"]}}]},
+        {"scenes": [MOVED | {"views": VIEWS | {"semantic": {"camera": [0.0, 0, 5.0]}}}]},
+        {"scenes": [MOVED | {"after": [PLACED | {"position": [1.0, "2", 0.5]}]}]},
     ],
 )
 def test_scenes_of_another_form_are_refused(clevr_change, table):

@@ -96,3 +96,7 @@ def test_the_summary_is_few_numbers_and_none_that_was_not_computed(tmp_path):
     assert summary({"total": {"SPICE": 0.0}}) == {"SPICE": 0.0}
     write_summary(tmp_path / "summary.json", tree)
     assert json.loads((tmp_path / "summary.json").read_text()) == expected
+    write_summary(tmp_path / "summary.json", tree | {"change": {"CIDEr-D": 0.1, "true": 0.0}})
+    known = json.loads((tmp_path / "summary.json").read_text())
+    assert known == expected | {"true_changes": 0.0}
+    assert next(iter(known)) == "true_changes"

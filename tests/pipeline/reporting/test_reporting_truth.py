@@ -139,7 +139,9 @@ def test_differences_in_truth_are_spoken_first(made, tmp_path):
     for model in ("subtraction", "scorer"):
         path = root / f"results/cells/tabletop/{model}/1/pairs.jsonl"
         rows = [json.loads(line) for line in path.read_text().splitlines()]
-        write_lines(path, [row | {"true": model == "scorer"} for row in rows])
+        changed = {pair.pair_id: pair.changed for pair in results.test}
+        own = {"true": model == "scorer"}
+        write_lines(path, [row | own | {"changed": changed[row["pair_id"]]} for row in rows])
     (known,) = dataset_results.read(root, params)
     for model, kept in results.evidence.items():
         path = root / f"results/cells/tabletop/{model}/1/pairs.jsonl"

@@ -8,7 +8,6 @@ import pytest
 import yaml
 
 from pipeline import params, statistics
-from pipeline.datasets.schema import write_pairs
 from pipeline.studying import printing, study_cells, study_file, study_table
 from tests.scored import line, write
 from tests.studying import (
@@ -18,7 +17,6 @@ from tests.studying import (
     STUDY,
     Fake,
     make_repository,
-    pair,
     planned,
     score_of,
     write_cell,
@@ -31,7 +29,6 @@ TENTH = f"λ = {params.load(ROOT / 'params.yaml').dataset['tabletop'].loss['lamb
 def made(root: Path, seeds=(1, 2, 4)):
     """A study all of whose cells are made up, and its record."""
     own = planned(root, seeds)
-    write_pairs(root / "data/pairs/tabletop.jsonl", map(pair, range(PAIRS)))
     for _, cell in study_cells.each(own):
         fake = Fake(root / "work")
         fake.run(cell)

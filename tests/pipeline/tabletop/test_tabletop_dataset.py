@@ -15,9 +15,12 @@ import pytest
 from PIL import Image
 
 from pipeline.datasets import readers
+from pipeline.datasets.schema import read_pairs, write_pairs
 from pipeline.errors import InputError
 from pipeline.params import Tabletop
-from pipeline.tabletop import dataset
+from pipeline.scoring.truth import judge
+from pipeline.tabletop import dataset, scene_sampling
+from pipeline.tabletop.facts import facts
 from tests import shipped
 
 REPOSITORY = Path(__file__).parents[3]
@@ -72,6 +75,19 @@ def test_the_reader_of_clevr_change_reads_it(whole):
     for pair in changed:
         assert (pair.before_box is None) == (pair.change_type == "add")
         assert (pair.after_box is None) == (pair.change_type == "drop")
+
+
+def test_the_scenes_reach_the_pairs_whole_and_make_every_reference_true(whole, tmp_path):
+    """What the reader takes from scenes.json is what was drawn, in the file of prepared pairs, too."""
+    write_pairs(tmp_path / "pairs.jsonl", readers.read("clevr_change", whole))
+    pairs = {pair.pair_id: pair for pair in read_pairs(tmp_path / "pairs.jsonl")}
+    for number in range(30):
+        drawn = scene_sampling.sample(SMALL, number, scene_sampling.generator(SMALL.seed, number))
+        name = f"{number:06d}.png"
+        assert pairs[name].scene == facts(drawn, changed=True)
+        assert pairs[f"{name}_n"].scene == facts(drawn, changed=False)
+    for pair in pairs.values():
+        assert all(judge(caption, pair).true for caption in pair.captions)
 
 
 def test_change_types_are_balanced_within_each_split(whole):

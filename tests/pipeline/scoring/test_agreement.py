@@ -1,0 +1,112 @@
+"""Agreement with references: true captions agree, made-up false ones do not."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.datasets.schema import Pair
+from pipeline.negatives.generation import generate
+from pipeline.scoring.agreement import agrees
+from pipeline.scoring.results import told
+from pipeline.scoring.truth import judge
+from pipeline.tabletop.words import NO_CHANGE
+from tests.tabletop_pairs import draw_pairs
+
+REFERENCES = (
+    "the small red cube became green",
+    "the red matte block that is behind the ball turned green .",
+    "the small thing changed to green",
+)
+PAIR = Pair("7", "7", "test", "a", "b", REFERENCES, "color")
+
+
+@pytest.fixture(scope="module")
+def pairs() -> list[Pair]:
+    return draw_pairs(seed=13, count=200)
+
+
+@pytest.mark.parametrize("kinds_known", [True, False])
+def test_every_reference_agrees_with_all_and_no_negative_does(pairs: list[Pair], kinds_known: bool) -> None:
+    """Also where the dataset does not say what changed, as CLEVR-DC's."""
+    given_pairs = pairs if kinds_known else [replace(pair, change_type=None) for pair in pairs]
+    for pair in given_pairs:
+        assert all(agrees(caption, pair, NO_CHANGE) for caption in pair.captions)
+    own = {pair.pair_id: pair for pair in given_pairs}
+    for each in generate("geometric", given_pairs, seed=2):
+        for negative in each.negatives:
+            assert not agrees(negative.caption, own[each.pair_id], NO_CHANGE), (negative, each.captions)
+
+
+def test_a_true_caption_agrees_where_references_name_what_it_names(pairs: list[Pair]) -> None:
+    """Each reference against the five others: the only fault is to name what none of them does."""
+    found: Counter[bool | None] = Counter()
+    for pair in (pair for pair in pairs if pair.changed):
+        for caption in pair.captions:
+            rest = tuple(other for other in pair.captions if other != caption)
+            verdict = judge(caption, pair)
+            assert verdict is not None
+            assert verdict.true
+            found[agrees(caption, replace(pair, captions=rest), NO_CHANGE)] += 1
+    assert found[True] > 20 * found[False] > 0
+    assert found[None] == 0
+
+
+@pytest.mark.parametrize(
+    ("caption", "agreed"),
+    [
+        ("The TINY red matte cube turned green.", True),  # each named by some reference
+        ("the small metal cube turned green", False),  # of another material
+        ("the large thing turned green", False),
+        ("the thing turned green", True),
+        ("the red cube turned blue", False),
+        ("the red cube has been moved", False),
+        ("the red cube turned metal", False),
+        ("the red blue cube turned green", False),
+        ("the red cube that is left of the cylinder turned green", True),  # where it lies is not asked
+        ("red cube turned green", False),
+        ("the red cube", False),
+        ("there is no change", False),
+        ("", False),
+    ],
+)
+def test_a_caption_against_references(caption: str, agreed: bool) -> None:
+    assert agrees(caption, PAIR, NO_CHANGE) is agreed
+
+
+def test_what_no_reference_names_or_one_contradicts_does_not_agree() -> None:
+    pair = replace(PAIR, captions=("the cube is gone", "the red thing is gone", "the blue thing is gone"))
+    pair = replace(pair, change_type="drop")
+    assert agrees("the cube is gone", pair, NO_CHANGE)
+    assert not agrees("the metal cube is gone", pair, NO_CHANGE)
+    assert not agrees("the red cube is gone", pair, NO_CHANGE)
+
+
+def test_no_change_is_told_by_the_phrases() -> None:
+    still = Pair("8", "8", "test", "a", "b", ("there is no change",), "none")
+    for pair in (still, replace(still, change_type=None)):
+        assert agrees("well, nothing happened", pair, ["nothing"])
+        assert not agrees("gibberish", pair, ["nothing"])
+        assert not agrees("the cube is gone", pair, ["nothing"])
+
+
+def test_references_that_name_no_kind_are_not_asked() -> None:
+    assert agrees("the cube is gone", Pair("9", "9", "test", "a", "b", ("the cube left",)), NO_CHANGE) is None
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_answered(text: str) -> None:
+    assert agrees(text, PAIR, NO_CHANGE) in (True, False)
+    if agrees(text, PAIR, NO_CHANGE):
+        assert "green" in text.lower()
+
+
+def test_it_is_asked_only_of_geometric_captions_without_scenes(pairs: list[Pair]) -> None:
+    captions = {pair.pair_id: pair.captions[0] for pair in pairs}
+    assert told(captions, pairs, NO_CHANGE, "geometric").shares(captions) == {"true": 1.0, "fits": 1.0}
+    bare = [replace(pair, scene=None) for pair in pairs]
+    assert told(captions, bare, NO_CHANGE, "geometric").shares(captions) == {"agrees": 1.0}
+    assert told(captions, bare, NO_CHANGE, "birds").shares(captions) == {}
+    assert told(captions, bare, NO_CHANGE).shares(captions) == {}

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.demo import answer, new_scene
 from pipeline.demo.answer import CSS, HEAD
-from tests.pipeline.demo.test_answers import SETTINGS, Told
+from tests.pipeline.demo.test_answers import SETTINGS, Saying, Told
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not BROWSER, reason=f"no browser: set CHROMIUM, 
 @pytest.mark.parametrize("width", [390, 1440])
 def test_a_word_shows_where_the_model_looked_in_both_pictures(tmp_path, width):
     drawn = new_scene.draw(SETTINGS, "color", "moderate", 1)
-    html = answer.answer({"told": Told()}, drawn.before, drawn.after, drawn.truth)
+    html = answer.answer({"told": Told()}, drawn)
     (tmp_path / "page.html").write_text(f"{HEAD}<style>{CSS}</style>{html}", encoding="utf-8")
     with sync_api.sync_playwright() as playwright:
         # no sandbox: containers, which tests run in, have none to give
@@ -46,4 +46,29 @@ def test_a_word_shows_where_the_model_looked_in_both_pictures(tmp_path, width):
         words.nth(0).blur()
         view.mouse.move(0, 0)
         assert heat.count() == 0
+        running.close()
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_a_wrong_word_is_underlined_and_named_beside_the_truth(tmp_path, width):
+    """By more than a colour: a line under the word, and words beneath the caption."""
+    drawn = new_scene.draw(SETTINGS, "color", "moderate", 1)
+    true = drawn.pair.captions[0]
+    value = "green" if true.endswith("purple") else "purple"
+    models = {"honest": Saying(true), "liar": Saying(" ".join([*true.split()[:-1], value]))}
+    html = answer.answer(models, drawn)
+    (tmp_path / "page.html").write_text(f"{HEAD}<style>{CSS}</style>{html}", encoding="utf-8")
+    with sync_api.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        view = running.new_page(viewport={"width": width, "height": 900})
+        view.goto((tmp_path / "page.html").as_uri())
+        verdicts = view.locator(".lab-verdict")
+        assert verdicts.nth(0).inner_text() == "✓ True of this pair."
+        assert verdicts.nth(1).inner_text() == f"✗ Not true: “{value}”. What happened: “{true}”."
+        underlined = view.locator(".lab-word").evaluate_all(
+            "all => all.filter((one) => getComputedStyle(one).textDecorationLine === 'underline')"
+            ".map((one) => one.textContent)"
+        )
+        assert underlined == [value]
+        assert view.evaluate("document.documentElement.scrollWidth <= innerWidth")
         running.close()

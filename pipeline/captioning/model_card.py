@@ -6,11 +6,19 @@ from typing import Any
 from pipeline.captioning.sources import Made
 from pipeline.datasets import cards
 from pipeline.datasets.manifest import read as read_manifest
+from pipeline.datasets.schema import CHANGE_TYPES
 from pipeline.features.store_contents import recorded_spec
 from pipeline.recipes.trained_model import Trained
 from pipeline.statistics.seeds import over_seeds
 
-SHOWN = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "SPICE", "change_accuracy")
+TRUTH = {"true": "true", "fits": "fits, be it other things, too", "agrees": "agrees with a reference"}
+NAMES = {"true_changes": "true of changes", "change_accuracy": "change accuracy"}
+SUBSETS = {  # of the test split -> its name
+    "change": "all changes",
+    **{kind: kind for kind in CHANGE_TYPES},
+    "no_change": "no change",
+}
+SHOWN = ("true_changes", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "SPICE", "change_accuracy")
 
 
 def text(trained: Trained, made: Made, scores: dict[str, Any], lab: Path, licence: str) -> str:
@@ -84,14 +92,31 @@ def _scored(trained: Trained, scores: dict[str, Any]) -> str:
     if scores["own"] is None:
         return "This run was not scored."
     seeds = scores["seeds"]
+    truth = _truth(scores["truth"])
     rows = ["| × 100, test split | this file | mean ± sd over seeds |", "|---|---|---|"]
     for name in (name for name in SHOWN if scores["own"].get(name) is not None):
         values = [each[name] for each in seeds.values() if each.get(name) is not None]
         found = over_seeds(values)
         spread = "no sd: one seed" if found.sd is None else f"{100 * found.mean:.1f} ± {100 * found.sd:.1f}"
-        rows.append(f"| {name.replace('_', ' ')} | {100 * scores['own'][name]:.1f} | {spread} |")
+        rows.append(f"| {NAMES.get(name, name)} | {100 * scores['own'][name]:.1f} | {spread} |")
     told = f"Seeds: {', '.join(seeds)}." + (" One seed is no evidence." if len(seeds) == 1 else "")
-    return "\n".join(rows) + f"\n\n{told}"
+    return "\n\n".join([*truth, "\n".join(rows), told])
+
+
+def _truth(truth: dict[str, dict[str, float]]) -> list[str]:
+    """What is true of each kind of change, as a table; none where that is not known."""
+    known = [name for name in TRUTH if any(name in own for own in truth.values())]
+    if not known:
+        return []
+    columns = [subset for subset in SUBSETS if subset in truth]
+    head = ["captions of this file, percent", *(SUBSETS[subset] for subset in columns)]
+    rows = [head, ["---"] * len(head)]
+    rows += [[TRUTH[name], *(_percent(truth[subset].get(name)) for subset in columns)] for name in known]
+    return ["\n".join(f"| {' | '.join(row)} |" for row in rows)]
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f}"
 
 
 def _limits(trained: Trained, made: Made, scores: dict[str, Any]) -> str:
@@ -107,6 +132,9 @@ def _limits(trained: Trained, made: Made, scores: dict[str, Any]) -> str:
             "- The backbone's weights are random, drawn from a seed: good for pictures as plain as these "
             "alone. Where another version of torch draws others, the file is refused."
         )
+    true = (scores["own"] or {}).get("true_changes")
+    if true is not None:
+        lines.append(f"- Of 100 changes of test pairs, it says something untrue of {100 * (1 - true):.0f}.")
     accuracy = (scores["own"] or {}).get("change_accuracy")
     if accuracy is not None:
         lines.append(

@@ -4,7 +4,8 @@ weights.safetensors, model.yaml    as training wrote them
 vocabulary.json                    the words
 features.yaml                      how features were made: precision, seed, and what is in the next file
 backbone.safetensors               statistics of a random backbone, or all weights of one; not ImageNet's
-scores.json                        test scores by seed, some test captions, and what draws more such pictures
+scores.json                        truth by kind of change, test scores by seed, some test captions, and what
+                                   draws more such pictures
 a README                          the model card
 """
 
@@ -98,10 +99,24 @@ def _scores(trained: Trained, lab: Path) -> dict[str, Any]:
     return {
         "split": "test",
         "own": seeds.get(trained.seed),
+        "truth": _truth(cells / str(trained.seed) / "metrics.json"),
         "seeds": {str(seed): scores for seed, scores in sorted(seeds.items())},
         "sample": {each["image_id"]: each["caption"] for each in sample},
         "rendered": _rendered(lab, recipe.dataset),
     }
+
+
+def _truth(metrics: Path) -> dict[str, dict[str, float]]:
+    """Subset of the test pairs -> what is true of the captions, where that is known; empty without scores."""
+    if not metrics.exists():
+        return {}
+    found = read_json(metrics, "run `dvc repro score` to make it")
+    own = {subset: found[subset] for subset in model_card.SUBSETS if subset in found}
+    known = {
+        subset: {name: each[name] for name in model_card.TRUTH if each.get(name) is not None}
+        for subset, each in own.items()
+    }
+    return {subset: shares for subset, shares in known.items() if shares}
 
 
 def _rendered(lab: Path, dataset: str) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""What the page shows of a pair: both pictures, each model's caption word by word, and the truth if known.
+"""What the page shows of a pair: both pictures, each model's caption word by word, and whether it is true.
 
 A word carries its attention map as a tiny picture of one colour, whose opacity is the attention; page.js lays
 it over both pictures, and page.css stretches it.
@@ -15,8 +15,12 @@ from PIL import Image
 
 from pipeline.captioning.captioner import Captioner
 from pipeline.captioning.features import opened
+from pipeline.datasets.schema import Pair
 from pipeline.decoding.attention_maps import Attended
+from pipeline.demo.new_scene import Drawn
 from pipeline.errors import InputError
+from pipeline.scoring.truth import Verdict, judge
+from pipeline.scoring.wrong_words import marks
 
 HERE = Path(__file__).parent
 HEAD = f"<script>{(HERE / 'page.js').read_text(encoding='utf-8')}</script>"
@@ -25,19 +29,22 @@ SHOWN = 640  # pixels of a picture's longer side, on the page
 HEAT = (220, 30, 30)
 STRONGEST = 200  # opacity of the cell that was looked at most, of 255
 LARGEST = 20_000_000  # bytes of an uploaded picture
+UNTRUE = ' aria-description="not true"'  # of a word; page.css underlines it
 HINT = "Point at a word, or tap it: where the model looked is red, in both pictures."
 
 
-def answer(captioners: Mapping[str, Captioner], before: bytes, after: bytes, truth: Sequence[str]) -> str:
+def answer(captioners: Mapping[str, Captioner], drawn: Drawn) -> str:
     """The page's part about a pair, as HTML. Raises InputError for a picture that does not open."""
-    sides = {"before": before, "after": after}
+    sides = {"before": drawn.before, "after": drawn.after}
     for side, data in sides.items():
         if len(data) > LARGEST:
             raise InputError(f"The {side} picture has more than {LARGEST // 10**6} MB; scale it down")
     shown = "".join(_figure(side, opened(data, f"The {side} picture")) for side, data in sides.items())
     said = "".join(
-        _caption(name, captioner.attended(before, after)) for name, captioner in captioners.items()
+        _caption(name, captioner.attended(drawn.before, drawn.after), drawn.pair)
+        for name, captioner in captioners.items()
     )
+    truth = drawn.pair.captions if drawn.pair else ()
     return (
         f'<section class="lab-answer"><div class="lab-pair">{shown}</div>{_truth(truth)}'
         f'<div class="lab-captions">{said}</div><p class="lab-hint" aria-live="polite">{HINT}</p></section>'
@@ -64,14 +71,29 @@ def _truth(truth: Sequence[str]) -> str:
     return f'<p class="lab-truth"><b>True of this pair:</b> {said}</p>'
 
 
-def _caption(name: str, attended: Attended) -> str:
+def _caption(name: str, attended: Attended, pair: Pair | None) -> str:
+    verdict = judge(attended.caption, pair) if pair else None
+    marked = marks(attended.words, verdict.wrong if verdict else None)
     words = " ".join(
-        f'<button type="button" class="lab-word" aria-pressed="false" data-heat="{_uri(_heat(map_), "PNG")}">'
-        f"{escape(word)}</button>"
-        for word, map_ in zip(attended.words, attended.maps, strict=True)
+        f'<button type="button" class="lab-word"{UNTRUE if wrong else ""} aria-pressed="false" '
+        f'data-heat="{_uri(_heat(map_), "PNG")}">{escape(word)}</button>'
+        for word, map_, wrong in zip(attended.words, attended.maps, marked, strict=True)
     )
     return (
-        f'<article><h3>{escape(name)}</h3><p class="lab-words">{words or "(it says nothing)"}</p></article>'
+        f'<article><h3>{escape(name)}</h3><p class="lab-words">{words or "(it says nothing)"}</p>'
+        f"{_judged(verdict, pair)}</article>"
+    )
+
+
+def _judged(verdict: Verdict | None, pair: Pair | None) -> str:
+    """Whether the caption is true, the words that are not, and a sentence that is; nothing where unknown."""
+    if verdict is None or pair is None:
+        return ""
+    if verdict.true:
+        return '<p class="lab-verdict">✓ <b>True</b> of this pair.</p>'
+    wrong = f": “{escape(verdict.wrong)}”" if verdict.wrong else ""
+    return (
+        f'<p class="lab-verdict">✗ <b>Not true</b>{wrong}. What happened: “{escape(pair.captions[0])}”.</p>'
     )
 
 

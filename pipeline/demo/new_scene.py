@@ -1,12 +1,15 @@
 """A scene that no model has seen, drawn on demand with what is true of it."""
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from PIL import Image
 
+from pipeline.datasets.clevr_change import TYPES
+from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.params import Tabletop, Viewpoint
-from pipeline.tabletop import changes, grammar, pictures, scene_sampling, scenes
+from pipeline.tabletop import changes, facts, grammar, pictures, scene_sampling, scenes
 
 NOTHING = "nothing"
 KINDS = (*changes.CHANGE_TYPES, NOTHING)
@@ -16,11 +19,11 @@ FIRST = 1_000_000  # scenes of a rendered dataset have lower numbers
 
 @dataclass(frozen=True)
 class Drawn:
-    """Two pictures as files' bytes, and sentences that are true of them."""
+    """Two pictures as files' bytes, and the pair that they show, where it is known what happened."""
 
     before: bytes
     after: bytes
-    truth: tuple[str, ...]
+    pair: Pair | None
 
 
 def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Drawn:
@@ -38,7 +41,14 @@ def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Dr
     else:
         things, view, truth = scene.after, scene.semantic, grammar.change_captions(scene, rng)
     before = painted(own, scene.before, scene.default)
-    return Drawn(before, painted(own, things, view), tuple(truth))
+    return Drawn(before, painted(own, things, view), _pair(scene, kind, truth))
+
+
+def _pair(scene: scenes.Scene, kind: str, truth: Sequence[str]) -> Pair:
+    """As the datasets have it, of no split's file."""
+    name, shown = str(scene.number), facts.facts(scene, changed=kind != NOTHING)
+    change = NO_CHANGE if kind == NOTHING else TYPES[kind]
+    return Pair(name, name, "test", "before", "after", tuple(truth), change, scene=shown)
 
 
 def painted(settings: Tabletop, things: tuple[scenes.Thing, ...], view: scenes.View) -> bytes:

@@ -13,8 +13,9 @@ from pipeline.params import Tabletop, Viewpoint
 
 THEME = gr.themes.Base(font=["system-ui", "sans-serif"], font_mono=["monospace"])  # those of the machine
 INTRODUCTION = """# What changed?
-Small models of this laboratory say what changed between two pictures. They were trained for minutes, on
+Small models of this laboratory say what changed between two pictures. They were trained on
 {scenes} drawn scenes: of pictures of another kind they say something just as surely, and it means nothing.
+Of a drawn scene it is known what happened: each caption is marked true or not, with the words that are wrong.
 """
 Answered = tuple[Drawn | None, str]
 
@@ -34,18 +35,18 @@ class Events:
         """Two pictures of the visitor's."""
         if not before or not after:
             return None, answer.refusal(InputError("Choose a before and an after picture first"))
-        return self._answered(lambda: Drawn(before, after, ()))
+        return self._answered(lambda: Drawn(before, after, None))
 
     def swapped(self, shown: Drawn | None) -> Answered:
         """The same pair the other way round; of which nothing is known to be true."""
         if shown is None:
             return None, answer.refusal(InputError("There is no pair to swap yet"))
-        return self._answered(lambda: Drawn(shown.after, shown.before, ()))
+        return self._answered(lambda: Drawn(shown.after, shown.before, None))
 
     def _answered(self, pair: Callable[[], Drawn]) -> Answered:
         try:
             found = pair()
-            return found, answer.answer(self.captioners, found.before, found.after, found.truth)
+            return found, answer.answer(self.captioners, found)
         except InputError as error:
             return None, answer.refusal(error)
 

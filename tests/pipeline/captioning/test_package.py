@@ -51,6 +51,33 @@ def test_the_card_has_this_seeds_scores_and_the_spread(scored, tmp_path):
     assert scores["rendered"]["viewpoint"]
 
 
+def test_the_card_says_first_what_is_true_by_kind(scored, tmp_path):
+    """And nothing of it where that is not known."""
+    before, scores = packed(scored, tmp_path / "before")
+    assert scores["truth"] == {}
+    assert "true" not in before.split("## Scores")[1]
+    own = {"change": (0.3, 0.5), "no_change": (0.98, 0.98), "add": (0.7, 0.9), "color": (0.1, None)}
+    metrics = {
+        name: {"CIDEr-D": 0.9, "true": true, "fits": fits, "agrees": None}
+        for name, (true, fits) in own.items()
+    }
+    (scored / CELLS / "1/metrics.json").write_text(json.dumps(metrics | {"total": {"true": 0.6}}))
+    summary = scored / CELLS / "1/summary.json"
+    summary.write_text(json.dumps({"true_changes": 0.3} | SCORES[1]))
+    card, scores = packed(scored, tmp_path / "after")
+    assert scores["truth"]["color"] == {"true": 0.1}
+    assert set(scores["truth"]) == {"change", "color", "add", "no_change"}
+    first = card.split("## Scores\n\n")[1].splitlines()
+    assert first[:4] == [
+        "| captions of this file, percent | all changes | color | add | no change |",
+        "| --- | --- | --- | --- | --- |",
+        "| true | 30.0 | 10.0 | 70.0 | 98.0 |",
+        "| fits, be it other things, too | 50.0 | – | 90.0 | 98.0 |",
+    ]
+    assert first[7] == "| true of changes | 30.0 | no sd: one seed |"
+    assert "- Of 100 changes of test pairs, it says something untrue of 70." in card
+
+
 def test_one_seed_is_no_evidence_and_none_is_not_scored(scored, tmp_path):
     shutil.rmtree(scored / CELLS / "3")
     assert "Seeds: 1. One seed is no evidence." in packed(scored, tmp_path / "one")[0]

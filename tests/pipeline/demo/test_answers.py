@@ -11,6 +11,7 @@ from pipeline.captioning.features import opened
 from pipeline.decoding.attention_maps import Attended
 from pipeline.demo import answer, new_scene
 from pipeline.params import Tabletop
+from pipeline.scoring.truth import judge
 
 SETTINGS = Tabletop(
     scenes=20, seed=1, min_objects=3, max_objects=4, width=96, height=64, viewpoint="moderate"
@@ -27,6 +28,17 @@ class Told:
         maps = np.zeros((2, 2, 3), dtype=np.float16)
         maps[:, 0, 1] = 1
         return Attended((*words, "<b>"), np.concatenate([maps, maps[:1]]))
+
+
+class Saying(Told):
+    """It says a sentence of every pair."""
+
+    def __init__(self, caption):
+        self.words = tuple(caption.split())
+
+    def attended(self, before, after):
+        maps = np.full((len(self.words), 2, 3), 1 / 6, dtype=np.float16)
+        return Attended(self.words, maps)
 
 
 @pytest.fixture(scope="session")
@@ -52,13 +64,14 @@ def test_a_scene_of_each_kind_with_what_is_true_of_it(kind):
     assert drawn == new_scene.draw(SETTINGS, kind, "moderate", 5)
     assert drawn.before != new_scene.draw(SETTINGS, kind, "moderate", 6).before
     assert drawn.after != drawn.before
-    said = drawn.truth[0]
+    said = drawn.pair.captions[0]
     verbs = {
         "add": "appeared|added|placed",
         "drop": "missing|gone|disappeared|no longer",
         "move": "moved|location",
     }
-    assert len(drawn.truth) == 6
+    assert len(drawn.pair.captions) == 6
+    assert all(judge(caption, drawn.pair).true for caption in drawn.pair.captions)
     if kind in verbs:
         assert re.search(verbs[kind], said)
     assert drawn.after != new_scene.draw(SETTINGS, kind, "extreme", 5).after
@@ -69,18 +82,43 @@ def test_a_scene_is_shown_with_every_models_words_and_swapped(events):
     assert len(words(html)) == 6
     assert "&lt;b&gt;" in html
     assert "True of this pair" in html
+    assert html.count("✗ <b>Not true</b>: “") == 2  # numbers are no caption of anything
     assert html.count("data:image/png") == 6
     turned, again = events.swapped(shown)
     assert (turned.before, turned.after) == (shown.after, shown.before)
     assert words(again)[:2] == words(html)[:2][::-1]
     assert "True of this pair" not in again
+    assert "lab-verdict" not in again
+    assert "not true" not in again
+
+
+def test_a_drawn_scenes_caption_is_marked_true_or_not_and_the_wrong_words():
+    drawn = new_scene.draw(SETTINGS, "color", "moderate", 5)
+    true = drawn.pair.captions[0]
+    wrong = re.sub(r"\S+$", "purple" if not true.endswith("purple") else "green", true)
+    models = {"honest": Saying(true), "liar": Saying(wrong), "silent": Saying("there is no change")}
+    html = answer.answer(models, drawn)
+    honest, liar, silent = html.split("<article>")[1:]
+    assert '<p class="lab-verdict">✓ <b>True</b> of this pair.</p>' in honest
+    assert "not true" not in honest
+    assert f"✗ <b>Not true</b>: “{wrong.split()[-1]}”. What happened: “{true}”.</p>" in liar
+    assert re.findall(r'aria-description="not true"[^>]*>([^<]*)<', liar) == [wrong.split()[-1]]
+    assert len(words(liar)) == len(wrong.split())
+    assert "✗ <b>Not true</b>: “there is no change”" in silent
+    unmoved = new_scene.draw(SETTINGS, new_scene.NOTHING, "moderate", 5)
+    html = answer.answer(models, unmoved)
+    honest, liar, silent = html.split("<article>")[1:]
+    assert "<b>True</b>" in silent
+    assert "Not true" in honest
+    assert "Not true" in liar
 
 
 def test_uploads_that_are_broken_missing_or_too_large_get_one_sentence(events, monkeypatch):
     sound = new_scene.draw(SETTINGS, "add", "moderate", 1).before
     shown, html = events.uploaded(sound, sound)
     assert words(html)[0] == words(html)[1]
-    assert shown.truth == ()
+    assert shown.pair is None
+    assert "lab-verdict" not in html
     monkeypatch.setattr(answer, "LARGEST", 10**6)
     for before, after, said in (
         (sound, None, "Choose a before and an after picture first."),

@@ -183,6 +183,13 @@ def test_bad_parameters(raw, changes, said):
     assert not (raw / "data/pairs").exists()
 
 
+def test_truth_cannot_select_where_no_scenes_are_known(copy):
+    set_params(copy, dataset__tabletop__train__select="truth")
+    succeed(copy, MAKE_RECIPE)
+    refuse(copy, train_with(2, "weights/2"), "train.select: truth needs scenes")
+    assert not (copy / "weights/2").exists()
+
+
 def test_unknown_names_on_the_command_line(raw):
     refuse(raw, PREPARE.replace("--dataset tabletop", "--dataset nowhere"), "unknown dataset 'nowhere'")
     refuse(raw, MAKE_RECIPE.replace("scorer_cbr", "scorrer"), "unknown model 'scorrer'")

@@ -195,6 +195,37 @@ def test_a_value_that_hardly_any_resample_has(tmp_path):
         statistics.compare(model, model, 1, seed=1)
 
 
+def test_truth_is_a_mean_over_pairs_and_over_those_with_a_change(tmp_path):
+    """Resampled by hand: the share among all pairs drawn, and among the drawn ones that have a change."""
+    random = np.random.default_rng(8)
+    changed = random.random(60) < 0.5
+    trues = random.random((2, 60)) < [[0.7], [0.4]]
+    models = [
+        statistics.read(
+            [
+                write(
+                    tmp_path / "m",
+                    [line(n) | {"changed": bool(changed[n]), "true": bool(own[n])} for n in range(60)],
+                )
+            ]
+        )
+        for own in trues
+    ]
+    assert list(models[0].numbers)[:2] == ["true_changes", "true"]
+    assert not {"fits", "agrees"} & set(models[0].numbers)  # nobody says
+    assert models[0].counted("true_changes") == changed.sum()
+    found = statistics.compare(*models, resamples=200, seed=3)
+    drawn = np.vstack([*bootstrap.draws(60, 200, 3)])
+    for metric, among in (("true", np.ones(60)), ("true_changes", changed)):
+        rows = [(drawn * among * own).sum(1) / (drawn * among).sum(1) for own in trues]
+        low, high = np.quantile(rows[0] - rows[1], [0.025, 0.975])
+        assert (found[metric].low, found[metric].high) == pytest.approx((low, high), abs=1e-9)
+        whole = [own[among > 0].mean() for own in trues]
+        assert found[metric].difference == pytest.approx(whole[0] - whole[1])
+    assert found["true"].sentence("a", "b").startswith("a is better than b by")
+    assert " true changes" in found["true_changes"].sentence("a", "b")
+
+
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=6))
 def test_over_seeds(values):
     found = statistics.over_seeds(values)
@@ -225,6 +256,7 @@ def without(key: str) -> dict:
         ),
         ([line(0) | {"ROUGE-L": None}], "line 1 is not a scored pair (ROUGE-L: "),
         ([line(0) | {"right": 1}], "line 1 is not a scored pair (right: "),
+        ([line(0) | {"true": "yes"}], "line 1 is not a scored pair (true: "),
         ([line(0) | {"CIDEr-D": float("nan")}], "line 1 is not a scored pair ("),
     ],
 )

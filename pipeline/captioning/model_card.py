@@ -11,6 +11,7 @@ from pipeline.features.store_contents import recorded_spec
 from pipeline.recipes.trained_model import Trained
 from pipeline.statistics.seeds import over_seeds
 
+SELECTED = {"truth": "true captions", "last": "CIDEr-D"}  # what chose the snapshot -> the score that is kept
 TRUTH = {"true": "true", "fits": "fits, be it other things, too", "agrees": "agrees with a reference"}
 NAMES = {"true_changes": "true of changes", "change_accuracy": "change accuracy"}
 SUBSETS = {  # of the test split -> its name
@@ -67,6 +68,7 @@ def _data(dataset: str, lab: Path) -> str:
 def _training(trained: Trained, made: Made) -> str:
     recipe = trained.recipe
     spec = ", ".join(f"{key} {value}" for key, value in recipe.features.items())
+    select = recipe.train.get("select", "CIDEr-D")
     shown = {
         "settings": recipe.settings,
         "sizes": recipe.sizes,
@@ -80,7 +82,7 @@ def _training(trained: Trained, made: Made) -> str:
         [
             *told,
             f"- seed {trained.seed}; the snapshot of iteration {trained.iteration:,}, "
-            f"validation CIDEr-D {100 * trained.validation:.1f}",
+            f"validation {SELECTED.get(select, select)} {100 * trained.validation:.1f}",
             f"- reads: {spec}; {made.weights_id}, {made.precision}"
             + (f", torch {made.torch}" if made.torch else ""),
             f"- vocabulary: {trained.vocabulary:,} tokens; captions of at most {trained.longest - 2} words",

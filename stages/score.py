@@ -77,6 +77,8 @@ def _arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     if arguments.attention and not (arguments.pairs and arguments.images):
         parser.error("--attention needs --pairs and --images")
+    if arguments.dataset and not arguments.pairs:
+        parser.error("--dataset needs --pairs")
     return arguments
 
 
@@ -90,7 +92,10 @@ def seconds(text: str) -> float:
 
 def _of_pairs(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[Scores, Told]:
     everything = params.load()
-    settings, grammar = everything.score, everything.negatives.grammar.get(arguments.dataset)
+    settings, grammar = everything.score, None
+    if arguments.dataset:
+        everything.of(arguments.dataset)  # a misspelt one is refused
+        grammar = everything.negatives.grammar.get(arguments.dataset)
     if not (pairs := of_split(read_pairs(arguments.pairs), arguments.split)):
         raise InputError(
             f"{arguments.pairs} has no pair of the split {arguments.split}; choose another split"

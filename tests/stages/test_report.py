@@ -193,8 +193,9 @@ def test_the_constant_caption_is_chosen_on_validation_and_scored_on_test_as_a_mo
     assert [entry["image_id"] for entry in entries] == [pair.pair_id for pair in test]
     # half of the validation pairs have not changed, and a caption of four words has n-grams of four
     assert {entry["caption"] for entry in entries} == {"there is no change"}
-    assert stage(study, score, "--dataset", "tabletop", *pairs, *captions, "--out", "model.json") == 0
+    assert stage(study, score, *pairs, *captions, "--dataset", "tabletop", "--out", "model.json") == 0
     assert (study / "metrics.json").read_bytes() == (study / "model.json").read_bytes()
+    assert json.loads((study / "metrics.json").read_text())["total"]["agrees"] == 0.5  # no scenes there
     assert json.loads((study / "metrics.json").read_text())["change_accuracy"] == 0.5
     assert json.loads((study / "metrics.json").read_text())["scorers"]["references"] == "clevr_change"
 

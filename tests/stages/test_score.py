@@ -147,6 +147,8 @@ def test_attention_needs_pairs_and_sizes(
 ) -> None:
     chosen = ["--captions", "c", "--references", "r", "--attention", "a", "--images", "i"]
     assert "--attention needs --pairs and --images" in refused(monkeypatch, capsys, tmp_path, *chosen)
+    chosen = ["--captions", "c", "--references", "r", "--dataset", "tabletop"]
+    assert "--dataset needs --pairs" in refused(monkeypatch, capsys, tmp_path, *chosen)
     chosen = ["--captions", "c", "--pairs", "p", "--attention", "a"]
     assert "--attention needs --pairs and --images" in refused(monkeypatch, capsys, tmp_path, *chosen)
 
@@ -284,6 +286,8 @@ def test_a_split_without_pairs_is_refused(
     write_pairs(tmp_path / "pairs", PAIRS)
     chosen = ["--captions", given, "--pairs", str(tmp_path / "pairs"), "--split", "val"]
     assert "no pair of the split val" in refused(monkeypatch, capsys, tmp_path, *chosen)
+    told = refused(monkeypatch, capsys, tmp_path, *chosen, "--dataset", "tabeltop")
+    assert told.startswith("error: unknown dataset 'tabeltop'; params.yaml has tabletop")
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "inf", "nan", "soon"])

@@ -24,7 +24,8 @@ EMBEDDED = Spec("tf_efficientnet_lite0", "imagenet", 16, True, True, "pil_bicubi
 
 def render(root: Path, images: int) -> list[Indexed]:
     """Render 480 x 320 pictures under `root`, three a scene, and index the first `images`."""
-    settings = params.load(ROOT / "params.yaml").tabletop.model_copy(update={"scenes": -(-images // 3)})
+    embedded = params.load(ROOT / "params.yaml").tabletop.of("tabletop")
+    settings = embedded.model_copy(update={"scenes": -(-images // 3)})
     dataset.render(settings, root, os.cpu_count() or 1)
     files = sorted(root.glob("*images/*.png"))[:images]
     return [indexed(file, root, (settings.width, settings.height)) for file in files]

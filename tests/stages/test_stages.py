@@ -226,6 +226,15 @@ def test_an_image_that_changed_after_it_was_prepared(raw):
     assert not (raw / STORE).exists()
 
 
+def test_a_backbone_that_is_none_is_refused_in_a_line(raw):
+    succeed(raw, PREPARE)
+    set_params(raw, features__backbone="efficientnet_light0")
+    refuse(raw, EXTRACT, "features.backbone: timm has no model 'efficientnet_light0' (near: ")
+    set_params(raw, features__backbone="test_vit", features__stride=32)
+    refuse(raw, EXTRACT, "test_vit has no map of stride 32 (its strides: 16)")
+    assert not (raw / STORE).exists()
+
+
 def test_a_store_of_another_stride(copy):
     set_params(copy, features__stride=32)
     succeed(copy, MAKE_RECIPE)

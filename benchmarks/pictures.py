@@ -6,23 +6,26 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torchvision.models.resnet import Bottleneck
 
-from models.backbone import Backbone, calibrate
+from models.backbone import Backbone
 from pipeline import params
-from pipeline.compute import devices
+from pipeline.compute.process_group import ALONE
 from pipeline.datasets.images import Indexed
-from pipeline.features import extraction
+from pipeline.features import backbone_weights, extraction
 from pipeline.features.extraction import Extractor
 from pipeline.features.store_contents import Spec
 from pipeline.tabletop import dataset
 
 ROOT = Path(__file__).resolve().parent.parent
-SPEC = Spec("random", "layer3", "pil_bicubic", 224)
+SPEC = Spec("resnet101", "untrained", 16, False, False, "pil_bicubic", 224)
+EMBEDDED = Spec("tf_efficientnet_lite0", "imagenet", 16, True, True, "pil_bicubic", 224)
 
 
 def render(root: Path, images: int) -> list[Indexed]:
     """Render 480 x 320 pictures under `root`, three a scene, and index the first `images`."""
-    settings = params.load(ROOT / "params.yaml").tabletop.model_copy(update={"scenes": -(-images // 3)})
+    embedded = params.load(ROOT / "params.yaml").tabletop.of("tabletop")
+    settings = embedded.model_copy(update={"scenes": -(-images // 3)})
     dataset.render(settings, root, os.cpu_count() or 1)
     files = sorted(root.glob("*images/*.png"))[:images]
     return [indexed(file, root, (settings.width, settings.height)) for file in files]
@@ -35,32 +38,30 @@ def indexed(file: Path, root: Path, size: tuple[int, int]) -> Indexed:
 
 
 def extractor(root: Path, images: list[Indexed]) -> Extractor:
-    """A network of which every block counts; bfloat16 where the device has it.
+    """ResNet-101 with torchvision's own first weights; bfloat16 where the device has it.
 
-    Torchvision's own first weights, calibrated on the pictures. Most blocks of `random` weights add nothing
-    and are left out: to time them would flatter.
+    Residual branches are computed, and add nothing at first: else features overflow float16.
     """
     torch.manual_seed(1)
-    network = calibrate(
-        Backbone(SPEC.layer), extraction.batches(root, images[: extraction.CALIBRATION], SPEC)
-    )
+    network = Backbone(SPEC.backbone, SPEC.stride).eval()
+    for module in network.modules():
+        if isinstance(module, Bottleneck):
+            torch.nn.init.zeros_(module.bn3.weight)
     return Extractor(network, root, images, SPEC, "auto")
 
 
 def grids(root: Path, images: list[Indexed]) -> dict[str, np.ndarray]:
-    """Features by kind, float16 (images x 1024 x 14 x 14), real but for ImageNet's weights.
+    """Features by kind, float16 (images x 272 x 14 x 14), of ImageNet's weights that a package brings.
 
-    `standardised`: what `random` weights store, dense. `as they come`: the same before it, a ReLU's.
-    `ReLU`: the first through a ReLU, as sparse as trained weights' may be.
+    `standardised`: what the embedded dataset's store holds, dense. `as they come`: the same before it.
+    `ReLU`: the first through a ReLU, as sparse as those of networks that end with one.
     """
-    weights, _ = extraction.backbone(SPEC, 1, root, images)
-    network = Extractor(weights, root, images, SPEC, "auto").network.to(devices.device())
-    standardise = network.stages.standardise
-    del network.stages.standardise
+    network, _ = backbone_weights.load(EMBEDDED)
+    own = Extractor(network, root, images, EMBEDDED, "auto")
+    own.standardise(ALONE, images)
     with torch.inference_mode():
-        batches = extraction.batches(root, images, SPEC)
-        raw = [network(batch.to(devices.device())) for batch in batches]
-        dense = torch.cat([standardise(grid).half().cpu() for grid in raw])
-        plain = torch.cat([grid.half().cpu() for grid in raw])
-    kinds = {"standardised": dense, "as they come": plain, "ReLU": dense.relu()}
+        batches = extraction.batches(root, images, EMBEDDED)
+        raw = torch.cat([own.network.raw(batch.to(own.device)) for batch in batches])
+        dense = own.network.standardise(raw).half().cpu()
+    kinds = {"standardised": dense, "as they come": raw.half().cpu(), "ReLU": dense.relu()}
     return {name: grid.contiguous().numpy() for name, grid in kinds.items()}

@@ -1,168 +1,122 @@
-"""ResNet-101 (He et al., 2016) cut after its third or fourth stage: image -> feature grid."""
+"""A network that was trained on images, cut where its map has the wanted stride: image -> feature grid.
 
-from collections.abc import Iterable
+B images of S x S pixels; at stride 16 a grid of S/16 x S/16 cells (S/32 x S/32 at 32), C channels each.
+"""
+
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.utils.fusion import fuse_conv_bn_eval
-from torchvision.models import resnet101
-from torchvision.models.resnet import Bottleneck
+from torch.nn import functional as F
 
-CHANNELS = {"layer3": 1024, "layer4": 2048}
-STRIDE = {"layer3": 16, "layer4": 32}
-MEAN = (0.485, 0.456, 0.406)  # ImageNet's, of RGB in 0..1
-STD = (0.229, 0.224, 0.225)
-NORMS = {"bn1": "conv1", "bn2": "conv2", "bn3": "conv3", "1": "0"}  # torchvision's names: what each follows
-# of random weights; measured: benchmarks/README.md, "Features that keep where things are"
-SMOOTHING = 1.5  # pixels: the deviation of the Gaussian that smooths the first filters
-HUE = 2.0  # how much more of a pixel's difference from gray than of its brightness the first filters take
-BLUR = (1.0, 2.0, 1.0)  # binomial, each way
+from models import resnet101, timm_maps
+from models.batch_norm_folding import fold
+
+RESNET = "resnet101"  # torchvision's; any other name is a model of timm
+FINER = 2  # cells of the finer map a side of each cell
+ROUNDING = 1e-6  # a deviation of this share of the mean, or less, is a constant's
+
+
+class Standardise(nn.Module):
+    """Each channel minus its mean, over its deviation, in float32."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(channels))
+        self.register_buffer("deviation", torch.ones(channels))
+
+    def forward(self, features: Tensor) -> Tensor:
+        return (features.float() - self.mean.view(-1, 1, 1)) / self.deviation.view(-1, 1, 1)
+
+    def take(self, grids: Tensor) -> None:
+        """The statistics of B x C x H x W, over B, H and W, summed in float64. A constant has deviation 1."""
+        variance, mean = torch.var_mean(grids.double(), dim=(0, 2, 3), correction=0)
+        deviation = variance.sqrt()
+        self.mean.copy_(mean)
+        self.deviation.copy_(deviation.masked_fill(deviation <= ROUNDING * mean.abs(), 1.0))
 
 
 class Backbone(nn.Module):
-    """uint8 RGB images (B x 3 x S x S) -> features (B x C x S/16 x S/16; S/32 for layer4)."""
+    """uint8 RGB images (B x 3 x S x S) -> features (B x C x S/stride x S/stride); untrained at first.
 
-    mean: Tensor
-    std: Tensor
+    `finer`: the map of half the stride is folded 2 x 2 into cells, behind the channels of the wanted one.
+    Raises ValueError where there is no model of that name, or none of its maps has that stride.
+    """
 
-    def __init__(self, layer: str):
+    pixel_mean: Tensor
+    pixel_std: Tensor
+
+    def __init__(self, name: str, stride: int, finer: bool = False, standardise: bool = False):
         super().__init__()
-        resnet = resnet101(weights=None)
-        stages = ["conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3", "layer4"]
-        self.stages = nn.Sequential()
-        for name in stages[: stages.index(layer) + 1]:
-            self.stages.add_module(name, getattr(resnet, name))
-        self.register_buffer("mean", torch.tensor(MEAN).view(1, 3, 1, 1), persistent=False)
-        self.register_buffer("std", torch.tensor(STD).view(1, 3, 1, 1), persistent=False)
+        self.channels = channels(name, stride, finer)
+        source = resnet101 if name == RESNET else timm_maps
+        self.network: nn.Module = source.cut(name, _strides(stride, finer))
+        for key, values in zip(("pixel_mean", "pixel_std"), source.normalisation(name), strict=True):
+            self.register_buffer(key, torch.tensor(values).view(1, 3, 1, 1), persistent=False)
+        self.standardise = Standardise(self.channels) if standardise else None
 
     def forward(self, images: Tensor) -> Tensor:
-        pixels = (images.float() / 255 - self.mean) / self.std
-        kept = self.stages.get_parameter("conv1.weight").dtype
-        return self.stages(pixels.to(kept, memory_format=torch.channels_last))
+        features = self.raw(images)
+        return features if self.standardise is None else self.standardise(features)
+
+    def raw(self, images: Tensor) -> Tensor:
+        """The features before they are standardised."""
+        pixels = (images.float() / 255 - self.pixel_mean) / self.pixel_std
+        kept = next(self.network.parameters()).dtype
+        *finer, features = self.network(pixels.to(kept, memory_format=torch.channels_last))
+        return torch.cat([features, *(F.pixel_unshuffle(each, FINER) for each in finer)], dim=1)
 
 
-def untrained_backbone(layer: str, seed: int) -> Backbone:
-    """Random weights that keep what a picture shows where it shows it, in evaluation mode.
+def channels(name: str, stride: int, finer: bool = False) -> int:
+    """C. Raises ValueError as Backbone does."""
+    maps = (resnet101 if name == RESNET else timm_maps).maps(name)
+    for wanted in _strides(stride, finer):
+        if wanted not in maps:
+            known = ", ".join(map(str, maps)) or "none"
+            raise ValueError(f"{name} has no map of stride {wanted} (its strides: {known})")
+    return maps[stride] + (FINER**2 * maps[stride // FINER] if finer else 0)
 
-    Residual branches begin at nothing (Goyal et al., 2017), but for those that halve the grid: there the
-    shortcut would see one position of four, so the branch carries everything, blurred before it is halved
-    (Zhang, 2019), and a camera that moved by less than a cell changes less. The first filters are smooth,
-    for the same reason. Each channel is standardised at the end: random ReLU features share a large mean,
-    under which attention between two images learns nothing.
+
+def _strides(stride: int, finer: bool) -> tuple[int, ...]:
+    return (stride // FINER, stride) if finer else (stride,)
+
+
+def load(backbone: Backbone, weights: Mapping[str, Tensor]) -> Backbone:
+    """The same backbone with weights of the whole model's names, in evaluation mode; later stages' are left.
+
+    Raises ValueError naming the first tensor that is missing or has another shape.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        backbone = Backbone(layer)
-    backbone.stages.add_module("standardise", _standardising(layer))
-    with torch.no_grad():
-        _smooth(backbone.stages.get_parameter("conv1.weight"))
-        for module in backbone.modules():
-            if isinstance(module, Bottleneck):
-                _carry(module)
-    return backbone.eval()
-
-
-def _smooth(filters: Tensor) -> None:
-    """Low-pass the filters, O x 3 x k x k, and weigh hue above brightness."""
-    k = filters.shape[-1]
-    taps = torch.exp(-((torch.arange(k) - k // 2) ** 2) / (2 * SMOOTHING**2))
-    kernel = torch.outer(taps, taps) / taps.sum() ** 2
-    smooth = F.conv2d(filters.flatten(0, 1)[:, None], kernel[None, None], padding=k // 2).view_as(filters)
-    brightness = smooth.mean(1, keepdim=True)  # O x 1 x k x k
-    filters.copy_(brightness + HUE * (smooth - brightness))
-
-
-def _carry(block: Bottleneck) -> None:
-    """A block that halves the grid carries all in its branch, blurred; any other block in its shortcut."""
-    halves = block.stride > 1
-    nn.init.constant_(block.bn3.weight, float(halves))
-    if halves:
-        nn.init.zeros_(block.downsample[1].weight)
-        taps = torch.tensor(BLUR)
-        mixed = block.conv2.weight.sum((2, 3), keepdim=True)  # O x I x 1 x 1: random, as it was
-        block.conv2.weight.copy_(mixed * torch.outer(taps, taps) / taps.sum() ** 2)
-
-
-def _standardising(layer: str) -> nn.BatchNorm2d:
-    return nn.BatchNorm2d(CHANNELS[layer], affine=False)
-
-
-def calibrate(backbone: Backbone, images: Iterable[Tensor]) -> Backbone:
-    """The same backbone, in evaluation mode, its batch statistics those of `images` alone.
-
-    `images` are batches of uint8 B x 3 x S x S, where the backbone is; statistics are the mean over them.
-    """
-    for module in backbone.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            module.reset_running_stats()
-            module.momentum = None  # the cumulative mean over the batches
-    backbone.train()
-    with torch.no_grad():
-        for batch in images:
-            backbone(batch)
-    return backbone.eval()
-
-
-def random_backbone(layer: str, seed: int, images: Iterable[Tensor]) -> Backbone:
-    """Random weights that keep what a picture shows, for use where no trained ones can be had.
-
-    Batch statistics are those of `images` (batches of uint8 B x 3 x S x S); without them activations
-    overflow float16.
-    """
-    return calibrate(untrained_backbone(layer, seed), images)
-
-
-def load_backbone(layer: str, weights: dict[str, Tensor]) -> Backbone:
-    """A backbone with the weights of torchvision's resnet101 (its later stages and `fc` are left out).
-
-    Weights that hold `standardise`, as those of the stage `backbone` do, get that layer too.
-    Raises ValueError naming the tensors that are missing or have another shape.
-    """
-    backbone = Backbone(layer)
-    if "standardise.running_mean" in weights:
-        backbone.stages.add_module("standardise", _standardising(layer))
-    wanted = backbone.stages.state_dict()
+    wanted = backbone.network.state_dict()
+    found = {own: tensor for name, tensor in weights.items() for own in timm_maps.spellings(name)}
     for name, tensor in wanted.items():
         # released files older than this buffer lack it, and evaluation does not read it
         if name.endswith("num_batches_tracked"):
-            weights = {name: tensor, **weights}
-        if name not in weights:
+            found = {name: tensor, **found}
+        if name not in found:
             raise ValueError(f"tensor {name} is missing")
-        if weights[name].shape != tensor.shape:
-            raise ValueError(f"tensor {name} is {tuple(weights[name].shape)}, not {tuple(tensor.shape)}")
-    backbone.stages.load_state_dict({name: weights[name] for name in wanted})
+        if found[name].shape != tensor.shape:
+            raise ValueError(f"tensor {name} is {tuple(found[name].shape)}, not {tuple(tensor.shape)}")
+    backbone.network.load_state_dict({name: found[name] for name in wanted})
     return backbone.eval()
 
 
 def for_inference(backbone: Backbone, dtype: torch.dtype) -> Backbone:
-    """A copy that computes the same in `dtype`, without the batch norms that follow a convolution.
+    """A copy that computes the same in `dtype`, batch norms folded into convolutions, weights channels_last.
 
-    y = (w * x + b - mean) / sqrt(var + eps) * gain + shift is itself a convolution. What standardises
-    the features at the end stays: it follows a ReLU and a sum. Blocks that add nothing are left out.
-    Weights lie as channels_last.
+    What standardises keeps float32.
     """
     fast = deepcopy(backbone).eval()
-    for stage in fast.stages:
-        if isinstance(stage, nn.Sequential):
-            for name, block in list(stage.named_children()):
-                if adds_nothing(block):
-                    setattr(stage, name, nn.Identity())
-    for module in list(fast.modules()):
-        for name, norm in list(module.named_children()):
-            before = getattr(module, NORMS.get(name, ""), None)
-            if isinstance(norm, nn.BatchNorm2d) and isinstance(before, nn.Conv2d):
-                setattr(module, NORMS[name], fuse_conv_bn_eval(before, norm))
-                setattr(module, name, nn.Identity())
-    for module in fast.modules():
-        if isinstance(module, nn.Conv2d):  # means and deviations keep float32
-            module.to(dtype).to(memory_format=torch.channels_last)
+    fold(fast.network)
+    fast.network.to(dtype).to(memory_format=torch.channels_last)
     return fast.requires_grad_(False)
 
 
-def adds_nothing(block: nn.Module) -> bool:
-    """Of a block on an untouched shortcut: relu(x + 0) is x, for x is what a ReLU gave."""
-    if not isinstance(block, Bottleneck) or block.downsample is not None:
-        return False
-    return not (block.bn3.weight.any() or block.bn3.bias.any())
+@torch.inference_mode()
+def take_statistics(backbone: Backbone, batches: Iterable[Tensor]) -> None:
+    """Standardise by these images, uint8 B x 3 x S x S where the backbone is."""
+    if backbone.standardise is not None:
+        backbone.standardise.take(torch.cat([backbone.raw(batch).float() for batch in batches]))

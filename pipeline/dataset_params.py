@@ -24,6 +24,7 @@ Select = Literal["truth", "CIDEr-D", "CIDEr-D/change", "ROUGE-L", "last"]
 Compile = Annotated[Literal["auto", "off"], BeforeValidator(lambda value: "off" if value is False else value)]
 Positive = Annotated[float, Field(gt=0)]
 Side = Annotated[int, Field(ge=8, le=1024)]  # pixels
+Stride = Literal[16, 32]  # pixels of a feature's side
 Weight = Annotated[float, Field(ge=0)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
@@ -48,7 +49,11 @@ class Prepare(Strict):
 
 
 class DatasetFeatures(Strict):
+    backbone: str
     weights: str
+    stride: Stride
+    finer: bool = False
+    standardise: bool = False
     npy: Annotated[str, Field(min_length=1)] | None
     precision: Precision = "auto"
     pixels: tuple[Side, Side] = Field((224, 224), strict=False)  # height, width

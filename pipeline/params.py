@@ -23,6 +23,7 @@ from pipeline.dataset_params import (
     Seed,
     Select,
     Strict,
+    Stride,
     Weight,
 )
 from pipeline.errors import InputError
@@ -70,21 +71,13 @@ class Rendered(Scenes):
 
 
 class Features(Strict):
+    backbone: str | None
     weights: str | None
-    seed: Seed
-    layer: Literal["layer3", "layer4"]
+    stride: Stride | None
+    finer: bool | None
     resize: Literal["pil_bicubic", "opencv_bicubic"]
     size: Annotated[int, Field(ge=32, le=1024, multiple_of=32)]
     precision: Precision | None
-
-
-class Backbone(Strict):
-    datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False)
-    iterations: Count
-    batch: Annotated[int, Field(ge=2)]  # batch statistics need two
-    learning_rate: Positive
-    seed: Seed
-    precision: Precision
 
 
 class Text(Strict):
@@ -136,7 +129,11 @@ class Pretraining(Strict):
 
     datasets: Annotated[tuple[Literal["cub", "nabirds"], ...], Distinct] = Field(default=(), strict=False)
     root: dict[Literal["cub", "nabirds"], str] = Field(default_factory=dict)
-    weights: str = "imagenet"  # of the backbone, where features.weights is null
+    # of the backbone, where `features` have null; its features are never standardised
+    backbone: str = "resnet101"
+    weights: str = "imagenet"
+    stride: Stride = 16
+    finer: bool = False
     seed: Seed = 1
 
     @model_validator(mode="after")
@@ -151,7 +148,6 @@ class Check(Strict):
 
 
 NAMED_UNDER = {
-    "backbone.datasets": "dataset",
     "negatives.datasets": "negatives.grammar",
     "tabletop.datasets": "tabletop.viewpoint",
 }
@@ -168,7 +164,6 @@ class Params(Strict):
     pretrained: Annotated[tuple[Name, ...], Distinct] = Field((), strict=False)
     tabletop: Rendered
     features: Features
-    backbone: Backbone
     negatives: Negatives = Negatives()
     pretraining: Pretraining = Pretraining()
     text: Text
@@ -186,7 +181,6 @@ class Params(Strict):
         for key, names, entries in (
             ("datasets", self.datasets, self.dataset),
             ("models", self.models, self.model),
-            ("backbone.datasets", self.backbone.datasets, self.dataset),
             ("negatives.datasets", self.negatives.datasets, self.negatives.grammar),
             ("tabletop.datasets", self.tabletop.datasets, self.tabletop.viewpoint),
         ):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from pipeline.captioning import described, sources
+from pipeline.captioning import described, feature_backbone, sources
 from pipeline.captioning.captioner import Captioner
 from pipeline.compute import devices
 from pipeline.demo import answer
@@ -67,7 +67,9 @@ def settings(captioners: dict[str, Captioner]) -> Tabletop:
     for captioner in captioners.values():
         if captioner.scores and captioner.scores.get("rendered"):
             kind = TypeAdapter(Tabletop)
-            return described.read(Path(sources.SCORES), kind, captioner.scores["rendered"], sources.REMEDY)
+            return described.read(
+                Path(sources.SCORES), kind, captioner.scores["rendered"], feature_backbone.REMEDY
+            )
     raise InputError("no model here was trained on drawn scenes; add --weights demo/scorer_cbr to the others")
 
 

@@ -3,7 +3,7 @@
 python -m stages.export --weights data/weights/tabletop/scorer_cbr/1 --out scorer_cbr.zip
 python -m stages.export --weights data/weights/tabletop/scorer_cbr/1 --out demo/scorer_cbr    a folder
 
-In it: weights, backbone (random ones as their seed), vocabulary, settings, scores, a model card.
+In it: weights, the backbone's name and the hash of its weights, vocabulary, settings, scores, a model card.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""extract@dataset-input: fill the store of an input: ResNet-101's grids (or others' .npy files), or pixels.
+"""extract@dataset-input: fill the store of an input: a backbone's grids (or others' .npy files), or pixels.
 
 On several GPUs: torchrun --nproc-per-node 4 -m stages.extract ... (the command of dvc.yaml).
 """
@@ -16,7 +16,7 @@ from pipeline.compute import devices
 from pipeline.compute.process_group import Ranks, join
 from pipeline.datasets.images import Indexed, read_index
 from pipeline.datasets.schema import images_of, of_split, read_pairs
-from pipeline.features import extraction, npy_import, pixel_extraction
+from pipeline.features import backbone_weights, extraction, npy_import, pixel_extraction
 from pipeline.features.store_contents import GRID, PIXELS, PixelSpec, Spec, pixel_spec, spec
 from pipeline.features.writer import Writer
 from stages import run
@@ -43,9 +43,9 @@ def main() -> None:
     elif dataset.features.npy is None:
         wanted = spec(everything.features, dataset)
         train = set(images_of(of_split(read_pairs(arguments.pairs), "train")))
-        calibration = [image for image in index if image.name in train]
-        settings = everything.features_of(arguments.dataset)
-        made = extract(arguments.out, settings, root, wanted, index, calibration, ranks)
+        standard = [image for image in index if image.name in train]
+        precision = everything.features_of(arguments.dataset).precision or "auto"
+        made = extract(arguments.out, precision, root, wanted, index, standard, ranks)
     elif ranks.rank == 0:
         wanted = spec(everything.features, dataset)
         made = take_over(Path(dataset.features.npy), arguments.out, wanted, index)
@@ -68,18 +68,18 @@ def finish(
 
 def extract(
     out: Path,
-    settings: params.Features,
+    precision: str,
     root: Path,
     wanted: Spec,
     index: list[Indexed],
-    calibration: list[Indexed],
+    train: list[Indexed],
     ranks: Ranks,
 ) -> tuple[Writer, dict[str, Any]]:
     """The filled store, and its attributes."""
-    network, weights_id = extraction.backbone(wanted, settings.seed, root, calibration)
-    ranks.agree(network)
-    extractor = extraction.Extractor(network, root, index, wanted, settings.precision or "auto")
-    described = extraction.attributes(wanted, weights_id, extractor.dtype, index)
+    network, weights_id = backbone_weights.load(wanted)
+    extractor = extraction.Extractor(network, root, index, wanted, precision)
+    extractor.standardise(ranks, train)
+    described = extraction.attributes(extractor, weights_id)
     folder = provenance.scratch(out, "extract", repr(described), str(torch.get_num_threads()))
     return extraction.extract(extractor, ranks, folder), described
 

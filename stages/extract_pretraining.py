@@ -1,4 +1,4 @@
-"""extract_pretraining@dataset: fill the store of a dataset that pre-training alone sees, by ResNet-101."""
+"""extract_pretraining@dataset: fill the store of a dataset that pre-training alone sees, by a backbone."""
 
 import argparse
 import time
@@ -9,8 +9,7 @@ from pipeline.compute import devices
 from pipeline.compute.process_group import join
 from pipeline.datasets.images import read_index
 from pipeline.datasets.pretraining_schema import IMAGES
-from pipeline.errors import InputError
-from pipeline.features.store_contents import Spec
+from pipeline.features.store_contents import CHOSEN, Spec
 from stages import run
 from stages.extract import extract, finish
 
@@ -27,14 +26,12 @@ def main() -> None:
     ranks = join()
     everything = params.load()
     own, settings = everything.pretraining, everything.features
-    wanted = Spec(settings.weights or own.weights, settings.layer, settings.resize, settings.size)
-    if wanted.weights == "random":
-        raise InputError(
-            "params.yaml: random weights take their statistics from each dataset's own images, and "
-            f"{arguments.dataset} goes with another's; set features.weights to imagenet or a file"
-        )
+    chosen = {
+        key: given if (given := getattr(settings, key)) is not None else getattr(own, key) for key in CHOSEN
+    }
+    wanted = Spec(**chosen, standardise=False, resize=settings.resize, size=settings.size)
     root, index = Path(own.root[arguments.dataset]), read_index(arguments.records / IMAGES)
-    made = extract(arguments.out, settings, root, wanted, index, [], ranks)
+    made = extract(arguments.out, settings.precision or "auto", root, wanted, index, [], ranks)
     if ranks.rank == 0:
         finish(arguments, start, made, ranks)
     ranks.leave()

@@ -10,7 +10,8 @@ import yaml
 from pipeline.params import Params, read_tree
 
 FILE = Path(__file__).parents[1] / "params.yaml"
-FEATURES = {"weights": None, "layer": "layer3", "resize": "pil_bicubic", "size": 224, "precision": None}
+FEATURES = dict.fromkeys(("backbone", "weights", "stride", "finer", "precision"))
+FEATURES |= {"resize": "pil_bicubic", "size": 224}
 
 
 @cache

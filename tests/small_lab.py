@@ -26,7 +26,7 @@ STAGES = (
     ),
     f"vocab --dataset tabletop --pairs {PAIRS} --out {VOCAB}",
 )
-SHAPES = {"grid": (1024, 4, 4), "pixels": (3, 32, 48)}
+SHAPES = {"grid": (272, 4, 4), "pixels": (3, 32, 48)}
 
 
 def make_lab(folder: Path, scenes: int = 10) -> Path:
@@ -38,11 +38,14 @@ def make_lab(folder: Path, scenes: int = 10) -> Path:
     return folder
 
 
-def add_weights(folder: Path, model: str, seed: int = 1) -> Path:
-    """Random weights of a model, as training would leave them: large ones, so that captions differ."""
+def add_weights(folder: Path, model: str, seed: int = 1, shape: tuple[int, int, int] | None = None) -> Path:
+    """Random weights of a model, as training would leave them: large ones, so that captions differ.
+
+    `shape`: of features that are others than the embedded dataset's.
+    """
     vocabulary = vocabularies.load(folder / VOCAB)
     recipe = replace(config.resolve(params.load(folder / "params.yaml"), "tabletop", model))
-    shape = SHAPES[recipe.input]
+    shape = shape or SHAPES[recipe.input]
     sizes = recipe.sizes_for(shape, len(vocabulary), vocabulary.longest)
     torch.manual_seed(seed)
     built = recipe_file.build(recipe, sizes)

@@ -28,7 +28,6 @@ ROOMS = [
 ]
 PROVENANCE = {
     "adapt",
-    "backbone",
     "extract",
     "extract_pretraining",
     "pretrain",

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.backbone import CHANNELS, STRIDE
 from models.idc_pcl_network import PclSizes, positions
 from models.idc_pcl_variants import RELEASED
+from models.resnet101 import CHANNELS
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.expectations import check_features, check_finite, check_tensors
 from pipeline.errors import InputError
@@ -30,9 +30,9 @@ from pipeline.vocabularies import WordVocabulary
 
 TITLE, MODEL, STATE = "IDC-PCL", "idc_pcl", "model_state_dict"
 REMEDY = f"name a released checkpoint of {TITLE}, with its vocabulary"
-FEATURES = Spec(weights="imagenet", layer="layer4", resize=IMPORTED, size=224)
-SIDE = FEATURES.size // STRIDE[FEATURES.layer]
-SHAPE = CHANNELS[FEATURES.layer], SIDE, SIDE
+FEATURES = Spec("resnet101", "imagenet", stride=32, finer=False, standardise=False, resize=IMPORTED, size=224)
+SIDE = FEATURES.size // FEATURES.stride
+SHAPE = CHANNELS[FEATURES.stride], SIDE, SIDE
 # of the model, as the program has them: nothing of it stands in a checkpoint
 SETTINGS = {"dropout": 0.2, "masked_words": 0.15, "masked_words_captioning": 0.15, "masked_cells": 0.15}
 SETTINGS |= {"tau1": 1.0, "tau2": 1.0}
@@ -103,7 +103,7 @@ def imported(
     `path` is its vocabulary's file, `vocabulary` the same in our order. Raises InputError naming the tensor
     or the file that does not fit.
     """
-    check_features(features, FEATURES, ("weights", "layer", "size"))
+    check_features(features, FEATURES, ("backbone", "weights", "stride", "finer", "standardise", "size"))
     found = {name: tensor for name, tensor in _state(file).items() if isinstance(tensor, Tensor)}
     sizes = sizes_of(file.path, found, heads, vocabulary)
     judged = tuple(getattr(found.get("pooler.0.weight"), "shape", ())) == (2, 2 * sizes.width)
@@ -142,7 +142,9 @@ def sizes_of(path: Path, found: Mapping[str, Tensor], heads: int, vocabulary: Wo
         raise InputError(f"{path}: {PROJECT} is missing, or no matrix; name a released checkpoint of {TITLE}")
     width, channels = project.shape
     if channels != SHAPE[0]:
-        raise InputError(f"{path}: {PROJECT} reads {channels} channels; {FEATURES.layer} has {SHAPE[0]}")
+        raise InputError(
+            f"{path}: {PROJECT} reads {channels} channels; stride {FEATURES.stride} has {SHAPE[0]}"
+        )
     single, pair, cross = (blocks_of(found, theirs) for theirs in TRANSFORMERS.values())
     try:
         data = channels, SHAPE[1:], len(vocabulary), vocabulary.longest

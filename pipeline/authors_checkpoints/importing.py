@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.backbone import CHANNELS, STRIDE
 from models.captioner import Captioner, Sizes
 from models.decoder import sinusoids
 from models.grid_embedding import DataSizes
+from models.resnet101 import CHANNELS
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.expectations import check_finite, check_tensors
 from pipeline.authors_checkpoints.systems import DETECTOR, SPEAKER, STATES, SYSTEMS, TITLES, System
@@ -28,9 +28,11 @@ from pipeline.recipes.recipe_file import Recipe
 from pipeline.recipes.trained_model import Trained
 from pipeline.vocabularies import Vocabulary
 
-FEATURES = Spec(weights="imagenet", layer="layer3", resize="opencv_bicubic", size=224)
-SIDE = FEATURES.size // STRIDE[FEATURES.layer]
-SHAPE = CHANNELS[FEATURES.layer], SIDE, SIDE  # C, H, W
+FEATURES = Spec(
+    "resnet101", "imagenet", stride=16, finer=False, standardise=False, resize="opencv_bicubic", size=224
+)
+SIDE = FEATURES.size // FEATURES.stride
+SHAPE = CHANNELS[FEATURES.stride], SIDE, SIDE  # C, H, W
 PROJECT = f"{DETECTOR}img.0.weight"
 POSITIONS = f"{SPEAKER}core.position_enc.pe"
 EMBEDDING = f"{SPEAKER}core.embed.weight"
@@ -164,7 +166,7 @@ def _check_surroundings(file: CheckpointFile, sizes: Sizes, beside: int, vocabul
     if (shape := (sizes.channels, *sizes.grid)) != SHAPE:
         raise InputError(
             f"{file.path}: its model reads features of {shape} with {beside} coordinates more, "
-            f"but {FEATURES.layer} at {FEATURES.size} pixels gives {SHAPE}"
+            f"but stride {FEATURES.stride} at {FEATURES.size} pixels gives {SHAPE}"
         )
     if sizes.vocabulary != len(vocabulary):
         raise InputError(

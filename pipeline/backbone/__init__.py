@@ -1,1 +1,1 @@
-"""The backbone itself: training it on a rendered dataset, and a linear probe of what its features know."""
+"""A linear probe of what a backbone's features know."""

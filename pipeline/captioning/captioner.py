@@ -11,8 +11,8 @@ import torch
 
 import models.captioner
 from pipeline.captioning import sources
+from pipeline.captioning.feature_backbone import Made
 from pipeline.captioning.features import Features, Picture
-from pipeline.captioning.sources import Made
 from pipeline.decoding.attention_maps import Attended, attended
 from pipeline.decoding.decode_split import searching
 from pipeline.decoding.n_best import n_best

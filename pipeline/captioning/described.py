@@ -3,12 +3,11 @@
 import json
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
-from models.backbone import CHANNELS, STRIDE
-from pipeline.dataset_params import Count, Strict
+from pipeline.dataset_params import Count, Strict, Stride
 from pipeline.errors import InputError
 from pipeline.features.preprocessing import RESIZES
 from pipeline.features.store_contents import GRID, IMPORTED, PIXELS, PixelSpec, Spec
@@ -17,6 +16,7 @@ from pipeline.vocabularies import SPECIAL
 
 Value = TypeVar("Value")
 
+STRIDES: tuple[int, ...] = get_args(Stride)
 LARGEST = 1024  # pixels a side, as in params.yaml
 
 
@@ -86,9 +86,9 @@ def _fault(spec: Spec | PixelSpec) -> str | None:
         return f"resize is {spec.resize!r}, not {' or '.join(resizes)}"
     if isinstance(spec, Spec) and spec.input != GRID:
         return f"input is {spec.input!r}, not {GRID} or {PIXELS}"
-    if isinstance(spec, Spec) and spec.layer not in CHANNELS:
-        return f"layer is {spec.layer!r}, not {' or '.join(CHANNELS)}"
-    least = 1 if isinstance(spec, PixelSpec) else STRIDE[spec.layer]
+    if isinstance(spec, Spec) and spec.stride not in STRIDES:
+        return f"stride is {spec.stride}, not {' or '.join(map(str, STRIDES))}"
+    least = 1 if isinstance(spec, PixelSpec) else spec.stride
     for side in spec.squashed:
         if not least <= side <= LARGEST:
             return f"a picture is squashed to {side} pixels a side, not {least} to {LARGEST}"

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from pipeline.captioning.sources import Made
+from pipeline.captioning.feature_backbone import Made
 from pipeline.datasets import cards
 from pipeline.datasets.manifest import read as read_manifest
 from pipeline.datasets.schema import CHANGE_TYPES
@@ -36,7 +36,7 @@ def text(trained: Trained, made: Made, scores: dict[str, Any], lab: Path, licenc
         "## Scores",
         _scored(trained, scores),
         "## Limits",
-        _limits(trained, made, scores),
+        _limits(trained, scores),
         "## Licence",
         licence,
     ]
@@ -83,8 +83,7 @@ def _training(trained: Trained, made: Made) -> str:
             *told,
             f"- seed {trained.seed}; the snapshot of iteration {trained.iteration:,}, "
             f"validation {SELECTED.get(select, select)} {100 * trained.validation:.1f}",
-            f"- reads: {spec}; {made.weights_id}, {made.precision}"
-            + (f", torch {made.torch}" if made.torch else ""),
+            f"- reads: {spec}; {made.weights_id}, {made.precision}",
             f"- vocabulary: {trained.vocabulary:,} tokens; captions of at most {trained.longest - 2} words",
         ]
     )
@@ -121,7 +120,7 @@ def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.1f}"
 
 
-def _limits(trained: Trained, made: Made, scores: dict[str, Any]) -> str:
+def _limits(trained: Trained, scores: dict[str, Any]) -> str:
     width, height = recorded_spec(trained.recipe.features).squashed
     lines = [
         f"- It knows pictures like those of {trained.recipe.dataset}, and {trained.vocabulary - 4:,} words. "
@@ -129,11 +128,6 @@ def _limits(trained: Trained, made: Made, scores: dict[str, Any]) -> str:
         f"- Pictures are squashed to {width} × {height} pixels: what is small is lost.",
         "- One sentence for one change. Where the model looked at a word is no reason for the word.",
     ]
-    if made.seed is not None:
-        lines.append(
-            "- The backbone's weights are random, drawn from a seed: good for pictures as plain as these "
-            "alone. Where another version of torch draws others, the file is refused."
-        )
     true = (scores["own"] or {}).get("true_changes")
     if true is not None:
         lines.append(f"- Of 100 changes of test pairs, it says something untrue of {100 * (1 - true):.0f}.")

@@ -2,8 +2,9 @@
 
 weights.safetensors, model.yaml    as training wrote them
 vocabulary.json                    the words
-features.yaml                      how features were made: precision, seed, and what is in the next file
-backbone.safetensors               statistics of a random backbone, or all weights of one; not ImageNet's
+features.yaml                      how features were made: the backbone's weights by hash, and the precision
+statistics.safetensors             mean and deviation of the backbone's channels, where they are standardised
+backbone.safetensors               the backbone's weights, where they are of a file and wanted; not ImageNet's
 scores.json                        truth by kind of change, test scores by seed, some test captions, and what
                                    draws more such pictures
 a README                          the model card
@@ -11,18 +12,16 @@ a README                          the model card
 
 import shutil
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
-from safetensors.torch import save_file
 
 from pipeline import params
-from pipeline.captioning import model_card, random_weights, rebuilt_backbone, sources
-from pipeline.captioning.sources import Made
+from pipeline.captioning import feature_backbone, model_card, sources
+from pipeline.captioning.feature_backbone import Made
 from pipeline.errors import InputError
-from pipeline.features.store_contents import PixelSpec, recorded_spec
+from pipeline.features.store_contents import IMAGENET, PixelSpec, recorded_spec
 from pipeline.outputs import read_json, replacing, write_json
 from pipeline.recipes import trained_model
 from pipeline.recipes.trained_model import Trained
@@ -72,16 +71,8 @@ def _backbone(folder: Path, trained: Trained, lab: Path, whole: bool) -> Made:
     spec = recorded_spec(trained.recipe.features)
     if isinstance(spec, PixelSpec):
         return sources.READ
-    network, found = rebuilt_backbone.recreated(trained, spec, lab)
-    made = Made(**found)
-    if made.seed is not None:
-        save_file(random_weights.packed(network), folder / sources.BACKBONE)
-        return replace(made, backbone="statistics")
-    if not whole:
-        return made
-    state = {name: tensor.contiguous() for name, tensor in network.stages.state_dict().items()}
-    save_file(state, folder / sources.BACKBONE)
-    return replace(made, backbone="weights")
+    network, made = feature_backbone.of_lab(trained, spec, lab)
+    return feature_backbone.pack(folder, network, made, carried=whole and spec.weights != IMAGENET)
 
 
 def _scores(trained: Trained, lab: Path) -> dict[str, Any]:

@@ -7,50 +7,37 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any
 
-from pydantic import ConfigDict, TypeAdapter
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Tensor
+from pydantic import TypeAdapter
 
-from models.backbone import Backbone, load_backbone
+from models.backbone import Backbone
 from models.captioner import Captioner
 from pipeline import vocabularies
-from pipeline.captioning import described, random_weights, rebuilt_backbone
+from pipeline.captioning import described, feature_backbone
+from pipeline.captioning.feature_backbone import REMEDY, Made
 from pipeline.errors import InputError
-from pipeline.features import extraction
-from pipeline.features.store_contents import PIXELS, PixelSpec, Spec, recorded_spec
+from pipeline.features.store_contents import PIXELS, PixelSpec, recorded_spec
 from pipeline.outputs import read_json, read_yaml
 from pipeline.recipes import trained_model
 from pipeline.recipes.trained_model import Trained
 from pipeline.vocabularies import Vocabulary
 
-MODEL, FEATURES, BACKBONE, VOCABULARY = (
-    "model.yaml",
-    "features.yaml",
-    "backbone.safetensors",
-    "vocabulary.json",
-)
+MODEL, FEATURES, VOCABULARY = "model.yaml", feature_backbone.MADE, "vocabulary.json"
 CARD, SCORES = "README.md", "scores.json"
-FILES = (MODEL, "weights.safetensors", FEATURES, BACKBONE, VOCABULARY, CARD, SCORES)
+FILES = (
+    MODEL,
+    "weights.safetensors",
+    FEATURES,
+    feature_backbone.WEIGHTS,
+    feature_backbone.CHANNELS,
+    VOCABULARY,
+    CARD,
+    SCORES,
+)
 LARGEST = 2 << 30  # bytes of a package, unpacked
-REMEDY = "bring the package again, whole"
-
-
-@dataclass(frozen=True)
-class Made:
-    """How the features were made that a model was trained on, beside the recipe's Spec."""
-
-    weights_id: str  # as the store names them; "pixels" where the model reads these
-    precision: Literal["float32", "bfloat16"]
-    seed: int | None = None  # of random weights
-    backbone: Literal["statistics", "weights"] | None = None  # what the package's backbone.safetensors holds
-    torch: str | None = None  # the version that wrote it
-
-    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
 
 @contextmanager
@@ -125,40 +112,9 @@ def backbone(folder: Path, weights: Path, trained: Trained, lab: Path) -> tuple[
     spec = recorded_spec(trained.recipe.features)
     if isinstance(spec, PixelSpec):
         return None, READ
-    if not (folder / FEATURES).exists():
-        network, found = rebuilt_backbone.recreated(trained, spec, lab)
-        return network, Made(**found)
-    made = _made(folder, weights)
-    if made.backbone is None:
-        return _named(spec, made, weights), made
-    tensors = _tensors(folder / BACKBONE, weights)
-    if made.backbone == "statistics" and made.seed is not None:
-        return random_weights.unpacked(spec.layer, made.seed, tensors, f"{weights}: {BACKBONE}"), made
-    try:
-        return load_backbone(spec.layer, tensors), made
-    except ValueError as error:
-        raise InputError(f"{weights}: {BACKBONE} is no backbone ({error}); {REMEDY}") from None
-
-
-def _made(folder: Path, weights: Path) -> Made:
-    return described.read(weights / FEATURES, TypeAdapter(Made), read_yaml(folder / FEATURES, REMEDY), REMEDY)
-
-
-def _named(spec: Spec, made: Made, weights: Path) -> Backbone:
-    """Weights that are not in the package: torchvision's, or a file."""
-    network, found = extraction.backbone(spec, 0, Path(), [])
-    if found != made.weights_id:
-        raise InputError(
-            f"{spec.weights} holds {found}; {weights} was trained on features of {made.weights_id}"
-        )
-    return network
-
-
-def _tensors(path: Path, weights: Path) -> dict[str, Tensor]:
-    try:
-        return dict(load_file(path))
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"{weights}: {path.name} does not load ({error}); {REMEDY}") from None
+    if (folder / FEATURES).exists():
+        return feature_backbone.of_package(folder, weights, spec)
+    return feature_backbone.of_lab(trained, spec, lab)
 
 
 def record(made: Made) -> dict[str, Any]:

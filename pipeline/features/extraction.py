@@ -1,6 +1,5 @@
-"""Images -> ResNet-101 features in a store; decoding, resizing and writing overlap with the network."""
+"""Images -> a backbone's features in a store; decoding, resizing and writing overlap with the network."""
 
-import hashlib
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -11,94 +10,36 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
-from torchvision.models import ResNet101_Weights
 
-from models.backbone import (
-    CHANNELS,
-    MEAN,
-    STD,
-    STRIDE,
-    Backbone,
-    for_inference,
-    load_backbone,
-    random_backbone,
-)
+from models import backbone
+from models.backbone import Backbone, for_inference
 from pipeline.compute import devices
 from pipeline.compute.process_group import Ranks
 from pipeline.datasets.images import Indexed
 from pipeline.errors import InputError
 from pipeline.features.preprocessing import pixels
-from pipeline.features.store_contents import PixelSpec, Spec
+from pipeline.features.store_contents import STATISTICS, PixelSpec, Spec
 from pipeline.features.writer import Writer, fill
 from pipeline.prefetch import prefetch
 
 BATCH = 32  # divides a shard, so that batches are the same after a resume
-CALIBRATION = 64  # images that the statistics of random weights are taken from
+STANDARD = 64  # train images whose cells the statistics of channels are taken from
 
 
 def grid_shape(spec: Spec) -> tuple[int, int, int]:
-    """Channels, height and width of an image's feature grid."""
-    cells = spec.size // STRIDE[spec.layer]
-    return CHANNELS[spec.layer], cells, cells
+    """Channels, height and width of an image's feature grid. Raises InputError for no such network."""
+    try:
+        channels = backbone.channels(spec.backbone, spec.stride, spec.finer)
+    except ValueError as error:
+        raise InputError(f"features.backbone: {error}; name another, or another stride") from None
+    cells = spec.size // spec.stride
+    return channels, cells, cells
 
 
 def input_shape(spec: Spec | PixelSpec) -> tuple[int, int, int]:
     """Channels, height and width of what a model reads of an image."""
     return (3, spec.height, spec.width) if isinstance(spec, PixelSpec) else grid_shape(spec)
-
-
-def backbone(spec: Spec, seed: int, root: Path, calibration: Sequence[Indexed]) -> tuple[Backbone, str]:
-    """The network that the spec names, and an id of its weights.
-
-    `random` weights take their statistics from the first of the `calibration` images.
-    Raises InputError where weights can't be had or don't fit.
-    """
-    if spec.weights == "random":
-        images = calibration[:CALIBRATION]
-        return random_backbone(spec.layer, seed, batches(root, images, spec)), f"random-{seed}"
-    if spec.weights == "imagenet":
-        name, tensors = "ResNet101_Weights.IMAGENET1K_V1", _imagenet()
-    else:
-        name, tensors = _file_id(Path(spec.weights)), _tensors(Path(spec.weights))
-    try:
-        return load_backbone(spec.layer, tensors), name
-    except ValueError as error:
-        raise InputError(f"{spec.weights} is no ResNet-101 of torchvision's names: {error}") from None
-
-
-def _imagenet() -> dict[str, Tensor]:
-    chosen = ResNet101_Weights.IMAGENET1K_V1  # what the released extractors loaded
-    try:
-        return dict(chosen.get_state_dict(progress=True, check_hash=True, weights_only=True))
-    except OSError as error:
-        folder = Path(torch.hub.get_dir()) / "checkpoints"
-        file = chosen.url.rsplit("/", 1)[-1]
-        raise InputError(
-            f"the imagenet weights could not be downloaded ({error}); put torchvision's {file} "
-            f"into {folder}, or set features.weights to a file"
-        ) from None
-
-
-def _tensors(path: Path) -> dict[str, Tensor]:
-    """A safetensors or state-dict file, read without executing anything that it names."""
-    if not path.is_file():
-        raise InputError(f"features.weights: {path} is missing; name a file, or imagenet, or random")
-    try:
-        found = (
-            load_file(path) if path.suffix == ".safetensors" else torch.load(path, "cpu", weights_only=True)
-        )
-    except Exception as error:  # what they raise on damaged files is of any kind
-        reason = str(error.__context__ or error).strip().split("\n")[0]  # torch surrounds it by advice
-        raise InputError(f"features.weights: {path} is no file of tensors ({reason})") from None
-    if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
-        raise InputError(f"features.weights: {path} is no state dict (name -> tensor)")
-    return found
-
-
-def _file_id(path: Path) -> str:
-    return f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}" if path.is_file() else str(path)
 
 
 def batches(root: Path, images: Sequence[Indexed], spec: Spec) -> Iterator[Tensor]:
@@ -121,6 +62,21 @@ class Extractor:
         self.dtype = devices.precision(precision, self.device)
         self.network = for_inference(network, self.dtype).to(self.device)
         self.root, self.images, self.spec = root, images, spec
+
+    def standardise(self, ranks: Ranks, train: Sequence[Indexed]) -> None:
+        """Take the statistics of channels from the first of these images; every process has the same.
+
+        Nothing where the spec does not standardise. Raises InputError where there is no image.
+        """
+        part = self.network.standardise
+        if part is None:
+            return
+        if not train:
+            raise InputError("features.standardise: there is no train image to take the statistics from")
+        if ranks.rank == 0:
+            images = batches(self.root, train[:STANDARD], self.spec)
+            backbone.take_statistics(self.network, (batch.to(self.device) for batch in images))
+        ranks.agree(part)
 
     def fill(self, writer: Writer, shards: Sequence[int]) -> None:
         """Write these shards. Raises InputError for an image that broke or features that overflow."""
@@ -190,14 +146,17 @@ def extract(extractor: Extractor, ranks: Ranks, folder: Path) -> Writer:
     return writer
 
 
-def attributes(spec: Spec, weights_id: str, dtype: torch.dtype, images: Sequence[Indexed]) -> dict[str, Any]:
+def attributes(extractor: Extractor, weights_id: str) -> dict[str, Any]:
     """What a store says of itself: everything that decides its numbers, and which image each row is."""
-    return imported_attributes(spec, weights_id, images) | {
-        "backbone": "resnet101",
-        "mean": list(MEAN),
-        "std": list(STD),
-        "precision": str(dtype).removeprefix("torch."),
+    network = extractor.network
+    made: dict[str, Any] = {
+        "mean": network.pixel_mean.flatten().tolist(),
+        "std": network.pixel_std.flatten().tolist(),
+        "precision": str(extractor.dtype).removeprefix("torch."),
     }
+    if network.standardise is not None:
+        made[STATISTICS] = {key: each.tolist() for key, each in network.standardise.state_dict().items()}
+    return imported_attributes(extractor.spec, weights_id, extractor.images) | made
 
 
 def imported_attributes(spec: Spec, weights_id: str, images: Sequence[Indexed]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ CACHED = 0.5  # of the free memory is what such a store takes at most
 class FeatureStore:
     """Read a store: features by image key, from a folder or an address (http, https, s3, gs).
 
-    `expected` names attributes that must hold, for example {"layer": "layer3"}. Raises
+    `expected` names attributes that must hold, for example {"stride": 16}. Raises
     InputError naming the attribute that differs, or the shard that is damaged, and where the
     place does not answer. `remedy`: what its messages advise, where not to run `extract`.
     """

@@ -9,16 +9,25 @@ from pipeline.errors import InputError
 
 GRID, PIXELS = "grid", "pixels"
 """What models read: the backbone's feature grid, or an image itself. Each has a store of its own."""
+IMAGENET = "imagenet"
+"""Weights that somebody trained on ImageNet: torchvision's, timm's, or those that a package brings."""
 IMPORTED = "imported from .npy files"
 """The weights and the resizing of features that were not made here: who made them knows."""
+STATISTICS = "statistics"
+"""A store's mean and deviation of each channel, where they are standardised."""
+CHOSEN = ("backbone", "weights", "stride", "finer")
+"""What `features` in params.yaml may set for all datasets at once."""
 
 
 @dataclass(frozen=True)
 class Spec:
     """Everything that decides an image's features, but for the image."""
 
-    weights: str  # imagenet | random | FILE | IMPORTED
-    layer: str
+    backbone: str  # resnet101 | a name of timm's
+    weights: str  # IMAGENET | FILE | IMPORTED
+    stride: int  # pixels of a cell's side: 16 | 32
+    finer: bool  # whether the map of half the stride stands behind its channels
+    standardise: bool  # each channel, by the dataset's first train images
     resize: str  # of params.yaml, or IMPORTED
     size: int  # pixels a side
     input: str = GRID
@@ -56,18 +65,25 @@ def pixel_spec(settings: params.Features, dataset: Dataset) -> PixelSpec:
 
 
 def spec(settings: params.Features, dataset: Dataset) -> Spec:
-    """What the parameters ask for; null weights are the dataset's own.
+    """What the parameters ask for; what is null is the dataset's own.
 
     Where the dataset's features are imported, weights and resize are IMPORTED, whatever params.yaml
     says of them: extracted features are refused in their place, and the other way round.
-    Raises InputError where params.yaml asks for other weights as well.
+    Raises InputError where params.yaml asks for other weights as well, or to make of them what they are not.
     """
-    if dataset.features.npy is None:
-        weights = dataset.features.weights if settings.weights is None else settings.weights
-        return Spec(weights, settings.layer, settings.resize, settings.size)
+    own = dataset.features
+    named = {key: value for key in CHOSEN if (value := getattr(settings, key)) is not None}
+    chosen = {key: getattr(own, key) for key in (*CHOSEN, "standardise")} | named
+    if own.npy is None:
+        return Spec(**chosen, resize=settings.resize, size=settings.size)
     if settings.weights is not None:
         raise InputError(
             f"params.yaml: features.weights is {settings.weights!r}, but the dataset's features are to be "
-            f"imported from {dataset.features.npy!r}; set one of features.weights and features.npy to null"
+            f"imported from {own.npy!r}; set one of features.weights and features.npy to null"
         )
-    return Spec(IMPORTED, settings.layer, IMPORTED, settings.size)
+    if made := [key for key in ("finer", "standardise") if chosen[key]]:
+        raise InputError(
+            f"params.yaml: features that are imported, from {own.npy!r}, stay as they are; "
+            f"set features.{made[0]}: false"
+        )
+    return Spec(**chosen | {"weights": IMPORTED}, resize=IMPORTED, size=settings.size)

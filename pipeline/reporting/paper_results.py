@@ -17,7 +17,7 @@ from pipeline.outputs import read_yaml
 from pipeline.params import Params
 
 FOLDER = Path("data/published")
-NETWORK = "ResNet-101"  # models/backbone.py
+NETWORKS = {"resnet101": "ResNet-101"}  # as papers call it; models of timm have one name
 PIXELS_NETWORK = "CLIP, trained on pixels"  # models/clip.py
 METRICS = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "SPICE")
 Subset = Literal["total", "change", "no_change", "color", "texture", "add", "drop", "move"]
@@ -29,7 +29,7 @@ class Features(Strict):
     """What the images were turned into; null: not stated."""
 
     network: str | None = None
-    layer: str | None = None
+    stride: int | None = None  # pixels of a cell's side
     size: int | None = None  # pixels a side
     resize: str | None = None
 
@@ -135,8 +135,8 @@ def _ours(dataset: str, settings_of: str | None, params: Params) -> dict[str, An
 def _grid(params: Params, dataset: Dataset) -> dict[str, Any]:
     features = spec(params.features, dataset)
     return {
-        "network": NETWORK,
-        "layer": features.layer,
+        "network": NETWORKS.get(features.backbone, features.backbone),
+        "stride": features.stride,
         "size": features.size,
         "resize": features.resize,
         "weights": features.weights,

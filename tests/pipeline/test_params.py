@@ -61,11 +61,13 @@ def test_the_committed_file():
         ("tabletop.viewpoint.tabletop", 0.0, "tabletop.viewpoint.tabletop"),
         ("tabletop.datasets", ["clevr_dc"], "tabletop.datasets names 'clevr_dc', unknown under 'tabletop.vi"),
         ("datasets", ["tabletop_wide"], "'tabletop_wide', which is rendered: add it to tabletop.datasets"),
-        ("features.layer", "layer5", "features.layer: .* not 'layer5'"),
+        ("features.stride", 8, "features.stride: .* not 8"),
+        ("features.finer", "yes", "features.finer: .* not 'yes'"),
+        ("features.layer", "layer3", "unknown key features.layer"),
+        ("dataset.tabletop.features.standardise", 1, "dataset.tabletop.features.standardise: .* not 1"),
+        ("dataset.tabletop.features.stride", 64, "dataset.tabletop.features.stride: .* not 64"),
+        ("pretraining.stride", 8, "pretraining.stride: .* not 8"),
         ("features", None, "the key features is missing"),
-        ("backbone.epochs", 3, "unknown key backbone.epochs"),
-        ("backbone.batch", 1, "backbone.batch: .* not 1"),
-        ("backbone.datasets", ["clevr"], "backbone.datasets names 'clevr', unknown under 'dataset'"),
         (
             "datasets",
             ["tabletopp"],
@@ -78,7 +80,6 @@ def test_the_committed_file():
         ("seeds", [1, 2, 1], "seeds: 1 stands there more than once; keep one of them"),
         ("datasets", ["tabletop", "tabletop"], "datasets: 'tabletop' stands there more than once"),
         ("models", ["rr", "ccr", "rr"], "models: 'rr' stands there more than once"),
-        ("backbone.datasets", ["tabletop", "tabletop"], "backbone.datasets: 'tabletop' stands there more"),
         (
             "dataset.tabletop.sizes.heads",
             3,
@@ -149,10 +150,10 @@ def test_a_dataset_like_another_has_its_settings_but_where_it_has_its_own(tmp_pa
     found = params.load(write(tmp_path, "dataset.mine", own)).dataset
     assert found["mine"].train == found["levir_cc"].train
     assert found["mine"].prepare != found["levir_cc"].prepare
-    own |= {"train": {"batch": 3}, "features": {"weights": "random"}}
+    own |= {"train": {"batch": 3}, "features": {"weights": "w.pth"}}
     changed = params.load(write(tmp_path, "dataset.mine", own)).dataset
     assert changed["mine"].train == found["mine"].train.model_copy(update={"batch": 3})
-    assert changed["mine"].features.weights == "random"
+    assert changed["mine"].features.weights == "w.pth"
     assert changed["levir_cc"] == found["levir_cc"]  # nothing is shared
 
 

@@ -18,7 +18,7 @@ MARKS = {"<PAD>": "<NULL>", "<UNK>": "<UNK>", "<BOS>": "<START>", "<EOS>": "<END
 @pytest.fixture
 def folder(tmp_path):
     tree = shipped.tree()
-    tree["features"]["layer"] = "layer4"
+    tree["features"]["stride"] = 32
     shipped.save(tmp_path, tree)
     return tmp_path
 

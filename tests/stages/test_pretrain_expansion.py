@@ -14,13 +14,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from models.backbone import random_backbone
 from pipeline import params, vocabularies
-from pipeline.features import extraction
 from pipeline.features.store import FeatureStore
 from pipeline.recipes import config
 from pipeline.training import phases, resuming
 from stages import train
+from tests.backbones import TINY as TINY_BACKBONE
+from tests.backbones import write_tiny
 from tests.birds_lab import BIRDS, OWN, START, TINY, command, left, prepare, resolve, said, vocabulary
 from tests.running import ROOT, refuse, set_params, stage, succeed
 
@@ -271,21 +271,18 @@ def test_the_vocabulary_has_the_words_of_both(prepared_birds):
     assert vocabularies.cut(both, None) is both
 
 
-def test_features_of_cub_are_extracted(prepared_birds, monkeypatch):
+def test_features_of_cub_are_extracted(prepared_birds):
     root, out = prepared_birds, "--out store.zarr --provenance p.json"
-    pictures = torch.randint(
-        256, (4, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(1)
-    )
-    network = random_backbone("layer3", 1, [pictures])
+    file = write_tiny(root / "w.safetensors").name
     command = f"extract_pretraining --dataset cub --records data/pretraining/records/cub {out}"
-    set_params(root, **(TINY | {"features__size": 32}))
-    with monkeypatch.context() as patched:
-        patched.setattr(extraction, "backbone", lambda *_: (network, "a file's"))
-        succeed(root, command)
-    store = FeatureStore(root / "store.zarr", {"weights": "imagenet", "size": 32})
-    assert store.shape == (1024, 2, 2)
+    own = {"pretraining__backbone": TINY_BACKBONE, "pretraining__weights": file, "features__size": 32}
+    set_params(root, **(TINY | own))
+    succeed(root, command)
+    store = FeatureStore(root / "store.zarr", {"backbone": TINY_BACKBONE, "weights": file, "size": 32})
+    assert store.shape == (48, 2, 2)
+    assert store.attributes["standardise"] is False
     assert len(store.row) == 12
     grids = store.read(list(store.row))
     assert np.abs(grids[0] - grids[-1]).max() > 0
-    set_params(root, **(TINY | {"features__weights": "random"}))
-    refuse(root, command, "random weights take their statistics from each dataset's own images, and cub goes")
+    set_params(root, **(TINY | own | {"features__weights": "other.safetensors"}))
+    refuse(root, command, "features.weights: other.safetensors is missing")

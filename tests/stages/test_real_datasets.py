@@ -2,13 +2,17 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from pipeline.datasets import images, manifest
 from pipeline.datasets.schema import read_pairs
+from pipeline.features.store import FeatureStore
+from tests.backbones import write_resnet101
 from tests.running import ROOT, set_params, succeed
 from tests.synthetic_real import MAKERS
 
+WEIGHTS = "data/weights/resnet101.safetensors"
 SMALL = {
     "width": 16,
     "heads": 2,
@@ -21,7 +25,7 @@ SMALL = {
 def prepare(folder, dataset, **changes):
     """The first stage; returns the files that it wrote: pairs, images, facts."""
     MAKERS[dataset](folder / "data/raw" / dataset)
-    set_params(folder, features__weights="random", **{f"dataset__{dataset}__sizes": SMALL}, **changes)
+    set_params(folder, features__weights=WEIGHTS, **{f"dataset__{dataset}__sizes": SMALL}, **changes)
     pairs, index, told = (f"data/{name}" for name in ("p.jsonl", "i.jsonl", "f.json"))
     card = ROOT / "data/cards" / f"{dataset}.yaml"
     outs = f"--pairs {pairs} --images {index} --manifest {told}"
@@ -30,7 +34,8 @@ def prepare(folder, dataset, **changes):
 
 
 def run(folder, dataset, **changes):
-    """All stages of one cell; returns its metrics."""
+    """All stages of one cell, on features of ResNet-101, which nobody trained; returns its metrics."""
+    write_resnet101(folder / WEIGHTS)
     pairs, index, told = prepare(folder, dataset, **changes)
     data = f"--pairs {pairs} --vocab v.json --features s"
     for command in (
@@ -50,6 +55,13 @@ def run(folder, dataset, **changes):
 @pytest.mark.usefixtures("made_up_meteor")
 def test_changes_of_unnamed_kinds_from_the_folder_to_scores(tmp_path):
     metrics = run(tmp_path, "levir_cc")
+    store = FeatureStore(
+        tmp_path / "s/grid.zarr", {"backbone": "resnet101", "stride": 16, "weights": WEIGHTS}
+    )
+    grid = store.read(list(store.row)[:2])
+    assert (store.shape, store.dtype) == ((1024, 4, 4), "float16")
+    assert np.isfinite(grid).all()
+    assert np.abs(grid[0] - grid[1]).max() > 0
     pairs = read_pairs(tmp_path / "data/p.jsonl")
     captions = json.loads((tmp_path / "captions.json").read_text())
     assert [each["image_id"] for each in captions] == [p.pair_id for p in pairs if p.split == "test"]

@@ -233,11 +233,28 @@ def test_an_image_that_changed_after_it_was_prepared(raw):
     assert not (raw / STORE).exists()
 
 
-def test_a_store_of_another_layer(copy):
-    set_params(copy, features__layer="layer4")
+def test_a_backbone_that_is_none_is_refused_in_a_line(raw):
+    succeed(raw, PREPARE)
+    set_params(raw, features__backbone="efficientnet_light0")
+    refuse(raw, EXTRACT, "features.backbone: timm has no model 'efficientnet_light0' (near: ")
+    set_params(raw, features__backbone="test_vit", features__stride=32)
+    refuse(raw, EXTRACT, "test_vit has no map of stride 32 (its strides: 16)")
+    assert not (raw / STORE).exists()
+
+
+def test_a_store_of_another_stride(copy):
+    set_params(copy, features__stride=32)
     succeed(copy, MAKE_RECIPE)
-    refuse(copy, train_with(1, "weights/new"), "its layer is 'layer3', params.yaml wants 'layer4'")
+    refuse(copy, train_with(1, "weights/new"), "its stride is 16, params.yaml wants 32")
     assert not (copy / "weights/new").exists()
+
+
+OTHERS = {
+    "dataset__tabletop__features__npy": "npy",
+    "dataset__tabletop__features__backbone": "resnet101",
+    "dataset__tabletop__features__finer": False,
+    "dataset__tabletop__features__standardise": False,
+}
 
 
 def leave_npy(folder):
@@ -250,30 +267,34 @@ def leave_npy(folder):
 
 def test_features_made_elsewhere_are_imported_and_are_not_those_made_here(copy):
     leave_npy(copy)
-    set_params(copy, dataset__tabletop__features__npy="npy")
+    set_params(copy, **OTHERS)
     succeed(copy, MAKE_RECIPE)
-    refuse(copy, train_with(1, "weights/new"), "its weights is 'random', params.yaml wants 'imported from")
+    refuse(
+        copy,
+        train_with(1, "weights/new"),
+        "its backbone is 'tf_efficientnet_lite0', params.yaml wants 'resnet101'",
+    )
     succeed(copy, EXTRACT)
     store = FeatureStore(copy / STORE, {"precision": "float32", "resize": "imported from .npy files"})
     expected = np.random.default_rng(7).standard_normal((1024, 4, 4)).astype(np.float32)
     found = store.read([store.attributes["keys"][7]])[0]
     np.testing.assert_array_equal(found, expected.astype(np.float16))
     assert not any(copy.rglob("*.scratch"))
-    refuse(copy, DECODE, "its weights is 'imported from .npy files', params.yaml wants 'random'")
+    refuse(copy, DECODE, "its backbone is 'resnet101', params.yaml wants 'tf_efficientnet_lite0'")
     succeed(copy, train_with(1, "weights/new"))
     succeed(copy, DECODE.replace("weights/1", "weights/new"))
 
 
-def test_features_made_elsewhere_that_are_missing_or_of_another_layer(copy):
+def test_features_made_elsewhere_that_are_missing_or_of_another_stride(copy):
     leave_npy(copy)
     shutil.rmtree(copy / STORE)
     (copy / "npy/sc_features/CLEVR_semantic_000003.png.npy").unlink()
-    set_params(copy, dataset__tabletop__features__npy="npy")
+    set_params(copy, **OTHERS)
     refuse(copy, EXTRACT, "sc_images/CLEVR_semantic_000003.png.npy is missing")
     leave_npy(copy)
-    set_params(copy, dataset__tabletop__features__npy="npy", features__layer="layer4")
+    set_params(copy, **OTHERS, features__stride=32)
     refuse(copy, EXTRACT, "60 problem(s) (the first 20 of 60)")
-    set_params(copy, dataset__tabletop__features__npy="npy", features__weights="random")
+    set_params(copy, **OTHERS, features__weights="w.pth")
     refuse(copy, EXTRACT, "set one of features.weights and features.npy to null")
     assert not (copy / STORE).exists()
 

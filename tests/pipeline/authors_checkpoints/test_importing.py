@@ -184,7 +184,10 @@ def no_tensor(tree):
             doubles,
             r"speaker_state\.logit\.bias is torch\.strided, torch\.float64, not of floats of at most 32",
         ),
-        (without_coordinates, r"features of \(1022, 14, 14\).*layer3 at 224 pixels gives \(1024, 14, 14\)"),
+        (
+            without_coordinates,
+            r"features of \(1022, 14, 14\).*stride 16 at 224 pixels gives \(1024, 14, 14\)",
+        ),
         (no_speaker, r"has no tensors under 'speaker_state'"),
         (no_tensor, r"has no tensors under 'speaker_state'"),
     ],
@@ -219,7 +222,7 @@ def no_memory(tree):
     [
         (wrong_thirds, r"transformer\.1\.attention\.in_proj_bias is \(16,\), where the model has \(24,\)"),
         (another_systems, r"core\.fc\.2\.bias is no tensor of DIRL; name a released checkpoint of DIRL"),
-        (other_channels, r"features of \(1023, 14, 14\) with 0 coordinates more, but layer3 at 224"),
+        (other_channels, r"features of \(1023, 14, 14\) with 0 coordinates more, but stride 16 at 224"),
         (no_memory, r"change_detector_state\.mlp\.3\.bias is missing; name a released checkpoint of DIRL"),
         (no_embedding, r"speaker_state\.core\.embed\.weight is missing; name a released checkpoint of DIRL"),
         (not_finite, r"speaker_state\.logit\.bias has a number that is not finite"),
@@ -248,7 +251,8 @@ def test_features_are_the_released_ones_or_imported():
     released = importing.FEATURES
     check_features(released, released)
     check_features(replace(released, weights=IMPORTED, resize=IMPORTED), released)
-    for key, value in {"weights": "random", "layer": "layer4", "resize": "pil_bicubic", "size": 64}.items():
+    others = {"backbone": "resnet18", "weights": "w.pth", "stride": 32, "finer": True, "standardise": True}
+    for key, value in (others | {"resize": "pil_bicubic", "size": 64}).items():
         with pytest.raises(
             InputError, match=rf"features\.{key} is {value!r}, the checkpoint was trained with"
         ):

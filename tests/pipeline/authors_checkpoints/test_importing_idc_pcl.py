@@ -121,7 +121,7 @@ def put(name, tensor):
         ),
         (put("position_encoding.pe", torch.zeros(1, 200, 8)), "is not the sinusoids"),
         (put("feat_regress.weight", torch.zeros(8, 2048)), "with which the model shares it"),
-        (put("img_project.0.weight", torch.zeros(8, 1024)), "reads 1024 channels; layer4 has 2048"),
+        (put("img_project.0.weight", torch.zeros(8, 1024)), "reads 1024 channels; stride 32 has 2048"),
         (put("word_embedding.weight", torch.zeros(12, 8)), r"word_embedding\.weight is \(12, 8\), where"),
     ],
 )
@@ -135,6 +135,6 @@ def test_heads_and_features_that_do_not_fit(tmp_path):
     path = write(tmp_path, False)
     with pytest.raises(InputError, match="its width, 8, is not a multiple of 3 heads; mend --heads"):
         bring_in(path, heads=3)
-    with pytest.raises(InputError, match=r"features\.layer is 'layer3', the checkpoint was trained with"):
-        bring_in(path, layer="layer3")
+    with pytest.raises(InputError, match=r"features\.stride is 16, the checkpoint was trained with"):
+        bring_in(path, stride=16)
     bring_in(path, weights=IMPORTED, resize="pil_bicubic")  # how their images were resized is not known

@@ -1,26 +1,11 @@
 """One small laboratory for the tests of this room."""
 
-from copy import deepcopy
-from functools import cache
 from pathlib import Path
 
 import pytest
 
-from models import backbone
-from pipeline.captioning import Captioner, random_weights
+from pipeline.captioning import Captioner
 from tests.small_lab import add_weights, make_lab
-
-DRAWN = cache(backbone.untrained_backbone)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def drawn_once():
-    """The random filters of a seed, of which drawing 44 million takes a second."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(
-            random_weights, "untrained_backbone", lambda layer, seed: deepcopy(DRAWN(layer, seed))
-        )
-        yield
 
 
 @pytest.fixture(scope="session")

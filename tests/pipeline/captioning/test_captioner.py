@@ -165,9 +165,14 @@ def damaged(shared, tmp_path, change):
 
 
 def edit(folder, change):
-    tensors = load_file(folder / "backbone.safetensors")
+    tensors = load_file(folder / "statistics.safetensors")
     change(tensors)
-    save_file(tensors, folder / "backbone.safetensors")
+    save_file(tensors, folder / "statistics.safetensors")
+
+
+def rewrite(file, old, new):
+    assert old in file.read_text()
+    file.write_text(file.read_text().replace(old, new))
 
 
 @pytest.mark.parametrize(
@@ -175,21 +180,30 @@ def edit(folder, change):
     [
         (lambda f: (f / "vocabulary.json").unlink(), "vocabulary.json is missing"),
         (lambda f: (f / "weights.safetensors").write_bytes(b"no"), "weights.safetensors does not load"),
-        (lambda f: (f / "backbone.safetensors").unlink(), "backbone.safetensors does not load"),
+        (lambda f: (f / "statistics.safetensors").unlink(), "statistics.safetensors does not load"),
+        (lambda f: edit(f, lambda t: t.pop("mean")), "statistics.safetensors lacks the mean of 272 channels"),
         (
-            lambda f: edit(f, lambda t: t.pop("stages.bn1.running_var")),
-            "lacks the statistics stages.bn1.runn",
+            lambda f: edit(f, lambda t: t.update(deviation=t["deviation"][:7].clone())),
+            "lacks the deviation of 272 channels; bring the package again",
         ),
-        (lambda f: edit(f, lambda t: t["probe.stages.conv1"].add_(0.01)), "draws other random filters"),
+        (
+            lambda f: edit(f, lambda t: t["mean"].fill_(float("nan"))),
+            "lacks the mean of 272 channels",
+        ),
+        (lambda f: edit(f, lambda t: t["deviation"].zero_()), "a deviation is not above 0"),
         (
             lambda f: (f / "features.yaml").write_text("seed: 1\nsed: 2"),
             "features.yaml: weights_id: Field required",
         ),
         (
-            lambda f: (f / "features.yaml").write_text(
-                (f / "features.yaml").read_text().replace("seed: 1", "seed: 2")
+            lambda f: rewrite(f / "features.yaml", "weights_id: sha256:3", "weights_id: sha256:4"),
+            "imagenet holds sha256:3",
+        ),
+        (
+            lambda f: rewrite(
+                f / "model.yaml", "backbone: tf_efficientnet_lite0", "backbone: tf_efficientlite0"
             ),
-            "draws other random filters",
+            "timm has no model 'tf_efficientlite0'",
         ),
     ],
 )
@@ -207,18 +221,9 @@ def test_what_is_no_package(shared, tmp_path):
 
 def test_features_that_cannot_be_had_are_refused_by_the_files_name(lab, tmp_path):
     copy = shutil.copytree(lab, tmp_path / "lab")
-    shutil.rmtree(copy / ".cache")
-    picture = copy / ROOT / "images/CLEVR_default_000000.png"
-    shutil.copy(copy / ROOT / "images/CLEVR_default_000001.png", picture)
-    with pytest.raises(InputError, match=r"CLEVR_default_000000\.png changed since it was prepared"):
-        Captioner.load(copy / WEIGHTS, copy)
-    picture.unlink()
-    with pytest.raises(InputError, match=r"CLEVR_default_000000\.png cannot be read"):
-        Captioner.load(copy / WEIGHTS, copy)
     shutil.rmtree(copy / STORE)
     with pytest.raises(InputError, match=r"grid\.zarr is not a feature store"):
         Captioner.load(copy / WEIGHTS, copy)
-    model = copy / WEIGHTS / "model.yaml"
-    model.write_text(model.read_text().replace("weights: random", "weights: imported from .npy files"))
+    rewrite(copy / WEIGHTS / "model.yaml", "weights: imagenet", "weights: imported from .npy files")
     with pytest.raises(InputError, match=r"grid\.zarr was imported from \.npy files"):
         Captioner.load(copy / WEIGHTS, copy)

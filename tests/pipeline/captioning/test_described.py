@@ -18,7 +18,8 @@ from tests.pipeline.captioning.conftest import weights_of
 BAD = [None, -1, 0, 1e9, 3.5, True, "x", "", [], [1], {}, {"a": 1}]
 MODELS = ["scorer_cbr", "clip4idc", "idc_pcl"]
 # what any text or number may be: nothing that captions need hangs on it
-HARMLESS = {"seed", "iteration", "validation", "recipe.dataset", "recipe.features.weights", "recipe.model"}
+HARMLESS = {"seed", "iteration", "validation", "recipe.dataset", "recipe.model"}
+HARMLESS |= {"recipe.features.backbone", "recipe.features.weights"}  # compared by the weights' hash
 SECTIONS = ("recipe.loss", "recipe.train", "recipe.adapt", "recipe.settings", "recipe.code", "recipe.sizes.")
 
 
@@ -69,7 +70,7 @@ def test_what_stands_in_features_yaml(packed):
     tree = read_yaml(packed / "features.yaml", "")
     kind = TypeAdapter(sources.Made)
     found = accepted(lambda tree: described.read(Path("features.yaml"), kind, tree, "bring it"), tree)
-    assert found <= {"weights_id", "seed", "backbone", "torch"}
+    assert found <= {"weights_id", "carried"}
 
 
 def test_what_stands_in_vocabulary_json(packed):
@@ -96,12 +97,12 @@ def test_scores_that_are_none(lab, tmp_path):
     [
         ("model", ("recipe", "settings"), 0, "recipe.settings: Input should be an object"),
         ("model", ("recipe", "features"), 1e9, "recipe.features: Input should be an object"),
-        ("model", ("recipe", "features", "layer"), [1], "layer: Input should be a valid string"),
+        ("model", ("recipe", "features", "backbone"), [1], "backbone: Input should be a valid string"),
         (
             "model",
-            ("recipe", "features", "layer"),
-            "layer1",
-            "features.layer is 'layer1', not layer3 or layer4",
+            ("recipe", "features", "stride"),
+            8,
+            "features.stride is 8, not 16 or 32",
         ),
         ("model", ("recipe", "features", "resize"), "x", "features.resize is 'x', not pil_bicubic or opencv"),
         ("model", ("recipe", "features", "size"), "64", "size: Input should be a valid integer"),
@@ -113,7 +114,8 @@ def test_scores_that_are_none(lab, tmp_path):
         ),
         ("model", ("recipe", "model"), "nobody", "unknown model 'nobody'"),
         ("features", ("precision",), "int8", "precision: Input should be 'float32' or 'bfloat16'"),
-        ("features", ("seed",), "1", "seed: Input should be a valid integer"),
+        ("features", ("carried",), "1", "carried: Input should be a valid boolean"),
+        ("features", ("seed",), 1, "seed: Unexpected keyword argument"),
         ("features", ("more",), 1, "more: Unexpected keyword argument"),
         ("model", ("recipe", "features", "more"), 1, "recipe.features.more is no key of it"),
         ("model", ("recipe", "features", "input"), "x", "features.input is 'x', not grid or pixels"),

@@ -10,10 +10,10 @@ import yaml
 from safetensors.torch import save_file
 
 from pipeline.captioning import package, sources
-from pipeline.captioning.sources import Made
+from pipeline.captioning.feature_backbone import Made
 from pipeline.errors import InputError
-from pipeline.features.store_contents import recorded_spec
 from pipeline.recipes import trained_model
+from tests.backbones import write_tiny
 
 WEIGHTS = "data/weights/tabletop/scorer_cbr/1"
 CELLS = "results/cells/tabletop/scorer_cbr"
@@ -95,7 +95,7 @@ def of_a_file(lab, tmp_path, monkeypatch):
     folder = tmp_path / "package"
     package.write(lab / WEIGHTS, lab, folder, "")
     record = folder / "model.yaml"
-    record.write_text(record.read_text().replace("weights: random", "weights: backbone.safetensors"))
+    record.write_text(record.read_text().replace("weights: imagenet", "weights: backbone.safetensors"))
     return folder, trained_model.load(folder)[1]
 
 
@@ -103,24 +103,31 @@ def say(folder, made):
     (folder / "features.yaml").write_text(yaml.safe_dump(sources.record(made)))
 
 
+def refused(folder, trained):
+    with pytest.raises(InputError) as error:
+        sources.backbone(folder, folder, trained, folder)
+    return str(error.value)
+
+
 def test_a_backbone_that_is_none_is_refused(of_a_file):
     folder, trained = of_a_file
-    say(folder, Made("sha256:0", "float32", backbone="weights"))
-    save_file({"conv1.weight": torch.zeros(2)}, folder / "backbone.safetensors")
-    with pytest.raises(
-        InputError, match=r"package: backbone\.safetensors is no backbone \(.*bring the package again, whole"
-    ):
-        sources.backbone(folder, folder, trained, folder)
+    say(folder, Made("sha256:0", "float32", carried=True))
+    save_file({"conv_stem.weight": torch.zeros(2)}, folder / "backbone.safetensors")
+    said = refused(folder, trained)
+    assert "package: backbone.safetensors holds no weights of timm's tf_efficientnet_lite0: tensor " in said
+    (folder / "backbone.safetensors").write_bytes(b"no")
+    assert "package: backbone.safetensors does not load" in refused(folder, trained)
 
 
-def test_a_file_of_other_weights_is_refused(of_a_file, monkeypatch):
+@pytest.mark.parametrize("carried", [True, False])
+def test_a_file_of_other_weights_is_refused(of_a_file, tmp_path, carried):
     folder, trained = of_a_file
-    say(folder, Made("sha256:0", "float32"))
-    assert recorded_spec(trained.recipe.features).weights == "backbone.safetensors"
-    monkeypatch.setattr(sources.extraction, "backbone", lambda *what: (torch.nn.Identity(), "sha256:1"))
-    said = r"backbone\.safetensors holds sha256:1; .*package was trained on features of sha256:0"
-    with pytest.raises(InputError, match=said):
-        sources.backbone(folder, folder, trained, folder)
+    say(folder, Made("sha256:0", "float32", carried=carried))
+    place = folder if carried else tmp_path
+    write_tiny(place / "backbone.safetensors", name="tf_efficientnet_lite0")
+    said = refused(folder, trained)
+    assert "backbone.safetensors holds sha256:" in said
+    assert "package was made with features of sha256:0: bring the weights that made them" in said
 
 
 def test_a_package_too_large_is_not_unpacked(lab, tmp_path, monkeypatch):

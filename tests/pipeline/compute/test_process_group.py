@@ -15,12 +15,13 @@ from pipeline.features import extraction, store_codec
 from pipeline.features.extraction import Extractor, attributes
 from pipeline.features.store_contents import Spec
 from pipeline.features.writer import Writer
+from tests.backbones import TINY, spread
 from tests.spawned import spawn
 from tests.synthetic import make_clevr_change
 
 pytestmark = pytest.mark.slow
 
-SPEC = Spec("random", "layer3", "pil_bicubic", 64)
+SPEC = Spec(TINY, "none", 16, True, True, "pil_bicubic", 64)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def root(tmp_path_factory) -> Path:
 
 
 def extract(root: Path, folder: Path, out: Path) -> None:
-    """One process, as torchrun starts it; process 1 comes with other weights."""
+    """One process, as torchrun starts it; process 1 is told other train images."""
     store_codec.SHARD, extraction.BATCH = 4, 2
     write = Writer.write
     ranks = join()
@@ -39,15 +40,14 @@ def extract(root: Path, folder: Path, out: Path) -> None:
         write(self, shard, block)
 
     Writer.write = noted
-    torch.manual_seed(ranks.rank)
-    network = Backbone("layer3").eval()
-    torch.nn.init.constant_(network.stages.bn1.weight, 1e-3)
-    ranks.agree(network)
+    torch.manual_seed(1)
+    network = spread(Backbone(TINY, 16, finer=True, standardise=True)).eval()
     index = list(images.index(root, [f"images/CLEVR_default_{number:06d}.png" for number in range(10)]))
     extractor = Extractor(network, root, index, SPEC, "float32")
+    extractor.standardise(ranks, index[ranks.rank :])
     writer = extraction.extract(extractor, ranks, folder)
     if ranks.rank == 0:
-        writer.finish(out, attributes(SPEC, "a", extractor.dtype, index))
+        writer.finish(out, attributes(extractor, "a"))
     ranks.leave()
 
 

@@ -14,7 +14,7 @@ from pipeline.features.store import FeatureStore
 from pipeline.features.writer import Writer
 
 SHAPE = (3, 2, 2)
-ATTRIBUTES = {"layer": "layer3", "resize": "pil_bicubic"}
+ATTRIBUTES = {"stride": 16, "resize": "pil_bicubic"}
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +70,7 @@ def test_plain_zarr_reads_the_same(tmp_path):
     for row in range(10):
         np.testing.assert_array_equal(array[row], features[row])
         np.testing.assert_array_equal(array[row], opened.read([f"{row}.png"])[0])
-    assert zarr.open_group(tmp_path / "s.zarr", mode="r").attrs["layer"] == "layer3"
+    assert zarr.open_group(tmp_path / "s.zarr", mode="r").attrs["stride"] == 16
 
 
 @settings(max_examples=15)
@@ -121,8 +121,8 @@ def test_a_shard_of_zeros_is_a_file_too(tmp_path):
 
 def test_another_layer_is_refused_by_the_attributes_name(tmp_path):
     make(tmp_path / "s.zarr")
-    with pytest.raises(InputError, match=r"s\.zarr: its layer is 'layer3', params.yaml wants 'layer4'"):
-        FeatureStore(tmp_path / "s.zarr", {"layer": "layer4"})
+    with pytest.raises(InputError, match=r"s\.zarr: its stride is 16, params.yaml wants 32"):
+        FeatureStore(tmp_path / "s.zarr", {"stride": 32})
 
 
 def test_a_missing_shard_is_refused(tmp_path):

@@ -84,12 +84,17 @@ def test_what_differs_from_the_papers_own_row(settings):
     assert "test pairs: 7970, ours 80" in differs(ours, settings, 80)
     other = settings.model_copy(
         update={
-            "features": settings.features.model_copy(update={"weights": "random"}),
+            "features": settings.features.model_copy(
+                update={"weights": "w.pth", "backbone": "resnet18", "stride": 32}
+            ),
             "train": settings.train.model_copy(update={"iterations": 100, "batch": 8, "learning_rate": 0.1}),
         }
     )
-    assert differs(ours, other)[1:] == [
-        "weights: imagenet, ours random",
+    assert differs(ours, other) == [
+        "network: ResNet-101, ours resnet18",
+        "stride: 16, ours 32",
+        "resize: opencv_bicubic, ours pil_bicubic",
+        "weights: imagenet, ours w.pth",
         "iterations: 10000, ours 100",
         "batch: 128, ours 8",
         "learning rate: 0.0002, ours 0.1",
@@ -98,7 +103,7 @@ def test_what_differs_from_the_papers_own_row(settings):
 
 def test_what_a_paper_does_not_say_is_said_to_be_so(settings):
     assert differs(row("clevr_change", "total", "DUDA", "ICCV"), settings) == [
-        "not stated: network, layer, size, resize, weights, iterations, batch, learning rate"
+        "not stated: network, stride, size, resize, weights, iterations, batch, learning rate"
     ]
     found = differs(row("clevr_change", "color", "CLIP4IDC"), settings, 400)
     assert found == ["not stated: resize, test pairs"]

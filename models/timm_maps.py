@@ -1,0 +1,91 @@
+"""Any model of timm (Wightman, 2019) by its name, cut at maps of the wanted strides: image -> maps."""
+
+import difflib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import timm
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Described:
+    """What timm says of a model: where its maps are, by their stride, and how its pixels are normalised."""
+
+    index: dict[int, int]
+    channels: dict[int, int]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    side: int | None  # pixels a side of an image, where it takes no other
+
+
+class Maps(nn.Module):
+    """Images (B x 3 x S x S) -> maps (B x C x S/s x S/s), finest first."""
+
+    def __init__(self, network: nn.Module):
+        super().__init__()
+        self.inner = network
+        self.channels_last = str(getattr(network, "output_fmt", "NCHW")).endswith("NHWC")
+
+    def forward(self, images: Tensor) -> list[Tensor]:
+        found: list[Tensor] = self.inner(images)
+        return [each.permute(0, 3, 1, 2) for each in found] if self.channels_last else found
+
+
+@cache
+def described(name: str) -> Described:
+    """Raises ValueError where timm has no such model (near names are in the message), or it gives no maps."""
+    if not timm.is_model(name):
+        near = difflib.get_close_matches(name, timm.list_models(), n=3)
+        raise ValueError(f"timm has no model {name!r}" + (f" (near: {', '.join(near)})" if near else ""))
+    try:
+        with torch.device("meta"):  # names and shapes only
+            network: Any = timm.create_model(name, pretrained=False, features_only=True)
+    except (RuntimeError, TypeError, AssertionError) as error:
+        raise ValueError(f"timm cuts no maps out of {name} ({str(error).splitlines()[0]})") from None
+    info, own = network.feature_info, network.pretrained_cfg
+    # of several maps of one stride the last: the deepest
+    index = dict(zip(info.reduction(), info.out_indices, strict=True))
+    channels = dict(zip(info.reduction(), info.channels(), strict=True))
+    side = own["input_size"][-1] if own["fixed_input_size"] else None
+    return Described(index, channels, tuple(own["mean"]), tuple(own["std"]), side)
+
+
+def maps(name: str) -> dict[int, int]:
+    """Stride -> channels. Raises ValueError as described() does."""
+    return described(name).channels
+
+
+def normalisation(name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and deviation of pixels, of RGB in 0..1."""
+    return described(name).mean, described(name).std
+
+
+def cut(name: str, strides: tuple[int, ...]) -> nn.Module:
+    """The model up to the last of these strides."""
+    index = described(name).index
+    with torch.random.fork_rng(devices=[]):  # first weights are drawn, and thrown away
+        network = timm.create_model(
+            name,
+            pretrained=False,
+            features_only=True,
+            out_indices=tuple(index[stride] for stride in strides),
+        )
+    _drop_later_blocks(network)
+    return Maps(network)
+
+
+def _drop_later_blocks(network: Any) -> None:
+    """EfficientNet and MobileNet's kin go on to their end whatever is asked of them."""
+    last = re.fullmatch(r"blocks\.(\d+)", network.feature_info.module_name()[-1])
+    if last and isinstance(getattr(network, "blocks", None), nn.Sequential):
+        network.blocks = network.blocks[: int(last[1]) + 1]
+
+
+def spellings(name: str) -> Iterator[str]:
+    """How a tensor of the whole model is called in one that is cut: timm wraps some, and flattens some."""
+    yield from (name, f"inner.{name}", f"inner.model.{name}", f"inner.{name.replace('.', '_', 1)}")

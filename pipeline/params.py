@@ -39,6 +39,7 @@ class Scenes(Strict):
     seed: Seed
     min_objects: Annotated[int, Field(ge=1, le=10)]
     max_objects: Annotated[int, Field(ge=1, le=10)]
+    relations: Annotated[float, Field(ge=0, le=1)] = 0.5
     width: Annotated[int, Field(ge=32, le=4096)]
     height: Annotated[int, Field(ge=32, le=4096)]
 

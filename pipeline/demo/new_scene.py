@@ -39,7 +39,7 @@ def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Dr
     if kind == NOTHING:
         things, view, truth = scene.before, scene.nonsemantic, grammar.no_change_captions(rng)
     else:
-        things, view, truth = scene.after, scene.semantic, grammar.change_captions(scene, rng)
+        things, view, truth = scene.after, scene.semantic, grammar.change_captions(scene, rng, own.relations)
     before = painted(own, scene.before, scene.default)
     return Drawn(before, painted(own, things, view), _pair(scene, kind, truth))
 

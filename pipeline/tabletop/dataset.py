@@ -131,7 +131,7 @@ def _render_scene(settings: Tabletop, work: Path, number: int) -> None:
     """Draw, paint and write one scene; its record last."""
     rng = scene_sampling.generator(settings.seed, number)
     scene = scene_sampling.sample(settings, number, rng)
-    record = _record(scene, rng)
+    record = _record(scene, rng, settings.relations)
     shown = ((scene.before, scene.default), (scene.after, scene.semantic), (scene.before, scene.nonsemantic))
     for name, (things, view) in zip(PICTURES, shown, strict=True):
         pixels = pictures.render(
@@ -145,7 +145,7 @@ def _render_scene(settings: Tabletop, work: Path, number: int) -> None:
     beside.replace(_record_path(work, number))
 
 
-def _record(scene: scenes.Scene, rng: np.random.Generator) -> dict[str, Any]:
+def _record(scene: scenes.Scene, rng: np.random.Generator, relations: float) -> dict[str, Any]:
     """A scene's entry of scenes.json, and its captions.
 
     `before` and `after` list the things (position of the centre in CLEVR's units, rotation about z
@@ -166,7 +166,7 @@ def _record(scene: scenes.Scene, rng: np.random.Generator) -> dict[str, Any]:
         "after_box": after_box,
         "semantic_iou": _viewpoint_iou(scene, scene.after, scene.semantic),
         "distractor_iou": _viewpoint_iou(scene, scene.before, scene.nonsemantic),
-        "captions": grammar.change_captions(scene, rng),
+        "captions": grammar.change_captions(scene, rng, relations),
         "no_change_captions": grammar.no_change_captions(rng),
     }
 

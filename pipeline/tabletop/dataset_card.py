@@ -29,6 +29,8 @@ def facts(root: Path, settings: Tabletop) -> list[str]:
     return [
         f"version {VERSION}, viewpoint {settings.viewpoint}, seed {settings.seed}, "
         f"pictures of {settings.width} x {settings.height}",
+        f"{settings.min_objects} to {settings.max_objects} things on the table; of the captions of a change "
+        f"{settings.relations:.0%} place its subject by another thing, where they can",
         f"from the before to the distractor picture an object moves by {cells.median:.2f} cells of a "
         f"14 x 14 grid (median; 0.9 of them by {cells.most:.2f} or less)",
     ]

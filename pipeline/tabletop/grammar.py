@@ -18,14 +18,17 @@ Option = TypeVar("Option")
 REFERENCES = 6  # captions a pair
 
 
-def change_captions(scene: Scene, rng: np.random.Generator) -> list[str]:
-    """REFERENCES different sentences about the change."""
+def change_captions(scene: Scene, rng: np.random.Generator, relations: float = 0.5) -> list[str]:
+    """REFERENCES different sentences about the change.
+
+    `relations`: how often the subject is placed by another thing, where it can be.
+    """
     added = scene.change_type == "add"
     things, view = (scene.after, scene.semantic) if added else (scene.before, scene.default)
     thing = next(thing for thing in things if thing.number == scene.changed)
     sentences: dict[str, None] = {}  # a set that keeps its order
     while len(sentences) < REFERENCES:  # even a lone thing has 12: its verbs, its shape's names
-        subject = _noun_phrase(thing, things, rng) + _maybe_relation(thing, things, view, rng)
+        subject = _noun_phrase(thing, things, rng) + _maybe_relation(thing, things, view, rng, relations)
         sentences[f"{subject} {_verb_phrase(scene, rng)}"] = None
     return list(sentences)
 
@@ -62,10 +65,12 @@ def _fits(other: Thing, thing: Thing, said: tuple[bool, ...]) -> bool:
     return all(a == b for a, b, counts in zip(other.look, thing.look, said, strict=True) if counts)
 
 
-def _maybe_relation(thing: Thing, things: tuple[Thing, ...], view: View, rng: np.random.Generator) -> str:
-    """Half of the time, where the thing lies from another one."""
+def _maybe_relation(
+    thing: Thing, things: tuple[Thing, ...], view: View, rng: np.random.Generator, share: float
+) -> str:
+    """In that share of the captions, where the thing lies from another one."""
     others = [other for other in things if other is not thing and relations(thing, other, view.camera)]
-    if not others or rng.random() < 0.5:
+    if not others or rng.random() < 1 - share:
         return ""
     other = _pick(others, rng)
     relation = _pick(_pick(relations(thing, other, view.camera), rng), rng)

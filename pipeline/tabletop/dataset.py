@@ -12,6 +12,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import zlib
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -138,7 +139,7 @@ def _render_scene(settings: Tabletop, work: Path, number: int) -> None:
             scenes.solids(things), view.camera, view.lights, settings.width, settings.height
         )
         beside = work / "partial" / f"{os.getpid()}.png"
-        Image.fromarray(pixels).save(beside, compress_level=1)
+        Image.fromarray(pixels).save(beside, compress_level=1, compress_type=zlib.Z_RLE)
         beside.replace(work / "dataset" / name.format(number))
     beside = work / "partial" / f"{os.getpid()}.json"
     beside.write_text(json.dumps(record), encoding="utf-8")

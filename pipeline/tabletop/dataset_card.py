@@ -10,7 +10,7 @@ from pipeline.outputs import read_json, write_text
 from pipeline.params import Tabletop
 from pipeline.tabletop.displacement import moved
 
-VERSION = 1  # raised when the same settings make other scenes, captions or pictures
+VERSION = 2  # raised when the same settings make other scenes, captions or pictures
 FILES = {
     "images/CLEVR_default_{:06d}.png": "before",
     "sc_images/CLEVR_semantic_{:06d}.png": "after a change, from another viewpoint",

@@ -4,12 +4,11 @@ import math
 
 import numpy as np
 
-from pipeline.tabletop import raytracer
+from pipeline.tabletop import geometry, raytracer
 
 FIELD_OF_VIEW = math.radians(49.1)  # along the longer side of the picture
 LIGHT_COLOURS = np.array([[1.0, 0.94, 0.85], [0.85, 0.92, 1.0], [1.0, 1.0, 1.0]])  # key, fill, back
 LIGHT_POWERS = np.array([105.0, 28.0, 42.0])
-BOUNDING = (1.0, math.sqrt(3), math.sqrt(2))  # bounding sphere / radius of a sphere, cube, cylinder
 
 
 def identify(solids: np.ndarray, camera: tuple[float, float, float], width: int, height: int) -> np.ndarray:
@@ -18,7 +17,9 @@ def identify(solids: np.ndarray, camera: tuple[float, float, float], width: int,
     `solids` is n x 10: kind, x, y, radius (a cube's half side), cosine and sine of the rotation
     about z, linear red, green, blue, material. Returns height x width int8: the row, GROUND or SKY.
     """
-    return raytracer.identify(*_seen(solids, camera, width, height))
+    rows = np.empty((height, width), dtype=np.int8)
+    raytracer.identify(rows, *_seen(solids, camera, width, height))
+    return rows
 
 
 def render(
@@ -29,8 +30,14 @@ def render(
     height: int,
 ) -> np.ndarray:
     """The picture, height x width x 3 uint8 (sRGB); `lights` are the key, fill and back light's places."""
-    linear = raytracer.paint(*_seen(solids, camera, width, height), lamp_table(lights))
-    return SRGB[np.minimum(linear * 4095 + 0.5, 4095).astype(np.int64)]
+    solids, masks, place, axes = _seen(solids, camera, width, height)
+    lamps = lamp_table(lights)
+    tiles = -(-width // raytracer.TILE) * -(-height // raytracer.TILE)
+    shaders = np.empty((tiles + 1, len(lights)), dtype=np.int64)
+    raytracer.find_shaders(shaders, solids, place, axes, lamps, width, height)
+    passes = np.empty((2, height, width, 3), dtype=np.uint8)
+    raytracer.paint(passes, solids, masks, shaders, place, axes, lamps, SRGB)
+    return passes[1]
 
 
 def _seen(
@@ -86,11 +93,19 @@ def lamp_table(lights: tuple[tuple[float, float, float], ...]) -> np.ndarray:
 def _lamp_places(centre: np.ndarray) -> np.ndarray:
     """PLACES x 3: a grid of places on a square lamp that faces the origin, the four corners first."""
     right, down, _ = camera_axes(tuple(centre))
+    return centre + LAMP_GRID[:, :1] * right + LAMP_GRID[:, 1:] * down
+
+
+def _lamp_grid() -> np.ndarray:
+    """PLACES x 2: places on a lamp, right and down from its centre."""
     side = math.isqrt(raytracer.PLACES)
     steps = [raytracer.LAMP_SIZE * ((at + 0.5) / side - 0.5) for at in range(side)]
     grid = [(u, v) for u in steps for v in steps]
     grid.sort(key=lambda place: -min(abs(place[0]), abs(place[1])))
-    return np.stack([centre + u * right + v * down for u, v in grid])
+    return np.array(grid)
+
+
+LAMP_GRID = _lamp_grid()
 
 
 def _masks(
@@ -100,7 +115,7 @@ def _masks(
     masks = np.zeros((height, width), dtype=np.int64)
     focal = focal_length(width, height)
     for row, (kind, x, y, radius) in enumerate(solids[:, :4]):
-        bound = radius * BOUNDING[int(kind)]
+        bound = radius * geometry.BOUNDING[int(kind)]
         across, down, depth = (float(at) for at in axes @ np.subtract((x, y, radius), camera))
         if depth <= 2 * bound:  # beside or behind the camera: it may be anywhere
             masks |= 1 << row

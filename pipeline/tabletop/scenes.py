@@ -95,6 +95,6 @@ def solids(things: tuple[Thing, ...]) -> np.ndarray:
 
 def box_of(mask: np.ndarray) -> Box:
     """The box around a mask's pixels, height x width bool, of which there is at least one."""
-    lines, columns = np.nonzero(mask)
-    left, top = int(columns.min()), int(lines.min())
-    return left, top, int(columns.max()) - left + 1, int(lines.max()) - top + 1
+    (lines,), (columns,) = np.nonzero(mask.any(1)), np.nonzero(mask.any(0))
+    left, top = int(columns[0]), int(lines[0])
+    return left, top, int(columns[-1]) - left + 1, int(lines[-1]) - top + 1

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from pipeline.tabletop import pictures, raytracer, scene_sampling, scenes
+from pipeline.tabletop import geometry, scene_sampling, scenes
 from pipeline.tabletop.pictures import identify, render
 from pipeline.tabletop.scenes import CAMERA, COLORS, LIGHTS, MATERIALS, SHAPES, Thing
 
@@ -81,7 +81,7 @@ def test_the_id_buffer_is_what_marching_finds(seed):
     ways = camera_rays(camera, WIDTH, HEIGHT)
     distances, nearest = march(things, np.array(camera), ways)
     ground = np.where(ways[:, 2] < 0, -camera[2] / ways[:, 2], np.inf)
-    expected = np.where(distances < ground, nearest, raytracer.GROUND)
+    expected = np.where(distances < ground, nearest, geometry.GROUND)
     assert (rows >= 0).mean() > 0.03
     # a ray that grazes an edge may end on either side of it
     assert (rows != expected).mean() < 0.001
@@ -98,8 +98,7 @@ def test_rays_strike_where_marching_ends(shape, size):
     ways /= np.linalg.norm(ways, axis=1, keepdims=True)
     marched, _ = march((t,), starts, ways)
     struck = [
-        raytracer._strike(solids, 0, tuple(start), tuple(way))
-        for start, way in zip(starts, ways, strict=True)
+        geometry.strike(solids, 0, tuple(start), tuple(way)) for start, way in zip(starts, ways, strict=True)
     ]
     found = np.array([distance for distance, _ in struck])
     assert 0.2 < np.isfinite(found).mean() < 0.9
@@ -114,7 +113,7 @@ def test_rays_strike_where_marching_ends(shape, size):
 def check_normals(t, solids, points, struck, hits):
     """Normals are the gradient of the distance, a little outside the surface."""
     for at in np.flatnonzero(hits):
-        normal = np.array(raytracer._normal(solids, 0, struck[at][1], tuple(points[at])))
+        normal = np.array(geometry.normal_at(solids, 0, struck[at][1], tuple(points[at])))
         assert abs(np.linalg.norm(normal) - 1) < 1e-9
         assert abs(signed_distance(t, points[at] + 0.01 * normal) - 0.01) < 1e-4
 
@@ -122,14 +121,14 @@ def check_normals(t, solids, points, struck, hits):
 def test_rays_along_the_axes_meet_flat_faces():
     cube, cylinder = (scenes.solids((thing(shape, rotation=0.0),)) for shape in ("cube", "cylinder"))
     half = 0.7 / math.sqrt(2)
-    assert raytracer._strike(cube, 0, (3.0, 0.0, 0.1), (-1.0, 0.0, 0.0)) == pytest.approx((3 - half, 0))
-    assert raytracer._strike(cube, 0, (0.0, -3.0, 0.1), (0.0, 1.0, 0.0)) == pytest.approx((3 - half, 1))
-    assert raytracer._strike(cube, 0, (0.1, 0.1, 5.0), (0.0, 0.0, -1.0)) == pytest.approx((5 - 2 * half, 2))
-    assert raytracer._strike(cube, 0, (0.1, 0.8, 5.0), (0.0, 0.0, -1.0))[0] == math.inf
-    assert raytracer._strike(cylinder, 0, (0.1, 0.1, 5.0), (0.0, 0.0, -1.0)) == pytest.approx((3.6, 2))
-    assert raytracer._strike(cylinder, 0, (2.0, 0.0, 1.0), (-1.0, 0.0, 0.0)) == pytest.approx((1.3, 0))
-    assert raytracer._strike(cylinder, 0, (2.0, 0.0, 1.5), (-1.0, 0.0, 0.0))[0] == math.inf
-    assert raytracer._strike(cylinder, 0, (2.0, 0.0, 1.0), (1.0, 0.0, 0.0))[0] == math.inf
+    assert geometry.strike(cube, 0, (3.0, 0.0, 0.1), (-1.0, 0.0, 0.0)) == pytest.approx((3 - half, 0))
+    assert geometry.strike(cube, 0, (0.0, -3.0, 0.1), (0.0, 1.0, 0.0)) == pytest.approx((3 - half, 1))
+    assert geometry.strike(cube, 0, (0.1, 0.1, 5.0), (0.0, 0.0, -1.0)) == pytest.approx((5 - 2 * half, 2))
+    assert geometry.strike(cube, 0, (0.1, 0.8, 5.0), (0.0, 0.0, -1.0))[0] == math.inf
+    assert geometry.strike(cylinder, 0, (0.1, 0.1, 5.0), (0.0, 0.0, -1.0)) == pytest.approx((3.6, 2))
+    assert geometry.strike(cylinder, 0, (2.0, 0.0, 1.0), (-1.0, 0.0, 0.0)) == pytest.approx((1.3, 0))
+    assert geometry.strike(cylinder, 0, (2.0, 0.0, 1.5), (-1.0, 0.0, 0.0))[0] == math.inf
+    assert geometry.strike(cylinder, 0, (2.0, 0.0, 1.0), (1.0, 0.0, 0.0))[0] == math.inf
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -156,25 +155,6 @@ def test_a_sphere_is_a_cone_of_rays():
     cosines = camera_rays(CAMERA, 480, 320) @ to / np.linalg.norm(to)
     inside = np.arccos(cosines) < np.arcsin(0.7 / np.linalg.norm(to))
     assert ((rows == 0) == inside).all()
-
-
-def test_soft_shadows_hide_the_share_of_the_lamp_that_a_sphere_hides():
-    """For a sphere the share is known for every place on the lamp: it lies within a cone, or not."""
-    t = thing(rotation=0.0)
-    solids, lamp = scenes.solids((t,)), pictures.lamp_table(LIGHTS)[0]
-    shares = []
-    for x, y in itertools.product(np.linspace(-2.5, 0.8, 24), np.linspace(-1.5, 1.5, 24)):
-        point = np.array([x, y, 0.0])
-        to = np.array([0, 0, 0.7]) - point
-        ways = lamp[: raytracer.PLACES] - point
-        cosines = ways @ to / np.linalg.norm(to) / np.linalg.norm(ways, axis=1)
-        expected = np.mean(np.arccos(cosines) >= np.arcsin(0.7 / np.linalg.norm(to)))
-        seen = raytracer._visible(solids, lamp, tuple(point))
-        shares.append(seen)
-        # where the lamp's corners agree, a shadow's edge that only bulges between them is not looked for
-        assert seen == pytest.approx(expected, abs=0.1)
-    assert {0.0, 1.0} < set(shares)
-    assert sum(0.1 < share < 0.9 for share in shares) > 5
 
 
 def test_things_darken_the_ground_and_nothing_far_away():
@@ -238,7 +218,7 @@ def test_metal_mirrors_its_neighbours_and_rubber_does_not():
 
 
 def test_a_pixel_is_the_mean_of_a_finer_picture():
-    """2 x 2 samples, and the shortcut where they agree, against a picture twice as fine."""
+    """2 x 2 samples, and one where neighbours agree, against a picture twice as fine."""
     things = crowd(3)
     coarse, fine = picture(things), picture(things, width=2 * WIDTH, height=2 * HEIGHT)
     light = (fine / 255.0) ** 2.2
@@ -262,15 +242,3 @@ def test_the_same_scene_is_the_same_bytes_and_another_is_not():
     moved = (LIGHTS[0], LIGHTS[1], (LIGHTS[2][0] + 0.2, *LIGHTS[2][1:]))
     assert picture(things).tobytes() != picture(things, lights=moved).tobytes()
     assert picture(things).tobytes() != picture(things, camera=(7.4, -6.5, 5.3)).tobytes()
-
-
-def test_kernels_compile_where_no_cache_can_be_written(monkeypatch):
-    real = raytracer.njit
-
-    def refuse(*, cache=False, **options):
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return real(**options)
-
-    monkeypatch.setattr(raytracer, "njit", refuse)
-    assert raytracer.compiled(lambda a: a + 1)(1) == 2

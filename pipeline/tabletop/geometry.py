@@ -1,0 +1,173 @@
+"""Where rays meet spheres, cubes and cylinders on a plane: the ray tracer's geometry, in Numba.
+
+World units are CLEVR's; z points up, the ground is z = 0. `solids` is n x 10, n <= 62: kind, x, y,
+radius (a cube's half side), cosine and sine of the rotation about z, red, green, blue, material.
+"""
+
+import hashlib
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+SPHERE, CUBE, CYLINDER = 0, 1, 2
+GROUND, SKY = -1, -2
+BOUNDING = (1.0001, 1.7322, 1.4143)  # bounding sphere / radius of a sphere, cube, cylinder, and a little
+KERNELS = [Path(__file__).with_name(name) for name in ("geometry.py", "raytracer.py")]
+VERSION = hashlib.sha256(b"".join(file.read_bytes() for file in KERNELS)).hexdigest()[:12]
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """Numba's compiler, cached on disk where there is a folder to write to and in memory where not.
+
+    Numba's cache sees changes of a kernel's own file alone, but a kernel holds those that it calls: so
+    the name under which it is cached has the version of all. `_nrt=False`: no kernel makes an array, so
+    none need count references to arrays, which took more than half of the time.
+    """
+    function.__qualname__ += f"_{VERSION}"
+    options: dict[str, Any] = {"error_model": "numpy", "forceinline": True, "_nrt": False}
+    try:
+        return njit(cache=True, **options)(function)
+    except RuntimeError:  # numba: "no locator available"
+        return njit(**options)(function)
+
+
+@compiled
+def dot(a, b):
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+@compiled
+def minus(a, b):
+    return a[0] - b[0], a[1] - b[1], a[2] - b[2]
+
+
+@compiled
+def along(start, way, distance):
+    return start[0] + distance * way[0], start[1] + distance * way[1], start[2] + distance * way[2]
+
+
+@compiled
+def unit(a):
+    scale = 1.0 / math.sqrt(dot(a, a))
+    return a[0] * scale, a[1] * scale, a[2] * scale
+
+
+@compiled
+def _turned(solids, k, way):
+    """A direction in the axes of a solid."""
+    cosine, sine = solids[k, 4], solids[k, 5]
+    return cosine * way[0] + sine * way[1], cosine * way[1] - sine * way[0], way[2]
+
+
+@compiled
+def strike(solids, k, start, way):
+    """Distance from outside along a unit direction to a solid, infinity where it misses; the face met."""
+    at, radius = minus(start, (solids[k, 1], solids[k, 2], solids[k, 3])), solids[k, 3]
+    if solids[k, 0] == CUBE:
+        return _strike_cube(radius, _turned(solids, k, at), _turned(solids, k, way))
+    if solids[k, 0] == CYLINDER:
+        return _strike_cylinder(radius, at, way)
+    half = dot(at, way)
+    root = half * half - (dot(at, at) - radius * radius)
+    return (-half - math.sqrt(root), 0) if root > 0.0 and half < 0.0 else (np.inf, 0)
+
+
+@compiled
+def _strike_cube(half, at, way):
+    """Faces 0, 1, 2 are the pairs across the axes x, y, z."""
+    enter, leave, face = 0.0, np.inf, -1
+    for axis in range(3):
+        if way[axis] == 0.0:
+            if abs(at[axis]) >= half:
+                return np.inf, 0
+            continue
+        middle, reach = -at[axis] / way[axis], half / abs(way[axis])
+        if middle - reach > enter:
+            enter, face = middle - reach, axis
+        leave = min(leave, middle + reach)
+    return (np.inf, 0) if enter >= leave or face < 0 else (enter, face)
+
+
+@compiled
+def _strike_cylinder(radius, at, way):
+    """Upright, 2 x radius high; face 0 is the side, 2 a lid."""
+    a = way[0] * way[0] + way[1] * way[1]
+    if a > 0.0:
+        b = at[0] * way[0] + at[1] * way[1]
+        root = b * b - a * (at[0] * at[0] + at[1] * at[1] - radius * radius)
+        if root <= 0.0:
+            return np.inf, 0
+        distance = (-b - math.sqrt(root)) / a
+        if distance > 0.0 and abs(at[2] + distance * way[2]) <= radius:
+            return distance, 0
+    distance = (math.copysign(radius, at[2]) - at[2]) / way[2] if way[2] != 0.0 else -1.0
+    x, y, _ = along(at, way, distance)
+    return (distance, 2) if distance > 0.0 and x * x + y * y <= radius * radius else (np.inf, 0)
+
+
+@compiled
+def normal_at(solids, k, face, point):
+    """Unit outward normal at a point of a solid's surface."""
+    at, radius = minus(point, (solids[k, 1], solids[k, 2], solids[k, 3])), solids[k, 3]
+    if solids[k, 0] == SPHERE:
+        return unit(at)
+    if face == 2:
+        return 0.0, 0.0, math.copysign(1.0, at[2])
+    if solids[k, 0] == CYLINDER:
+        return at[0] / radius, at[1] / radius, 0.0
+    side = math.copysign(1.0, _turned(solids, k, at)[face])
+    cosine, sine = side * solids[k, 4], side * solids[k, 5]
+    return (cosine, sine, 0.0) if face == 0 else (-sine, cosine, 0.0)
+
+
+@compiled
+def first(solids, near, start, way):
+    """What a ray meets first, of the solids `near`: distance, row (or GROUND, SKY), face."""
+    distance, row, face = np.inf, SKY, 0
+    if way[2] < 0.0:
+        distance, row = -start[2] / way[2], GROUND
+    for k in range(len(solids)):
+        if near >> k & 1:
+            reached, struck = strike(solids, k, start, way)
+            if reached < distance:
+                distance, row, face = reached, k, struck
+    return distance, row, face
+
+
+@compiled
+def blocks(solids, k, start, gap):
+    """Whether a solid stands in the way from a point outside it, `gap` long; without a root, or a unit."""
+    at, radius = minus(start, (solids[k, 1], solids[k, 2], solids[k, 3])), solids[k, 3]
+    if solids[k, 0] == CUBE:
+        return _blocks_cube(radius, _turned(solids, k, at), _turned(solids, k, gap))
+    low, high, upright = 0.0, 1.0, 1.0
+    if solids[k, 0] == CYLINDER:  # what of the way is between its lids, then as a circle
+        ends = (-radius - at[2]) / gap[2], (radius - at[2]) / gap[2]
+        low, high, upright = max(min(ends[0], ends[1]), 0.0), min(max(ends[0], ends[1]), 1.0), 0.0
+        if low >= high:
+            return False
+    at, gap = (at[0], at[1], at[2] * upright), (gap[0], gap[1], gap[2] * upright)
+    nearest = along(at, gap, min(max(-dot(at, gap) / max(dot(gap, gap), 1e-9), low), high))
+    return dot(nearest, nearest) < radius * radius
+
+
+@compiled
+def _blocks_cube(half, at, gap):
+    """Whether none of the six axes along which a segment and a cube can be apart parts them.
+
+    Along the last three, each across the segment and an edge, equal is in the way: one of 0 says nothing.
+    """
+    x, y, z = gap[0] / 2, gap[1] / 2, gap[2] / 2
+    a, b, c = at[0] + x, at[1] + y, at[2] + z
+    return (
+        abs(a) < half + abs(x)
+        and abs(b) < half + abs(y)
+        and abs(c) < half + abs(z)
+        and abs(b * z - c * y) <= half * (abs(y) + abs(z))
+        and abs(c * x - a * z) <= half * (abs(z) + abs(x))
+        and abs(a * y - b * x) <= half * (abs(x) + abs(y))
+    )

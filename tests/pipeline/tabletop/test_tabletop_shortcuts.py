@@ -1,0 +1,152 @@
+"""The ray tracer's shortcuts: each gives what the long way gives, on rays and on whole pictures."""
+
+import hashlib
+import itertools
+
+import numpy as np
+import pytest
+
+from pipeline.tabletop import geometry, pictures, raytracer, scene_sampling, scenes
+from pipeline.tabletop.scenes import CAMERA, LIGHTS, SHAPES
+from tests.pipeline.tabletop.test_tabletop_raytracer import camera_rays, crowd, thing
+
+WIDTH, HEIGHT = 100, 70  # no whole tiles
+
+
+def kernel_inputs(seed):
+    """Solids, pixels' masks, camera and axes, lamps, and room for the shaders, of a crowd."""
+    camera = scene_sampling.jittered(CAMERA, 1.0, np.random.default_rng(seed))
+    seen = pictures._seen(scenes.solids(crowd(seed)), camera, WIDTH, HEIGHT)
+    tiles = -(-WIDTH // raytracer.TILE) * -(-HEIGHT // raytracer.TILE)
+    return *seen, pictures.lamp_table(LIGHTS), np.empty((tiles + 1, len(LIGHTS)), dtype=np.int64)
+
+
+def painted(solids, masks, camera, axes, lamps, shaders):
+    passes = np.zeros((2, HEIGHT, WIDTH, 3), dtype=np.uint8)
+    raytracer.paint(passes, solids, masks, shaders, camera, axes, lamps, pictures.SRGB)
+    return passes
+
+
+def visible(solids, lamp, point):
+    gap = lamp[raytracer.CENTRE] - point
+    every = (1 << len(solids)) - 1
+    return raytracer._visible(solids, every, lamp, tuple(point), tuple(gap), gap @ gap)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_thing_blocks_the_ways_on_which_a_ray_strikes_it(shape):
+    solids, rng = scenes.solids((thing(shape, x=0.3, y=-0.2, rotation=0.9),)), np.random.default_rng(1)
+    starts, ends = rng.uniform(-2, 2, (2, 4000, 3))
+    outside = np.linalg.norm(starts - solids[0, 1:4], axis=1) > solids[0, 3] * 1.75
+    found = []
+    for start, gap in zip(starts[outside], (ends - starts)[outside], strict=True):
+        length = np.linalg.norm(gap)
+        struck = geometry.strike(solids, 0, tuple(start), tuple(gap / length))[0] < length
+        found.append((struck, geometry.blocks(solids, 0, tuple(start), tuple(gap))))
+    struck, blocked = np.transpose(found)
+    assert 0.02 < struck.mean() < 0.5
+    assert (struck == blocked).all()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_ways_along_the_axes_are_blocked_too(shape):
+    solids = scenes.solids((thing(shape, rotation=0.0),))
+    for start, gap in itertools.product([(3.0, 0.1, 0.3), (0.1, 3.0, 0.3), (0.1, 0.1, 3.0)], range(3)):
+        way = tuple(-4.0 if axis == gap else 0.0 for axis in range(3))
+        assert geometry.blocks(solids, 0, start, way) == (start[gap] == 3.0)
+        assert not geometry.blocks(solids, 0, start, tuple(part / 4 for part in way))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_shaders_of_tiles_leave_out_no_shadow(seed):
+    """Pictures have the same bytes where every thing is asked at every point."""
+    *inputs, shaders = kernel_inputs(seed)
+    solids, _, camera, axes, lamps = inputs
+    raytracer.find_shaders(shaders, solids, camera, axes, lamps, WIDTH, HEIGHT)
+    every = np.full_like(shaders, (1 << len(solids)) - 1)
+    assert (shaders[-1] == every[-1]).all()
+    assert (shaders[:-1] == 0).mean() > 0.1
+    assert painted(*inputs, shaders).tobytes() == painted(*inputs, every).tobytes()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_may_stand_before_a_lamp_hides_as_much_as_all_do(seed):
+    """The share seen of a lamp against every place of it, asked of every thing."""
+    solids, _, _, _, lamps, _ = kernel_inputs(seed)
+    shares = []
+    for point, lamp in itertools.product(np.random.default_rng(seed).uniform(-3, 3, (300, 2)), lamps):
+        at = (*point, 0.0)
+        places = [
+            not any(geometry.blocks(solids, k, at, tuple(place - at)) for k in range(len(solids)))
+            for place in lamp[: raytracer.PLACES]
+        ]
+        corners = np.mean(places[:4])
+        shares.append(visible(solids, lamp, at))
+        assert shares[-1] == (corners if corners in (0, 1) else np.mean(places))
+    assert sum(0 < share < 1 for share in shares) > 20
+
+
+@pytest.mark.parametrize("camera", [CAMERA, (7.0, -6.0, 1.5)])
+def test_the_id_buffer_is_the_same_where_every_thing_is_asked(camera):
+    """Also where a pixel shows no thing, above and below the horizon."""
+    solids, masks, place, axes = pictures._seen(scenes.solids(crowd(2)), camera, WIDTH, HEIGHT)
+    rows, every = np.empty((2, HEIGHT, WIDTH), dtype=np.int8)
+    raytracer.identify(rows, solids, masks, place, axes)
+    raytracer.identify(every, solids, np.full_like(masks, (1 << len(solids)) - 1), place, axes)
+    assert (rows == every).all()
+    assert (masks == 0).any()
+    above = camera_rays(camera, WIDTH, HEIGHT)[:, 2].reshape(HEIGHT, WIDTH) >= 0
+    assert ((rows == geometry.SKY) == (above & (rows < 0))).all()
+    assert above.any() == (camera != CAMERA)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_pixels_unlike_a_neighbour_are_sampled_again_and_no_others(seed):
+    *inputs, shaders = kernel_inputs(seed)
+    shaders[:] = (1 << len(inputs[0])) - 1
+    once, picture = painted(*inputs, shaders)
+    levels = np.pad(once.astype(int), ((1, 1), (1, 1), (0, 0)), mode="edge")
+    middle = levels[1:-1, 1:-1]
+    beside = (levels[:-2, 1:-1], levels[2:, 1:-1], levels[1:-1, :-2], levels[1:-1, 2:])
+    uneven = np.max([np.abs(middle - other) for other in beside], axis=(0, 3)) > raytracer.CONTRAST
+    assert 0.02 < uneven.mean() < 0.3
+    assert (picture[~uneven] == once[~uneven]).all()
+    assert (picture[uneven] != once[uneven]).any(-1).mean() > 0.5
+
+
+def test_soft_shadows_hide_the_share_of_the_lamp_that_a_sphere_hides():
+    """For a sphere the share is known for every place on the lamp: it lies within a cone, or not."""
+    t = thing(rotation=0.0)
+    solids, lamp = scenes.solids((t,)), pictures.lamp_table(LIGHTS)[0]
+    shares = []
+    for x, y in itertools.product(np.linspace(-2.5, 0.8, 24), np.linspace(-1.5, 1.5, 24)):
+        point = np.array([x, y, 0.0])
+        to = np.array([0, 0, 0.7]) - point
+        ways = lamp[: raytracer.PLACES] - point
+        cosines = ways @ to / np.linalg.norm(to) / np.linalg.norm(ways, axis=1)
+        expected = np.mean(np.arccos(cosines) >= np.arcsin(0.7 / np.linalg.norm(to)))
+        seen = visible(solids, lamp, tuple(point))
+        shares.append(seen)
+        # where the lamp's corners agree, a shadow's edge that only bulges between them is not looked for
+        assert seen == pytest.approx(expected, abs=0.1)
+    assert {0.0, 1.0} < set(shares)
+    assert sum(0.1 < share < 0.9 for share in shares) > 5
+
+
+def test_each_version_of_the_kernels_is_cached_by_its_own_name():
+    """Numba looks at the file of the kernel that is called, not at those of the kernels within."""
+    files = b"".join(file.read_bytes() for file in geometry.KERNELS)
+    assert {file.name for file in geometry.KERNELS} == {"geometry.py", "raytracer.py"}
+    assert raytracer.paint.__qualname__ == f"paint_{hashlib.sha256(files).hexdigest()[:12]}"
+
+
+def test_kernels_compile_where_no_cache_can_be_written(monkeypatch):
+    real = geometry.njit
+
+    def refuse(*, cache=False, **options):
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return real(**options)
+
+    monkeypatch.setattr(geometry, "njit", refuse)
+    assert geometry.compiled(lambda a: a + 1)(1) == 2

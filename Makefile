@@ -16,11 +16,8 @@ repro: .venv/ready ## the main job: render, extract, train, decode, score, repor
 demo: .venv/ready ## a page in your browser: new scenes, or your two pictures, captioned; no training
 	@python -m stages.demo
 
-demo-weights: .venv/ready ## train and pack anew what `make demo` shows; overwrites demo/
-	dvc repro score
-	@for model in subtraction scorer_cbr; do \
-		python -m stages.export --weights data/weights/tabletop/$$model/1 --out demo/$$model || exit 2; \
-	done
+demo-weights: .venv/ready ## train and pack anew what `make demo` shows, for hours; overwrites demo/
+	@demo/train
 
 study: .venv/ready ## a paper's table: make study NAME=scorer-table-6 DATASET=tabletop [SEEDS="1 2 3"]
 	$(if $(NAME),,$(error name a study: make study NAME=scorer-table-6 DATASET=tabletop))

@@ -175,4 +175,6 @@ class Dataset(Strict):
     loss: dict[str, Weight]
     train: DatasetTrain
     sizes: Sizes
+    # of the models without sizes of their own, where `model` has null; 0.1 is SCORER's and DIRL's
+    settings: dict[str, Any] = {"dropout": 0.1}
     own: dict[Name, OwnSettings] = {}

@@ -79,7 +79,7 @@ def _phases(
 def _settings(everything: params.Params, of_dataset: Dataset, model: str) -> dict[str, Any]:
     """The model's own settings: null ones are the dataset's, and so are switches that it does not name."""
     own = of_dataset.own.get(models.OWN.get(model, ""))
-    values = own.settings if own else {}
+    values = own.settings if own else of_dataset.settings
     found = everything.model[model]
     settings = {key: values.get(key) if value is None else value for key, value in found.items()}
     if "switches" in values and isinstance(found.get("switches"), dict):

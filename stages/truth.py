@@ -1,0 +1,56 @@
+"""How much of what trained weights say is true, on scenes drawn now that no training saw.
+
+python -m stages.truth --weights demo/scorer_cbr --scenes 100
+
+--scenes: of each of the five kinds of change, and as many pairs without a change.
+"""
+
+import argparse
+from pathlib import Path
+
+from pipeline.captioning.captioner import Captioner, Search
+from pipeline.compute import devices
+from pipeline.demo import fresh_scenes
+from pipeline.demo.fresh_scenes import Judged
+from pipeline.errors import InputError
+from stages import run
+from stages.arguments import SEEDS, whole
+from stages.demo import settings
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter, prog="python -m stages.truth"
+    )
+    parser.add_argument("--weights", type=Path, required=True, help="a package, or trained weights")
+    parser.add_argument("--lab", type=Path, default=Path(), help="the repository that the weights belong to")
+    parser.add_argument("--scenes", type=whole(1, 10_000), default=100, help="of each kind (100)")
+    parser.add_argument("--seed", type=whole(*SEEDS), default=2026, help="of the scenes (2026)")
+    parser.add_argument("--beam", type=whole(1, 64), default=1, help="1 = greedy search (the default)")
+    parser.add_argument("--show", type=whole(0, 10_000), default=20, help="captions to print (20)")
+    arguments = parser.parse_args()
+    devices.repeatable()
+    captioner = Captioner.load(arguments.weights, arguments.lab)
+    drawn = settings({str(arguments.weights): captioner})
+    if drawn.seed == arguments.seed:
+        raise InputError(f"--seed {arguments.seed} is that of the training's scenes; name another")
+    drawn = drawn.model_copy(update={"seed": arguments.seed})
+    found = fresh_scenes.judged(captioner, drawn, arguments.scenes, Search(arguments.beam))
+    print("\n".join([*map(line, found[: arguments.show]), table(found)]))
+
+
+def line(told: Judged) -> str:
+    """One caption, whether it is true, and what happened."""
+    kind, pair, caption, verdict = told
+    said = "true" if verdict.true else f"not true ({verdict.wrong})"
+    return f"{kind}: {caption} | {said} | {pair.captions[0]}"
+
+
+def table(found: list[Judged]) -> str:
+    """The share of true captions by kind, percent."""
+    rows = [f"{name:<10}{100 * share:>6.1f}" for name, share in fresh_scenes.shares(found).items()]
+    return "\n".join(["true of   percent", *rows])
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,65 @@
+"""Truth of scenes that no training saw: who is right always, never, or of one kind alone."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from pipeline.captioning.captioner import Search
+from pipeline.demo import fresh_scenes
+from pipeline.demo.new_scene import KINDS, NOTHING, draw
+from pipeline.params import Tabletop
+
+SETTINGS = Tabletop(
+    scenes=20, seed=9, min_objects=3, max_objects=4, width=96, height=64, viewpoint="moderate"
+)
+SCENES = 5  # of each kind: 30 pairs, more than are captioned at once
+
+
+class Saying:
+    """In place of a captioner: it says the sentences that it was given, in order."""
+
+    features = SimpleNamespace(squashed=lambda data, name: data)
+
+    def __init__(self, sentences):
+        self.sentences = iter(sentences)
+
+    def of_squashed(self, pairs, search):
+        return [SimpleNamespace(caption=next(self.sentences)) for _ in pairs]
+
+
+def truth():
+    """A true sentence of every pair, in the order in which they are asked for."""
+    return [
+        draw(SETTINGS, kind, "moderate", number).pair.captions[0]
+        for number in range(SCENES)
+        for kind in KINDS
+    ]
+
+
+def judged(sentences):
+    return fresh_scenes.judged(Saying(sentences), SETTINGS, SCENES, Search())
+
+
+def test_who_tells_the_truth_is_true_of_every_kind():
+    assert set(fresh_scenes.shares(judged(truth())).values()) == {1.0}
+
+
+def test_who_says_that_nothing_changed_is_true_of_that_alone():
+    shares = fresh_scenes.shares(judged(["there is no change"] * SCENES * len(KINDS)))
+    assert shares.pop(NOTHING) == 1.0
+    assert set(shares.values()) == {0.0}
+
+
+def test_one_kind_told_wrongly_lowers_its_share_and_that_of_all_changes():
+    said = truth()
+    for number in range(2):
+        said[number * len(KINDS)] = "there is no change"  # the first kind's
+    shares = fresh_scenes.shares(judged(said))
+    assert shares[KINDS[0]] == pytest.approx(1 - 2 / SCENES)
+    assert shares["changes"] == pytest.approx(1 - 2 / (SCENES * 5))
+
+
+def test_another_seed_draws_other_scenes():
+    other = SETTINGS.model_copy(update={"seed": 10})
+    found = fresh_scenes.judged(Saying(truth()), other, SCENES, Search())
+    assert fresh_scenes.shares(found)["changes"] < 0.5

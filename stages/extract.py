@@ -13,6 +13,7 @@ import torch
 
 from pipeline import outputs, params, provenance
 from pipeline.compute import devices
+from pipeline.compute.kept_memory import keep_freed
 from pipeline.compute.process_group import Ranks, join
 from pipeline.datasets.images import Indexed, read_index
 from pipeline.datasets.schema import images_of, of_split, read_pairs
@@ -33,6 +34,7 @@ def main() -> None:
     arguments = parser.parse_args()
     start = time.monotonic()
     devices.repeatable()
+    keep_freed()
     ranks = join()
     everything = params.load()
     dataset = everything.of(arguments.dataset)

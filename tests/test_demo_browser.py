@@ -10,6 +10,7 @@ import pytest
 
 from pipeline.demo import answer, new_scene
 from pipeline.demo.answer import CSS, HEAD
+from pipeline.tabletop.words import COLORS
 from tests.pipeline.demo.test_answers import SETTINGS, Saying, Told
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -54,7 +55,7 @@ def test_a_wrong_word_is_underlined_and_named_beside_the_truth(tmp_path, width):
     """By more than a colour: a line under the word, and words beneath the caption."""
     drawn = new_scene.draw(SETTINGS, "color", "moderate", 1)
     true = drawn.pair.captions[0]
-    value = "green" if true.endswith("purple") else "purple"
+    value = next(color for color in COLORS if color not in true)  # said once, it is named alone
     models = {"honest": Saying(true), "liar": Saying(" ".join([*true.split()[:-1], value]))}
     html = answer.answer(models, drawn)
     (tmp_path / "page.html").write_text(f"{HEAD}<style>{CSS}</style>{html}", encoding="utf-8")

@@ -1,7 +1,8 @@
 """Memory that is freed stays with the process, for the next tensors of the same size.
 
 glibc takes blocks above 32 MiB from the kernel and gives them back at once; each time the kernel clears their
-pages anew. Extraction, whose maps are that large, spent two fifths of its time so (benchmarks/README.md).
+pages anew. Extraction, whose maps are that large, spent two fifths of its time so (benchmarks/README.md,
+"Extraction of the embedded dataset's features").
 """
 
 import ctypes

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+from pipeline import params
 from pipeline.captioning import described, feature_backbone, sources
 from pipeline.captioning.captioner import Captioner
 from pipeline.compute import devices
@@ -49,7 +50,7 @@ def main() -> None:
     captioners = loaded(arguments.weights, arguments.lab)
     with tempfile.TemporaryDirectory(prefix="uploads-") as uploads:
         os.environ.update(QUIET | {"GRADIO_TEMP_DIR": uploads})
-        serve(captioners, settings(captioners), arguments.port, not arguments.no_browser)
+        serve(captioners, settings(captioners, arguments.lab), arguments.port, not arguments.no_browser)
 
 
 def loaded(places: list[Path], lab: Path) -> dict[str, Captioner]:
@@ -62,14 +63,22 @@ def loaded(places: list[Path], lab: Path) -> dict[str, Captioner]:
     return found
 
 
-def settings(captioners: dict[str, Captioner]) -> Tabletop:
-    """Of scenes like those that a model was trained on. Raises InputError where none was on drawn ones."""
+def settings(captioners: dict[str, Captioner], lab: Path) -> Tabletop:
+    """Of scenes like those that a model was trained on; of weights that are no package, the laboratory's.
+
+    Raises InputError where none was trained on drawn ones.
+    """
     for captioner in captioners.values():
         if captioner.scores and captioner.scores.get("rendered"):
             kind = TypeAdapter(Tabletop)
             return described.read(
                 Path(sources.SCORES), kind, captioner.scores["rendered"], feature_backbone.REMEDY
             )
+    rendered = params.load(lab / "params.yaml").tabletop if (lab / "params.yaml").is_file() else None
+    for captioner in captioners.values():
+        dataset = captioner.trained.recipe.dataset
+        if captioner.scores is None and rendered and dataset in rendered.viewpoint:
+            return rendered.of(dataset)
     raise InputError("no model here was trained on drawn scenes; add --weights demo/scorer_cbr to the others")
 
 

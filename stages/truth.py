@@ -31,7 +31,7 @@ def main() -> None:
     arguments = parser.parse_args()
     devices.repeatable()
     captioner = Captioner.load(arguments.weights, arguments.lab)
-    drawn = settings({str(arguments.weights): captioner})
+    drawn = settings({str(arguments.weights): captioner}, arguments.lab)
     if drawn.seed == arguments.seed:
         raise InputError(f"--seed {arguments.seed} is that of the training's scenes; name another")
     drawn = drawn.model_copy(update={"seed": arguments.seed})

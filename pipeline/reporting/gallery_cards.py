@@ -154,7 +154,7 @@ def _picture(name: str, results: Results) -> Picture:
 
 def _prediction(pair: Pair, cell: Cell, phrases: Sequence[str]) -> Prediction:
     caption, told = cell.captions[pair.pair_id], cell.told[pair.pair_id]
-    verdict = truth.judge(caption, pair, phrases)
+    verdict = truth.judge(caption, pair)
     wrong = None if verdict is None else verdict.wrong
     return Prediction(
         cell.model,

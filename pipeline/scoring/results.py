@@ -79,7 +79,7 @@ def told(
 
 def _judged(caption: str, pair: Pair, phrases: Sequence[str], grammar: str | None) -> dict[str, bool | None]:
     """Each of JUDGED of one caption."""
-    if verdict := judge(caption, pair, phrases):
+    if verdict := judge(caption, pair):  # of the same sentences as in training and on the demo's page
         return {"true": verdict.true, "fits": verdict.fits, "agrees": None}
     agreed = agrees(caption, pair, phrases) if grammar == GEOMETRIC else None
     return {"true": None, "fits": None, "agrees": agreed}

@@ -50,7 +50,7 @@ change" has 50.0. *CIDEr-D, changes* is that of the pairs with a change alone; o
 flatters whoever says "there is no change" ([why](./tabletop.md#reading-its-scores)). Nothing was chosen on
 test pairs: the snapshot that is tested is chosen on validation pairs, as `train.select` says
 ([params.yaml](../params.yaml)), of IDC-PCL's models the last one ([why](./methods.md#idc-pcl)). All cells
-of a table have the same number of iterations and the settings of params.yaml; those of idc_pcl and clip4idc
+of a table have the settings of params.yaml; those of idc_pcl and clip4idc
 come after a phase of their own. The three models of CLIP4IDC read frozen features here, not pixels: what
 their paper claims is more than these can show.
 """

@@ -66,4 +66,4 @@ def test_the_weights_score_as_their_card_says(captioners, test_pairs, place):
 
 def test_they_are_small():
     files = [path for place in PLACES for path in place.iterdir()]
-    assert sum(path.stat().st_size for path in files) <= 5_000_000
+    assert sum(path.stat().st_size for path in files) <= 10_000_000

@@ -37,7 +37,7 @@ def test_every_reference_agrees_with_all_and_no_negative_does(pairs: list[Pair],
     own = {pair.pair_id: pair for pair in given_pairs}
     for each in generate("geometric", given_pairs, seed=2):
         for negative in each.negatives:
-            assert not agrees(negative.caption, own[each.pair_id], NO_CHANGE), (negative, each.captions)
+            assert agrees(negative.caption, own[each.pair_id], NO_CHANGE) is False, (negative, each.captions)
 
 
 def test_a_true_caption_agrees_where_references_name_what_it_names(pairs: list[Pair]) -> None:
@@ -80,16 +80,16 @@ def test_what_no_reference_names_or_one_contradicts_does_not_agree() -> None:
     pair = replace(PAIR, captions=("the cube is gone", "the red thing is gone", "the blue thing is gone"))
     pair = replace(pair, change_type="drop")
     assert agrees("the cube is gone", pair, NO_CHANGE)
-    assert not agrees("the metal cube is gone", pair, NO_CHANGE)
-    assert not agrees("the red cube is gone", pair, NO_CHANGE)
+    assert agrees("the metal cube is gone", pair, NO_CHANGE) is False
+    assert agrees("the red cube is gone", pair, NO_CHANGE) is False
 
 
 def test_no_change_is_told_by_the_phrases() -> None:
     still = Pair("8", "8", "test", "a", "b", ("there is no change",), "none")
     for pair in (still, replace(still, change_type=None)):
         assert agrees("well, nothing happened", pair, ["nothing"])
-        assert not agrees("gibberish", pair, ["nothing"])
-        assert not agrees("the cube is gone", pair, ["nothing"])
+        assert agrees("gibberish", pair, ["nothing"]) is False
+        assert agrees("the cube is gone", pair, ["nothing"]) is False
 
 
 def test_references_that_name_no_kind_are_not_asked() -> None:

@@ -1,0 +1,35 @@
+"""The stage that judges weights on fresh scenes: what it prints, and what it refuses."""
+
+import pytest
+
+from tests.running import refuse, set_params, succeed
+from tests.small_lab import add_weights, make_lab
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    folder = make_lab(tmp_path_factory.mktemp("truth"))
+    place = add_weights(folder, "scorer_cbr")
+    set_params(folder, tabletop__width=96, tabletop__height=64)  # small pictures to draw
+    return folder, place
+
+
+def test_it_prints_captions_and_the_share_of_true_ones_by_kind(lab, capsys):
+    folder, place = lab
+    succeed(folder, f"truth --weights {place} --scenes 1 --show 3")
+    lines = capsys.readouterr().out.strip().split("\n")
+    assert [line.split(":")[0] for line in lines[:3]] == ["color", "material", "add"]
+    assert all(line.count(" | ") == 2 for line in lines[:3])
+    names = [line.split()[0] for line in lines[3:]]
+    assert names == ["true", "changes", "color", "material", "add", "drop", "move", "nothing"]
+    assert all(0 <= float(line.split()[1]) <= 100 for line in lines[4:])
+
+
+def test_the_trainings_own_scenes_are_refused(lab):
+    folder, place = lab
+    refuse(folder, f"truth --weights {place} --seed 1", "that of the training's scenes; name another")
+
+
+def test_weights_of_a_dataset_that_is_not_drawn_are_refused(lab, tmp_path):
+    folder, place = lab
+    refuse(folder, f"truth --weights {place} --lab {tmp_path}", "error")

@@ -83,10 +83,10 @@ def test_scores_that_are_none(lab, tmp_path):
     out = tmp_path / "package"
     package.write(lab / "data/weights/tabletop/scorer_cbr/1", lab, out, "")
     captioner = Captioner.load(out)
-    assert demo.settings({"it": captioner}).seed
+    assert demo.settings({"it": captioner}, lab).seed
     captioner.scores["rendered"]["seed"] = "large"
     with pytest.raises(InputError, match=r"^scores\.json: seed: "):
-        demo.settings({"it": captioner})
+        demo.settings({"it": captioner}, lab)
     (out / "scores.json").write_text("[]")
     with pytest.raises(InputError, match=r"package/scores\.json: Input should be an object"):
         Captioner.load(out)

@@ -21,7 +21,7 @@ from pipeline.compute import devices
 from pipeline.errors import InputError
 from pipeline.outputs import file_to_write, replacing
 from stages import run
-from stages.arguments import whole
+from stages.arguments import check_apart, whole
 
 
 def main() -> None:
@@ -63,6 +63,7 @@ def parser() -> argparse.ArgumentParser:
 
 def check(arguments: argparse.Namespace) -> None:
     """Raises InputError for arguments that do not go together."""
+    check_apart((arguments.overlay, arguments.out), (arguments.before, arguments.after, arguments.pairs))
     if arguments.top and arguments.beam and arguments.beam < arguments.top:
         raise InputError(f"--top {arguments.top} needs a --beam of at least {arguments.top}")
     if not 0 <= arguments.length_penalty < math.inf:

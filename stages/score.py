@@ -26,7 +26,9 @@ from pipeline.scoring.results import Told
 from pipeline.scoring.summary import write_summary
 from pipeline.scoring.tokenizer import OF_SCORES
 from stages import run
+from stages.arguments import check_apart
 
+READ = ("captions", "pairs", "references", "manifest", "attention", "images")
 WIDTH = 500  # at most: a narrow terminal breaks lines, but no number is cut
 
 
@@ -83,6 +85,10 @@ def _arguments() -> argparse.Namespace:
         parser.error("--attention needs --pairs and --images")
     if arguments.dataset and not arguments.pairs:
         parser.error("--dataset needs --pairs")
+    check_apart(
+        (arguments.out, arguments.summary, arguments.per_pair),
+        [getattr(arguments, name) for name in READ],
+    )
     return arguments
 
 

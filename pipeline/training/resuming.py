@@ -55,18 +55,22 @@ def resume(
 
     Beside it a line, empty but where a file is damaged: the file before that is taken up, or none.
     """
-    known = _known(state)
-    there = [path for path in (state, _before(state)) if path.exists()]
-    damaged = [path for path in there if _sum(path) not in known]
-    said = " and ".join(map(str, damaged)) + (" are" if len(damaged) > 1 else " is") + " damaged; training"
-    for path in there:
-        if path not in damaged:
-            record: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
-            model.load_state_dict(record["model"])
-            optimiser.load_state_dict(record["optimiser"])
-            history = History(**record["history"])
-            return history, f"{said} goes on from iteration {history.iteration}" if damaged else ""
-    return History(), f"{said} begins anew" if damaged else ""
+    known, damaged = _known(state), []
+    for path in filter(Path.exists, (state, _before(state))):
+        if _sum(path) not in known:
+            damaged.append(path)
+            continue
+        record: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+        model.load_state_dict(record["model"])
+        optimiser.load_state_dict(record["optimiser"])
+        history = History(**record["history"])
+        return history, _said(damaged, f"goes on from iteration {history.iteration}")
+    return History(), _said(damaged, "begins anew")
+
+
+def _said(damaged: list[Path], how: str) -> str:
+    names = " and ".join(map(str, damaged))
+    return f"{names} {'are' if len(damaged) > 1 else 'is'} damaged; training {how}" if damaged else ""
 
 
 def _before(state: Path) -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from pipeline import outputs
+from pipeline import outputs, scratch_folders
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = (
@@ -43,7 +43,7 @@ def code() -> str:
 
 def scratch(out: Path, *inputs: bytes | str) -> Path:
     """The folder where a long stage keeps its work on `out`, keyed by its inputs and the code."""
-    return outputs.scratch(out, sha256(code(), *inputs)[:16])
+    return scratch_folders.scratch(out, sha256(code(), *inputs)[:16])
 
 
 def write(path: str | Path, seconds: float, **facts: Any) -> None:

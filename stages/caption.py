@@ -19,9 +19,9 @@ from pipeline.captioning.captioner import Captioner, Search
 from pipeline.captioning.features import opened
 from pipeline.compute import devices
 from pipeline.errors import InputError
-from pipeline.outputs import replacing
+from pipeline.outputs import file_to_write, replacing
 from stages import run
-from stages.arguments import whole
+from stages.arguments import check_apart, whole
 
 
 def main() -> None:
@@ -53,14 +53,17 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--length-penalty", type=float, default=0.0, help="as decode.length_penalty")
     made.add_argument("--top", type=whole(1), metavar="K", help="the K best captions with log-probabilities")
     made.add_argument("--json", action="store_true", help="print one JSON object")
-    made.add_argument("--overlay", type=Path, help="a picture to write: where the model looked at each word")
+    made.add_argument(
+        "--overlay", type=file_to_write, help="a picture to write: where the model looked at each word"
+    )
     made.add_argument("--pairs", type=Path, help="many pairs")
-    made.add_argument("--out", type=Path, help="captions of --pairs: JSON Lines, appended to")
+    made.add_argument("--out", type=file_to_write, help="captions of --pairs: JSON Lines, appended to")
     return made
 
 
 def check(arguments: argparse.Namespace) -> None:
     """Raises InputError for arguments that do not go together."""
+    check_apart((arguments.overlay, arguments.out), (arguments.before, arguments.after, arguments.pairs))
     if arguments.top and arguments.beam and arguments.beam < arguments.top:
         raise InputError(f"--top {arguments.top} needs a --beam of at least {arguments.top}")
     if not 0 <= arguments.length_penalty < math.inf:

@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,11 @@ from pipeline.datasets.schema import images_of, of_split, read_pairs
 from pipeline.features.memory_cache import held, planned
 from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
-from pipeline.outputs import clear, replacing
+from pipeline.outputs import Contents, file_to_write, replacing
 from pipeline.recipes import recipe_file, trained_model
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.scoring import tokenizer
+from pipeline.scratch_folders import alone, clear
 from pipeline.training import compiling, memory_planning, phases
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.phases import Phase
@@ -32,6 +34,8 @@ from pipeline.training.sampling import Draws
 from stages import run
 
 IMAGES = "images"  # the folder of the curves of a pre-training on single images, among those after it
+LOSS, VALIDATION = "loss.csv", "validation.csv"
+CURVES = Contents(LOSS, (VALIDATION, f"{IMAGES}/{LOSS}", f"{IMAGES}/{VALIDATION}"))
 
 
 def main() -> None:
@@ -60,28 +64,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pairs", type=Path, required=True)
     parser.add_argument("--vocab", type=Path, required=True)
     parser.add_argument("--features", required=True, help=STORES)
-    parser.add_argument("--weights", type=Path, required=True, help="the folder to write")
     parser.add_argument(
-        "--curves", type=Path, required=True, help="the folder of loss.csv and validation.csv"
+        "--weights", type=trained_model.CONTENTS.to_write, required=True, help="folder to write"
     )
-    parser.add_argument("--provenance", type=Path, required=True)
+    parser.add_argument(
+        "--curves", type=CURVES.to_write, required=True, help="the folder of loss.csv and validation.csv"
+    )
+    parser.add_argument("--provenance", type=file_to_write, required=True)
 
 
 def run_phase(
-    stage: str, arguments: argparse.Namespace, recipe: Recipe, phase: Phase, before: Path | None = None
+    stage: str,
+    arguments: argparse.Namespace,
+    recipe: Recipe,
+    phase: Phase,
+    before: Path | None = None,
+    out: Path | None = None,
 ) -> None:
-    """Train a phase, by as many processes as its settings say; `before` is the folder that it starts from."""
+    """Train a phase, by as many processes as its settings say; `before` is the folder that it starts from.
+
+    `out`: the stage's output, where this phase's weights are not that. One process at a time works on it.
+    """
     if "RANK" not in os.environ:
         count = launch.processes(phase.settings)
         if count > 1:
             sys.exit(launch.start(stage, sys.argv[1:], count))
     launch.end_with_starter()
-    with joined() as ranks:
-        train(arguments, recipe, phase, before, ranks)
+    with joined() as ranks, alone(out or arguments.weights, first=ranks.rank == 0) as still_alone:
+        train(arguments, recipe, phase, before, ranks, still_alone)
 
 
 def train(
-    arguments: argparse.Namespace, recipe: Recipe, phase: Phase, before: Path | None, ranks: Ranks
+    arguments: argparse.Namespace,
+    recipe: Recipe,
+    phase: Phase,
+    before: Path | None,
+    ranks: Ranks,
+    still_alone: Callable[[], None],
 ) -> None:
     start = time.monotonic()
     devices.repeatable()
@@ -91,13 +110,15 @@ def train(
     store = FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
     inputs = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
     inputs += [trained_model.identity(before, recipe.model)] if before else []
-    keys = (str(arguments.seed), *phase.keys)
+    keys = (str(arguments.seed), *phase.keys, devices.identity())
     scratch = provenance.scratch(arguments.weights, *inputs, store.record, *keys)
 
     seed_all(arguments.seed, 0)
     model = phase.make(store.shape, vocabulary)
     validation = phase.validation(of_split(pairs, "val"), store, vocabulary) if ranks.rank == 0 else None
     training = Training(model, recipe, arguments.seed, scratch / "state.pt", validation, ranks, phase)
+    if training.damaged and ranks.rank == 0:
+        print(f"note: {training.damaged}", flush=True)
     sampler = phase.sampler(pairs, arguments.seed)
     names = images_of(of_split(pairs, "train"))
     check_memory(training, sampler, store, names)
@@ -105,6 +126,7 @@ def train(
     source = held(store, names, phase.settings["cache"], training.device)
     history = training.run(sampler, source, vocabulary)
     if ranks.rank == 0:
+        still_alone()
         write(arguments, recipe, store, vocabulary, history, phase.earlier)
         seconds = time.monotonic() - start
         provenance.write(arguments.provenance, seconds, precision=str(training.dtype), processes=ranks.world)
@@ -140,12 +162,12 @@ def write(
         history.best_iteration,
         history.best_score,
     )
-    with replacing(arguments.weights) as beside:
+    with replacing(arguments.weights, trained_model.CONTENTS) as beside:
         trained_model.save(beside, trained, history.best)
-    with replacing(arguments.curves) as beside:
+    with replacing(arguments.curves, CURVES) as beside:
         beside.mkdir()
-        write_csv(beside / "loss.csv", history.losses)
-        write_csv(beside / "validation.csv", history.validation)
+        write_csv(beside / LOSS, history.losses)
+        write_csv(beside / VALIDATION, history.validation)
         if earlier is not None:
             shutil.copytree(earlier, beside / IMAGES)
 

@@ -13,12 +13,13 @@ from models.captioner import Captioner
 from models.grid_embedding import DataSizes
 from models.idc_pcl_pretraining import Pretraining
 from pipeline.errors import InputError
-from pipeline.outputs import read_yaml
+from pipeline.outputs import Contents, read_yaml
 from pipeline.recipes import recipe_file
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.vocabularies import Vocabulary
 
 FILE = "weights.safetensors"
+CONTENTS = Contents("model.yaml", (FILE,))
 REMEDY = "run `dvc repro train` to make it"
 
 

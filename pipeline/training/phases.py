@@ -40,7 +40,7 @@ class Phase:
     keep: Keep  # the best snapshot, and which of equal ones | the last
     by_sentence: bool  # an item is a sentence with its pair, not a scene
     keys: tuple[str, ...] = ()  # what else than the recipe decides its results
-    weights: Mapping[str, float] = field(default_factory=dict)  # of losses; 1 where none is said
+    weights: Mapping[str, float] | None = None  # of losses; None: 1 each
     tasks: tuple[str, ...] = ()  # of which an iteration has one
     negatives: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of pairs, for the task fda
     classes: Mapping[str, ClassItems] = field(default_factory=dict)  # by split, for the task class_pairs
@@ -48,6 +48,10 @@ class Phase:
     earlier: Path | None = None  # the curves of the phase before, kept beside its own
     zero_idle: bool = False  # what a step does not use gets zero gradients
     log_every: int = 10  # iterations whose mean losses make one row of the learning curve
+
+    def weight(self, term: str) -> float | None:
+        """That of a loss term; None where it has none."""
+        return 1.0 if self.weights is None else self.weights.get(term)
 
     def sampler(self, pairs: Sequence[Pair], seed: int) -> Draws:
         """What draws the batches, of the train split."""
@@ -94,7 +98,8 @@ def captioning(recipe: Recipe, first: Path | None, tokens: str = "ptb") -> Phase
     keys = (tokens, *weights_of(recipe.train))
     keep: Keep = "last" if select == "last" else "earlier"
     metric = COLUMNS.get(select, select)
-    return Phase(recipe.train, make, validation, metric, keep, False, keys, weights=recipe.loss)
+    weights = {"cap": 1.0} | recipe.loss
+    return Phase(recipe.train, make, validation, metric, keep, False, keys, weights)
 
 
 def adaptation(recipe: Recipe) -> Phase:

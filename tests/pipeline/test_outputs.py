@@ -6,7 +6,6 @@ import resource
 import shutil
 import subprocess
 import sys
-import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import pytest
 import torch
 import yaml
 
-from pipeline import outputs
+from pipeline import outputs, scratch_folders
 from pipeline.decoding import attention_maps
 from pipeline.decoding.attention_maps import Attended
 from pipeline.errors import InputError, writing
@@ -57,7 +56,7 @@ def write_attention(path):
 
 def write_weights(path):
     trained = Trained(recipe(), 1, (6, 3, 3), 10, 8, 4, 0.5)
-    with replacing(path) as beside:
+    with replacing(path, trained_model.CONTENTS) as beside:
         trained_model.save(beside, trained, {"a": torch.zeros(LIMIT)})
 
 
@@ -68,15 +67,18 @@ def write_state(path):
 
 @pytest.mark.parametrize("write", [write_text, write_lines, write_attention, write_weights, write_state])
 def test_whoever_writes_the_output_is_named_and_nothing_is_left(tmp_path, write):
-    path = tmp_path / "out"
-    path.write_text("before")
+    path = before = tmp_path / "out"
+    if write is write_weights:
+        path.mkdir()
+        before = path / "model.yaml"
+    before.write_text("before")
     with small_files(), pytest.raises(InputError) as caught:
         write(path)
     assert str(caught.value) == f"cannot write {path}: {TOO_LARGE}"
     assert [file.name for file in tmp_path.iterdir()] == ["out"]
-    assert path.read_text() == "before"
+    assert before.read_text() == "before"
     write(path)
-    assert path.exists()
+    assert before.stat().st_size > len("before")
 
 
 def test_a_copied_folder(tmp_path):
@@ -91,7 +93,7 @@ def test_a_copied_folder(tmp_path):
 
 
 def test_a_store_that_could_not_be_written_goes_on(tmp_path):
-    scratch = outputs.scratch(tmp_path / "s.zarr", "1")
+    scratch = scratch_folders.scratch(tmp_path / "s.zarr", "1")
     features = np.random.default_rng(0).standard_normal((4, *SHAPE)).astype(np.float16)
     writer = Writer(scratch, 4, SHAPE)
     with small_files(), pytest.raises(InputError) as caught:
@@ -164,53 +166,6 @@ def test_standard_output_that_is_full():
         "error: cannot write standard output, or a temporary file: the disk is full"
     )
     assert done.stderr.count("\n") == 1
-
-
-def test_scratch_is_cleared_with_that_of_other_keys_but_not_of_other_outputs(tmp_path):
-    out = tmp_path / "a[1]"
-    for folder in (
-        outputs.scratch(out, "1"),
-        outputs.scratch(out, "2"),
-        outputs.scratch(tmp_path / "a1", "1"),
-    ):
-        assert folder.parent == tmp_path
-        folder.mkdir()
-    outputs.clear(out)
-    assert [file.name for file in tmp_path.iterdir()] == [".a1.1.scratch"]
-
-
-@pytest.fixture
-def elsewhere(tmp_path):
-    """A folder of another file system, reached by a link."""
-    own = tmp_path.stat().st_dev
-    places = [Path(place) for place in ("/dev/shm", "/var/tmp") if Path(place).is_dir()]
-    others = [place for place in places if place.stat().st_dev != own]
-    if not others:
-        pytest.skip("there is no other file system")
-    with tempfile.TemporaryDirectory(dir=others[0]) as folder:
-        (tmp_path / "features").symlink_to(folder)
-        yield tmp_path / "features"
-
-
-def test_a_store_on_another_disk(elsewhere, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    out = Path("features/s.zarr")
-    writer = Writer(outputs.scratch(out, "1"), 2, (1, 1, 1))
-    writer.write(0, np.ones((2, 1, 1, 1), np.float16))
-    writer.finish(out, {"keys": ["a", "b"]})
-    assert FeatureStore(out, {}).read(["b"]).item() == 1
-    assert [file.name for file in elsewhere.iterdir()] == ["s.zarr"]
-
-
-def test_a_link_that_dvc_would_refuse_at_the_end_is_refused_at_once(elsewhere, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DVC_ROOT", str(tmp_path))
-    (tmp_path / ".dvc").mkdir()
-    assert outputs.scratch(Path("data/s.zarr"), "1") == Path("data/.s.zarr.1.scratch")
-    with pytest.raises(InputError, match=r"^features is reached by a link out of the repository"):
-        outputs.scratch(Path("features/s.zarr"), "1")
-    (tmp_path / ".dvc/config").write_text("[core]\n    no_scm = true\n")
-    assert outputs.scratch(Path("features/s.zarr"), "1") == Path("features/.s.zarr.1.scratch")
 
 
 @pytest.mark.parametrize(

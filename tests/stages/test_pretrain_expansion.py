@@ -124,9 +124,9 @@ def test_sigkill_in_the_second_phase_and_then_the_same_bytes(prepared_birds, mon
     resumed, resume = [], resuming.resume
 
     def noted(state, model, *rest):
-        history = resume(state, model, *rest)
+        history, damaged = resume(state, model, *rest)
         resumed.append((model.single, history.iteration))
-        return history
+        return history, damaged
 
     with monkeypatch.context() as patched:
         patched.setattr(resuming, "resume", noted)

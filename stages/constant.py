@@ -8,7 +8,8 @@ from pipeline import params
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import of_split, read_pairs
 from pipeline.errors import InputError
-from pipeline.outputs import read_json, write_json
+from pipeline.inputs import read_json
+from pipeline.outputs import write_json
 from pipeline.scoring import constant_baseline, results
 from pipeline.scoring.summary import write_summary
 from stages import run

@@ -17,7 +17,7 @@ from pipeline import params
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS, of_split, read_pairs
 from pipeline.errors import InputError
-from pipeline.outputs import read_json
+from pipeline.inputs import read_json
 from pipeline.scoring import attention_localisation, results
 from pipeline.scoring.attention_localisation import Localisation
 from pipeline.scoring.coco_files import read_references, read_results

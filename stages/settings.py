@@ -3,10 +3,8 @@
 import argparse
 from pathlib import Path
 
-import yaml
-
 from pipeline import params
-from pipeline.outputs import replacing
+from pipeline.outputs import replacing, yaml_of
 from stages import run
 
 
@@ -19,7 +17,7 @@ def main() -> None:
     with replacing(arguments.out) as folder:
         folder.mkdir()
         for name, section in sections.items():
-            text = yaml.safe_dump(section, sort_keys=False)
+            text = yaml_of(section)
             (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
 
 

@@ -20,7 +20,7 @@ from pipeline.errors import InputError
 from pipeline.features import backbone_weights
 from pipeline.features.store import FeatureStore
 from pipeline.features.store_contents import GRID, IMAGENET, IMPORTED, STATISTICS, Spec
-from pipeline.outputs import read_yaml
+from pipeline.inputs import read_yaml
 from pipeline.recipes.trained_model import Trained
 
 MADE, WEIGHTS, CHANNELS = "features.yaml", "backbone.safetensors", "statistics.safetensors"

@@ -18,7 +18,7 @@ from pipeline.captioning.captioner import Captioner, Search
 from pipeline.datasets.checking import IMAGES
 from pipeline.datasets.pairs_csv_rows import NAMES, Row, find, read_rows
 from pipeline.errors import InputError, writing
-from pipeline.outputs import read_lines
+from pipeline.inputs import read_lines
 from pipeline.prefetch import prefetch
 from pipeline.progress import track
 

@@ -20,7 +20,7 @@ from pipeline.captioning import described, feature_backbone
 from pipeline.captioning.feature_backbone import REMEDY, Made
 from pipeline.errors import InputError
 from pipeline.features.store_contents import PIXELS, PixelSpec, recorded_spec
-from pipeline.outputs import read_json, read_yaml
+from pipeline.inputs import read_json, read_yaml
 from pipeline.recipes import trained_model
 from pipeline.recipes.trained_model import Trained
 from pipeline.vocabularies import Vocabulary

@@ -16,7 +16,8 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from pipeline.errors import InputError, listed
-from pipeline.outputs import read_lines, write_json_lines
+from pipeline.inputs import read_lines
+from pipeline.outputs import write_json_lines
 from pipeline.prefetch import prefetch
 from pipeline.progress import track
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import InputError
-from pipeline.outputs import read_lines, read_text
+from pipeline.inputs import read_lines, read_text
 
 NAMES = ("pairs.csv", "pairs.jsonl")
 REMEDY = "data/README.md says what stands in a table of pairs"

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from pipeline.captioning import Captioner, described, package, sources
 from pipeline.errors import InputError
-from pipeline.outputs import read_yaml
+from pipeline.inputs import read_yaml
 from stages import demo
 from tests.pipeline.captioning.conftest import weights_of
 

@@ -8,6 +8,7 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,7 +75,7 @@ def _header(path: Path, fields: list[str]) -> list[str]:
         raise InputError(
             f"{path}: its first line must name the columns, before and after among them; {REMEDY}"
         )
-    if twice := [name for name in names if names.count(name) > 1]:
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise InputError(f"{path}: its first line names {twice[0]!r} more than once; {REMEDY}")
     return names
 

@@ -127,7 +127,5 @@ def test_a_pipe_is_refused_at_once(tmp_path):
         for path in (tmp_path / "pipe", "/dev/zero", "/dev/stdin"):
             if Path(path).is_file():  # what pytest was started with
                 continue
-            with pytest.raises(
-                InputError, match=f"^{path} is a pipe or a device, which may never end"
-            ):
+            with pytest.raises(InputError, match=f"^{path} is a pipe or a device, which may never end"):
                 read(path, "ask")

@@ -61,7 +61,7 @@ def accepted(check, tree):
 
 def test_what_stands_in_model_yaml(packed):
     tree = read_yaml(packed / "model.yaml", "")
-    found = accepted(lambda tree: described.check_model(Path("model.yaml"), tree, "bring it"), tree)
+    found = accepted(lambda tree: described.model(Path("model.yaml"), tree, "bring it"), tree)
     assert {key for key in found if not key.startswith(SECTIONS)} <= HARMLESS | {"vocabulary", "longest"}
     assert found & HARMLESS  # or everything was refused
 

@@ -56,7 +56,7 @@ def opened(path: str | Path, largest: int = LARGEST) -> Iterator[BinaryIO]:
 def read_bytes(path: str | Path, largest: int = LARGEST) -> bytes:
     """A regular file's bytes; raises as `check_regular` does."""
     with opened(path, largest) as file:
-        return file.read(largest)
+        return file.read()  # not read(largest), for which so much memory is taken at once
 
 
 @contextmanager

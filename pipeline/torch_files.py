@@ -100,10 +100,13 @@ def _stream(path: Path) -> list[bytes]:
 
 
 def _operations(data: io.BytesIO) -> Iterator[tuple[pickletools.OpcodeInfo, Any, int | None]]:
+    fault = None
     try:
         yield from pickletools.genops(data)
     except ValueError as error:
-        raise ValueError("it is cut off" if ENDS.search(str(error)) else str(error)) from None
+        fault = str(error)
+    if fault is not None:
+        raise ValueError("it is cut off" if ENDS.search(fault) else fault)
 
 
 def _names(*pickles: bytes) -> set[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from pipeline import params
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import of_split, read_pairs
-from pipeline.errors import InputError
+from pipeline.errors import InputError, printable
 from pipeline.inputs import read_json
 from pipeline.outputs import write_json
 from pipeline.scoring import constant_baseline, results
@@ -43,7 +43,7 @@ def main() -> None:
         everything.negatives.grammar.get(arguments.dataset),
     )
     for warning in scores.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        print(f"warning: {printable(warning)}", file=sys.stderr)
     write_json(arguments.captions, [{"image_id": key, "caption": text} for key, text in captions.items()])
     results.write_metrics(
         arguments.out, scores, told, references=manifest.read(arguments.manifest).references

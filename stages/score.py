@@ -16,7 +16,7 @@ from rich.table import Table
 from pipeline import params
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS, of_split, read_pairs
-from pipeline.errors import InputError
+from pipeline.errors import InputError, printable
 from pipeline.inputs import read_json
 from pipeline.scoring import attention_localisation, results
 from pipeline.scoring.attention_localisation import Localisation
@@ -36,7 +36,7 @@ def main() -> None:
     located = _located(captions, arguments) if arguments.attention else Localisation({}, {})
     scores, told = (_of_pairs if arguments.pairs else _alone)(captions, arguments)
     for warning in scores.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        print(f"warning: {printable(warning)}", file=sys.stderr)
     references = manifest.read(arguments.manifest).references if arguments.manifest else None
     results.write_metrics(arguments.out, scores, told, located.summary, references)
     if arguments.summary:

@@ -64,7 +64,10 @@ def opened(weights: Path) -> Iterator[Path]:
         except Exception as error:  # what zipfile raises on damaged files is of any kind
             reason = " ".join(str(error).split()) or type(error).__name__
             raise InputError(f"{weights} does not open as a package ({reason}); {REMEDY}") from None
-        yield Path(folder)
+        try:
+            yield Path(folder)
+        except InputError as error:  # of a file there, which nobody finds afterwards
+            raise InputError(str(error).replace(folder, str(weights))) from None
 
 
 def _check_folder(weights: Path) -> None:
@@ -117,7 +120,10 @@ def load(folder: Path, weights: Path, lab: Path) -> tuple[Captioner, Trained, Vo
     place = weights / VOCABULARY if words.parent == folder else words
     described.check_vocabulary(place, read_json(words, REMEDY, LARGEST[VOCABULARY]), REMEDY)
     vocabulary = vocabularies.load(words)
-    trained.check_vocabulary(vocabulary)
+    try:
+        trained.check_vocabulary(vocabulary)
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from None
     return model, trained, vocabulary
 
 

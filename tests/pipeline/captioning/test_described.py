@@ -87,6 +87,9 @@ def test_scores_that_are_none(lab, tmp_path):
     captioner.scores["rendered"]["seed"] = "large"
     with pytest.raises(InputError, match=r"^scores\.json: seed: "):
         demo.settings({"it": captioner}, lab)
+    captioner.scores["rendered"] |= {"seed": 1, "width": 4096, "height": 4096}
+    with pytest.raises(InputError, match=r"^scores\.json: rendered: pictures of 4096 x 4096 pixels"):
+        demo.settings({"it": captioner}, lab)
     (out / "scores.json").write_text("[]")
     with pytest.raises(InputError, match=r"package/scores\.json: Input should be an object"):
         Captioner.load(out)

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from benchmarks import gpu_machine
+from pipeline.inputs import read_yaml
+from pipeline.outputs import yaml_of
 
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ("subtraction", "rr", "scorer_cbr", "dirl_ccr")
@@ -75,10 +75,10 @@ def main() -> None:
     deadline = time.monotonic() + 60 * arguments.minutes
     out: Path = arguments.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+    stages = read_yaml(ROOT / "dvc.yaml", "")["stages"]
     if not (out / "params.yaml").exists():
         scenes = arguments.scenes or _affordable(out, arguments, stages["render"])
-        _write(out / "params.yaml", yaml.safe_dump(parameters(arguments, scenes), sort_keys=False))
+        _write(out / "params.yaml", yaml_of(parameters(arguments, scenes)))
     try:
         for step in steps(arguments.seeds):
             code = _run(out, step, stages[step.stage], deadline)
@@ -105,7 +105,7 @@ def _arguments() -> argparse.Namespace:
 
 def parameters(arguments: argparse.Namespace, scenes: int) -> dict[str, Any]:
     """params.yaml of the repository at the papers' size, or small."""
-    tree: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    tree: dict[str, Any] = read_yaml(ROOT / "params.yaml", "")
     own, small = tree["dataset"][DATASET], arguments.small
     iterations = arguments.iterations or (12 if small else 2500)
     tree |= {"datasets": [DATASET], "models": list(MODELS), "seeds": arguments.seeds}
@@ -128,7 +128,7 @@ def _affordable(out: Path, arguments: argparse.Namespace, entry: dict[str, Any])
         return 50
     probe = out / "probe"
     probe.mkdir(exist_ok=True)
-    _write(probe / "params.yaml", yaml.safe_dump(parameters(arguments, PROBED * cores), sort_keys=False))
+    _write(probe / "params.yaml", yaml_of(parameters(arguments, PROBED * cores)))
     start = time.monotonic()
     command, _ = Step("render", {"dataset": DATASET}).of(entry)
     subprocess.run(command, cwd=probe, env=_environment(), check=True)

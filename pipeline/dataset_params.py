@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     StringConstraints,
@@ -20,8 +19,7 @@ Optimiser = Literal["adam", "adamw", "bert_adam"]
 Cache = Literal["none", "ram", "device"]
 # which of a captioning's validation scores chooses its snapshot; last: none does, the last weights are kept
 Select = Literal["truth", "CIDEr-D", "CIDEr-D/change", "ROUGE-L", "last"]
-# DVC writes YAML 1.2, where `off` is a word; PyYAML reads 1.1, where it is false
-Compile = Annotated[Literal["auto", "off"], BeforeValidator(lambda value: "off" if value is False else value)]
+Compile = Literal["auto", "off"]
 Positive = Annotated[float, Field(gt=0)]
 Side = Annotated[int, Field(ge=8, le=1024)]  # pixels
 Stride = Literal[16, 32]  # pixels of a feature's side

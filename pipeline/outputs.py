@@ -1,4 +1,4 @@
-"""Reading JSON and YAML with clear errors; writing so that an output is whole or absent.
+"""Writing so that an output is whole or absent.
 
 A file replaces nothing but a file, and a folder only one that holds nothing but what the same stage writes.
 DVC may link outputs read-only into its cache, so nothing is ever changed in place: it is written beside its
@@ -9,7 +9,6 @@ import io
 import json
 import os
 import shutil
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from yaml.composer import Composer
+from ruamel.yaml.resolver import implicit_resolvers
 
 from pipeline.errors import InputError, writing
 
@@ -202,86 +201,15 @@ def write_json_lines(path: str | Path, values: Iterable[Any]) -> None:
             file.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-@contextmanager
-def _named(path: str | Path, remedy: str) -> Iterator[None]:
-    """What can be wrong with a text file, as an InputError with `remedy`."""
-    try:
-        yield
-    except (FileNotFoundError, NotADirectoryError):
-        raise InputError(f"{path} is missing; {remedy}") from None
-    except IsADirectoryError:
-        raise InputError(f"{path} is a folder, not a file; {remedy}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text (byte {error.start}); {remedy}") from None
+class _Dumper(yaml.SafeDumper):
+    """PyYAML's, which writes for readers of YAML 1.1: what is no text to ours, of 1.2, is quoted, too."""
 
 
-def read_text(path: str | Path, remedy: str) -> str:
-    """A UTF-8 file's text; InputError with `remedy` where it is missing or not UTF-8."""
-    with _named(path, remedy):
-        return Path(path).read_text(encoding="utf-8")
+for _versions, _tag, _form, _first in implicit_resolvers:
+    if (1, 2) in _versions:
+        _Dumper.add_implicit_resolver(_tag, _form, _first)
 
 
-def read_lines(path: str | Path, remedy: str) -> Iterator[str]:
-    r"""A UTF-8 file's lines one after the other, ended by \n alone; raises as `read_text` does."""
-    with _named(path, remedy), Path(path).open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                yield line.removesuffix(b"\n").decode()
-            except UnicodeDecodeError:
-                raise InputError(f"{path} is not UTF-8 text (line {number}); {remedy}") from None
-
-
-def read_json(path: str | Path, remedy: str) -> Any:
-    """A JSON file's value; InputError with `remedy` where it is missing, not JSON, or has a key twice."""
-
-    def object_of(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        """An object whose keys differ: json would keep the last of equal ones without a word."""
-        value = dict(items)
-        if len(value) < len(items):
-            doubled = next(key for key, count in Counter(key for key, _ in items).items() if count > 1)
-            raise InputError(f"{path} has the key {doubled!r} more than once in one object; keep one of them")
-        return value
-
-    try:
-        return json.loads(read_text(path, remedy), object_pairs_hook=object_of)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"{path} is not valid JSON ({error}); {remedy}") from None
-
-
-class _Doubled(yaml.YAMLError):
-    """A key that stands twice in one mapping."""
-
-
-class _Loader(Composer, yaml.CSafeLoader):
-    """PyYAML's, which would keep the last of equal keys without a word.
-
-    libyaml parses, six times as fast as Python does. CSafeLoader alone composes in C, too, and a file of
-    100,000 dashes ended the program (tried: a segmentation fault); Python's Composer raises RecursionError.
-    """
-
-    def __init__(self, text: str) -> None:
-        yaml.CSafeLoader.__init__(self, text)
-        Composer.__init__(self)
-
-    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        node = super().compose_mapping_node(anchor)
-        lines: dict[Any, int] = {}
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                name, line = self.construct_object(key), key.start_mark.line + 1
-                if name in lines:
-                    raise _Doubled(f"line {line}: the key {name!r} stands in line {lines[name]} already")
-                lines[name] = line
-        return node
-
-
-def read_yaml(path: str | Path, remedy: str) -> Any:
-    """A YAML file's value; InputError with `remedy` where it is missing, not YAML, or has a key twice."""
-    text = read_text(path, remedy)
-    try:
-        return yaml.load(text, _Loader)
-    except _Doubled as error:
-        raise InputError(f"{path}, {error}; keep one of them") from None
-    except (yaml.YAMLError, RecursionError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"{path} is not valid YAML ({reason}); mend it, or {remedy}") from None
+def yaml_of(value: Any, width: int = 80, flow: bool = False) -> str:
+    """A value as YAML, as pipeline/inputs.py reads it, in the keys' own order; `flow`: in one line."""
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=width, default_flow_style=flow)

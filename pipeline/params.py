@@ -27,7 +27,7 @@ from pipeline.dataset_params import (
     Weight,
 )
 from pipeline.errors import InputError
-from pipeline.outputs import read_yaml
+from pipeline.inputs import read_yaml
 
 Viewpoint = Literal["moderate", "extreme"] | Annotated[float, Field(gt=0, le=180)]
 

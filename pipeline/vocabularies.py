@@ -11,7 +11,8 @@ import numpy as np
 
 from pipeline.clip_bpe import bpe
 from pipeline.errors import InputError
-from pipeline.outputs import read_json, write_json
+from pipeline.inputs import read_json
+from pipeline.outputs import write_json
 
 NULL, UNK, START, END = 0, 1, 2, 3
 SPECIAL = ("<NULL>", "<UNK>", "<START>", "<END>")

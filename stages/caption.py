@@ -18,7 +18,7 @@ from pipeline.captioning import many_pairs, overlay
 from pipeline.captioning.captioner import Captioner, Search
 from pipeline.captioning.features import opened
 from pipeline.compute import devices
-from pipeline.errors import InputError
+from pipeline.errors import InputError, printable
 from pipeline.outputs import file_to_write, replacing
 from stages import run
 from stages.arguments import check_apart, whole
@@ -93,12 +93,12 @@ def one(arguments: argparse.Namespace, captioner: Captioner, search: Search) -> 
     if arguments.json:
         top = [{"caption": each.caption, "log_probability": each.log_probability} for each in ranked]
         record = {"before": str(before), "after": str(after), "caption": found.caption, "words": found.words}
-        print(json.dumps(record | ({"top": top} if top else {}), ensure_ascii=False))
+        print(printable(json.dumps(record | ({"top": top} if top else {}), ensure_ascii=False)))
     elif ranked:
         for each in ranked:
-            print(f"{each.log_probability:9.3f}  {each.caption}")
+            print(f"{each.log_probability:9.3f}  {printable(each.caption)}")
     else:
-        print(found.caption)
+        print(printable(found.caption))
 
 
 if __name__ == "__main__":

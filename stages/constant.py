@@ -7,8 +7,9 @@ from pathlib import Path
 from pipeline import params
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import of_split, read_pairs
-from pipeline.errors import InputError
-from pipeline.outputs import file_to_write, read_json, write_json
+from pipeline.errors import InputError, printable
+from pipeline.inputs import read_json
+from pipeline.outputs import file_to_write, write_json
 from pipeline.scoring import constant_baseline, results
 from pipeline.scoring.summary import write_summary
 from stages import run
@@ -42,7 +43,7 @@ def main() -> None:
         everything.negatives.grammar.get(arguments.dataset),
     )
     for warning in scores.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        print(f"warning: {printable(warning)}", file=sys.stderr)
     write_json(arguments.captions, [{"image_id": key, "caption": text} for key, text in captions.items()])
     results.write_metrics(
         arguments.out, scores, told, references=manifest.read(arguments.manifest).references

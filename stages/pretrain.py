@@ -16,7 +16,7 @@ from pipeline.datasets.pretraining_schema import NEGATIVES, RECORDS, records_of,
 from pipeline.errors import InputError
 from pipeline.features.object_storage import store_of
 from pipeline.features.store import FeatureStore
-from pipeline.outputs import read_text
+from pipeline.inputs import read_text
 from pipeline.provenance import sha256
 from pipeline.recipes import recipe_file
 from pipeline.recipes.recipe_file import Recipe

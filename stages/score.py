@@ -16,8 +16,9 @@ from rich.table import Table
 from pipeline import params
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS, of_split, read_pairs
-from pipeline.errors import InputError
-from pipeline.outputs import file_to_write, read_json
+from pipeline.errors import InputError, printable
+from pipeline.inputs import read_json
+from pipeline.outputs import file_to_write
 from pipeline.scoring import attention_localisation, results
 from pipeline.scoring.attention_localisation import Localisation
 from pipeline.scoring.coco_files import read_references, read_results
@@ -38,7 +39,7 @@ def main() -> None:
     located = _located(captions, arguments) if arguments.attention else Localisation({}, {})
     scores, told = (_of_pairs if arguments.pairs else _alone)(captions, arguments)
     for warning in scores.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        print(f"warning: {printable(warning)}", file=sys.stderr)
     references = manifest.read(arguments.manifest).references if arguments.manifest else None
     results.write_metrics(arguments.out, scores, told, located.summary, references)
     if arguments.summary:

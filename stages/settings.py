@@ -2,11 +2,9 @@
 
 import argparse
 
-import yaml
-
 from pipeline import params
 from pipeline.dataset_params import Dataset
-from pipeline.outputs import Contents, replacing
+from pipeline.outputs import Contents, replacing, yaml_of
 from stages import run
 
 CONTENTS = Contents("prepare.yaml", tuple(f"{name}.yaml" for name in Dataset.model_fields))
@@ -21,7 +19,7 @@ def main() -> None:
     with replacing(arguments.out, CONTENTS) as folder:
         folder.mkdir()
         for name, section in sections.items():
-            text = yaml.safe_dump(section, sort_keys=False)
+            text = yaml_of(section)
             (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
 
 

@@ -12,7 +12,8 @@ from pipeline.datasets import pretraining_schema
 from pipeline.datasets.pretraining_schema import NEGATIVES, RECORDS
 from pipeline.errors import InputError
 from pipeline.features.object_storage import store_of
-from pipeline.outputs import file_to_write, read_yaml, write_json
+from pipeline.inputs import read_yaml
+from pipeline.outputs import file_to_write, write_json
 from pipeline.provenance import sha256
 from pipeline.recipes import clip_start
 from stages import run

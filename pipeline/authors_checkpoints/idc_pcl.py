@@ -22,7 +22,7 @@ from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.expectations import check_features, check_finite, check_tensors
 from pipeline.errors import InputError
 from pipeline.features.store_contents import IMPORTED, Spec
-from pipeline.outputs import read_json
+from pipeline.inputs import read_json
 from pipeline.recipes import config, recipe_file
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.recipes.trained_model import Trained

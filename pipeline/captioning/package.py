@@ -15,18 +15,17 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from pipeline import params
 from pipeline.captioning import feature_backbone, model_card, sources
 from pipeline.captioning.feature_backbone import Made
 from pipeline.errors import InputError
 from pipeline.features.store_contents import IMAGENET, PixelSpec, recorded_spec
-from pipeline.outputs import Contents, check, read_json, replacing, write_json
+from pipeline.inputs import read_json
+from pipeline.outputs import Contents, check, replacing, write_json, yaml_of
 from pipeline.recipes import trained_model
 from pipeline.recipes.trained_model import Trained
 
-CONTENTS = Contents(sources.FEATURES, sources.FILES)  # of a package that is a folder
+CONTENTS = Contents(sources.FEATURES, tuple(sources.LARGEST))  # of a package that is a folder
 SAMPLE = 24  # test pairs whose captions are in scores.json
 MARK = (1980, 1, 1, 0, 0, 0)  # the time of every file in a .zip: equal contents are equal bytes
 
@@ -72,8 +71,7 @@ def _fill(
     read_json(vocabulary, "run `dvc repro vocab` to make it")
     shutil.copyfile(vocabulary, folder / sources.VOCABULARY)
     made = _backbone(folder, trained, lab, with_backbone)
-    text = yaml.safe_dump(sources.record(made), sort_keys=False)
-    (folder / sources.FEATURES).write_text(text, encoding="utf-8")
+    (folder / sources.FEATURES).write_text(yaml_of(sources.record(made)), encoding="utf-8")
     scores = _scores(trained, lab)
     write_json(folder / sources.SCORES, scores)
     (folder / sources.CARD).write_text(model_card.text(trained, made, scores, lab, licence), encoding="utf-8")

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from pipeline.datasets.schema import Pair
 from pipeline.errors import InputError
-from pipeline.outputs import Contents, read_lines, write_json_lines
+from pipeline.inputs import read_lines
+from pipeline.outputs import Contents, write_json_lines
 
 FOLDER = Path("data/pretraining")
 RECORDS, IMAGES, NEGATIVES = "records.jsonl", "images.jsonl", "negatives.jsonl"  # of a dataset

@@ -11,14 +11,13 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 import models
 from models import FirstPhase
 from models.captioner import Captioner
 from models.grid_embedding import DataSizes, Sizes
 from pipeline.errors import InputError
-from pipeline.outputs import read_yaml, write_text
+from pipeline.inputs import read_yaml
+from pipeline.outputs import write_text, yaml_of
 
 MAY_BE_NONE = ("intra", "inter")  # CLIP4IDC's split, Table 7
 
@@ -106,7 +105,7 @@ def build(recipe: Recipe, sizes: DataSizes, source: str | Path = "params.yaml") 
 
 def save(path: str | Path, recipe: Recipe) -> None:
     """Write the recipe as YAML."""
-    write_text(path, yaml.safe_dump(asdict(recipe), sort_keys=False))
+    write_text(path, yaml_of(asdict(recipe)))
 
 
 def load(path: str | Path) -> Recipe:

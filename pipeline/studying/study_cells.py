@@ -14,7 +14,8 @@ from typing import Any
 from models import FIRST_STAGE
 from pipeline.datasets import pretraining_schema
 from pipeline.errors import InputError
-from pipeline.outputs import Contents, read_yaml, replacing, write_json
+from pipeline.inputs import read_yaml
+from pipeline.outputs import Contents, replacing, write_json
 from pipeline.params import Params, read_tree
 from pipeline.provenance import sha256
 from pipeline.recipes import config

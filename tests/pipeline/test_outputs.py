@@ -1,4 +1,4 @@
-"""What cannot be written is one line that names it, and leaves nothing behind; YAML without doubled keys."""
+"""What cannot be written is one line that names it, and leaves nothing behind."""
 
 import errno
 import os
@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import yaml
 
 from pipeline import outputs, scratch_folders
 from pipeline.decoding import attention_maps
@@ -166,39 +165,3 @@ def test_standard_output_that_is_full():
         "error: cannot write standard output, or a temporary file: the disk is full"
     )
     assert done.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("a: 1\nb: 2\na: 3\n", "line 3: the key 'a' stands in line 1 already; keep one of them"),
-        ("a: {b: 1, c: 2, b: 1}\n", "line 1: the key 'b' stands in line 1 already"),
-        ("a:\n- 1: 2\n  01: 2\n", "line 3: the key 1 stands in line 2 already"),
-        ("? [a, b]\n: 1\n", "is not valid YAML .*unhashable key.*; mend it, or ask"),
-        ("a: [", "is not valid YAML .*; mend it, or ask"),
-        ("[" * 1000, "is not valid YAML .*; mend it, or ask"),
-        ("- " * 100_000, "is not valid YAML .*; mend it, or ask"),
-    ],
-)
-def test_yaml_that_is_refused(tmp_path, text, said):
-    (tmp_path / "a.yaml").write_text(text)
-    with pytest.raises(InputError, match=said) as caught:
-        outputs.read_yaml(tmp_path / "a.yaml", "ask")
-    assert str(caught.value).startswith(str(tmp_path / "a.yaml"))
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["params.yaml", "dvc.yaml", "data/published/spot_the_diff.yaml"])
-def test_yaml_is_what_pyyaml_s_own_parser_reads(name):
-    path = Path(__file__).parents[2] / name
-    found = outputs.read_yaml(path, "")
-    assert repr(found) == repr(yaml.safe_load(path.read_text(encoding="utf-8")))  # types and order, too
-
-
-def test_yaml_that_lays_one_mapping_over_another_is_read(tmp_path):
-    (tmp_path / "a.yaml").write_text("a: &a {x: 1, y: 2}\nb: {<<: *a, x: 3}\nc: *a\n")
-    assert outputs.read_yaml(tmp_path / "a.yaml", "") == {
-        "a": {"x": 1, "y": 2},
-        "b": {"x": 3, "y": 2},
-        "c": {"x": 1, "y": 2},
-    }

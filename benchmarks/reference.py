@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from models.captioner import Captioner
-from pipeline.decoding.greedy import NEVER
+from models.captioner import NEVER
 from pipeline.vocabularies import END, NULL, START
 
 # --- greedy decoding without cached keys and values ---

@@ -54,7 +54,7 @@ IMAGE_PHASE: dict[str, Callable[..., Pretraining]] = {"idc_pcl": idc_pcl.image_p
 # its stage, and its settings' name in params.yaml
 FIRST_STAGE = {"clip4idc": "adapt", "idc_pcl": "pretrain"}
 # switches of the captioning after it alone: the phase before is the same whatever they are
-CAPTIONING = {"clip4idc": ("memory", "words"), "idc_pcl": ("reduction", "distractor_judging")}
+CAPTIONING = {"clip4idc": ("memory", "words"), "idc_pcl": ("reduction", "distractor_judging", "barred")}
 CLIPS = ("clip_ft", "clip4idc_no_adapt", "clip4idc")
 PCLS = ("idc_pcl_no_pretrain", "idc_pcl")
 GRID, PIXELS = "grid", "pixels"

@@ -146,7 +146,7 @@ class Network(nn.Module):
     """Cells and words as tokens, and the transformers over them.
 
     [MASK] and [CLS] are rows of the word table behind the vocabulary's, then [IMG1] and [IMG2] where they are
-    vectors of their own; none of them is ever predicted.
+    vectors of their own. Predicted are the vocabulary's words; or [MASK] and [CLS], too, as the variant says.
     """
 
     positions: Tensor  # of words
@@ -170,7 +170,7 @@ class Network(nn.Module):
             self.single = Transformer(sizes, switches, dropout, sizes.single)
             self.pair = Transformer(sizes, switches, dropout, sizes.pair)
         self.cross = Transformer(sizes, switches, dropout, sizes.cross)
-        self.output = nn.Linear(D, V)
+        self.output = nn.Linear(D, V if switches.softmax == "vocabulary" else self.cls + 1)
         if switches.first_weights != "torch":
             self.balance()
         if switches.first_weights == "counterpart":

@@ -22,6 +22,10 @@ class PclSwitches:
     padding: Literal["masked", "attended"] = "masked"
     # MVCL's negatives: unmasked cells' features | masked cells' features and unmasked cells' outputs
     mvcl_negatives: Literal["originals", "outputs"] = "originals"
+    # a word's softmax: over the vocabulary | over [MASK] and [CLS], too, which are never right
+    softmax: Literal["vocabulary", "all"] = "vocabulary"
+    # decoding never writes <NULL>, <UNK>, <START>, [MASK] and [CLS] | may write any token
+    barred: Literal["marks", "none"] = "marks"
     # captioning: the mean over chosen words, and over judged pairs | both sums
     reduction: Literal["mean", "sum"] = "mean"
     # pre-training: what a task does not use rests | gets zero gradients, so that Adam's means still move it
@@ -47,6 +51,8 @@ RELEASED = PclSwitches(
     layer_norm="deviation",
     padding="attended",
     mvcl_negatives="outputs",
+    softmax="all",
+    barred="none",
     reduction="sum",
     idle_gradients="zero",
 )

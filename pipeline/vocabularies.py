@@ -16,7 +16,7 @@ from pipeline.outputs import read_json, write_json
 NULL, UNK, START, END = 0, 1, 2, 3
 SPECIAL = ("<NULL>", "<UNK>", "<START>", "<END>")
 PCL_MARKS = ("<PAD>", "<UNK>", "<BOS>", "<EOS>")  # the same in IDC-PCL's files, at any ids
-PCL_OTHERS = ("<MASK>", "<CLS>")  # which its model has beside the vocabulary
+PCL_OTHERS = ("<MASK>", "<CLS>")  # which its model has behind the vocabulary, and may write
 CLIP_START, CLIP_END = 49_406, 49_407  # the marks in CLIP's own numbering
 CLIP_LONGEST = 33  # <START> and 32 tokens, <END> among them: what CLIP4IDC's captioner reads and predicts
 
@@ -76,11 +76,12 @@ class WordVocabulary:
 
     def spoken(self, tokens: Iterable[int]) -> list[tuple[str, int]]:
         """The words up to <END>, of one token each; <NULL> and <START> are none."""
-        return [(self.words[token], 1) for token in said(tokens)]
+        names = (*self.words, *PCL_OTHERS)
+        return [(names[token], 1) for token in said(tokens)]
 
     def decode(self, tokens: Iterable[int]) -> str:
         """The words up to <END>, joined by spaces."""
-        return " ".join(self.words[token] for token in said(tokens))
+        return " ".join(word for word, _ in self.spoken(tokens))
 
 
 @dataclass(frozen=True)
@@ -121,13 +122,14 @@ def exchanged(number: int) -> int:
 
 def said(tokens: Iterable[int]) -> list[int]:
     """Those before the first <END>, without <NULL> and <START>."""
-    found = []
-    for token in tokens:
-        if token == END:
-            break
-        if token not in (NULL, START):
-            found.append(token)
-    return found
+    tokens = list(tokens)
+    return [tokens[place] for place in said_at(tokens)]
+
+
+def said_at(tokens: Sequence[int]) -> list[int]:
+    """Where those stand."""
+    end = tokens.index(END) if END in tokens else len(tokens)
+    return [place for place in range(end) if tokens[place] not in (NULL, START)]
 
 
 def count_words(captions: Iterable[str], lower_case: bool) -> Counter[str]:

@@ -55,7 +55,7 @@ def test_mlm_by_loops(variant, monkeypatch):
         cells = pcl.pooled(before[row]), pcl.pooled(after[row])
         _, words = joint(model, *cells, read[row].tolist(), variant)
         for p in chosen[row].nonzero()[:, 0].tolist():
-            logits = model.difference.output(words[1 + p])
+            logits = pcl.logits(model.difference, words[1 + p])
             losses.append(-logits.log_softmax(-1)[tokens[row, p]].item())
             right.append(float(logits.argmax() == tokens[row, p]))
     assert found["mlm"].item() == pytest.approx(sum(losses) / len(losses), rel=1e-5)
@@ -140,7 +140,7 @@ def test_the_captioning_by_loops(variant, monkeypatch):
         text = pcl.word_tokens(net, read[row].tolist(), variant)
         out = pcl.transformer(net.cross, memory + text, variant, lambda i, j: j < 14 or j <= i)
         for p in chosen[row].nonzero()[:, 0].tolist():
-            logits = net.output(out[14 + p])
+            logits = pcl.logits(net, out[14 + p])
             words.append(-logits.log_softmax(-1)[tokens[row, p]].item())
         if row % 2 == 0:
             judged.append(-model.judge(torch.cat([out[0], out[7]])).log_softmax(-1)[1 - pair].item())

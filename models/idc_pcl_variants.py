@@ -18,6 +18,9 @@ class PclSwitches:
     positions: Literal["standard", "doubled"] = "standard"
     # layer norms divide by sqrt(variance + eps) | by the unbiased deviation + eps
     layer_norm: Literal["variance", "deviation"] = "variance"
+    # captions: no longer than the longest one to train on | filled and written up to the phase's max_tokens,
+    # L, and cut to L - 3 words
+    length: Literal["longest", "max_tokens"] = "longest"
     # pre-training: no token sees padding | captions are filled to the longest, and all tokens see it
     padding: Literal["masked", "attended"] = "masked"
     # MVCL's negatives: unmasked cells' features | masked cells' features and unmasked cells' outputs
@@ -49,6 +52,7 @@ RELEASED = PclSwitches(
     image_tokens="shared",
     positions="doubled",
     layer_norm="deviation",
+    length="max_tokens",
     padding="attended",
     mvcl_negatives="outputs",
     softmax="all",

@@ -58,6 +58,7 @@ class WordVocabulary:
     words: tuple[str, ...]  # by id
     longest: int  # tokens of the longest training caption, with both marks
     lower_case: bool
+    marks: int = 2  # of `longest`, those that no word takes
 
     def __len__(self) -> int:
         return len(self.words)
@@ -69,7 +70,7 @@ class WordVocabulary:
 
     def encode(self, caption: str) -> list[int]:
         """Token ids, <START> … <END>, cut to `longest`; unknown words become <UNK>."""
-        words = tokenise(caption, self.lower_case)[: self.longest - 2]
+        words = tokenise(caption, self.lower_case)[: self.longest - self.marks]
         # a caption may hold the text of a special token: it is a word like any other, and unknown
         known = [UNK if word in SPECIAL else self.ids.get(word, UNK) for word in words]
         return [START, *known, END]
@@ -93,13 +94,14 @@ class ClipVocabulary:
     """
 
     longest: int
+    marks: int = 2  # of `longest`, those that no piece takes
 
     def __len__(self) -> int:
         return len(bpe())
 
     def encode(self, caption: str) -> list[int]:
         """Token ids, <START> … <END>, cut to `longest`."""
-        return [START, *map(exchanged, bpe().encode(caption)[: self.longest - 2]), END]
+        return [START, *map(exchanged, bpe().encode(caption)[: self.longest - self.marks]), END]
 
     def spoken(self, tokens: Iterable[int]) -> list[tuple[str, int]]:
         """The pieces up to <END>, each with how many tokens it is made of; a last one may lack its end."""
@@ -178,12 +180,10 @@ def fixed(
     return WordVocabulary(tuple(words), longest_of(captions, lower_case, max_tokens), lower_case)
 
 
-def cut(vocabulary: Vocabulary, longest: int | None) -> Vocabulary:
-    """The vocabulary for captions of up to so many tokens, with both marks; None: as it is."""
-    if longest is None:
-        return vocabulary
+def cut(vocabulary: Vocabulary, longest: int, marks: int = 2) -> Vocabulary:
+    """The vocabulary for captions of up to so many tokens, of which words leave `marks` free."""
     assert isinstance(vocabulary, (WordVocabulary, ClipVocabulary))  # there are no others
-    return replace(vocabulary, longest=longest)
+    return replace(vocabulary, longest=longest, marks=marks)
 
 
 def of_clip(captions: Sequence[str], max_tokens: int | None = None) -> ClipVocabulary:

@@ -74,9 +74,8 @@ class Beam:
             if not len(word):
                 break
         places = torch.arange(1, self.longest + 1, device=self.words.device)
-        self.words = self.words[
-            :, : int(((self.words != NULL) * places).max())
-        ]  # NULL may stand in a caption
+        last = ((self.words != NULL) * places).max()  # NULL may stand within a caption
+        self.words = self.words[:, : int(last)]
         return self
 
     def _choose(self, logits: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,8 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.captioner import Captioner
-from pipeline.decoding.greedy import NEVER
+from models.captioner import NEVER, Captioner
 from pipeline.vocabularies import END, NULL, START
 
 # --- greedy decoding without cached keys and values ---

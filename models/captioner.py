@@ -23,6 +23,7 @@ from models.variants import PAPER, Switches
 Record = TypeVar("Record", bound="Difference | Words | States")
 # how far the decoder reads: to the last word | to <END> | through padding, to the longest caption's length
 Reads = Literal["words", "end", "padding"]
+NEVER = (NULL, 1, 2)  # <NULL>, <UNK>, <START>: no words of a caption
 DEVIATION = 0.02  # of the released programs' first weights
 
 
@@ -83,6 +84,7 @@ class Captioner(nn.Module):
     groups: tuple[Group, ...] = ()  # the first that fits a tensor's name counts; none: all learn alike
     takes: Mapping[str, str] = MappingProxyType({})  # first letters of names in the phase before -> here
     parts: Literal["mean", "sum"] = "mean"  # how the parts' losses come together
+    never: tuple[int, ...] = NEVER  # tokens that decoding does not write
 
     def __init__(
         self,

@@ -106,7 +106,7 @@ def train(
     devices.repeatable()
     launch.check_group(phase.settings, ranks)
     pairs = read_pairs(arguments.pairs)
-    vocabulary = vocabularies.cut(vocabularies.load(arguments.vocab), phase.longest)
+    vocabulary = phase.cut(vocabularies.load(arguments.vocab))
     store = FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
     inputs = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
     inputs += [trained_model.identity(before, recipe.model)] if before else []

@@ -101,6 +101,12 @@ def image_tokens(net, cells, side, variant):
     return [norm(x, net.norm, variant, 1e-12) for x in found]
 
 
+def logits(net, x):
+    """A row of the output layer after the other; in `released` [MASK]'s and [CLS]'s are behind the words'."""
+    rows = range(13 if net.image_marks == (12, 12) else 11)
+    return torch.stack([net.output.weight[row] @ x + net.output.bias[row] for row in rows])
+
+
 def word_tokens(net, tokens, variant, cls=False):
     found = [net.words.weight[12] + net.types.weight[5]] if cls else []
     for p, token in enumerate(tokens):

@@ -20,7 +20,7 @@ from pipeline.errors import InputError
 from pipeline.features.extraction import input_shape
 from pipeline.features.store_contents import recorded_spec
 from pipeline.recipes.trained_model import Trained
-from pipeline.vocabularies import Vocabulary
+from pipeline.vocabularies import Vocabulary, said_at
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Captioner:
         grids = maps.unflatten(-1, self.model.cells).cpu().numpy()
         found = []
         for row, caption in enumerate(tokens.tolist()):
-            found.append(attended(self.vocabulary.spoken(caption), grids[row]))
+            found.append(attended(self.vocabulary.spoken(caption), grids[row][said_at(caption)]))
         alignment = difference.alignment(list(range(len(pairs)))) if aligned else None
         if alignment is None:
             return found

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from models.captioner import Captioner
 from models.decoder import Exchange
-from pipeline.decoding.greedy import NEVER
 from pipeline.vocabularies import END, NULL, START
 
 
@@ -45,6 +44,7 @@ class Beam:
     ):
         B, self.beam, self.length_penalty = len(memory), beam, length_penalty
         self.decoder, self.longest = model.decoder, model.sizes.longest - 1
+        self.never = list(model.never)
         self.past = self.decoder.begin(memory, beam)
         self.order = torch.arange(B, device=memory.device)
         self.free = torch.full_like(self.order, beam)  # places that no ended caption keeps
@@ -73,14 +73,16 @@ class Beam:
             word = self._leave(word)
             if not len(word):
                 break
-        self.words = self.words[:, : int((self.words != NULL).sum(1).max())]
+        places = torch.arange(1, self.longest + 1, device=self.words.device)
+        last = ((self.words != NULL) * places).max()  # NULL may stand within a caption
+        self.words = self.words[:, : int(last)]
         return self
 
     def _choose(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Of k captions x V words, the best for the free places: the captions and their words, left x k."""
         left, _, V = logits.shape
         scores = logits.double().log_softmax(-1)
-        scores[:, :, NEVER] = -torch.inf
+        scores[:, :, self.never] = -torch.inf
         scores += self.sums[:left, :, None]
         sums, places = best(scores.flatten(1), self.beam)
         taken = torch.arange(self.beam, device=sums.device) >= self.free[:left, None]

@@ -21,7 +21,7 @@ from pipeline.decoding.greedy import differences, evaluating, greedy_attending
 from pipeline.features.reading import feature_batches
 from pipeline.features.store import FeatureStore
 from pipeline.progress import track
-from pipeline.vocabularies import Vocabulary
+from pipeline.vocabularies import Vocabulary, said_at
 
 Search = Callable[[Captioner, Tensor], tuple[Tensor, Tensor]]
 """The captions of a memory B x N x D: token ids B x L, and where each word looked, B x L x N."""
@@ -94,4 +94,4 @@ def _attended(
     alignment = difference.alignment(rows)  # rows x N x N
     alignments = {} if alignment is None else dict(zip(rows, alignment.half().cpu().numpy(), strict=True))
     for row, caption in enumerate(tokens.tolist()):
-        yield attended(vocabulary.spoken(caption), maps[row], alignments.get(row))
+        yield attended(vocabulary.spoken(caption), maps[row][said_at(caption)], alignments.get(row))

@@ -11,9 +11,7 @@ from models.decoder import Exchange
 from pipeline.datasets.schema import Pair
 from pipeline.features.reading import feature_batches
 from pipeline.features.store import FeatureStore
-from pipeline.vocabularies import END, NULL, START, UNK, Vocabulary
-
-NEVER = (NULL, UNK, START)  # tokens that are not words of a caption
+from pipeline.vocabularies import END, NULL, START, Vocabulary
 
 
 @torch.inference_mode()
@@ -43,7 +41,7 @@ class Greedy:
     """
 
     def __init__(self, model: Captioner, memory: Tensor, attending: bool = False):
-        self.decoder = model.decoder
+        self.decoder, self.never = model.decoder, list(model.never)
         self.past = self.decoder.begin(memory)
         self.longest = model.sizes.longest - 1
         self.words = torch.full((len(memory), self.longest), NULL, device=memory.device)
@@ -57,7 +55,7 @@ class Greedy:
         for position in range(self.longest):
             rows = self.order[: len(word)]
             step = self.decoder.step(word, position, self.past)
-            step.logits[:, NEVER] = -torch.inf
+            step.logits[:, self.never] = -torch.inf
             word = self.words[rows, position] = step.logits.argmax(-1)
             if self.queries is not None:
                 self.queries[rows, :, position] = step.queries[:, :, 0]

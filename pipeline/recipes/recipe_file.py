@@ -85,6 +85,14 @@ class Recipe:
             raise InputError(f"the sizes of {self.model} on {self.dataset}: {error}") from None
 
 
+def switches_of(recipe: Recipe, source: str | Path = "params.yaml") -> models.Chosen:
+    """The switches of the recipe's model. Raises InputError, naming `source`, for one that it has not."""
+    try:
+        return models.switches_of(recipe.model, recipe.settings)
+    except ValueError as error:
+        raise InputError(f"{source}: {error}") from None
+
+
 def build_first_phase(
     recipe: Recipe, sizes: DataSizes, source: str | Path = "params.yaml", images: bool = False
 ) -> FirstPhase:

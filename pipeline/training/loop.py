@@ -117,12 +117,12 @@ class Training:
         return self.history
 
     def _out_of_patience(self) -> bool:
-        """Whether so many validations brought no new best; the first process knows, and tells the others."""
+        """Whether as many validations brought no new best; the first process knows, and tells the others."""
         if (patience := self.settings.get("patience")) is None:
             return False
         rows = self.history.validation
         since = sum(row["iteration"] > self.history.best_iteration for row in rows)
-        return bool(total(torch.tensor(float(since > patience))))
+        return bool(total(torch.tensor(float(since >= patience))))
 
     def _set_rate(self, iteration: int, epoch: int) -> None:
         settings = self.settings

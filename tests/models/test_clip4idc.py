@@ -269,6 +269,22 @@ def test_table_7_captions_with_the_encoder_as_it_was_adapted():
     assert frozen == {name for name, p in adapting("released").named_parameters() if not p.requires_grad}
 
 
+def test_the_word_table_may_learn_while_captioning():
+    """As the program has it on Spot-the-Diff: of the captioner's tables the positions alone stay."""
+    model, stem = built(variant="released", frozen="stem_but_words"), built(variant="released")
+    trained, before = ({n for n, p in each.named_parameters() if p.requires_grad} for each in (model, stem))
+    assert trained - before == {"decoder.tables.tokens.weight"}
+    assert not before - trained
+    assert rate(model, "decoder.tables.tokens.weight") == (0.001, True)
+    encoded = model.encoding(images(4))
+    sum(model.losses_of(encoded[:2], encoded[2:], captions(2)).values()).backward()
+    assert model.decoder.tables.tokens.weight.grad.abs().sum() > 0
+    assert model.decoder.tables.positions.grad is None
+    adapted = adapting("released", frozen="stem_but_words")
+    frozen = {name for name, p in adapted.named_parameters() if not p.requires_grad}
+    assert frozen == {name for name, p in adapting("released").named_parameters() if not p.requires_grad}
+
+
 def test_every_tensor_that_is_to_train_gets_a_gradient():
     for variant in ("paper", "released"):
         for model in (adapting(variant), built(variant=variant)):

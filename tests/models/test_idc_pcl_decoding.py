@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from models.decoder import NULL
+from models.decoder import NULL, NextWord
 from models.idc_pcl_masking import masked_cells, masked_words
 from pipeline.decoding.beam_search import beam_attending, beam_search
 from pipeline.decoding.greedy import greedy, greedy_attending
 from tests.pcl import MASK, captioner, captions
 
 VARIANTS = pytest.mark.parametrize("variant", ["paper", "released"])
-NEVER = [0, 1, 2]
+NEVER = {"paper": [0, 1, 2], "released": []}
 
 
 def test_masks_of_words_by_their_numbers():
@@ -53,13 +53,13 @@ def test_masks_of_cells_by_their_numbers():
 
 
 @torch.no_grad()
-def uncached(model, memory, row):
+def uncached(model, memory, row, barred):
     """One caption, everything anew at each word: <START>, the words so far, [MASK]."""
     words = []
     for _ in range(7):
         tokens = torch.tensor([[2, *words, MASK]])
         logits = model.decoder(tokens, memory[row : row + 1]).logits[0, -1].clone()
-        logits[NEVER] = -torch.inf
+        logits[barred] = -torch.inf
         words.append(int(logits.argmax()))
         if words[-1] == 3:
             break
@@ -86,9 +86,45 @@ def images_seen(count):
 def test_cached_decoding_finds_what_the_uncached_loop_finds(variant):
     model, memory = looking(variant), images_seen(12)
     found = greedy(model, memory).tolist()
-    wanted = [uncached(model, memory, row) for row in range(12)]
-    assert [[word for word in row if word != NULL] for row in found] == wanted
+    wanted = [uncached(model, memory, row, NEVER[variant]) for row in range(12)]
+    assert [row[: len(own)] for row, own in zip(found, wanted, strict=True)] == wanted
+    assert not any(word for row, own in zip(found, wanted, strict=True) for word in row[len(own) :])
     assert len({len(row) for row in wanted}) > 1  # some end before others
+
+
+@pytest.mark.parametrize("softmax", ["all", "vocabulary"])
+@torch.no_grad()
+def test_what_is_barred_is_never_written_and_the_rest_may_be(softmax):
+    """Each mark the likeliest in turn: [MASK] and [CLS] have rows of the softmax, or none."""
+    marks = [0, 1, 2, 11, 12] if softmax == "all" else [0, 1, 2]
+    for barred in ("marks", "none"):
+        model = captioner("released", softmax=softmax, barred=barred)
+        assert len(model.difference.output.weight) == (13 if softmax == "all" else 11)
+        assert model.never == (tuple(marks) if barred == "marks" else ())
+        for mark in marks:
+            model.difference.output.bias.zero_()
+            model.difference.output.bias[mark] = 1e3
+            for words in (greedy(model, images_seen(3)), beam_search(model, images_seen(3), 2)):
+                if barred == "none" and mark:
+                    assert (words == mark).sum() == 21  # one that never ends, up to the longest
+                else:
+                    assert not torch.isin(words[words != NULL], torch.tensor(marks)).any()
+
+
+@torch.no_grad()
+def test_padding_that_is_written_cuts_no_beams_caption():
+    """<NULL> after the first word, then words again: the caption is as long as with any other word there."""
+    model = captioner("released")
+    memory = images_seen(1)
+
+    def step(tokens, position, past):
+        logits = torch.full((len(tokens), 13), -9.0)
+        logits[:, [5, NULL, 6, 3][position]] = 9.0
+        return NextWord(logits, torch.zeros(1, 2, len(tokens), 4))
+
+    model.decoder.step = step
+    for words in (greedy(model, memory), beam_search(model, memory, 1), beam_search(model, memory, 2)):
+        assert words.tolist() == [[5, NULL, 6, 3]]
 
 
 @VARIANTS

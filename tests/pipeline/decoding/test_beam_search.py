@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from models import Sizes, build
+from models.captioner import NEVER
 from pipeline.decoding.beam_search import beam_attending, beam_search, best
-from pipeline.decoding.greedy import NEVER, greedy, greedy_attending
+from pipeline.decoding.greedy import greedy, greedy_attending
 from pipeline.vocabularies import END, NULL, START
 from tests.looking import looked
 

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from models import Sizes, build
+from models.captioner import NEVER
 from pipeline.datasets.schema import of_split
-from pipeline.decoding.greedy import NEVER, captions, greedy, greedy_attending
+from pipeline.decoding.greedy import captions, greedy, greedy_attending
 from pipeline.vocabularies import END, NULL, START
 
 

@@ -48,11 +48,12 @@ function prepare(card, form) {
     button.setAttribute("aria-pressed", "true");
     const { model, place } = button.dataset;
     const own = maps[model];
-    const map = row(own.maps, Number(place), own.grid);
-    card.querySelectorAll(".picture").forEach((picture) => cover(picture, map, own.grid));
-    const share = percent(own.peaks[place]);
+    const images = own.images ?? 1; // maps a word: one for both pictures, one for each, or none
+    const at = (side) => images * Number(place) + Math.min(side, images - 1);
+    if (images) card.querySelectorAll(".picture").forEach((picture, side) => cover(picture, row(own.maps, at(side), own.grid), own.grid));
+    const shares = [...new Set([at(0), at(1)])].map((map) => percent(own.peaks[map])).join(" of before and of after ");
     const even = percent(1 / (own.grid[0] * own.grid[1]));
-    told.textContent = `“${button.textContent}”, ${model}: the brightest cell holds ${share} of the attention (spread evenly: ${even}).`;
+    told.textContent = `“${button.textContent}”, ${model}: ${images ? `the brightest cell holds ${shares} of the attention (spread evenly: ${even})` : "its decoder attends to no cell"}.`;
   }
 
   function showBlock(button) {

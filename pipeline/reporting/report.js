@@ -51,9 +51,11 @@ function prepare(card, form) {
     const images = own.images ?? 1; // maps a word: one for both pictures, one for each, or none
     const at = (side) => images * Number(place) + Math.min(side, images - 1);
     if (images) card.querySelectorAll(".picture").forEach((picture, side) => cover(picture, row(own.maps, at(side), own.grid), own.grid));
-    const shares = [...new Set([at(0), at(1)])].map((map) => percent(own.peaks[map])).join(" of before and of after ");
+    const [first, second] = [0, 1].map((side) => percent(own.peaks[at(side)]));
+    const held = images > 1 ? `${first} of the attention to before, of that to after ${second}` : `${first} of the attention`;
     const even = percent(1 / (own.grid[0] * own.grid[1]));
-    told.textContent = `“${button.textContent}”, ${model}: ${images ? `the brightest cell holds ${shares} of the attention (spread evenly: ${even})` : "its decoder attends to no cell"}.`;
+    const said = images ? `the brightest cell holds ${held} (spread evenly: ${even}).` : "its decoder attends to no cell.";
+    told.textContent = `“${button.textContent}”, ${model}: ${said}`;
   }
 
   function showBlock(button) {

@@ -111,7 +111,6 @@ def _attended(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, Attended]]:
     """Raises KeyError or ValueError for arrays that do not fit each other."""
     pairs, start, words, maps = (arrays[name] for name in ("pair_id", "start", "word", "map"))
     maps = maps[:, None] if maps.ndim == 3 else maps
-    aligned = _alignments(arrays, maps.shape[2:])
     _demand(pairs.shape == (len(set(pairs.tolist())),), "pair_id has duplicates")
     _demand(
         start.shape == (len(pairs) + 1,) and start.dtype.kind == "i", "start is not one longer than pair_id"
@@ -120,7 +119,7 @@ def _attended(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, Attended]]:
     _demand(maps.ndim == 4 and len(maps) == len(words), "there is not one map a word")
     _demand(maps.shape[1] <= 2, "there are more maps a word than images")
     _demand(_shares(maps), "a map does not sum to 1")
-    blocks = _blocks(arrays, maps.shape[2:])
+    aligned, blocks = _alignments(arrays, maps.shape[2:]), _blocks(arrays, maps.shape[2:])
     for pair, first, end in zip(pairs.tolist(), start[:-1], start[1:], strict=True):
         yield (
             pair,

@@ -66,7 +66,15 @@ def test_training_overrides_reach_every_model():
 
 def test_the_models_own_files_stand_in_its_recipe():
     subtraction = config.code_of("subtraction")
-    own = {"attention", "attention_cpu", "baselines", "captioner", "cpu_threads", "decoder", "decoder_protocol"}
+    own = {
+        "attention",
+        "attention_cpu",
+        "baselines",
+        "captioner",
+        "cpu_threads",
+        "decoder",
+        "decoder_protocol",
+    }
     own |= {"difference", "distributed_batch", "grid_embedding", "variants"}
     assert set(subtraction) == {f"models/{name}.py" for name in own}
     files = {"cbr.py", "scorer.py", "matching.py", "matching_cpu.py"}

@@ -65,8 +65,10 @@ def seeded(number):
 
 def images(model, count):
     """Of both sides: feature grids, or pictures where the model reads those."""
-    channels, grid = model.sizes.channels, model.sizes.grid
-    return torch.randn(2, count, channels, *grid, generator=seeded(1), dtype=torch.float64)
+    shape = 2, count, model.sizes.channels, *model.sizes.grid
+    if isinstance(model.sizes, ClipSizes):
+        return torch.randint(0, 256, shape, generator=seeded(1)).double()
+    return torch.randn(shape, generator=seeded(1), dtype=torch.float64)
 
 
 def captions(count):

@@ -150,7 +150,8 @@ def decoded(size: Size) -> Iterator[Found]:
 
 
 def _beam(captioner: Captioner, memory: torch.Tensor) -> list[torch.Tensor]:
-    return [beam_search(captioner, part, 3) for part in memory.split(decoding.BATCH)]
+    parts = map(reference.of_memory, memory.split(decoding.BATCH))
+    return [beam_search(captioner, part, 3) for part in parts]
 
 
 def batches(size: Size) -> Iterator[Found]:

@@ -7,6 +7,7 @@ from models.decoder import NULL, NextWord
 from models.idc_pcl_masking import masked_cells, masked_words
 from pipeline.decoding.beam_search import beam_attending, beam_search
 from pipeline.decoding.greedy import greedy, greedy_attending
+from tests.looking import of_memory
 from tests.pcl import MASK, captioner, captions
 
 VARIANTS = pytest.mark.parametrize("variant", ["paper", "released"])
@@ -58,7 +59,7 @@ def uncached(model, memory, row, barred):
     words = []
     for _ in range(7):
         tokens = torch.tensor([[2, *words, MASK]])
-        logits = model.decoder(tokens, memory[row : row + 1]).logits[0, -1].clone()
+        logits = model.decoder(tokens, of_memory(memory[row : row + 1])).logits[0, -1].clone()
         logits[barred] = -torch.inf
         words.append(int(logits.argmax()))
         if words[-1] == 3:
@@ -71,7 +72,7 @@ def looking(variant):
     """A captioner whose words depend on what it sees: they are equally likely on the whole."""
     model = captioner(variant)
     memory = images_seen(50)
-    logits = model.decoder(torch.tensor([[2, MASK]]).repeat(50, 1), memory).logits[:, 1]
+    logits = model.decoder(torch.tensor([[2, MASK]]).repeat(50, 1), of_memory(memory)).logits[:, 1]
     model.difference.output.bias -= logits.mean(0)
     for tensor in (model.difference.output.weight, model.difference.output.bias):
         tensor[[3, 4]] = tensor[[4, 3]]  # <END> is likelier so
@@ -85,7 +86,7 @@ def images_seen(count):
 @VARIANTS
 def test_cached_decoding_finds_what_the_uncached_loop_finds(variant):
     model, memory = looking(variant), images_seen(12)
-    found = greedy(model, memory).tolist()
+    found = greedy(model, of_memory(memory)).tolist()
     wanted = [uncached(model, memory, row, NEVER[variant]) for row in range(12)]
     assert [row[: len(own)] for row, own in zip(found, wanted, strict=True)] == wanted
     assert not any(word for row, own in zip(found, wanted, strict=True) for word in row[len(own) :])
@@ -132,8 +133,8 @@ def test_padding_that_is_written_cuts_no_beams_caption():
 def test_where_the_mask_looked(variant):
     """The last block's queries of each [MASK] on both images' cells, head by head."""
     model, memory = looking(variant), images_seen(4)
-    words, maps = greedy_attending(model, memory)
-    assert torch.equal(words, greedy(model, memory))
+    words, maps = greedy_attending(model, of_memory(memory))
+    assert torch.equal(words, greedy(model, of_memory(memory)))
     net = model.difference
     block = net.cross.each()[-1]
     for row in range(4):
@@ -154,27 +155,27 @@ def test_where_the_mask_looked(variant):
                 cells = [e[1 + i] + e[8 + i] for i in range(6)]
                 each_head.append(torch.stack(cells) / sum(cells))
             wanted = sum(each_head) / 2
-            torch.testing.assert_close(maps[row, number].double(), wanted, rtol=2e-3, atol=1e-3)
+            torch.testing.assert_close(maps[row, number, 0].double(), wanted, rtol=2e-3, atol=1e-3)
             said.append(word)
 
 
 @VARIANTS
 def test_a_beam_of_one_is_greedy_and_wider_ones_find_likelier_captions(variant):
     model, memory = looking(variant), images_seen(6)
-    assert torch.equal(beam_search(model, memory, 1), greedy(model, memory))
-    words, maps = beam_attending(model, memory, 3)
-    assert maps.shape == (6, words.shape[1], 6)
+    assert torch.equal(beam_search(model, of_memory(memory), 1), greedy(model, of_memory(memory)))
+    words, maps = beam_attending(model, of_memory(memory), 3)
+    assert maps.shape == (6, words.shape[1], 1, 6)
 
     @torch.no_grad()
     def score(row, caption):
         total, said = 0.0, [2]
         for word in (word for word in caption if word != NULL):
-            logits = model.decoder(torch.tensor([[*said, MASK]]), memory[row : row + 1]).logits[0, -1]
-            logits = logits.log_softmax(-1)
-            total += logits[word].item()
+            pair = of_memory(memory[row : row + 1])
+            logits = model.decoder(torch.tensor([[*said, MASK]]), pair).logits[0, -1]
+            total += logits.log_softmax(-1)[word].item()
             said.append(word)
         return total
 
-    simple = greedy(model, memory).tolist()
+    simple = greedy(model, of_memory(memory)).tolist()
     wide = words.tolist()
     assert sum(score(r, wide[r]) for r in range(6)) >= sum(score(r, simple[r]) for r in range(6)) - 1e-9

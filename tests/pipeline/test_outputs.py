@@ -49,7 +49,7 @@ def write_lines(path):
 
 
 def write_attention(path):
-    maps = np.full((600, 14, 14), 1 / 196, np.float16)
+    maps = np.full((600, 1, 14, 14), 1 / 196, np.float16)
     attention_maps.write(path, {"1": Attended(("a",) * 600, maps)})
 
 

@@ -66,8 +66,17 @@ def test_training_overrides_reach_every_model():
 
 def test_the_models_own_files_stand_in_its_recipe():
     subtraction = config.code_of("subtraction")
-    own = {"attention", "attention_cpu", "baselines", "captioner", "cpu_threads", "decoder", "grid_embedding"}
-    assert set(subtraction) == {f"models/{name}.py" for name in own | {"distributed_batch", "variants"}}
+    own = {
+        "attention",
+        "attention_cpu",
+        "baselines",
+        "captioner",
+        "cpu_threads",
+        "decoder",
+        "decoder_protocol",
+    }
+    own |= {"difference", "distributed_batch", "grid_embedding", "variants"}
+    assert set(subtraction) == {f"models/{name}.py" for name in own}
     files = {"cbr.py", "scorer.py", "matching.py", "matching_cpu.py"}
     assert set(config.code_of("scorer_cbr")) >= {f"models/{name}" for name in files}
 

@@ -1,4 +1,4 @@
-"""How much memory is free: a GPU's, the machine's, or the container's where it has less. Where it runs out."""
+"""How much memory is free: a GPU's, the machine's, or a container's where it has less; and where it ends."""
 
 import os
 from collections.abc import Iterator

@@ -18,7 +18,7 @@ from pipeline import provenance, vocabularies
 from pipeline.compute import devices, launch, memory
 from pipeline.compute.process_group import Ranks, joined
 from pipeline.datasets.schema import images_of, of_split, read_pairs
-from pipeline.features.memory_cache import held, planned
+from pipeline.features.memory_cache import held
 from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
 from pipeline.outputs import Contents, file_to_write, replacing
@@ -26,11 +26,10 @@ from pipeline.recipes import recipe_file, trained_model
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.scoring import tokenizer
 from pipeline.scratch_folders import alone, clear
-from pipeline.training import compiling, memory_planning, phases
+from pipeline.training import compiling, phases
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.phases import Phase
 from pipeline.training.resuming import History
-from pipeline.training.sampling import Draws
 from stages import run
 
 IMAGES = "images"  # the folder of the curves of a pre-training on single images, among those after it
@@ -114,17 +113,16 @@ def train(
     scratch = provenance.scratch(arguments.weights, *inputs, store.record, *keys)
 
     seed_all(arguments.seed, 0)
-    model = phase.make(store.shape, vocabulary)
-    validation = phase.validation(of_split(pairs, "val"), store, vocabulary) if ranks.rank == 0 else None
-    training = Training(model, recipe, arguments.seed, scratch / "state.pt", validation, ranks, phase)
-    if training.damaged and ranks.rank == 0:
-        print(f"note: {training.damaged}", flush=True)
-    sampler = phase.sampler(pairs, arguments.seed)
-    names = images_of(of_split(pairs, "train"))
-    check_memory(training, sampler, store, names)
-    training.compile(compiling.backend(phase.settings["compile"], training.device))
-    source = held(store, names, phase.settings["cache"], training.device)
-    history = training.run(sampler, source, vocabulary)
+    with memory.enough(phase.settings["batch"], ranks.world):
+        model = phase.make(store.shape, vocabulary)
+        validation = phase.validation(of_split(pairs, "val"), store, vocabulary) if ranks.rank == 0 else None
+        training = Training(model, recipe, arguments.seed, scratch / "state.pt", validation, ranks, phase)
+        if training.damaged and ranks.rank == 0:
+            print(f"note: {training.damaged}", flush=True)
+        training.compile(compiling.backend(phase.settings["compile"], training.device))
+        names = images_of(of_split(pairs, "train"))
+        source = held(store, names, phase.settings["cache"], training.device, ranks)
+        history = training.run(phase.sampler(pairs, arguments.seed), source, vocabulary)
     if ranks.rank == 0:
         still_alone()
         write(arguments, recipe, store, vocabulary, history, phase.earlier)
@@ -132,17 +130,6 @@ def train(
         provenance.write(arguments.provenance, seconds, precision=str(training.dtype), processes=ranks.world)
         clear(arguments.weights)
         print(f"kept iteration {history.best_iteration}: validation {phase.metric} {history.best_score:.3f}")
-
-
-def check_memory(training: Training, sampler: Draws, store: FeatureStore, images: list[str]) -> None:
-    """Refuse what does not fit before anything is read or written."""
-    settings, device, world = training.settings, training.device, training.ranks.world
-    features = planned(store, images, settings["cache"], device, world)
-    scene = memory_planning.scene_of(sampler.scenes, sampler.references)
-    needed = memory_planning.demand(training.model, scene, device, training.dtype, features)
-    free = memory.free(device)
-    memory_planning.check(memory_planning.together(needed, world, device), settings["batch"], free, world)
-    training.ranks.wait()  # nobody takes memory before all have seen what is free
 
 
 def write(

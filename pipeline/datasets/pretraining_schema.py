@@ -31,11 +31,6 @@ class ClassPair:
     before_class: int  # from 0 to the number of classes - 1
     after_class: int
 
-    @property
-    def same_class(self) -> bool:
-        """Whether both show the same class."""
-        return self.before_class == self.after_class
-
 
 Record = Pair | ClassPair
 

@@ -105,7 +105,8 @@ def test_what_is_barred_is_never_written_and_the_rest_may_be(softmax):
         for mark in marks:
             model.difference.output.bias.zero_()
             model.difference.output.bias[mark] = 1e3
-            for words in (greedy(model, images_seen(3)), beam_search(model, images_seen(3), 2)):
+            pairs = of_memory(images_seen(3))
+            for words in (greedy(model, pairs), beam_search(model, pairs, 2)):
                 if barred == "none" and mark:
                     assert (words == mark).sum() == 21  # one that never ends, up to the longest
                 else:
@@ -116,15 +117,15 @@ def test_what_is_barred_is_never_written_and_the_rest_may_be(softmax):
 def test_padding_that_is_written_cuts_no_beams_caption():
     """<NULL> after the first word, then words again: the caption is as long as with any other word there."""
     model = captioner("released")
-    memory = images_seen(1)
+    pair = of_memory(images_seen(1))
 
-    def step(tokens, position, past):
+    def step(tokens, position, state):
         logits = torch.full((len(tokens), 13), -9.0)
         logits[:, [5, NULL, 6, 3][position]] = 9.0
-        return NextWord(logits, torch.zeros(1, 2, len(tokens), 4))
+        return NextWord(logits, None)
 
     model.decoder.step = step
-    for words in (greedy(model, memory), beam_search(model, memory, 1), beam_search(model, memory, 2)):
+    for words in (greedy(model, pair), beam_search(model, pair, 1), beam_search(model, pair, 2)):
         assert words.tolist() == [[5, NULL, 6, 3]]
 
 

@@ -7,6 +7,7 @@ import torch
 import models
 from models.decoder import NULL
 from models.idc_pcl_network import PclSizes
+from models.idc_pcl_variants import RELEASED, PclSwitches
 
 SIZES = PclSizes(5, (4, 6), 11, 8, 8, 2, 1, 2, 2, 2)  # 2 x 3 cells, 11 words, captions of up to 8 tokens
 N, MASK = 6, 11
@@ -20,6 +21,10 @@ def settings(name, variant, switches):
 
 
 FIRST_PHASE = ("masked_words", "masked_cells", "tau1", "tau2")
+
+
+def switches_of(variant):
+    return RELEASED if variant == "released" else PclSwitches()
 
 
 def captioner(variant="paper", name="idc_pcl", **switches):

@@ -90,12 +90,13 @@ def speaking(name, variant, count=24):
     difference, step = model.encode(*images(model, count)), model.decoder.step
     first = step(torch.full((count,), START), 0, model.decoder.begin(difference)).logits
     mean, spread = first.mean(0), first.std(0).mean()
+    words = [token for token in range(first.shape[1]) if token != END and token not in model.never]
 
     def centred(tokens, position, state):
         found = step(tokens, position, state)
         logits = (found.logits - mean) / spread
         chance = torch.sin(50 * logits[:, 5] + 2 * position)
-        logits[:, END] = logits[:, END + 1 :].amax(1) + chance - 0.5
+        logits[:, END] = logits[:, words].amax(1) + chance - 0.5
         return NextWord(logits, found.looked)
 
     model.decoder.step = centred
@@ -103,7 +104,9 @@ def speaking(name, variant, count=24):
 
 
 def lengths(words):
-    return (words != NULL).sum(1).tolist()
+    """Of captions, with <END>: <NULL> may stand within one, behind the end nothing else."""
+    places = torch.arange(1, words.shape[1] + 1)
+    return ((words != NULL) * places).amax(1).tolist()
 
 
 @CASES

@@ -1,16 +1,15 @@
 """What runs here that others wrote is fixed by its hash, and what a user types is never run as a command."""
 
 import re
-import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 import yaml
 
-ROOT = Path(__file__).parents[1]
+from tests.making import ROOT, making
+
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
-PROGRAM = '#!/bin/sh\nfor each in "$@"; do printf "[%s]" "$each"; done\n'
+FILES = [".venv", "Makefile", "demo", "requirements.lock"]
 HOSTILE = [
     "x; touch hit",
     "$(touch hit)",
@@ -23,47 +22,35 @@ HOSTILE = [
 
 @pytest.fixture
 def made(tmp_path):
-    """`make` with the Makefile alone, whose python prints its arguments."""
-    shutil.copy(ROOT / "Makefile", tmp_path)
-    shutil.copy(ROOT / "requirements.lock", tmp_path)
-    program = tmp_path / ".venv/bin/python"
-    program.parent.mkdir(parents=True)
-    program.write_text(PROGRAM)
-    program.chmod(0o755)
-    (tmp_path / ".venv/ready").touch()
-
-    def make(*arguments):
-        command = ["make", "--no-print-directory", *arguments]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-
-    make.folder = tmp_path
-    return make
+    return making(tmp_path)
 
 
 @pytest.mark.parametrize("said", HOSTILE)
 def test_make_runs_no_command_that_is_in_a_variable(made, said):
     words = "".join(f"[{word}]" for word in said.split())
     for arguments, shown in (
-        (("study", f"NAME={said}", "DATASET=t"), f"[-m][stages.study][--name][{said}][--dataset][t]"),
-        (("study", "NAME=s", f"DATASET={said}"), f"[-m][stages.study][--name][s][--dataset][{said}]"),
+        (("study", f"NAME={said}", "DATASET=t"), f"[python][-m][stages.study][--name][{said}][--dataset][t]"),
+        (("study", "NAME=s", f"DATASET={said}"), f"[python][-m][stages.study][--name][s][--dataset][{said}]"),
         (
             ("study", "NAME=s", "DATASET=t", f"SEEDS={said}"),
-            f"[-m][stages.study][--name][s][--dataset][t][--seeds]{words}",
+            f"[python][-m][stages.study][--name][s][--dataset][t][--seeds]{words}",
         ),
-        (("check-data", f"DATASET={said}"), f"[-m][stages.check_data][--dataset][{said}]"),
+        (("check-data", f"DATASET={said}"), f"[python][-m][stages.check_data][--dataset][{said}]"),
     ):
-        assert made(*arguments).stdout == shown
+        assert made(*arguments).stdout == f"{shown}\n"
     made("test", f"TESTS={said}")  # quotes are for xargs, which may refuse them
-    assert sorted(path.name for path in made.folder.iterdir()) == [".venv", "Makefile", "requirements.lock"]
+    assert sorted(path.name for path in made.folder.iterdir()) == FILES
 
 
 def test_makes_variables_reach_their_programs(made):
     done = made("study", "NAME=scorer-table-6", "DATASET=tabletop", "SEEDS=1 2 *")
-    assert done.stdout.endswith("[--name][scorer-table-6][--dataset][tabletop][--seeds][1][2][*]")
-    assert made("study", "NAME=a", "DATASET=b").stdout.endswith("[--name][a][--dataset][b]")
-    said = "[-m][pytest][--numprocesses][auto][--dist][worksteal]"
-    assert made("test").stdout == said
-    assert made("test", "TESTS=-m 'not slow' tests/a.py").stdout == f"{said}[-m][not slow][tests/a.py]"
+    assert done.stdout.endswith("[--name][scorer-table-6][--dataset][tabletop][--seeds][1][2][*]\n")
+    assert made("study", "NAME=a", "DATASET=b").stdout.endswith("[--name][a][--dataset][b]\n")
+    said = "[python][-m][pytest][--numprocesses][auto][--dist][worksteal]"
+    assert made("test").stdout == f"{said}\n"
+    assert (
+        made("test", "TESTS=-m 'not slow' tests/a.py").stdout == f"{said}[-m][not slow][tests/a.py]\n"
+    )
     for arguments in (["study"], ["study", "NAME=a"], ["check-data"]):
         assert made(*arguments).returncode == 2
 

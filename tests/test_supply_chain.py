@@ -48,9 +48,7 @@ def test_makes_variables_reach_their_programs(made):
     assert made("study", "NAME=a", "DATASET=b").stdout.endswith("[--name][a][--dataset][b]\n")
     said = "[python][-m][pytest][--numprocesses][auto][--dist][worksteal]"
     assert made("test").stdout == f"{said}\n"
-    assert (
-        made("test", "TESTS=-m 'not slow' tests/a.py").stdout == f"{said}[-m][not slow][tests/a.py]\n"
-    )
+    assert made("test", "TESTS=-m 'not slow' tests/a.py").stdout == f"{said}[-m][not slow][tests/a.py]\n"
     for arguments in (["study"], ["study", "NAME=a"], ["check-data"]):
         assert made(*arguments).returncode == 2
 

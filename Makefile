@@ -5,6 +5,12 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 # else every process compiles torch anew, 4 to 10 s, where the shell forbids Python to keep its bytecode
 unexport PYTHONDONTWRITEBYTECODE
+# what is set at `make NAME=…` reaches the recipes as it is, in the environment: in their text it would be commands
+override NAME := $(value NAME)
+override DATASET := $(value DATASET)
+override SEEDS := $(value SEEDS)
+override TESTS := $(value TESTS)
+export NAME DATASET SEEDS TESTS
 
 help: ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -22,14 +28,14 @@ demo-weights: .venv/ready ## train and pack anew what `make demo` shows, for hou
 study: .venv/ready ## a paper's table: make study NAME=scorer-table-6 DATASET=tabletop [SEEDS="1 2 3"]
 	$(if $(NAME),,$(error name a study: make study NAME=scorer-table-6 DATASET=tabletop))
 	$(if $(DATASET),,$(error name a dataset: make study NAME=$(NAME) DATASET=tabletop))
-	@python -m stages.study --name $(NAME) --dataset $(DATASET) $(if $(SEEDS),--seeds $(SEEDS))
+	@set -f; python -m stages.study --name "$$NAME" --dataset "$$DATASET" $${SEEDS:+--seeds $$SEEDS}
 
 check-data: .venv/ready ## is a real dataset's folder complete? make check-data DATASET=spot_the_diff
 	$(if $(DATASET),,$(error name a dataset: make check-data DATASET=spot_the_diff))
-	@python -m stages.check_data --dataset $(DATASET)
+	@python -m stages.check_data --dataset "$$DATASET"
 
-test: .venv/ready ## the test suite, on all cores
-	OMP_NUM_THREADS=1 python -m pytest --numprocesses auto --dist worksteal $(TESTS)
+test: .venv/ready ## the test suite, on all cores; some of it: make test TESTS="-m 'not slow' tests/models"
+	@printf '%s\n' "--dist worksteal $$TESTS" | OMP_NUM_THREADS=1 xargs python -m pytest --numprocesses auto
 
 lint: .venv/ready ## ruff, that the files are formatted, and their types
 	ruff check .
@@ -48,7 +54,8 @@ picture: .venv/ready ## docs/report.png, of the report that make repro made
 		|| { echo "error: Python 3.11 or later is needed; make PYTHON=/path/to/python3" >&2; exit 2; }
 	@test ! -L .venv || { echo "error: .venv is a link, and what it leads to would be emptied; remove it" >&2; exit 2; }
 	$(PYTHON) -m venv --clear .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	sed -n '/^uv==/,/# via/p' requirements.lock > .venv/uv.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r .venv/uv.lock
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
 	touch $@
 

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import NoReturn
 
 from pipeline.errors import InputError, printable, writing
@@ -11,8 +12,7 @@ from pipeline.errors import InputError, printable, writing
 
 def run(main: Callable[[], None]) -> NoReturn:
     """Run a stage's main; a user's mistake is one line on stderr and exit code 2."""
-    # DVC stops a stage with SIGTERM: leave by an exception, so that child processes are ended too
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    _leave_by_exceptions()
     try:
         # an output says by itself why it cannot be written; this is for all else, as a library's cache
         with writing("standard output, or a temporary file"):
@@ -25,6 +25,23 @@ def run(main: Callable[[], None]) -> NoReturn:
     except KeyboardInterrupt:
         sys.exit(130)
     sys.exit(0)
+
+
+def _leave_by_exceptions() -> None:
+    """At SIGTERM, by which DVC stops a stage, and SIGHUP, of a terminal that is closed.
+
+    Child processes are ended then, and temporary files are gone. `nohup`, which ignores SIGHUP, still holds.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _leave)
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    # once only: the shell and the system both tell of a closed terminal, and the second would cut off the end
+    for again in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(again, lambda *_: None)
+    sys.exit(128 + number)
 
 
 def _flush_or_drop() -> None:

@@ -3,7 +3,8 @@
 python -m stages.demo                                   the weights in demo/
 python -m stages.demo --weights mine.zip data/weights/tabletop/scorer_cbr/1
 
-It listens on 127.0.0.1 alone. Pictures never leave this machine, and uploads are gone at the end (Ctrl-C).
+It listens on 127.0.0.1 alone, and answers no other page. Pictures never leave this machine, and uploads
+are gone at the end (Ctrl-C, SIGTERM, or a closed terminal).
 """
 
 import argparse
@@ -51,7 +52,8 @@ def main() -> None:
     captioners = loaded(arguments.weights, arguments.lab)
     with tempfile.TemporaryDirectory(prefix="uploads-") as uploads:
         os.environ.update(QUIET | {"GRADIO_TEMP_DIR": uploads})
-        serve(captioners, settings(captioners, arguments.lab), arguments.port, not arguments.no_browser)
+        drawn = settings(captioners, arguments.lab)
+        serve(captioners, drawn, Path(uploads), arguments.port, not arguments.no_browser)
 
 
 def loaded(places: list[Path], lab: Path) -> dict[str, Captioner]:
@@ -89,9 +91,12 @@ def settings(captioners: dict[str, Captioner], lab: Path) -> Tabletop:
     raise InputError("no model here was trained on drawn scenes; add --weights demo/scorer_cbr to the others")
 
 
-def serve(captioners: dict[str, Captioner], drawn: Tabletop, port: int | None, browser: bool) -> None:
+def serve(
+    captioners: dict[str, Captioner], drawn: Tabletop, uploads: Path, port: int | None, browser: bool
+) -> None:
     """Until it is stopped. Raises InputError where the port is taken."""
-    from pipeline.demo import page  # Gradio reads the environment when it is imported, in seconds
+    # Gradio reads the environment when it is imported, in seconds
+    from pipeline.demo import guard, page
 
     blocks = page.page(captioners, drawn)
     try:
@@ -106,6 +111,7 @@ def serve(captioners: dict[str, Captioner], drawn: Tabletop, port: int | None, b
             ssr_mode=False,
             pwa=False,
             mcp_server=False,
+            app_kwargs={"lifespan": guard.guarded(uploads)},
             footer_links=[],
             theme=page.THEME,
             css=answer.CSS,

@@ -41,7 +41,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add_arguments(parser)
     parser.add_argument(
-        "--start", type=Path, help="what it starts from; in it the weights of the phase before"
+        # not --start: torchrun takes that for its own --start-method
+        "--start-from",
+        type=Path,
+        help="what it starts from; in it the weights of the phase before",
     )
     parser.add_argument(
         "--tokens",
@@ -51,7 +54,8 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     recipe = recipe_file.load(arguments.recipe)
-    first = arguments.start / phases.folder(recipe) if recipe.adapt and arguments.start else None
+    before = arguments.start_from
+    first = before / phases.folder(recipe) if recipe.adapt and before else None
     phase = phases.captioning(recipe, first, arguments.tokens)
     run_phase("stages.train", arguments, recipe, phase, first)
 

@@ -1,18 +1,28 @@
 """How much memory is free: a GPU's, the machine's, or a container's where it has less; and where it ends."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:  # who scores captions need not load it
+    import torch
 
 from pipeline.errors import InputError
 
 MEMINFO = Path("/proc/meminfo")
-CGROUP = Path("/sys/fs/cgroup")  # a container's limit, version 2
 # torch's words where the processor has too little: a RuntimeError like any other
 REFUSED = ("can't allocate memory", "not enough memory")
+GROUPS = Path("/proc/self/cgroup")  # our control groups, a line each: number:controllers:path
+MOUNTED = Path("/sys/fs/cgroup")
+# a group's limit, what it has used of it, and what of that are files that it has cached and not used lately
+FILES = (
+    ("memory.max", "memory.current", "inactive_file"),  # control groups of version 2
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),  # of version 1
+)
 
 
 def free(device: torch.device | None = None) -> int | None:
@@ -21,24 +31,38 @@ def free(device: torch.device | None = None) -> int | None:
     Of the processor's memory what the system can give without swapping: the page cache may go.
     """
     if device is not None and device.type == "cuda":
+        import torch
+
         return torch.cuda.mem_get_info(device)[0]
     if not MEMINFO.exists():  # not Linux: free pages at least, where the system counts them
         known = "SC_AVPHYS_PAGES" in getattr(os, "sysconf_names", {})
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if known else None
     lines = dict(line.split(":") for line in MEMINFO.read_text().splitlines())
     available = 1024 * int(lines["MemAvailable"].split()[0])
-    limit = _container()
-    return available if limit is None else min(available, limit)
+    return min([available, *_left_to_groups()])
 
 
-def _container() -> int | None:
-    """What is left of a control group's limit; files that it has cached and not used lately can go."""
-    limit = CGROUP / "memory.max"
-    if not limit.exists() or (most := limit.read_text().strip()) == "max":
-        return None
-    used = int((CGROUP / "memory.current").read_text())
-    counts = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
-    return int(most) - used + int(counts["inactive_file"])
+def _left_to_groups() -> Iterator[int]:
+    """What is left of the limits of the control group that we are in, and of those above it."""
+    for line in GROUPS.read_text().splitlines() if GROUPS.exists() else []:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        top = MOUNTED / "memory" if controllers else MOUNTED
+        # a container may be told its path on the machine, which it does not see: then its own is at the top
+        own = top / os.path.normpath(f"/{path}").lstrip("/")
+        for folder in (own, *own.parents):
+            if folder.is_relative_to(top):
+                yield from _left(folder)
+
+
+def _left(folder: Path) -> Iterator[int]:
+    for limit, usage, idle in FILES:
+        if not (folder / limit).exists() or (most := (folder / limit).read_text().strip()) == "max":
+            continue
+        used = int((folder / usage).read_text())
+        counts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        yield max(0, int(most) - used + int(counts[idle]))
 
 
 @contextmanager
@@ -59,6 +83,7 @@ def enough(batch: int, processes: int = 1) -> Iterator[None]:
 
 
 def _ran_out(error: Exception) -> bool:
-    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or any(
-        words in str(error) for words in REFUSED
-    )
+    import torch  # it is there where its errors come from
+
+    ours = (MemoryError, torch.OutOfMemoryError)
+    return isinstance(error, ours) or any(words in str(error) for words in REFUSED)

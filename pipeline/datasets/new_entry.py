@@ -21,8 +21,10 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
 
     Raises InputError for a name that is taken or none, a folder without a table, an unknown `like`.
     """
-    if not NAME.fullmatch(name):
-        raise InputError(f"{name!r} is no name of a dataset; use letters, digits and _")
+    if not NAME.fullmatch(name) or _scalar(name) != name:  # YAML's numbers and null are none
+        raise InputError(
+            f"{name!r} is no name of a dataset; use letters, digits and _, and begin with a letter"
+        )
     table = pairs_csv_rows.find(folder)
     entry = {"prepare": {"reader": "table", "root": _shown(folder), "protocol": None}, "like": like}
     found = params.load(path).dataset
@@ -35,9 +37,17 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
     text = _with(read_text(path, REMEDY), name, entry, path)
     with replacing(path) as beside:
         beside.write_text(text, encoding="utf-8")
-        params.load(beside)
+        _check(beside, path)
     _write_card(name, folder, table)
     return True
+
+
+def _check(beside: Path, path: Path) -> None:
+    """Raises InputError, of `path`, where it could not be read any more."""
+    try:
+        params.load(beside)
+    except InputError as error:
+        raise InputError(f"{str(error).replace(str(beside), str(path))}; nothing was entered") from None
 
 
 def _shown(folder: Path) -> str:

@@ -41,6 +41,8 @@ def _lines(key: str, results: Results, experiments: Sequence[Experiment], params
     values: dict[tuple[str, str], dict[float, dict[str, float]]] = {}
     for one in experiments:
         weight = _resolved(key, one.params.get(key), published)
+        if weight is None:
+            continue
         others = _others(key, one, published)
         for cell, metrics in one.metrics.items():
             dataset, model, seed = cell.split("/")
@@ -55,9 +57,10 @@ def _lines(key: str, results: Results, experiments: Sequence[Experiment], params
     ]
 
 
-def _resolved(key: str, value: Value, published: dict[str, float]) -> float:
-    """The weight itself: null is the dataset's published one."""
-    return float(published[key.removeprefix("loss.")] if value is None else value)  # type: ignore[arg-type]
+def _resolved(key: str, value: Value, published: dict[str, float]) -> float | None:
+    """The weight itself: null is the dataset's published one, of which some terms have none."""
+    found = published.get(key.removeprefix("loss.")) if value is None else value
+    return None if found is None else float(found)  # type: ignore[arg-type]
 
 
 def _others(key: str, one: Experiment, published: dict[str, float]) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 
 from pycocoevalcap.spice import spice
 
+from pipeline.compute import memory
 from pipeline.errors import InputError
 from pipeline.scoring import java, spice_files
 from pipeline.scoring.java import Jvm
@@ -67,17 +68,10 @@ def _no_cache() -> str | None:
 
 
 def _no_memory() -> str | None:
-    free = _available() / 2**30
-    return None if free >= HEAP else f"{free:.1f} GiB of memory are free, and SPICE needs {HEAP}; free some"
-
-
-def _available() -> int:
-    """Bytes of memory that a program can have now; where the system doesn't say, all that there are."""
-    try:
-        said = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
-    except OSError:
-        said = None
-    return int(said[1]) * 1024 if said else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    free = memory.free()
+    if free is None or free >= HEAP * 2**30:  # None: the system does not say
+        return None
+    return f"{free / 2**30:.1f} GiB of memory are free, and SPICE needs {HEAP}; free some"
 
 
 def scores(captions: dict[str, str], references: dict[str, list[str]], timeout: float) -> dict[str, float]:

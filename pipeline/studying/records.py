@@ -29,6 +29,7 @@ from pipeline.studying.study_file import Row
 FOLDER = Path("results/records")
 PAIRS = "pairs.json"
 METRICS = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")
+LONGEST = 120  # letters of what a file's name tells of the changes; systems allow 255 of the whole
 MOST_PAIRS = 400  # of a test split: beyond, a record is no small file
 MARKS = {True: "1", False: "0", None: "-"}  # of a test pair; None: not known
 REMEDY = "restore it with git, or remove it and run the study again"
@@ -36,9 +37,13 @@ Record = dict[str, Any]
 
 
 def path(root: Path, cell: Cell, changes: Tree) -> Path:
-    """Where the record of a cell lies: its model, what is otherwise than in params.yaml, its seed."""
+    """Where the record of a cell lies: its model, what is otherwise than in params.yaml, its seed.
+
+    The changes are there twice: to be read, cut to the last part of each key, and whole, by a hash.
+    """
     said = "".join(f"-{key.rsplit('.', 1)[-1]}={value}" for key, value in sorted(changes.items()))
-    name = re.sub(r"[^\w.=-]", "_", f"{cell.model}{said}-{cell.seed}")
+    told = f"{said[:LONGEST]}-{sha256(json.dumps(changes, sort_keys=True))[:8]}" if changes else ""
+    name = re.sub(r"[^\w.=-]", "_", f"{cell.model}{told}-{cell.seed}")
     return root / FOLDER / cell.dataset / f"{name}.json"
 
 

@@ -94,7 +94,8 @@ def captioning(recipe: Recipe, first: Path | None, tokens: str = "ptb") -> Phase
     if recipe.adapt and first is None:
         stage = FIRST_STAGE[recipe.model]
         raise InputError(
-            f"{recipe.model} is {stage}ed first; name by --start the folder that holds what `{stage}` wrote"
+            f"{recipe.model} is {stage}ed first; "
+            f"name by --start-from the folder that holds what `{stage}` wrote"
         )
     select = recipe.train.get("select", CIDER)
     validation = partial(Validation, tokenize=TOKENIZERS[tokens], select=select)

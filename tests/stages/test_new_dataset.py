@@ -36,6 +36,16 @@ def test_what_is_refused_changes_nothing(tmp_path):
     refuse(folder, "new_dataset tabletop own", "has a dataset 'tabletop' already")
     refuse(folder, "new_dataset mine own --like nowhere", "no dataset 'nowhere' to be like; there are")
     refuse(folder, "new_dataset mi-ne own", "'mi-ne' is no name of a dataset")
+    for name in ("123", "null", "true", "1_0", "0x1"):
+        refuse(
+            folder,
+            f"new_dataset {name} own",
+            f"{name!r} is no name of a dataset; use letters, digits and _, and",
+        )
+    said = refuse(
+        folder, "new_dataset mine own --like tabletop_wide", "params.yaml: dataset.mine.like must name one"
+    )
+    assert "partial" not in said
     refuse(folder, "new_dataset mine elsewhere", "must hold pairs.csv or pairs.jsonl, and has neither")
     assert (folder / "params.yaml").read_text() == before
     assert not (folder / "data").exists()

@@ -13,7 +13,10 @@ from pipeline.errors import InputError
 def system(tmp_path, monkeypatch):
     """A made-up machine with 4000 kB available; its folder takes a container's files."""
     monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(memory, "CGROUP", tmp_path)
+    monkeypatch.setattr(memory, "MOUNTED", tmp_path / "mounted")
+    monkeypatch.setattr(memory, "GROUPS", tmp_path / "groups")
+    memory.MOUNTED.mkdir()
+    memory.GROUPS.write_text("0::/\n")
     memory.MEMINFO.write_text("MemTotal:       9000 kB\nMemAvailable:    4000 kB\n")
     return tmp_path
 
@@ -22,12 +25,48 @@ def test_free_is_what_the_system_can_give(system):
     assert memory.free() == memory.free(torch.device("cpu")) == 4_096_000
 
 
-@pytest.mark.parametrize(("limit", "expected"), [("max", 4_096_000), ("3000000", 2_100_000)])
+def limited(folder, limit, used, idle, version=2):
+    """A control group's files of memory."""
+    names = {2: ("max", "current", ""), 1: ("limit_in_bytes", "usage_in_bytes", "total_")}[version]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"memory.{names[0]}").write_text(f"{limit}\n")
+    (folder / f"memory.{names[1]}").write_text(f"{used}\n")
+    (folder / "memory.stat").write_text(f"anon 500000\n{names[2]}inactive_file {idle}\n")
+
+
+@pytest.mark.parametrize(("limit", "expected"), [("max", 4_096_000), ("3000000", 2_100_000), ("900000", 0)])
 def test_a_containers_limit_counts_and_its_idle_page_cache_is_free(system, limit, expected):
-    (system / "memory.max").write_text(f"{limit}\n")
-    (system / "memory.current").write_text("1000000\n")
-    (system / "memory.stat").write_text("anon 500000\ninactive_file 100000\n")
+    limited(memory.MOUNTED, limit, 1_000_000, 100_000)
     assert memory.free() == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "group", "expected"),
+    [
+        ("/a/b", "a/b", 2_000_000),
+        ("/a/b", "a", 2_000_000),  # that of a group above holds, too
+        ("/docker/1f", "", 2_000_000),  # the machine's path, which the container does not have
+        ("/../c", "c", 2_000_000),
+        ("/a", "b", 4_096_000),
+    ],
+)
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_limits_are_those_of_our_own_group(system, version, path, group, expected):
+    top = {1: memory.MOUNTED / "memory", 2: memory.MOUNTED}[version]
+    others = "12:cpu,cpuacct:/x\n3:memory:" if version == 1 else "0::"
+    memory.GROUPS.write_text(f"{others}{path}\n1:name=systemd:/y\n")
+    limited(top / group, 3_000_000, 1_500_000, 500_000, version)
+    assert memory.free() == expected
+
+
+def test_no_limit_of_version_1_is_a_very_large_one(system):
+    memory.GROUPS.write_text("3:memory:/\n0::/\n")
+    limited(memory.MOUNTED / "memory", 2**63 - 4096, 0, 0, version=1)
+    assert memory.free() == 4_096_000
+    limited(memory.MOUNTED, 2_000_000, 0, 0)
+    assert memory.free() == 2_000_000
+    memory.GROUPS.unlink()
+    assert memory.free() == 4_096_000
 
 
 def test_a_gpu_has_its_own(monkeypatch):

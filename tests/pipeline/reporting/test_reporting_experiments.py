@@ -131,6 +131,23 @@ def test_one_value_or_another_dataset_is_no_panel(study):
     assert tradeoffs.panels(replace(results, dataset="clevr_change"), both, params) == []
 
 
+@pytest.mark.parametrize("dataset", ["clevr_dc", "spot_the_diff", "image_editing_request", "levir_cc"])
+def test_a_term_that_a_dataset_has_no_weight_of_is_no_panel_and_no_obstacle(study, dataset):
+    """Of IDC-PCL's judging nothing is published there."""
+    results, params = study
+    assert "lambda_judge" not in params.of(dataset).loss
+    made = [
+        experiment(weight, {"scorer/1": 0.5}, **{"loss.lambda_judge": judge})
+        for weight in (None, 0.7)
+        for judge in (None, 0.5)
+    ]
+    made = [replace(one, metrics={f"{dataset}/scorer/1": {"CIDEr-D": 0.5}}) for one in made]
+    (panel,) = tradeoffs.panels(replace(results, dataset=dataset), made, params)
+    assert "view-invariance" in panel.title
+    assert "scorer (loss.lambda_judge = null)" in panel.told
+    assert "scorer (loss.lambda_judge = 0.5)" in panel.told
+
+
 def test_other_settings_are_lines_of_their_own(study):
     made = [
         experiment(weight, {"scorer/1": 0.5 + weight}, **{"train.iterations": iterations})

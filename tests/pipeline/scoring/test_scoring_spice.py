@@ -1,7 +1,6 @@
 """SPICE driven through a Java that is made up: the right pair, one clear line, and nothing left behind."""
 
 import json
-import os
 import re
 import threading
 import time
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.compute import memory
 from pipeline.errors import InputError
 from pipeline.scoring import java, spice, spice_files
 
@@ -58,8 +58,11 @@ class Fake:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder, with all files taken for right."""
+    """The folder, with all files taken for right, on a machine with 8 GiB free."""
     (tmp_path / "cache").mkdir()
+    (tmp_path / "meminfo").write_text(f"MemAvailable: {2**23} kB\n")
+    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(memory, "GROUPS", tmp_path / "groups")
     monkeypatch.setenv("SPICE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(spice_files, "problem", lambda: None)
     monkeypatch.setattr(spice, "CACHES", True)
@@ -137,15 +140,23 @@ def test_unavailable_in_site_packages(fake: Fake, monkeypatch: pytest.MonkeyPatc
     assert "lies in site-packages; set SPICE_CACHE" in spice.unavailable(60)
 
 
-def test_unavailable_without_memory(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spice, "_available", lambda: 2**30)
+def test_unavailable_without_memory(fake: Fake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    memory.MEMINFO.write_text(f"MemAvailable: {2**20} kB\n")
     assert spice.unavailable(60) == "1.0 GiB of memory are free, and SPICE needs 3; free some"
-    monkeypatch.undo()
-    everything = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    assert 0 < spice._available() <= everything
-    with monkeypatch.context() as patch:  # a system that says less
-        patch.setattr(spice.Path, "read_text", lambda path: "MemTotal: 1 kB\n")
-        assert spice._available() == everything
+    monkeypatch.setattr(memory, "free", lambda: None)  # a system that says less
+    assert spice.unavailable(60) is None
+
+
+def test_unavailable_in_a_container_without_memory(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The machine has more."""
+    monkeypatch.setattr(memory, "MOUNTED", tmp_path)
+    memory.GROUPS.write_text("0::/\n")
+    (tmp_path / "memory.max").write_text(f"{2**31}\n")
+    (tmp_path / "memory.current").write_text(f"{2**29}\n")
+    (tmp_path / "memory.stat").write_text("inactive_file 0\n")
+    assert spice.unavailable(60) == "1.5 GiB of memory are free, and SPICE needs 3; free some"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Records of cells: small, whole, and told apart by their settings."""
 
 import json
+import re
 from statistics import mean
 
 import pytest
@@ -54,9 +55,31 @@ def test_the_pairs_stand_beside_with_their_subsets(repository):
 
 def test_what_a_row_changes_is_in_the_name(repository):
     own = planned(repository)[-1]
-    assert records.path(repository, own.cells[1], own.changes).name == "scorer-lambda_cv=0.01-2.json"
+    name = records.path(repository, own.cells[1], own.changes).name
+    assert re.fullmatch(r"scorer-lambda_cv=0\.01-[0-9a-f]{8}-2\.json", name)
     odd = {"model.scorer.switches": {"a": "b/c"}}
     assert "/" not in records.path(repository, own.cells[1], odd).name
+
+
+def test_no_two_rows_records_have_one_name(repository):
+    """Keys that end alike, values that differ in a letter no name may have, and more than a name can hold."""
+    cell = planned(repository)[-1].cells[1]
+    own = "dataset.tabletop.own.clip"
+    long = {f"{own}.train.{number}.a_name_of_some_length": number for number in range(20)}
+    rows = [
+        {},
+        {f"{own}.adapt.iterations": 500},
+        {f"{own}.train.iterations": 500},
+        {f"{own}.start": "a/b"},
+        {f"{own}.start": "a b"},
+        {f"{own}.start": "1"},
+        {f"{own}.start": 1},
+        long,
+        long | {f"{own}.train.iterations": 500},
+    ]
+    names = [records.path(repository, cell, row).name for row in rows]
+    assert len(set(names)) == len(rows)
+    assert max(map(len, names)) < 200
 
 
 def test_settings_are_params_and_seed_and_no_code(repository):

@@ -141,7 +141,7 @@ def test_weights_that_do_not_fit_are_named(pixels, tmp_path, spoil, said):
 
 
 def test_a_missing_phase_is_said(tmp_path):
-    with pytest.raises(InputError, match="clip4idc is adapted first; name by --start"):
+    with pytest.raises(InputError, match="clip4idc is adapted first; name by --start-from"):
         phases.captioning(recipe(), None)
     with pytest.raises(InputError, match="no phase before captioning; take it from `adapted`"):
         phases.adaptation(replace(recipe(), adapt={}))

@@ -255,7 +255,7 @@ def test_what_does_not_fit_is_named(prepared):
         TaskSampler(pairs, FIRST, ("fda",), 1, {})
     with pytest.raises(InputError, match="a batch of the pre-training is 999 captions, the train split has"):
         TaskSampler(pairs, FIRST | {"batch": 999}, ("mlm",), 1, {})
-    with pytest.raises(InputError, match="idc_pcl is pretrained first; name by --start the folder"):
+    with pytest.raises(InputError, match="idc_pcl is pretrained first; name by --start-from the folder"):
         phases.captioning(recipe(), None)
     with pytest.raises(InputError, match="has no phase before captioning; take it from `adapted`"):
         phases.adaptation(recipe())

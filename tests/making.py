@@ -1,0 +1,31 @@
+"""`make` with the Makefile alone: its programs stand in a folder of their own, and print their arguments."""
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PROGRAMS = ("python", "dvc", "ruff", "mypy")
+PROGRAM = '#!/bin/sh\nprintf "[%s]" "$(basename "$0")" "$@"; echo\n'
+
+
+@dataclass
+class Making:
+    folder: Path
+
+    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = ["make", "--no-print-directory", *arguments]
+        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
+
+
+def making(folder: Path) -> Making:
+    """In a folder that is empty."""
+    for name in ("Makefile", "requirements.lock"):
+        shutil.copy(ROOT / name, folder)
+    for name in (*(f".venv/bin/{name}" for name in PROGRAMS), "demo/train"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(PROGRAM)
+        (folder / name).chmod(0o755)
+    (folder / ".venv/ready").touch()
+    return Making(folder)

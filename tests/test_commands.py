@@ -1,0 +1,215 @@
+"""Every command that the pages name is one that its parser takes: its arguments, its stages, its settings.
+
+The make targets run, with programs that print what they were called with, and that is parsed in turn.
+"""
+
+import argparse
+import importlib.util
+import io
+import re
+import shlex
+from contextlib import redirect_stderr, redirect_stdout
+from unittest.mock import patch
+
+import pytest
+import yaml
+from dvc.cli import DvcParserError
+from dvc.cli.parser import get_main_parser
+from torch.distributed.run import get_args_parser
+
+from benchmarks import __main__ as benchmarks
+from benchmarks import side_by_side
+from tests import shipped
+from tests.making import making
+from tests.test_docs import PAGES, ROOT
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"(?<!`)`((?:python -m|torchrun|dvc|make) [^`]+)`")
+WHOLE = (ROOT / "README.md", ROOT / "docs/cookbook.md")
+PROGRAMS = ("python ", "torchrun ", "dvc ", "make ")
+STAGES = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
+PARSED = argparse.ArgumentParser.parse_args
+
+
+class CalledError(Exception):
+    """A program has parsed its arguments, and would now begin."""
+
+
+def commands(page: str, whole: bool) -> list[str]:
+    """Those of the fences without a language, a line each, and those within a sentence.
+
+    Of a page that is not `whole`, which shows other things in such fences, the lines that begin as a command.
+    """
+    fences = "\n".join(text for language, text in FENCE.findall(page) if not language)
+    lines = [line for line in fences.replace("\\\n", " ").splitlines() if line.strip()]
+    inline = (" ".join(found.split()) for found in INLINE.findall(FENCE.sub("", page)))
+    return [line for line in lines if whole or line.startswith(PROGRAMS)] + [*inline]
+
+
+def wrong(command: str, made) -> str:
+    """Why the line's commands cannot be what a user is to type; nothing where they can."""
+    words = shlex.shlex(command, posix=True, punctuation_chars="&|;")
+    words.whitespace_split = True
+    one: list[str] = []
+    for word in [*words, ";"]:
+        if word not in ("&&", "|", ";"):
+            one.append(word)
+            continue
+        if said := _wrong(one, made):
+            return f"{shlex.join(one)}: {said}"
+        one = []
+    return ""
+
+
+def _wrong(words: list[str], made) -> str:
+    while "=" in words[0]:
+        words = words[1:]  # a variable of the environment
+    match words:
+        case ["python", "-m", module, *arguments]:
+            return _module(module, arguments)
+        case ["torchrun", *arguments]:
+            return _torchrun(arguments)
+        case ["dvc", *arguments]:
+            return _dvc(arguments)
+        case ["make", *arguments]:
+            return _make(arguments, made)
+    return "" if words[0] in ("export", "head", "ruff", "mypy", "train") else "no known program"
+
+
+def _said(parse) -> str:
+    """What a parser says of wrong arguments."""
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said), redirect_stdout(io.StringIO()):
+            parse()
+    except CalledError:
+        return ""
+    except (SystemExit, DvcParserError):
+        return said.getvalue() or "it leaves"
+    return ""
+
+
+def _module(module: str, arguments: list[str]) -> str:
+    if module == "benchmarks" and (not arguments or arguments[0] not in benchmarks.COMMANDS):
+        known = side_by_side.PARTS | side_by_side.NAMED_ONLY | side_by_side.TABLES
+        return ", ".join(f"no benchmark {name}" for name in arguments if name not in known)
+    if module == "benchmarks":
+        module, *arguments = f"benchmarks.{arguments[0]}", *arguments[1:]
+    if importlib.util.find_spec(module) is None:
+        return "no such module"
+    if not module.startswith(("stages.", "benchmarks.")) or not arguments:  # a name is no call
+        return ""
+
+    def parse(parser, args=None, namespace=None):
+        PARSED(_loose(parser) if "…" in arguments else parser, [word for word in arguments if word != "…"])
+        raise CalledError
+
+    with patch.object(argparse.ArgumentParser, "parse_args", parse):
+        return _said(importlib.import_module(module).main)
+
+
+def _loose(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """A parser that misses nothing: a page has left out the rest (…)."""
+    for action in [*parser._actions, *parser._mutually_exclusive_groups]:
+        action.required = False
+    return parser
+
+
+def _torchrun(arguments: list[str]) -> str:
+    found = []
+    said = _said(lambda: found.append(get_args_parser().parse_args(arguments)))
+    return said or _module(found[0].training_script, found[0].training_script_args)
+
+
+def _dvc(arguments: list[str]) -> str:
+    if arguments == ["exp"]:  # a name is no call
+        return ""
+    found = []
+    if said := _said(lambda: found.append(get_main_parser().parse_args(arguments))):
+        return said
+    named = getattr(found[0], "targets", None) if found[0].cmd in ("repro", "run", "commit", "pull") else None
+    lost = [name for name in named or [] if name.partition("@")[0] not in STAGES]
+    lost += [
+        key for key in getattr(found[0], "set_param", None) or [] if not _settable(key.partition("=")[0])
+    ]
+    return ", ".join(f"no {name}" for name in lost)
+
+
+def _settable(key: str) -> bool:
+    """As `dvc exp run -S` has it: a key that is there, or with a plus one that is not, below one that is."""
+    *above, last = key.removeprefix("+").split(".")
+    tree = shipped.tree()
+    for name in above:
+        if name not in tree and not key.startswith("+"):
+            return False
+        tree = tree.get(name, {})
+    return (last in tree) != key.startswith("+")
+
+
+def _make(arguments: list[str], made) -> str:
+    done = made(*arguments)
+    if done.returncode:
+        # a name is no call
+        return "" if len(arguments) == 1 and "*** name a " in done.stderr else done.stderr
+    called = [re.findall(r"\[([^]]*)\]", line) for line in done.stdout.splitlines() if line.startswith("[")]
+    return "; ".join(said for words in called if (said := _wrong(words, made)))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return making(tmp_path_factory.mktemp("made"))
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_command_of_a_page_can_be_typed(path, made):
+    said = commands(path.read_text(encoding="utf-8"), path in WHOLE)
+    faults = [found for command in said if (found := wrong(command, made))]
+    assert faults == []
+    assert len(said) > {"cookbook.md": 90}.get(path.name, -1)
+
+
+@pytest.mark.parametrize("name", ["extract", "adapt", "pretrain", "train"])
+def test_stages_that_several_processes_share_can_be_started_by_torchrun(name):
+    """As dvc.yaml starts them: torchrun takes what looks like an option of its own for one."""
+    command = _filled(STAGES[name]["cmd"]).removeprefix("python ")
+    assert _torchrun(["--nproc-per-node", "2", *shlex.split(command)]) == ""
+
+
+def test_every_stages_own_command_is_parsed():
+    for stage in STAGES.values():
+        assert wrong(_filled(stage["cmd"]), None) == ""
+
+
+def _filled(command: str) -> str:
+    dataset = "cub" if "_pretraining " in command else "tabletop"
+    command = command.replace("${item.input}", "grid").replace("${item.dataset}", dataset)
+    return re.sub(r"\$\{[\w.]+\}", "1", command)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("python -m stages.train --recipee r …", "unrecognized arguments: --recipee"),
+        ("python -m stages.export --weights w", "arguments are required: --out"),
+        ("python -m stages.gone", "no such module"),
+        ("python -m benchmarks stepp", "no benchmark stepp"),
+        ("torchrun --nproc-per-node 2 -m stages.train --start d …", "ambiguous option: --start"),
+        ("torchrun --nproc-per-node 2 -m stages.extract --inputs grid …", "unrecognized arguments"),
+        ("dvc repro report && dvc repro reports", "no reports"),
+        ("dvc exp run -S loss.lambda_cb=1", "no loss.lambda_cb=1"),
+        ("dvc exp run -S +loss.lambda_cbr=1", "no +loss.lambda_cbr=1"),
+        ("dvc exp runn", "dvc exp runn: it leaves"),
+        ("make studdy", "No rule to make target"),
+        ("make study NAME=a", "name a dataset"),
+        ("make study NAME=a DATASET=t SEEDS=one", "argument --seeds"),
+        ("mkae repro", "no known program"),
+    ],
+)
+def test_a_command_that_nobody_can_type_is_found(made, command, said):
+    assert said in wrong(command, made)
+
+
+def test_commands_of_a_page_are_found():
+    page = "as `make demo` or `make \nstudy`\n```\ndvc \\\n  b\n\nc | d\n```\n```yaml\ne: f\n```\n`x`\n"
+    assert commands(page, whole=True) == ["dvc    b", "c | d", "make demo", "make study"]
+    assert commands(page, whole=False) == ["dvc    b", "make demo", "make study"]

@@ -1,0 +1,82 @@
+"""What runs here that others wrote is fixed by its hash, and what a user types is never run as a command."""
+
+import re
+import subprocess
+
+import pytest
+import yaml
+
+from tests.making import ROOT, making
+
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
+FILES = [".venv", "Makefile", "demo", "requirements.lock"]
+HOSTILE = [
+    "x; touch hit",
+    "$(touch hit)",
+    "`touch hit`",
+    "' ; touch hit ; '",
+    '"; touch hit; "',
+    "$(shell touch hit)",
+]
+
+
+@pytest.fixture
+def made(tmp_path):
+    return making(tmp_path)
+
+
+@pytest.mark.parametrize("said", HOSTILE)
+def test_make_runs_no_command_that_is_in_a_variable(made, said):
+    words = "".join(f"[{word}]" for word in said.split())
+    for arguments, shown in (
+        (("study", f"NAME={said}", "DATASET=t"), f"[python][-m][stages.study][--name][{said}][--dataset][t]"),
+        (("study", "NAME=s", f"DATASET={said}"), f"[python][-m][stages.study][--name][s][--dataset][{said}]"),
+        (
+            ("study", "NAME=s", "DATASET=t", f"SEEDS={said}"),
+            f"[python][-m][stages.study][--name][s][--dataset][t][--seeds]{words}",
+        ),
+        (("check-data", f"DATASET={said}"), f"[python][-m][stages.check_data][--dataset][{said}]"),
+    ):
+        assert made(*arguments).stdout == f"{shown}\n"
+    made("test", f"TESTS={said}")  # quotes are for xargs, which may refuse them
+    assert sorted(path.name for path in made.folder.iterdir()) == FILES
+
+
+def test_makes_variables_reach_their_programs(made):
+    done = made("study", "NAME=scorer-table-6", "DATASET=tabletop", "SEEDS=1 2 *")
+    assert done.stdout.endswith("[--name][scorer-table-6][--dataset][tabletop][--seeds][1][2][*]\n")
+    assert made("study", "NAME=a", "DATASET=b").stdout.endswith("[--name][a][--dataset][b]\n")
+    said = "[python][-m][pytest][--numprocesses][auto][--dist][worksteal]"
+    assert made("test").stdout == f"{said}\n"
+    assert made("test", "TESTS=-m 'not slow' tests/a.py").stdout == f"{said}[-m][not slow][tests/a.py]\n"
+    for arguments in (["study"], ["study", "NAME=a"], ["check-data"]):
+        assert made(*arguments).returncode == 2
+
+
+def test_the_environment_is_installed_by_hashes_alone(made):
+    (made.folder / ".venv/ready").unlink()
+    # `python -m venv --clear` would empty the folder: a program that does nothing stands for all
+    done = made(".venv/ready", f"PYTHON={made.folder}/.venv/bin/python", "BIN=.venv/bin", "--dry-run")
+    installs = [line for line in done.stdout.splitlines() if " install " in line]
+    assert len(installs) == 2
+    assert all("--require-hashes -r " in line and "pip install" in line for line in installs)
+    cut = next(line for line in done.stdout.splitlines() if line.startswith("sed "))
+    subprocess.run(cut, shell=True, cwd=made.folder, check=True)
+    lines = (made.folder / ".venv/uv.lock").read_text().splitlines()
+    assert re.fullmatch(r"uv==[0-9.]+ \\", lines[0])
+    assert lines[-1].startswith("    # via")
+    assert all(re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}( \\)?", line) for line in lines[1:-1])
+    assert len(lines) > 2
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_workflows_may_only_read_and_run_what_is_fixed(path):
+    workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert workflow["permissions"] == {"contents": "read"}
+    for job in workflow["jobs"].values():
+        assert "permissions" not in job
+        for step in job["steps"]:
+            assert "${{" not in step.get("run", ""), "name it in env, and write $NAME"
+            assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", step.get("uses", "a/b@" + "0" * 40))
+            if "actions/checkout@" in step.get("uses", ""):
+                assert step["with"]["persist-credentials"] is False

@@ -20,6 +20,7 @@ from pipeline.outputs import read_json, read_text, write_text
 from pipeline.params import Params, read_tree
 from pipeline.provenance import sha256
 from pipeline.recipes import config
+from pipeline.scoring.metric_names import RIGHT, TRUE
 from pipeline.scoring.subsets import subsets
 from pipeline.studying.overrides import Tree, overlay
 from pipeline.studying.study_cells import Cell
@@ -29,6 +30,7 @@ FOLDER = Path("results/records")
 PAIRS = "pairs.json"
 METRICS = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")
 MOST_PAIRS = 400  # of a test split: beyond, a record is no small file
+MARKED_OF_PAIRS = (TRUE, RIGHT)
 MARKS = {True: "1", False: "0", None: "-"}  # of a test pair; None: not known
 REMEDY = "restore it with git, or remove it and run the study again"
 Record = dict[str, Any]
@@ -78,7 +80,7 @@ def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> None:
         "attributes": metrics.get("attributes", {}),
         "localisation": metrics.get("localisation", {}),
         "validation": _curve(workspace / "results/curves" / Path(*cell.made.parts[2:]) / "validation.csv"),
-        **{name: "".join(MARKS[line[name]] for line in ordered) for name in ("true", "right")},
+        **{name: "".join(MARKS[line[name]] for line in ordered) for name in MARKED_OF_PAIRS},
         "CIDEr-D": [round(1000 * line["CIDEr-D"]) for line in ordered],
     }
     _write(path(root, cell, changes), found)
@@ -120,7 +122,7 @@ def _write(path: Path, tree: Record) -> None:
 def read(path: Path) -> Record:
     """A record. Raises InputError where it is none."""
     found = read_json(path, REMEDY)
-    keys = {"dataset", "model", "seed", "changes", "settings", "scores", "true", "right", "CIDEr-D"}
+    keys = {"dataset", "model", "seed", "changes", "settings", "scores", *MARKED_OF_PAIRS, "CIDEr-D"}
     if not isinstance(found, dict) or not keys <= set(found):
         raise InputError(f"{path} is no record of a cell; {REMEDY}")
     return found

@@ -9,8 +9,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from pipeline.errors import InputError
+from pipeline.scoring.metric_names import ACCURACY
 from pipeline.studying import record_comparisons, records, results_figures, results_page
-from pipeline.studying.record_comparisons import ACCURACY
 from pipeline.studying.study_cells import Cell
 from stages import results
 from tests import shipped

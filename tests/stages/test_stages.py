@@ -13,6 +13,7 @@ import zarr
 from pipeline.decoding import attention_maps
 from pipeline.features.store import FeatureStore
 from pipeline.tabletop.dataset_card import write_card
+from tests.backbones import TINY, write_tiny
 from tests.running import ROOT, refuse, set_params, succeed
 from tests.synthetic import make_clevr_change
 
@@ -322,3 +323,19 @@ def test_no_java(copy, monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nothing"))
     refuse(copy, train_with(1, "weights/new"), "JAVA_HOME")
     assert not (copy / "weights/new").exists()
+
+
+def test_a_backbone_whose_norms_cannot_be_folded_is_slower_and_says_so(raw):
+    """torch.fx cannot trace EfficientViT; what can be traced, or has no norm, says nothing."""
+    succeed(raw, PREPARE)
+    write_tiny(raw / "w.safetensors", name="efficientvit_b0")
+    chosen = {"features__weights": "w.safetensors", "features__stride": 16, "features__finer": False}
+    set_params(raw, **chosen, features__backbone="efficientvit_b0")
+    said = [line for line in succeed(raw, EXTRACT).stderr.splitlines() if line.startswith("warning: ")]
+    assert said == [
+        "warning: features.backbone: torch.fx cannot trace efficientvit_b0, so its batch norms stay beside "
+        "its convolutions; extraction is slower for it"
+    ]
+    write_tiny(raw / "w.safetensors")
+    set_params(raw, **chosen, features__backbone=TINY)
+    assert "warning" not in succeed(raw, EXTRACT).stderr

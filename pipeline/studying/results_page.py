@@ -98,11 +98,7 @@ def _dataset(groups: Sequence[Group], params: Params) -> list[str]:
         (group for group in groups if group.model in changed),
         key=lambda group: (order.index(group.model), [_size(*one) for one in group.changes.items()]),
     )
-    train, pairs = models[0].records[0]["train"], len(models[0].pairs["pairs"])
-    head = (
-        f"## {models[0].dataset}\n\n{pairs} test pairs, {train['iterations']} iterations of "
-        f"{train['batch']} scenes.\n"
-    )
+    head = f"## {models[0].dataset}\n\n{len(models[0].pairs['pairs'])} test pairs, {_trained(models)}.\n"
     parts = [head, _scores(models), *_not_begun(models)]
     kinds = [kind for kind in CHANGE_TYPES if kind in models[0].pairs["subsets"]]
     parts += [
@@ -120,6 +116,17 @@ def _dataset(groups: Sequence[Group], params: Params) -> list[str]:
         own = [group for group in ablated if group.changes]
         parts += [f"### Ablations on {models[0].dataset}\n", _scores(ablated), *_not_begun(own)]
     return parts
+
+
+def _trained(groups: Sequence[Group]) -> str:
+    """How long the models trained: said once where all did alike, else of each."""
+    runs: dict[str, list[str]] = {}
+    for group in groups:
+        train = group.records[0]["train"]
+        runs.setdefault(f"{train['iterations']} iterations of {train['batch']} scenes", []).append(group.name)
+    if len(runs) == 1:
+        return next(iter(runs))
+    return "; ".join(f"{run} ({', '.join(names)})" for run, names in runs.items())
 
 
 def _size(key: str, value: object) -> tuple[str, float, str]:

@@ -96,6 +96,18 @@ def test_the_page_prints_what_is_recorded(root):
     assert "How steady" not in one
 
 
+def test_each_models_iterations_are_told_where_they_differ(root):
+    page = results_page.page([record_comparisons.read(root, "tabletop")], [], shipped.settings())
+    assert f"\n{PAIRS} test pairs, 1500 iterations of 8 scenes.\n" in page
+    for seed in (1, 2, 3):
+        file = root / f"results/records/tabletop/rr-{seed}.json"
+        train = {"iterations": 900, "batch": 16}
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"train": train}))
+    page = results_page.page([record_comparisons.read(root, "tabletop")], [], shipped.settings())
+    own = "1500 iterations of 8 scenes (subtraction); 900 iterations of 16 scenes (rr)"
+    assert f"\n{PAIRS} test pairs, {own}.\n" in page
+
+
 def test_ablations_come_after_their_model_a_weight_by_its_size(root):
     weight, heads = "dataset.tabletop.loss.lambda_cv", "dataset.tabletop.sizes.heads"
     for changes in ({weight: 1.0}, {weight: 1e-05}, {weight: 0.3}, {"model.scorer.switches.mtm": "max_pool"}):

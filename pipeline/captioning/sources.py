@@ -37,6 +37,7 @@ FILES = (
     CARD,
     SCORES,
 )
+OF_LAB = "name the laboratory that made the weights by --lab"
 LARGEST = 2 << 30  # bytes of a package, unpacked
 
 
@@ -79,8 +80,9 @@ def load(folder: Path, weights: Path, lab: Path) -> tuple[Captioner, Trained, Vo
     described.check_model(weights / MODEL, read_yaml(folder / MODEL, REMEDY), REMEDY)
     model, trained = trained_model.load(folder)
     words = vocabulary_file(folder, trained, lab)
-    named = weights / VOCABULARY if words.parent == folder else words
-    described.check_vocabulary(named, read_json(words, REMEDY), REMEDY)
+    packed = words.parent == folder
+    remedy = REMEDY if packed else OF_LAB
+    described.check_vocabulary(weights / VOCABULARY if packed else words, read_json(words, remedy), remedy)
     vocabulary = vocabularies.load(words)
     trained.check_vocabulary(vocabulary)
     return model, trained, vocabulary

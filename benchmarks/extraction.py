@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from benchmarks import pictures
-from pipeline.features import extraction
+from pipeline.features import extraction, shapes
 from pipeline.features.extraction import Extractor
 from pipeline.features.writer import Writer
 
@@ -35,5 +35,5 @@ def sides(folder: Path, images: int) -> tuple[Callable[[], None], Callable[[], N
 def into_store(scratch: Path, extractor: Extractor) -> None:
     """All of an extractor's images, from files into a store that is being written in `scratch`."""
     shutil.rmtree(scratch, ignore_errors=True)
-    writer = Writer(scratch, len(extractor.images), extraction.grid_shape(pictures.SPEC))
+    writer = Writer(scratch, len(extractor.images), shapes.grid_shape(pictures.SPEC))
     extractor.fill(writer, writer.missing)

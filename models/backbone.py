@@ -49,6 +49,7 @@ class Backbone(nn.Module):
 
     pixel_mean: Tensor
     pixel_std: Tensor
+    folded: int | None = 0  # batch norms that stand in convolutions; None: they could not be folded
 
     def __init__(self, name: str, stride: int, finer: bool = False, standardise: bool = False):
         super().__init__()
@@ -107,10 +108,10 @@ def load(backbone: Backbone, weights: Mapping[str, Tensor]) -> Backbone:
 def for_inference(backbone: Backbone, dtype: torch.dtype) -> Backbone:
     """A copy that computes the same in `dtype`, batch norms folded into convolutions, weights channels_last.
 
-    What standardises keeps float32.
+    What standardises keeps float32. Its `folded` says how many norms were.
     """
     fast = deepcopy(backbone).eval()
-    fold(fast.network)
+    fast.folded = fold(fast.network)
     fast.network.to(dtype).to(memory_format=torch.channels_last)
     return fast.requires_grad_(False)
 

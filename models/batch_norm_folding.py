@@ -21,16 +21,18 @@ class _Tracer(fx.Tracer):
         return type(module) in CONVOLUTIONS + NORMS or super().is_leaf_module(module, qualified)
 
 
-def fold(network: nn.Module) -> int:
+def fold(network: nn.Module) -> int | None:
     """Fold, in place, each batch norm that alone reads a convolution; returns how many.
 
-    The network is in evaluation mode. Where its forward pass cannot be traced nothing is folded: the same is
-    computed, more slowly.
+    The network is in evaluation mode. None: its forward pass cannot be traced, and nothing is folded of the
+    norms that it has; the same is computed, more slowly.
     """
+    if not any(type(part) in NORMS for part in network.modules()):
+        return 0
     try:
         graph = _Tracer().trace(network)
     except (fx.proxy.TraceError, TypeError, RuntimeError, ValueError, AttributeError):
-        return 0
+        return None
     pairs = list(_pairs(network, graph))
     for before, after in pairs:
         convolution, norm = cast(nn.Conv2d, network.get_submodule(before)), network.get_submodule(after)

@@ -5,6 +5,7 @@ On several GPUs: torchrun --nproc-per-node 4 -m stages.extract ... (the command 
 
 import argparse
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from pipeline.compute.process_group import Ranks, join
 from pipeline.datasets.images import Indexed, read_index
 from pipeline.datasets.schema import images_of, of_split, read_pairs
 from pipeline.features import backbone_weights, extraction, npy_import, pixel_extraction
+from pipeline.features.shapes import grid_shape
 from pipeline.features.store_contents import GRID, PIXELS, PixelSpec, Spec, pixel_spec, spec
 from pipeline.features.writer import CONTENTS, Writer
 from pipeline.outputs import file_to_write
@@ -92,6 +94,12 @@ def extract(
     """The filled store, and its attributes."""
     network, weights_id = backbone_weights.load(wanted)
     extractor = extraction.Extractor(network, root, index, wanted, precision)
+    if extractor.network.folded is None and ranks.rank == 0:
+        print(
+            f"warning: features.backbone: torch.fx cannot trace {wanted.backbone}, so its batch norms stay "
+            "beside its convolutions; extraction is slower for it",
+            file=sys.stderr,
+        )
     extractor.standardise(ranks, train)
     described = extraction.attributes(extractor, weights_id)
     folder = provenance.scratch(out, "extract", repr(described), devices.identity())
@@ -108,7 +116,7 @@ def take_pixels(out: Path, root: Path, wanted: PixelSpec, index: list[Indexed], 
 
 def take_over(folder: Path, out: Path, wanted: Spec, index: list[Indexed]) -> Made:
     """The same, from files."""
-    shape = extraction.grid_shape(wanted)
+    shape = grid_shape(wanted)
     files = npy_import.locate(folder, [image.name for image in index], shape)
     scratch = provenance.scratch(out, "import", repr(wanted), repr(index), npy_import.fingerprint(files))
     writer = Writer(scratch, len(index), shape)

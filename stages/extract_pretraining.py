@@ -10,7 +10,7 @@ from pipeline.compute.kept_memory import keep_freed
 from pipeline.compute.process_group import join
 from pipeline.datasets.images import read_index
 from pipeline.datasets.pretraining_schema import IMAGES
-from pipeline.features.store_contents import CHOSEN, Spec
+from pipeline.features.store_contents import Spec, chosen
 from pipeline.features.writer import CONTENTS
 from pipeline.outputs import file_to_write
 from pipeline.scratch_folders import alone
@@ -33,10 +33,7 @@ def main() -> None:
     ranks = join()
     everything = params.load()
     own, settings = everything.pretraining, everything.features
-    chosen = {
-        key: given if (given := getattr(settings, key)) is not None else getattr(own, key) for key in CHOSEN
-    }
-    wanted = Spec(**chosen, standardise=False, resize=settings.resize, size=settings.size)
+    wanted = Spec(**chosen(settings, own), standardise=False, resize=settings.resize, size=settings.size)
     root, index = Path(own.root[arguments.dataset]), read_index(arguments.records / IMAGES)
     with alone(arguments.out, first=ranks.rank == 0) as still_alone:
         made = extract(arguments.out, settings.precision or "auto", root, wanted, index, [], ranks)

@@ -17,7 +17,7 @@ from pipeline.decoding.attention_maps import Attended
 from pipeline.decoding.decode_split import searching, told
 from pipeline.decoding.n_best import n_best
 from pipeline.errors import InputError
-from pipeline.features.extraction import input_shape
+from pipeline.features.shapes import input_shape
 from pipeline.features.store_contents import recorded_spec
 from pipeline.recipes.trained_model import Trained
 from pipeline.vocabularies import Vocabulary

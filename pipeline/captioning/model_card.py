@@ -9,17 +9,17 @@ from pipeline.datasets.manifest import read as read_manifest
 from pipeline.datasets.schema import CHANGE_TYPES
 from pipeline.features.store_contents import recorded_spec
 from pipeline.recipes.trained_model import Trained
+from pipeline.scoring.metric_names import ACCURACY, AGREES, FITS, HEADINGS, TRUE, TRUE_CHANGES
 from pipeline.statistics.seeds import over_seeds
 
 SELECTED = {"truth": "true captions", "last": "CIDEr-D"}  # what chose the snapshot -> the score that is kept
-TRUTH = {"true": "true", "fits": "fits, be it other things, too", "agrees": "agrees with a reference"}
-NAMES = {"true_changes": "true of changes", "change_accuracy": "change accuracy"}
+TRUTH = {TRUE: "true", FITS: "fits, be it other things, too", AGREES: "agrees with a reference"}
 SUBSETS = {  # of the test split -> its name
     "change": "all changes",
     **{kind: kind for kind in CHANGE_TYPES},
     "no_change": "no change",
 }
-SHOWN = ("true_changes", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "SPICE", "change_accuracy")
+SHOWN = (TRUE_CHANGES, "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "SPICE", ACCURACY)
 
 
 def text(trained: Trained, made: Made, scores: dict[str, Any], lab: Path, licence: str) -> str:
@@ -99,7 +99,7 @@ def _scored(scores: dict[str, Any]) -> str:
         values = [each[name] for each in seeds.values() if each.get(name) is not None]
         found = over_seeds(values)
         spread = "no sd: one seed" if found.sd is None else f"{100 * found.mean:.1f} ± {100 * found.sd:.1f}"
-        rows.append(f"| {NAMES.get(name, name)} | {100 * scores['own'][name]:.1f} | {spread} |")
+        rows.append(f"| {HEADINGS.get(name, name)} | {100 * scores['own'][name]:.1f} | {spread} |")
     told = f"Seeds: {', '.join(seeds)}." + (" One seed is no evidence." if len(seeds) == 1 else "")
     return "\n\n".join([*truth, "\n".join(rows), told])
 
@@ -128,10 +128,10 @@ def _limits(trained: Trained, scores: dict[str, Any]) -> str:
         f"- Pictures are squashed to {width} × {height} pixels: what is small is lost.",
         "- One sentence for one change. Where the model looked at a word is no reason for the word.",
     ]
-    true = (scores["own"] or {}).get("true_changes")
+    true = (scores["own"] or {}).get(TRUE_CHANGES)
     if true is not None:
         lines.append(f"- Of 100 changes of test pairs, it says something untrue of {100 * (1 - true):.0f}.")
-    accuracy = (scores["own"] or {}).get("change_accuracy")
+    accuracy = (scores["own"] or {}).get(ACCURACY)
     if accuracy is not None:
         lines.append(
             f"- Of 100 test pairs, {100 * (1 - accuracy):.0f} are told wrongly to be changed or not."

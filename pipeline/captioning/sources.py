@@ -40,6 +40,7 @@ LARGEST = dict.fromkeys(TENSORS, headers.LARGEST) | {
 }
 PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 TIGHTEST = 20  # times: what is packed more tightly is no file of trained numbers
+OF_LAB = "name the laboratory that made the weights by --lab"
 
 
 @contextmanager
@@ -117,8 +118,9 @@ def load(folder: Path, weights: Path, lab: Path) -> tuple[Captioner, Trained, Vo
     model, trained = trained_model.load(folder)
     headers.check_finite(model.state_dict(), named, REMEDY)
     words = vocabulary_file(folder, trained, lab)
-    place = weights / VOCABULARY if words.parent == folder else words
-    described.check_vocabulary(place, read_json(words, REMEDY, LARGEST[VOCABULARY]), REMEDY)
+    packed = words.parent == folder
+    place, remedy = (weights / VOCABULARY, REMEDY) if packed else (words, OF_LAB)
+    described.check_vocabulary(place, read_json(words, remedy, LARGEST[VOCABULARY]), remedy)
     vocabulary = vocabularies.load(words)
     try:
         trained.check_vocabulary(vocabulary)

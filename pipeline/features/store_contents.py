@@ -64,6 +64,12 @@ def pixel_spec(settings: params.Features, dataset: Dataset) -> PixelSpec:
     return PixelSpec(height, width, settings.resize)
 
 
+def chosen(settings: params.Features, own: Any) -> dict[str, Any]:
+    """What `features` in params.yaml set of CHOSEN; what is null there is that of `own`."""
+    named = {key: getattr(settings, key) for key in CHOSEN}
+    return {key: getattr(own, key) if value is None else value for key, value in named.items()}
+
+
 def spec(settings: params.Features, dataset: Dataset) -> Spec:
     """What the parameters ask for; what is null is the dataset's own.
 
@@ -72,18 +78,17 @@ def spec(settings: params.Features, dataset: Dataset) -> Spec:
     Raises InputError where params.yaml asks for other weights as well, or to make of them what they are not.
     """
     own = dataset.features
-    named = {key: value for key in CHOSEN if (value := getattr(settings, key)) is not None}
-    chosen = {key: getattr(own, key) for key in (*CHOSEN, "standardise")} | named
+    made = chosen(settings, own) | {"standardise": own.standardise}
     if own.npy is None:
-        return Spec(**chosen, resize=settings.resize, size=settings.size)
+        return Spec(**made, resize=settings.resize, size=settings.size)
     if settings.weights is not None:
         raise InputError(
             f"params.yaml: features.weights is {settings.weights!r}, but the dataset's features are to be "
             f"imported from {own.npy!r}; set one of features.weights and features.npy to null"
         )
-    if made := [key for key in ("finer", "standardise") if chosen[key]]:
+    if changing := [key for key in ("finer", "standardise") if made[key]]:
         raise InputError(
             f"params.yaml: features that are imported, from {own.npy!r}, stay as they are; "
-            f"set features.{made[0]}: false"
+            f"set features.{changing[0]}: false"
         )
-    return Spec(**chosen | {"weights": IMPORTED}, resize=IMPORTED, size=settings.size)
+    return Spec(**made | {"weights": IMPORTED}, resize=IMPORTED, size=settings.size)

@@ -9,29 +9,25 @@ from typing import Any
 from pipeline.errors import InputError
 from pipeline.inputs import read_json
 from pipeline.reporting.dataset_results import CORPUS_METRICS, REMEDY, Metrics, Results
+from pipeline.scoring import metric_names
+from pipeline.scoring.metric_names import ACCURACY, PLACES
 from pipeline.statistics import over_seeds
 
 CONSTANT = "constant"
-ACCURACY = "change_accuracy"
 TOTAL = "total"
 SPICE = "SPICE"
 CIDER = "CIDEr-D"
-TRUE, AGREES = "true", "agrees"  # judged against the scenes; read against the references
 # of the score table. Truth stands first: a caption may score well and be made up. Over all pairs CIDEr-D
 # flatters whoever says "there is no change"; that of the changes stands beside it, therefore
 COLUMNS = (
-    *((subset, metric) for metric in (TRUE, AGREES) for subset in ("change", "no_change")),
+    *PLACES.values(),
     *((TOTAL, metric) for metric in CORPUS_METRICS),
     ("change", CIDER),
     (TOTAL, SPICE),
     (TOTAL, ACCURACY),
 )
 HEADINGS = {
-    "true_changes": "true of changes",
-    "true_no_change": "true of no change",
-    "agrees_no_change": "agrees of no change",
-    "agrees_changes": "agrees of changes",
-    ACCURACY: "change accuracy",
+    **metric_names.HEADINGS,
     "exact_match": "exact match",
     "distinct_captions": "distinct captions",
     "mean_length": "words a caption",
@@ -127,8 +123,9 @@ def columns(rows: Sequence[Row]) -> dict[tuple[str, str], str]:
 
 def heading(subset: str, metric: str) -> str:
     """A column's heading: what is true of what, or a score, of which pairs where not of all."""
-    if metric in (TRUE, AGREES):
-        return f"{metric} of {'changes' if subset == 'change' else subset.replace('_', ' ')}"
+    told = {place: HEADINGS[name] for name, place in PLACES.items()}
+    if (subset, metric) in told:
+        return told[subset, metric]
     return HEADINGS.get(metric, metric) + ("" if subset == TOTAL else f" {subset}s")
 
 

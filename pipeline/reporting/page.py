@@ -16,18 +16,18 @@ from pipeline.reporting.bars import Group
 from pipeline.reporting.dataset_results import CORPUS_METRICS, Results
 from pipeline.reporting.dvc_experiments import Experiment
 from pipeline.reporting.gallery_cards import Gallery, Search, gallery, searches
-from pipeline.reporting.overview_table import AGREES, TRUE
 from pipeline.reporting.paper_comparison import Literature, literature
 from pipeline.reporting.retrieval_results import RetrievalSection
 from pipeline.reporting.significance import Significance, significance
 from pipeline.reporting.svg import Panel, Style, styles
+from pipeline.scoring.metric_names import ACCURACY, AGREES, FITS, TRUE
 from pipeline.scoring.subsets import QUARTILES, subsets
 
 HERE = Path(__file__).parent
 TEMPLATE, SCRIPT = "report.html.j2", "report.js"
 PART_METRICS = {  # shown for each part of the split, truth first
     TRUE: "Captions that are true, percent of each part of the test split.",
-    "fits": "Captions that fit what changed, be it that they fit other things, too: percent of each part.",
+    FITS: "Captions that fit what changed, be it that they fit other things, too: percent of each part.",
     AGREES: "Captions that agree with a reference, percent of each part of the test split.",
     "CIDEr-D": "CIDEr-D × 100 of each part of the test split.",
     "METEOR": "METEOR × 100 of each part of the test split.",
@@ -126,7 +126,7 @@ def _section(
         runs=_scores("Each seed.", columns, rows) if len(params.seeds) > 1 else None,
         checked=overview_table.has(rows, "change", TRUE),
         agreeing=overview_table.has(rows, "change", AGREES),
-        judged=overview_table.has(rows, overview_table.TOTAL, overview_table.ACCURACY),
+        judged=overview_table.has(rows, overview_table.TOTAL, ACCURACY),
         significance=significance(results),
         literature=literature(results, ours, params),
         bars=list(_bars(results, models)),

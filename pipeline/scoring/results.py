@@ -10,11 +10,11 @@ from pipeline.outputs import write_json, write_json_lines
 from pipeline.scoring import accuracy, attributes
 from pipeline.scoring.agreement import agrees
 from pipeline.scoring.corpus import TOTAL, Scores, score
+from pipeline.scoring.metric_names import ACCURACY, AGREES, FITS, JUDGED, RIGHT, TRUE
 from pipeline.scoring.subsets import subsets
 from pipeline.scoring.truth import judge
 
 GEOMETRIC = "geometric"  # the grammar of captions that agreement reads
-JUDGED = ("true", "fits", "agrees")  # what is judged of a caption; true and fits by its scene, agrees without
 DIGITS = 6  # of what is written: beyond, processors differ in the last bits of a logarithm
 
 
@@ -80,9 +80,9 @@ def told(
 def _judged(caption: str, pair: Pair, phrases: Sequence[str], grammar: str | None) -> dict[str, bool | None]:
     """Each of JUDGED of one caption."""
     if verdict := judge(caption, pair):  # of the same sentences as in training and on the demo's page
-        return {"true": verdict.true, "fits": verdict.fits, "agrees": None}
+        return {TRUE: verdict.true, FITS: verdict.fits, AGREES: None}
     agreed = agrees(caption, pair, phrases) if grammar == GEOMETRIC else None
-    return {"true": None, "fits": None, "agrees": agreed}
+    return {TRUE: None, FITS: None, AGREES: agreed}
 
 
 def write_metrics(
@@ -98,7 +98,7 @@ def write_metrics(
     are, which stands among the scorers.
     """
     known = {
-        "change_accuracy": told.change_accuracy if told else None,
+        ACCURACY: told.change_accuracy if told else None,
         "attributes": told.attributes if told else None,
         "localisation": dict(localisation or {}),
     }
@@ -119,7 +119,7 @@ def write_each(
     lines = (
         {"pair_id": key, "caption": captions[key], "changed": told.changed[key] if told else None}
         | (told.judged[key] if told else dict.fromkeys(JUDGED))
-        | rounded(own | {"right": told.right[key] if told else None} | located.get(key, {}))
+        | rounded(own | {RIGHT: told.right[key] if told else None} | located.get(key, {}))
         for key, own in scores.pairs.items()
     )
     write_json_lines(path, lines)

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.outputs import write_text
+from pipeline.scoring.metric_names import ACCURACY, TRUE_CHANGES, of_parts
 
 METRICS = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "SPICE")  # of all test pairs
-ACCURACY = "change_accuracy"
-TRUE = "true_changes"  # the share of true captions among those of changes; where scenes are known
 
 
 def write_summary(path: str | Path, metrics: Mapping[str, Any]) -> None:
@@ -20,6 +19,6 @@ def write_summary(path: str | Path, metrics: Mapping[str, Any]) -> None:
 def summary(metrics: Mapping[str, Any]) -> dict[str, float]:
     """True captions of changes, scores of all test pairs, change accuracy; what is not known is left out."""
     total = metrics["total"]
-    few = {TRUE: metrics.get("change", {}).get("true")}
+    few = {TRUE_CHANGES: of_parts(metrics).get(TRUE_CHANGES)}
     few |= {name: total.get(name) for name in METRICS} | {ACCURACY: metrics.get(ACCURACY)}
     return {name: value for name, value in few.items() if value is not None}

@@ -7,6 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from pipeline.errors import InputError
+from pipeline.scoring.metric_names import AGREES, AGREES_CHANGES, HEADINGS, TRUE, TRUE_CHANGES
 from pipeline.statistics.bootstrap import resampled, scores
 from pipeline.statistics.corpus_sums import Array
 from pipeline.statistics.pair_scores import Evidence, same_pairs
@@ -16,10 +17,10 @@ SEED = 1
 LEVEL = 0.05  # an interval holds 1 - LEVEL of the resamples
 LEAST = 0.0005  # a difference that papers print as 0.0: two corpora without a 4-gram differ by less in BLEU-4
 SPOKEN = {  # metrics whose name in a sentence is another
-    "true": "points true",
-    "true_changes": "points true of changes",
-    "agrees": "points agreeing",
-    "agrees_changes": "points agreeing of changes",
+    TRUE: "points true",
+    TRUE_CHANGES: f"points {HEADINGS[TRUE_CHANGES]}",
+    AGREES: "points agreeing",
+    AGREES_CHANGES: "points agreeing of changes",
 }
 DIGITS = 9  # of a difference; beyond them is rounding, which must not make a model differ from itself
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.scoring.meteor_formula import STATISTICS, from_statistics
+from pipeline.scoring.metric_names import ACCURACY, AGREES, AGREES_CHANGES, FITS, TRUE, TRUE_CHANGES
 
 Array = np.ndarray
 # pycocoevalcap's BleuScorer.compute_score: what is added to numerators and denominators
@@ -41,17 +42,17 @@ def mean(sums: Array) -> Array:
 
 
 METRICS = {
-    "true_changes": Metric(2, mean),  # of the pairs with a change
-    "true": Metric(2, mean),
-    "fits": Metric(2, mean),
-    "agrees_changes": Metric(2, mean),  # of the pairs with a change
-    "agrees": Metric(2, mean),
+    TRUE_CHANGES: Metric(2, mean),  # of the pairs with a change
+    TRUE: Metric(2, mean),
+    FITS: Metric(2, mean),
+    AGREES_CHANGES: Metric(2, mean),  # of the pairs with a change
+    AGREES: Metric(2, mean),
     "BLEU-4": Metric(10, bleu_4),
     "METEOR": Metric(STATISTICS, from_statistics),
     "ROUGE-L": Metric(2, mean),
     "CIDEr-D": Metric(2, mean),
     "SPICE": Metric(2, mean),
-    "change_accuracy": Metric(2, mean),
+    ACCURACY: Metric(2, mean),
     "text_to_pair": Metric(2, mean),  # R@1 of a pair's sentences
     "pair_to_text": Metric(2, mean),  # R@1 of a pair
 }

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, 
 
 from pipeline.errors import InputError
 from pipeline.inputs import read_text
+from pipeline.scoring.metric_names import ACCURACY, AGREES, AGREES_CHANGES, FITS, TRUE, TRUE_CHANGES
 from pipeline.statistics.corpus_sums import METRICS, MILLION, Array, mean
 
 REMEDY = "run `dvc repro score` to make it"
@@ -118,17 +119,17 @@ def _numbers(run: Sequence[_Pair]) -> dict[str, Array]:
     """Metric -> pairs x numbers; a metric that no pair has is left out."""
     bleu = [[*b.matches, *b.guesses, b.length, b.reference_length] for b in (pair.bleu for pair in run)]
     judged: dict[str, Sequence[float | None]] = {
-        "true_changes": [pair.true if pair.changed else None for pair in run],
-        "true": [pair.true for pair in run],
-        "fits": [pair.fits for pair in run],
-        "agrees_changes": [pair.agrees if pair.changed else None for pair in run],
-        "agrees": [pair.agrees for pair in run],
+        TRUE_CHANGES: [pair.true if pair.changed else None for pair in run],
+        TRUE: [pair.true for pair in run],
+        FITS: [pair.fits for pair in run],
+        AGREES_CHANGES: [pair.agrees if pair.changed else None for pair in run],
+        AGREES: [pair.agrees for pair in run],
     }
     values: dict[str, Sequence[float | None]] = {
         "ROUGE-L": [pair.rouge_l for pair in run],
         "CIDEr-D": [pair.cider_d for pair in run],
         "SPICE": [pair.spice for pair in run],
-        "change_accuracy": [pair.right for pair in run],
+        ACCURACY: [pair.right for pair in run],
     }
     sums = {
         "BLEU-4": np.array(bleu, float),

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from scipy.special import stdtrit
 
+from pipeline.scoring.metric_names import ACCURACY, TRUE_CHANGES
 from pipeline.statistics import Comparison, compare_all
-from pipeline.studying.record_comparisons import ACCURACY, CIDER, TRUE_CHANGES, Group
+from pipeline.studying.record_comparisons import CIDER, Group
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,14 @@ import numpy as np
 
 from pipeline.errors import InputError
 from pipeline.inputs import read_json
+from pipeline.scoring.metric_names import ACCURACY, RIGHT, TRUE, TRUE_CHANGES
 from pipeline.statistics import Evidence, MeanSd, over_seeds
 from pipeline.studying import records
-from pipeline.studying.records import FOLDER, PAIRS, REMEDY, Record
+from pipeline.studying.records import FOLDER, MARKED_OF_PAIRS, PAIRS, REMEDY, Record
 
 Changes = Mapping[str, Any]
-TRUE, TRUE_CHANGES, ACCURACY, CIDER = "true", "true_changes", "change_accuracy", "CIDEr-D"
-MARKED = {TRUE: "true", TRUE_CHANGES: "true", ACCURACY: "right"}  # metric -> the record's marks
+CIDER = "CIDEr-D"
+MARKED = {TRUE: TRUE, TRUE_CHANGES: TRUE, ACCURACY: RIGHT}  # metric -> the record's marks
 BEGUN = 0.1  # change accuracy of the pairs with a change; whoever always says "no change" has 0
 
 
@@ -65,9 +66,7 @@ class Group:
         """
         kinds = [set(self.places(kind)) for kind in ("change", "no_change")]
         parts = [[place for place in self.places(subset) if place in kind] for kind in kinds]
-        return over_seeds(
-            [fmean(_share(own["right"], part) for part in parts if part) for own in self.records]
-        )
+        return over_seeds([fmean(_share(own[RIGHT], part) for part in parts if part) for own in self.records])
 
     @property
     def begun(self) -> bool:
@@ -116,7 +115,7 @@ def read(root: Path, dataset: str) -> list[Group]:
     for file in sorted(folder.glob("*.json")):
         if file.name != PAIRS:
             record = records.read(file)
-            if any(len(record[own]) != len(pairs["pairs"]) for own in ("true", "right")):
+            if any(len(record[own]) != len(pairs["pairs"]) for own in MARKED_OF_PAIRS):
                 raise InputError(f"{file} is of other test pairs than {folder / PAIRS}; {REMEDY}")
             found.setdefault(file.stem.rsplit("-", 1)[0], []).append(record)
     return [_group(dataset, own, pairs) for own in found.values()]

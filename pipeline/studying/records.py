@@ -21,6 +21,7 @@ from pipeline.outputs import write_text
 from pipeline.params import Params, read_tree
 from pipeline.provenance import sha256
 from pipeline.recipes import config
+from pipeline.scoring.metric_names import RIGHT, TRUE
 from pipeline.scoring.subsets import subsets
 from pipeline.studying.overrides import Tree, overlay
 from pipeline.studying.study_cells import Cell
@@ -31,6 +32,7 @@ PAIRS = "pairs.json"
 METRICS = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")
 LONGEST = 120  # letters of what a file's name tells of the changes; systems allow 255 of the whole
 MOST_PAIRS = 400  # of a test split: beyond, a record is no small file
+MARKED_OF_PAIRS = (TRUE, RIGHT)
 MARKS = {True: "1", False: "0", None: "-"}  # of a test pair; None: not known
 REMEDY = "restore it with git, or remove it and run the study again"
 Record = dict[str, Any]
@@ -84,7 +86,7 @@ def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> None:
         "attributes": metrics.get("attributes", {}),
         "localisation": metrics.get("localisation", {}),
         "validation": _curve(workspace / "results/curves" / Path(*cell.made.parts[2:]) / "validation.csv"),
-        **{name: "".join(MARKS[line[name]] for line in ordered) for name in ("true", "right")},
+        **{name: "".join(MARKS[line[name]] for line in ordered) for name in MARKED_OF_PAIRS},
         "CIDEr-D": [round(1000 * line["CIDEr-D"]) for line in ordered],
     }
     _write(path(root, cell, changes), found)
@@ -126,7 +128,7 @@ def _write(path: Path, tree: Record) -> None:
 def read(path: Path) -> Record:
     """A record. Raises InputError where it is none."""
     found = read_json(path, REMEDY)
-    keys = {"dataset", "model", "seed", "changes", "settings", "scores", "true", "right", "CIDEr-D"}
+    keys = {"dataset", "model", "seed", "changes", "settings", "scores", *MARKED_OF_PAIRS, "CIDEr-D"}
     if not isinstance(found, dict) or not keys <= set(found):
         raise InputError(f"{path} is no record of a cell; {REMEDY}")
     return found

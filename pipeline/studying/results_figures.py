@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 
 from pipeline.outputs import check_file, write_text
 from pipeline.params import Params
+from pipeline.scoring.metric_names import HEADINGS, TRUE, TRUE_CHANGES
 from pipeline.scoring.subsets import QUARTILES
-from pipeline.studying.record_comparisons import TRUE, TRUE_CHANGES, Group
+from pipeline.studying.record_comparisons import Group
 
 if TYPE_CHECKING:
     from matplotlib.typing import FillStyleType, RcKeyType
@@ -101,7 +102,7 @@ def _seeds(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> Non
         )
         at += GAP
     axes.set_xticks([at for at, _ in ticks], [model for _, model in ticks], rotation=90)
-    axes.set_ylabel("true of changes, percent")
+    axes.set_ylabel(f"{HEADINGS[TRUE_CHANGES]}, percent")
 
 
 def _viewpoint(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> None:
@@ -122,7 +123,7 @@ def _viewpoint(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) ->
     axes.set_title(_markers([groups[0].dataset for groups in shown]), fontsize=9)
     axes.invert_xaxis()
     axes.set_xlabel("overlap of an object's boxes in both views (mean IoU of a quartile)")
-    axes.set_ylabel("true of changes, percent")
+    axes.set_ylabel(f"{HEADINGS[TRUE_CHANGES]}, percent")
     axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))  # beside the lines
 
 
@@ -196,7 +197,7 @@ def _tradeoffs(axes: Axes, curves: dict[str, Curve]) -> None:
         )
     axes.set_xscale("log")
     axes.set_xlabel("weight of the loss term (dotted: without it)")
-    axes.set_ylabel("true of changes, percent")
+    axes.set_ylabel(f"{HEADINGS[TRUE_CHANGES]}, percent")
     axes.legend(fontsize=7)
 
 

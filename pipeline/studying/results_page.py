@@ -6,11 +6,12 @@ from statistics import NormalDist, fmean
 
 from pipeline.datasets.schema import CHANGE_TYPES
 from pipeline.params import Params
+from pipeline.scoring.metric_names import ACCURACY, HEADINGS, TRUE, TRUE_CHANGES, TRUE_NO_CHANGE
 from pipeline.scoring.subsets import QUARTILES
 from pipeline.statistics import MeanSd
 from pipeline.statistics.bootstrap import resampled
 from pipeline.studying.claims import LEAST_SEEDS, METRICS, OPEN, Finding, Verdict, verdicts
-from pipeline.studying.record_comparisons import ACCURACY, BEGUN, CIDER, TRUE, TRUE_CHANGES, Group, plain
+from pipeline.studying.record_comparisons import BEGUN, CIDER, Group, plain
 from pipeline.studying.settings_tried import Setting, Spread, tried
 
 STORY = """# Results on the rendered datasets
@@ -57,9 +58,8 @@ their paper claims is more than these can show.
 RESAMPLES, SEED = 2_000, 1
 WANTED = 0.02  # of what is true of changes: two points
 SIDES, POWER = 0.975, 0.8
-NAMES = {TRUE_CHANGES: "true of changes", ACCURACY: "change accuracy", CIDER: "CIDEr-D"}
-FOUND = tuple(heading for metric in METRICS for heading in (NAMES[metric], "", "over seeds"))
-TRIED = tuple(heading for metric in METRICS for heading in (NAMES[metric], ""))
+FOUND = tuple(heading for metric in METRICS for heading in (HEADINGS.get(metric, metric), "", "over seeds"))
+TRIED = tuple(heading for metric in METRICS for heading in (HEADINGS.get(metric, metric), ""))
 
 
 def page(datasets: Sequence[Sequence[Group]], figures: Sequence[str], params: Params) -> str:
@@ -98,11 +98,7 @@ def _dataset(groups: Sequence[Group], params: Params) -> list[str]:
         (group for group in groups if group.model in changed),
         key=lambda group: (order.index(group.model), [_size(*one) for one in group.changes.items()]),
     )
-    train, pairs = models[0].records[0]["train"], len(models[0].pairs["pairs"])
-    head = (
-        f"## {models[0].dataset}\n\n{pairs} test pairs, {train['iterations']} iterations of "
-        f"{train['batch']} scenes.\n"
-    )
+    head = f"## {models[0].dataset}\n\n{len(models[0].pairs['pairs'])} test pairs, {_trained(models)}.\n"
     parts = [head, _scores(models), *_not_begun(models)]
     kinds = [kind for kind in CHANGE_TYPES if kind in models[0].pairs["subsets"]]
     parts += [
@@ -120,6 +116,17 @@ def _dataset(groups: Sequence[Group], params: Params) -> list[str]:
         own = [group for group in ablated if group.changes]
         parts += [f"### Ablations on {models[0].dataset}\n", _scores(ablated), *_not_begun(own)]
     return parts
+
+
+def _trained(groups: Sequence[Group]) -> str:
+    """How long the models trained: said once where all did alike, else of each."""
+    runs: dict[str, list[str]] = {}
+    for group in groups:
+        train = group.records[0]["train"]
+        runs.setdefault(f"{train['iterations']} iterations of {train['batch']} scenes", []).append(group.name)
+    if len(runs) == 1:
+        return next(iter(runs))
+    return "; ".join(f"{run} ({', '.join(names)})" for run, names in runs.items())
 
 
 def _size(key: str, value: object) -> tuple[str, float, str]:
@@ -140,9 +147,9 @@ def _not_begun(groups: Sequence[Group]) -> list[str]:
 
 def _scores(groups: Sequence[Group]) -> str:
     columns: dict[str, Callable[[Group], MeanSd | None]] = {
-        "true of changes": lambda group: group.score("change", TRUE),
-        "true of no change": lambda group: group.score("no_change", TRUE),
-        "change accuracy": lambda group: group.score("total", ACCURACY),
+        HEADINGS[TRUE_CHANGES]: lambda group: group.score("change", TRUE),
+        HEADINGS[TRUE_NO_CHANGE]: lambda group: group.score("no_change", TRUE),
+        HEADINGS[ACCURACY]: lambda group: group.score("total", ACCURACY),
         "CIDEr-D, changes": lambda group: group.score("change", CIDER),
         "CIDEr-D": lambda group: group.score("total", CIDER),
         "BLEU-4": lambda group: group.score("total", "BLEU-4"),

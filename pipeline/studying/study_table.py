@@ -12,8 +12,17 @@ from pipeline.errors import InputError
 from pipeline.params import Params
 from pipeline.reporting import paper_results
 from pipeline.reporting.dataset_results import Metrics, read_metrics
-from pipeline.reporting.overview_table import ACCURACY, AGREES, TOTAL, TRUE
+from pipeline.reporting.overview_table import TOTAL
 from pipeline.reporting.paper_results import Published
+from pipeline.scoring.metric_names import (
+    ACCURACY,
+    AGREES,
+    AGREES_CHANGES,
+    PLACES,
+    TRUE,
+    TRUE_CHANGES,
+    of_parts,
+)
 from pipeline.scoring.results import rounded
 from pipeline.scoring.subsets import subsets
 from pipeline.statistics import Evidence, compare_all, over_seeds
@@ -23,12 +32,8 @@ from pipeline.studying.study_cells import Cell, Planned, finished
 from pipeline.studying.study_file import Study
 
 JUDGED = (TRUE, AGREES)
-PARTS = (
-    "changes",
-    "no_change",
-)  # over all pairs what is true is told of each: half of them want one sentence
 METRICS = (
-    *(f"{judged}_{part}" for judged in JUDGED for part in PARTS),
+    *PLACES,  # over all pairs what is true is told of each part: half of them want one sentence
     *JUDGED,
     *paper_results.METRICS,
     ACCURACY,
@@ -135,14 +140,8 @@ def _spread(root: Path, subset: str, cells: Sequence[Cell]) -> dict[str, Record]
 
 def _total(own: Metrics) -> dict[str, float]:
     """The scores over all pairs, and what is true of those with a change and of those without."""
-    told = {
-        f"{judged}_{part}": own.subsets[subset][judged]
-        for judged in JUDGED
-        for part, subset in zip(PARTS, ("change", "no_change"), strict=True)
-        if judged in own.subsets.get(subset, {})
-    }
     scores = {metric: value for metric, value in own.subsets[TOTAL].items() if metric not in JUDGED}
-    return told | scores | own.whole
+    return of_parts(own.subsets) | scores | own.whole
 
 
 def _comparisons(root: Path, subset: str, dataset: str, planned: Sequence[Planned]) -> list[Record]:
@@ -166,7 +165,7 @@ def _compared(subset: str, own: dict[str, Any]) -> list[str]:
     """What is compared: truth where it is known, CIDEr-D, and change accuracy where it means something and is
     known, else METEOR.
     """
-    truth = [f"{judged}_changes" if subset == TOTAL else judged for judged in JUDGED]
+    truth = (TRUE_CHANGES, AGREES_CHANGES) if subset == TOTAL else JUDGED
     second = ACCURACY if subset == TOTAL and ACCURACY in own else "METEOR"
     return [*(metric for metric in truth if metric in own), "CIDEr-D", second]
 

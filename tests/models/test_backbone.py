@@ -182,8 +182,20 @@ class Undecided(nn.Module):
 
 def test_a_network_that_cannot_be_traced_stays_as_it_is():
     network = Undecided().eval()
-    assert batch_norm_folding.fold(network) == 0
+    assert batch_norm_folding.fold(network) is None
     assert isinstance(network.norm, nn.BatchNorm2d)
+
+
+def test_how_many_norms_were_folded_is_told():
+    network = made(TINY, 16)
+    norms = sum(isinstance(part, nn.BatchNorm2d) for part in network.modules())
+    assert for_inference(network, torch.float32).folded == norms > 0
+    untraceable = for_inference(made("efficientvit_b0", 16), torch.float32)
+    assert untraceable.folded is None
+    assert [part for part in untraceable.modules() if isinstance(part, nn.BatchNorm2d)]
+    assert for_inference(made("test_convnext", 16), torch.float32).folded == 0
+    without = timm_maps.cut("test_vit", (16,))  # nor can it be traced, but it has no norm to fold
+    assert batch_norm_folding.fold(without.eval()) == 0
 
 
 def test_statistics_are_those_of_all_cells():

@@ -75,6 +75,21 @@ def test_each_fallen_score_is_a_line_that_names_its_cell(repository, monkeypatch
     )
 
 
+@pytest.mark.parametrize("judged", ["true", "agrees"])
+def test_truth_of_changes_is_guarded_by_itself(repository, monkeypatch, capsys, judged):
+    """Captions that say more often that nothing changed keep the share of all pairs, or raise it."""
+    truth = {"total": TREE["total"] | {judged: 0.75}, "change": TREE["change"] | {judged: 0.6}}
+    write(repository, CELLS[1], TREE | truth)
+    git(repository, "commit", "--quiet", "-am", "truth")
+    assert leaves(monkeypatch, capsys)[:2] == (0, "none of 14 scores fell against HEAD\n")
+    write(repository, CELLS[1], TREE | truth | {"change": TREE["change"] | {judged: 0.5}})
+    fell = f"tabletop/scorer/1: {judged}_changes fell by 0.1000, from 0.6000 to 0.5000; 0.01 is allowed"
+    assert leaves(monkeypatch, capsys) == (1, "", [fell])
+    write(repository, CELLS[1], TREE | {"total": truth["total"]})
+    gone = f"tabletop/scorer/1: {judged}_changes is gone; it was 0.6000"
+    assert leaves(monkeypatch, capsys) == (1, "", [gone])
+
+
 def test_the_revision_counts_and_not_the_index(repository, monkeypatch, capsys):
     write(repository, CELLS[0], TREE | {"total": {"CIDEr-D": 0.1}})
     git(repository, "add", ".")

@@ -6,7 +6,7 @@ from pipeline.features import extraction
 from pipeline.tabletop.dataset_card import write_card
 from tests.pipeline.test_outputs import small_files
 from tests.running import refuse, set_params, stage, succeed
-from tests.stages.test_stages import CARD, EXTRACT, MAKE_VOCAB, PREPARE, STORE, VOCAB
+from tests.stage_commands import CARD, EXTRACT, MAKE_VOCAB, PREPARE, STORE, VOCAB
 from tests.synthetic import make_clevr_change
 
 

@@ -1,5 +1,7 @@
 """The stage that judges weights on fresh scenes: what it prints, and what it refuses."""
 
+import os
+
 import pytest
 
 from tests.running import refuse, set_params, succeed
@@ -30,6 +32,19 @@ def test_the_trainings_own_scenes_are_refused(lab):
     refuse(folder, f"truth --weights {place} --seed 1", "that of the training's scenes; name another")
 
 
-def test_weights_of_a_dataset_that_is_not_drawn_are_refused(lab, tmp_path):
+def test_another_laboratory_is_refused(lab, tmp_path):
     folder, place = lab
-    refuse(folder, f"truth --weights {place} --lab {tmp_path}", "error")
+    said = (
+        f"{tmp_path}/data/vocab/tabletop.json is missing; name the laboratory that made the weights by --lab"
+    )
+    refuse(folder, f"truth --weights {place} --lab {tmp_path}", said)
+
+
+def test_from_elsewhere_the_laboratory_is_named_as_it_lies(lab, tmp_path, capsys):
+    """Also by a path that goes up."""
+    folder, place = lab
+    up = os.path.relpath(folder, tmp_path)
+    assert up.startswith("../")
+    below = place.relative_to(folder)
+    succeed(tmp_path, f"truth --weights {up}/{below} --lab {up} --scenes 1 --show 0")
+    assert capsys.readouterr().out.startswith("true of   percent\n")

@@ -9,12 +9,13 @@ import pytest
 import timm
 import torch
 from safetensors.torch import load_file, save_file
+from torchvision.models import ResNet101_Weights
 
 from models.backbone import Backbone
 from pipeline.errors import InputError
 from pipeline.features import backbone_weights
 from pipeline.features.backbone_weights import identity, load
-from pipeline.features.extraction import grid_shape
+from pipeline.features.shapes import grid_shape
 from pipeline.features.store_contents import Spec
 from tests.backbones import TINY, write_resnet101, write_tiny
 
@@ -183,6 +184,32 @@ def test_torchvisions_imagenet_weights_are_asked_for_where_they_cannot_be_had(tm
     monkeypatch.setattr(torch.hub, "download_url_to_file", offline)
     said = refused(replace(RESNET, weights="imagenet"))
     assert re.search(r"put torchvision's resnet101-\w+\.pth into .*checkpoints", said)
+
+
+@pytest.mark.parametrize("contents", [b"", b"nonsense", "cut short", "executes"])
+def test_a_damaged_file_in_torchs_cache_is_named(tmp_path, monkeypatch, contents):
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
+    file = tmp_path / "checkpoints" / Path(ResNet101_Weights.IMAGENET1K_V1.url).name
+    file.parent.mkdir()
+    if isinstance(contents, bytes):
+        file.write_bytes(contents)
+    else:
+        torch.save({"a": Evil() if contents == "executes" else torch.zeros(1000)}, file)
+        file.write_bytes(file.read_bytes()[: None if contents == "executes" else 500])
+    said = refused(replace(RESNET, weights="imagenet"))
+    assert re.search(r"checkpoints/resnet101-\w+\.pth does not load \(.+\); remove it, so that", said)
+    assert not Path("executed").exists()
+
+
+def test_a_download_of_torchvisions_that_is_another_file_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
+
+    def cut_short(*arguments, **options):
+        raise RuntimeError('invalid hash value (expected "63fe2227", got "0")')
+
+    monkeypatch.setattr(torch.hub, "download_url_to_file", cut_short)
+    said = refused(replace(RESNET, weights="imagenet"))
+    assert 'could not be downloaded (invalid hash value (expected "63fe2227", got "0")); put' in said
 
 
 def test_timms_hub_that_cannot_be_reached_is_said_in_a_line(monkeypatch):

@@ -16,8 +16,9 @@ from pipeline.compute.process_group import ALONE
 from pipeline.datasets import images
 from pipeline.errors import InputError
 from pipeline.features import backbone_weights, extraction, store_codec
-from pipeline.features.extraction import Extractor, attributes, grid_shape
+from pipeline.features.extraction import Extractor, attributes
 from pipeline.features.preprocessing import pixels
+from pipeline.features.shapes import grid_shape
 from pipeline.features.store import FeatureStore
 from pipeline.features.store_contents import Spec
 from pipeline.features.writer import Writer

@@ -9,8 +9,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from pipeline.errors import InputError
+from pipeline.scoring.metric_names import ACCURACY
 from pipeline.studying import record_comparisons, records, results_figures, results_page
-from pipeline.studying.record_comparisons import ACCURACY
 from pipeline.studying.study_cells import Cell
 from stages import results
 from tests import shipped
@@ -94,6 +94,18 @@ def test_the_page_prints_what_is_recorded(root):
     one = results_page.page([[group.each()[0] for group in found]], [], shipped.settings())
     assert "cannot be told" in one
     assert "How steady" not in one
+
+
+def test_each_models_iterations_are_told_where_they_differ(root):
+    page = results_page.page([record_comparisons.read(root, "tabletop")], [], shipped.settings())
+    assert f"\n{PAIRS} test pairs, 1500 iterations of 8 scenes.\n" in page
+    for seed in (1, 2, 3):
+        file = root / f"results/records/tabletop/rr-{seed}.json"
+        train = {"iterations": 900, "batch": 16}
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"train": train}))
+    page = results_page.page([record_comparisons.read(root, "tabletop")], [], shipped.settings())
+    own = "1500 iterations of 8 scenes (subtraction); 900 iterations of 16 scenes (rr)"
+    assert f"\n{PAIRS} test pairs, {own}.\n" in page
 
 
 def test_ablations_come_after_their_model_a_weight_by_its_size(root):

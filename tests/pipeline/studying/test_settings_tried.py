@@ -5,8 +5,9 @@ from statistics import fmean
 import pytest
 from scipy.special import fdtrc
 
+from pipeline.scoring.metric_names import ACCURACY
 from pipeline.studying import record_comparisons, results_page, settings_tried
-from pipeline.studying.record_comparisons import ACCURACY, CIDER
+from pipeline.studying.record_comparisons import CIDER
 from tests import shipped
 from tests.recorded import PAIRS, write
 

@@ -1,0 +1,37 @@
+"""What the scores are called that hold a caption against what happened: in every file, and to people.
+
+A learning curve has columns of its own (pipeline/training/validation.py).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+TRUE = "true"  # judged by the scene that the pictures were drawn from
+FITS = "fits"  # the same, where other things may fit as well
+AGREES = "agrees"  # read against the references, where no scene is published
+JUDGED = (TRUE, FITS, AGREES)  # of a pair whether it is so, of a subset the share
+RIGHT, ACCURACY = (
+    "right",
+    "change_accuracy",
+)  # whether a change is told rightly: of a pair, the share
+TRUE_CHANGES, TRUE_NO_CHANGE = "true_changes", "true_no_change"
+AGREES_CHANGES, AGREES_NO_CHANGE = "agrees_changes", "agrees_no_change"
+PLACES = {  # where a metrics.json has them: subset, score
+    TRUE_CHANGES: ("change", TRUE),
+    TRUE_NO_CHANGE: ("no_change", TRUE),
+    AGREES_CHANGES: ("change", AGREES),
+    AGREES_NO_CHANGE: ("no_change", AGREES),
+}
+HEADINGS = {
+    TRUE_CHANGES: "true of changes",
+    TRUE_NO_CHANGE: "true of no change",
+    AGREES_CHANGES: "agrees of changes",
+    AGREES_NO_CHANGE: "agrees of no change",
+    ACCURACY: "change accuracy",
+}
+
+
+def of_parts(subsets: Mapping[str, Any]) -> dict[str, float]:
+    """The scores of PLACES that a metrics.json has."""
+    found = {name: subsets.get(subset, {}).get(score) for name, (subset, score) in PLACES.items()}
+    return {name: share for name, share in found.items() if share is not None}

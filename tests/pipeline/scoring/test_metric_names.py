@@ -1,0 +1,31 @@
+"""The names of what is told of changes: spelled in one module, and the columns of the learning curves."""
+
+import ast
+from pathlib import Path
+
+from pipeline.reporting import curves
+from pipeline.scoring.metric_names import ACCURACY, AGREES_CHANGES, HEADINGS, PLACES, of_parts
+from pipeline.training import validation
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_names_are_spelled_in_one_module():
+    names = {*PLACES, ACCURACY, *HEADINGS.values()}
+    found = {
+        str(path.relative_to(ROOT))
+        for folder in ("pipeline", "stages")
+        for path in (ROOT / folder).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and node.value in names
+    }
+    assert found == {"pipeline/scoring/metric_names.py"}
+
+
+def test_the_report_draws_the_columns_that_validation_writes():
+    assert set(curves.VALIDATED) == {validation.TRUE_CHANGES, validation.TRUE, validation.CIDER}
+
+
+def test_what_is_not_known_is_left_out():
+    subsets = {"total": {"agrees": 0.7}, "change": {"agrees": 0.4, "true": None}, "add": {"true": 0.1}}
+    assert of_parts(subsets) == {AGREES_CHANGES: 0.4}

@@ -1,0 +1,22 @@
+"""The stages of one small dataset as DVC calls them: where each reads and writes."""
+
+PAIRS, IMAGES = "data/pairs/tabletop.jsonl", "data/images/tabletop.jsonl"
+STORE, VOCAB, RECIPE = (
+    "data/features/tabletop/grid.zarr",
+    "data/vocab/tabletop.json",
+    "data/recipes/recipe.yaml",
+)
+CARD, MANIFEST = "data/cards/tabletop.yaml", "data/pairs/tabletop.manifest.json"
+PREPARE = f"prepare --dataset tabletop --card {CARD} --pairs {PAIRS} --images {IMAGES} --manifest {MANIFEST}"
+EXTRACT = (
+    f"extract --dataset tabletop --pairs {PAIRS} --images {IMAGES} --out {STORE} --provenance extract.json"
+)
+MAKE_VOCAB = f"vocab --dataset tabletop --pairs {PAIRS} --out {VOCAB}"
+MAKE_RECIPE = f"recipe --dataset tabletop --model scorer_cbr --out {RECIPE}"
+INPUTS = f"--pairs {PAIRS} --vocab {VOCAB} --features data/features/tabletop"
+DECODE = f"decode --weights weights/1 {INPUTS} --out captions.json --attention attention.npz"
+
+
+def train_with(seed, to):
+    outputs = f"--weights {to} --curves curves/{to} --provenance p.json"
+    return f"train --recipe {RECIPE} --seed {seed} {INPUTS} {outputs}"

@@ -1,0 +1,133 @@
+"""The stage extract: what it stores, imports and refuses, and who refuses its store."""
+
+import json
+import shutil
+
+import numpy as np
+import zarr
+
+from pipeline.features.store import FeatureStore
+from tests.backbones import TINY, write_tiny
+from tests.running import refuse, set_params, succeed
+from tests.stage_commands import (
+    DECODE,
+    EXTRACT,
+    IMAGES,
+    MAKE_RECIPE,
+    PREPARE,
+    STORE,
+    train_with,
+)
+
+
+def test_plain_zarr_reads_what_training_reads(trained):
+    store = FeatureStore(trained / STORE, {})
+    array = zarr.open_array(trained / STORE, path="features", mode="r")
+    assert array.dtype == "float16"
+    for row, key in enumerate(store.attributes["keys"]):
+        assert (array[row] == store.read([key])[0]).all()
+
+
+def test_provenance_says_how_it_was_made(trained):
+    record = json.loads((trained / "extract.json").read_text())
+    assert record["images"] == 60
+    assert record["versions"]["torch"]
+
+
+def test_an_image_that_changed_after_it_was_prepared(raw):
+    succeed(raw, PREPARE)
+    folder = raw / "data/raw/tabletop/images"
+    shutil.copy(folder / "CLEVR_default_000001.png", folder / "CLEVR_default_000000.png")
+    refuse(raw, EXTRACT, "CLEVR_default_000000.png changed since it was prepared")
+    assert not (raw / STORE).exists()
+
+
+def test_a_backbone_that_is_none_is_refused_in_a_line(raw):
+    succeed(raw, PREPARE)
+    set_params(raw, features__backbone="efficientnet_light0")
+    refuse(raw, EXTRACT, "features.backbone: timm has no model 'efficientnet_light0' (near: ")
+    set_params(raw, features__backbone="test_vit", features__stride=32)
+    refuse(raw, EXTRACT, "test_vit has no map of stride 32 (its strides: 16)")
+    assert not (raw / STORE).exists()
+
+
+def test_a_backbone_whose_norms_cannot_be_folded_is_slower_and_says_so(raw):
+    """torch.fx cannot trace EfficientViT; what can be traced, or has no norm, says nothing."""
+    succeed(raw, PREPARE)
+    write_tiny(raw / "w.safetensors", name="efficientvit_b0")
+    chosen = {"features__weights": "w.safetensors", "features__stride": 16, "features__finer": False}
+    set_params(raw, **chosen, features__backbone="efficientvit_b0")
+    said = [line for line in succeed(raw, EXTRACT).stderr.splitlines() if line.startswith("warning: ")]
+    assert said == [
+        "warning: features.backbone: torch.fx cannot trace efficientvit_b0, so its batch norms stay beside "
+        "its convolutions; extraction is slower for it"
+    ]
+    write_tiny(raw / "w.safetensors")
+    set_params(raw, **chosen, features__backbone=TINY)
+    assert "warning" not in succeed(raw, EXTRACT).stderr
+
+
+def test_a_store_of_another_stride(copy):
+    set_params(copy, features__stride=32)
+    succeed(copy, MAKE_RECIPE)
+    refuse(copy, train_with(1, "weights/new"), "its stride is 16, params.yaml wants 32")
+    assert not (copy / "weights/new").exists()
+
+
+OTHERS = {
+    "dataset__tabletop__features__npy": "npy",
+    "dataset__tabletop__features__backbone": "resnet101",
+    "dataset__tabletop__features__finer": False,
+    "dataset__tabletop__features__standardise": False,
+}
+
+
+def leave_npy(folder):
+    """Features 1024 x 4 x 4 of every image, as a released extractor leaves them."""
+    for row, line in enumerate((folder / IMAGES).read_text().splitlines()):
+        file = folder / "npy" / f"{json.loads(line)['name'].replace('images/', 'features/')}.npy"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.save(file, np.random.default_rng(row).standard_normal((1024, 4, 4)).astype(np.float32))
+
+
+def test_features_made_elsewhere_are_imported_and_are_not_those_made_here(copy):
+    leave_npy(copy)
+    set_params(copy, **OTHERS)
+    succeed(copy, MAKE_RECIPE)
+    refuse(
+        copy,
+        train_with(1, "weights/new"),
+        "its backbone is 'tf_efficientnet_lite0', params.yaml wants 'resnet101'",
+    )
+    succeed(copy, EXTRACT)
+    store = FeatureStore(copy / STORE, {"precision": "float32", "resize": "imported from .npy files"})
+    expected = np.random.default_rng(7).standard_normal((1024, 4, 4)).astype(np.float32)
+    found = store.read([store.attributes["keys"][7]])[0]
+    np.testing.assert_array_equal(found, expected.astype(np.float16))
+    assert not any(copy.rglob("*.scratch"))
+    refuse(copy, DECODE, "its backbone is 'resnet101', params.yaml wants 'tf_efficientnet_lite0'")
+    succeed(copy, train_with(1, "weights/new"))
+    succeed(copy, DECODE.replace("weights/1", "weights/new"))
+
+
+def test_features_made_elsewhere_that_are_missing_or_of_another_stride(copy):
+    leave_npy(copy)
+    shutil.rmtree(copy / STORE)
+    (copy / "npy/sc_features/CLEVR_semantic_000003.png.npy").unlink()
+    set_params(copy, **OTHERS)
+    refuse(copy, EXTRACT, "sc_images/CLEVR_semantic_000003.png.npy is missing")
+    leave_npy(copy)
+    set_params(copy, **OTHERS, features__stride=32)
+    refuse(copy, EXTRACT, "60 problem(s) (the first 20 of 60)")
+    set_params(copy, **OTHERS, features__weights="w.pth")
+    refuse(copy, EXTRACT, "set one of features.weights and features.npy to null")
+    assert not (copy / STORE).exists()
+
+
+def test_a_half_deleted_shard(copy):
+    shard = copy / STORE / "features/c/0/0/0/0"
+    shard.write_bytes(shard.read_bytes()[:1000])
+    refuse(copy, DECODE, "features/c/0/0/0/0 is missing or shorter than its")
+    shard.unlink()
+    refuse(copy, train_with(1, "weights/new"), "features/c/0/0/0/0 is missing or shorter")
+    assert not (copy / "weights/new").exists()

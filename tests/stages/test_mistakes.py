@@ -1,0 +1,121 @@
+"""A user's mistakes: each ends a stage in one line and exit code 2."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.running import ROOT, refuse, set_params, succeed
+from tests.stage_commands import (
+    DECODE,
+    MAKE_RECIPE,
+    PAIRS,
+    PREPARE,
+    VOCAB,
+    train_with,
+)
+
+
+def test_as_a_process_of_its_own(raw):
+    """As DVC runs it: exit codes 0 and 2, one line, no traceback."""
+
+    def process():
+        return subprocess.run(
+            [sys.executable, "-W", "error", "-m", *f"stages.{PREPARE}".split()],
+            cwd=raw,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    assert process().returncode == 0
+    set_params(raw, train__epochs=3)
+    done = process()
+    assert done.returncode == 2
+    assert done.stderr == "error: params.yaml: unknown key train.epochs; remove it or mend its spelling\n"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"train__epochs": 3}, "unknown key train.epochs"),
+        ({"train__batch": "4"}, "train.batch"),
+        ({"datasets": ["nowhere"]}, "datasets names 'nowhere'"),
+        ({"models": ["scorrer"]}, "models names 'scorrer'"),
+        ({"dataset__tabletop__prepare__reader": "clever"}, "unknown reader 'clever'"),
+        ({"dataset__tabletop__prepare__root": "data/raw/nowhere"}, "data/raw/nowhere is missing"),
+    ],
+)
+def test_bad_parameters(raw, changes, said):
+    set_params(raw, **changes)
+    refuse(raw, PREPARE, said)
+    assert not (raw / "data/pairs").exists()
+
+
+def test_unknown_names_on_the_command_line(raw):
+    refuse(raw, PREPARE.replace("--dataset tabletop", "--dataset nowhere"), "unknown dataset 'nowhere'")
+    refuse(raw, MAKE_RECIPE.replace("scorer_cbr", "scorrer"), "unknown model 'scorrer'")
+
+
+def test_missing_and_truncated_images(raw):
+    folder = raw / "data/raw/tabletop"
+    (folder / "images/CLEVR_default_000003.png").unlink()
+    picture = folder / "sc_images/CLEVR_semantic_000005.png"
+    picture.write_bytes(picture.read_bytes()[:500])
+    said = refuse(raw, PREPARE, "2 problem(s)")
+    assert "CLEVR_default_000003.png" in said
+    assert "CLEVR_semantic_000005.png" in said
+    assert not (raw / "data/pairs").exists()
+
+
+def edit(path, change):
+    value = json.loads(path.read_text())
+    change(value)
+    path.write_text(json.dumps(value))
+
+
+def test_annotations_that_disagree(raw):
+    folder = raw / "data/raw/tabletop"
+    original = (folder / "change_captions.json").read_text()
+    edit(folder / "change_captions.json", lambda c: c.update({"CLEVR_default_000099.png": ["a"]}))
+    refuse(raw, PREPARE, "change_captions.json has scene 99, which is in no split")
+    (folder / "change_captions.json").write_text(original)
+    edit(folder / "change_captions.json", lambda c: c.update({"CLEVR_default_000004.png": []}))
+    refuse(raw, PREPARE, "CLEVR_default_000004.png: has no caption")
+    (folder / "change_captions.json").write_text(original)
+    edit(folder / "splits.json", lambda s: s["train"].append(77))
+    refuse(raw, PREPARE, "splits.json names scene 77")
+
+
+def test_a_split_without_pairs_is_not_decoded(copy):
+    lines = (copy / PAIRS).read_text().splitlines(keepends=True)
+    (copy / PAIRS).write_text("".join(line for line in lines if '"split": "val"' not in line))
+    refuse(copy, f"{DECODE} --split val".replace("captions", "new"), "has no pair of the split val")
+    assert not (copy / "new.json").exists()
+
+
+def test_truth_cannot_select_where_no_scenes_are_known(copy):
+    set_params(copy, dataset__tabletop__train__select="truth")
+    succeed(copy, MAKE_RECIPE)
+    refuse(copy, train_with(2, "weights/2"), "train.select: truth needs scenes")
+    assert not (copy / "weights/2").exists()
+
+
+def test_weights_that_are_damaged_or_of_another_vocabulary(copy):
+    vocabulary = json.loads((copy / VOCAB).read_text())
+    vocabulary["ids"]["zebra"] = len(vocabulary["ids"])
+    (copy / VOCAB).write_text(json.dumps(vocabulary))
+    refuse(copy, DECODE, "the weights belong to a vocabulary of")
+    file = copy / "weights/1/weights.safetensors"
+    file.write_bytes(file.read_bytes()[:-8])
+    refuse(copy, DECODE, "weights.safetensors does not load")
+
+
+def test_no_java(copy, monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nothing"))
+    refuse(copy, train_with(1, "weights/new"), "JAVA_HOME")
+    assert not (copy / "weights/new").exists()

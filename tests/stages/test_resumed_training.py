@@ -1,0 +1,95 @@
+"""The stage `train` after a kill: what it takes up, what it does not, and who may work beside it."""
+
+import pytest
+import torch
+
+from pipeline.compute import devices
+from pipeline.scratch_folders import alone
+from pipeline.tabletop.dataset_card import write_card
+from pipeline.training import resuming
+from tests.running import refuse, set_params, stage, succeed
+from tests.stages.test_stages import CARD, EXTRACT, MAKE_RECIPE, MAKE_VOCAB, PREPARE, train_with
+from tests.synthetic import make_clevr_change
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("resumed")
+    write_card(folder / CARD, make_clevr_change(folder / "data/raw/tabletop", scenes=10), "tabletop", [])
+    set_params(folder)
+    for command in (PREPARE, EXTRACT, MAKE_VOCAB, MAKE_RECIPE, train_with(1, "whole")):
+        succeed(folder, command)
+    return folder
+
+
+class KilledError(Exception):
+    pass
+
+
+def killed(folder, to, monkeypatch):
+    """A training that was killed after its first validation; returns its state."""
+    save = resuming.save
+
+    def dying(*given):
+        save(*given)
+        raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(resuming, "save", dying)
+        with pytest.raises(KilledError):
+            stage(folder, train_with(1, to))
+    (state,) = folder.glob(f".{to}.*.scratch/state.pt")
+    return state
+
+
+def test_a_damaged_state_is_said_in_one_line_and_the_result_is_the_same(folder, monkeypatch, capsys):
+    state = killed(folder, "damaged", monkeypatch)
+    state.write_bytes(state.read_bytes()[:-100])
+    capsys.readouterr()
+    succeed(folder, train_with(1, "damaged"))
+    said = f"note: {state.relative_to(folder)} is damaged; training begins anew"
+    assert capsys.readouterr().out.splitlines()[0] == said
+    whole, again = ((folder / to / "weights.safetensors").read_bytes() for to in ("whole", "damaged"))
+    assert whole == again
+    assert not list(folder.glob(".damaged.*"))
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_work_of_another_device_or_thread_count_is_not_taken_up(folder, monkeypatch, same):
+    to = f"identity{same}"
+    killed(folder, to, monkeypatch)
+    taken, resume = [], resuming.resume
+
+    def noted(*given):
+        found = resume(*given)
+        taken.append(found[0].iteration)
+        return found
+
+    monkeypatch.setattr(resuming, "resume", noted)
+    if not same:
+        monkeypatch.setattr(devices, "identity", lambda: "another, 2 threads")
+    succeed(folder, train_with(1, to))
+    assert taken == [2 if same else 0]
+
+
+def test_what_of_a_machine_decides_the_bytes():
+    before, threads = devices.identity(), torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads + 1)
+        assert devices.identity() != before
+    finally:
+        torch.set_num_threads(threads)
+    assert devices.identity() == before
+
+
+def test_beside_another_process_it_is_refused_and_its_own_output_is_replaced(folder):
+    with alone(folder / "whole"):
+        refuse(folder, train_with(1, "whole"), "still works on whole; wait for it, or end it")
+    succeed(folder, train_with(2, "whole"))
+    (folder / "whole/mine").write_text("a stranger's")
+    refuse(folder, train_with(1, "whole"), "whole holds 'mine', which was not written by")
+    assert (folder / "whole/mine").exists()
+    (folder / "whole/mine").unlink()
+    succeed(folder, train_with(1, "whole"))

@@ -8,13 +8,15 @@ import pytest
 import torch
 
 from models import distributed_batch
-from models.captioner import Sizes
+from models.baselines import Subtraction
+from models.captioner import Captioner, Sizes
 from pipeline.compute import devices
 from pipeline.datasets.schema import of_split
 from pipeline.recipes import recipe_file
 from pipeline.training import compiling, gradient_all_reduce
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.sampling import Sampler, training_batches
+from tests.lstm_speaker import Speaker
 from tests.pipeline.training.test_loop import SIZES, recipe, same
 
 # torch's tracer itself looks at gradients of tensors that are no leaves
@@ -136,3 +138,16 @@ def test_auto_compiles_on_a_gpu_that_triton_writes_for_and_nowhere_else(monkeypa
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     monkeypatch.setattr(compiling, "TRITON", False)
     assert compiling.backend("auto", GPU) is None
+
+
+@pytest.mark.parametrize("compiles", [True, False])
+def test_a_decoder_says_whether_it_is_compiled(monkeypatch, compiles):
+    sizes = Sizes(6, (3, 3), 9, 5, **SIZES)
+    decoder = None if compiles else Speaker(sizes, attends=True)
+    model = Captioner(sizes, Subtraction(sizes.width), {}, 0.0, decoder=decoder)
+    compiled = []
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda module, **_: compiled.append(module))
+    compiling.compile_pieces(model, "inductor")
+    assert (model.decoder in compiled) is compiles
+    assert model.encoding in compiled
+    assert model.difference in compiled

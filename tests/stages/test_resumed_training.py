@@ -8,7 +8,7 @@ from pipeline.scratch_folders import alone
 from pipeline.tabletop.dataset_card import write_card
 from pipeline.training import resuming
 from tests.running import refuse, set_params, stage, succeed
-from tests.stages.test_stages import CARD, EXTRACT, MAKE_RECIPE, MAKE_VOCAB, PREPARE, train_with
+from tests.stage_commands import CARD, EXTRACT, MAKE_RECIPE, MAKE_VOCAB, PREPARE, train_with
 from tests.synthetic import make_clevr_change
 
 pytestmark = pytest.mark.slow

@@ -18,7 +18,7 @@ from pipeline.features.writer import Writer
 from pipeline.scratch_folders import alone
 from pipeline.tabletop.dataset_card import write_card
 from tests.running import ROOT, set_params, stage, succeed
-from tests.stages.test_stages import CARD, EXTRACT, PREPARE, STORE
+from tests.stage_commands import CARD, EXTRACT, PREPARE, STORE
 from tests.synthetic import make_clevr_change
 
 

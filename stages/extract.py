@@ -22,6 +22,8 @@ from pipeline.features.store_contents import GRID, PIXELS, PixelSpec, Spec, pixe
 from pipeline.features.writer import Writer
 from stages import run
 
+STAGE = "extract"
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -63,7 +65,7 @@ def finish(
     writer, described = made
     images = len(described["keys"])
     seconds = time.monotonic() - start
-    provenance.write(arguments.provenance, seconds, images=images, processes=ranks.world)
+    provenance.write(STAGE, arguments.provenance, seconds, images=images, processes=ranks.world)
     writer.finish(arguments.out, described)
     outputs.clear(arguments.out)
 
@@ -82,7 +84,7 @@ def extract(
     extractor = extraction.Extractor(network, root, index, wanted, precision)
     extractor.standardise(ranks, train)
     described = extraction.attributes(extractor, weights_id)
-    folder = provenance.scratch(out, "extract", repr(described), str(torch.get_num_threads()))
+    folder = provenance.scratch(STAGE, out, "extract", repr(described), str(torch.get_num_threads()))
     return extraction.extract(extractor, ranks, folder), described
 
 
@@ -91,7 +93,7 @@ def take_pixels(
 ) -> tuple[Writer, dict[str, Any]]:
     """The same of pixels."""
     described = pixel_extraction.attributes(wanted, index)
-    folder = provenance.scratch(out, "pixels", repr(described))
+    folder = provenance.scratch(STAGE, out, "pixels", repr(described))
     threads = os.cpu_count() or 1
     return pixel_extraction.extract(root, index, wanted, ranks, folder, threads), described
 
@@ -100,7 +102,9 @@ def take_over(folder: Path, out: Path, wanted: Spec, index: list[Indexed]) -> tu
     """The same, from files."""
     shape = extraction.grid_shape(wanted)
     files = npy_import.locate(folder, [image.name for image in index], shape)
-    scratch = provenance.scratch(out, "import", repr(wanted), repr(index), npy_import.fingerprint(files))
+    scratch = provenance.scratch(
+        STAGE, out, "import", repr(wanted), repr(index), npy_import.fingerprint(files)
+    )
     writer = Writer(scratch, len(index), shape)
     weights_id = npy_import.Importer(files, shape, writer).fill()
     return writer, extraction.imported_attributes(wanted, weights_id, index)

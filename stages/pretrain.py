@@ -48,7 +48,7 @@ def main() -> None:
     if "images" in recipe.adapt:
         first, curves = on_images(arguments, recipe)
     phase = phases.pretraining(recipe, negatives, (*keys, *more), classes, first, curves)
-    train.run_phase("stages.pretrain", arguments, recipe, phase, first)
+    train.run_phase("pretrain", arguments, recipe, phase, first)
 
 
 def negatives_of(path: Path | None, how: str = REMEDY) -> Read:
@@ -82,13 +82,13 @@ def on_images(arguments: argparse.Namespace, recipe: Recipe) -> tuple[Path, Path
     inputs.append(read_text(records / RECORDS, remedy("cub")))
     seed = str(arguments.seed)
     weights, curves = (
-        provenance.scratch(arguments.weights, "images", what, *inputs, store.record, seed, *keys)
+        provenance.scratch("pretrain", arguments.weights, "images", what, *inputs, store.record, seed, *keys)
         for what in ("weights", "curves")
     )
     if not curves.exists():  # it is written last
         own = {"pairs": records / RECORDS, "features": str(stores), "weights": weights, "curves": curves}
         own["provenance"] = arguments.provenance.with_stem(f"{arguments.provenance.stem}-images")
-        train.run_phase("stages.pretrain", argparse.Namespace(**vars(arguments) | own), recipe, phase)
+        train.run_phase("pretrain", argparse.Namespace(**vars(arguments) | own), recipe, phase)
     return weights, curves
 
 

@@ -27,6 +27,7 @@ from typing import Any
 import yaml
 
 from benchmarks import gpu_machine
+from pipeline.params import read_tree
 
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ("subtraction", "rr", "scorer_cbr", "dirl_ccr")
@@ -105,7 +106,7 @@ def _arguments() -> argparse.Namespace:
 
 def parameters(arguments: argparse.Namespace, scenes: int) -> dict[str, Any]:
     """params.yaml of the repository at the papers' size, or small."""
-    tree: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    tree: dict[str, Any] = read_tree(ROOT / "params.yaml")
     own, small = tree["dataset"][DATASET], arguments.small
     iterations = arguments.iterations or (12 if small else 2500)
     tree |= {"datasets": [DATASET], "models": list(MODELS), "seeds": arguments.seeds}

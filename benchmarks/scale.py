@@ -108,7 +108,7 @@ def _project(folder: Path, scenes: int, pictures: list[Path]) -> None:
     """A folder with params.yaml, a DVC stage whose dependency is a small card, and the dataset."""
     _images(folder / "raw", scenes, pictures)
     _annotations(folder / "raw", scenes)
-    tree = yaml.safe_load((ROOT / "params.yaml").read_text())
+    tree = params.read_tree(ROOT / "params.yaml")
     tree["dataset"]["big"] = tree["dataset"]["clevr_change"] | {
         "prepare": {"reader": "clevr_change", "root": "raw", "protocol": None}
     }

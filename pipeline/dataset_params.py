@@ -90,13 +90,19 @@ class DatasetTrain(Strict):
 class Phase(DatasetTrain):
     """A phase of a model that has settings of its own: what else the training loop can do."""
 
-    optimiser: Optimiser
-    beta2: Annotated[float, Field(gt=0, lt=1)]
-    weight_decay: Weight
-    clip_norm: Positive | None  # of all gradients together
-    patience: Count | None  # so many validations without a new best, and one more, end the phase
-    mirror: bool  # each scene mirrored with probability 1/2, left and right exchanged in its captions
-    shift: Annotated[int, Field(ge=0)]  # pixels that each scene's images are moved by at most
+    references: Count = 1
+    exchange: bool = False
+    precision: Precision = "float32"
+    compile: Compile = "off"
+    cache: Cache = "none"
+    processes: Count = 1
+    optimiser: Optimiser = "adam"
+    beta2: Annotated[float, Field(gt=0, lt=1)] = 0.999
+    weight_decay: Weight = 0.0
+    clip_norm: Positive | None = None  # of all gradients together
+    patience: Count | None = None  # so many validations without a new best, and one more, end the phase
+    mirror: bool = False  # each scene mirrored with probability 1/2, left and right exchanged in its captions
+    shift: Annotated[int, Field(ge=0)] = 0  # pixels that each scene's images are moved by at most
     half_weights: bool = False  # CLIP's maps and activations in 16 bits, as the released program has them
     warm_up: Count | None = None  # iterations of the schedule noam
     milestones: tuple[Count, ...] = Field((), strict=False)  # of the schedule halves

@@ -7,9 +7,10 @@ others depend on that; recipes, the keys of studies' cells and of scratch folder
 import ast
 import hashlib
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pipeline.errors import InputError
 
@@ -32,7 +33,7 @@ def of_module(path: Path, root: Path = ROOT) -> dict[str, str]:
     return {name: hashlib.sha256(files[name].read_bytes()).hexdigest() for name in sorted(files)}
 
 
-def of_class(found: type) -> dict[str, str]:
+def of_class(found: Callable[..., Any]) -> dict[str, str]:
     """The same of the module that a class stands in."""
     return of_module(Path(inspect.getfile(found)).resolve())
 

@@ -32,7 +32,7 @@ from pipeline.studying.study_cells import Cell, prepared, prepared_beside, to_pr
 
 FOLDER = Path(".scratch/study")
 DVC = (sys.executable, "-m", "dvc")
-CODE = ("models", "pipeline", "stages", "dvc.yaml", "dvc.lock", ".dvcignore")
+CODE = ("models", "pipeline", "stages", "datasets.yaml", "dvc.yaml", "dvc.lock", ".dvcignore")
 KEPT = ("data/negatives/README.md", "data/pretraining/records/README.md")  # folders that DVC looks for
 CODE_STAGE = "code"
 OWN = "settings"

@@ -184,3 +184,23 @@ class Dataset(Strict):
     # of the models without sizes of their own, where `model` has null; 0.1 is SCORER's and DIRL's
     settings: dict[str, Any] = {"dropout": 0.1}
     own: dict[Name, OwnSettings] = {}
+
+
+PHASES = ("adapt", "images", "pretrain", "train")
+DEFAULTS = {
+    name: [] if each.default == () else each.default
+    for name, each in Phase.model_fields.items()
+    if not each.is_required()
+}
+
+
+def with_defaults(entry: Any) -> Any:
+    """A dataset's entry as it was read, with all keys in its phases: studies vary those that stand there."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("own"), dict):
+        return entry
+    own = {name: _filled(each) if isinstance(each, dict) else each for name, each in entry["own"].items()}
+    return entry | {"own": own}
+
+
+def _filled(own: dict[Any, Any]) -> dict[Any, Any]:
+    return own | {name: DEFAULTS | own[name] for name in PHASES if isinstance(own.get(name), dict)}

@@ -25,6 +25,7 @@ from pipeline.dataset_params import (
     Strict,
     Stride,
     Weight,
+    with_defaults,
 )
 from pipeline.errors import InputError
 from pipeline.outputs import read_yaml
@@ -219,7 +220,8 @@ def load(path: str | Path = "params.yaml") -> Params:
 
 
 def read_tree(path: str | Path) -> Any:
-    """params.yaml with whole datasets: they have what datasets.yaml beside it, if there, has of them, too.
+    """params.yaml with whole datasets: they have what datasets.yaml beside it, if there, has of them, too,
+    and all keys of their phases.
 
     A dataset that is `like` another has its settings, too. What it sets itself counts, key by key; all but
     `prepare`, which it must have of its own, may come from the other. Raises InputError naming a `like` that
@@ -230,7 +232,7 @@ def read_tree(path: str | Path) -> Any:
     if not isinstance(entries, dict):
         return tree
     entries = _with_published(entries, Path(path).with_name(PUBLISHED))
-    return tree | {"dataset": {name: _whole(entries, name, path) for name in entries}}
+    return tree | {"dataset": {name: with_defaults(_whole(entries, name, path)) for name in entries}}
 
 
 def _file_of(error: ValidationError, path: str | Path) -> str | Path:

@@ -1,4 +1,4 @@
-# Eleven words: help, repro, demo, demo-weights, study, check-data, test, lint, bench, spice, picture.
+# Ten words: help, repro, demo, demo-weights, study, check-data, test, lint, bench, picture.
 PYTHON ?= python3
 BIN := .venv/bin
 # DVC runs the stages with the environment's python
@@ -39,9 +39,6 @@ lint: .venv/ready ## ruff, that the files are formatted, and their types
 bench: .venv/ready ## the benchmarks, side by side with reference implementations
 	python -m benchmarks
 
-spice: .venv/ready ## bring the files of the metric SPICE (387 MB, once), by their Maven coordinates
-	python -m stages.spice
-
 picture: .venv/ready ## docs/report.png, of the report that make repro made
 	python -m docs.picture
 
@@ -60,4 +57,4 @@ lock:
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --group dev --generate-hashes \
 		--no-emit-index-url pyproject.toml -o requirements.lock
 
-.PHONY: help repro demo demo-weights study check-data test lint bench spice picture lock
+.PHONY: help repro demo demo-weights study check-data test lint bench picture lock

@@ -1,7 +1,6 @@
 """`python -m benchmarks NAME …`: a measurement by its name.
 
     gpu         every row that a GPU is to be measured by, each with its own time (gpu.py)
-    gpu_study   tabletop rendered, extracted, trained and decoded, as far as the minutes reach (gpu_study.py)
     wheels      the small packages that such a machine lacks, to bring along (wheels.py)
 
 Any other names, or none, are of rows beside a reference (side_by_side.py). A command is imported when it is
@@ -11,7 +10,7 @@ called: a machine that is lent for its GPU has no Java, no metrics and nothing t
 import sys
 from importlib import import_module
 
-COMMANDS = ("gpu", "gpu_study", "wheels")
+COMMANDS = ("gpu", "wheels")
 
 if __name__ == "__main__":
     command = sys.argv[1] if sys.argv[1:2] and sys.argv[1] in COMMANDS else "side_by_side"

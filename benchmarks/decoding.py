@@ -71,7 +71,8 @@ def bound(side: Callable[[Captioner, Tensor], Captions], captioner: Captioner, m
 
 def ours(captioner: Captioner, memory: Tensor) -> list[list[int]]:
     """The tokens of each caption up to its <END>."""
-    found = [row for part in memory.split(BATCH) for row in greedy(captioner, part).tolist()]
+    parts = map(reference.of_memory, memory.split(BATCH))
+    found = [row for part in parts for row in greedy(captioner, part).tolist()]
     return [[token for token in row if token != NULL] for row in found]
 
 

@@ -1,9 +1,9 @@
-"""Every row that a GPU is to be measured by, in the order of worth, each with its own time.
+"""What a GPU is to be measured by, in the order of worth: one lease of ten minutes runs it all.
 
-    python -m benchmarks gpu --minutes 8 --out DIR [--small] [--rows matching step …]
+    python -m benchmarks gpu --minutes 9.5 --out DIR [--small] [--rows matching step …]
 
-A row is a process of its own (gpu_row.py), ended when its time is over. What it has found is a line of
-DIR/rows.jsonl at once, with the machine, versions and clocks; a row that fails leaves its error there, and
+A row (gpu_rows.py) is a process of its own, ended when its time is over. What it has found is a line of
+DIR/rows.jsonl at once, with the machine, versions and load; a row that fails leaves its error there, and
 the next one begins. DIR/table.markdown is written anew after each row; DIR/log.txt holds what they said.
 Called again with the same DIR it goes on with the rows that are not done. No DVC, no Java, no network.
 """
@@ -11,35 +11,22 @@ Called again with the same DIR it goes on with the rows that are not done. No DV
 import argparse
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from threading import Timer
 from typing import Any
 
-from benchmarks import gpu_machine
-from benchmarks.gpu_table import markdown
-
 # seconds that each may take on a GPU; those of correctness first
-ROWS = {
-    "kernels": 75,
-    "types": 75,
-    "add_gradients": 60,
-    "determinism": 60,
-    "matching": 75,
-    "step": 120,
-    "iterations": 90,
-    "extraction": 100,
-    "compiled": 150,
-    "decoding": 75,
-    "batches": 60,
-    "growth": 75,
-}
+ROWS = {"kernels": 75, "types": 75, "determinism": 60, "matching": 75, "step": 130, "extraction": 110}
 SLOWER = 4  # times: two cores
 LEAST = 10.0  # seconds that it makes sense to begin a row with
-TABLE = "table.markdown"
+HEAD = ("row", "what", "ours", "reference", "ratio", "goal", "reached")
 ROOT = Path(__file__).resolve().parent.parent
 Line = dict[str, Any]
 
@@ -53,17 +40,18 @@ def main() -> None:
     for row in arguments.rows or [row for row in ROWS if row not in done]:
         left = deadline - time.monotonic()
         limit = min(left, ROWS[row] * (SLOWER if arguments.small else 1))
+        _forget(arguments.out, row)
         if left < LEAST:
             _append(arguments.out, {"row": row, "status": "not begun", "error": "no time was left"})
         else:
             _run(row, limit, arguments)
-        (arguments.out / TABLE).write_text(markdown(_lines(arguments.out)), encoding="utf-8")
-    print((arguments.out / TABLE).read_text(encoding="utf-8"))
+        (arguments.out / "table.markdown").write_text(markdown(_lines(arguments.out)), encoding="utf-8")
+    print((arguments.out / "table.markdown").read_text(encoding="utf-8"))
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks gpu", description=__doc__.partition("\n")[0])
-    parser.add_argument("--minutes", type=float, default=8.0, help="for all rows together (default: 8)")
+    parser.add_argument("--minutes", type=float, default=9.5, help="for all rows together (default: 9.5)")
     parser.add_argument("--out", type=Path, required=True, help="the folder of what is found")
     parser.add_argument("--small", action="store_true", help="sizes for two cores, to try the command")
     parser.add_argument("--rows", nargs="+", choices=ROWS, help="these alone, though they may be done")
@@ -71,14 +59,12 @@ def _arguments() -> argparse.Namespace:
 
 
 def command(row: str, small: bool) -> list[str]:
-    """What computes a row."""
-    return [sys.executable, "-m", "benchmarks.gpu_row", row, *(["--small"] if small else [])]
+    return [sys.executable, "-m", "benchmarks.gpu_rows", row, *(["--small"] if small else [])]
 
 
 def _run(row: str, limit: float, arguments: argparse.Namespace) -> None:
     """One row in a process group of its own; no process of it is left behind."""
-    start, machine = time.monotonic(), gpu_machine.facts()
-    _append(arguments.out, {"row": row, "status": "begun", "error": "it has not ended"})
+    start, machine = time.monotonic(), {"machine": _machine()}
     late: list[bool] = []
     with _started(row, limit, arguments) as process:
         watch = Timer(limit, lambda: (late.append(True), _end(process)))
@@ -86,7 +72,8 @@ def _run(row: str, limit: float, arguments: argparse.Namespace) -> None:
         try:
             assert process.stdout
             for line in process.stdout:
-                _append(arguments.out, {"row": row, **json.loads(line), **machine, **gpu_machine.now()})
+                own = json.loads(line) | machine | {"load": os.getloadavg()[0]}
+                _append(arguments.out, {"row": row} | own)
             code = process.wait()
         finally:
             watch.cancel()
@@ -95,7 +82,8 @@ def _run(row: str, limit: float, arguments: argparse.Namespace) -> None:
     if late:
         ended |= {"status": "out of time", "error": f"ended after {limit:.0f} s"}
     elif code:
-        ended |= {"status": "failed", "error": _error(arguments.out / "log.txt", code)}
+        said = (arguments.out / "log.txt").read_text(encoding="utf-8", errors="replace").strip()
+        ended |= {"status": "failed", "error": f"exit code {code}: {said.splitlines()[-1][:300]}"}
     _append(arguments.out, ended)
     print(f"{row}: {ended['status']}, {ended['seconds']} s {ended.get('error', '')}", flush=True)
 
@@ -117,12 +105,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _error(log: Path, code: int) -> str:
-    """The last line that the row said."""
-    said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return f"exit code {code}: {said[-1][:300]}"
-
-
 def _append(out: Path, line: Line) -> None:
     """On the disk before it returns, after a line that a kill left unfinished, too."""
     with (out / "rows.jsonl").open("ab") as file:
@@ -131,6 +113,38 @@ def _append(out: Path, line: Line) -> None:
         os.fsync(file.fileno())
 
 
+def _forget(out: Path, row: str) -> None:
+    """What an earlier run of the row left."""
+    kept = [line for line in _lines(out) if line["row"] != row]
+    (out / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+
+
 def _lines(out: Path) -> list[Line]:
     path = out / "rows.jsonl"
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+
+
+def _machine() -> str:
+    """GPU and driver, cores and versions. CUDA is not touched: the process that asks measures nothing."""
+    command = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
+    try:
+        gpu = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        gpu = "no GPU"
+    versions = f"Python {platform.python_version()}, torch {version('torch')}"
+    return f"{gpu}; {len(os.sched_getaffinity(0))} cores of {platform.machine()}; {versions}"
+
+
+def markdown(lines: Sequence[Line]) -> str:
+    """What was found, row by row. Below it what failed."""
+    text = [f"| {' | '.join(HEAD)} |", "|" + "---|" * len(HEAD)]
+    text += [f"| {' | '.join(_cells(line))} |" for line in lines if "what" in line]
+    failed = [line for line in lines if line.get("status", "done") != "done"]
+    text += ["", *(f"- {line['row']}: {line['status']}: {line['error']}" for line in failed)]
+    text += ["", *dict.fromkeys(line["machine"] for line in lines if "machine" in line)]
+    return "\n".join(text) + "\n"
+
+
+def _cells(line: Line) -> list[str]:
+    reached = {True: "yes", False: "no", None: ""}[line["reached"]]
+    return [line["row"], *(str(line[key]) for key in HEAD[1:-1]), reached]

@@ -7,11 +7,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.captioner import Captioner
-from pipeline.decoding.greedy import NEVER
+from models.captioner import NEVER, Captioner, Difference
 from pipeline.vocabularies import END, NULL, START
 
 # --- greedy decoding without cached keys and values ---
+
+
+def of_memory(memory: Tensor) -> Difference:
+    """Pairs of which the decoder sees a memory, B x N x D, and nothing else."""
+    return Difference(memory, memory, memory)
 
 
 def uncached(model: Captioner, memory: Tensor) -> list[list[int]]:
@@ -23,7 +27,7 @@ def uncached(model: Captioner, memory: Tensor) -> list[list[int]]:
     ended = torch.zeros(len(memory), dtype=torch.bool, device=memory.device)
     while tokens.shape[1] < model.sizes.longest and not ended.all():
         padded = torch.cat([tokens, torch.full_like(tokens[:, :1], NULL)], 1)
-        logits = model.decoder(padded, memory).logits[:, -1]
+        logits = model.decoder(padded, of_memory(memory)).logits[:, -1]
         logits[:, NEVER] = -torch.inf
         word = logits.argmax(-1).masked_fill(ended, NULL)
         tokens = torch.cat([tokens, word[:, None]], 1)

@@ -15,12 +15,11 @@ import time
 from pathlib import Path
 
 import numpy as np
-import yaml
 
 from pipeline import params
 from pipeline.features.store import FeatureStore
 from pipeline.features.writer import Writer
-from pipeline.outputs import write_json
+from pipeline.outputs import write_json, yaml_of
 from pipeline.tabletop import dataset
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -112,10 +111,10 @@ def _project(folder: Path, scenes: int, pictures: list[Path]) -> None:
     tree["dataset"]["big"] = tree["dataset"]["clevr_change"] | {
         "prepare": {"reader": "clevr_change", "root": "raw", "protocol": None}
     }
-    (folder / "params.yaml").write_text(yaml.safe_dump(tree))
+    (folder / "params.yaml").write_text(yaml_of(tree))
     (folder / "card.yaml").write_text("reader: clevr_change\n")
     stage = {"cmd": "exit 1", "deps": ["card.yaml"], "outs": ["pairs.jsonl", "images.jsonl"]}
-    (folder / "dvc.yaml").write_text(yaml.safe_dump({"stages": {"prepare": stage}}))
+    (folder / "dvc.yaml").write_text(yaml_of({"stages": {"prepare": stage}}))
 
 
 def _images(root: Path, scenes: int, pictures: list[Path]) -> None:

@@ -27,6 +27,8 @@ from models.idc_pcl_pretraining import Pretraining
 FirstPhase: TypeAlias = Retrieval | Pretraining
 Model: TypeAlias = Captioner | FirstPhase
 """What the training loop trains: a phase of a model."""
+Chosen: TypeAlias = variants.Switches | clip_variants.ClipSwitches | idc_pcl_variants.PclSwitches
+"""What a model's settings choose: its switches."""
 LABELLED = (Pretraining, idc_pcl.MaskedCaptioner)  # those whose losses ask for Labels
 MODELS: dict[str, Callable[..., Captioner]] = {
     "subtraction": baselines.subtraction,
@@ -54,14 +56,14 @@ IMAGE_PHASE: dict[str, Callable[..., Pretraining]] = {"idc_pcl": idc_pcl.image_p
 # its stage, and its settings' name in params.yaml
 FIRST_STAGE = {"clip4idc": "adapt", "idc_pcl": "pretrain"}
 # switches of the captioning after it alone: the phase before is the same whatever they are
-CAPTIONING = {"clip4idc": ("memory", "words"), "idc_pcl": ("reduction", "distractor_judging")}
+CAPTIONING = {"clip4idc": ("memory", "words"), "idc_pcl": ("reduction", "distractor_judging", "barred")}
 CLIPS = ("clip_ft", "clip4idc_no_adapt", "clip4idc")
 PCLS = ("idc_pcl_no_pretrain", "idc_pcl")
 GRID, PIXELS = "grid", "pixels"
 # below which name of dataset.<name>.own a model's sizes and phases stand, where not in dataset.<name> itself
 OWN = dict.fromkeys(CLIPS, "clip") | dict.fromkeys(PCLS, "idc_pcl")
 # whose program the variant `released` is, where not SCORER's
-RELEASED: dict[str, variants.Switches | clip_variants.ClipSwitches | idc_pcl_variants.PclSwitches] = {
+RELEASED: dict[str, Chosen] = {
     **dict.fromkeys(("transformer", "dirl", "ccr", "dirl_ccr"), variants.RELEASED_DIRL),
     **dict.fromkeys(CLIPS, clip_variants.RELEASED),
     **dict.fromkeys(PCLS, idc_pcl_variants.RELEASED),
@@ -108,6 +110,13 @@ def build_first_phase(
     return _built(makers[name], name, sizes, settings)
 
 
+def switches_of(name: str, settings: Mapping[str, Any]) -> Chosen:
+    """The switches of a model of these settings: its variant's, single ones overridden."""
+    shared = SHARED | {key: value for key, value in settings.items() if key in SHARED}
+    released = RELEASED.get(name, variants.RELEASED)
+    return variants.resolve(f"model.{name}", shared["variant"], shared["switches"], released)
+
+
 def _built(make: Callable[..., Any], name: str, sizes: DataSizes, settings: dict[str, Any]) -> Any:
     wanted = {
         key: parameter.annotation
@@ -116,10 +125,7 @@ def _built(make: Callable[..., Any], name: str, sizes: DataSizes, settings: dict
     }
     own = {key: value for key, value in settings.items() if key not in SHARED}
     _check(f"model.{name}", wanted, own)
-    shared = SHARED | {key: value for key, value in settings.items() if key in SHARED}
-    released = RELEASED.get(name, variants.RELEASED)
-    chosen = variants.resolve(f"model.{name}", shared["variant"], shared["switches"], released)
-    return make(sizes, chosen, **own)
+    return make(sizes, switches_of(name, settings), **own)
 
 
 def _check(key: str, wanted: dict[str, type], own: dict[str, Any]) -> None:

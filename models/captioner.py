@@ -12,17 +12,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.attention import MultiHeadAttention, attention_weights
-from models.decoder import NULL, CaptionDecoder, Decoder, States, Words
+from models.attention import MultiHeadAttention
+from models.decoder import NULL, CaptionDecoder
+from models.decoder_protocol import Decoder, States, Words
+from models.difference import Aligned as Aligned  # what a model's file needs comes from here
+from models.difference import Difference as Difference
 from models.distributed_batch import total
 from models.grid_embedding import DataSizes, PairEncoding
-from models.grid_embedding import PairMap as PairMap  # what a model's file needs comes from here
+from models.grid_embedding import PairMap as PairMap
 from models.grid_embedding import Sizes as Sizes
 from models.variants import PAPER, Switches
 
 Record = TypeVar("Record", bound="Difference | Words | States")
 # how far the decoder reads: to the last word | to <END> | through padding, to the longest caption's length
 Reads = Literal["words", "end", "padding"]
+NEVER = (NULL, 1, 2)  # <NULL>, <UNK>, <START>: no words of a caption
 DEVIATION = 0.02  # of the released programs' first weights
 
 
@@ -33,35 +37,6 @@ class Group:
     names: str
     rate: float  # times the phase's learning rate
     decays: bool  # whether the phase's weight decay is theirs
-
-
-@dataclass
-class Difference:
-    """What encoding a batch of pairs gives, by name."""
-
-    memory: Tensor  # B x N x D: what the decoder attends to; B x 2N x D where to each image by itself
-    before: Tensor  # B x N x D: the pair encoding, before any interaction
-    after: Tensor  # B x N x D
-
-    def alignment(self, rows: list[int]) -> Tensor | None:
-        """Where cells of one image look in the other one; None where a model does not compare cells so."""
-        return None
-
-
-@dataclass
-class Aligned(Difference):
-    """Of a model that compares cells: how after looks at before in its last layer, B x h x N x d each."""
-
-    after_queries: Tensor
-    before_keys: Tensor
-
-    def alignment(self, rows: list[int]) -> Tensor:
-        """Of some pairs of the batch, rows x N x N: row i holds where cell i of after looks in before.
-
-        SCORER's and DIRL's Eq. 5, the mean over the heads, summing to 1. Not for the whole batch at once:
-        N x N is 196 x 196 a head.
-        """
-        return attention_weights(self.after_queries[rows], self.before_keys[rows]).mean(1)
 
 
 class Regulariser(nn.Module):
@@ -83,6 +58,7 @@ class Captioner(nn.Module):
     groups: tuple[Group, ...] = ()  # the first that fits a tensor's name counts; none: all learn alike
     takes: Mapping[str, str] = MappingProxyType({})  # first letters of names in the phase before -> here
     parts: Literal["mean", "sum"] = "mean"  # how the parts' losses come together
+    never: tuple[int, ...] = NEVER  # tokens that decoding does not write
 
     def __init__(
         self,
@@ -95,7 +71,7 @@ class Captioner(nn.Module):
         keep_layers: bool = False,
         reads: Reads = "words",
         encoding: nn.Module | None = None,
-        decoder: Decoder | None = None,
+        decoder: Decoder[Any] | None = None,
     ):
         super().__init__()
         self.sizes, self.keep_layers, self.reads = sizes, keep_layers, reads
@@ -103,7 +79,7 @@ class Captioner(nn.Module):
         self.encoding = encoding or PairEncoding(_papers(sizes), switches.coordinates)
         self.difference = difference
         self.regularisers = nn.ModuleDict(regularisers)
-        self.decoder: Decoder = decoder or _decoder(_papers(sizes), dropout, switches, respective)
+        self.decoder: Decoder[Any] = decoder or _decoder(_papers(sizes), dropout, switches, respective)
         if encoding is not None:
             return
         if switches.initialisation == "normal":
@@ -138,7 +114,7 @@ class Captioner(nn.Module):
         """
         difference = self.difference(before, after)
         tokens = self.padded(tokens)
-        words = self.decoder(tokens, difference.memory, self.keep_layers, self.reads != "padding")
+        words = self.decoder(tokens, difference, self.keep_layers, self.reads != "padding")
         each = zip(split(difference, parts), split(words, parts), tokens.chunk(parts), strict=True)
         terms = [self._terms(*part, len(tokens) // len(before)) for part in each]
         together = torch.mean if self.parts == "mean" else torch.sum

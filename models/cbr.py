@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention
 from models.captioner import Captioner, Difference, Regulariser, Sizes
-from models.decoder import Words
+from models.decoder_protocol import Words
 from models.distributed_batch import everyone, own
 from models.matching import Contrast, matching
 from models.scorer import between_views, captioner

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from models.captioner import Captioner, Difference, Reads, Regulariser, Sizes
-from models.decoder import States, Words
+from models.decoder_protocol import States, Words
 from models.dirl import ChannelCorrelation, Interaction
 from models.distributed_batch import everyone
 from models.matching import Contrast, contrast

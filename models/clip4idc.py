@@ -187,7 +187,8 @@ def captioner(
     if clips:
         model.takes["text.tables."] = "decoder.tables."
     if switches.frozen != "none":
-        freeze(model, (STEM if switches.frozen == "stem" else ENCODER) + r"|^decoder\.tables\." * clips)
+        tables = r"|^decoder\.tables\." + "positions" * (switches.frozen == "stem_but_words")
+        freeze(model, (ENCODER if switches.frozen == "encoder" else STEM) + tables * clips)
     return model
 
 

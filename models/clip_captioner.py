@@ -12,7 +12,9 @@ from torch import Tensor, nn
 from models.attention import MultiHeadAttention, all_of
 from models.clip import ClipSizes, Tables
 from models.clip_variants import ClipSwitches
-from models.decoder import NULL, DecoderLayer, NextWord, Past, Words
+from models.decoder import NULL, DecoderLayer, Past, TransformerState
+from models.decoder_protocol import NextWord, Words
+from models.difference import Difference
 from models.variants import PAPER
 
 EPSILON = 1e-12  # of its layer norms
@@ -61,10 +63,12 @@ class Memories(nn.Module):
 
 
 class ClipDecoder(nn.Module):
-    """Words given the words before them and the memories of a pair; the interface of CaptionDecoder.
+    """Words given the words before them and the memories of a pair, B x S x M x E.
 
     Words are predicted by the table that they are read by: logits = h E^T + b.
     """
+
+    compiles = True
 
     def __init__(self, sizes: ClipSizes, switches: ClipSwitches, dropout: float):
         super().__init__()
@@ -87,41 +91,43 @@ class ClipDecoder(nn.Module):
         return F.linear(self.head_norm(self.head(x)), self.tables.tokens.weight, self.bias)
 
     def forward(
-        self, tokens: Tensor, memory: Tensor, keep_layers: bool = False, padding_is_key: bool = True
+        self, tokens: Tensor, difference: Difference, keep_layers: bool = False, padding_is_key: bool = True
     ) -> Words:
-        """Captions R*B x (L+1) with both marks, NULL-padded, and memory B x S x M x E: predict words 1..L.
+        """Captions R*B x (L+1) with both marks, NULL-padded: predict words 1..L.
 
         As CaptionDecoder's. No real word sees padding, which comes after it, whether or not it is a key.
         """
         x, read = self.embed(tokens[:, :-1]), tokens[:, :-1] != NULL
         kept = []
         for number, each in enumerate(all_of(DecoderLayer, self.layers)):
-            states = each(x, of_layer(memory, number), None if padding_is_key else read)
+            states = each(x, of_layer(difference.memory, number), None if padding_is_key else read)
             x = states.out
             kept += [states] if keep_layers else []
         return Words(self.predict(x), x, tokens[:, 1:] != NULL, read, tuple(kept))
 
-    def begin(self, memory: Tensor, beam: int = 1) -> list[Past]:
-        """What `step` keeps of a batch's memory, B x S x M x E, to write `beam` captions of each pair."""
-        layers = enumerate(all_of(DecoderLayer, self.layers))
-        return [Past(each, of_layer(memory, number), self.longest, beam) for number, each in layers]
+    def begin(self, difference: Difference, beam: int = 1) -> TransformerState:
+        """What `step` keeps of a batch, to write `beam` captions of each pair."""
+        memory, layers = difference.memory, enumerate(all_of(DecoderLayer, self.layers))
+        return TransformerState(
+            [Past(each, of_layer(memory, number), self.longest, beam) for number, each in layers]
+        )
 
-    def step(self, tokens: Tensor, position: int, past: list[Past]) -> NextWord:
+    def step(self, tokens: Tensor, position: int, state: TransformerState) -> NextWord:
         """The word after `tokens` (R), which stand at `position`."""
-        x = self.embed(tokens[:, None], position)
-        for each, kept in zip(all_of(DecoderLayer, self.layers), past, strict=True):
+        x, state.words = self.embed(tokens[:, None], position), position + 1
+        for each, kept in zip(all_of(DecoderLayer, self.layers), state.layers, strict=True):
             x, queries = each.step(x, kept, position)
         return NextWord(self.predict(x[:, 0]), queries)
 
-    def attention(self, queries: Tensor, past: list[Past]) -> Tensor:
-        """Where the last layer looked with the queries of each word, B x h x L x d -> B x L x n.
+    def maps(self, looked: Tensor | None, state: TransformerState) -> Tensor:
+        """Where the last layer looked with the queries of each word, B x L x h x d -> B x L x 1 x n.
 
         The mean of the heads and of both images' patches, class tokens left out; summing to 1.
         """
-        last = all_of(DecoderLayer, self.layers)[-1]
-        before, after = last.cross_attention.map(queries, past[-1].memory_keys).chunk(2, -1)
+        last, keys = all_of(DecoderLayer, self.layers)[-1], state.layers[-1].memory_keys
+        before, after = last.cross_attention.map(state.queries(looked), keys).chunk(2, -1)
         patches = before[..., 1:] + after[..., 1:]
-        return patches / patches.sum(-1, keepdim=True)
+        return state.one_map(patches / patches.sum(-1, keepdim=True))
 
 
 def layer(sizes: ClipSizes, dropout: float) -> DecoderLayer:

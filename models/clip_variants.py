@@ -19,8 +19,9 @@ class ClipSwitches:
     # adaptation: e and p learn at the encoder's rate, coef_lr times the phase's | at the phase's own
     new_rate: Literal["encoder", "base"] = "encoder"
     # what does not learn: nothing | patches, class token, positions and first norm of the image, and the
-    # text's tables | those, and in the captioning the whole image encoder (Table 7)
-    frozen: Literal["none", "stem", "encoder"] = "none"
+    # text's tables | those, but the captioner's words learn (the program's captioning on Spot-the-Diff) |
+    # those, and in the captioning the whole image encoder (Table 7)
+    frozen: Literal["none", "stem", "stem_but_words", "encoder"] = "none"
     # each layer of the captioner's decoder attends to the encoder's last layer | to that of its own number
     memory: Literal["last", "layerwise"] = "last"
     # the captioner's words and positions: its own, learned | CLIP's text tables, frozen with the stem

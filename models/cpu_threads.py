@@ -35,6 +35,9 @@ def share(tasks: Iterable[Task], work: Callable[[deque[Task]], None]) -> None:
     left = deque(tasks)
     with _alone:
         threads = torch.get_num_threads()
+        if threads == 1:  # another one would only have to be waited for
+            work(left)
+            return
         try:
             with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
                 for done in [pool.submit(work, left) for _ in range(min(threads, len(left)))]:

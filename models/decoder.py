@@ -4,13 +4,13 @@ B captions of L words, e word width, D model width, h heads, d = D/h, N tokens o
 """
 
 import math
-from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention, RespectiveAttention, all_of
+from models.decoder_protocol import Exchange, NextWord, States, Words
+from models.difference import Difference
 from models.variants import PAPER, Switches
 
 NULL = 0  # the padding token
@@ -51,7 +51,7 @@ class DecoderLayer(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(width, switches.norm_epsilon) for _ in range(3))
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, memory: Tensor, keys: Tensor | None = None) -> "States":
+    def forward(self, x: Tensor, memory: Tensor, keys: Tensor | None = None) -> States:
         """All words at once: R*B x L x D, B x N x D -> what becomes of them.
 
         The R captions of a pair follow each other, and look at its memory as if they were one of R*L words.
@@ -67,14 +67,14 @@ class DecoderLayer(nn.Module):
     def step(self, x: Tensor, past: "Past", position: int) -> tuple[Tensor, Tensor]:
         """One more word of each caption, R x 1 x D: `forward`'s last word, from what `past` keeps.
 
-        Beside it the queries, B x h x k x d, with which the k captions of a pair looked at its memory.
+        Beside it the queries, R x h x d, with which each caption looked at its pair's memory.
         """
         q = self.self_attention.queries(x)
         keys, values = past.append(self, x, position)
         x = self.norms[0](x + self.dropout(self.self_attention.attend(q, keys, values)))
         together = x.view(-1, past.beam, x.shape[-1])  # B x k x D: a pair's captions share its memory
         x, q = self.rest(together, past.memory_keys[: past.left], past.memory_values[: past.left])
-        return x.flatten(0, 1)[:, None], q
+        return x.flatten(0, 1)[:, None], q.transpose(1, 2).flatten(0, 1)
 
     def rest(self, x: Tensor, memory_keys: Tensor, memory_values: Tensor) -> tuple[Tensor, Tensor]:
         """What follows the self-attention, and the queries of the memory."""
@@ -118,10 +118,10 @@ class Past:
             rows = kept[: self.left].flatten(0, 1)[:, :, :words]  # a view
             rows.copy_(rows[parents])
 
-    def leave(self, places: "Exchange") -> None:
+    def leave(self, places: Exchange) -> None:
         """Only the first `places.left` pairs are captioned from here on, after the exchange.
 
-        Of pairs that left, only the memory's keys are kept: `CaptionDecoder.attention` needs them.
+        Of pairs that left, only the memory's keys are kept: the maps need them.
         """
         places.apply(self.memory_keys)
         for kept in (self.memory_values, self.keys, self.values):
@@ -129,83 +129,43 @@ class Past:
         self.left = places.left
 
 
-class Exchange:
-    """Brings the rows that go on to the front: each that does not stand there takes an ended one's place."""
+class TransformerState:
+    """What a transformer over words keeps: each layer's keys and values, and which pair stands where."""
 
-    def __init__(self, ended: Tensor):
-        """`ended`: for each row in its place, whether it is to leave."""
-        here = ~ended
-        self.left = int(here.sum())
-        self.front = ended[: self.left].nonzero()[:, 0].tolist()  # ended
-        self.back = (self.left + here[self.left :].nonzero()[:, 0]).tolist()  # going on
+    def __init__(self, layers: list[Past]):
+        self.layers, self.words = layers, 0
+        memory = layers[-1].memory_keys
+        self.order = torch.arange(len(memory), device=memory.device)
 
-    def move(self, rows: Tensor) -> None:
-        """Copy the rows that go on; ended ones are lost. Row by row, for there is no room for many."""
-        for front, back in zip(self.front, self.back, strict=True):
-            rows[front].copy_(rows[back])
+    def follow(self, parents: Tensor) -> None:
+        """Each caption goes on from that of the row which `parents` (R) names."""
+        for kept in self.layers:
+            kept.follow(parents, self.words)
 
-    def apply(self, rows: Tensor) -> None:
-        """Exchange the rows: none is lost."""
-        for front, back in zip(self.front, self.back, strict=True):
-            ended = rows[front].clone()
-            rows[front].copy_(rows[back])
-            rows[back].copy_(ended)
+    def leave(self, ended: Tensor) -> None:
+        """Without the pairs for which `ended` (left) is true."""
+        places = Exchange(ended)
+        for kept in self.layers:
+            kept.leave(places)
+        places.apply(self.order)
 
+    def queries(self, looked: Tensor | None) -> Tensor:
+        """The queries of the words, B x L x h x d -> B x h x L x d, pairs as the memory's keys stand."""
+        assert looked is not None  # each step gives its queries
+        return looked[self.order].transpose(1, 2).contiguous()
 
-@dataclass
-class States:
-    """What one layer makes of a batch of captions, step by step; B x L x D each."""
-
-    self_attended: Tensor  # the self-attention's output
-    self_normed: Tensor  # after its residual and LN
-    cross_attended: Tensor  # the cross-attention's output: the difference that each word looked at
-    cross_normed: Tensor
-    out: Tensor  # after the feed-forward: the next layer's input
-
-
-@dataclass
-class Words:
-    """What the decoder made of a batch of captions, by name."""
-
-    logits: Tensor  # B x L x V
-    hidden: Tensor  # B x L x D, the last layer's states, which `logits` are a linear map of
-    real: Tensor  # B x L, true where the word to predict is not padding
-    read: Tensor  # B x L, true where the word that is read is not padding: with <END>, if that is read
-    layers: tuple[States, ...] = ()  # where they were asked for
-
-
-@dataclass
-class NextWord:
-    """What one step of the decoder gives, by name."""
-
-    logits: Tensor  # R x V
-    queries: Tensor  # left x h x k x d, of the last layer's cross-attention
-
-
-class Decoder(Protocol):
-    """What a captioner's decoder can do: for all words at once, and word by word."""
-
-    def __call__(
-        self, tokens: Tensor, memory: Tensor, keep_layers: bool = False, padding_is_key: bool = True
-    ) -> Words:
-        """Captions with both marks and the pairs' memory -> what becomes of all words."""
-
-    def begin(self, memory: Tensor, beam: int = 1) -> list[Past]:
-        """What `step` keeps of a batch's memory."""
-
-    def step(self, tokens: Tensor, position: int, past: list[Past]) -> NextWord:
-        """The word after `tokens`, which stand at `position`."""
-
-    def attention(self, queries: Tensor, past: list[Past]) -> Tensor:
-        """Where the last layer looked for each word: captions x words x cells."""
+    def one_map(self, maps: Tensor) -> Tensor:
+        """B x L x N, pairs as the memory's keys stand -> B x L x 1 x N, as they stood in `begin`."""
+        return maps[self.order.argsort(), :, None]
 
 
 class CaptionDecoder(nn.Module):
-    """Words given the words before them and the difference of a pair.
+    """Words given the words before them and the memory of a pair, B x N x D.
 
     `respective`: the memory is B x 2N x D, both images' tokens (attention.py).
     """
 
+    compiles = True
     positions: Tensor
 
     def __init__(
@@ -239,9 +199,9 @@ class CaptionDecoder(nn.Module):
         return self.norm(self.dropout(x)) if self.norm_last else self.dropout(self.norm(x))
 
     def forward(
-        self, tokens: Tensor, memory: Tensor, keep_layers: bool = False, padding_is_key: bool = True
+        self, tokens: Tensor, difference: Difference, keep_layers: bool = False, padding_is_key: bool = True
     ) -> Words:
-        """Captions R*B x (L+1) with both marks, NULL-padded, and memory B x N x D: predict words 1..L.
+        """Captions R*B x (L+1) with both marks, NULL-padded: predict words 1..L.
 
         Of a pair R captions, one after another. `keep_layers`: the Words hold what each layer makes of them.
         `padding_is_key`: of what reads padding itself; no real word sees any, for padding comes after it.
@@ -249,26 +209,28 @@ class CaptionDecoder(nn.Module):
         x, read = self.embed(tokens[:, :-1]), tokens[:, :-1] != NULL
         kept = []
         for layer in self.layers:
-            states = layer(x, memory, None if padding_is_key else read)
+            states = layer(x, difference.memory, None if padding_is_key else read)
             x = states.out
             kept += [states] if keep_layers else []
         return Words(self.vocabulary(x), x, tokens[:, 1:] != NULL, read, tuple(kept))
 
-    def begin(self, memory: Tensor, beam: int = 1) -> list[Past]:
-        """What `step` keeps of a batch's memory, B x N x D, to write `beam` captions of each pair."""
-        return [Past(layer, memory, len(self.positions), beam) for layer in all_of(DecoderLayer, self.layers)]
+    def begin(self, difference: Difference, beam: int = 1) -> TransformerState:
+        """What `step` keeps of a batch, to write `beam` captions of each pair."""
+        longest, layers = len(self.positions), all_of(DecoderLayer, self.layers)
+        return TransformerState([Past(layer, difference.memory, longest, beam) for layer in layers])
 
-    def step(self, tokens: Tensor, position: int, past: list[Past]) -> NextWord:
+    def step(self, tokens: Tensor, position: int, state: TransformerState) -> NextWord:
         """The word after `tokens` (R), which stand at `position`."""
-        x = self.embed(tokens[:, None], position)
-        for layer, kept in zip(all_of(DecoderLayer, self.layers), past, strict=True):
+        x, state.words = self.embed(tokens[:, None], position), position + 1
+        for layer, kept in zip(all_of(DecoderLayer, self.layers), state.layers, strict=True):
             x, queries = layer.step(x, kept, position)
         return NextWord(self.vocabulary(x[:, 0]), queries)
 
-    def attention(self, queries: Tensor, past: list[Past]) -> Tensor:
-        """Where the last layer looked with the queries of each word, B x h x L x d -> B x L x N.
+    def maps(self, looked: Tensor | None, state: TransformerState) -> Tensor:
+        """Where the last layer looked with the queries of each word, B x L x h x d -> B x L x 1 x N.
 
         The mean of its heads, and of both images where each is attended to by itself; summing to 1. For all
         words at once: each product with the keys copies them.
         """
-        return all_of(DecoderLayer, self.layers)[-1].cross_attention.map(queries, past[-1].memory_keys)
+        last, keys = all_of(DecoderLayer, self.layers)[-1], state.layers[-1].memory_keys
+        return state.one_map(last.cross_attention.map(state.queries(looked), keys))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention, all_of
 from models.captioner import Aligned, Captioner, Difference, PairMap, Regulariser, Sizes
-from models.decoder import Words
+from models.decoder_protocol import Words
 from models.distributed_batch import processes, total
 from models.variants import Switches
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.captioner import Captioner, Group
+from models.captioner import NEVER, Captioner, Group
 from models.distributed_batch import total
 from models.idc_pcl_decoding import MaskDecoder
 from models.idc_pcl_masking import Labels, masked_words
@@ -35,6 +35,7 @@ class MaskedCaptioner(Captioner):
         self.network = (network,)  # a tuple: torch would list its tensors a second time
         self.share, self.reduction = share, switches.reduction
         self.cells, self.takes = sizes.cells, {"difference.": "difference."}
+        self.never = never(network, switches)
         self.measures: tuple[str, ...] = ()
         if switches.distractor_judging:
             self.judge = nn.Linear(2 * sizes.width, 2)
@@ -71,6 +72,13 @@ class MaskedCaptioner(Captioner):
         summed = F.cross_entropy(logits, changed, ignore_index=-1, reduction="sum")
         right = (logits.argmax(-1) == changed).sum() / known
         return {"judge": summed if self.reduction == "sum" else summed / known, "judge_accuracy": right}
+
+
+def never(network: Network, switches: PclSwitches) -> tuple[int, ...]:
+    """The tokens that decoding does not write."""
+    if switches.barred == "none":
+        return ()
+    return (*NEVER, network.mask, network.cls) if switches.softmax == "all" else NEVER
 
 
 def captioning(

@@ -1,6 +1,6 @@
 """IDC-PCL's captions: a [MASK] behind the words so far, in whose place the likeliest word goes.
 
-The interface of CaptionDecoder. Image tokens see no text, so they pass the cross-modal blocks once; a step
+Image tokens see no text, so they pass the cross-modal blocks once; a step
 feeds the last word, whose keys and values are kept, and [MASK], whose are overwritten by the next word's.
 Tensors are the network's, which the captioner holds: nothing of a decoder is saved.
 """
@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from models.attention import attention_weights
-from models.decoder import NULL, NextWord, Past, Words
+from models.decoder import NULL, Past, TransformerState
+from models.decoder_protocol import NextWord, Words
+from models.difference import Difference
 from models.idc_pcl_network import Block, Network
 
 
@@ -35,47 +37,49 @@ class Kept(Past):
 class MaskDecoder:
     """Words given image tokens; B pairs, k captions of each, R = B * k."""
 
+    compiles = False  # it has no tensors of its own
+
     def __init__(self, network: Network, longest: int):
         self.network, self.longest = network, longest
 
     def __call__(
-        self, tokens: Tensor, memory: Tensor, keep_layers: bool = False, padding_is_key: bool = True
+        self, tokens: Tensor, difference: Difference, keep_layers: bool = False, padding_is_key: bool = True
     ) -> Words:
-        """What stands at each place of captions with masked words, R*B x L, given V~, B x M x D.
+        """What stands at each place of captions with masked words, R*B x L, given V~, B x M x D, the memory.
 
         Padding comes after all words and is seen by none of them.
         """
-        x = self.network.over_words(tokens, self.network.over_images(memory)[0])
+        x = self.network.over_words(tokens, self.network.over_images(difference.memory)[0])
         return Words(self.network.output(x), x, tokens != NULL, tokens != NULL)
 
-    def begin(self, memory: Tensor, beam: int = 1) -> list[Past]:
-        """What `step` keeps of a batch's V~, B x M x D, to write `beam` captions of each pair."""
-        kept, _ = self.network.over_images(memory)
-        return [Kept(keys, values, self.longest, beam) for keys, values in kept]
+    def begin(self, difference: Difference, beam: int = 1) -> TransformerState:
+        """What `step` keeps of a batch, to write `beam` captions of each pair."""
+        kept, _ = self.network.over_images(difference.memory)
+        return TransformerState([Kept(keys, values, self.longest, beam) for keys, values in kept])
 
-    def step(self, tokens: Tensor, position: int, past: list[Past]) -> NextWord:
+    def step(self, tokens: Tensor, position: int, state: TransformerState) -> NextWord:
         """The word after `tokens` (R), which stand at `position`: what stands for the [MASK] behind them."""
-        masks = torch.full_like(tokens, self.network.mask)
+        masks, state.words = torch.full_like(tokens, self.network.mask), position + 1
         x = self.network.cross.norm(self.network.text(torch.stack([tokens, masks], 1), position))
-        for block, kept in zip(self.network.cross.each(), past, strict=True):
+        for block, kept in zip(self.network.cross.each(), state.layers, strict=True):
             assert isinstance(kept, Kept)
             x, queries = step(block, x, kept, position)
         return NextWord(self.network.output(x[:, 1]), queries)
 
-    def attention(self, queries: Tensor, past: list[Past]) -> Tensor:
-        """Where each [MASK] looked in the last block, B x h x L x d -> B x L x N.
+    def maps(self, looked: Tensor | None, state: TransformerState) -> Tensor:
+        """Where each [MASK] looked in the last block, B x L x h x d -> B x L x 1 x N.
 
         Of what a head gives to cells of either image, marks and words left out; the heads' mean, both images
         added up, summing to 1.
         """
-        before, after = past[-1].memory_keys.chunk(2, 2)  # a mark, then cells
-        weights = attention_weights(queries, torch.cat([before[:, :, 1:], after[:, :, 1:]], 2)).mean(1)
-        first, second = weights.chunk(2, -1)
-        return first + second
+        before, after = state.layers[-1].memory_keys.chunk(2, 2)  # a mark, then cells
+        keys = torch.cat([before[:, :, 1:], after[:, :, 1:]], 2)
+        first, second = attention_weights(state.queries(looked), keys).mean(1).chunk(2, -1)
+        return state.one_map(first + second)
 
 
 def step(block: Block, x: Tensor, kept: Kept, position: int) -> tuple[Tensor, Tensor]:
-    """A word and the [MASK] behind it through one block, R x 2 x D; and the [MASK]s' queries, B x h x k x d.
+    """A word and the [MASK] behind it through one block, R x 2 x D; and the [MASK]s' queries, R x h x d.
 
     The captions of a pair share its images' keys and values: their 2k queries stand together.
     """
@@ -95,4 +99,4 @@ def step(block: Block, x: Tensor, kept: Kept, position: int) -> tuple[Tensor, Te
     seen = (of_images @ kept.memory_values[:left]).view(left, h, k, 2, d).transpose(1, 2).flatten(0, 1)
     heads = seen + weights[..., M:] @ values
     x = block.rest(x, attention.output(heads.transpose(1, 2).flatten(2)))
-    return x, q[:, :, 1].view(left, k, h, d).transpose(1, 2)
+    return x, q[:, :, 1]

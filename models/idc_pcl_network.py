@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from models.attention import MultiHeadAttention, all_of
 from models.captioner import Difference
 from models.counterpart import grid_places, look_across, side_of
-from models.decoder import NULL, sinusoids
+from models.decoder import NULL
 from models.grid_embedding import DataSizes
 from models.idc_pcl_variants import PclSwitches
 
@@ -81,12 +81,11 @@ def norm(width: int, switches: PclSwitches, epsilon: float = EPSILON) -> nn.Modu
 
 
 def positions(length: int, width: int, switches: PclSwitches) -> Tensor:
-    """Fixed positions, length x D."""
-    if switches.positions == "standard":
-        return sinusoids(length, width)
+    """Fixed positions, length x D float32: of angles in float64, which in float32 are off by 5e-6 at 80."""
     channel = torch.arange(width)
-    angle = torch.arange(length)[:, None] * torch.exp(channel * (-2 * math.log(10_000.0) / width))
-    return torch.where(channel % 2 == 0, angle.sin(), angle.cos())
+    step = channel if switches.positions == "doubled" else channel // 2
+    angle = torch.arange(length)[:, None] / 10_000 ** (2 * step.double() / width)
+    return torch.where(channel % 2 == 0, angle.sin(), angle.cos()).float()
 
 
 class Block(nn.Module):
@@ -146,7 +145,7 @@ class Network(nn.Module):
     """Cells and words as tokens, and the transformers over them.
 
     [MASK] and [CLS] are rows of the word table behind the vocabulary's, then [IMG1] and [IMG2] where they are
-    vectors of their own; none of them is ever predicted.
+    vectors of their own. Predicted are the vocabulary's words; or [MASK] and [CLS], too, as the variant says.
     """
 
     positions: Tensor  # of words
@@ -170,7 +169,7 @@ class Network(nn.Module):
             self.single = Transformer(sizes, switches, dropout, sizes.single)
             self.pair = Transformer(sizes, switches, dropout, sizes.pair)
         self.cross = Transformer(sizes, switches, dropout, sizes.cross)
-        self.output = nn.Linear(D, V)
+        self.output = nn.Linear(D, V if switches.softmax == "vocabulary" else self.cls + 1)
         if switches.first_weights != "torch":
             self.balance()
         if switches.first_weights == "counterpart":

@@ -18,10 +18,17 @@ class PclSwitches:
     positions: Literal["standard", "doubled"] = "standard"
     # layer norms divide by sqrt(variance + eps) | by the unbiased deviation + eps
     layer_norm: Literal["variance", "deviation"] = "variance"
+    # captions: no longer than the longest one to train on | filled and written up to the phase's max_tokens,
+    # L, and cut to L - 3 words
+    length: Literal["longest", "max_tokens"] = "longest"
     # pre-training: no token sees padding | captions are filled to the longest, and all tokens see it
     padding: Literal["masked", "attended"] = "masked"
     # MVCL's negatives: unmasked cells' features | masked cells' features and unmasked cells' outputs
     mvcl_negatives: Literal["originals", "outputs"] = "originals"
+    # a word's softmax: over the vocabulary | over [MASK] and [CLS], too, which are never right
+    softmax: Literal["vocabulary", "all"] = "vocabulary"
+    # decoding never writes <NULL>, <UNK>, <START>, [MASK] and [CLS] | may write any token
+    barred: Literal["marks", "none"] = "marks"
     # captioning: the mean over chosen words, and over judged pairs | both sums
     reduction: Literal["mean", "sum"] = "mean"
     # pre-training: what a task does not use rests | gets zero gradients, so that Adam's means still move it
@@ -45,8 +52,11 @@ RELEASED = PclSwitches(
     image_tokens="shared",
     positions="doubled",
     layer_norm="deviation",
+    length="max_tokens",
     padding="attended",
     mvcl_negatives="outputs",
+    softmax="all",
+    barred="none",
     reduction="sum",
     idle_gradients="zero",
 )

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention, all_of
 from models.captioner import Aligned, Captioner, PairMap, Reads, Regulariser, Sizes
-from models.decoder import Words
+from models.decoder_protocol import Words
 from models.distributed_batch import processes
 from models.matching import Contrast, matching, partner_matching
 from models.variants import Switches

@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     StringConstraints,
@@ -20,9 +19,9 @@ Optimiser = Literal["adam", "adamw", "bert_adam"]
 Cache = Literal["none", "ram", "device"]
 # which of a captioning's validation scores chooses its snapshot; last: none does, the last weights are kept
 Select = Literal["truth", "CIDEr-D", "CIDEr-D/change", "ROUGE-L", "last"]
-# DVC writes YAML 1.2, where `off` is a word; PyYAML reads 1.1, where it is false
-Compile = Annotated[Literal["auto", "off"], BeforeValidator(lambda value: "off" if value is False else value)]
+Compile = Literal["auto", "off"]
 Positive = Annotated[float, Field(gt=0)]
+Tokens = Annotated[int, Field(ge=4)]  # of a caption, with both marks: IDC-PCL's keep a word then
 Side = Annotated[int, Field(ge=8, le=1024)]  # pixels
 Stride = Literal[16, 32]  # pixels of a feature's side
 Weight = Annotated[float, Field(ge=0)]
@@ -100,7 +99,10 @@ class Phase(DatasetTrain):
     beta2: Annotated[float, Field(gt=0, lt=1)] = 0.999
     weight_decay: Weight = 0.0
     clip_norm: Positive | None = None  # of all gradients together
-    patience: Count | None = None  # so many validations without a new best, and one more, end the phase
+    patience: Count | None = None  # as many validations without a new best end the phase
+    # of equal scores' snapshots, and from which patience counts; null: earlier, in the adaptation later
+    keep: Literal["earlier", "later"] | None = None
+    max_tokens: Tokens | None = None  # of its captions, with both marks; null: the longest training caption's
     mirror: bool = False  # each scene mirrored with probability 1/2, left and right exchanged in its captions
     shift: Annotated[int, Field(ge=0)] = 0  # pixels that each scene's images are moved by at most
     half_weights: bool = False  # CLIP's maps and activations in 16 bits, as the released program has them
@@ -118,6 +120,8 @@ class Phase(DatasetTrain):
             raise ValueError("select_after is not below iterations: no snapshot could be chosen; lower it")
         if self.select == "last" and self.patience is not None:
             raise ValueError("patience waits for a new best, and select: last has none; set it to null")
+        if self.select == "last" and self.keep is not None:
+            raise ValueError("keep says which of equal scores, and select: last asks none; set it to null")
         return self
 
 
@@ -132,6 +136,8 @@ class Pretrain(Phase):
     def _all_tasks(self) -> "Pretrain":
         if not {"mlm", "mvcl", "fda"} <= self.tasks.keys():
             raise ValueError("tasks must weigh mlm, mvcl and fda; the switch `tasks` takes them out")
+        if self.keep is not None:
+            raise ValueError("keep must be null: a pre-training's last weights are used")
         if self.processes > 1:
             raise ValueError("processes must be 1: the pre-training's negatives are those of one process")
         return self
@@ -140,7 +146,7 @@ class Pretrain(Phase):
 class ImagePretrain(Pretrain):
     """The one before, on CUB's single images."""
 
-    max_tokens: Annotated[int, Field(ge=3)]  # of its captions, with both marks
+    max_tokens: Tokens
 
 
 class OwnSettings(Strict):

@@ -25,6 +25,8 @@ FAULTS = UNWRITABLE | {
 # how shutil, safetensors and TensorStore tell the system's error in exceptions of their own
 CODE = re.compile(r"(?:\[Errno |\(os error |os_error_code=')(\d+)")
 BESIDE = re.compile(r"\.(.+)\.\w+\.(partial|scratch)")
+# control characters but tab and line end, marks that turn the direction of writing, halves of characters
+STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class InputError(Exception):
@@ -33,6 +35,11 @@ class InputError(Exception):
     The message names the file, key or pair and the remedy. Stages print it as
     ``error: …`` and leave with exit code 2, without a traceback.
     """
+
+
+def printable(text: str) -> str:
+    """A text for a terminal, which a stranger's word or name could steer, but as JSON writes it: \\u001b."""
+    return STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def listed(

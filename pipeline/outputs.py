@@ -1,83 +1,157 @@
-"""Reading JSON and YAML with clear errors; writing so that an output is whole or absent.
+"""Writing so that an output is whole or absent.
 
-DVC may link outputs read-only into its cache, so nothing is ever changed in place: it is
-written beside its name, on the same file system, and renamed.
+A file replaces nothing but a file, and a folder only one that holds nothing but what the same stage writes.
+DVC may link outputs read-only into its cache, so nothing is ever changed in place: it is written beside its
+name, on the same file system, and renamed.
 """
 
-import glob
 import io
 import json
 import os
 import shutil
-import subprocess
-import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import yaml
-from yaml.composer import Composer
+from ruamel.yaml.resolver import implicit_resolvers
 
 from pipeline.errors import InputError, writing
 
 
+@dataclass(frozen=True)
+class Contents:
+    """What a stage writes into a folder: `mark` always, and else only what `names` match.
+
+    Names are paths below the folder, with `/`; in them `*` stands for a part of one file's or folder's name.
+    """
+
+    mark: str
+    names: tuple[str, ...] = ()
+
+    def check(self, path: Path) -> None:
+        """Raises InputError where a folder of these contents must not replace what `path` is."""
+        with writing(path):
+            if path.name in ("", ".."):
+                raise InputError(f"{path} cannot be made anew; name a folder below it")
+            if path.is_symlink():
+                raise InputError(
+                    f"{path} is a link, which a folder does not replace; name another, or remove it"
+                )
+            if not path.is_dir():
+                if path.exists():
+                    raise InputError(f"{path} is a file, which a folder does not replace; name another")
+                return
+            files, strange = self._inside(path)
+        if strange is None and files and self.mark not in files:
+            strange = files[0]
+        if strange is not None:
+            raise InputError(
+                f"{path} holds {strange!r}, which was not written by what would replace the folder; "
+                "name another folder, or move that away"
+            )
+
+    def to_write(self, text: str) -> Path:
+        """An argument that names such a folder; raises as `check` does."""
+        self.check(path := Path(text))
+        return path
+
+    def _inside(self, path: Path) -> tuple[list[str], str | None]:
+        """The files in a folder, and the first file or folder that is none of these contents."""
+        own = [tuple(name.split("/")) for name in (self.mark, *self.names)]
+        files: list[str] = []
+        for parent, folders, names in os.walk(path):
+            below = Path(parent).relative_to(path)
+            folders.sort()
+            for name in (*folders, *sorted(names)):
+                place = below / name
+                size = len(place.parts)
+                known = [
+                    each[:size]
+                    for each in own
+                    if (len(each) > size if name in folders else len(each) == size)
+                ]
+                if not any(all(map(fnmatchcase, place.parts, each)) for each in known):
+                    return files, str(place)
+            files += [str(below / name) for name in names]
+        return files, None
+
+
+def file_to_write(text: str) -> Path:
+    """An argument that names a file to write; raises as `check_file` does."""
+    check_file(path := Path(text))
+    return path
+
+
+def check_file(path: Path) -> None:
+    """Raises InputError where a file must not replace what `path` is."""
+    with writing(path):
+        if path.is_dir():
+            raise InputError(f"{path} is a folder, which a file does not replace; name a file")
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path} is no regular file, and is not replaced; name another")
+
+
+def check(path: Path, contents: Contents | None) -> None:
+    """`check_file`, or with `contents` what these check of a folder."""
+    if contents is None:
+        check_file(path)
+    else:
+        contents.check(path)
+
+
 @contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
+def replacing(path: str | Path, contents: Contents | None = None) -> Iterator[Path]:
     """Yield a path beside `path` to write a file or folder to; rename it when the block ends well.
 
-    Raises InputError where `path` cannot be written.
+    A folder where `contents` are given: what it holds. Raises InputError where `path` cannot be written, or
+    is what must not be replaced.
     """
     path = Path(path)
+    check(path, contents)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
+        remove(beside)  # of a run with the same number, which was killed
         try:
             yield beside
-            place(beside, path)
+            settle(beside)
+            place(beside, path, contents)
         finally:
             remove(beside)
 
 
-def place(made: Path, path: Path) -> None:
+def settle(made: Path) -> None:
+    """Have the disk take a file, or all of a folder: a power cut could leave a name without its bytes."""
+    for each in (made, *made.rglob("*")):
+        file = os.open(each, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+
+def place(made: Path, path: Path, contents: Contents | None = None) -> None:
     """Rename `made`, a file or folder on the same file system, to `path`, replacing what is there.
 
-    Raises InputError where that cannot be done.
+    A folder where `contents` are given. Raises InputError where that cannot be done, or must not.
     """
+    assert made.is_dir() == (contents is not None)
+    check(path, contents)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_dir() or made.is_dir():
-            remove(path)
+        if not path.is_dir():
+            made.replace(path)
+            return
+        # a kill leaves the one folder or the other, whole
+        aside = path.with_name(f".{path.name}.{os.getpid()}old.partial")
+        remove(aside)
+        path.replace(aside)
         made.replace(path)
-
-
-def scratch(out: Path, key: str) -> Path:
-    """The folder where a long stage keeps its work on `out`: beside it, for a rename crosses no disks.
-
-    `key` stands for all that the work depends on. git and DVC ignore the name. Raises InputError where
-    DVC, which runs the stage, would refuse `out` only when the work is done.
-    """
-    root = os.environ.get("DVC_ROOT")  # DVC sets it
-    if root and not out.parent.resolve().is_relative_to(Path(root).resolve()) and _with_git(root):
-        raise InputError(
-            f"{out.parent} is reached by a link out of the repository, where DVC takes no outputs; mount the "
-            "disk there (`mount --bind`), or do without `dvc exp`: `dvc config --local core.no_scm true`"
-        )
-    return out.with_name(f".{out.name}.{key}.scratch")
-
-
-def _with_git(root: str) -> bool:
-    command = [sys.executable, "-m", "dvc", "config", "core.no_scm"]
-    said = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout
-    return said.strip() != "true"
-
-
-def clear(out: Path) -> None:
-    """Remove all scratch folders of `out`, those of other keys too. Raises InputError where it cannot."""
-    with writing(out):
-        for left in out.parent.glob(f".{glob.escape(out.name)}.*.scratch"):
-            remove(left)
+        remove(aside)
 
 
 @contextmanager
@@ -127,86 +201,15 @@ def write_json_lines(path: str | Path, values: Iterable[Any]) -> None:
             file.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-@contextmanager
-def _named(path: str | Path, remedy: str) -> Iterator[None]:
-    """What can be wrong with a text file, as an InputError with `remedy`."""
-    try:
-        yield
-    except (FileNotFoundError, NotADirectoryError):
-        raise InputError(f"{path} is missing; {remedy}") from None
-    except IsADirectoryError:
-        raise InputError(f"{path} is a folder, not a file; {remedy}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text (byte {error.start}); {remedy}") from None
+class _Dumper(yaml.SafeDumper):
+    """PyYAML's, which writes for readers of YAML 1.1: what is no text to ours, of 1.2, is quoted, too."""
 
 
-def read_text(path: str | Path, remedy: str) -> str:
-    """A UTF-8 file's text; InputError with `remedy` where it is missing or not UTF-8."""
-    with _named(path, remedy):
-        return Path(path).read_text(encoding="utf-8")
+for _versions, _tag, _form, _first in implicit_resolvers:
+    if (1, 2) in _versions:
+        _Dumper.add_implicit_resolver(_tag, _form, _first)
 
 
-def read_lines(path: str | Path, remedy: str) -> Iterator[str]:
-    r"""A UTF-8 file's lines one after the other, ended by \n alone; raises as `read_text` does."""
-    with _named(path, remedy), Path(path).open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                yield line.removesuffix(b"\n").decode()
-            except UnicodeDecodeError:
-                raise InputError(f"{path} is not UTF-8 text (line {number}); {remedy}") from None
-
-
-def read_json(path: str | Path, remedy: str) -> Any:
-    """A JSON file's value; InputError with `remedy` where it is missing, not JSON, or has a key twice."""
-
-    def object_of(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        """An object whose keys differ: json would keep the last of equal ones without a word."""
-        value = dict(items)
-        if len(value) < len(items):
-            doubled = next(key for key, count in Counter(key for key, _ in items).items() if count > 1)
-            raise InputError(f"{path} has the key {doubled!r} more than once in one object; keep one of them")
-        return value
-
-    try:
-        return json.loads(read_text(path, remedy), object_pairs_hook=object_of)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"{path} is not valid JSON ({error}); {remedy}") from None
-
-
-class _Doubled(yaml.YAMLError):
-    """A key that stands twice in one mapping."""
-
-
-class _Loader(Composer, yaml.CSafeLoader):
-    """PyYAML's, which would keep the last of equal keys without a word.
-
-    libyaml parses, six times as fast as Python does. CSafeLoader alone composes in C, too, and a file of
-    100,000 dashes ended the program (tried: a segmentation fault); Python's Composer raises RecursionError.
-    """
-
-    def __init__(self, text: str) -> None:
-        yaml.CSafeLoader.__init__(self, text)
-        Composer.__init__(self)
-
-    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        node = super().compose_mapping_node(anchor)
-        lines: dict[Any, int] = {}
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                name, line = self.construct_object(key), key.start_mark.line + 1
-                if name in lines:
-                    raise _Doubled(f"line {line}: the key {name!r} stands in line {lines[name]} already")
-                lines[name] = line
-        return node
-
-
-def read_yaml(path: str | Path, remedy: str) -> Any:
-    """A YAML file's value; InputError with `remedy` where it is missing, not YAML, or has a key twice."""
-    text = read_text(path, remedy)
-    try:
-        return yaml.load(text, _Loader)
-    except _Doubled as error:
-        raise InputError(f"{path}, {error}; keep one of them") from None
-    except (yaml.YAMLError, RecursionError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"{path} is not valid YAML ({reason}); mend it, or {remedy}") from None
+def yaml_of(value: Any, width: int = 80, flow: bool = False) -> str:
+    """A value as YAML, as pipeline/inputs.py reads it, in the keys' own order; `flow`: in one line."""
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=width, default_flow_style=flow)

@@ -28,7 +28,7 @@ from pipeline.dataset_params import (
     with_defaults,
 )
 from pipeline.errors import InputError
-from pipeline.outputs import read_yaml
+from pipeline.inputs import read_yaml
 
 PUBLISHED, REMEDY = "datasets.yaml", "restore it with git"  # it stands beside params.yaml
 Viewpoint = Literal["moderate", "extreme"] | Annotated[float, Field(gt=0, le=180)]

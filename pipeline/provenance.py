@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from pipeline import outputs, source_code
+from pipeline import outputs, scratch_folders, source_code
 from pipeline.source_code import ROOT
 
 PACKAGES = (
@@ -45,7 +45,7 @@ def code(stage: str, root: Path = ROOT) -> str:
 
 def scratch(stage: str, out: Path, *inputs: bytes | str) -> Path:
     """The folder where a long stage keeps its work on `out`, keyed by its inputs and its code."""
-    return outputs.scratch(out, sha256(code(stage), *inputs)[:16])
+    return scratch_folders.scratch(out, sha256(code(stage), *inputs)[:16])
 
 
 def write(stage: str, path: str | Path, seconds: float, **facts: Any) -> None:

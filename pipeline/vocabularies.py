@@ -11,12 +11,13 @@ import numpy as np
 
 from pipeline.clip_bpe import bpe
 from pipeline.errors import InputError
-from pipeline.outputs import read_json, write_json
+from pipeline.inputs import read_json
+from pipeline.outputs import write_json
 
 NULL, UNK, START, END = 0, 1, 2, 3
 SPECIAL = ("<NULL>", "<UNK>", "<START>", "<END>")
 PCL_MARKS = ("<PAD>", "<UNK>", "<BOS>", "<EOS>")  # the same in IDC-PCL's files, at any ids
-PCL_OTHERS = ("<MASK>", "<CLS>")  # which its model has beside the vocabulary
+PCL_OTHERS = ("<MASK>", "<CLS>")  # which its model has behind the vocabulary, and may write
 CLIP_START, CLIP_END = 49_406, 49_407  # the marks in CLIP's own numbering
 CLIP_LONGEST = 33  # <START> and 32 tokens, <END> among them: what CLIP4IDC's captioner reads and predicts
 
@@ -58,6 +59,7 @@ class WordVocabulary:
     words: tuple[str, ...]  # by id
     longest: int  # tokens of the longest training caption, with both marks
     lower_case: bool
+    marks: int = 2  # of `longest`, those that no word takes
 
     def __len__(self) -> int:
         return len(self.words)
@@ -69,18 +71,19 @@ class WordVocabulary:
 
     def encode(self, caption: str) -> list[int]:
         """Token ids, <START> … <END>, cut to `longest`; unknown words become <UNK>."""
-        words = tokenise(caption, self.lower_case)[: self.longest - 2]
+        words = tokenise(caption, self.lower_case)[: self.longest - self.marks]
         # a caption may hold the text of a special token: it is a word like any other, and unknown
         known = [UNK if word in SPECIAL else self.ids.get(word, UNK) for word in words]
         return [START, *known, END]
 
     def spoken(self, tokens: Iterable[int]) -> list[tuple[str, int]]:
         """The words up to <END>, of one token each; <NULL> and <START> are none."""
-        return [(self.words[token], 1) for token in said(tokens)]
+        names = (*self.words, *PCL_OTHERS)
+        return [(names[token], 1) for token in said(tokens)]
 
     def decode(self, tokens: Iterable[int]) -> str:
         """The words up to <END>, joined by spaces."""
-        return " ".join(self.words[token] for token in said(tokens))
+        return " ".join(word for word, _ in self.spoken(tokens))
 
 
 @dataclass(frozen=True)
@@ -92,13 +95,14 @@ class ClipVocabulary:
     """
 
     longest: int
+    marks: int = 2  # of `longest`, those that no piece takes
 
     def __len__(self) -> int:
         return len(bpe())
 
     def encode(self, caption: str) -> list[int]:
         """Token ids, <START> … <END>, cut to `longest`."""
-        return [START, *map(exchanged, bpe().encode(caption)[: self.longest - 2]), END]
+        return [START, *map(exchanged, bpe().encode(caption)[: self.longest - self.marks]), END]
 
     def spoken(self, tokens: Iterable[int]) -> list[tuple[str, int]]:
         """The pieces up to <END>, each with how many tokens it is made of; a last one may lack its end."""
@@ -121,13 +125,14 @@ def exchanged(number: int) -> int:
 
 def said(tokens: Iterable[int]) -> list[int]:
     """Those before the first <END>, without <NULL> and <START>."""
-    found = []
-    for token in tokens:
-        if token == END:
-            break
-        if token not in (NULL, START):
-            found.append(token)
-    return found
+    tokens = list(tokens)
+    return [tokens[place] for place in said_at(tokens)]
+
+
+def said_at(tokens: Sequence[int]) -> list[int]:
+    """Where those stand."""
+    end = tokens.index(END) if END in tokens else len(tokens)
+    return [place for place in range(end) if tokens[place] not in (NULL, START)]
 
 
 def count_words(captions: Iterable[str], lower_case: bool) -> Counter[str]:
@@ -176,12 +181,10 @@ def fixed(
     return WordVocabulary(tuple(words), longest_of(captions, lower_case, max_tokens), lower_case)
 
 
-def cut(vocabulary: Vocabulary, longest: int | None) -> Vocabulary:
-    """The vocabulary for captions of up to so many tokens, with both marks; None: as it is."""
-    if longest is None:
-        return vocabulary
+def cut(vocabulary: Vocabulary, longest: int, marks: int = 2) -> Vocabulary:
+    """The vocabulary for captions of up to so many tokens, of which words leave `marks` free."""
     assert isinstance(vocabulary, (WordVocabulary, ClipVocabulary))  # there are no others
-    return replace(vocabulary, longest=longest)
+    return replace(vocabulary, longest=longest, marks=marks)
 
 
 def of_clip(captions: Sequence[str], max_tokens: int | None = None) -> ClipVocabulary:

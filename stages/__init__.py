@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-from pipeline.errors import InputError, writing
+from pipeline.errors import InputError, printable, writing
 
 
 def run(main: Callable[[], None]) -> NoReturn:
@@ -19,7 +19,7 @@ def run(main: Callable[[], None]) -> NoReturn:
             main()
             sys.stdout.flush()
     except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {printable(str(error))}", file=sys.stderr)
         _flush_or_drop()
         sys.exit(2)
     except KeyboardInterrupt:

@@ -1,7 +1,10 @@
-"""Numbers of a command line, of a range: argparse refuses others with exit code 2."""
+"""What a command line may say: numbers of a range, and outputs that are not its inputs; else exit code 2."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pipeline.errors import InputError
 
 SEEDS = (0, 2**31 - 1)
 PORTS = (1, 65_535)
@@ -21,3 +24,19 @@ def whole(least: int, most: int | None = None) -> Callable[[str], int]:
         raise argparse.ArgumentTypeError(f"{text} is not a whole number from {least} {upto}")
 
     return number
+
+
+def check_apart(written: Sequence[Path | None], read: Sequence[str | Path | None]) -> None:
+    """Raises InputError where an output is a file that is read, or another output."""
+    taken = {
+        place for path in read if path is not None for place in (_place(Path(path)), Path(path).resolve())
+    }
+    for path in filter(None, written):
+        if (place := _place(path)) in taken:
+            raise InputError(f"{path} is named twice, and would be lost; name another file to write")
+        taken.add(place)
+
+
+def _place(path: Path) -> Path:
+    """Where a name stands: a link is replaced itself."""
+    return path.parent.resolve() / path.name

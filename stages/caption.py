@@ -18,10 +18,10 @@ from pipeline.captioning import many_pairs, overlay
 from pipeline.captioning.captioner import Captioner, Search
 from pipeline.captioning.features import opened
 from pipeline.compute import devices
-from pipeline.errors import InputError
-from pipeline.outputs import replacing
+from pipeline.errors import InputError, printable
+from pipeline.outputs import file_to_write, replacing
 from stages import run
-from stages.arguments import whole
+from stages.arguments import check_apart, whole
 
 
 def main() -> None:
@@ -53,14 +53,17 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--length-penalty", type=float, default=0.0, help="as decode.length_penalty")
     made.add_argument("--top", type=whole(1), metavar="K", help="the K best captions with log-probabilities")
     made.add_argument("--json", action="store_true", help="print one JSON object")
-    made.add_argument("--overlay", type=Path, help="a picture to write: where the model looked at each word")
+    made.add_argument(
+        "--overlay", type=file_to_write, help="a picture to write: where the model looked at each word"
+    )
     made.add_argument("--pairs", type=Path, help="many pairs")
-    made.add_argument("--out", type=Path, help="captions of --pairs: JSON Lines, appended to")
+    made.add_argument("--out", type=file_to_write, help="captions of --pairs: JSON Lines, appended to")
     return made
 
 
 def check(arguments: argparse.Namespace) -> None:
     """Raises InputError for arguments that do not go together."""
+    check_apart((arguments.overlay, arguments.out), (arguments.before, arguments.after, arguments.pairs))
     if arguments.top and arguments.beam and arguments.beam < arguments.top:
         raise InputError(f"--top {arguments.top} needs a --beam of at least {arguments.top}")
     if not 0 <= arguments.length_penalty < math.inf:
@@ -90,12 +93,12 @@ def one(arguments: argparse.Namespace, captioner: Captioner, search: Search) -> 
     if arguments.json:
         top = [{"caption": each.caption, "log_probability": each.log_probability} for each in ranked]
         record = {"before": str(before), "after": str(after), "caption": found.caption, "words": found.words}
-        print(json.dumps(record | ({"top": top} if top else {}), ensure_ascii=False))
+        print(printable(json.dumps(record | ({"top": top} if top else {}), ensure_ascii=False)))
     elif ranked:
         for each in ranked:
-            print(f"{each.log_probability:9.3f}  {each.caption}")
+            print(f"{each.log_probability:9.3f}  {printable(each.caption)}")
     else:
-        print(found.caption)
+        print(printable(found.caption))
 
 
 if __name__ == "__main__":

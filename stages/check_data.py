@@ -14,7 +14,7 @@ from rich.table import Table
 from pipeline import params
 from pipeline.datasets import cards, checking, counts, images, manifest, readers
 from pipeline.datasets.schema import Pair, images_of, read_pairs
-from pipeline.errors import listed
+from pipeline.errors import listed, printable
 from pipeline.progress import track
 from stages import run
 
@@ -36,7 +36,7 @@ def main() -> None:
     pairs = readers.read(settings.reader, root, settings.protocol)
     protocol = readers.protocol_of(settings.reader, settings.protocol)
     annotations = readers.annotation_files(settings.reader, root)
-    print(f"{name}: {', '.join(str(file) for file in annotations)}")
+    print(printable(f"{name}: {', '.join(str(file) for file in annotations)}"))
     # a dataset that is not published, such as the embedded one, may have no card
     card = cards.load(cards.path_of(name)) if cards.path_of(name).exists() else None
     _counts(counts.count(pairs), None if card is None else card.counts(protocol), protocol)
@@ -68,7 +68,8 @@ def _counts(ours: counts.Counts, expected: counts.Counts | None, protocol: str |
 
 def _surplus(found: checking.Surplus) -> None:
     if found.count:
-        print(f"{found.count:,} images that no pair names, such as {', '.join(found.first)}: left alone")
+        shown = printable(", ".join(found.first))
+        print(f"{found.count:,} images that no pair names, such as {shown}: left alone")
 
 
 def _since_prepared(name: str, root: Path, annotations: Sequence[Path], pairs: Sequence[Pair]) -> None:
@@ -90,7 +91,7 @@ def _since_prepared(name: str, root: Path, annotations: Sequence[Path], pairs: S
         print("nothing has changed since the dataset was prepared")
         return
     rest = f"\n  and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
-    print("since the dataset was prepared:\n  " + "\n  ".join(found[:SHOWN]) + rest)
+    print(printable("since the dataset was prepared:\n  " + "\n  ".join(found[:SHOWN]) + rest))
     print(f"prepare it again: dvc repro --force --single-item prepare@{name}")
 
 

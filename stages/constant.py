@@ -7,8 +7,9 @@ from pathlib import Path
 from pipeline import params
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import of_split, read_pairs
-from pipeline.errors import InputError
-from pipeline.outputs import read_json, write_json
+from pipeline.errors import InputError, printable
+from pipeline.inputs import read_json
+from pipeline.outputs import file_to_write, write_json
 from pipeline.scoring import constant_baseline, results
 from pipeline.scoring.summary import write_summary
 from stages import run
@@ -19,9 +20,9 @@ def main() -> None:
     parser.add_argument("--dataset", required=True, help="its name under 'dataset' in params.yaml")
     parser.add_argument("--pairs", type=Path, required=True)
     parser.add_argument("--manifest", type=Path, required=True, help="how the pairs were prepared")
-    parser.add_argument("--captions", type=Path, required=True, help="captions.json to write")
-    parser.add_argument("--out", type=Path, required=True, help="metrics.json to write")
-    parser.add_argument("--summary", type=Path, help="summary.json to write: what DVC shows")
+    parser.add_argument("--captions", type=file_to_write, required=True, help="captions.json to write")
+    parser.add_argument("--out", type=file_to_write, required=True, help="metrics.json to write")
+    parser.add_argument("--summary", type=file_to_write, help="summary.json to write: what DVC shows")
     arguments = parser.parse_args()
     everything = params.load()
     settings = everything.score
@@ -42,7 +43,7 @@ def main() -> None:
         everything.negatives.grammar.get(arguments.dataset),
     )
     for warning in scores.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        print(f"warning: {printable(warning)}", file=sys.stderr)
     write_json(arguments.captions, [{"image_id": key, "caption": text} for key, text in captions.items()])
     results.write_metrics(
         arguments.out, scores, told, references=manifest.read(arguments.manifest).references

@@ -15,7 +15,7 @@ from pipeline.decoding.gallery_pairs import choose
 from pipeline.errors import InputError
 from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
-from pipeline.outputs import write_json
+from pipeline.outputs import file_to_write, write_json
 from pipeline.recipes import trained_model
 from stages import run
 
@@ -27,8 +27,8 @@ def main() -> None:
     parser.add_argument("--vocab", type=Path, required=True)
     parser.add_argument("--features", required=True, help=STORES)
     parser.add_argument("--split", choices=SPLITS, default="test")
-    parser.add_argument("--out", type=Path, required=True, help="captions.json to write")
-    parser.add_argument("--attention", type=Path, required=True, help="attention.npz to write")
+    parser.add_argument("--out", type=file_to_write, required=True, help="captions.json to write")
+    parser.add_argument("--attention", type=file_to_write, required=True, help="attention.npz to write")
     arguments = parser.parse_args()
     devices.repeatable()
     settings = params.load()

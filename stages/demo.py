@@ -25,6 +25,7 @@ from pipeline.params import Tabletop
 from stages import run
 from stages.arguments import PORTS, whole
 
+MOST_PIXELS = 1 << 20  # of a drawn picture, where a package says how large it is
 WEIGHTS = (Path("demo/subtraction"), Path("demo/scorer_cbr"))
 # Gradio asks nobody anything, and brings nothing from anywhere
 QUIET = {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
@@ -71,9 +72,15 @@ def settings(captioners: dict[str, Captioner], lab: Path) -> Tabletop:
     for captioner in captioners.values():
         if captioner.scores and captioner.scores.get("rendered"):
             kind = TypeAdapter(Tabletop)
-            return described.read(
+            drawn = described.read(
                 Path(sources.SCORES), kind, captioner.scores["rendered"], feature_backbone.REMEDY
             )
+            if drawn.width * drawn.height > MOST_PIXELS:
+                raise InputError(
+                    f"{sources.SCORES}: rendered: pictures of {drawn.width} x {drawn.height} pixels take "
+                    f"minutes to draw; {feature_backbone.REMEDY}"
+                )
+            return drawn
     rendered = params.load(lab / "params.yaml").tabletop if (lab / "params.yaml").is_file() else None
     for captioner in captioners.values():
         dataset = captioner.trained.recipe.dataset

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import InputError
-from pipeline.outputs import write_json
+from pipeline.outputs import file_to_write, write_json
 from pipeline.reporting import dvc_experiments
 from stages import run
 
@@ -25,7 +25,7 @@ def main() -> None:
         formatter_class=argparse.RawTextHelpFormatter,
     )
     parser.add_argument(
-        "--out", type=Path, default=Path("results/experiments.json"), help="(default: %(default)s)"
+        "--out", type=file_to_write, default=Path("results/experiments.json"), help="(default: %(default)s)"
     )
     arguments = parser.parse_args()
     found = dvc_experiments.gather(_shown())

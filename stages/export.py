@@ -21,7 +21,7 @@ def main() -> None:
         prog="python -m stages.export", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--weights", type=Path, required=True, help="the folder that training wrote")
-    parser.add_argument("--out", type=Path, required=True, help="FILE.zip, or a folder")
+    parser.add_argument("--out", type=package.to_write, required=True, help="FILE.zip, or a folder")
     parser.add_argument("--lab", type=Path, default=Path(), help="the repository that trained them")
     parser.add_argument("--licence", default=LICENCE, help="a sentence for the model card")
     parser.add_argument("--with-backbone", action="store_true", help="pack a backbone of a file, too")

@@ -6,12 +6,11 @@ On several GPUs: torchrun --nproc-per-node 4 -m stages.extract ... (the command 
 import argparse
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from pipeline import outputs, params, provenance
+from pipeline import params, provenance
 from pipeline.compute import devices
 from pipeline.compute.kept_memory import keep_freed
 from pipeline.compute.process_group import Ranks, join
@@ -19,10 +18,13 @@ from pipeline.datasets.images import Indexed, read_index
 from pipeline.datasets.schema import images_of, of_split, read_pairs
 from pipeline.features import backbone_weights, extraction, npy_import, pixel_extraction
 from pipeline.features.store_contents import GRID, PIXELS, PixelSpec, Spec, pixel_spec, spec
-from pipeline.features.writer import Writer
+from pipeline.features.writer import CONTENTS, Writer
+from pipeline.outputs import file_to_write
+from pipeline.scratch_folders import alone, clear
 from stages import run
 
 STAGE = "extract"
+Made = tuple[Writer, dict[str, Any]]  # a filled store, and its attributes
 
 
 def main() -> None:
@@ -31,43 +33,52 @@ def main() -> None:
     parser.add_argument("--input", choices=(GRID, PIXELS), default=GRID)
     parser.add_argument("--pairs", type=Path, required=True)
     parser.add_argument("--images", type=Path, required=True, help="the index of its images")
-    parser.add_argument("--out", type=Path, required=True, help="the store to write, a Zarr group")
-    parser.add_argument("--provenance", type=Path, required=True, help="where to say how it was made")
+    parser.add_argument(
+        "--out", type=CONTENTS.to_write, required=True, help="the store to write, a Zarr group"
+    )
+    parser.add_argument("--provenance", type=file_to_write, required=True, help="to write: how it was made")
     arguments = parser.parse_args()
     start = time.monotonic()
     devices.repeatable()
     keep_freed()
     ranks = join()
+    with alone(arguments.out, first=ranks.rank == 0) as still_alone:
+        made = fill(arguments, ranks)
+        if made is not None and ranks.rank == 0:
+            finish(arguments, start, made, ranks, still_alone)
+    ranks.leave()
+
+
+def fill(arguments: argparse.Namespace, ranks: Ranks) -> Made | None:
+    """What the dataset's settings ask for; files are imported by the first process alone."""
     everything = params.load()
     dataset = everything.of(arguments.dataset)
     index = read_index(arguments.images)
     root = Path(dataset.prepare.root)
     if arguments.input == PIXELS:
-        made = take_pixels(arguments.out, root, pixel_spec(everything.features, dataset), index, ranks)
-    elif dataset.features.npy is None:
-        wanted = spec(everything.features, dataset)
+        return take_pixels(arguments.out, root, pixel_spec(everything.features, dataset), index, ranks)
+    wanted = spec(everything.features, dataset)
+    if dataset.features.npy is None:
         train = set(images_of(of_split(read_pairs(arguments.pairs), "train")))
         standard = [image for image in index if image.name in train]
         precision = everything.features_of(arguments.dataset).precision or "auto"
-        made = extract(arguments.out, precision, root, wanted, index, standard, ranks)
-    elif ranks.rank == 0:
-        wanted = spec(everything.features, dataset)
-        made = take_over(Path(dataset.features.npy), arguments.out, wanted, index)
+        return extract(arguments.out, precision, root, wanted, index, standard, ranks)
     if ranks.rank == 0:
-        finish(arguments, start, made, ranks)
-    ranks.leave()
+        return take_over(Path(dataset.features.npy), arguments.out, wanted, index)
+    return None
 
 
 def finish(
-    arguments: argparse.Namespace, start: float, made: tuple[Writer, dict[str, Any]], ranks: Ranks
+    arguments: argparse.Namespace, start: float, made: Made, ranks: Ranks, still_alone: Callable[[], None]
 ) -> None:
     """Put the store in its place, last: where the other file cannot be written, the work on it is kept."""
     writer, described = made
     images = len(described["keys"])
     seconds = time.monotonic() - start
+    still_alone()
     provenance.write(STAGE, arguments.provenance, seconds, images=images, processes=ranks.world)
     writer.finish(arguments.out, described)
-    outputs.clear(arguments.out)
+    clear(arguments.out)
 
 
 def extract(
@@ -78,19 +89,17 @@ def extract(
     index: list[Indexed],
     train: list[Indexed],
     ranks: Ranks,
-) -> tuple[Writer, dict[str, Any]]:
+) -> Made:
     """The filled store, and its attributes."""
     network, weights_id = backbone_weights.load(wanted)
     extractor = extraction.Extractor(network, root, index, wanted, precision)
     extractor.standardise(ranks, train)
     described = extraction.attributes(extractor, weights_id)
-    folder = provenance.scratch(STAGE, out, "extract", repr(described), str(torch.get_num_threads()))
+    folder = provenance.scratch(STAGE, out, "extract", repr(described), devices.identity())
     return extraction.extract(extractor, ranks, folder), described
 
 
-def take_pixels(
-    out: Path, root: Path, wanted: PixelSpec, index: list[Indexed], ranks: Ranks
-) -> tuple[Writer, dict[str, Any]]:
+def take_pixels(out: Path, root: Path, wanted: PixelSpec, index: list[Indexed], ranks: Ranks) -> Made:
     """The same of pixels."""
     described = pixel_extraction.attributes(wanted, index)
     folder = provenance.scratch(STAGE, out, "pixels", repr(described))
@@ -98,7 +107,7 @@ def take_pixels(
     return pixel_extraction.extract(root, index, wanted, ranks, folder, threads), described
 
 
-def take_over(folder: Path, out: Path, wanted: Spec, index: list[Indexed]) -> tuple[Writer, dict[str, Any]]:
+def take_over(folder: Path, out: Path, wanted: Spec, index: list[Indexed]) -> Made:
     """The same, from files."""
     shape = extraction.grid_shape(wanted)
     files = npy_import.locate(folder, [image.name for image in index], shape)

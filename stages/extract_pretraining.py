@@ -11,6 +11,9 @@ from pipeline.compute.process_group import join
 from pipeline.datasets.images import read_index
 from pipeline.datasets.pretraining_schema import IMAGES
 from pipeline.features.store_contents import CHOSEN, Spec
+from pipeline.features.writer import CONTENTS
+from pipeline.outputs import file_to_write
+from pipeline.scratch_folders import alone
 from stages import run
 from stages.extract import extract, finish
 
@@ -19,8 +22,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", required=True, choices=("cub", "nabirds"))
     parser.add_argument("--records", type=Path, required=True, help="the folder of prepare_pretraining")
-    parser.add_argument("--out", type=Path, required=True, help="the store to write, a Zarr group")
-    parser.add_argument("--provenance", type=Path, required=True, help="where to say how it was made")
+    parser.add_argument(
+        "--out", type=CONTENTS.to_write, required=True, help="the store to write, a Zarr group"
+    )
+    parser.add_argument("--provenance", type=file_to_write, required=True, help="to write: how it was made")
     arguments = parser.parse_args()
     start = time.monotonic()
     devices.repeatable()
@@ -33,9 +38,10 @@ def main() -> None:
     }
     wanted = Spec(**chosen, standardise=False, resize=settings.resize, size=settings.size)
     root, index = Path(own.root[arguments.dataset]), read_index(arguments.records / IMAGES)
-    made = extract(arguments.out, settings.precision or "auto", root, wanted, index, [], ranks)
-    if ranks.rank == 0:
-        finish(arguments, start, made, ranks)
+    with alone(arguments.out, first=ranks.rank == 0) as still_alone:
+        made = extract(arguments.out, settings.precision or "auto", root, wanted, index, [], ranks)
+        if ranks.rank == 0:
+            finish(arguments, start, made, ranks, still_alone)
     ranks.leave()
 
 

@@ -20,11 +20,12 @@ from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.expectations import check_features
 from pipeline.errors import InputError
 from pipeline.features.store_contents import pixel_spec, spec
-from pipeline.outputs import replacing
+from pipeline.outputs import file_to_write, replacing
 from pipeline.recipes import trained_model
 from pipeline.recipes.trained_model import Trained
 from stages import run
 from stages.arguments import SEEDS, whole
+from stages.train import CURVES
 
 Imported = tuple[Trained, dict[str, Tensor], tuple[str, ...], str]
 """What is known, the weights, the names of the loss terms, and the validation's metric."""
@@ -39,7 +40,9 @@ def main() -> None:
         required=True,
         help="its vocabulary: JSON, word -> id; CLIP4IDC's is what the stage vocab wrote",
     )
-    parser.add_argument("--out", type=Path, required=True, help="the folder of weights to write")
+    parser.add_argument(
+        "--out", type=trained_model.CONTENTS.to_write, required=True, help="the folder of weights to write"
+    )
     parser.add_argument("--dataset", default="clevr_change", help="what it was trained on")
     parser.add_argument(
         "--heads", type=whole(1), default=8, help="attention heads (not of CLIP4IDC), in no tensor"
@@ -51,8 +54,10 @@ def main() -> None:
         "--longest", type=whole(1), default=40, help="tokens of IDC-PCL's longest caption: 40, of birds 80"
     )
     parser.add_argument("--seed", type=whole(*SEEDS), default=1, help="of the cell that it shall stand in")
-    parser.add_argument("--curves", type=Path, help="the folder of empty learning curves to write")
-    parser.add_argument("--provenance", type=Path, help="the file to write of where the weights come from")
+    parser.add_argument("--curves", type=CURVES.to_write, help="the folder of empty learning curves to write")
+    parser.add_argument(
+        "--provenance", type=file_to_write, help="the file to write of where the weights come from"
+    )
     import_checkpoint(parser.parse_args())
 
 
@@ -64,9 +69,11 @@ def import_checkpoint(arguments: argparse.Namespace) -> None:
     file = checkpoint_file.read(arguments.checkpoint)
     trained, tensors, terms, metric = imported(arguments, file)
     with ExitStack() as outputs:  # all of them appear at its end, or none
-        trained_model.save(outputs.enter_context(replacing(arguments.out)), trained, tensors)
+        trained_model.save(
+            outputs.enter_context(replacing(arguments.out, trained_model.CONTENTS)), trained, tensors
+        )
         if arguments.curves:
-            folder = outputs.enter_context(replacing(arguments.curves))
+            folder = outputs.enter_context(replacing(arguments.curves, CURVES))
             folder.mkdir()
             for name, header in curves(terms, metric).items():
                 (folder / name).write_text(header, encoding="utf-8")

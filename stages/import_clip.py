@@ -10,14 +10,14 @@ from safetensors.torch import save_file
 
 from pipeline.authors_checkpoints import clip_checkpoint
 from pipeline.errors import InputError
-from pipeline.outputs import replacing
+from pipeline.outputs import file_to_write, replacing
 from stages import run
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("file", type=Path, help="model.safetensors of CLIP ViT-B/32")
-    parser.add_argument("--out", type=Path, default=Path("data/weights/clip.safetensors"))
+    parser.add_argument("--out", type=file_to_write, default=Path("data/weights/clip.safetensors"))
     arguments = parser.parse_args()
     out = arguments.out
     if out.exists() or out.is_symlink():

@@ -10,6 +10,7 @@ from pipeline.datasets.negatives import Negatives, write_negatives
 from pipeline.datasets.schema import read_pairs
 from pipeline.errors import InputError
 from pipeline.negatives.generation import SPLITS, generate
+from pipeline.outputs import file_to_write
 from pipeline.progress import track
 from stages import run
 
@@ -18,7 +19,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", required=True, help="its name under 'negatives.grammar' in params.yaml")
     parser.add_argument("--pairs", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True, help="the negatives to write, JSON lines")
+    parser.add_argument("--out", type=file_to_write, required=True, help="the negatives to write, JSON lines")
     arguments = parser.parse_args()
     settings = params.load().negatives
     if (grammar := settings.grammar.get(arguments.dataset)) is None:

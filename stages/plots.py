@@ -11,10 +11,10 @@ from stages import run
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="the folder to write")
+    parser.add_argument("--out", type=dvc_plots.CONTENTS.to_write, required=True, help="the folder to write")
     arguments = parser.parse_args()
     found = dvc_plots.tables(Path("results"), params.load())
-    with replacing(arguments.out) as beside:
+    with replacing(arguments.out, dvc_plots.CONTENTS) as beside:
         for name, rows in found.items():
             write_json(beside / name, rows)
 

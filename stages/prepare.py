@@ -7,6 +7,7 @@ from pipeline import params
 from pipeline.datasets import cards, checking, counts, images, manifest, readers
 from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.schema import images_of, write_pairs
+from pipeline.outputs import file_to_write
 from stages import run
 
 
@@ -14,9 +15,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", required=True, help="its name under 'dataset' in params.yaml")
     parser.add_argument("--card", type=Path, required=True, help="its card, whose counts are compared")
-    parser.add_argument("--pairs", type=Path, required=True, help="the pairs to write, JSON lines")
-    parser.add_argument("--images", type=Path, required=True, help="the index of images to write, JSON lines")
-    parser.add_argument("--manifest", type=Path, required=True, help="how it was prepared, to write")
+    parser.add_argument("--pairs", type=file_to_write, required=True, help="the pairs to write, JSON lines")
+    parser.add_argument(
+        "--images", type=file_to_write, required=True, help="the index of images to write, JSON lines"
+    )
+    parser.add_argument("--manifest", type=file_to_write, required=True, help="how it was prepared, to write")
     prepare(parser.parse_args())
 
 

@@ -10,7 +10,15 @@ from pathlib import Path
 from pipeline import params
 from pipeline.datasets import cub, images, nabirds
 from pipeline.datasets.negatives import write_negatives
-from pipeline.datasets.pretraining_schema import IMAGES, NEGATIVES, RECORDS, Record, images_of, write_records
+from pipeline.datasets.pretraining_schema import (
+    CONTENTS,
+    IMAGES,
+    NEGATIVES,
+    RECORDS,
+    Record,
+    images_of,
+    write_records,
+)
 from pipeline.negatives.generation import generate
 from pipeline.outputs import replacing
 from pipeline.progress import track
@@ -20,11 +28,11 @@ from stages import run
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--dataset", required=True, choices=("cub", "nabirds"))
-    parser.add_argument("--out", type=Path, required=True, help="the folder to write")
+    parser.add_argument("--out", type=CONTENTS.to_write, required=True, help="the folder to write")
     arguments = parser.parse_args()
     settings = params.load().pretraining
     root = Path(settings.root[arguments.dataset])
-    with replacing(arguments.out) as folder:
+    with replacing(arguments.out, CONTENTS) as folder:
         folder.mkdir()
         if arguments.dataset == "cub":
             pairs = cub.read(root)

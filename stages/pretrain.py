@@ -9,13 +9,14 @@ import argparse
 from pathlib import Path
 
 from pipeline import provenance
+from pipeline.compute import devices
 from pipeline.datasets import pretraining_schema
 from pipeline.datasets.negatives import REMEDY, read_negatives
 from pipeline.datasets.pretraining_schema import NEGATIVES, RECORDS, records_of, remedy, stores_of
 from pipeline.errors import InputError
 from pipeline.features.object_storage import store_of
 from pipeline.features.store import FeatureStore
-from pipeline.outputs import read_text
+from pipeline.inputs import read_text
 from pipeline.provenance import sha256
 from pipeline.recipes import recipe_file
 from pipeline.recipes.recipe_file import Recipe
@@ -80,15 +81,16 @@ def on_images(arguments: argparse.Namespace, recipe: Recipe) -> tuple[Path, Path
     texts = ((arguments.recipe, "recipe"), (arguments.vocab, "vocab"))
     inputs = [read_text(path, f"run `dvc repro {stage}` to make it") for path, stage in texts]
     inputs.append(read_text(records / RECORDS, remedy("cub")))
-    seed = str(arguments.seed)
+    keys = (*keys, str(arguments.seed), devices.identity())
     weights, curves = (
-        provenance.scratch("pretrain", arguments.weights, "images", what, *inputs, store.record, seed, *keys)
+        provenance.scratch("pretrain", arguments.weights, "images", what, *inputs, store.record, *keys)
         for what in ("weights", "curves")
     )
     if not curves.exists():  # it is written last
         own = {"pairs": records / RECORDS, "features": str(stores), "weights": weights, "curves": curves}
         own["provenance"] = arguments.provenance.with_stem(f"{arguments.provenance.stem}-images")
-        train.run_phase("pretrain", argparse.Namespace(**vars(arguments) | own), recipe, phase)
+        given = argparse.Namespace(**vars(arguments) | own)
+        train.run_phase("pretrain", given, recipe, phase, out=arguments.weights)
     return weights, curves
 
 

@@ -10,7 +10,7 @@ from pipeline.datasets.images import read_named
 from pipeline.datasets.schema import images_of, of_split, read_pairs
 from pipeline.errors import InputError
 from pipeline.features.store import FeatureStore
-from pipeline.outputs import write_json
+from pipeline.outputs import file_to_write, write_json
 from pipeline.tabletop import grid_labels
 from stages import run
 
@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--scenes", type=Path, required=True, help="the scenes.json that render wrote")
     parser.add_argument("--split", choices=("val", "test"), default="val", help="whose cells are told")
     parser.add_argument("--cells", type=int, default=20_000, help="of each split at most")
-    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
+    parser.add_argument("--out", type=file_to_write, help="a JSON file for the figures")
     probe(parser.parse_args())
 
 

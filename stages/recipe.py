@@ -5,10 +5,9 @@ stages adapt and pretrain read that alone, so that they do not run again for ano
 """
 
 import argparse
-from pathlib import Path
 
 from pipeline import params
-from pipeline.outputs import write_text
+from pipeline.outputs import file_to_write, write_text
 from pipeline.recipes import config, recipe_file
 from stages import run
 
@@ -17,8 +16,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--dataset", required=True)
     parser.add_argument("--model", required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--first", type=Path, help="that of the phase before captioning, to write")
+    parser.add_argument("--out", type=file_to_write, required=True)
+    parser.add_argument("--first", type=file_to_write, help="that of the phase before captioning, to write")
     arguments = parser.parse_args()
     recipe = config.resolve(params.load(), arguments.dataset, arguments.model)
     recipe_file.save(arguments.out, recipe)

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import stages
 from pipeline import params
+from pipeline.outputs import file_to_write
 from pipeline.tabletop import dataset, dataset_card
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", required=True, help="its name under 'tabletop.viewpoint' in params.yaml")
-    parser.add_argument("--out", type=Path, required=True, help="the folder to make")
-    parser.add_argument("--card", type=Path, required=True, help="its card to write")
+    parser.add_argument("--out", type=dataset.CONTENTS.to_write, required=True, help="the folder to make")
+    parser.add_argument("--card", type=file_to_write, required=True, help="its card to write")
     parser.add_argument("--params", type=Path, default=Path("params.yaml"))
     arguments = parser.parse_args()
     settings = params.load(arguments.params).tabletop.of(arguments.dataset)

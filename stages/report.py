@@ -14,10 +14,12 @@ from rich.console import Console
 from rich.table import Table
 
 from pipeline import params
-from pipeline.outputs import replacing, write_json, write_text
+from pipeline.outputs import Contents, replacing, write_json, write_text
 from pipeline.reporting import dataset_results, dvc_experiments, overview_table
 from stages import run
 
+PAGE, SCORES = "index.html", "scores.json"
+CONTENTS = Contents(SCORES, (PAGE,))
 EXPERIMENTS = Path("results/experiments.json")  # what stages.experiments gathers
 LONGEST = 8  # letters of a line of a heading, so that 80 columns hold the table
 WIDTH = 500  # of what is printed at most: a narrow terminal breaks lines, but no number is cut
@@ -35,6 +37,7 @@ def main() -> None:
 
 def write(out: Path) -> None:
     """Read every cell that params.yaml lists; write the page and its scores."""
+    CONTENTS.check(out)
     # here, and not above: --show needs no drawing library, nor its cache of fonts
     from pipeline.reporting import page
 
@@ -46,14 +49,14 @@ def write(out: Path) -> None:
     if (size := len(html.encode())) > page.LIMIT:
         said = f"the page takes {size / 1e6:.1f} MB; a smaller report.gallery in params.yaml makes it smaller"
         print(f"warning: {said}", file=sys.stderr)
-    with replacing(out) as beside:
-        write_text(beside / "index.html", html)
-        write_json(beside / "scores.json", records)
+    with replacing(out, CONTENTS) as beside:
+        write_text(beside / PAGE, html)
+        write_json(beside / SCORES, records)
 
 
 def show(out: Path) -> None:
     """Print the score table of each dataset, and where the page is."""
-    records = overview_table.read(out / "scores.json")
+    records = overview_table.read(out / SCORES)
     console = Console(width=WIDTH)
     for dataset in dict.fromkeys(record["dataset"] for record in records):
         title = f"{dataset}: scores × 100, as papers print them"
@@ -69,7 +72,7 @@ def show(out: Path) -> None:
             scores = [row.printed(*column).replace(" ", "") for column in columns]
             table.add_row(row.model, row.run, *scores)
         console.print(table)
-    console.print(f"with pictures and curves: {out / 'index.html'}", highlight=False, soft_wrap=True)
+    console.print(f"with pictures and curves: {out / PAGE}", highlight=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pipeline.decoding.retrieval_vectors import retrievable, similarities
 from pipeline.errors import InputError
 from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
-from pipeline.outputs import write_json, write_text
+from pipeline.outputs import file_to_write, write_json, write_text
 from pipeline.recipes import trained_model
 from pipeline.scoring.retrieval import Ranks, figures, ranks
 from stages import run
@@ -33,9 +33,9 @@ def main() -> None:
     parser.add_argument("--features", required=True, help=STORES)
     parser.add_argument("--split", choices=SPLITS, default="test")
     parser.add_argument("--ties", choices=("strict", "all_ties"), default="strict")
-    parser.add_argument("--out", type=Path, required=True, help="retrieval.json to write")
+    parser.add_argument("--out", type=file_to_write, required=True, help="retrieval.json to write")
     parser.add_argument(
-        "--per-pair", type=Path, required=True, help="retrieved.jsonl, a line a pair, to write"
+        "--per-pair", type=file_to_write, required=True, help="retrieved.jsonl, a line a pair, to write"
     )
     arguments = parser.parse_args()
     devices.repeatable()

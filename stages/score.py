@@ -16,8 +16,9 @@ from rich.table import Table
 from pipeline import params
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS, of_split, read_pairs
-from pipeline.errors import InputError
-from pipeline.outputs import read_json
+from pipeline.errors import InputError, printable
+from pipeline.inputs import read_json
+from pipeline.outputs import file_to_write
 from pipeline.scoring import attention_localisation, results
 from pipeline.scoring.attention_localisation import Localisation
 from pipeline.scoring.coco_files import read_references, read_results
@@ -26,7 +27,9 @@ from pipeline.scoring.results import Told
 from pipeline.scoring.summary import write_summary
 from pipeline.scoring.tokenizer import OF_SCORES
 from stages import run
+from stages.arguments import check_apart
 
+READ = ("captions", "pairs", "references", "manifest", "attention", "images")
 WIDTH = 500  # at most: a narrow terminal breaks lines, but no number is cut
 
 
@@ -36,7 +39,7 @@ def main() -> None:
     located = _located(captions, arguments) if arguments.attention else Localisation({}, {})
     scores, told = (_of_pairs if arguments.pairs else _alone)(captions, arguments)
     for warning in scores.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        print(f"warning: {printable(warning)}", file=sys.stderr)
     references = manifest.read(arguments.manifest).references if arguments.manifest else None
     results.write_metrics(arguments.out, scores, told, located.summary, references)
     if arguments.summary:
@@ -59,9 +62,13 @@ def _arguments() -> argparse.Namespace:
         "--dataset", help="of the pairs: whether its captions can be read without scenes (negatives.grammar)"
     )
     parser.add_argument("--split", choices=SPLITS, default="test", help="of the pairs (default: test)")
-    parser.add_argument("--out", required=True, help="metrics.json to write")
-    parser.add_argument("--summary", help="summary.json to write: the few scores that DVC shows")
-    parser.add_argument("--per-pair", help="pairs.jsonl to write: the scores of each pair")
+    parser.add_argument("--out", type=file_to_write, required=True, help="metrics.json to write")
+    parser.add_argument(
+        "--summary", type=file_to_write, help="summary.json to write: the few scores that DVC shows"
+    )
+    parser.add_argument(
+        "--per-pair", type=file_to_write, help="pairs.jsonl to write: the scores of each pair"
+    )
     parser.add_argument("--attention", help="attention.npz of these captions, for localisation")
     parser.add_argument("--images", help="the index of the dataset's images, for localisation")
     parser.add_argument(
@@ -79,6 +86,10 @@ def _arguments() -> argparse.Namespace:
         parser.error("--attention needs --pairs and --images")
     if arguments.dataset and not arguments.pairs:
         parser.error("--dataset needs --pairs")
+    check_apart(
+        (arguments.out, arguments.summary, arguments.per_pair),
+        [getattr(arguments, name) for name in READ],
+    )
     return arguments
 
 

@@ -1,25 +1,25 @@
 """settings@dataset: what a dataset's entry in params.yaml amounts to, for DVC to compare: `like` resolved."""
 
 import argparse
-from pathlib import Path
-
-import yaml
 
 from pipeline import params
-from pipeline.outputs import replacing
+from pipeline.dataset_params import Dataset
+from pipeline.outputs import Contents, replacing, yaml_of
 from stages import run
+
+CONTENTS = Contents("prepare.yaml", tuple(f"{name}.yaml" for name in Dataset.model_fields))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", required=True, help="its name under 'dataset' in params.yaml")
-    parser.add_argument("--out", type=Path, required=True, help="the folder to write, one file a section")
+    parser.add_argument("--out", type=CONTENTS.to_write, required=True, help="the folder to write")
     arguments = parser.parse_args()
     sections = params.load().of(arguments.dataset).model_dump()
-    with replacing(arguments.out) as folder:
+    with replacing(arguments.out, CONTENTS) as folder:
         folder.mkdir()
         for name, section in sections.items():
-            text = yaml.safe_dump(section, sort_keys=False)
+            text = yaml_of(section)
             (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
 
 

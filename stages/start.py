@@ -12,7 +12,8 @@ from pipeline.datasets import pretraining_schema
 from pipeline.datasets.pretraining_schema import NEGATIVES, RECORDS
 from pipeline.errors import InputError
 from pipeline.features.object_storage import store_of
-from pipeline.outputs import read_yaml, write_json
+from pipeline.inputs import read_yaml
+from pipeline.outputs import file_to_write, write_json
 from pipeline.provenance import sha256
 from pipeline.recipes import clip_start
 from stages import run
@@ -28,7 +29,7 @@ def main() -> None:
     parser.add_argument(
         "--pretraining", type=Path, default=pretraining_schema.FOLDER, help="the folder of CUB and NABirds"
     )
-    parser.add_argument("--out", type=Path, required=True, help="the JSON file to write")
+    parser.add_argument("--out", type=file_to_write, required=True, help="the JSON file to write")
     arguments = parser.parse_args()
     recipe = read_yaml(arguments.recipe, "run `dvc repro recipe` to make it")
     name, wanted = recipe["model"], recipe["features"]["input"]

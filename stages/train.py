@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +19,23 @@ from pipeline import provenance, source_code, vocabularies
 from pipeline.compute import devices, launch, memory
 from pipeline.compute.process_group import Ranks, joined
 from pipeline.datasets.schema import images_of, of_split, read_pairs
-from pipeline.features.memory_cache import held, planned
+from pipeline.features.memory_cache import held
 from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
-from pipeline.outputs import clear, replacing
+from pipeline.outputs import Contents, file_to_write, replacing
 from pipeline.recipes import recipe_file, trained_model
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.scoring import tokenizer
-from pipeline.training import compiling, memory_planning, phases
+from pipeline.scratch_folders import alone, clear
+from pipeline.training import compiling, phases
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.phases import Phase
 from pipeline.training.resuming import History
-from pipeline.training.sampling import Draws
 from stages import run
 
 IMAGES = "images"  # the folder of the curves of a pre-training on single images, among those after it
+LOSS, VALIDATION = "loss.csv", "validation.csv"
+CURVES = Contents(LOSS, (VALIDATION, f"{IMAGES}/{LOSS}", f"{IMAGES}/{VALIDATION}"))
 
 
 def main() -> None:
@@ -61,24 +64,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pairs", type=Path, required=True)
     parser.add_argument("--vocab", type=Path, required=True)
     parser.add_argument("--features", required=True, help=STORES)
-    parser.add_argument("--weights", type=Path, required=True, help="the folder to write")
     parser.add_argument(
-        "--curves", type=Path, required=True, help="the folder of loss.csv and validation.csv"
+        "--weights", type=trained_model.CONTENTS.to_write, required=True, help="folder to write"
     )
-    parser.add_argument("--provenance", type=Path, required=True)
+    parser.add_argument(
+        "--curves", type=CURVES.to_write, required=True, help="the folder of loss.csv and validation.csv"
+    )
+    parser.add_argument("--provenance", type=file_to_write, required=True)
 
 
 def run_phase(
-    stage: str, arguments: argparse.Namespace, recipe: Recipe, phase: Phase, before: Path | None = None
+    stage: str,
+    arguments: argparse.Namespace,
+    recipe: Recipe,
+    phase: Phase,
+    before: Path | None = None,
+    out: Path | None = None,
 ) -> None:
-    """Train a phase, by as many processes as its settings say; `before` is the folder that it starts from."""
+    """Train a phase, by as many processes as its settings say; `before` is the folder that it starts from.
+
+    `out`: the stage's output, where this phase's weights are not that. One process at a time works on it.
+    """
     if "RANK" not in os.environ:
         count = launch.processes(phase.settings)
         if count > 1:
             sys.exit(launch.start(f"stages.{stage}", sys.argv[1:], count))
     launch.end_with_starter()
-    with joined() as ranks:
-        train(stage, arguments, recipe, phase, before, ranks)
+    with joined() as ranks, alone(out or arguments.weights, first=ranks.rank == 0) as still_alone:
+        train(stage, arguments, recipe, phase, before, ranks, still_alone)
 
 
 def train(
@@ -88,46 +101,38 @@ def train(
     phase: Phase,
     before: Path | None,
     ranks: Ranks,
+    still_alone: Callable[[], None],
 ) -> None:
     start = time.monotonic()
     devices.repeatable()
     launch.check_group(phase.settings, ranks)
     pairs = read_pairs(arguments.pairs)
-    vocabulary = vocabularies.cut(vocabularies.load(arguments.vocab), phase.longest)
+    vocabulary = phase.cut(vocabularies.load(arguments.vocab))
     store = FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
     inputs = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
     inputs += [trained_model.identity(before, recipe.model)] if before else []
 
     seed_all(arguments.seed, 0)
-    model = phase.make(store.shape, vocabulary)
-    code = json.dumps(source_code.of_class(type(model)))  # a recipe by hand may be of another
-    keys = (str(arguments.seed), code, *phase.keys)
-    scratch = provenance.scratch(stage, arguments.weights, *inputs, store.record, *keys)
-    validation = phase.validation(of_split(pairs, "val"), store, vocabulary) if ranks.rank == 0 else None
-    training = Training(model, recipe, arguments.seed, scratch / "state.pt", validation, ranks, phase)
-    sampler = phase.sampler(pairs, arguments.seed)
-    names = images_of(of_split(pairs, "train"))
-    check_memory(training, sampler, store, names)
-    training.compile(compiling.backend(phase.settings["compile"], training.device))
-    source = held(store, names, phase.settings["cache"], training.device)
-    history = training.run(sampler, source, vocabulary)
+    with memory.enough(phase.settings["batch"], ranks.world):
+        model = phase.make(store.shape, vocabulary)
+        code = json.dumps(source_code.of_class(type(model)))  # a recipe by hand may be of another
+        keys = (str(arguments.seed), code, *phase.keys, devices.identity())
+        scratch = provenance.scratch(stage, arguments.weights, *inputs, store.record, *keys)
+        validation = phase.validation(of_split(pairs, "val"), store, vocabulary) if ranks.rank == 0 else None
+        training = Training(model, recipe, arguments.seed, scratch / "state.pt", validation, ranks, phase)
+        if training.damaged and ranks.rank == 0:
+            print(f"note: {training.damaged}", flush=True)
+        training.compile(compiling.backend(phase.settings["compile"], training.device))
+        names = images_of(of_split(pairs, "train"))
+        source = held(store, names, phase.settings["cache"], training.device, ranks)
+        history = training.run(phase.sampler(pairs, arguments.seed), source, vocabulary)
     if ranks.rank == 0:
+        still_alone()
         write(arguments, recipe, store, vocabulary, history, phase.earlier)
         made = {"precision": str(training.dtype), "processes": ranks.world}
         provenance.write(stage, arguments.provenance, time.monotonic() - start, **made)
         clear(arguments.weights)
         print(f"kept iteration {history.best_iteration}: validation {phase.metric} {history.best_score:.3f}")
-
-
-def check_memory(training: Training, sampler: Draws, store: FeatureStore, images: list[str]) -> None:
-    """Refuse what does not fit before anything is read or written."""
-    settings, device, world = training.settings, training.device, training.ranks.world
-    features = planned(store, images, settings["cache"], device, world)
-    scene = memory_planning.scene_of(sampler.scenes, sampler.references)
-    needed = memory_planning.demand(training.model, scene, device, training.dtype, features)
-    free = memory.free(device)
-    memory_planning.check(memory_planning.together(needed, world, device), settings["batch"], free, world)
-    training.ranks.wait()  # nobody takes memory before all have seen what is free
 
 
 def write(
@@ -147,12 +152,12 @@ def write(
         history.best_iteration,
         history.best_score,
     )
-    with replacing(arguments.weights) as beside:
+    with replacing(arguments.weights, trained_model.CONTENTS) as beside:
         trained_model.save(beside, trained, history.best)
-    with replacing(arguments.curves) as beside:
+    with replacing(arguments.curves, CURVES) as beside:
         beside.mkdir()
-        write_csv(beside / "loss.csv", history.losses)
-        write_csv(beside / "validation.csv", history.validation)
+        write_csv(beside / LOSS, history.losses)
+        write_csv(beside / VALIDATION, history.validation)
         if earlier is not None:
             shutil.copytree(earlier, beside / IMAGES)
 

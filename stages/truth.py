@@ -12,7 +12,7 @@ from pipeline.captioning.captioner import Captioner, Search
 from pipeline.compute import devices
 from pipeline.demo import fresh_scenes
 from pipeline.demo.fresh_scenes import Judged
-from pipeline.errors import InputError
+from pipeline.errors import InputError, printable
 from stages import run
 from stages.arguments import SEEDS, whole
 from stages.demo import settings
@@ -36,7 +36,7 @@ def main() -> None:
         raise InputError(f"--seed {arguments.seed} is that of the training's scenes; name another")
     drawn = drawn.model_copy(update={"seed": arguments.seed})
     found = fresh_scenes.judged(captioner, drawn, arguments.scenes, Search(arguments.beam))
-    print("\n".join([*map(line, found[: arguments.show]), table(found)]))
+    print(printable("\n".join([*map(line, found[: arguments.show]), table(found)])))
 
 
 def line(told: Judged) -> str:

@@ -8,6 +8,7 @@ from pipeline import params, vocabularies
 from pipeline.datasets import pretraining_schema
 from pipeline.datasets.schema import REMEDY, of_split, read_pairs
 from pipeline.errors import InputError
+from pipeline.outputs import file_to_write
 from pipeline.params import Params
 from pipeline.vocabularies import Vocabulary
 from stages import run
@@ -18,7 +19,7 @@ def main() -> None:
     parser.add_argument("--dataset", required=True, help="its name under 'dataset' in params.yaml")
     parser.add_argument("--pairs", type=Path, required=True)
     parser.add_argument("--pretraining", type=Path, default=pretraining_schema.FOLDER, help="what it reads")
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=file_to_write, required=True)
     arguments = parser.parse_args()
     everything = params.load()
     captions, others = training_captions(arguments.pairs), []

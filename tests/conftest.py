@@ -51,7 +51,7 @@ def pytest_unconfigure() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def no_spice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The same scores whether or not `make spice` was run here; the tests of SPICE itself undo it."""
+    """The same scores whether or not its files are here; the tests of SPICE itself undo it."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("SPICE_CACHE", str(tmp_path_factory.mktemp("spice") / "absent"))
         yield

@@ -4,8 +4,13 @@ import torch
 from torch import Tensor
 
 from models.attention import RespectiveAttention, attention_weights
-from models.captioner import Captioner
+from models.captioner import Captioner, Difference
 from pipeline.vocabularies import START
+
+
+def of_memory(memory: Tensor) -> Difference:
+    """Of pairs of which only what the decoder attends to matters."""
+    return Difference(memory, memory, memory)
 
 
 @torch.no_grad()

@@ -7,16 +7,11 @@ import torch
 import models
 from models.decoder import NULL
 from models.idc_pcl_network import PclSizes
-from models.idc_pcl_variants import RELEASED, PclSwitches
 
 SIZES = PclSizes(5, (4, 6), 11, 8, 8, 2, 1, 2, 2, 2)  # 2 x 3 cells, 11 words, captions of up to 8 tokens
 N, MASK = 6, 11
 SETTINGS = {"dropout": 0.0, "masked_words": 0.3, "masked_words_captioning": 0.3, "masked_cells": 0.3}
 SETTINGS |= {"tau1": 0.7, "tau2": 0.6}
-
-
-def switches_of(variant):
-    return RELEASED if variant == "released" else PclSwitches()
 
 
 def settings(name, variant, switches):
@@ -99,6 +94,12 @@ def image_tokens(net, cells, side, variant):
         shown = 1 / (1 + torch.exp(-(net.project.weight @ x + net.project.bias)))
         found.append(shown + net.types.weight[2 + 2 * side] + place(i, variant))
     return [norm(x, net.norm, variant, 1e-12) for x in found]
+
+
+def logits(net, x):
+    """A row of the output layer after the other; in `released` [MASK]'s and [CLS]'s are behind the words'."""
+    rows = range(13 if net.image_marks == (12, 12) else 11)
+    return torch.stack([net.output.weight[row] @ x + net.output.bias[row] for row in rows])
 
 
 def word_tokens(net, tokens, variant, cls=False):

@@ -164,7 +164,7 @@ def attended(caption: str, place: int, model: str) -> Attended:
     own = np.full((2, *grid), 0.1, np.float16)
     own[0, 0, 1] = own[1, 1, 2] = 0.5
     blocks = {"block 3": own, "block 5": own[::-1]} if model in ADAPTED else None
-    return Attended(tuple(words), looked.reshape(-1, *grid).astype(np.float16), crossing, blocks)
+    return Attended(tuple(words), looked.reshape(-1, 1, *grid).astype(np.float16), crossing, blocks)
 
 
 def captions(pairs: list[Pair], said: Callable[[Pair], str]) -> list[dict[str, str]]:

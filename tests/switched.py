@@ -32,7 +32,7 @@ def batch(dtype=torch.float64):
 def found(model, inputs):
     before, after, tokens = inputs
     pair = model.encode(before, after)
-    words = model.decoder(tokens, pair.memory)
+    words = model.decoder(tokens, pair)
     logits = words.logits * words.real[..., None]  # what padding would be followed by means nothing
     values = {"memory": pair.memory, "logits": logits} | model.losses(*inputs)
     return {name: value.double().numpy() for name, value in values.items()}

@@ -13,11 +13,12 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from models.clip import ClipSizes
-from pipeline.authors_checkpoints.checkpoint_file import FLOATS
+from pipeline.authors_checkpoints.checkpoint_file import FLOATS, LARGEST
 from pipeline.authors_checkpoints.clip_names import FORMATS, Names, shapes
 from pipeline.authors_checkpoints.expectations import check_finite, check_tensors
 from pipeline.authors_checkpoints.systems import Place
 from pipeline.errors import InputError
+from pipeline.inputs import check_regular
 from pipeline.vocabularies import ClipVocabulary, exchanged
 
 CONVERT = (
@@ -41,6 +42,7 @@ class ClipFile:
 def read(path: Path) -> ClipFile:
     """Read the file. Raises InputError where it is missing, damaged, or a TorchScript archive."""
     try:
+        check_regular(path, LARGEST)
         with path.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
             file.seek(0)

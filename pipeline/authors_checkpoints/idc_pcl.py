@@ -22,7 +22,7 @@ from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.expectations import check_features, check_finite, check_tensors
 from pipeline.errors import InputError
 from pipeline.features.store_contents import IMPORTED, Spec
-from pipeline.outputs import read_json
+from pipeline.inputs import read_json
 from pipeline.recipes import config, recipe_file
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.recipes.trained_model import Trained
@@ -115,14 +115,13 @@ def imported(
     ids = read_json(path, "name a JSON file of word -> id")
     rows = _rows(path, ids, vocabulary)
     used = {name: tensor for name, tensor in found.items() if not (first and UNUSED.fullmatch(name))}
-    check_tensors(file.path, used, _wanted(model, len(ids), first), TITLE, REMEDY)
+    check_tensors(file.path, used, _wanted(model, first), TITLE, REMEDY)
     tensors = {name: file.floats(name, tensor) for name, tensor in found.items()}
     check_finite(file.path, tensors)
     _check_computed(file.path, tensors, sizes)
     weights = {name: tensors[place(name)] for name in model.state_dict()}
-    for name in ("difference.output.weight", "difference.output.bias"):
-        weights[name] = weights[name][rows[: len(vocabulary)]].clone()
-    weights["difference.words.weight"] = weights["difference.words.weight"][rows].clone()
+    for name in ("difference.words.weight", "difference.output.weight", "difference.output.bias"):
+        weights[name] = weights[name][rows].clone()
     return Trained(recipe, seed, SHAPE, len(vocabulary), sizes.longest, 0, math.nan), weights
 
 
@@ -166,11 +165,9 @@ def _recipe(dataset: str, features: Spec, sizes: PclSizes, own: dict[str, Any]) 
     return Recipe(dataset, MODEL, own, widths, {}, {}, asdict(features), config.code_of(MODEL))
 
 
-def _wanted(model: nn.Module, words: int, first: bool) -> dict[str, tuple[int, ...]]:
+def _wanted(model: nn.Module, first: bool) -> dict[str, tuple[int, ...]]:
     """Names and shapes of all tensors of a checkpoint of this model, theirs."""
     shapes = {place(name): tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    for name in (WORDS, "output_layer.weight", "output_layer.bias"):
-        shapes[name] = (words, *shapes[name][1:])
     tied = {TIED: shapes[PROJECT]} if first else {}
     return shapes | {POSITIONS: (1, LONGEST, shapes[PROJECT][0])} | tied
 

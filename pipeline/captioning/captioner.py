@@ -13,8 +13,8 @@ import models.captioner
 from pipeline.captioning import sources
 from pipeline.captioning.feature_backbone import Made
 from pipeline.captioning.features import Features, Picture
-from pipeline.decoding.attention_maps import Attended, attended
-from pipeline.decoding.decode_split import searching
+from pipeline.decoding.attention_maps import Attended
+from pipeline.decoding.decode_split import searching, told
 from pipeline.decoding.n_best import n_best
 from pipeline.errors import InputError
 from pipeline.features.extraction import input_shape
@@ -94,11 +94,7 @@ class Captioner:
     ) -> list[Attended]:
         """Captions of pairs of pictures as Features.squashed gives them."""
         difference = self._encoded(pairs)
-        tokens, maps = searching(search.beam, search.length_penalty)(self.model, difference.memory)
-        grids = maps.unflatten(-1, self.model.cells).cpu().numpy()
-        found = []
-        for row, caption in enumerate(tokens.tolist()):
-            found.append(attended(self.vocabulary.spoken(caption), grids[row]))
+        found = told(searching(search.beam, search.length_penalty), self.model, difference, self.vocabulary)
         alignment = difference.alignment(list(range(len(pairs)))) if aligned else None
         if alignment is None:
             return found
@@ -110,8 +106,8 @@ class Captioner:
         self, pairs: Sequence[tuple[Any, Any]], count: int, search: Search
     ) -> list[list[Ranked]]:
         """The best captions of each pair, best first."""
-        memory = self._encoded(pairs).memory
-        find = partial(n_best, self.model, memory, search.beam, count, search.length_penalty)
+        difference = self._encoded(pairs)
+        find = partial(n_best, self.model, difference, search.beam, count, search.length_penalty)
         return [
             [Ranked(self.vocabulary.decode(each.tokens), each.log_probability) for each in own]
             for own in find()

@@ -18,6 +18,21 @@ Value = TypeVar("Value")
 
 STRIDES: tuple[int, ...] = get_args(Stride)
 LARGEST = 1024  # pixels a side, as in params.yaml
+DEEPEST = 64  # lists and objects within each other
+MOST_BLOCKS, WIDEST = 64, 8192
+BLOCKS = (
+    "layers",
+    "decoder_layers",
+    "intra",
+    "inter",
+    "text_layers",
+    "caption_layers",
+    "single",
+    "pair",
+    "cross",
+)
+MOST = {"longest": 1024, "vocabulary": 1_000_000}  # tokens of a caption, words
+SHAPE = 1 << 16, LARGEST, LARGEST  # C, H, W
 
 
 def _without_gaps(ids: dict[str, int]) -> dict[str, int]:
@@ -43,9 +58,9 @@ class ClipWords(Strict):
     longest: Count
 
 
-def check_model(path: Path, record: Any, remedy: str) -> None:
-    """Raises InputError naming the key of model.yaml that is not what training writes."""
-    read(path, TypeAdapter(Trained), record, remedy)
+def model(path: Path, record: Any, remedy: str) -> Trained:
+    """What model.yaml says. Raises InputError naming the key of it that is not what training writes."""
+    trained = read(path, TypeAdapter(Trained), record, remedy)
     features = record["recipe"]["features"]
     kind: type[Spec | PixelSpec] = PixelSpec if features.get("input") == PIXELS else Spec
     unknown = features.keys() - {each.name for each in fields(kind)}
@@ -56,6 +71,9 @@ def check_model(path: Path, record: Any, remedy: str) -> None:
     )
     if fault:
         raise InputError(f"{path}: recipe.features.{fault}; {remedy}")
+    if fault := _too_large(trained):
+        raise InputError(f"{path}: {fault} at most; {remedy}")
+    return trained
 
 
 def check_vocabulary(path: Path, record: Any, remedy: str) -> None:
@@ -67,9 +85,9 @@ def check_vocabulary(path: Path, record: Any, remedy: str) -> None:
 
 def read(path: Path, kind: TypeAdapter[Value], record: Any, remedy: str) -> Value:
     """The record as that type. Raises InputError naming the key that does not fit it."""
-    text = json.dumps(
-        record, default=str
-    )  # as JSON a dictionary may be a dataclass, and is converted no more
+    if fault := _not_plain(record):
+        raise InputError(f"{path}: {fault}; {remedy}")
+    text = json.dumps(record)  # as JSON a dictionary may be a dataclass, and is converted no more
     try:
         return kind.validate_json(text, strict=True)
     except ValidationError as error:
@@ -77,6 +95,38 @@ def read(path: Path, kind: TypeAdapter[Value], record: Any, remedy: str) -> Valu
         key = ".".join(map(str, first["loc"]))
         said = first["msg"].removeprefix("Value error, ")
         raise InputError(f"{path}: {f'{key}: ' if key else ''}{said}; {remedy}") from None
+
+
+def _too_large(trained: Trained) -> str | None:
+    """Which size is beyond all models of ours: from here on sizes decide about memory and time."""
+    sizes = trained.recipe.sizes.items()
+    found = [
+        *((f"recipe.sizes.{name}", size, MOST_BLOCKS if name in BLOCKS else WIDEST) for name, size in sizes),
+        *((name, getattr(trained, name), most) for name, most in MOST.items()),
+        *(("shape", size, most) for size, most in zip(trained.shape, SHAPE, strict=True)),
+    ]
+    return next((f"{name} is {size}, and has {most}" for name, size, most in found if size > most), None)
+
+
+def _not_plain(record: Any) -> str | None:
+    """What no file of ours holds: dates, whole numbers beyond 64 bits, keys that are no text, great depth."""
+    waiting: list[tuple[str, Any, int]] = [("", record, 0)]
+    while waiting:
+        key, value, depth = waiting.pop()
+        where = f"{key}: " if key else ""
+        if depth > DEEPEST:
+            return f"{key[:80]} …: more than {DEEPEST} lists and objects within each other"
+        if isinstance(value, dict):
+            if odd := [each for each in value if not isinstance(each, str)]:
+                return f"{where}the key {odd[0]!s:.80} is no text"
+            waiting += [(f"{key}.{name}".strip("."), each, depth + 1) for name, each in value.items()]
+        elif isinstance(value, list):
+            waiting += [(key, each, depth + 1) for each in value]
+        elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+            return f"{where}a whole number beyond 64 bits"
+        elif not isinstance(value, str | int | float | None):
+            return f"{where}a {type(value).__name__}, which no file of ours holds"
+    return None
 
 
 def _fault(spec: Spec | PixelSpec) -> str | None:

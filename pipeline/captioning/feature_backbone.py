@@ -10,21 +10,21 @@ from typing import ClassVar, Literal
 
 import torch
 from pydantic import ConfigDict, TypeAdapter
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from models.backbone import Backbone
-from pipeline.captioning import described
+from pipeline.captioning import described, headers
 from pipeline.errors import InputError
 from pipeline.features import backbone_weights
 from pipeline.features.store import FeatureStore
 from pipeline.features.store_contents import GRID, IMAGENET, IMPORTED, STATISTICS, Spec
-from pipeline.outputs import read_yaml
+from pipeline.inputs import read_yaml
 from pipeline.recipes.trained_model import Trained
 
 MADE, WEIGHTS, CHANNELS = "features.yaml", "backbone.safetensors", "statistics.safetensors"
 REMEDY = "bring the package again, whole"
+MOST_NUMBERS = 200_000_000  # four times ResNet-101
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,12 @@ def of_lab(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
 
 def of_package(folder: Path, weights: Path, spec: Spec) -> tuple[Backbone, Made]:
     """As the files of a package in `folder` say, in messages called `weights`. Raises InputError likewise."""
-    record = read_yaml(folder / MADE, REMEDY)
+    record = read_yaml(folder / MADE, REMEDY, foreign=True)
     made = described.read(weights / MADE, TypeAdapter(Made), record, REMEDY)
+    named = f"{weights}: {WEIGHTS}"
+    _check_size(spec, headers.read(folder / WEIGHTS, named, REMEDY) if made.carried else None, weights)
     if made.carried:
         network = backbone_weights.untrained(spec)
-        named = f"{weights}: {WEIGHTS}"
         backbone_weights.filled(network, _tensors(folder / WEIGHTS, weights), spec.backbone, named)
         _check_identity(network, made.weights_id, named, str(weights))
     else:
@@ -70,6 +71,19 @@ def of_package(folder: Path, weights: Path, spec: Spec) -> tuple[Backbone, Made]
     if network.standardise is not None:
         _take_statistics(network, _tensors(folder / CHANNELS, weights), f"{weights}: {CHANNELS}")
     return network, made
+
+
+def _check_size(spec: Spec, carried: dict[str, Tensor] | None, weights: Path) -> None:
+    """Before a stranger's network is built. Raises InputError for a giant, or tensors of another one."""
+    with torch.device("meta"):  # names and shapes only
+        network = backbone_weights.untrained(spec)
+    if (count := sum(tensor.numel() for tensor in network.state_dict().values())) > MOST_NUMBERS:
+        raise InputError(
+            f"{weights}: its backbone, {spec.backbone}, has {count:,} numbers, and a package's "
+            f"{MOST_NUMBERS:,} at most; {REMEDY}"
+        )
+    if carried is not None:
+        backbone_weights.filled(network, carried, spec.backbone, f"{weights}: {WEIGHTS}")
 
 
 def pack(folder: Path, network: Backbone, made: Made, carried: bool) -> Made:
@@ -103,7 +117,8 @@ def _take_statistics(network: Backbone, found: dict[str, Tensor], name: str) -> 
     assert part is not None
     for key, own in part.state_dict().items():
         tensor = found.get(key)
-        if tensor is None or tensor.shape != own.shape or not tensor.isfinite().all():
+        fits = tensor is not None and tensor.shape == own.shape and tensor.is_floating_point()
+        if tensor is None or not fits or not tensor.isfinite().all():
             raise InputError(f"{name} lacks the {key} of {len(own)} channels; {REMEDY}")
     if not (found["deviation"] > 0).all():
         raise InputError(f"{name}: a deviation is not above 0; {REMEDY}")
@@ -111,7 +126,7 @@ def _take_statistics(network: Backbone, found: dict[str, Tensor], name: str) -> 
 
 
 def _tensors(path: Path, weights: Path) -> dict[str, Tensor]:
-    try:
-        return dict(load_file(path))
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"{weights}: {path.name} does not load ({error}); {REMEDY}") from None
+    headers.read(path, f"{weights}: {path.name}", REMEDY)
+    tensors = dict(load_file(path))
+    headers.check_finite(tensors, f"{weights}: {path.name}", REMEDY)
+    return tensors

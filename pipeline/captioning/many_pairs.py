@@ -18,12 +18,12 @@ from pipeline.captioning.captioner import Captioner, Search
 from pipeline.datasets.checking import IMAGES
 from pipeline.datasets.pairs_csv_rows import NAMES, Row, find, read_rows
 from pipeline.errors import InputError, writing
-from pipeline.outputs import read_lines
 from pipeline.prefetch import prefetch
 from pipeline.progress import track
 
 BATCH = 16  # pairs: 32 pictures, as extraction has them
 FOLDERS = ("before", "after")
+REMEDY = "name another --out, or move the file away"
 Images = tuple[np.ndarray, np.ndarray]
 
 
@@ -105,30 +105,40 @@ def _described(captioner: Captioner, search: Search, top: int | None) -> str:
 
 
 def _done(out: Path, pairs: Sequence[Job], by: str) -> list[bool]:
-    """For each line that is there, whether it holds an error; half a line, of a kill, is cut off."""
+    """For each line that is there, whether it holds an error; half a line, of a kill, is cut off.
+
+    It may end within a letter. Raises InputError where it is not half of this run's next line.
+    """
     if not out.exists():
         return []
-    whole = out.read_bytes().rfind(b"\n") + 1
-    lines = list(read_lines(out, "name another --out"))[: out.read_bytes().count(b"\n")]
+    *lines, half = out.read_bytes().split(b"\n")
     failed = [_checked(line, f"{out}, line {n}", pairs, n - 1, by) for n, line in enumerate(lines, 1)]
-    os.truncate(out, whole)
+    if half:
+        _check_half(half, f"{out}, line {len(lines) + 1}", pairs[len(lines) :])
+        os.truncate(out, out.stat().st_size - len(half))
     return failed
 
 
-def _checked(line: str, where: str, pairs: Sequence[Job], place: int, by: str) -> bool:
+def _check_half(half: bytes, where: str, todo: Sequence[Job]) -> None:
+    """The beginning of a line may be cut off: it must be that of the next pair's."""
+    start = (json.dumps(_names(todo[0]), ensure_ascii=False)[:-1] if todo else "").encode()
+    if not todo or not start.startswith(half[: len(start)]):
+        raise InputError(f"{where} is no caption of a pair; {REMEDY}")
+
+
+def _checked(line: bytes, where: str, pairs: Sequence[Job], place: int, by: str) -> bool:
     """Whether a line that was written before holds an error; it must be of this run."""
-    remedy = "name another --out, or move the file away"
     try:
-        record = json.loads(line)
+        record = json.loads(line.decode())
         own = [record[key] for key in ("pair_id", "before", "after", "by")]
     except (ValueError, KeyError, TypeError):
-        raise InputError(f"{where} is no caption of a pair; {remedy}") from None
+        raise InputError(f"{where} is no caption of a pair; {REMEDY}") from None
     if place >= len(pairs):
-        raise InputError(f"{where}: there are only {len(pairs)} pairs; {remedy}")
+        raise InputError(f"{where}: there are only {len(pairs)} pairs; {REMEDY}")
     job = pairs[place]
     for found, wanted in zip(own, (job.pair_id, job.before, job.after, by), strict=True):
         if found != wanted:
-            raise InputError(f"{where} is of {found!r}, and this run's is of {wanted!r}; {remedy}")
+            raise InputError(f"{where} is of {found!r}, and this run's is of {wanted!r}; {REMEDY}")
     return "error" in record
 
 
@@ -167,7 +177,12 @@ def _batch(
     said = iter(_said(captioner, [each for each in loaded if not isinstance(each, str)], search, top))
     for job, each in zip(part, loaded, strict=True):
         found = {"error": each} if isinstance(each, str) else next(said)
-        yield {"pair_id": job.pair_id, "before": job.before, "after": job.after} | found
+        yield _names(job) | found
+
+
+def _names(job: Job) -> dict[str, str]:
+    """What a line begins with."""
+    return {"pair_id": job.pair_id, "before": job.before, "after": job.after}
 
 
 def _said(

@@ -34,7 +34,7 @@ def text(trained: Trained, made: Made, scores: dict[str, Any], lab: Path, licenc
         "## Training",
         _training(trained, made),
         "## Scores",
-        _scored(trained, scores),
+        _scored(scores),
         "## Limits",
         _limits(trained, scores),
         "## Licence",
@@ -89,7 +89,7 @@ def _training(trained: Trained, made: Made) -> str:
     )
 
 
-def _scored(trained: Trained, scores: dict[str, Any]) -> str:
+def _scored(scores: dict[str, Any]) -> str:
     if scores["own"] is None:
         return "This run was not scored."
     seeds = scores["seeds"]

@@ -11,17 +11,19 @@ STRONGEST = 0.7  # how much of the heat covers the cell that was looked at most
 
 
 def drawn(before: Image.Image, after: Image.Image, attended: Attended) -> Image.Image:
-    """One picture: a row for each word, with the same map on before and after."""
+    """One picture: a row for each word, with its map, or each picture's own, on before and after."""
     small = [_thumbnail(picture) for picture in (before, after)]
     height = max(picture.height for picture in small)
     rows = max(1, len(attended.words))
     sheet = Image.new("RGB", (LABEL + 2 * (WIDTH + GAP), rows * (height + GAP)), "white")
     pen, font = ImageDraw.Draw(sheet), ImageFont.load_default(16)
-    for row, (word, map_) in enumerate(zip(attended.words, attended.maps, strict=True)):
+    looked = [attended.on(side) for side in (0, 1)]
+    for row, word in enumerate(attended.words):
         top = row * (height + GAP)
         pen.text((GAP, top + height // 2 - 8), word[:12], fill="black", font=font)
-        for column, picture in enumerate(small):
-            sheet.paste(heated(picture, map_), (LABEL + column * (WIDTH + GAP), top))
+        for column, (picture, maps) in enumerate(zip(small, looked, strict=True)):
+            shown = picture if maps is None else heated(picture, maps[row])
+            sheet.paste(shown, (LABEL + column * (WIDTH + GAP), top))
     return sheet
 
 

@@ -15,19 +15,29 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from pipeline import params
 from pipeline.captioning import feature_backbone, model_card, sources
 from pipeline.captioning.feature_backbone import Made
 from pipeline.errors import InputError
 from pipeline.features.store_contents import IMAGENET, PixelSpec, recorded_spec
-from pipeline.outputs import read_json, replacing, write_json
+from pipeline.inputs import read_json
+from pipeline.outputs import Contents, check, replacing, write_json, yaml_of
 from pipeline.recipes import trained_model
 from pipeline.recipes.trained_model import Trained
 
+CONTENTS = Contents(sources.FEATURES, tuple(sources.LARGEST))  # of a package that is a folder
 SAMPLE = 24  # test pairs whose captions are in scores.json
 MARK = (1980, 1, 1, 0, 0, 0)  # the time of every file in a .zip: equal contents are equal bytes
+
+
+def to_write(text: str) -> Path:
+    """An argument that names a package to write. Raises InputError for what it must not replace."""
+    check(path := Path(text), _contents(path))
+    return path
+
+
+def _contents(out: Path) -> Contents | None:
+    return None if out.suffix == ".zip" else CONTENTS
 
 
 def write(weights: Path, lab: Path, out: Path, licence: str, with_backbone: bool = False) -> None:
@@ -38,13 +48,14 @@ def write(weights: Path, lab: Path, out: Path, licence: str, with_backbone: bool
     """
     if (weights / sources.FEATURES).exists():
         raise InputError(f"{weights} is a package already; copy or zip it")
+    contents = _contents(out)
     _, trained = trained_model.load(weights)
-    with replacing(out) as beside:
-        folder = beside.with_name(f"{beside.name}.partial") if out.suffix == ".zip" else beside
+    with replacing(out, contents) as beside:
+        folder = beside if contents else beside.with_name(f"{beside.name}.partial")
         folder.mkdir()
         try:
             _fill(folder, weights, trained, lab, licence, with_backbone)
-            if out.suffix == ".zip":
+            if contents is None:
                 _zip(folder, beside)
         finally:
             if folder != beside:
@@ -60,8 +71,7 @@ def _fill(
     read_json(vocabulary, "run `dvc repro vocab` to make it")
     shutil.copyfile(vocabulary, folder / sources.VOCABULARY)
     made = _backbone(folder, trained, lab, with_backbone)
-    text = yaml.safe_dump(sources.record(made), sort_keys=False)
-    (folder / sources.FEATURES).write_text(text, encoding="utf-8")
+    (folder / sources.FEATURES).write_text(yaml_of(sources.record(made)), encoding="utf-8")
     scores = _scores(trained, lab)
     write_json(folder / sources.SCORES, scores)
     (folder / sources.CARD).write_text(model_card.text(trained, made, scores, lab, licence), encoding="utf-8")

@@ -3,6 +3,7 @@
 A package, a folder or a .zip of it, holds all that captions need: package.py writes it.
 """
 
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -16,28 +17,29 @@ from pydantic import TypeAdapter
 from models.backbone import Backbone
 from models.captioner import Captioner
 from pipeline import vocabularies
-from pipeline.captioning import described, feature_backbone
+from pipeline.captioning import described, feature_backbone, headers
 from pipeline.captioning.feature_backbone import REMEDY, Made
 from pipeline.errors import InputError
 from pipeline.features.store_contents import PIXELS, PixelSpec, recorded_spec
-from pipeline.outputs import read_json, read_yaml
+from pipeline.inputs import check_regular, read_json, read_yaml
 from pipeline.recipes import trained_model
 from pipeline.recipes.trained_model import Trained
 from pipeline.vocabularies import Vocabulary
 
 MODEL, FEATURES, VOCABULARY = "model.yaml", feature_backbone.MADE, "vocabulary.json"
 CARD, SCORES = "README.md", "scores.json"
-FILES = (
-    MODEL,
-    "weights.safetensors",
-    FEATURES,
-    feature_backbone.WEIGHTS,
-    feature_backbone.CHANNELS,
-    VOCABULARY,
-    CARD,
-    SCORES,
-)
-LARGEST = 2 << 30  # bytes of a package, unpacked
+TENSORS = (trained_model.FILE, feature_backbone.WEIGHTS)
+# bytes of each file, unpacked; nothing else in a package is looked at
+LARGEST = dict.fromkeys(TENSORS, headers.LARGEST) | {
+    MODEL: 1 << 16,
+    FEATURES: 1 << 14,
+    feature_backbone.CHANNELS: 1 << 20,
+    VOCABULARY: 4 << 20,
+    CARD: 1 << 20,
+    SCORES: 1 << 20,
+}
+PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+TIGHTEST = 20  # times: what is packed more tightly is no file of trained numbers
 
 
 @contextmanager
@@ -47,28 +49,60 @@ def opened(weights: Path) -> Iterator[Path]:
     Raises InputError for what is neither.
     """
     if weights.is_dir():
+        _check_folder(weights)
         yield weights
         return
     with tempfile.TemporaryDirectory() as folder:
         try:
+            check_regular(weights, 2 * headers.LARGEST)
             with zipfile.ZipFile(weights) as package:
                 _unpack(package, Path(folder), weights)
+        except InputError:
+            raise
         except FileNotFoundError:
             raise InputError(f"{weights} is missing; name a folder of weights or a package") from None
-        except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
-            raise InputError(f"{weights} does not open as a package ({error}); {REMEDY}") from None
-        yield Path(folder)
+        except Exception as error:  # what zipfile raises on damaged files is of any kind
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise InputError(f"{weights} does not open as a package ({reason}); {REMEDY}") from None
+        try:
+            yield Path(folder)
+        except InputError as error:  # of a file there, which nobody finds afterwards
+            raise InputError(str(error).replace(folder, str(weights))) from None
+
+
+def _check_folder(weights: Path) -> None:
+    """Raises InputError for a file that is none, or larger than any of ours."""
+    for name, largest in LARGEST.items():
+        if (weights / name).is_dir():
+            raise InputError(f"{weights / name} is a folder, not a file; {REMEDY}")
+        if (weights / name).exists():
+            check_regular(weights / name, largest)
 
 
 def _unpack(package: zipfile.ZipFile, folder: Path, weights: Path) -> None:
     """The files that a package has, by their names alone: nothing else in it is looked at."""
-    have = [name for name in FILES if name in package.namelist()]
+    names = set(package.namelist())
+    have = [name for name in LARGEST if name in names]
     if MODEL not in have or FEATURES not in have:
         raise InputError(f"{weights} is no package of weights: it lacks {MODEL} or {FEATURES}")
-    if sum(package.getinfo(name).file_size for name in have) > LARGEST:
-        raise InputError(f"{weights} holds more than {LARGEST >> 30} GB; no package of ours does")
     for name in have:
-        (folder / name).write_bytes(package.read(name))
+        _check_packed(package.getinfo(name), weights)
+        with package.open(name) as packed, (folder / name).open("wb") as file:
+            shutil.copyfileobj(packed, file)
+
+
+def _check_packed(member: zipfile.ZipInfo, weights: Path) -> None:
+    """Raises InputError for what would grow too large; zipfile unpacks no more than it says here."""
+    name, size = member.filename, member.file_size
+    if member.compress_type not in PACKED:
+        raise InputError(f"{weights}: {name} is packed in a way that is not taken; zip it by deflate, or not")
+    if size > LARGEST[name]:
+        raise InputError(f"{weights}: {name} has {size:,} bytes, and such a file {LARGEST[name]:,} at most")
+    if name in TENSORS and size > TIGHTEST * member.compress_size + (1 << 20):
+        raise InputError(
+            f"{weights}: {name} would unpack to {size // max(1, member.compress_size)} times its size, which "
+            f"trained numbers never do; {REMEDY}"
+        )
 
 
 def load(folder: Path, weights: Path, lab: Path) -> tuple[Captioner, Trained, Vocabulary]:
@@ -76,13 +110,20 @@ def load(folder: Path, weights: Path, lab: Path) -> tuple[Captioner, Trained, Vo
 
     Raises InputError naming the file that is missing, or that says what no training writes.
     """
-    described.check_model(weights / MODEL, read_yaml(folder / MODEL, REMEDY), REMEDY)
+    record = read_yaml(folder / MODEL, REMEDY, LARGEST[MODEL], foreign=True)
+    trained = described.model(weights / MODEL, record, REMEDY)
+    file, named = folder / trained_model.FILE, f"{weights / trained_model.FILE}"
+    headers.check_model(file, named, trained, weights / MODEL, REMEDY)
     model, trained = trained_model.load(folder)
+    headers.check_finite(model.state_dict(), named, REMEDY)
     words = vocabulary_file(folder, trained, lab)
-    named = weights / VOCABULARY if words.parent == folder else words
-    described.check_vocabulary(named, read_json(words, REMEDY), REMEDY)
+    place = weights / VOCABULARY if words.parent == folder else words
+    described.check_vocabulary(place, read_json(words, REMEDY, LARGEST[VOCABULARY]), REMEDY)
     vocabulary = vocabularies.load(words)
-    trained.check_vocabulary(vocabulary)
+    try:
+        trained.check_vocabulary(vocabulary)
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from None
     return model, trained, vocabulary
 
 
@@ -91,7 +132,7 @@ def scores(folder: Path, weights: Path) -> dict[str, Any] | None:
     if not (folder / SCORES).exists():
         return None
     kind = TypeAdapter(dict[str, Any])
-    return described.read(weights / SCORES, kind, read_json(folder / SCORES, REMEDY), REMEDY)
+    return described.read(weights / SCORES, kind, read_json(folder / SCORES, REMEDY, LARGEST[SCORES]), REMEDY)
 
 
 def vocabulary_file(folder: Path, trained: Trained, lab: Path) -> Path:

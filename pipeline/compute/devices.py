@@ -15,6 +15,14 @@ def device() -> torch.device:
     )  # by number: other threads have their own current one
 
 
+def identity() -> str:
+    """What of this machine decides the bytes of a result: the kind of device, and the number of threads."""
+    cuda = torch.cuda.is_available()
+    # of a machine's GPUs the first, so that several processes have one answer
+    name = torch.cuda.get_device_name(0) if cuda else f"cpu {torch.backends.cpu.get_cpu_capability()}"
+    return f"{name}, {torch.get_num_threads()} threads"
+
+
 def precision(wanted: str, on: torch.device) -> torch.dtype:
     """`auto` is bfloat16 where the device computes in it natively, else float32."""
     if wanted == "auto":

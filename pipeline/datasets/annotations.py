@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline.datasets.schema import SPLITS, Pair
 from pipeline.errors import InputError, listed
-from pipeline.outputs import read_json, read_text
+from pipeline.inputs import read_json, read_text
 
 
 def read_annotations(path: Path, remedy: str) -> Any:
@@ -19,8 +19,6 @@ def read_annotations(path: Path, remedy: str) -> Any:
         value = read_json(path, remedy)
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); {remedy}") from None
-    except ValueError:  # Python's own limit, of 4300 digits
-        raise InputError(f"{path} holds an integer too long to be read; {remedy}") from None
     _check_characters(path, value)
     return value
 

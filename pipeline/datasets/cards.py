@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError
 from pipeline.dataset_params import Strict
 from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE
 from pipeline.errors import InputError
-from pipeline.outputs import read_yaml
+from pipeline.inputs import read_yaml
 
 FOLDER = Path("data/cards")
 DEFAULT = "default"  # counts of a dataset without protocols

@@ -15,8 +15,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+from pipeline import inputs
 from pipeline.errors import InputError, listed
-from pipeline.outputs import read_lines, write_json_lines
+from pipeline.inputs import read_lines
+from pipeline.outputs import write_json_lines
 from pipeline.prefetch import prefetch
 from pipeline.progress import track
 
@@ -120,9 +122,9 @@ def _high_byte(image: Image.Image, name: str) -> Image.Image:
 
 
 def read_bytes(path: Path) -> bytes:
-    """A file's bytes. Raises InputError naming a file that is not there."""
+    """A file's bytes. Raises InputError naming a file that is not there, or none: a pipe, a device."""
     try:
-        return path.read_bytes()
+        return inputs.read_bytes(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); put the file there") from None
 

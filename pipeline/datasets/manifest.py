@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import InputError
-from pipeline.outputs import read_json, write_json
+from pipeline.inputs import read_json
+from pipeline.outputs import write_json
 
 REMEDY = "run `dvc repro prepare` to make it"
 

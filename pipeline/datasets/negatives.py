@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import InputError
-from pipeline.outputs import read_lines, write_json_lines
+from pipeline.inputs import read_lines
+from pipeline.outputs import write_json_lines
 
 NEGATIVES = 6  # of a pair
 KINDS = ("retrieve", "replace", "confuse")

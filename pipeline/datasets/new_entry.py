@@ -4,12 +4,13 @@ import re
 from pathlib import Path
 from typing import Any
 
-import yaml
+from ruamel.yaml import CollectionNode, MappingNode, Node
 
 from pipeline import params
 from pipeline.datasets import cards, pairs_csv_rows
 from pipeline.errors import InputError
-from pipeline.outputs import read_text, read_yaml, replacing, write_text
+from pipeline.inputs import read_text, read_yaml, yaml_nodes
+from pipeline.outputs import replacing, write_text, yaml_of
 
 NAME = re.compile(r"[A-Za-z0-9_]+")
 REMEDY = "run it from the repository's root"
@@ -47,10 +48,10 @@ def _shown(folder: Path) -> str:
 
 def _with(text: str, name: str, entry: dict[str, Any], path: Path) -> str:
     """The text with three lines more, after the last dataset's."""
-    root = yaml.compose(text, yaml.SafeLoader)
-    assert isinstance(root, yaml.MappingNode)  # it has been read
+    root = yaml_nodes(path, REMEDY)
+    assert isinstance(root, MappingNode)  # it has been read
     node = next(value for key, value in root.value if key.value == "dataset")
-    if not isinstance(node, yaml.MappingNode) or node.flow_style or not node.value:
+    if not isinstance(node, MappingNode) or node.flow_style or not node.value:
         raise InputError(f"{path}: 'dataset' is not written one entry a line; enter {name} by hand")
     indent = " " * node.value[0][0].start_mark.column
     prepare = ", ".join(f"{key}: {_scalar(value)}" for key, value in entry["prepare"].items())
@@ -62,12 +63,12 @@ def _with(text: str, name: str, entry: dict[str, Any], path: Path) -> str:
 
 
 def _scalar(value: Any) -> str:
-    return yaml.safe_dump(value, default_flow_style=True, width=10**6).removesuffix("...\n").strip()
+    return yaml_of(value, 10**6, flow=True).removesuffix("...\n").strip()
 
 
-def _last_line(node: yaml.Node) -> int:
+def _last_line(node: Node) -> int:
     """Where what a node says ends: a block's own end lies behind the comments that follow it."""
-    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+    if isinstance(node, CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
         return _last_line(last[1] if isinstance(last, tuple) else last)
     return node.end_mark.line
@@ -85,4 +86,4 @@ def _write_card(name: str, folder: Path, table: Path) -> None:
         f"# After changing the dataset's files, run `make check-data DATASET={name}`: it says what to do.\n"
     )
     if not cards.path_of(name).exists():
-        write_text(cards.path_of(name), head + yaml.safe_dump(card, sort_keys=False, width=1000))
+        write_text(cards.path_of(name), head + yaml_of(card, 1000))

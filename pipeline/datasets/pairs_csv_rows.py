@@ -8,13 +8,14 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pipeline.errors import InputError
-from pipeline.outputs import read_lines, read_text
+from pipeline.inputs import read_lines, read_text
 
 NAMES = ("pairs.csv", "pairs.jsonl")
 REMEDY = "data/README.md says what stands in a table of pairs"
@@ -74,7 +75,7 @@ def _header(path: Path, fields: list[str]) -> list[str]:
         raise InputError(
             f"{path}: its first line must name the columns, before and after among them; {REMEDY}"
         )
-    if twice := [name for name in names if names.count(name) > 1]:
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise InputError(f"{path}: its first line names {twice[0]!r} more than once; {REMEDY}")
     return names
 

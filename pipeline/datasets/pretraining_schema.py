@@ -12,10 +12,12 @@ from pathlib import Path
 
 from pipeline.datasets.schema import Pair
 from pipeline.errors import InputError
-from pipeline.outputs import read_lines, write_json_lines
+from pipeline.inputs import read_lines
+from pipeline.outputs import Contents, write_json_lines
 
 FOLDER = Path("data/pretraining")
 RECORDS, IMAGES, NEGATIVES = "records.jsonl", "images.jsonl", "negatives.jsonl"  # of a dataset
+CONTENTS = Contents(RECORDS, (IMAGES, NEGATIVES))
 
 
 @dataclass(frozen=True)
@@ -28,11 +30,6 @@ class ClassPair:
     after: str
     before_class: int  # from 0 to the number of classes - 1
     after_class: int
-
-    @property
-    def same_class(self) -> bool:
-        """Whether both show the same class."""
-        return self.before_class == self.after_class
 
 
 Record = Pair | ClassPair

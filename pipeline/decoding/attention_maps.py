@@ -1,10 +1,12 @@
 """attention.npz: where the decoder looked for each word of each caption, and how a pair's images align.
 
-P captions of W words in all, H x W_grid cells, N = H * W_grid, G pairs of the report's gallery. No pickle.
+P captions of W words in all, H x W_grid cells, N = H * W_grid, G pairs of the report's gallery. No pickle. A
+word has I maps: one that is shown on both images, two of before and after, none where nothing is looked at.
 pair_id    P strings
 start      P + 1 integers: the words of caption p are word[start[p]:start[p + 1]]
 word       W strings
-map        W x H x W_grid float16, summing to 1: 392 bytes a word at 14 x 14
+map        W x H x W_grid float16, summing to 1: 392 bytes a word at 14 x 14; where I is not 1
+           W x I x H x W_grid
 aligned_pair, alignment    G strings, G x N x N float16; absent where the model has no cross-view attention
 block_name    K strings: blocks of an image encoder, where its class tokens look; absent where it has none
 block_pair, block          G strings, G x K x 2 x H x W_grid float16: of before and after, each summing to 1
@@ -29,7 +31,7 @@ class Attended:
     """A caption, and where the decoder looked for each of its words."""
 
     words: tuple[str, ...]
-    maps: np.ndarray  # float16, words x H x W: a map a word, summing to 1
+    maps: np.ndarray  # float16, words x I x H x W, each map summing to 1; I is 0, 1 or 2
     alignment: np.ndarray | None = None  # float16, N x N: row = a cell of after, column = of before
     blocks: Mapping[str, np.ndarray] | None = None  # float16, 2 x H x W each: where its class tokens look
 
@@ -38,18 +40,33 @@ class Attended:
         """As it stands in captions.json."""
         return " ".join(self.words)
 
+    @property
+    def images(self) -> int:
+        """I: how many maps a word has."""
+        return self.maps.shape[1]
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """H and W."""
+        rows, columns = self.maps.shape[2:]
+        return rows, columns
+
+    def on(self, side: int) -> np.ndarray | None:
+        """What is shown on before (0) or after (1): words x H x W; None where nothing is looked at."""
+        return self.maps[:, min(side, self.images - 1)] if self.images else None
+
 
 def attended(
     spoken: Sequence[tuple[str, int]], maps: np.ndarray, alignment: np.ndarray | None = None
 ) -> Attended:
-    """A caption's words, each of so many tokens, with the mean of its tokens' maps, tokens x H x W."""
+    """A caption's words, each of so many tokens, with the mean of its tokens' maps, tokens x I x H x W."""
     words, counts = (
         tuple(word for word, _ in spoken),
         np.array([count for _, count in spoken], dtype=np.int64),
     )
     starts = np.cumsum([0, *counts[:-1]]) if words else counts
     summed = np.add.reduceat(maps[: counts.sum()].astype(np.float32), starts) if words else maps[:0]
-    return Attended(words, (summed / counts[:, None, None]).astype(np.float16), alignment)
+    return Attended(words, (summed / counts[:, None, None, None]).astype(np.float16), alignment)
 
 
 def write(path: str | Path, attended: Mapping[str, Attended]) -> None:
@@ -61,6 +78,8 @@ def write(path: str | Path, attended: Mapping[str, Attended]) -> None:
         "word": np.array([word for each in all_of_it for word in each.words], dtype=np.str_),
         "map": np.concatenate([each.maps for each in all_of_it], dtype=np.float16),
     }
+    if all_of_it[0].images == 1:
+        arrays["map"] = arrays["map"][:, 0]
     if aligned := {pair: each.alignment for pair, each in attended.items() if each.alignment is not None}:
         arrays["aligned_pair"] = np.array(list(aligned), dtype=np.str_)
         arrays["alignment"] = np.stack(list(aligned.values()), dtype=np.float16)
@@ -91,15 +110,16 @@ def read(path: str | Path) -> dict[str, Attended]:
 def _attended(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, Attended]]:
     """Raises KeyError or ValueError for arrays that do not fit each other."""
     pairs, start, words, maps = (arrays[name] for name in ("pair_id", "start", "word", "map"))
-    aligned = _alignments(arrays, maps.shape[1:])
+    maps = maps[:, None] if maps.ndim == 3 else maps
     _demand(pairs.shape == (len(set(pairs.tolist())),), "pair_id has duplicates")
     _demand(
         start.shape == (len(pairs) + 1,) and start.dtype.kind == "i", "start is not one longer than pair_id"
     )
     _demand(start[0] == 0 and start[-1] == len(words) and (np.diff(start) >= 0).all(), "start does not rise")
-    _demand(maps.ndim == 3 and len(maps) == len(words), "there is not one map a word")
+    _demand(maps.ndim == 4 and len(maps) == len(words), "there is not one map a word")
+    _demand(maps.shape[1] <= 2, "there are more maps a word than images")
     _demand(_shares(maps), "a map does not sum to 1")
-    blocks = _blocks(arrays, maps.shape[1:])
+    aligned, blocks = _alignments(arrays, maps.shape[2:]), _blocks(arrays, maps.shape[2:])
     for pair, first, end in zip(pairs.tolist(), start[:-1], start[1:], strict=True):
         yield (
             pair,

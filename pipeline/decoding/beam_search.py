@@ -1,4 +1,4 @@
-"""Beam search with cached keys and values: the k likeliest captions so far of every pair go on.
+"""Beam search: the k likeliest captions so far of every pair go on.
 
 A caption that has ended keeps one of the k places, as in the program of Xu et al. (Show, Attend and Tell,
 2015), so that a beam of 1 is greedy search. A caption scores the sum of its words' log-probabilities,
@@ -12,75 +12,90 @@ A module of its own: training decodes greedily, and is not to run again when thi
 import torch
 from torch import Tensor
 
-from models.captioner import Captioner
-from models.decoder import Exchange
-from pipeline.decoding.greedy import NEVER
+from models.captioner import Captioner, Difference
+from models.decoder_protocol import Exchange
 from pipeline.vocabularies import END, NULL, START
 
 
 @torch.inference_mode()
-def beam_search(model: Captioner, memory: Tensor, beam: int, length_penalty: float = 0.0) -> Tensor:
-    """The best caption that a beam finds: memory B x N x D -> token ids B x L as `greedy` gives them."""
-    return Beam(model, memory, beam, length_penalty).run().words
+def beam_search(model: Captioner, difference: Difference, beam: int, length_penalty: float = 0.0) -> Tensor:
+    """The best caption that a beam finds: token ids B x L as `greedy` gives them."""
+    return Beam(model, difference, beam, length_penalty).run().words
 
 
 @torch.inference_mode()
 def beam_attending(
-    model: Captioner, memory: Tensor, beam: int, length_penalty: float = 0.0
-) -> tuple[Tensor, Tensor]:
-    """What `beam_search` finds, and where the decoder looked for each word: see `greedy_attending`."""
-    search = Beam(model, memory, beam, length_penalty, attending=True).run()
+    model: Captioner, difference: Difference, beam: int, length_penalty: float = 0.0
+) -> tuple[Tensor, Tensor | None]:
+    """What `beam_search` finds, and the decoder's maps of each word: see `greedy_attending`."""
+    search = Beam(model, difference, beam, length_penalty, attending=True).run()
     return search.words, search.maps()
 
 
 class Beam:
-    """The captions of a batch: `words`, `scores` and `queries` of the best that ended, by pair.
+    """The captions of a batch: `words`, `scores` and `seen` of the best that ended, by pair.
 
-    Pairs whose best is settled cost nothing more: `order` says which stand where in `past`, those to be
+    Pairs whose best is settled cost nothing more: `order` says which stand where in `state`, those to be
     settled first. What is kept of the captions that go on (`sums`, `written`, `looked`) stands in that order.
     """
 
     def __init__(
-        self, model: Captioner, memory: Tensor, beam: int, length_penalty: float, attending: bool = False
+        self,
+        model: Captioner,
+        difference: Difference,
+        beam: int,
+        length_penalty: float,
+        attending: bool = False,
     ):
-        B, self.beam, self.length_penalty = len(memory), beam, length_penalty
+        B, device = len(difference.before), difference.before.device
         self.decoder, self.longest = model.decoder, model.sizes.longest - 1
-        self.past = self.decoder.begin(memory, beam)
-        self.order = torch.arange(B, device=memory.device)
+        self.never = list(model.never)
+        self.beam, self.length_penalty, self.attending = beam, length_penalty, attending
+        self.state = self.decoder.begin(difference, beam)
+        self.order = torch.arange(B, device=device)
         self.free = torch.full_like(self.order, beam)  # places that no ended caption keeps
         # float64: unequal logits stay unequal as log-probabilities, so that a beam of 1 is greedy search
-        self.sums = torch.full((B, beam), -torch.inf, dtype=torch.float64, device=memory.device)
+        self.sums = torch.full((B, beam), -torch.inf, dtype=torch.float64, device=device)
         self.sums[:, 0] = 0  # one empty caption, not k
-        self.written = torch.full((B, beam, self.longest), NULL, device=memory.device)
+        self.written = torch.full((B, beam, self.longest), NULL, device=device)
         self.scores = torch.full_like(self.sums[:, 0], -torch.inf)
         self.words = self.written[:, 0].clone()
-        self.looked = self.queries = None
-        if attending:
-            _, h, _, d = self.past[-1].memory_keys.shape
-            self.looked = memory.new_zeros(B, beam, h, self.longest, d)
-            self.queries = torch.zeros_like(self.looked[:, 0])
+        # B x k x longest x ..., as the decoder gave it, and B x longest x ... of the best that ended
+        self.looked: Tensor | None = None
+        self.seen: Tensor | None = None
 
     def run(self) -> "Beam":
         """Write all captions; `words` is then as wide as the longest of them."""
         word = torch.full_like(self.written[:, :, 0], START)  # left x k
         for position in range(self.longest):
-            step = self.decoder.step(word.flatten(), position, self.past)
-            if self.looked is not None:
-                self.looked[: len(word), :, :, position] = step.queries.transpose(1, 2)
+            step = self.decoder.step(word.flatten(), position, self.state)
+            self._keep(step.looked, position)
             parents, word = self._choose(step.logits.view(*word.shape, -1))
             self._follow(parents, word, position)
             self._end(word, position)
             word = self._leave(word)
             if not len(word):
                 break
-        self.words = self.words[:, : int((self.words != NULL).sum(1).max())]
+        places = torch.arange(1, self.longest + 1, device=self.words.device)
+        last = ((self.words != NULL) * places).max()  # NULL may stand within a caption
+        self.words = self.words[:, : int(last)]
         return self
+
+    def _keep(self, looked: Tensor | None, position: int) -> None:
+        """What the decoder will make maps of."""
+        if looked is None or not self.attending:
+            return
+        if self.looked is None:
+            self.looked = looked.new_zeros(*self.written.shape, *looked.shape[1:])
+            self.seen = torch.zeros_like(self.looked[:, 0])
+        own = looked.unflatten(0, (-1, self.beam))
+        self.looked[: len(own), :, position] = own
 
     def _choose(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Of k captions x V words, the best for the free places: the captions and their words, left x k."""
         left, _, V = logits.shape
         scores = logits.double().log_softmax(-1)
-        scores[:, :, NEVER] = -torch.inf
+        scores[:, :, self.never] = -torch.inf
         scores += self.sums[:left, :, None]
         sums, places = best(scores.flatten(1), self.beam)
         taken = torch.arange(self.beam, device=sums.device) >= self.free[:left, None]
@@ -91,13 +106,12 @@ class Beam:
         """All that is kept of the chosen captions, in their new places."""
         left = len(word)
         rows = (parents + self.beam * torch.arange(left, device=parents.device)[:, None]).flatten()
-        for kept in self.past:
-            kept.follow(rows, position + 1)
+        self.state.follow(rows)
         written = self.written[:left].flatten(0, 1)  # a view, as below
         written[:, :position] = written[rows, :position]
         written[:, position] = word.flatten()
         if self.looked is not None:
-            looked = self.looked[:left].flatten(0, 1)[:, :, : position + 1]
+            looked = self.looked[:left].flatten(0, 1)[:, : position + 1]
             looked.copy_(looked[rows])
 
     def _end(self, word: Tensor, position: int) -> None:
@@ -111,18 +125,18 @@ class Beam:
         rows, place = rows[better], place[better]
         self.scores[rows] = score[better]
         self.words[rows] = self.written[better, place]
-        if self.looked is not None and self.queries is not None:
-            self.queries[rows] = self.looked[better, place]
+        if self.looked is not None and self.seen is not None:
+            self.seen[rows] = self.looked[better, place]
         self.free[:left] -= (ended & self.sums[:left].isfinite()).sum(1)
         self.sums[:left].masked_fill_(ended, -torch.inf)
 
     def _leave(self, word: Tensor) -> Tensor:
         """Without the pairs that are settled."""
         left = len(word)
-        places = Exchange(self._settled(left))
+        settled = self._settled(left)
+        places = Exchange(settled)
         if places.left < left:
-            for kept in self.past:
-                kept.leave(places)
+            self.state.leave(settled)
             places.apply(self.order)
             for rows in (word, self.sums, self.free, self.written, self.looked):
                 if rows is not None:
@@ -137,11 +151,12 @@ class Beam:
         reachable = self.sums[:left].amax(1) / self.longest**self.length_penalty
         return reachable <= self.scores[self.order[:left]]
 
-    def maps(self) -> Tensor:
-        """Where each word of the best captions looked: B x L x N, float16."""
-        assert self.queries is not None  # it is attending
-        queries = self.queries[self.order, :, : self.words.shape[1]]  # as they stand in `past`
-        return self.decoder.attention(queries, self.past).half()[self.order.argsort()]
+    def maps(self) -> Tensor | None:
+        """Where each word of the best captions looked: B x L x I x N, float16."""
+        assert self.attending
+        seen = None if self.seen is None else self.seen[:, : self.words.shape[1]]
+        found = self.decoder.maps(seen, self.state)
+        return None if found is None else found.half()
 
 
 def best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:

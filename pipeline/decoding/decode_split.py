@@ -3,6 +3,7 @@
 A module of its own: training decodes too, and is not to run again when this one is edited.
 """
 
+import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,10 +22,10 @@ from pipeline.decoding.greedy import differences, evaluating, greedy_attending
 from pipeline.features.reading import feature_batches
 from pipeline.features.store import FeatureStore
 from pipeline.progress import track
-from pipeline.vocabularies import Vocabulary
+from pipeline.vocabularies import Vocabulary, said_at
 
-Search = Callable[[Captioner, Tensor], tuple[Tensor, Tensor]]
-"""The captions of a memory B x N x D: token ids B x L, and where each word looked, B x L x N."""
+Search = Callable[[Captioner, Difference], tuple[Tensor, Tensor | None]]
+"""The captions of a batch: token ids B x L, and the decoder's maps of each word, B x L x I x N or None."""
 
 
 def searching(beam: int, length_penalty: float) -> Search:
@@ -88,10 +89,18 @@ def _attended(
     aligned: Collection[str],
 ) -> Iterator[Attended]:
     """One batch's."""
-    tokens, maps = search(model, difference.memory)
-    maps = maps.unflatten(-1, model.cells).cpu().numpy()  # B x L x H x W
+    captions = told(search, model, difference, vocabulary)
     rows = [row for row, pair in enumerate(ids) if pair in aligned]
     alignment = difference.alignment(rows)  # rows x N x N
     alignments = {} if alignment is None else dict(zip(rows, alignment.half().cpu().numpy(), strict=True))
-    for row, caption in enumerate(tokens.tolist()):
-        yield attended(vocabulary.spoken(caption), maps[row], alignments.get(row))
+    for row, caption in enumerate(captions):
+        yield replace(caption, alignment=alignments.get(row))
+
+
+def told(search: Search, model: Captioner, difference: Difference, vocabulary: Vocabulary) -> list[Attended]:
+    """The captions of a batch, with the decoder's maps, if it looks at anything."""
+    tokens, maps = search(model, difference)
+    nothing = torch.empty(*tokens.shape, 0, math.prod(model.cells), dtype=torch.float16)
+    grids = (nothing if maps is None else maps).unflatten(-1, model.cells).cpu().numpy()
+    each = zip(tokens.tolist(), grids, strict=True)  # L x I x H x W
+    return [attended(vocabulary.spoken(caption), own[said_at(caption)]) for caption, own in each]

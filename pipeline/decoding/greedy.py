@@ -1,4 +1,4 @@
-"""Captions from a trained model: greedy search with cached keys and values."""
+"""Captions from a trained model: greedy search, with whatever its decoder keeps of the words so far."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -7,82 +7,88 @@ import torch
 from torch import Tensor
 
 from models.captioner import Captioner, Difference
-from models.decoder import Exchange
+from models.decoder_protocol import Exchange
 from pipeline.datasets.schema import Pair
 from pipeline.features.reading import feature_batches
 from pipeline.features.store import FeatureStore
-from pipeline.vocabularies import END, NULL, START, UNK, Vocabulary
-
-NEVER = (NULL, UNK, START)  # tokens that are not words of a caption
+from pipeline.vocabularies import END, NULL, START, Vocabulary
 
 
 @torch.inference_mode()
-def greedy(model: Captioner, memory: Tensor) -> Tensor:
-    """The likeliest next word each time: memory B x N x D -> token ids B x L, <START> left out.
+def greedy(model: Captioner, difference: Difference) -> Tensor:
+    """The likeliest next word each time: token ids B x L, <START> left out.
 
     A caption ends with <END>, followed by <NULL>; one that never ends is cut at the model's longest.
     Of words that are equally likely, the one with the lowest id.
     """
-    return Greedy(model, memory).run().words
+    return Greedy(model, difference).run().words
 
 
 @torch.inference_mode()
-def greedy_attending(model: Captioner, memory: Tensor) -> tuple[Tensor, Tensor]:
-    """What `greedy` finds, and where the decoder's last layer looked for each word: B x L x N, float16.
+def greedy_attending(model: Captioner, difference: Difference) -> tuple[Tensor, Tensor | None]:
+    """What `greedy` finds, and the decoder's maps of each word: B x L x I x N, float16, or None.
 
     After a caption's end there is nothing to see in the maps.
     """
-    search = Greedy(model, memory, attending=True).run()
+    search = Greedy(model, difference, attending=True).run()
     return search.words, search.maps()
 
 
 class Greedy:
     """The captions of a batch, of which those that have ended cost nothing more.
 
-    The first `len(rows)` rows of `past` are the captions still to be ended: `rows` says which they are.
+    The first `len(word)` places of `state` are the captions still to be ended: `order` says which they are.
     """
 
-    def __init__(self, model: Captioner, memory: Tensor, attending: bool = False):
-        self.decoder = model.decoder
-        self.past = self.decoder.begin(memory)
-        self.longest = model.sizes.longest - 1
-        self.words = torch.full((len(memory), self.longest), NULL, device=memory.device)
-        self.order = torch.arange(len(memory), device=memory.device)  # which caption stands where in `past`
-        _, h, _, d = self.past[-1].memory_keys.shape
-        self.queries = memory.new_zeros(len(memory), h, self.longest, d) if attending else None
+    def __init__(self, model: Captioner, difference: Difference, attending: bool = False):
+        B, device = len(difference.before), difference.before.device
+        self.decoder, self.longest = model.decoder, model.sizes.longest - 1
+        self.never = list(model.never)
+        self.state = self.decoder.begin(difference)
+        self.words = torch.full((B, self.longest), NULL, device=device)
+        self.order = torch.arange(B, device=device)  # which caption stands where in `state`
+        self.attending = attending
+        self.looked: Tensor | None = None  # B x longest x ..., as the decoder gave it
 
     def run(self) -> "Greedy":
         """Write all captions; `words` is then as wide as the longest of them."""
         word = torch.full_like(self.order, START)
         for position in range(self.longest):
             rows = self.order[: len(word)]
-            step = self.decoder.step(word, position, self.past)
-            step.logits[:, NEVER] = -torch.inf
+            step = self.decoder.step(word, position, self.state)
+            step.logits[:, self.never] = -torch.inf
             word = self.words[rows, position] = step.logits.argmax(-1)
-            if self.queries is not None:
-                self.queries[rows, :, position] = step.queries[:, :, 0]
+            self._keep(step.looked, rows, position)
             word = self._leave(word)
             if not len(word):
                 break
         self.words = self.words[:, : position + 1]
         return self
 
+    def _keep(self, looked: Tensor | None, rows: Tensor, position: int) -> None:
+        """What the decoder will make maps of."""
+        if looked is None or not self.attending:
+            return
+        if self.looked is None:
+            self.looked = looked.new_zeros(*self.words.shape, *looked.shape[1:])
+        self.looked[rows, position] = looked
+
     def _leave(self, word: Tensor) -> Tensor:
         """Without those that have ended."""
-        places = Exchange(word == END)
+        ended = word == END
+        places = Exchange(ended)
         if places.left < len(word):
-            for kept in self.past:
-                kept.leave(places)
+            self.state.leave(ended)
             places.apply(self.order)
             places.move(word)
         return word[: places.left]
 
-    def maps(self) -> Tensor:
-        """Where each word looked: B x L x N."""
-        assert self.queries is not None  # it is attending
-        queries = self.queries[self.order, :, : self.words.shape[1]]  # as they stand in `past`
-        maps = self.decoder.attention(queries, self.past).half()
-        return maps[self.order.argsort()]
+    def maps(self) -> Tensor | None:
+        """Where each word looked: B x L x I x N."""
+        assert self.attending
+        looked = None if self.looked is None else self.looked[:, : self.words.shape[1]]
+        found = self.decoder.maps(looked, self.state)
+        return None if found is None else found.half()
 
 
 @torch.inference_mode()
@@ -98,7 +104,7 @@ def captions(
         rows = [
             row
             for difference in differences(model, pairs, store, batch)
-            for row in greedy(model, difference.memory).tolist()
+            for row in greedy(model, difference).tolist()
         ]
     return {pair.pair_id: vocabulary.decode(row) for pair, row in zip(pairs, rows, strict=True)}
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from models.captioner import Captioner
+from models.captioner import Captioner, Difference
 from pipeline.decoding.beam_search import Beam
 from pipeline.vocabularies import END
 
@@ -21,15 +21,15 @@ class Candidate:
 
 @torch.inference_mode()
 def n_best(
-    model: Captioner, memory: Tensor, beam: int, count: int, length_penalty: float = 0.0
+    model: Captioner, difference: Difference, beam: int, count: int, length_penalty: float = 0.0
 ) -> list[list[Candidate]]:
-    """The `count` best captions of each pair, best first: memory B x N x D -> B lists.
+    """The `count` best captions of each pair, best first: B lists.
 
     A beam of k ends with k captions; fewer only where there are no more. Raises ValueError for count > beam.
     """
     if count > beam:
         raise ValueError(f"a beam of {beam} does not end with {count} captions")
-    search = NBest(model, memory, beam, length_penalty)
+    search = NBest(model, difference, beam, length_penalty)
     search.run()
     # sorted() keeps the order of equal ones: the earlier first, as in beam_search.py
     return [sorted(found, key=lambda each: -each.score)[:count] for found in search.ended]
@@ -38,9 +38,9 @@ def n_best(
 class NBest(Beam):
     """A beam that remembers all captions that ended, and goes on until none of its places is free."""
 
-    def __init__(self, model: Captioner, memory: Tensor, beam: int, length_penalty: float):
-        super().__init__(model, memory, beam, length_penalty)
-        self.ended: list[list[Candidate]] = [[] for _ in range(len(memory))]
+    def __init__(self, model: Captioner, difference: Difference, beam: int, length_penalty: float):
+        super().__init__(model, difference, beam, length_penalty)
+        self.ended: list[list[Candidate]] = [[] for _ in range(len(difference.before))]
 
     def _end(self, word: Tensor, position: int) -> None:
         """Note the captions that end here; then as a beam does."""

@@ -1,7 +1,7 @@
 """What the page shows of a pair: both pictures, each model's caption word by word, and whether it is true.
 
 A word carries its attention map as a tiny picture of one colour, whose opacity is the attention; page.js lays
-it over both pictures, and page.css stretches it.
+it over both pictures, or each image's own over its picture, and page.css stretches it.
 """
 
 import base64
@@ -40,14 +40,13 @@ def answer(captioners: Mapping[str, Captioner], drawn: Drawn) -> str:
         if len(data) > LARGEST:
             raise InputError(f"The {side} picture has more than {LARGEST // 10**6} MB; scale it down")
     shown = "".join(_figure(side, opened(data, f"The {side} picture")) for side, data in sides.items())
-    said = "".join(
-        _caption(name, captioner.attended(drawn.before, drawn.after), drawn.pair)
-        for name, captioner in captioners.items()
-    )
+    found = {name: captioner.attended(drawn.before, drawn.after) for name, captioner in captioners.items()}
+    said = "".join(_caption(name, attended, drawn.pair) for name, attended in found.items())
+    hint = HINT if any(attended.images for attended in found.values()) else ""
     truth = drawn.pair.captions if drawn.pair else ()
     return (
         f'<section class="lab-answer"><div class="lab-pair">{shown}</div>{_truth(truth)}'
-        f'<div class="lab-captions">{said}</div><p class="lab-hint" aria-live="polite">{HINT}</p></section>'
+        f'<div class="lab-captions">{said}</div><p class="lab-hint" aria-live="polite">{hint}</p></section>'
     )
 
 
@@ -75,9 +74,9 @@ def _caption(name: str, attended: Attended, pair: Pair | None) -> str:
     verdict = judge(attended.caption, pair) if pair else None
     marked = marks(attended.words, verdict.wrong if verdict else None)
     words = " ".join(
-        f'<button type="button" class="lab-word"{UNTRUE if wrong else ""} aria-pressed="false" '
-        f'data-heat="{_uri(_heat(map_), "PNG")}">{escape(word)}</button>'
-        for word, map_, wrong in zip(attended.words, attended.maps, marked, strict=True)
+        f'<button type="button" class="lab-word"{UNTRUE if wrong else ""} aria-pressed="false"'
+        f"{heat}>{escape(word)}</button>"
+        for word, heat, wrong in zip(attended.words, _heats(attended), marked, strict=True)
     )
     return (
         f'<article><h3>{escape(name)}</h3><p class="lab-words">{words or "(it says nothing)"}</p>'
@@ -95,6 +94,15 @@ def _judged(verdict: Verdict | None, pair: Pair | None) -> str:
     return (
         f'<p class="lab-verdict">✗ <b>Not true</b>{wrong}. What happened: “{escape(pair.captions[0])}”.</p>'
     )
+
+
+def _heats(attended: Attended) -> list[str]:
+    """Each word's attributes: its map, or that of before and that of after; nothing where it has none."""
+    names = ("heat", "heat-after")[: attended.images]
+    return [
+        "".join(f' data-{name}="{_uri(_heat(map_), "PNG")}"' for name, map_ in zip(names, own, strict=True))
+        for own in attended.maps
+    ]
 
 
 def _heat(map_: np.ndarray) -> Image.Image:

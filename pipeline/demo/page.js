@@ -6,14 +6,15 @@
   const pictures = (word) => word.closest(".lab-answer").querySelectorAll(".lab-heat");
 
   function show(word) {
-    for (const heat of pictures(word)) {
-      heat.src = word.dataset.heat;
-      heat.hidden = false;
-    }
+    const { heat, heatAfter = heat } = word.dataset; // none where the model looks at nothing
+    pictures(word).forEach((picture, side) => {
+      if (heat) picture.src = side ? heatAfter : heat;
+      picture.hidden = !heat;
+    });
   }
 
   function clear(word) {
-    for (const heat of pictures(word)) heat.hidden = true;
+    for (const picture of pictures(word)) picture.hidden = true;
     if (kept?.isConnected && kept !== word) show(kept);
   }
 

@@ -14,6 +14,7 @@ from torchvision.models import ResNet101_Weights
 
 from models import backbone, timm_maps
 from models.backbone import RESNET, Backbone
+from pipeline import torch_files
 from pipeline.errors import InputError
 from pipeline.features.store_contents import IMAGENET, Spec
 
@@ -135,9 +136,7 @@ def _of_file(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise InputError(f"features.weights: {path} is missing; name a file, or imagenet")
     try:
-        found = (
-            load_file(path) if path.suffix == ".safetensors" else torch.load(path, "cpu", weights_only=True)
-        )
+        found = load_file(path) if path.suffix == ".safetensors" else torch_files.load(path)
     except Exception as error:  # what they raise on damaged files is of any kind
         reason = str(error.__context__ or error).strip().split("\n")[0]  # torch surrounds it by advice
         raise InputError(f"features.weights: {path} is no file of tensors ({reason})") from None

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from pipeline.compute import memory
+from pipeline.compute.process_group import ALONE, Ranks
 from pipeline.errors import InputError
 from pipeline.features.store import FeatureStore
 from pipeline.progress import track
@@ -18,14 +19,16 @@ SHARE = 0.9  # of the free memory; the rest is for the network and its batches
 class Resident:
     """Features of `keys` in the memory of `device`, in the store's type, with the interface of FeatureStore.
 
-    Raises InputError, before anything is read, where they do not fit into what is free.
+    Every one of `ranks` holds all of them: which pairs it trains on changes from epoch to epoch. Raises
+    InputError, before anything is read, where they do not fit into what is free.
     """
 
-    def __init__(self, store: FeatureStore, keys: Sequence[str], device: torch.device):
+    def __init__(self, store: FeatureStore, keys: Sequence[str], device: torch.device, ranks: Ranks = ALONE):
         keys = list(dict.fromkeys(keys))
         self.name, self.shape, self.device = store.location.name, store.shape, device
         self.row = {key: row for row, key in enumerate(keys)}
-        _check_room(len(keys), store, device)
+        _check_room(len(keys), store, device, ranks.world)
+        ranks.wait()  # nobody takes memory before all have seen what is free
         C, H, W = self.shape
         # channels last: the first thing that a model does is a linear map of each cell's channels
         kind = torch.from_numpy(np.empty(0, store.dtype)).dtype
@@ -60,42 +63,18 @@ def images(source: FeatureStore | Resident, keys: Sequence[str]) -> Tensor:
     return source.images(keys) if isinstance(source, Resident) else torch.from_numpy(source.read(keys))
 
 
-def planned(
-    store: FeatureStore, keys: Sequence[str], cache: str, device: torch.device, processes: int = 1
-) -> int:
-    """Bytes of the training's `device` that `held` will take in each of so many processes.
-
-    Raises InputError where they do not fit: to ask in all of them before any begins to read.
-    """
-    if cache == "none":
-        return 0
-    where = _where(cache, device)
-    distinct = len(set(keys))
-    _check_room(distinct, store, where, processes)
-    return _size(distinct, store) if where.type == device.type else 0
-
-
 def held(
-    store: FeatureStore, keys: Sequence[str], cache: str, device: torch.device
+    store: FeatureStore, keys: Sequence[str], cache: str, device: torch.device, ranks: Ranks = ALONE
 ) -> FeatureStore | Resident:
-    """What `train.cache` names: none (the store itself), ram, or device (the training's).
-
-    Every process holds all of `keys`: which pairs it trains on changes from epoch to epoch.
-    """
-    return store if cache == "none" else Resident(store, keys, _where(cache, device))
+    """What `train.cache` names: none (the store itself), ram, or device (the training's)."""
+    where = {"none": None, "ram": torch.device("cpu"), "device": device}[cache]
+    return store if where is None else Resident(store, keys, where, ranks)
 
 
-def _where(cache: str, device: torch.device) -> torch.device:
-    return {"ram": torch.device("cpu"), "device": device}[cache]
-
-
-def _size(images: int, store: FeatureStore) -> int:
-    return store.dtype.itemsize * images * int(np.prod(store.shape))
-
-
-def _check_room(images: int, store: FeatureStore, device: torch.device, processes: int = 1) -> None:
+def _check_room(images: int, store: FeatureStore, device: torch.device, processes: int) -> None:
     here = processes if device.type == "cpu" else 1  # a GPU is one process's own
-    wanted, free = here * _size(images, store), memory.free(device)
+    wanted = here * store.dtype.itemsize * images * int(np.prod(store.shape))
+    free = memory.free(device)
     if free is None:
         raise InputError("train.cache: how much memory is free is not known here; set train.cache: none")
     if wanted > SHARE * free:

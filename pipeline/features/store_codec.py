@@ -43,8 +43,8 @@ def define(folder: Path, images: int, shape: tuple[int, int, int], dtype: str) -
     )
 
 
-def shard_file(shard: int) -> str:
-    """A shard's file below the array's folder."""
+def shard_file(shard: int | str) -> str:
+    """A shard's file below the array's folder; `*` stands for all."""
     return f"c/{shard}/0/0/0"
 
 

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import tensorstore
 
-from pipeline.errors import writing
+from pipeline.errors import InputError, writing
 from pipeline.features import store_codec
 from pipeline.features.object_storage import Location
 from pipeline.features.store_codec import ARRAY, SCHEMA, WRITING, array_spec, define, shard_file
-from pipeline.outputs import place, remove, write_json, write_text
+from pipeline.outputs import Contents, place, remove, write_json, write_text
 from pipeline.progress import track
 
+CONTENTS = Contents("zarr.json", (f"{ARRAY}/zarr.json", f"{ARRAY}/{shard_file('*')}"))
 Grids = Callable[[Sequence[int]], Iterator[np.ndarray]]
 """Rows of the store -> their features (C x H x W, of the store's type), one after the other."""
 
@@ -63,12 +64,25 @@ class Writer:
         self._record(shard).unlink(missing_ok=True)
 
     def finish(self, path: Path, attributes: dict[str, Any]) -> None:
-        """Record the shards and the attributes, move the store to `path`, and remove the folder."""
-        records = [self._record(shard) for shard in self.shards]
-        group = {"schema": SCHEMA, "shard_bytes": [int(file.read_text()) for file in records]} | attributes
+        """Record the shards and the attributes, move the store to `path`, and remove the folder.
+
+        Raises InputError where a shard is no longer what was written.
+        """
+        group = {"schema": SCHEMA, "shard_bytes": [self._bytes(shard) for shard in self.shards]} | attributes
         write_json(self.store / "zarr.json", {"zarr_format": 3, "node_type": "group", "attributes": group})
-        place(self.store, path)
+        place(self.store, path, CONTENTS)
         remove(self.folder)
+
+    def _bytes(self, shard: int) -> int:
+        """A written shard's size."""
+        try:
+            size = int(self._record(shard).read_text())
+            found = (self.store / ARRAY / shard_file(shard)).stat().st_size
+        except FileNotFoundError:
+            size, found = 0, -1
+        if size != found:
+            raise InputError(f"{self.folder} was changed while it was filled (shard {shard}); run it again")
+        return size
 
     def _record(self, shard: int) -> Path:
         return self.log / str(shard)

@@ -36,6 +36,7 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
         adapt=adapt,
     )
     _check_augmentation(recipe)
+    _check_lengths(recipe)
     shape = (3, *of_dataset.features.pixels) if read == PIXELS else (16, 14, 14)
     with torch.device("meta"):  # names and shapes only
         terms = build(recipe, recipe.sizes_for(shape, 8, 8)).terms
@@ -89,6 +90,16 @@ def _check_augmentation(recipe: Recipe) -> None:
                 f"params.yaml: {recipe.model} reads features on {recipe.dataset}, and mirror and shift move "
                 "pixels; set mirror: false and shift: 0"
             )
+
+
+def _check_lengths(recipe: Recipe) -> None:
+    """Raises InputError where a phase of a model other than IDC-PCL's names the length of its captions."""
+    named = any(phase.get("max_tokens") is not None for phase in (recipe.adapt, recipe.train))
+    if named and recipe.model not in models.PCLS:
+        raise InputError(
+            f"params.yaml: max_tokens of a phase is IDC-PCL's, and {recipe.model} on {recipe.dataset} has "
+            f"it; set dataset.{recipe.dataset}.text.max_tokens instead"
+        )
 
 
 def _weight(everything: params.Params, dataset: Dataset, key: str, name: str) -> float:

@@ -11,14 +11,13 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 import models
 from models import FirstPhase
 from models.captioner import Captioner
 from models.grid_embedding import DataSizes, Sizes
 from pipeline.errors import InputError
-from pipeline.outputs import read_yaml, write_text
+from pipeline.inputs import read_yaml
+from pipeline.outputs import write_text, yaml_of
 
 MAY_BE_NONE = ("intra", "inter")  # CLIP4IDC's split, Table 7
 
@@ -86,6 +85,14 @@ class Recipe:
             raise InputError(f"the sizes of {self.model} on {self.dataset}: {error}") from None
 
 
+def switches_of(recipe: Recipe, source: str | Path = "params.yaml") -> models.Chosen:
+    """The switches of the recipe's model. Raises InputError, naming `source`, for one that it has not."""
+    try:
+        return models.switches_of(recipe.model, recipe.settings)
+    except ValueError as error:
+        raise InputError(f"{source}: {error}") from None
+
+
 def build_first_phase(
     recipe: Recipe, sizes: DataSizes, source: str | Path = "params.yaml", images: bool = False
 ) -> FirstPhase:
@@ -106,7 +113,7 @@ def build(recipe: Recipe, sizes: DataSizes, source: str | Path = "params.yaml") 
 
 def save(path: str | Path, recipe: Recipe) -> None:
     """Write the recipe as YAML."""
-    write_text(path, yaml.safe_dump(asdict(recipe), sort_keys=False))
+    write_text(path, yaml_of(asdict(recipe)))
 
 
 def load(path: str | Path) -> Recipe:

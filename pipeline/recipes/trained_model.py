@@ -3,7 +3,6 @@
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import yaml
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -13,12 +12,14 @@ from models.captioner import Captioner
 from models.grid_embedding import DataSizes
 from models.idc_pcl_pretraining import Pretraining
 from pipeline.errors import InputError
-from pipeline.outputs import read_yaml
+from pipeline.inputs import read_yaml
+from pipeline.outputs import Contents, yaml_of
 from pipeline.recipes import recipe_file
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.vocabularies import Vocabulary
 
 FILE = "weights.safetensors"
+CONTENTS = Contents("model.yaml", (FILE,))
 REMEDY = "run `dvc repro train` to make it"
 
 
@@ -56,7 +57,7 @@ def save(folder: Path, trained: Trained, weights: dict[str, Tensor]) -> None:
     folder.mkdir(parents=True)
     save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / FILE)
     record = asdict(trained) | {"shape": list(trained.shape)}
-    (folder / "model.yaml").write_text(yaml.safe_dump(record, sort_keys=False), encoding="utf-8")
+    (folder / "model.yaml").write_text(yaml_of(record), encoding="utf-8")
 
 
 def load(folder: Path) -> tuple[Captioner, Trained]:

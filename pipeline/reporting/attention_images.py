@@ -20,7 +20,7 @@ def coarsening(all_of_it: Iterable[Attended]) -> int:
     A divisor of both sides of every grid: 1 where they fit as they are.
     """
     aligned = [each for each in all_of_it if each.alignment is not None]
-    sides = math.gcd(*(side for each in aligned for side in each.maps.shape[1:]))
+    sides = math.gcd(*(side for each in aligned for side in each.grid))
     cells = sum(each.alignment.size for each in aligned if each.alignment is not None)
     fitting = (
         factor
@@ -33,15 +33,18 @@ def coarsening(all_of_it: Iterable[Attended]) -> int:
 def embedded(attended: Attended, factor: int) -> dict[str, Any]:
     """What the page's script reads of one caption: its maps, and the images' alignment where there is one.
 
-    A map's largest value is 255; `peaks` says what share of the attention that is.
+    A map's largest value is 255; `peaks` says what share of the attention that is. `images` says how many
+    maps a word has, one after another, where it is not one for both images.
     """
-    height, width = attended.maps.shape[1:]
+    height, width = attended.grid
     maps = attended.maps.reshape(-1, height * width).astype(np.float32)
-    found = {
+    found: dict[str, Any] = {
         "grid": [height, width],
         "maps": _coded(maps),
         "peaks": [round(float(peak), 4) for peak in maps.max(1)],
     }
+    if attended.images != 1:
+        found["images"] = attended.images
     if attended.alignment is not None:
         coarse = coarsened(attended.alignment, (height, width), factor)
         found |= {"cells": [height // factor, width // factor], "alignment": _coded(coarse)}

@@ -15,7 +15,7 @@ from pipeline.datasets.schema import NO_CHANGE, Pair, of_split, read_pairs
 from pipeline.decoding import attention_maps, gallery_pairs
 from pipeline.decoding.attention_maps import Attended
 from pipeline.errors import InputError
-from pipeline.outputs import read_text
+from pipeline.inputs import read_text
 from pipeline.params import Params
 from pipeline.reporting import paper_results, retrieval_results
 from pipeline.reporting.paper_results import Published, PublishedRetrieval

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
 from pipeline.errors import InputError
-from pipeline.outputs import read_text
+from pipeline.inputs import read_text
 
 REMEDY = "run `python -m stages.experiments` to make it"
 PARAMS = "params.yaml"

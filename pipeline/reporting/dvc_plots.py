@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.datasets.schema import CHANGE_TYPES
+from pipeline.outputs import Contents
 from pipeline.params import Params
 from pipeline.reporting.dataset_results import read_curve, read_metrics
 
 Rows = list[dict[str, Any]]
+VALIDATION, LOSSES, BY_TYPE = "validation.json", "losses.json", "types.json"
+CONTENTS = Contents(BY_TYPE, (VALIDATION, LOSSES))
 TYPES = (*CHANGE_TYPES, "no_change")
 
 
@@ -21,9 +24,9 @@ def tables(results: Path, params: Params) -> dict[str, Rows]:
     Raises InputError naming the first file that is missing, or is not what its stage writes.
     """
     return {
-        "validation.json": [row for cell in _cells(params) for row in _validation(results, cell)],
-        "losses.json": [row for cell in _cells(params) for row in _losses(results, cell)],
-        "types.json": [row for cell in _scored(params) for row in _types(results, cell)],
+        VALIDATION: [row for cell in _cells(params) for row in _validation(results, cell)],
+        LOSSES: [row for cell in _cells(params) for row in _losses(results, cell)],
+        BY_TYPE: [row for cell in _scored(params) for row in _types(results, cell)],
     }
 
 

@@ -78,10 +78,8 @@ def gallery(results: Results, params: Params) -> Gallery:
         for kind, pairs in results.gallery.items()
         for pair in pairs
     ]
-    grids = dict.fromkeys(each.maps.shape[1:] for cell in own for each in cell.attended.values())
-    aligned = next(
-        (e.maps.shape[1:] for c in own for e in c.attended.values() if e.alignment is not None), ()
-    )
+    grids = dict.fromkeys(e.grid for cell in own for e in cell.attended.values() if e.images)
+    aligned = next((e.grid for c in own for e in c.attended.values() if e.alignment is not None), ())
     return Gallery(
         cards,
         {

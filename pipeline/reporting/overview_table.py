@@ -7,7 +7,7 @@ from types import NoneType
 from typing import Any
 
 from pipeline.errors import InputError
-from pipeline.outputs import read_json
+from pipeline.inputs import read_json
 from pipeline.reporting.dataset_results import CORPUS_METRICS, REMEDY, Metrics, Results
 from pipeline.statistics import over_seeds
 

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 from pipeline.dataset_params import Count, Dataset, DatasetTrain, Name, OwnSettings, Positive, Strict
 from pipeline.errors import InputError
 from pipeline.features.store_contents import pixel_spec, spec
-from pipeline.outputs import read_yaml
+from pipeline.inputs import read_yaml
 from pipeline.params import Params
 
 FOLDER = Path("data/published")

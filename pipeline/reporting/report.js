@@ -48,11 +48,14 @@ function prepare(card, form) {
     button.setAttribute("aria-pressed", "true");
     const { model, place } = button.dataset;
     const own = maps[model];
-    const map = row(own.maps, Number(place), own.grid);
-    card.querySelectorAll(".picture").forEach((picture) => cover(picture, map, own.grid));
-    const share = percent(own.peaks[place]);
+    const images = own.images ?? 1; // maps a word: one for both pictures, one for each, or none
+    const at = (side) => images * Number(place) + Math.min(side, images - 1);
+    if (images) card.querySelectorAll(".picture").forEach((picture, side) => cover(picture, row(own.maps, at(side), own.grid), own.grid));
+    const [first, second] = [0, 1].map((side) => percent(own.peaks[at(side)]));
+    const held = images > 1 ? `${first} of the attention to before, of that to after ${second}` : `${first} of the attention`;
     const even = percent(1 / (own.grid[0] * own.grid[1]));
-    told.textContent = `“${button.textContent}”, ${model}: the brightest cell holds ${share} of the attention (spread evenly: ${even}).`;
+    const said = images ? `the brightest cell holds ${held} (spread evenly: ${even}).` : "its decoder attends to no cell.";
+    told.textContent = `“${button.textContent}”, ${model}: ${said}`;
   }
 
   function showBlock(button) {

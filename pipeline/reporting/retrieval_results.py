@@ -8,7 +8,7 @@ from typing import TypeVar
 from pydantic import BaseModel, FiniteFloat, TypeAdapter, ValidationError
 
 from pipeline.errors import InputError
-from pipeline.outputs import read_text
+from pipeline.inputs import read_text
 from pipeline.reporting.paper_results import PublishedRetrieval
 from pipeline.statistics import Evidence, compare_all, of_retrieval, over_seeds
 

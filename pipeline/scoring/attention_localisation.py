@@ -1,8 +1,10 @@
 """Does the decoder look where something changed? Attention maps against the change boxes (SCORER Fig. 6).
 
-A map is judged against the union of the boxes of both images, because the decoder reads one grid
-into which both were fused. Images are squashed to a square before they become H x W cells, so a box is
-scaled by its image's width and height separately.
+A map of both images is judged against the union of their boxes, because the decoder reads one grid into
+which both were fused. Where a word has a map for each image, each is judged against its own image's box, and
+the pair has the mean of those that have one. A decoder that looks at nothing has no such score.
+Images are squashed to a square before they become H x W cells, so a box is scaled by its image's width and
+height separately.
 pointing: the centre of the cell with the most attention lies in a box (the pointing game of Zhang et
     al., ECCV 2016, without its tolerance; of several such cells the first counts).
 coverage: the share of the attention inside the boxes; cells count by the fraction of their area.
@@ -71,10 +73,11 @@ def localise(
     each = {pair.pair_id: dict.fromkeys(MEASURES) for pair in pairs}
     areas = []
     for pair in pairs:
-        found, boxes = attended[pair.pair_id], _placed(pair, sizes)
-        if boxes and found.words:
-            each[pair.pair_id] = _measured(found, boxes)
-            areas.append(inside(boxes, (1, 1)).item())
+        found = attended[pair.pair_id]
+        if found.words and (views := _views(found, pair, sizes)):
+            own = [_measured(found.words, maps, boxes) for maps, boxes in views]
+            each[pair.pair_id] = {name: _mean([one[name] for one in own]) for name in MEASURES}
+            areas.append(float(np.mean([inside(boxes, (1, 1)).item() for _, boxes in views])))
     if not areas:
         return Localisation({}, each)
     at_object = sum(own["pointing_at_object"] is not None for own in each.values())
@@ -111,12 +114,20 @@ def centred(boxes: Sequence[Placed], grid: tuple[int, int]) -> np.ndarray:
     return found
 
 
-def _measured(found: Attended, boxes: list[Placed]) -> dict[str, float | None]:
-    grid = found.maps.shape[1:]
-    share, hits = inside(boxes, grid), centred(boxes, grid)
-    maps = found.maps.astype(np.float64)
+def _views(found: Attended, pair: Pair, sizes: Mapping[str, Size]) -> list[tuple[np.ndarray, list[Placed]]]:
+    """Maps, words x H x W, and the boxes that they are judged against: at least one."""
+    sides = ((pair.before_box, pair.before), (pair.after_box, pair.after))
+    before, after = ([(box, sizes[name])] if box is not None else [] for box, name in sides)
+    judged = [before + after] if found.images == 1 else [before, after][: found.images]
+    return [(found.maps[:, place], own) for place, own in enumerate(judged) if own]
+
+
+def _measured(words: Sequence[str], found: np.ndarray, boxes: list[Placed]) -> dict[str, float | None]:
+    rows, columns = found.shape[1:]
+    share, hits = inside(boxes, (rows, columns)), centred(boxes, (rows, columns))
+    maps = found.astype(np.float64)
     maps /= maps.sum((1, 2), keepdims=True)  # float16 rounded them
-    place = named_object(found.words)
+    place = named_object(words)
     named = {} if place is None else _of_map(maps[place], share, hits)
     return _of_map(maps.mean(0), share, hits) | {
         f"{name}_at_object": named.get(name) for name in ("pointing", "coverage")
@@ -125,11 +136,6 @@ def _measured(found: Attended, boxes: list[Placed]) -> dict[str, float | None]:
 
 def _of_map(attention: np.ndarray, share: np.ndarray, hits: np.ndarray) -> dict[str, float]:
     return {"pointing": float(hits.flat[attention.argmax()]), "coverage": float((attention * share).sum())}
-
-
-def _placed(pair: Pair, sizes: Mapping[str, Size]) -> list[Placed]:
-    boxes = ((pair.before_box, pair.before), (pair.after_box, pair.after))
-    return [(box, sizes[name]) for box, name in boxes if box is not None]
 
 
 def _in_shares(box: Box, width: int, height: int) -> Box:

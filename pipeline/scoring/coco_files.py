@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import InputError, listed
-from pipeline.outputs import read_json
+from pipeline.inputs import read_json
 
 RESULTS = 'it should hold [{"image_id": …, "caption": "…"}, …]'
 REFERENCES = (

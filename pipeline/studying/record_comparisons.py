@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.errors import InputError
-from pipeline.outputs import read_json
+from pipeline.inputs import read_json
 from pipeline.statistics import Evidence, MeanSd, over_seeds
 from pipeline.studying import records
 from pipeline.studying.records import FOLDER, PAIRS, REMEDY, Record

@@ -16,7 +16,8 @@ from typing import Any
 
 from pipeline.datasets.schema import Pair, of_split, read_pairs
 from pipeline.errors import InputError
-from pipeline.outputs import read_json, read_text, write_text
+from pipeline.inputs import read_json, read_text
+from pipeline.outputs import write_text
 from pipeline.params import Params, read_tree
 from pipeline.provenance import sha256
 from pipeline.recipes import config

@@ -10,7 +10,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from pipeline.outputs import remove, write_text
+from pipeline.outputs import check_file, write_text
 from pipeline.params import Params
 from pipeline.scoring.subsets import QUARTILES
 from pipeline.studying.record_comparisons import TRUE, TRUE_CHANGES, Group
@@ -77,7 +77,8 @@ def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> 
         )
     for name in FIGURES:
         if name not in made:
-            remove(folder / name)
+            check_file(folder / name)
+            (folder / name).unlink(missing_ok=True)
     for name, (_, draw) in made.items():
         write_text(folder / name, _svg(draw))
     return [f"![{title}]({name})\n" for name, (title, _) in made.items()]

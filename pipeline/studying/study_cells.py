@@ -15,7 +15,8 @@ from models import FIRST_STAGE
 from pipeline import source_code
 from pipeline.datasets import pretraining_schema
 from pipeline.errors import InputError
-from pipeline.outputs import read_yaml, replacing, write_json
+from pipeline.inputs import read_yaml
+from pipeline.outputs import Contents, replacing, write_json
 from pipeline.params import Params, read_tree
 from pipeline.provenance import sha256
 from pipeline.recipes import config
@@ -27,6 +28,8 @@ FINISHED = Path("results/studies/cells")
 STAGES = ("start", "train", "decode", "score")
 KEPT = ("metrics.json", "pairs.jsonl")  # of a finished cell
 RETRIEVAL = "retrieval.json"  # and of one that was adapted
+CELL = "cell.json"
+CONTENTS = Contents(CELL, (*KEPT, RETRIEVAL))
 
 
 @dataclass(frozen=True)
@@ -209,11 +212,11 @@ def each(planned: Sequence[Planned]) -> list[tuple[Planned, Cell]]:
 
 def keep(root: Path, cell: Cell, workspace: Path) -> None:
     """Copy the scores that the stages wrote in `workspace` to the cell's own folder, all or none."""
-    with replacing(root / cell.folder) as beside:
+    with replacing(root / cell.folder, CONTENTS) as beside:
         beside.mkdir()
         for name in kept(cell):
             (beside / name).write_bytes((workspace / cell.made / name).read_bytes())
         write_json(
-            beside / "cell.json",
+            beside / CELL,
             {"dataset": cell.dataset, "model": cell.model, "seed": cell.seed, "params": cell.params},
         )

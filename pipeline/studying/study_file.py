@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from pipeline.dataset_params import Name, Positive, Strict
 from pipeline.errors import InputError
-from pipeline.outputs import read_yaml
+from pipeline.inputs import read_yaml
 from pipeline.reporting.paper_results import Subset
 
 FOLDER = Path("studies")

@@ -22,10 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-import yaml
-
 from pipeline.errors import InputError, writing
-from pipeline.outputs import read_yaml, remove, replacing, write_text
+from pipeline.inputs import read_yaml
+from pipeline.outputs import remove, replacing, write_text, yaml_of
 from pipeline.params import read_tree
 from pipeline.scoring.spice_files import DEFAULT, VARIABLE
 from pipeline.studying.study_cells import Cell, prepared, prepared_beside, to_prepare
@@ -53,7 +52,7 @@ class Workspace:
 
         Raises InputError where a stage fails, which has then said why.
         """
-        write_text(self.folder / "params.yaml", yaml.safe_dump(cell.params, sort_keys=False))
+        write_text(self.folder / "params.yaml", yaml_of(cell.params))
         base = f"{cell.dataset}-{cell.model}"
         absent = {stage for name, stages in PHASES.items() if not cell.params.get(name) for stage in stages}
         own = [f"{OWN}@{cell.dataset}", f"recipe@{base}"]
@@ -130,7 +129,7 @@ def _fill(root: Path, folder: Path, dataset: str, inputs: Sequence[str]) -> None
         shutil.copyfile(root / name, folder / name)
     lists = {"datasets": [dataset], "inputs": list(inputs)}
     tree = read_tree(root / "params.yaml") | lists
-    write_text(folder / "params.yaml", yaml.safe_dump(tree, sort_keys=False))
+    write_text(folder / "params.yaml", yaml_of(tree))
     (folder / "data/cards").mkdir(parents=True, exist_ok=True)
     shutil.copyfile(root / f"data/cards/{dataset}.yaml", folder / f"data/cards/{dataset}.yaml")
     for own in tree["dataset"][dataset].get("own", {}).values():

@@ -28,27 +28,32 @@ import numpy as np
 from PIL import Image
 
 from pipeline.errors import InputError, writing
-from pipeline.outputs import clear, place, scratch, write_json
+from pipeline.outputs import Contents, place, write_json
 from pipeline.params import Tabletop
 from pipeline.progress import track
+from pipeline.scratch_folders import alone, clear, scratch
 from pipeline.tabletop import changes, grammar, pictures, scene_sampling, scenes
 
 DEFAULT = "images/CLEVR_default_{:06d}.png"
 SEMANTIC = "sc_images/CLEVR_semantic_{:06d}.png"
 NONSEMANTIC = "nsc_images/CLEVR_nonsemantic_{:06d}.png"
 PICTURES = (DEFAULT, SEMANTIC, NONSEMANTIC)
+TABLES = ("change_captions.json", "no_change_captions.json", "type_mapping.json", "splits.json")
+# the mark: CLEVR-Change itself has files of all the other names
+CONTENTS = Contents("scenes.json", (*TABLES, *(picture.replace("{:06d}", "*") for picture in PICTURES)))
 SPLITS = {"train": 0.8, "val": 0.1, "test": 0.1}
 ONE_THREAD = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def render(settings: Tabletop, root: Path, processes: int) -> None:
-    """Render the whole dataset into the folder `root`, replacing it; same settings, same bytes.
+    """Render the whole dataset into the folder `root`, replacing one of these; same settings, same bytes.
 
-    Raises InputError where the settings leave no room for a scene, where a worker dies, and where
-    the disk refuses. What was rendered until then is kept for the next run.
+    Raises InputError where the settings leave no room for a scene, where a worker dies, where the disk
+    refuses, and where another process renders into `root`. What was rendered is kept for the next run.
     """
+    CONTENTS.check(root)
     work = scratch(root, _key(settings))
-    with writing(root):
+    with alone(root) as still_alone, writing(root):
         for picture in PICTURES:
             (work / "dataset" / picture).parent.mkdir(parents=True, exist_ok=True)
         for folder in ("scenes", "partial"):
@@ -56,8 +61,11 @@ def render(settings: Tabletop, root: Path, processes: int) -> None:
         todo = [number for number in range(settings.scenes) if not _done(work, number)]
         _render_all(settings, work, todo, processes)
         _write_tables(settings, work)
-        place(work / "dataset", root)
-    clear(root)
+        if not all(_done(work, number) for number in range(settings.scenes)):
+            raise InputError(f"{work} was changed while it was filled; run it again")
+        still_alone()
+        place(work / "dataset", root, CONTENTS)
+        clear(root)
 
 
 def _key(settings: Tabletop) -> str:

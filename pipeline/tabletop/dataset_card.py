@@ -4,9 +4,8 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-import yaml
-
-from pipeline.outputs import read_json, write_text
+from pipeline.inputs import read_json
+from pipeline.outputs import write_text, yaml_of
 from pipeline.params import Tabletop
 from pipeline.tabletop.displacement import moved
 
@@ -50,7 +49,7 @@ def write_card(path: Path, root: Path, dataset: str, notes: Sequence[str]) -> No
         "notes": [*notes, f"sha256 of all files, by name and content: {fingerprint(root)}"],
         "expected": {"default": counts | {"pairs": 2 * whole, "images": 3 * whole}},
     }
-    write_text(path, yaml.safe_dump(card, sort_keys=False, width=1000))
+    write_text(path, yaml_of(card, width=1000))
 
 
 def fingerprint(root: Path) -> str:

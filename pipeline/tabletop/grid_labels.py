@@ -14,7 +14,7 @@ import numpy as np
 
 from pipeline.datasets.images import Indexed
 from pipeline.errors import InputError
-from pipeline.outputs import read_json
+from pipeline.inputs import read_json
 from pipeline.progress import track
 from pipeline.tabletop.dataset import DEFAULT, NONSEMANTIC, SEMANTIC
 from pipeline.tabletop.pictures import identify

@@ -2,8 +2,9 @@
 
 Compiled are the pair encoding, the difference and the decoder, forwards and backwards: many small operations
 of fixed shapes, but for the batch and the captions' length, for which torch compiles once more. Left as they
-are: the matching, whose kernels are compiled already; all that speaks to other processes; Adam, which is one
-kernel; and validation, which computes what decoding will.
+are: a decoder that says so (`compiles`, models/decoder_protocol.py); the matching, whose kernels are compiled
+already; all that speaks to other processes; Adam, which is one kernel; and validation, which computes what
+decoding will.
 """
 
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 import torch
 
 from models import Model
+from models.captioner import Captioner
 from models.matching import TRITON
 
 Value = TypeVar("Value")
@@ -29,8 +31,9 @@ def compile_pieces(model: Model, compiler: str) -> None:
     """From here on the pieces compile when they are first called. Names of weights stay as they are."""
     # else it tries several kernels and takes the fastest, which is not the same one in every run
     options: dict[str, str | int | bool | Callable[..., object]] = {"deterministic": True}
+    as_they_are = {"decoder"} if isinstance(model, Captioner) and not model.decoder.compiles else set()
     for name, piece in model.named_children():
-        if name in PIECES:
+        if name in PIECES and name not in as_they_are:
             piece.compile(backend=compiler, options=options if compiler == "inductor" else None)
 
 

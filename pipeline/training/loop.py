@@ -71,7 +71,17 @@ class Training:
         self.ranks = ranks
         self.measures: tuple[str, ...] = self.model.measures if isinstance(self.model, LABELLED) else ()
         self.optimiser = optimisers.build(self.model, self.model.groups, self.settings)
-        self.history = resuming.resume(state, self.model, self.optimiser, self.device)
+        self._check_weights()
+        self.history, self.damaged = resuming.resume(state, self.model, self.optimiser, self.device)
+
+    def _check_weights(self) -> None:
+        """Raises InputError where the recipe gives a loss term no weight."""
+        lacking = [name for name in self.model.terms if self.phase.weight(name) is None]
+        if lacking:
+            raise InputError(
+                f"the recipe of {self.recipe.dataset}, {self.recipe.model} has no weight of the loss term "
+                f"{lacking[0]!r} (under `loss`); run `dvc repro recipe` to make it anew"
+            )
 
     def compile(self, compiler: str | None) -> None:
         """Take the steps that follow with compiled pieces (compiling.py); None: leave them as they are."""
@@ -107,12 +117,12 @@ class Training:
         return self.history
 
     def _out_of_patience(self) -> bool:
-        """Whether so many validations brought no new best; the first process knows, and tells the others."""
+        """Whether as many validations brought no new best; the first process knows, and tells the others."""
         if (patience := self.settings.get("patience")) is None:
             return False
         rows = self.history.validation
         since = sum(row["iteration"] > self.history.best_iteration for row in rows)
-        return bool(total(torch.tensor(float(since > patience))))
+        return bool(total(torch.tensor(float(since >= patience))))
 
     def _set_rate(self, iteration: int, epoch: int) -> None:
         settings = self.settings
@@ -130,7 +140,7 @@ class Training:
         seed_all(self.seed, iteration, self.ranks.rank)
         found = self._losses(batch)
         names = [name for name in self.model.terms if name in found]
-        weights = torch.tensor([self.phase.weights.get(name, 1.0) for name in names])
+        weights = torch.tensor([self.phase.weight(name) for name in names])
         terms = torch.stack([found[name] for name in names])
         self.optimiser.zero_grad(set_to_none=True)
         (weights.to(self.device) * terms).sum().backward()
@@ -187,11 +197,21 @@ class Training:
         self.history.losses.append({"iteration": iteration, **dict(zip(names, means, strict=True))})
 
     def _validate(self, iteration: int) -> None:
+        self._check_finite(iteration)
         self.history.iteration = iteration
         if self.ranks.rank == 0:
             assert self.validate is not None
             self._keep(iteration, self.validate(self.model))
         self.ranks.wait()
+
+    def _check_finite(self, iteration: int) -> None:
+        """Refuse weights that the last step spoilt: no loss has seen them."""
+        for name, weights in self.model.named_parameters():
+            if not weights.isfinite().all():
+                raise InputError(
+                    f"the weights {name!r} are not finite after iteration {iteration}; "
+                    f"lower train.learning_rate (now {self.settings['learning_rate']:g})"
+                )
 
     def _keep(self, iteration: int, found: float | dict[str, float]) -> None:
         history, metric = self.history, self.phase.metric

@@ -11,6 +11,8 @@ import torch
 from models import FIRST_STAGE, FirstPhase, Model
 from models.clip4idc import halve
 from models.idc_pcl_pretraining import Pretraining
+from models.idc_pcl_variants import PclSwitches
+from pipeline import vocabularies
 from pipeline.datasets.schema import Pair, of_split
 from pipeline.errors import InputError
 from pipeline.features.store import FeatureStore
@@ -25,6 +27,7 @@ from pipeline.vocabularies import Vocabulary
 
 Trained = TypeVar("Trained", bound=Model)
 Keep = Literal["earlier", "later", "last"]
+PROGRAMS_MARKS = 3  # of a caption in IDC-PCL's program: both, and a place for [CLS]
 
 
 @dataclass(frozen=True)
@@ -40,14 +43,18 @@ class Phase:
     keep: Keep  # the best snapshot, and which of equal ones | the last
     by_sentence: bool  # an item is a sentence with its pair, not a scene
     keys: tuple[str, ...] = ()  # what else than the recipe decides its results
-    weights: Mapping[str, float] = field(default_factory=dict)  # of losses; 1 where none is said
+    weights: Mapping[str, float] | None = None  # of losses; None: 1 each
     tasks: tuple[str, ...] = ()  # of which an iteration has one
     negatives: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of pairs, for the task fda
     classes: Mapping[str, ClassItems] = field(default_factory=dict)  # by split, for the task class_pairs
-    longest: int | None = None  # tokens that captions are cut to, with both marks; None: the vocabulary's
+    cut: Callable[[Vocabulary], Vocabulary] = lambda vocabulary: vocabulary  # how far captions go
     earlier: Path | None = None  # the curves of the phase before, kept beside its own
     zero_idle: bool = False  # what a step does not use gets zero gradients
     log_every: int = 10  # iterations whose mean losses make one row of the learning curve
+
+    def weight(self, term: str) -> float | None:
+        """That of a loss term; None where it has none."""
+        return 1.0 if self.weights is None else self.weights.get(term)
 
     def sampler(self, pairs: Sequence[Pair], seed: int) -> Draws:
         """What draws the batches, of the train split."""
@@ -92,9 +99,10 @@ def captioning(recipe: Recipe, first: Path | None, tokens: str = "ptb") -> Phase
     select = recipe.train.get("select", CIDER)
     validation = partial(Validation, tokenize=TOKENIZERS[tokens], select=select)
     keys = (tokens, *weights_of(recipe.train))
-    keep: Keep = "last" if select == "last" else "earlier"
-    metric = COLUMNS.get(select, select)
-    return Phase(recipe.train, make, validation, metric, keep, False, keys, weights=recipe.loss)
+    keep: Keep = "last" if select == "last" else recipe.train.get("keep") or "earlier"
+    metric, cut = COLUMNS.get(select, select), cutting(recipe, recipe.train)
+    weights = {"cap": 1.0} | recipe.loss
+    return Phase(recipe.train, make, validation, metric, keep, False, keys, weights, cut=cut)
 
 
 def adaptation(recipe: Recipe) -> Phase:
@@ -102,7 +110,8 @@ def adaptation(recipe: Recipe) -> Phase:
     check(recipe, "adapt")
     keys = weights_of(recipe.adapt)
     make = partial(make_first, recipe)
-    return Phase(recipe.adapt, make, RetrievalValidation, "R@1", "later", by_sentence=True, keys=keys)
+    keep: Keep = recipe.adapt.get("keep") or "later"
+    return Phase(recipe.adapt, make, RetrievalValidation, "R@1", keep, by_sentence=True, keys=keys)
 
 
 def pretraining(
@@ -129,7 +138,7 @@ def pretraining(
         return model
 
     phase = _of_tasks(bare(recipe), recipe.adapt, make, negatives, keys, classes or {})
-    return replace(phase, earlier=earlier)
+    return replace(phase, earlier=earlier, cut=cutting(recipe, recipe.adapt))
 
 
 def image_pretraining(
@@ -139,7 +148,28 @@ def image_pretraining(
     settings = recipe.adapt["images"]
     make = partial(make_first, recipe, images=True)
     phase = _of_tasks(bare(recipe, images=True), settings, make, negatives, keys, {})
-    return replace(phase, longest=settings["max_tokens"])
+    marks = PROGRAMS_MARKS if given_length(recipe) else 2
+    return replace(phase, cut=partial(vocabularies.cut, longest=settings["max_tokens"], marks=marks))
+
+
+def given_length(recipe: Recipe) -> bool:
+    """Whether captions are of its phases' max_tokens, and not of the longest training caption's length."""
+    switches = recipe_file.switches_of(recipe)
+    return isinstance(switches, PclSwitches) and switches.length == "max_tokens"
+
+
+def cutting(recipe: Recipe, settings: Mapping[str, Any]) -> Callable[[Vocabulary], Vocabulary]:
+    """How far a phase's captions go: to its max_tokens, where it names them; further only in `released`."""
+    given, longest = given_length(recipe), settings.get("max_tokens")
+
+    def cut(vocabulary: Vocabulary) -> Vocabulary:
+        if longest is None:
+            return vocabulary
+        if given:
+            return vocabularies.cut(vocabulary, longest, PROGRAMS_MARKS)
+        return vocabularies.cut(vocabulary, min(longest, vocabulary.longest))
+
+    return cut
 
 
 def _of_tasks(

@@ -1,5 +1,9 @@
-"""Where a run is: its history, and the file that it goes on from after a kill, written at each validation."""
+"""Where a run is: its history, and the file that it goes on from after a kill, written at each validation.
 
+The file before is kept beside it, and both files' SHA-256 in a third: a file that is damaged is not taken up.
+"""
+
+import hashlib
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pipeline.outputs import replacing, telling
+from pipeline.outputs import replacing, telling, write_text
 
 
 @dataclass
@@ -27,21 +31,62 @@ class History:
 
 
 def save(state: Path, history: History, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
-    """Write all that a run goes on from. Raises InputError where it cannot be written."""
+    """Write all that a run goes on from. Raises InputError where it cannot be written.
+
+    The sums are written first, of what was there too: a kill at any moment leaves a file that they know.
+    """
     record = {
         "history": vars(history),
         "model": model.state_dict(),
         "optimiser": optimiser.state_dict(),
     }
-    with replacing(state) as beside, telling(beside) as file:
-        torch.save(record, file)
+    with replacing(state) as beside:
+        with telling(beside) as file:
+            torch.save(record, file)
+        write_text(_sums(state), "\n".join([_sum(beside), *_known(state)[:2]]) + "\n")
+        if state.exists():
+            state.replace(_before(state))
 
 
-def resume(state: Path, model: nn.Module, optimiser: torch.optim.Optimizer, device: torch.device) -> History:
-    """Bring a run to where `save` left it; a new history where there is no such file."""
-    if not state.exists():
-        return History()
-    record: dict[str, Any] = torch.load(state, map_location=device, weights_only=True)
-    model.load_state_dict(record["model"])
-    optimiser.load_state_dict(record["optimiser"])
-    return History(**record["history"])
+def resume(
+    state: Path, model: nn.Module, optimiser: torch.optim.Optimizer, device: torch.device
+) -> tuple[History, str]:
+    """Bring a run to where `save` left it; a new history where there is no such file.
+
+    Beside it a line, empty but where a file is damaged: the file before that is taken up, or none.
+    """
+    known, damaged = _known(state), []
+    for path in filter(Path.exists, (state, _before(state))):
+        if _sum(path) not in known:
+            damaged.append(path)
+            continue
+        record: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+        model.load_state_dict(record["model"])
+        optimiser.load_state_dict(record["optimiser"])
+        history = History(**record["history"])
+        return history, _said(damaged, f"goes on from iteration {history.iteration}")
+    return History(), _said(damaged, "begins anew")
+
+
+def _said(damaged: list[Path], how: str) -> str:
+    names = " and ".join(map(str, damaged))
+    return f"{names} {'are' if len(damaged) > 1 else 'is'} damaged; training {how}" if damaged else ""
+
+
+def _before(state: Path) -> Path:
+    return state.with_name(f"before.{state.name}")
+
+
+def _sums(state: Path) -> Path:
+    return state.with_name(f"{state.name}.sha256")
+
+
+def _known(state: Path) -> list[str]:
+    """The sums of the last files, the newest first."""
+    path = _sums(state)
+    return path.read_bytes().decode("ascii", "replace").split() if path.exists() else []
+
+
+def _sum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

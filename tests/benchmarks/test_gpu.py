@@ -1,19 +1,15 @@
-"""The command for a GPU: what a row found stays, however it ends; the study's stages are dvc.yaml's."""
+"""The command for a GPU: what a row found stays, however it ends; its rows on a processor."""
 
 import json
 import sys
 from argparse import Namespace
-from pathlib import Path
 
 import pytest
-import yaml
 
-from benchmarks import gpu, gpu_study
-from benchmarks.gpu_table import markdown
+from benchmarks import gpu, gpu_rows
+from benchmarks.gpu import markdown
 from benchmarks.wheels import locked
-from pipeline import params
 
-ROOT = Path(__file__).parents[2]
 FOUND = {"what": "a step", "ours": "1 s", "reference": "2 s", "ratio": "2×", "goal": "≥ 1×", "reached": True}
 ENDS = {
     "kernels": ("", "done", ""),
@@ -37,10 +33,9 @@ def rows(tmp_path, monkeypatch):
 
 def test_what_was_found_stays_however_a_row_ends(rows):
     for row, (_, status, error) in ENDS.items():
-        begun, found, ended = (line for line in rows if line["row"] == row)
-        assert begun["status"] == "begun"
+        found, ended = (line for line in rows if line["row"] == row)
         assert found.items() >= FOUND.items()
-        assert {"device", "versions", "load"} <= found.keys()
+        assert {"machine", "load"} <= found.keys()
         assert ended["status"] == status
         assert error in ended.get("error", "")
     table = markdown(rows)
@@ -49,45 +44,42 @@ def test_what_was_found_stays_however_a_row_ends(rows):
     assert "kernels: done" not in table
 
 
-def test_a_row_that_was_killed_and_run_again_stands_in_the_table_once():
-    begun = {"row": "step", "status": "begun", "error": "it has not ended"}
-    old, new = ({"row": "step", **FOUND, "what": what} for what in ("old", "new"))
-    assert "- step: begun: it has not ended" in markdown([begun, old])
-    again = markdown([begun, old, begun, new, {"row": "step", "status": "done"}])
-    assert "| old |" not in again
-    assert "| new |" in again
-    assert "begun" not in again
+def test_a_row_that_is_run_again_stands_in_the_table_once(rows, tmp_path):
+    gpu._forget(tmp_path, "kernels")
+    assert "| kernels |" not in markdown(gpu._lines(tmp_path))
+    gpu._run("kernels", 60.0, Namespace(out=tmp_path, small=True))
+    assert len(gpu._lines(tmp_path)) == len(rows)
+    assert markdown(gpu._lines(tmp_path)).count("| kernels |") == 1
 
 
-def test_the_studys_stages_are_dvcs():
-    stages = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
-    steps = list(gpu_study.steps([1, 2]))
-    assert len({step.name for step in steps}) == len(steps) == 4 + 4 + 2 * 4 * 2
-    for step in steps:
-        command, outs = step.of(stages[step.stage])
-        assert command[:3] == [sys.executable, "-m", f"stages.{step.stage}"]
-        assert outs
-        assert "$" not in " ".join([*command, *map(str, outs)])
+@pytest.fixture
+def few(monkeypatch):
+    """The shapes of the kernels' row that two cores check in a moment."""
+    small = {"a paper's head": (2, 3, 2, 12, 12, 8), "many against few": (1, 2, 1, 33, 5, 16)}
+    monkeypatch.setattr(gpu_rows, "SHAPES", small)
 
 
-@pytest.mark.parametrize("small", [True, False])
-def test_the_studys_settings_are_right(tmp_path, small):
-    chosen = Namespace(small=small, iterations=None, compile="off", seeds=[1])
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(gpu_study.parameters(chosen, 1280)))
-    found = params.load(tmp_path / "params.yaml")
-    own = found.of("tabletop")
-    assert (found.tabletop.scenes, found.train.compile) == (1280, "off")
-    assert (own.sizes.width, own.train.batch) == ((16, 4) if small else (512, 128))
+@pytest.mark.slow
+@pytest.mark.parametrize("row", ["kernels", "determinism", "matching"])
+def test_a_row_finds_what_it_says_on_a_processor(row, few):
+    found = list(gpu_rows.ROWS[row](gpu_rows.SMALL))
+    assert found
+    assert all(line.reached for line in found if line.goal == gpu_rows.RIGHT)
+    assert all(line.what and line.ours and line.ours != "no memory" for line in found)
 
 
-def test_what_is_packed_is_what_scoring_reads(tmp_path):
-    kept = ["params.yaml", "results/cells/tabletop/rr/1/captions.json", "data/pairs/tabletop.jsonl"]
-    for name in (*kept, "data/raw/tabletop/a.png", "results/cells/tabletop/rr/1/attention.npz"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(name)
-    gpu_study.pack(tmp_path)
-    with gpu_study.zipfile.ZipFile(tmp_path / "study.zip") as packed:
-        assert sorted(packed.namelist()) == sorted(kept)
+def test_a_matching_that_is_wrong_ends_its_row(monkeypatch, few):
+    right = gpu_rows.matching_plain.locate
+    monkeypatch.setattr(
+        gpu_rows.matching_plain, "locate", lambda q, k: (right(q, k)[0] + 1, *right(q, k)[1:])
+    )
+    with pytest.raises(AssertionError):
+        list(gpu_rows.kernels(gpu_rows.SMALL))
+
+
+def test_every_row_has_a_time_and_all_fit_into_a_lease():
+    assert gpu.ROWS.keys() == gpu_rows.ROWS.keys()
+    assert sum(gpu.ROWS.values()) <= 60 * 9.5
 
 
 def test_there_is_a_version_of_every_package_that_is_brought():

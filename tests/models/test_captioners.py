@@ -8,7 +8,7 @@ import torch
 from models import Sizes, build
 from models.captioner import PairEncoding, caption_loss
 from models.cbr import mean_word
-from models.decoder import Words
+from models.decoder_protocol import Words
 from tests.own_settings import GRID_MODELS, settings_of
 from tests.transcription import SIZES
 
@@ -157,7 +157,7 @@ def test_equations_9_to_11_by_loops():
     before, after, tokens = batch()
     reasoning = model.regularisers["cbr"]
     pair = model.encode(before, after)
-    hidden = model.decoder(tokens, pair.memory).hidden
+    hidden = model.decoder(tokens, pair).hidden
     lengths = [3, 2, 4]  # words and <END>
     imagined = torch.zeros_like(pair.before)
     for b, length in enumerate(lengths):

@@ -14,6 +14,7 @@ from models.clip4idc import LARGEST
 from models.clip_variants import RELEASED, ClipSwitches
 from models.decoder import NULL
 from pipeline.decoding.greedy import greedy, greedy_attending
+from tests.looking import of_memory
 
 SIZES = ClipSizes(3, (16, 24), 30, 8, 8, 16, 2, 2, 1, 12, 2, 2, 10, 12, 2, 2)
 CELLS = 6  # 2 x 3 patches
@@ -114,7 +115,7 @@ def test_the_caption_loss_is_the_sum_over_the_parts_means(name, variant):
         losses = []
         for b in range(*part.indices(4)):
             memory = model.difference(before[b : b + 1], after[b : b + 1]).memory
-            logits = model.decoder(tokens[b : b + 1], memory).logits[0]
+            logits = model.decoder(tokens[b : b + 1], of_memory(memory)).logits[0]
             for place, target in enumerate(tokens[b, 1:].tolist()):
                 if target != NULL:
                     losses.append(-logits[place].log_softmax(-1)[target].item())
@@ -144,7 +145,7 @@ def test_the_captioner_by_hand(variant):
     head = model.decoder.head[0]
     y = norm(F.gelu(y @ head.weight.T + head.bias), model.decoder.head_norm)
     wanted = y @ model.decoder.tables.tokens.weight.T + model.decoder.bias
-    found = model.decoder(tokens, model.difference(encoded[:1], encoded[1:]).memory).logits[0]
+    found = model.decoder(tokens, model.difference(encoded[:1], encoded[1:])).logits[0]
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
 
 
@@ -177,15 +178,15 @@ def test_cached_decoding_finds_what_the_decoder_says_word_by_word(variant):
     model = built(variant=variant).eval()
     encoded = images(6)
     memory = model.encode(encoded[:3], encoded[3:]).memory
-    words, maps = greedy_attending(model, memory)
-    assert torch.equal(words, greedy(model, memory))
-    assert maps.shape == (3, words.shape[1], CELLS)
-    assert maps.sum(-1).float() == pytest.approx(torch.ones(maps.shape[:2]).numpy(), abs=2e-3)
+    words, maps = greedy_attending(model, of_memory(memory))
+    assert torch.equal(words, greedy(model, of_memory(memory)))
+    assert maps.shape == (3, words.shape[1], 1, CELLS)
+    assert maps.sum(-1).float() == pytest.approx(torch.ones(maps.shape[:3]).numpy(), abs=2e-3)
     for row in range(3):
         said = [2]
         for word in words[row].tolist():
             tokens = torch.tensor([[*said, 0]])
-            logits = model.decoder(tokens, memory[row : row + 1]).logits[0, -1]
+            logits = model.decoder(tokens, of_memory(memory[row : row + 1])).logits[0, -1]
             logits[[0, 1, 2]] = -torch.inf
             assert word == logits.argmax().item()
             said.append(word)
@@ -266,6 +267,22 @@ def test_table_7_captions_with_the_encoder_as_it_was_adapted():
         if not name.startswith(("encoding.", "difference.inter."))
     }
     frozen = {name for name, p in adapting(frozen="encoder").named_parameters() if not p.requires_grad}
+    assert frozen == {name for name, p in adapting("released").named_parameters() if not p.requires_grad}
+
+
+def test_the_word_table_may_learn_while_captioning():
+    """As the program has it on Spot-the-Diff: of the captioner's tables the positions alone stay."""
+    model, stem = built(variant="released", frozen="stem_but_words"), built(variant="released")
+    trained, before = ({n for n, p in each.named_parameters() if p.requires_grad} for each in (model, stem))
+    assert trained - before == {"decoder.tables.tokens.weight"}
+    assert not before - trained
+    assert rate(model, "decoder.tables.tokens.weight") == (0.001, True)
+    encoded = model.encoding(images(4))
+    sum(model.losses_of(encoded[:2], encoded[2:], captions(2)).values()).backward()
+    assert model.decoder.tables.tokens.weight.grad.abs().sum() > 0
+    assert model.decoder.tables.positions.grad is None
+    adapted = adapting("released", frozen="stem_but_words")
+    frozen = {name for name, p in adapted.named_parameters() if not p.requires_grad}
     assert frozen == {name for name, p in adapting("released").named_parameters() if not p.requires_grad}
 
 

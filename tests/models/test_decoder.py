@@ -7,6 +7,7 @@ import torch
 
 from models.attention import MultiHeadAttention, attention_weights
 from models.decoder import CaptionDecoder, sinusoids
+from tests.looking import of_memory
 
 
 @pytest.fixture
@@ -63,22 +64,22 @@ def test_a_word_does_not_see_later_words(decoder):
     memory = torch.randn(2, 9, 8)
     changed = TOKENS.clone()
     changed[:, 3] = 8
-    logits, other = decoder(TOKENS, memory).logits, decoder(changed, memory).logits
+    logits, other = decoder(TOKENS, of_memory(memory)).logits, decoder(changed, of_memory(memory)).logits
     torch.testing.assert_close(logits[:, :3], other[:, :3])
     assert not torch.allclose(logits[:, 3], other[:, 3])
 
 
 def test_cached_steps_equal_all_words_at_once(decoder):
     memory = torch.randn(2, 9, 8)
-    whole = decoder(TOKENS, memory).logits
-    past = decoder.begin(memory)
+    whole = decoder(TOKENS, of_memory(memory)).logits
+    state = decoder.begin(of_memory(memory))
     for position in range(TOKENS.shape[1] - 1):
-        step = decoder.step(TOKENS[:, position], position, past)
+        step = decoder.step(TOKENS[:, position], position, state)
         torch.testing.assert_close(step.logits, whole[:, position], rtol=1e-5, atol=1e-5)
 
 
 def test_real_words_are_those_to_predict(decoder):
-    words = decoder(TOKENS, torch.randn(2, 9, 8))
+    words = decoder(TOKENS, of_memory(torch.randn(2, 9, 8)))
     assert words.real.tolist() == [[True, True, True, True, False], [True, True, False, False, False]]
 
 
@@ -100,14 +101,14 @@ def test_attention_of_the_steps_by_loops(decoder):
     last = decoder.layers[1]
     x = last.norms[0](x + last.self_attention(x, x, causal=True))
     q, k = last.cross_attention.query(x), last.cross_attention.key(memory)
-    past = decoder.begin(memory)
-    steps = [decoder.step(TOKENS[:, position], position, past) for position in range(TOKENS.shape[1] - 1)]
-    found = decoder.attention(torch.cat([step.queries for step in steps], 2), past)
-    assert found.shape == (2, 5, 9)
+    state = decoder.begin(of_memory(memory))
+    steps = [decoder.step(TOKENS[:, position], position, state) for position in range(TOKENS.shape[1] - 1)]
+    found = decoder.maps(torch.stack([step.looked for step in steps], 1), state)
+    assert found.shape == (2, 5, 1, 9)
     for position in range(5):
         for b in range(2):
             expected = torch.zeros(9)
             for part in (slice(0, 4), slice(4, 8)):
                 powers = [math.exp(float(q[b, position, part] @ k[b, j, part]) / 2) for j in range(9)]
                 expected += torch.tensor([power / sum(powers) for power in powers]) / 2
-            torch.testing.assert_close(found[b, position], expected, rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(found[b, position, 0], expected, rtol=1e-5, atol=1e-6)

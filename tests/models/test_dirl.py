@@ -8,11 +8,12 @@ import torch
 
 from models import build
 from models.ccr import CrossModalContrast
-from models.decoder import States
+from models.decoder_protocol import States
 from models.dirl import correlation
 from models.variants import PAPER, RELEASED_DIRL
 from tests import switched
 from tests import transcription_dirl as loops
+from tests.looking import of_memory
 from tests.own_settings import settings_of
 from tests.switched import batch, found, randomise
 from tests.transcription import SIZES, TAU
@@ -160,7 +161,7 @@ def test_only_a_contrast_keeps_the_layers():
     inputs = batch(torch.float32)
     for name in NAMES:
         model = make(name=name)
-        words = model.decoder(inputs[2], model.encode(*inputs[:2]).memory, model.keep_layers)
+        words = model.decoder(inputs[2], model.encode(*inputs[:2]), model.keep_layers)
         assert len(words.layers) == (SIZES.decoder_layers if "ccr" in name else 0)
 
 
@@ -254,9 +255,10 @@ def test_the_after_image_is_compared_by_its_alignment():
 def test_cached_steps_equal_all_words_at_once(variant):
     decoder = randomise(make(variant=variant, dropout=0.1)).decoder
     words, memory = batch()[2], torch.randn(3, 6, 8)
-    whole, past = decoder(words, memory).logits, decoder.begin(memory)
+    pairs = of_memory(memory)
+    whole, state = decoder(words, pairs).logits, decoder.begin(pairs)
     for position in range(words.shape[1] - 1):
-        step = decoder.step(words[:, position], position, past)
+        step = decoder.step(words[:, position], position, state)
         torch.testing.assert_close(step.logits, whole[:, position], rtol=1e-5, atol=1e-5)
 
 

@@ -8,6 +8,7 @@ import torch
 from models.attention import MultiHeadAttention
 from models.captioner import Sizes
 from models.variants import Fusion
+from tests.looking import of_memory
 from tests.switched import batch, make, randomise
 
 
@@ -16,9 +17,10 @@ from tests.switched import batch, make, randomise
 def test_cached_steps_equal_all_words_at_once(variant):
     decoder = randomise(make({"fusion": "respective"}, variant=variant, dropout=0.1)).decoder
     tokens, memory = batch()[2], torch.randn(3, 12, 8)
-    whole, past = decoder(tokens, memory).logits, decoder.begin(memory)
+    pairs = of_memory(memory)
+    whole, state = decoder(tokens, pairs).logits, decoder.begin(pairs)
     for position in range(tokens.shape[1] - 1):
-        step = decoder.step(tokens[:, position], position, past)
+        step = decoder.step(tokens[:, position], position, state)
         torch.testing.assert_close(step.logits, whole[:, position], rtol=1e-5, atol=1e-5)
 
 
@@ -26,8 +28,8 @@ def test_cached_steps_equal_all_words_at_once(variant):
 def test_maps_are_the_mean_of_each_images_own():
     decoder = randomise(make({"fusion": "respective"})).decoder
     layer, memory = decoder.layers[-1].cross_attention, torch.randn(3, 12, 8)
-    past, x = decoder.begin(memory), torch.randn(3, 4, 8)
-    maps = decoder.attention(layer.queries(x), past)
+    state, x = decoder.begin(of_memory(memory)), torch.randn(3, 4, 8)
+    maps = decoder.maps(layer.queries(x).transpose(1, 2), state)[:, :, 0]
     torch.testing.assert_close(maps.sum(-1), torch.ones(3, 4))
     for b in range(3):
         for word in range(4):
@@ -47,9 +49,7 @@ def test_whether_exchanged_images_are_told_apart(fusion, told):
     """Sum and product are symmetric: of a pair and the same the other way round they say the same."""
     model = randomise(make({"fusion": fusion})).double()
     before, after, tokens = batch()
-    one, other = (
-        model.decoder(tokens, model.encode(*x).memory).logits for x in ((before, after), (after, before))
-    )
+    one, other = (model.decoder(tokens, model.encode(*x)).logits for x in ((before, after), (after, before)))
     difference = (one - other).abs().max()
     assert difference > 1e-3 if told else difference < 1e-12
 

@@ -3,14 +3,15 @@
 import pytest
 import torch
 
-from models.decoder import NULL
+from models.decoder import NULL, NextWord
 from models.idc_pcl_masking import masked_cells, masked_words
 from pipeline.decoding.beam_search import beam_attending, beam_search
 from pipeline.decoding.greedy import greedy, greedy_attending
+from tests.looking import of_memory
 from tests.pcl import MASK, captioner, captions
 
 VARIANTS = pytest.mark.parametrize("variant", ["paper", "released"])
-NEVER = [0, 1, 2]
+NEVER = {"paper": [0, 1, 2], "released": []}
 
 
 def test_masks_of_words_by_their_numbers():
@@ -53,13 +54,13 @@ def test_masks_of_cells_by_their_numbers():
 
 
 @torch.no_grad()
-def uncached(model, memory, row):
+def uncached(model, memory, row, barred):
     """One caption, everything anew at each word: <START>, the words so far, [MASK]."""
     words = []
     for _ in range(7):
         tokens = torch.tensor([[2, *words, MASK]])
-        logits = model.decoder(tokens, memory[row : row + 1]).logits[0, -1].clone()
-        logits[NEVER] = -torch.inf
+        logits = model.decoder(tokens, of_memory(memory[row : row + 1])).logits[0, -1].clone()
+        logits[barred] = -torch.inf
         words.append(int(logits.argmax()))
         if words[-1] == 3:
             break
@@ -71,7 +72,7 @@ def looking(variant):
     """A captioner whose words depend on what it sees: they are equally likely on the whole."""
     model = captioner(variant)
     memory = images_seen(50)
-    logits = model.decoder(torch.tensor([[2, MASK]]).repeat(50, 1), memory).logits[:, 1]
+    logits = model.decoder(torch.tensor([[2, MASK]]).repeat(50, 1), of_memory(memory)).logits[:, 1]
     model.difference.output.bias -= logits.mean(0)
     for tensor in (model.difference.output.weight, model.difference.output.bias):
         tensor[[3, 4]] = tensor[[4, 3]]  # <END> is likelier so
@@ -85,10 +86,47 @@ def images_seen(count):
 @VARIANTS
 def test_cached_decoding_finds_what_the_uncached_loop_finds(variant):
     model, memory = looking(variant), images_seen(12)
-    found = greedy(model, memory).tolist()
-    wanted = [uncached(model, memory, row) for row in range(12)]
-    assert [[word for word in row if word != NULL] for row in found] == wanted
+    found = greedy(model, of_memory(memory)).tolist()
+    wanted = [uncached(model, memory, row, NEVER[variant]) for row in range(12)]
+    assert [row[: len(own)] for row, own in zip(found, wanted, strict=True)] == wanted
+    assert not any(word for row, own in zip(found, wanted, strict=True) for word in row[len(own) :])
     assert len({len(row) for row in wanted}) > 1  # some end before others
+
+
+@pytest.mark.parametrize("softmax", ["all", "vocabulary"])
+@torch.no_grad()
+def test_what_is_barred_is_never_written_and_the_rest_may_be(softmax):
+    """Each mark the likeliest in turn: [MASK] and [CLS] have rows of the softmax, or none."""
+    marks = [0, 1, 2, 11, 12] if softmax == "all" else [0, 1, 2]
+    for barred in ("marks", "none"):
+        model = captioner("released", softmax=softmax, barred=barred)
+        assert len(model.difference.output.weight) == (13 if softmax == "all" else 11)
+        assert model.never == (tuple(marks) if barred == "marks" else ())
+        for mark in marks:
+            model.difference.output.bias.zero_()
+            model.difference.output.bias[mark] = 1e3
+            pairs = of_memory(images_seen(3))
+            for words in (greedy(model, pairs), beam_search(model, pairs, 2)):
+                if barred == "none" and mark:
+                    assert (words == mark).sum() == 21  # one that never ends, up to the longest
+                else:
+                    assert not torch.isin(words[words != NULL], torch.tensor(marks)).any()
+
+
+@torch.no_grad()
+def test_padding_that_is_written_cuts_no_beams_caption():
+    """<NULL> after the first word, then words again: the caption is as long as with any other word there."""
+    model = captioner("released")
+    pair = of_memory(images_seen(1))
+
+    def step(tokens, position, state):
+        logits = torch.full((len(tokens), 13), -9.0)
+        logits[:, [5, NULL, 6, 3][position]] = 9.0
+        return NextWord(logits, None)
+
+    model.decoder.step = step
+    for words in (greedy(model, pair), beam_search(model, pair, 1), beam_search(model, pair, 2)):
+        assert words.tolist() == [[5, NULL, 6, 3]]
 
 
 @VARIANTS
@@ -96,8 +134,8 @@ def test_cached_decoding_finds_what_the_uncached_loop_finds(variant):
 def test_where_the_mask_looked(variant):
     """The last block's queries of each [MASK] on both images' cells, head by head."""
     model, memory = looking(variant), images_seen(4)
-    words, maps = greedy_attending(model, memory)
-    assert torch.equal(words, greedy(model, memory))
+    words, maps = greedy_attending(model, of_memory(memory))
+    assert torch.equal(words, greedy(model, of_memory(memory)))
     net = model.difference
     block = net.cross.each()[-1]
     for row in range(4):
@@ -118,27 +156,27 @@ def test_where_the_mask_looked(variant):
                 cells = [e[1 + i] + e[8 + i] for i in range(6)]
                 each_head.append(torch.stack(cells) / sum(cells))
             wanted = sum(each_head) / 2
-            torch.testing.assert_close(maps[row, number].double(), wanted, rtol=2e-3, atol=1e-3)
+            torch.testing.assert_close(maps[row, number, 0].double(), wanted, rtol=2e-3, atol=1e-3)
             said.append(word)
 
 
 @VARIANTS
 def test_a_beam_of_one_is_greedy_and_wider_ones_find_likelier_captions(variant):
     model, memory = looking(variant), images_seen(6)
-    assert torch.equal(beam_search(model, memory, 1), greedy(model, memory))
-    words, maps = beam_attending(model, memory, 3)
-    assert maps.shape == (6, words.shape[1], 6)
+    assert torch.equal(beam_search(model, of_memory(memory), 1), greedy(model, of_memory(memory)))
+    words, maps = beam_attending(model, of_memory(memory), 3)
+    assert maps.shape == (6, words.shape[1], 1, 6)
 
     @torch.no_grad()
     def score(row, caption):
         total, said = 0.0, [2]
         for word in (word for word in caption if word != NULL):
-            logits = model.decoder(torch.tensor([[*said, MASK]]), memory[row : row + 1]).logits[0, -1]
-            logits = logits.log_softmax(-1)
-            total += logits[word].item()
+            pair = of_memory(memory[row : row + 1])
+            logits = model.decoder(torch.tensor([[*said, MASK]]), pair).logits[0, -1]
+            total += logits.log_softmax(-1)[word].item()
             said.append(word)
         return total
 
-    simple = greedy(model, memory).tolist()
+    simple = greedy(model, of_memory(memory)).tolist()
     wide = words.tolist()
     assert sum(score(r, wide[r]) for r in range(6)) >= sum(score(r, simple[r]) for r in range(6)) - 1e-9

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from models.decoder import NULL
+from tests.looking import of_memory
 from tests.switched import batch, make, randomise
 from tests.transcription import SIZES
 
@@ -32,7 +33,7 @@ def test_the_sentence_of_backward_reasoning_ends_with_the_end_mark():
     reasoning, heard = model.regularisers["cbr"], []
     reasoning.join.register_forward_hook(lambda module, inputs, output: heard.append(inputs[0][:, 0]))
     model.losses(before, after, tokens)
-    hidden = model.decoder(padded(tokens), model.encode(before, after).memory).hidden
+    hidden = model.decoder(padded(tokens), model.encode(before, after)).hidden
     for pair, row in enumerate(padded(tokens)):
         read = [place for place in PLACES if row[place] != NULL]
         assert row[read[-1]] == 3  # <END>
@@ -92,10 +93,10 @@ def test_what_stands_at_padding_is_seen_by_its_own_place_alone():
     """With another embedding of padding the words stay as they are, and the mean over all places does not."""
     model, (before, after, tokens) = released("ccr"), batch()
     memory = model.encode(before, after).memory
-    one = model.decoder(padded(tokens), memory, padding_is_key=False)
+    one = model.decoder(padded(tokens), of_memory(memory), padding_is_key=False)
     loss = model.losses(before, after, tokens)["ccr"]
     model.decoder.embedding.weight[NULL] = 3.0
-    other = model.decoder(padded(tokens), memory, padding_is_key=False)
+    other = model.decoder(padded(tokens), of_memory(memory), padding_is_key=False)
     assert torch.equal(one.hidden[one.read], other.hidden[one.read])
     assert not torch.allclose(one.hidden[~one.read], other.hidden[~one.read])
     assert not torch.isclose(loss, model.losses(before, after, tokens)["ccr"])

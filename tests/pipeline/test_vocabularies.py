@@ -73,6 +73,10 @@ def test_the_text_of_a_special_token_is_an_unknown_word():
 def test_decoding_stops_at_the_end_and_leaves_marks_out():
     vocabulary = vocabularies.build(["a b"], min_count=1, lower_case=True)
     assert vocabulary.decode([vocabularies.START, 4, vocabularies.NULL, 5, vocabularies.END, 4]) == "a b"
+    assert vocabularies.said_at([vocabularies.START, 4, vocabularies.NULL, 5, vocabularies.END, 4]) == [1, 3]
+    assert vocabularies.said_at([4, 5]) == [0, 1]
+    # IDC-PCL's, which stand behind the vocabulary
+    assert vocabulary.decode([len(vocabulary), 4, len(vocabulary) + 1]) == "<MASK> a <CLS>"
 
 
 def test_save_and_load(tmp_path):

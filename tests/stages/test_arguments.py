@@ -1,10 +1,10 @@
-"""Numbers of command lines: what is out of range is refused before anything is read."""
+"""Numbers of command lines that are out of range, and outputs that are inputs: refused before all else."""
 
 import argparse
 
 import pytest
 
-from stages.arguments import PORTS, SEEDS, whole
+from stages.arguments import PORTS, SEEDS, check_apart, whole
 from tests.running import stage
 
 
@@ -41,3 +41,35 @@ def test_commands_refuse_them(tmp_path, command):
     assert done.returncode == 2
     assert "is not a whole number from" in done.stderr.splitlines()[-1]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "caption a b --weights w --overlay a",
+        "caption a link --weights w --overlay b",
+        "caption a b --weights w --overlay folder/../b",
+        "caption --pairs a --weights w --out a",
+        "score --captions a --references b --out a",
+        "score --captions a --references b --out c --summary c",
+        "score --captions a --references b --out c --per-pair b",
+    ],
+)
+def test_an_output_that_is_read_or_written_twice_is_refused(tmp_path, command):
+    """`--overlay before.png` drew over the picture."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "a").write_text("mine")
+    (tmp_path / "b").write_text("mine, too")
+    (tmp_path / "link").symlink_to("b")
+    done = stage(tmp_path, command)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "is named twice, and would be lost; name another file to write" in done.stderr
+    assert [(tmp_path / name).read_text() for name in ("a", "b")] == ["mine", "mine, too"]
+    assert not (tmp_path / "c").exists()
+
+
+def test_an_output_may_replace_a_link_to_what_is_read(tmp_path):
+    """DVC links outputs into its cache: the link is replaced, not the file."""
+    (tmp_path / "a").write_text("mine")
+    (tmp_path / "link").symlink_to("a")
+    check_apart([tmp_path / "link", None], [tmp_path / "a", None])

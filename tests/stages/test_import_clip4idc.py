@@ -164,9 +164,9 @@ def test_the_captionings_checkpoint(folder, kind):
     if kind == torch.float16:
         made.load_state_dict({name: tensor.half().float() for name, tensor in made.state_dict().items()})
     before, after = images().chunk(2)
-    memory = made.encode(before, after).memory
-    assert torch.equal(found.encode(before, after).memory, memory)
-    assert torch.equal(found.decoder(TOKENS, memory).logits, made.decoder(TOKENS, memory).logits)
+    difference = made.encode(before, after)
+    assert torch.equal(found.encode(before, after).memory, difference.memory)
+    assert torch.equal(found.decoder(TOKENS, difference).logits, made.decoder(TOKENS, difference).logits)
     assert (folder / "curves/validation.csv").read_text() == "iteration,CIDEr-D\n"
 
 

@@ -1,9 +1,8 @@
 """A folder of pairs becomes a dataset: three lines in params.yaml, checked, prepared, and settled for DVC."""
 
-import yaml
-
 from pipeline import params
 from pipeline.datasets.schema import SPLITS
+from pipeline.inputs import read_yaml
 from tests.running import ROOT, refuse, stage, succeed
 
 
@@ -61,12 +60,10 @@ def test_the_resolved_settings_are_what_dvc_compares(tmp_path):
     folder = folder_with_table(tmp_path)
     succeed(folder, "new_dataset mine own --like tabletop")
     succeed(folder, "settings --dataset mine --out settings")
-    tree = yaml.safe_load((folder / "params.yaml").read_text())["dataset"]
+    tree = read_yaml(folder / "params.yaml", "")["dataset"]
     for name in ("features", "text", "loss", "train", "sizes"):
-        assert yaml.safe_load((folder / f"settings/{name}.yaml").read_text()) == tree["tabletop"][name]
+        assert read_yaml(folder / f"settings/{name}.yaml", "") == tree["tabletop"][name]
     text = (folder / "params.yaml").read_text() + "    train: {batch: 3}\n"
     (folder / "params.yaml").write_text(text)
     succeed(folder, "settings --dataset mine --out settings")
-    assert yaml.safe_load((folder / "settings/train.yaml").read_text()) == tree["tabletop"]["train"] | {
-        "batch": 3
-    }
+    assert read_yaml(folder / "settings/train.yaml", "") == tree["tabletop"]["train"] | {"batch": 3}

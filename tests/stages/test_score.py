@@ -58,7 +58,7 @@ BOXED = [replace(PAIRS[0], before_box=(0, 0, 6, 4), after_box=(6, 4, 6, 4)), *PA
 WORDS = {pair: tuple(caption.split()) for pair, caption in CAPTIONS.items()}
 # every word looks at the upper left of 2 x 2 cells
 ATTENDED = {
-    pair: Attended(words, np.array([[[1, 0], [0, 0]]] * len(words), np.float16).reshape(-1, 2, 2))
+    pair: Attended(words, np.array([[[1, 0], [0, 0]]] * len(words), np.float16).reshape(-1, 1, 2, 2))
     for pair, words in WORDS.items()
 }
 JUDGED = ["true", "fits", "agrees"]

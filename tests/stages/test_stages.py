@@ -83,7 +83,7 @@ def test_ablations_from_recipe_to_attention(copy, beam):
     assert (copy / "curves/weights/1/loss.csv").read_text().startswith("iteration,cap,cv,cbr\n")
     found = attention_maps.read(copy / "attention.npz")  # which refuses a map that does not sum to 1
     assert sum(each.alignment is not None for each in found.values()) == 3
-    assert all(each.maps.shape == (len(each.words), 4, 4) for each in found.values())
+    assert all(each.maps.shape == (len(each.words), 1, 4, 4) for each in found.values())
 
 
 def test_attention_stands_beside_the_captions(trained):

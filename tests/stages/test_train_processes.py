@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,6 +17,7 @@ from pipeline import vocabularies
 from pipeline.compute import launch, memory
 from pipeline.datasets.schema import of_split, write_pairs
 from pipeline.recipes import recipe_file
+from pipeline.training.loop import Training
 from tests.pipeline.training.test_loop import recipe
 from tests.running import refuse, stage, succeed
 from tests.spawned import spawn
@@ -36,6 +38,10 @@ def folder(prepared, tmp_path):
     captions = [caption for pair in of_split(pairs, "train") for caption in pair.captions]
     vocabularies.save(tmp_path / "vocab.json", prepared.vocabulary, vocabularies.count_words(captions, True))
     return tmp_path
+
+
+def raised(error):
+    raise error
 
 
 def command(prepared, folder, to="weights", **changes):
@@ -109,14 +115,29 @@ def test_torchrun_with_another_number_of_processes(prepared, folder, monkeypatch
     refuse(folder, command(prepared, folder), "torchrun started 1 process(es), but train.processes is 2")
 
 
-def test_what_does_not_fit_is_refused_before_anything_is_written(prepared, folder, monkeypatch):
+def test_features_that_do_not_fit_are_refused_before_anything_is_written(prepared, folder, monkeypatch):
     before = set(folder.iterdir())
-    alone = command(prepared, folder, processes=1)
     monkeypatch.setattr(memory, "free", lambda device=None: 9_000)
-    refuse(folder, alone, "train.cache: the features of")
-    monkeypatch.setattr(memory, "free", lambda device=None: 300_000)
-    said = refuse(folder, alone, "training needs about 0.0 GiB at batch 4")
-    assert "would fit" in said
+    refuse(folder, command(prepared, folder, processes=1), "train.cache: the features of")
     assert set(folder.iterdir()) - before == {folder / "recipe.yaml"}
-    monkeypatch.undo()
-    succeed(folder, command(prepared, folder, processes=1, iterations=1))
+
+
+@pytest.mark.parametrize(
+    "fails",
+    [
+        lambda *_: torch.empty(10**16),  # torch's own error on a processor
+        lambda *_: np.empty(10**16),
+        lambda *_: raised(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")),
+    ],
+)
+def test_memory_that_runs_out_is_one_line_with_half_the_batch(prepared, folder, monkeypatch, fails):
+    monkeypatch.setattr(Training, "step", fails)
+    said = refuse(folder, command(prepared, folder, processes=1), "memory ran out with batch: 4; half of it")
+    assert "may fit: batch: 2 (" in said
+    assert not (folder / "weights").exists()
+
+
+def test_any_other_error_of_a_step_is_told_whole(prepared, folder, monkeypatch):
+    monkeypatch.setattr(Training, "step", lambda *_: raised(RuntimeError("shapes differ")))
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        stage(folder, command(prepared, folder, processes=1))

@@ -46,9 +46,9 @@ def test_round_trip(tmp_path, system, zipped):
     tokens = torch.tensor([[2, 4, 5, 3], [2, 6, 3, 0]])
     with torch.no_grad():
         expected, found = made.losses(before, after, tokens), again.losses(before, after, tokens)
-        memory = made.encode(before, after).memory
-        assert torch.equal(again.encode(before, after).memory, memory)
-        assert torch.equal(again.decoder(tokens, memory).logits, made.decoder(tokens, memory).logits)
+        pair = made.encode(before, after)
+        assert torch.equal(again.encode(before, after).memory, pair.memory)
+        assert torch.equal(again.decoder(tokens, pair).logits, made.decoder(tokens, pair).logits)
     assert {name: loss.item() for name, loss in found.items()} == {
         name: loss.item() for name, loss in expected.items()
     }

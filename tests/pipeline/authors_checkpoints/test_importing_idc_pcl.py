@@ -38,13 +38,9 @@ def model(first):
 def state(made, first):
     """Its tensors as the released program names them."""
     found = OrderedDict((idc_pcl.place(name), tensor.clone()) for name, tensor in made.state_dict().items())
-    own = found["word_embedding.weight"]
-    table = torch.zeros_like(own)
-    table[ROWS] = own
-    found["word_embedding.weight"] = table
-    for name in ("output_layer.weight", "output_layer.bias"):
-        whole = torch.randn(11, *found[name].shape[1:])
-        whole[ROWS[:9]] = found[name]
+    for name in ("word_embedding.weight", "output_layer.weight", "output_layer.bias"):
+        whole = torch.zeros_like(found[name])
+        whole[ROWS] = found[name]
         found[name] = whole
     found["position_encoding.pe"] = positions(200, 8, RELEASED)[None]
     if first:

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from pipeline.captioning import Captioner, described, package, sources
 from pipeline.errors import InputError
-from pipeline.outputs import read_yaml
+from pipeline.inputs import read_yaml
 from stages import demo
 from tests.pipeline.captioning.conftest import weights_of
 
@@ -61,7 +61,7 @@ def accepted(check, tree):
 
 def test_what_stands_in_model_yaml(packed):
     tree = read_yaml(packed / "model.yaml", "")
-    found = accepted(lambda tree: described.check_model(Path("model.yaml"), tree, "bring it"), tree)
+    found = accepted(lambda tree: described.model(Path("model.yaml"), tree, "bring it"), tree)
     assert {key for key in found if not key.startswith(SECTIONS)} <= HARMLESS | {"vocabulary", "longest"}
     assert found & HARMLESS  # or everything was refused
 
@@ -86,6 +86,9 @@ def test_scores_that_are_none(lab, tmp_path):
     assert demo.settings({"it": captioner}, lab).seed
     captioner.scores["rendered"]["seed"] = "large"
     with pytest.raises(InputError, match=r"^scores\.json: seed: "):
+        demo.settings({"it": captioner}, lab)
+    captioner.scores["rendered"] |= {"seed": 1, "width": 4096, "height": 4096}
+    with pytest.raises(InputError, match=r"^scores\.json: rendered: pictures of 4096 x 4096 pixels"):
         demo.settings({"it": captioner}, lab)
     (out / "scores.json").write_text("[]")
     with pytest.raises(InputError, match=r"package/scores\.json: Input should be an object"):

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from pipeline.compute import memory
+from pipeline.errors import InputError
 
 
 @pytest.fixture
@@ -41,3 +42,19 @@ def test_elsewhere_free_pages_are_counted_or_nothing_is_known(system, monkeypatc
     assert memory.free() == 40_960
     monkeypatch.setattr(os, "sysconf_names", {})
     assert memory.free() is None
+
+
+@pytest.mark.parametrize(
+    ("batch", "processes", "remedy"),
+    [
+        (9, 1, "half of it may fit: batch: 4 "),
+        (12, 4, "half of it may fit: batch: 4 "),  # one that four processes can share
+        (4, 4, "take smaller `sizes` of the model "),
+        (1, 1, "take smaller `sizes` of the model "),
+    ],
+)
+def test_where_memory_runs_out_half_the_batch_is_named(batch, processes, remedy):
+    with pytest.raises(InputError) as caught, memory.enough(batch, processes):
+        torch.empty(10**16)
+    assert str(caught.value).startswith(f"memory ran out with batch: {batch}; {remedy}([enforce fail")
+    assert "\n" not in str(caught.value)

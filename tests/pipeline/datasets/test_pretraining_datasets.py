@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.datasets import cub, images, nabirds
 from pipeline.datasets.negatives import read_negatives
-from pipeline.datasets.pretraining_schema import ClassPair, images_of, read_class_pairs, write_records
+from pipeline.datasets.pretraining_schema import images_of, read_class_pairs, write_records
 from pipeline.datasets.schema import Pair, read_pairs
 from pipeline.errors import InputError
 from tests.birds import CLASSES, make_birds, sentences
@@ -24,6 +24,11 @@ def rewrite(file, old, new):
     file.write_text(text.replace(old, new, 1))
 
 
+def same(pair):
+    """Whether both images show the same class."""
+    return pair.before_class == pair.after_class
+
+
 def test_an_image_of_cub_has_its_sentences(root):
     found = cub.read(root)
     name = "images/001.Black_footed_Albatross/Bird_0001.jpg"
@@ -39,13 +44,13 @@ def test_half_of_nabirds_pairs_are_of_one_class(root):
     for pair in pairs:
         folders = [name.split("/")[1] for name in (pair.before, pair.after)]
         assert [list(CLASSES.values()).index(f) for f in folders] == [pair.before_class, pair.after_class]
-        assert pair.same_class == (folders[0] == folders[1])
+        assert same(pair) == (folders[0] == folders[1])
         assert pair.before != pair.after
         assert {int(part) % 4 == 0 for part in pair.pair_id.split("_")} == {pair.split == "val"}
     train = [pair for pair in pairs if pair.split == "train"]
-    assert [pair.same_class for pair in train] == [number % 2 == 0 for number in range(9)]
+    assert [same(pair) for pair in train] == [number % 2 == 0 for number in range(9)]
     # of a split with one image a class no pair can be of one
-    assert not any(pair.same_class for pair in pairs if pair.split == "val")
+    assert not any(same(pair) for pair in pairs if pair.split == "val")
 
 
 def test_the_seed_draws_the_pairs(root):
@@ -128,7 +133,6 @@ def test_the_stage(root, tmp_path, dataset):
     (root / "images/009.Brewer_Blackbird/Bird_0012.jpg").write_bytes(b"")
     assert "Bird_0012.jpg is empty" in refuse(tmp_path, command, "put these images in place")
     assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()} == first
-    assert ClassPair("a", "val", "x", "y", 3, 3).same_class
 
 
 def test_single_images_get_negatives(root, tmp_path):

@@ -1,6 +1,7 @@
 """What holds of every reader: all pairs, by names; what is missing or unknown is refused by name."""
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -62,12 +63,12 @@ def test_all_missing_files_are_named_at_once(tmp_path):
 
 
 def test_a_file_that_may_not_be_read_is_named(tmp_path, monkeypatch):
-    def refuse(path, encoding):
+    def refuse(path, flags):
         raise PermissionError(13, "Permission denied", str(path))
 
     root = MAKERS["birds_to_words"](tmp_path / "birds")
     other = MAKERS["levir_cc"](tmp_path / "levir")
-    monkeypatch.setattr(Path, "read_text", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(InputError, match=r"v1\.0\.tsv cannot be read \(Permission denied\)"):
         readers.read("birds_to_words", root)
     with pytest.raises(InputError, match=r"LevirCCcaptions\.json cannot be read \(Permission denied\)"):

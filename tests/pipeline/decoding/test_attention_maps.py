@@ -15,14 +15,14 @@ GRID = (2, 3)
 TEXT = st.text(st.characters(exclude_characters="\0"), min_size=1, max_size=6)
 
 
-def maps(words, seed=0):
-    drawn = np.random.default_rng(seed).random((words, *GRID))
-    return (drawn / drawn.sum((1, 2), keepdims=True)).astype(np.float16)
+def maps(words, seed=0, images=1):
+    drawn = np.random.default_rng(seed).random((words, images, *GRID))
+    return (drawn / drawn.sum((2, 3), keepdims=True)).astype(np.float16)
 
 
-def attended(words, seed=0, aligned=False):
+def attended(words, seed=0, aligned=False, images=1):
     alignment = np.full((6, 6), 1 / 6, np.float16) * (1 + seed) if aligned else None
-    return Attended(tuple(words), maps(len(words), seed), alignment)
+    return Attended(tuple(words), maps(len(words), seed, images), alignment)
 
 
 def assert_same(one, other):
@@ -41,10 +41,14 @@ def file(tmp_path_factory):
     return tmp_path_factory.mktemp("attention") / "attention.npz"
 
 
-@given(st.dictionaries(TEXT, st.tuples(st.lists(TEXT, max_size=4), st.booleans()), min_size=1, max_size=5))
-def test_what_is_written_is_read(file, captions):
+@given(
+    st.dictionaries(TEXT, st.tuples(st.lists(TEXT, max_size=4), st.booleans()), min_size=1, max_size=5),
+    st.integers(0, 2),
+)
+def test_what_is_written_is_read(file, captions, images):
     given = {
-        pair: attended(words, seed, aligned) for seed, (pair, (words, aligned)) in enumerate(captions.items())
+        pair: attended(words, seed, aligned, images)
+        for seed, (pair, (words, aligned)) in enumerate(captions.items())
     }
     write(file, given)
     assert_same(read(file), given)
@@ -67,6 +71,24 @@ def test_the_arrays_are_those_that_the_format_names(tmp_path):
         assert set(arrays) == {"pair_id", "start", "word", "map"}
 
 
+def test_one_map_a_word_is_kept_as_it_always_was(tmp_path):
+    for images, shape in ((0, (2, 0, *GRID)), (1, (2, *GRID)), (2, (2, 2, *GRID))):
+        own = attended(["the", "ball"], images=images)
+        write(tmp_path / "a.npz", {"1": own})
+        with np.load(tmp_path / "a.npz", allow_pickle=False) as arrays:
+            assert arrays["map"].shape == shape
+        assert (own.images, own.grid) == (images, GRID)
+
+
+def test_what_is_shown_on_each_image():
+    assert attended(["a"], images=0).on(0) is attended(["a"], images=0).on(1) is None
+    one, two = attended(["a", "b"]), attended(["a", "b"], images=2)
+    assert np.array_equal(one.on(0), one.maps[:, 0])
+    assert np.array_equal(one.on(1), one.maps[:, 0])
+    assert np.array_equal(two.on(0), two.maps[:, 0])
+    assert np.array_equal(two.on(1), two.maps[:, 1])
+
+
 def test_the_same_bytes_at_another_time(tmp_path, monkeypatch):
     given = {"1": attended(["the", "ball"], aligned=True)}
     write(tmp_path / "a.npz", given)
@@ -86,7 +108,7 @@ GOOD = {
     "pair_id": np.array(["1", "2"]),
     "start": np.array([0, 1, 3]),
     "word": np.array(["a", "b", "c"]),
-    "map": maps(3),
+    "map": maps(3)[:, 0],
     "aligned_pair": np.array(["2"]),
     "alignment": np.zeros((1, 6, 6), np.float16),
     "block_pair": np.array(["1"]),
@@ -116,11 +138,15 @@ def test_the_arrays_that_the_next_test_spoils_are_good(tmp_path):
         ({"start": np.array([0, 4, 3])}, "start does not rise"),
         ({"start": np.array([0, 1, 2])}, "start does not rise"),
         ({"start": np.array([1, 2, 3])}, "start does not rise"),
-        ({"map": maps(2)}, "there is not one map a word"),
+        ({"map": maps(2)[:, 0]}, "there is not one map a word"),
+        ({"map": maps(2, images=2)}, "there is not one map a word"),
         ({"map": maps(3).reshape(3, 6)}, "there is not one map a word"),
-        ({"map": maps(3) * np.float16(2)}, "a map does not sum to 1"),
-        ({"map": maps(3) * np.float16(np.nan)}, "a map does not sum to 1"),
-        ({"map": maps(3) + np.array([[[9, -9, 0], [0, 0, 0]]], np.float16)}, "a map does not sum to 1"),
+        ({"map": maps(3, images=3)}, "there are more maps a word than images"),
+        ({"map": None}, "map"),
+        ({"map": maps(3)[:, 0] * np.float16(2)}, "a map does not sum to 1"),
+        ({"map": maps(3, images=2) * np.array([[[[1]], [[2]]]], np.float16)}, "a map does not sum to 1"),
+        ({"map": maps(3)[:, 0] * np.float16(np.nan)}, "a map does not sum to 1"),
+        ({"map": maps(3)[:, 0] + np.array([[[9, -9, 0], [0, 0, 0]]], np.float16)}, "a map does not sum to 1"),
         ({"alignment": np.zeros((1, 6, 5), np.float16)}, "alignment is not cells x cells"),
         ({"alignment": np.zeros((2, 6, 6), np.float16)}, "alignment is not cells x cells"),
         ({"word": np.array(["a", "b", None], dtype=object)}, "allow_pickle=False"),

@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from models import Sizes, build
+from models.captioner import NEVER
 from pipeline.decoding.beam_search import beam_attending, beam_search, best
-from pipeline.decoding.greedy import NEVER, greedy, greedy_attending
+from pipeline.decoding.greedy import greedy, greedy_attending
 from pipeline.vocabularies import END, NULL, START
-from tests.looking import looked
+from tests.looking import looked, of_memory
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +34,7 @@ def without_padding(rows):
 
 def log_probabilities(model, memory, tokens):
     """Of the word after `tokens`, by recomputing all of them for one pair."""
-    logits = model.decoder(torch.tensor([[*tokens, NULL]]), memory).logits[0, -1]
+    logits = model.decoder(torch.tensor([[*tokens, NULL]]), of_memory(memory)).logits[0, -1]
     scores = logits.double().log_softmax(-1)
     scores[list(NEVER)] = -torch.inf
     return scores.tolist()
@@ -76,9 +77,9 @@ def exhaustive(model, memory, length_penalty):
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0])
 def test_a_beam_of_one_is_greedy_search(variant, length_penalty):
     model, memory = make(variant), torch.randn(60, 9, 8)
-    expected, maps = greedy_attending(model, memory)
-    assert torch.equal(beam_search(model, memory, 1, length_penalty), expected)
-    found, looked = beam_attending(model, memory, 1, length_penalty)
+    expected, maps = greedy_attending(model, of_memory(memory))
+    assert torch.equal(beam_search(model, of_memory(memory), 1, length_penalty), expected)
+    found, looked = beam_attending(model, of_memory(memory), 1, length_penalty)
     assert torch.equal(found, expected)
     for row, caption in enumerate(without_padding(expected)):
         assert torch.equal(looked[row, : len(caption)], maps[row, : len(caption)])
@@ -89,9 +90,9 @@ def test_a_beam_of_one_is_greedy_search(variant, length_penalty):
 @pytest.mark.parametrize(("beam", "length_penalty"), [(2, 0.0), (3, 0.7), (3, 1.0), (5, 0.0), (40, 2.0)])
 def test_equals_the_plain_search(variant, beam, length_penalty):
     model, memory = make(variant), torch.randn(7, 9, 8)
-    found = without_padding(beam_search(model, memory, beam, length_penalty))
+    found = without_padding(beam_search(model, of_memory(memory), beam, length_penalty))
     assert found == [plain(model, memory[row : row + 1], beam, length_penalty) for row in range(7)]
-    assert found != without_padding(greedy(model, memory))
+    assert found != without_padding(greedy(model, of_memory(memory)))
     assert len({tuple(row) for row in found}) > 2
 
 
@@ -101,7 +102,7 @@ def test_as_wide_as_everything_it_finds_the_best_caption(length_penalty):
     expected = [exhaustive(model, memory[row : row + 1], length_penalty) for row in range(2)]
     every = expected[0][1]
     assert every == 1 + 3 + 9 + 27 + 81
-    found = without_padding(beam_search(model, memory, every, length_penalty))
+    found = without_padding(beam_search(model, of_memory(memory), every, length_penalty))
     assert found == [caption for caption, _ in expected]
 
 
@@ -118,7 +119,7 @@ def test_a_wider_beam_finds_what_greedy_search_misses():
     with torch.no_grad():
         wide, narrow = (
             sum(score(row, caption) for row, caption in enumerate(without_padding(found)))
-            for found in (beam_search(model, memory, 5), greedy(model, memory))
+            for found in (beam_search(model, of_memory(memory), 5), greedy(model, of_memory(memory)))
         )
     assert wide > narrow + 1
 
@@ -126,7 +127,8 @@ def test_a_wider_beam_finds_what_greedy_search_misses():
 def test_a_length_penalty_makes_captions_longer():
     model, memory = make(), torch.randn(40, 9, 8)
     lengths = [
-        sum(map(len, without_padding(beam_search(model, memory, 4, penalty)))) for penalty in (0.0, 1.0, 2.0)
+        sum(map(len, without_padding(beam_search(model, of_memory(memory), 4, penalty))))
+        for penalty in (0.0, 1.0, 2.0)
     ]
     assert lengths[0] < lengths[1] <= lengths[2]
 
@@ -135,7 +137,11 @@ def test_a_length_penalty_makes_captions_longer():
 def test_pairs_do_not_depend_on_their_batch(beam):
     model, memory = make(), torch.randn(50, 9, 8)
     whole, alone = (
-        [row for part in memory.split(size) for row in without_padding(beam_search(model, part, beam))]
+        [
+            row
+            for part in memory.split(size)
+            for row in without_padding(beam_search(model, of_memory(part), beam))
+        ]
         for size in (50, 1)
     )
     assert whole == alone
@@ -147,7 +153,7 @@ def test_equal_captions_go_by_their_words_ids():
     with torch.no_grad():
         for parameter in model.decoder.vocabulary.parameters():
             parameter.zero_()  # every word is as likely as any other
-    found = beam_search(model, torch.randn(2, 9, 8), 3, length_penalty=1.0)
+    found = beam_search(model, of_memory(torch.randn(2, 9, 8)), 3, length_penalty=1.0)
     # of equal means the first to end: <END> has the lowest id of all that may be said
     assert without_padding(found) == [[END], [END]]
 
@@ -157,7 +163,7 @@ def test_never_says_what_is_no_word():
     with torch.no_grad():
         model.decoder.vocabulary.bias[list(NEVER)] = 20
         model.decoder.vocabulary.bias[END] = -1e6
-    found = beam_search(model, torch.randn(8, 9, 8), 4)
+    found = beam_search(model, of_memory(torch.randn(8, 9, 8)), 4)
     assert found.shape == (8, 8)  # cut at the longest
     assert not torch.isin(found, torch.tensor(NEVER)).any()
 
@@ -166,28 +172,28 @@ def test_never_says_what_is_no_word():
 @torch.no_grad()
 def test_maps_are_those_of_the_chosen_caption(variant):
     model, memory = make(variant), torch.randn(15, 9, 8)
-    words, maps = beam_attending(model, memory, 4, 0.5)
-    assert torch.equal(words, beam_search(model, memory, 4, 0.5))
-    assert maps.shape == (*words.shape, 9)
+    words, maps = beam_attending(model, of_memory(memory), 4, 0.5)
+    assert torch.equal(words, beam_search(model, of_memory(memory), 4, 0.5))
+    assert maps.shape == (*words.shape, 1, 9)
     assert maps.dtype == torch.float16
     for row, caption in enumerate(without_padding(words)):
         expected = looked(model, memory[row : row + 1], caption)
-        torch.testing.assert_close(maps[row, : len(caption)].float(), expected, rtol=2e-3, atol=1e-4)
+        torch.testing.assert_close(maps[row, : len(caption), 0].float(), expected, rtol=2e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize(("beam", "length_penalty"), [(1, 0.0), (3, 0.7)])
 @torch.no_grad()
 def test_where_each_image_is_attended_to_by_itself(beam, length_penalty):
     model, memory = make(fusion="respective"), torch.randn(12, 18, 8)
-    words, maps = beam_attending(model, memory, beam, length_penalty)
+    words, maps = beam_attending(model, of_memory(memory), beam, length_penalty)
     found = without_padding(words)
     assert found == [plain(model, memory[row : row + 1], beam, length_penalty) for row in range(12)]
     assert len({len(row) for row in found}) > 2  # they left the batch at different times
-    assert maps.shape == (*words.shape, 9)
+    assert maps.shape == (*words.shape, 1, 9)
     for row, caption in enumerate(found):
         expected = looked(model, memory[row : row + 1], caption)
-        torch.testing.assert_close(maps[row, : len(caption)].float(), expected, rtol=2e-3, atol=1e-4)
-    assert without_padding(beam_search(model, memory.roll(9, 1), beam, length_penalty)) != found
+        torch.testing.assert_close(maps[row, : len(caption), 0].float(), expected, rtol=2e-3, atol=1e-4)
+    assert without_padding(beam_search(model, of_memory(memory.roll(9, 1)), beam, length_penalty)) != found
 
 
 def test_best_of_equal_ones_are_the_first():

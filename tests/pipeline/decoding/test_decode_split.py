@@ -10,7 +10,7 @@ from pipeline.decoding.beam_search import beam_search
 from pipeline.decoding.decode_split import attended_captions, searching
 from pipeline.decoding.greedy import captions, greedy_attending
 from pipeline.vocabularies import END
-from tests.looking import looked
+from tests.looking import looked, of_memory
 from tests.own_settings import GRID_MODELS, settings_of
 
 RESPECTIVE = "scorer-respective"  # its decoder attends to each image by itself
@@ -54,7 +54,7 @@ def test_the_captions_are_those_without_attention(prepared, name):
     assert {pair: each.caption for pair, each in found.items()} == plain
     assert list(found) == list(plain)
     assert len({len(each.words) for each in found.values()}) > 1
-    assert all(each.maps.shape == (len(each.words), 3, 3) for each in found.values())
+    assert all(each.maps.shape == (len(each.words), 1, 3, 3) for each in found.values())
 
 
 @pytest.mark.parametrize("name", ["subtraction", "scorer", RESPECTIVE])
@@ -66,7 +66,7 @@ def test_maps_are_those_of_one_pair_with_all_words_at_once(prepared, name):
             grids = torch.from_numpy(prepared.store.read([pair.before, pair.after])).float()
             memory = model.encode(grids[:1], grids[1:]).memory
             expected = looked(model, memory, [prepared.vocabulary.ids[word] for word in found.words])
-            np.testing.assert_allclose(found.maps, expected.view(-1, 3, 3), rtol=2e-3, atol=1e-6)
+            np.testing.assert_allclose(found.maps, expected.view(-1, 1, 3, 3), rtol=2e-3, atol=1e-6)
             lengths.append(len(found.words))
     assert len(lengths) > 20
     assert len(set(lengths)) > 1
@@ -106,9 +106,9 @@ def test_a_beam_writes_its_own_captions_and_their_maps(prepared, name):
     grids = [torch.from_numpy(prepared.store.read([p.before, p.after])).float()[:, None] for p in pairs]
     with torch.inference_mode():
         memory = torch.cat([model.encode(*grid).memory for grid in grids])
-    words = beam_search(model, memory, 3, 1.0).tolist()
+    words = beam_search(model, of_memory(memory), 3, 1.0).tolist()
     assert [each.caption for each in found.values()] == [prepared.vocabulary.decode(row) for row in words]
-    assert all(each.maps.shape == (len(each.words), 3, 3) for each in found.values())
+    assert all(each.maps.shape == (len(each.words), 1, 3, 3) for each in found.values())
     assert [each.caption for each in attend(model, prepared, pairs).values()] != [
         each.caption for each in found.values()
     ]

@@ -4,9 +4,11 @@ import pytest
 import torch
 
 from models import Sizes, build
+from models.captioner import NEVER
 from pipeline.datasets.schema import of_split
-from pipeline.decoding.greedy import NEVER, captions, greedy, greedy_attending
+from pipeline.decoding.greedy import captions, greedy, greedy_attending
 from pipeline.vocabularies import END, NULL, START
+from tests.looking import of_memory
 
 
 def make(vocabulary, longest, variant):
@@ -48,7 +50,7 @@ def slow(model, memory):
     tokens = [START]
     while len(tokens) < model.sizes.longest and tokens[-1] != END:
         padded = torch.tensor([[*tokens, NULL]])
-        logits = model.decoder(padded, memory).logits[0, -1]
+        logits = model.decoder(padded, of_memory(memory)).logits[0, -1]
         logits[list(NEVER)] = -torch.inf
         tokens.append(int(logits.argmax()))
     return tokens[1:]
@@ -56,7 +58,7 @@ def slow(model, memory):
 
 def test_equals_the_slow_search(model):
     memory = torch.randn(40, 9, 8)
-    found = greedy(model, memory)
+    found = greedy(model, of_memory(memory))
     expected = [slow(model, memory[row : row + 1]) for row in range(40)]
     assert without_padding(found) == expected
     assert len({tuple(row) for row in expected}) > 5
@@ -75,7 +77,7 @@ def searched(uneven):
 @pytest.mark.slow
 def test_captions_that_leave_the_batch_do_not_touch_the_others(uneven, searched, pairs):
     memory, expected = searched
-    found = [row for part in memory.split(pairs) for row in without_padding(greedy(uneven, part))]
+    found = [row for part in memory.split(pairs) for row in without_padding(greedy(uneven, of_memory(part)))]
     assert found == expected
     lengths = {len(row) for row in found}
     assert len(lengths) > 4
@@ -86,13 +88,13 @@ def test_captions_that_leave_the_batch_do_not_touch_the_others(uneven, searched,
 def test_each_caption_has_its_own_maps_in_whatever_order_they_end(uneven):
     torch.manual_seed(3)
     memory = torch.randn(50, 9, 8)
-    words, maps = greedy_attending(uneven, memory)
+    words, maps = greedy_attending(uneven, of_memory(memory))
     for row, caption in enumerate(without_padding(words)):
-        alone, expected = greedy_attending(uneven, memory[row : row + 1])
+        alone, expected = greedy_attending(uneven, of_memory(memory[row : row + 1]))
         assert without_padding(alone) == [caption]
         torch.testing.assert_close(maps[row, : len(caption)], expected[0], rtol=2e-3, atol=1e-4)
-        others = maps[torch.arange(50) != row, 0].float()
-        assert (others - maps[row, 0].float()).abs().amax(1).min() > 1e-3  # it is no other's
+        others = maps[torch.arange(50) != row, 0, 0].float()
+        assert (others - maps[row, 0, 0].float()).abs().amax(1).min() > 1e-3  # it is no other's
 
 
 def test_a_caption_that_has_ended_costs_nothing_more(uneven, monkeypatch):
@@ -102,7 +104,7 @@ def test_a_caption_that_has_ended_costs_nothing_more(uneven, monkeypatch):
     monkeypatch.setattr(
         uneven.decoder, "step", lambda word, *rest: rows.append(len(word)) or step(word, *rest)
     )
-    lengths = [len(row) for row in without_padding(greedy(uneven, memory))]
+    lengths = [len(row) for row in without_padding(greedy(uneven, of_memory(memory)))]
     assert rows == [sum(length > position for length in lengths) for position in range(max(lengths))]
     assert sum(rows) == sum(lengths)
 
@@ -111,28 +113,29 @@ def test_of_equal_words_the_first_is_said(model):
     with torch.no_grad():
         for parameter in model.decoder.vocabulary.parameters():
             parameter.zero_()
-    assert greedy(model, torch.randn(3, 9, 8)).tolist() == [[END]] * 3  # the lowest that may be said
+    found = greedy(model, of_memory(torch.randn(3, 9, 8)))
+    assert found.tolist() == [[END]] * 3  # the lowest that may be said
 
 
 def test_attending_finds_the_same_words(model):
     memory = torch.randn(40, 9, 8)
-    words, maps = greedy_attending(model, memory)
-    assert torch.equal(words, greedy(model, memory))
-    assert maps.shape == (*words.shape, 9)
+    words, maps = greedy_attending(model, of_memory(memory))
+    assert torch.equal(words, greedy(model, of_memory(memory)))
+    assert maps.shape == (*words.shape, 1, 9)
     assert maps.dtype == torch.float16
-    torch.testing.assert_close(maps.float().sum(-1), torch.ones(words.shape), rtol=0, atol=2e-3)
+    torch.testing.assert_close(maps.float().sum(-1), torch.ones(*words.shape, 1), rtol=0, atol=2e-3)
 
 
 def test_never_says_what_is_no_word(model):
     with torch.no_grad():
         model.decoder.vocabulary.bias[list(NEVER)] = 1e6
-    found = greedy(model, torch.randn(8, 9, 8))
+    found = greedy(model, of_memory(torch.randn(8, 9, 8)))
     ended = torch.cummax((found == END).int(), 1).values.bool()
     assert not torch.isin(found[~ended], torch.tensor(NEVER)).any()
 
 
 def test_nothing_follows_the_end(model):
-    found = greedy(model, torch.randn(40, 9, 8))
+    found = greedy(model, of_memory(torch.randn(40, 9, 8)))
     for row in found.tolist():
         if END in row:
             assert not any(row[row.index(END) + 1 :])

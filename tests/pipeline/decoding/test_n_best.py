@@ -10,6 +10,7 @@ from models.captioner import Sizes
 from pipeline.decoding.beam_search import beam_search
 from pipeline.decoding.n_best import n_best
 from pipeline.vocabularies import END, NULL, START
+from tests.looking import of_memory
 from tests.own_settings import settings_of
 
 WORDS = (END, 4, 5, 6)
@@ -33,7 +34,7 @@ def memory():
 
 def log_probability(model, memory, tokens):
     """Of a caption, word after word; NULL, UNK and START are never written."""
-    words = model.decoder(torch.tensor([[START, *tokens]]), memory[None])
+    words = model.decoder(torch.tensor([[START, *tokens]]), of_memory(memory[None]))
     return words.logits[0].double().log_softmax(-1)[range(len(tokens)), list(tokens)].sum().item()
 
 
@@ -49,7 +50,7 @@ def every_caption(longest):
 @pytest.mark.parametrize("length_penalty", [0.0, 0.7])
 def test_a_beam_of_all_captions_finds_the_best_in_order(model, memory, length_penalty):
     everything = list(every_caption(model.sizes.longest - 1))
-    found = n_best(model, memory, beam=len(everything), count=6, length_penalty=length_penalty)
+    found = n_best(model, of_memory(memory), beam=len(everything), count=6, length_penalty=length_penalty)
     for own, pair in zip(found, memory, strict=True):
         scored = [(log_probability(model, pair, tokens), tokens) for tokens in everything]
         best = sorted(((p / len(t) ** length_penalty, p, t) for p, t in scored), reverse=True)[:6]
@@ -62,12 +63,12 @@ def test_a_beam_of_all_captions_finds_the_best_in_order(model, memory, length_pe
 @pytest.mark.parametrize("beam", [1, 2, 5])
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0])
 def test_the_first_is_the_beams(model, memory, beam, length_penalty):
-    found = n_best(model, memory, beam, beam, length_penalty)
-    wanted = beam_search(model, memory, beam, length_penalty).tolist()
+    found = n_best(model, of_memory(memory), beam, beam, length_penalty)
+    wanted = beam_search(model, of_memory(memory), beam, length_penalty).tolist()
     assert [list(own[0].tokens) for own in found] == [[t for t in row if t != NULL] for row in wanted]
     assert all(len(own) == beam and len({each.tokens for each in own}) == beam for own in found)
 
 
 def test_no_more_than_the_beam_holds(model, memory):
     with pytest.raises(ValueError, match="a beam of 2 does not end with 3"):
-        n_best(model, memory, 2, 3)
+        n_best(model, of_memory(memory), 2, 3)

@@ -25,19 +25,19 @@ class Told:
 
     def attended(self, before, after):
         words = tuple(f"{np.asarray(opened(side)).mean():.3f}" for side in (before, after))
-        maps = np.zeros((2, 2, 3), dtype=np.float16)
-        maps[:, 0, 1] = 1
+        maps = np.zeros((2, 1, 2, 3), dtype=np.float16)
+        maps[:, :, 0, 1] = 1
         return Attended((*words, "<b>"), np.concatenate([maps, maps[:1]]))
 
 
 class Saying(Told):
     """It says a sentence of every pair."""
 
-    def __init__(self, caption):
-        self.words = tuple(caption.split())
+    def __init__(self, caption, images=1):
+        self.words, self.images = tuple(caption.split()), images
 
     def attended(self, before, after):
-        maps = np.full((len(self.words), 2, 3), 1 / 6, dtype=np.float16)
+        maps = np.full((len(self.words), self.images, 2, 3), 1 / 6, dtype=np.float16)
         return Attended(self.words, maps)
 
 
@@ -111,6 +111,16 @@ def test_a_drawn_scenes_caption_is_marked_true_or_not_and_the_wrong_words():
     assert "<b>True</b>" in silent
     assert "Not true" in honest
     assert "Not true" in liar
+
+
+@pytest.mark.parametrize("images", [0, 1, 2])
+def test_a_word_carries_as_many_maps_as_it_has(images):
+    html = answer.answer(
+        {"one": Saying("nothing changed", images)}, new_scene.draw(SETTINGS, "add", "moderate", 5)
+    )
+    assert html.count(' data-heat="') == 2 * (images > 0)
+    assert html.count(' data-heat-after="') == 2 * (images > 1)
+    assert (answer.HINT in html) == (images > 0)
 
 
 def test_uploads_that_are_broken_missing_or_too_large_get_one_sentence(events, monkeypatch):

@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from pipeline.compute import memory
+from pipeline.compute.process_group import Ranks
 from pipeline.errors import InputError
 from pipeline.features import memory_cache, store_codec
-from pipeline.features.memory_cache import Resident, held, images, planned
+from pipeline.features.memory_cache import Resident, held, images
 from pipeline.features.store import FeatureStore
 from tests.pipeline.features.test_store import SHAPE, make
 
@@ -59,16 +60,22 @@ def test_without_room_nothing_is_read(opened, monkeypatch):
         Resident(opened, KEYS, CPU)
 
 
-def test_every_process_holds_all_and_what_is_planned_is_what_is_refused(opened, monkeypatch):
+def test_every_process_holds_all(opened, monkeypatch):
     monkeypatch.setattr(memory, "free", lambda device: 6 * 24)
-    size = 2 * 24  # 2 images
-    assert planned(opened, KEYS[:2], "none", CPU) == 0
-    assert planned(opened, [*KEYS[:2], KEYS[0]], "ram", CPU, processes=2) == size
-    gpu = torch.device("cuda", 0)
-    assert planned(opened, KEYS[:2], "device", gpu, processes=8) == size  # each has a GPU of its own
-    assert planned(opened, KEYS[:2], "ram", gpu) == 0  # nothing of the GPU's memory
+    monkeypatch.setattr(FeatureStore, "read", None)
     with pytest.raises(InputError, match=r"of 2 images take 0\.0 GB in 3 processes, and of the cpu memory"):
-        planned(opened, KEYS[:2], "ram", gpu, processes=3)
+        held(opened, KEYS[:2], "ram", torch.device("cuda", 0), Ranks(0, 3))
+    memory_cache._check_room(2, opened, torch.device("cuda", 0), 8)  # each has a GPU of its own
+
+
+def test_no_process_reads_before_all_have_seen_what_is_free(opened, monkeypatch):
+    class Waiting(Ranks):
+        def wait(self):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(FeatureStore, "read", None)
+    with pytest.raises(KeyboardInterrupt):
+        held(opened, KEYS[:2], "ram", CPU, Waiting(0, 2))
 
 
 def test_where_free_memory_cannot_be_told_the_remedy_is_said(opened, monkeypatch):

@@ -66,8 +66,17 @@ def test_training_overrides_reach_every_model():
 
 def test_the_models_own_files_stand_in_its_recipe():
     subtraction = config.code_of("subtraction")
-    own = {"attention", "attention_cpu", "baselines", "captioner", "cpu_threads", "decoder", "grid_embedding"}
-    assert set(subtraction) == {f"models/{name}.py" for name in own | {"distributed_batch", "variants"}}
+    own = {
+        "attention",
+        "attention_cpu",
+        "baselines",
+        "captioner",
+        "cpu_threads",
+        "decoder",
+        "decoder_protocol",
+    }
+    own |= {"difference", "distributed_batch", "grid_embedding", "variants"}
+    assert set(subtraction) == {f"models/{name}.py" for name in own}
     files = {"cbr.py", "scorer.py", "matching.py", "matching_cpu.py"}
     assert set(config.code_of("scorer_cbr")) >= {f"models/{name}" for name in files}
 
@@ -148,3 +157,17 @@ def test_features_are_neither_mirrored_nor_shifted(change):
     dataset = REAL.of("tabletop").model_copy(update={"own": {"idc_pcl": changed}})
     with pytest.raises(InputError, match="idc_pcl reads features on tabletop, and mirror and shift move"):
         config.resolve(with_(dataset={"tabletop": dataset}), "tabletop", "idc_pcl")
+
+
+def test_a_phases_max_tokens_are_idc_pcls():
+    def resolved(model, key, phase):
+        own = REAL.of("tabletop").own[key]
+        changed = own.model_copy(update={phase: getattr(own, phase).model_copy(update={"max_tokens": 40})})
+        dataset = REAL.of("tabletop").model_copy(update={"own": {key: changed}})
+        return config.resolve(with_(dataset={"tabletop": dataset}), "tabletop", model)
+
+    assert resolved("idc_pcl", "idc_pcl", "pretrain").adapt["max_tokens"] == 40
+    assert resolved("idc_pcl_no_pretrain", "idc_pcl", "train").train["max_tokens"] == 40
+    for phase in ("adapt", "train"):
+        with pytest.raises(InputError, match=r"set dataset\.tabletop\.text\.max_tokens instead"):
+            resolved("clip4idc", "clip", phase)

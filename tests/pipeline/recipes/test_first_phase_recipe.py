@@ -38,6 +38,7 @@ def set_of(*keys, value):
         ("idc_pcl", ("loss", "lambda_judge"), 0.25),
         ("idc_pcl", ("dataset", "tabletop", "own", "idc_pcl", "train", "learning_rate"), 1e-5),
         ("idc_pcl", ("model", "idc_pcl", "switches"), {"reduction": "sum", "distractor_judging": False}),
+        ("idc_pcl", ("model", "idc_pcl", "switches"), {"barred": "none"}),
     ],
 )
 def test_another_captioning_leaves_it_as_it_is(model, keys, value):
@@ -52,6 +53,8 @@ def test_another_captioning_leaves_it_as_it_is(model, keys, value):
         ("clip4idc", ("model", "clip4idc", "variant"), "released"),
         ("idc_pcl", ("dataset", "tabletop", "own", "idc_pcl", "pretrain", "batch"), 4),
         ("idc_pcl", ("model", "idc_pcl", "switches"), {"tasks": "mlm"}),
+        ("idc_pcl", ("model", "idc_pcl", "switches"), {"softmax": "all"}),
+        ("idc_pcl", ("dataset", "tabletop", "own", "idc_pcl", "pretrain", "max_tokens"), 40),
         ("idc_pcl", ("dataset", "tabletop", "own", "idc_pcl", "sizes", "width"), 64),
     ],
 )

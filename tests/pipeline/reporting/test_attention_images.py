@@ -13,10 +13,10 @@ from pipeline.decoding.attention_maps import Attended
 from pipeline.reporting import attention_images
 
 
-def attended(words=3, grid=(4, 6), aligned=True, seed=0):
+def attended(words=3, grid=(4, 6), aligned=True, seed=0, images=1):
     random = np.random.default_rng(seed)
     cells = grid[0] * grid[1]
-    looked = random.dirichlet(np.ones(cells), words).reshape(words, *grid).astype(np.float16)
+    looked = random.dirichlet(np.ones(cells), words * images).reshape(words, images, *grid).astype(np.float16)
     alignment = random.dirichlet(np.ones(cells), cells).astype(np.float16) if aligned else None
     return Attended(tuple("abcdef"[:words]), looked, alignment)
 
@@ -41,7 +41,7 @@ def test_a_caption_is_its_maps_their_peaks_and_its_alignment():
     for word in range(3):
         peak = float(own.maps[word].max())
         assert found["peaks"][word] == pytest.approx(peak, abs=1e-4)
-        assert np.abs(levels[word] / 255 * peak - own.maps[word]).max() <= peak / 500
+        assert np.abs(levels[word] / 255 * peak - own.maps[word, 0]).max() <= peak / 500
     rows = decoded(found["alignment"], 24, 24)
     assert (rows.max(1) == 255).all()
     assert (rows.argmax(1) == own.alignment.argmax(1)).all()
@@ -51,6 +51,16 @@ def test_without_cross_view_attention_and_without_words_there_is_less():
     assert attention_images.embedded(attended(aligned=False), 1).keys() == {"grid", "maps", "peaks"}
     silent = attention_images.embedded(attended(words=0), 1)
     assert (silent["maps"], silent["peaks"]) == ("", [])
+
+
+def test_a_word_has_as_many_maps_as_its_decoder_made():
+    two = attention_images.embedded(own := attended(images=2), 1)
+    assert two["images"] == 2
+    levels = decoded(two["maps"], 3, 2, 4, 6)  # word after word, before first
+    assert (levels.reshape(3, 2, 24).argmax(2) == own.maps.reshape(3, 2, 24).argmax(2)).all()
+    assert len(two["peaks"]) == 6
+    blind = attention_images.embedded(attended(images=0), 2)
+    assert (blind["images"], blind["maps"], blind["peaks"], blind["cells"]) == (0, "", [], [2, 3])
 
 
 @pytest.mark.parametrize("factor", [1, 2])

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from pipeline.errors import InputError
+from pipeline.inputs import read_yaml
 from pipeline.params import load
 from pipeline.reporting import bars, curves, dataset_results, overview_table, svg
 from tests.paged import DATA, Reader, saying, undrawn
@@ -198,7 +199,7 @@ VALIDATED = """iteration,mlm_accuracy,mvcl_rank,fda_accuracy_change,fda_accuracy
 
 def test_the_pre_training_has_panels_of_its_own(tmp_path):
     make_study(tmp_path)
-    tree = yaml.safe_load((tmp_path / "params.yaml").read_text()) | {"pretrained": ["scorer"]}
+    tree = read_yaml(tmp_path / "params.yaml", "") | {"pretrained": ["scorer"]}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(tree))
     params = load(tmp_path / "params.yaml")
     with pytest.raises(InputError, match=r"curves/tabletop/scorer/pretraining/1/loss\.csv is missing; run"):

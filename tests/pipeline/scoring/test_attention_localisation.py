@@ -13,6 +13,7 @@ from pipeline.decoding.attention_maps import Attended, write
 from pipeline.errors import InputError
 from pipeline.scoring.attention_localisation import (
     MEASURES,
+    Localisation,
     centred,
     inside,
     localise,
@@ -51,13 +52,13 @@ def pair(name="1", before=(2, 1, 7, 3), after=None, kind="color", images=("b", "
 
 
 def attended(words, seed=0):
-    drawn = np.random.default_rng(seed).random((len(words), *GRID))
-    return Attended(tuple(words), (drawn / drawn.sum((1, 2), keepdims=True)).astype(np.float16))
+    drawn = np.random.default_rng(seed).random((len(words), 1, *GRID))
+    return Attended(tuple(words), (drawn / drawn.sum((2, 3), keepdims=True)).astype(np.float16))
 
 
 def looking_at(row, column, words=("gone",)):
-    maps = np.zeros((len(words), *GRID), np.float16)
-    maps[:, row, column] = 1
+    maps = np.zeros((len(words), 1, *GRID), np.float16)
+    maps[:, :, row, column] = 1
     return Attended(words, maps)
 
 
@@ -94,7 +95,7 @@ def test_measures_by_loops(boxes, seed, caption):
             total = float(found.maps[word].astype(np.float64).sum())
             for row in range(GRID[0]):
                 for column in range(GRID[1]):
-                    mean[row][column] += float(found.maps[word, row, column]) / total / len(places)
+                    mean[row][column] += float(found.maps[word, 0, row, column]) / total / len(places)
         cells = [(row, column) for row in range(GRID[0]) for column in range(GRID[1])]
         row, column = max(cells, key=lambda cell: mean[cell[0]][cell[1]])
         x, y = (column + 0.5) * CELL[0], (row + 0.5) * CELL[1]
@@ -121,7 +122,7 @@ def test_each_box_is_scaled_by_its_own_images_size():
 
 
 def test_a_map_that_looks_everywhere_alike_covers_what_chance_is():
-    even = Attended(("gone",), np.full((1, *GRID), 1 / 12, np.float16))
+    even = Attended(("gone",), np.full((1, 1, *GRID), 1 / 12, np.float16))
     found = localise([pair(after=(3, 2, 16, 4))], {"1": even}, SIZES).summary
     assert found["coverage"] == pytest.approx(found["chance"])
     assert found["chance"] == pytest.approx(pixels_inside([(2, 1, 7, 3), (3, 2, 16, 4)]).mean())
@@ -138,7 +139,7 @@ def test_means_are_over_the_pairs_that_have_a_value():
     looked = {
         "1": looking_at(0, 1, ("the", "ball")),
         "2": looking_at(0, 0),
-        "3": Attended((), np.zeros((0, *GRID), np.float16)),
+        "3": Attended((), np.zeros((0, 1, *GRID), np.float16)),
         "4": looking_at(0, 0, ("no", "object")),
         "5": looking_at(0, 0, ("the", "object")),
     }
@@ -166,7 +167,7 @@ def test_without_objects_or_boxes_their_measures_are_missing():
 def test_the_boxes_are_a_union_and_of_equal_maxima_the_first_counts():
     twice = localise([pair(after=(2, 1, 7, 3))], {"1": attended(["a"])}, SIZES)
     assert twice == localise([pair()], {"1": attended(["a"])}, SIZES)
-    even = Attended(("gone",), np.full((1, *GRID), 1 / 12, np.float16))
+    even = Attended(("gone",), np.full((1, 1, *GRID), 1 / 12, np.float16))
     assert localise([pair(before=(0, 0, 5, 2))], {"1": even}, SIZES).summary["pointing"] == 1
     assert localise([pair(before=(5, 0, 5, 2))], {"1": even}, SIZES).summary["pointing"] == 0
 
@@ -217,3 +218,29 @@ def test_files_give_the_same(files):
 def test_files_that_do_not_belong_together(files, pairs, captions, said):
     with pytest.raises(InputError, match=said):
         of_files(*files, pairs, captions)
+
+
+def both(one, other):
+    """Two captions' maps as one's, of before and of after."""
+    return Attended(one.words, np.concatenate([one.maps, other.maps], 1))
+
+
+def test_a_map_of_each_image_is_judged_against_its_own_box():
+    found, swapped = both(looking_at(0, 1), looking_at(1, 2)), both(looking_at(1, 2), looking_at(0, 1))
+    boxes = pair(before=(5, 0, 5, 2), after=(10, 2, 10, 4))  # cell 0, 1; cells 1, 2 to 2, 3
+    assert [localise([boxes], {"1": each}, SIZES).pairs["1"]["pointing"] for each in (found, swapped)] == [
+        1,
+        0,
+    ]
+    for name, seed in (("before", 0), ("after", 1)):
+        one = pair(**({"before": None} | {name: (2, 1, 7, 3)}))
+        own = localise([one], {"1": both(attended(["a"]), attended(["a"], 1))}, SIZES)
+        assert own == localise([one], {"1": attended(["a"], seed)}, SIZES)
+    uneven = localise([boxes], {"1": both(looking_at(0, 1), looking_at(0, 0))}, SIZES)
+    assert uneven.pairs["1"]["coverage"] == uneven.summary["pointing"] == 0.5
+    assert uneven.summary["chance"] == pytest.approx((1 / 12 + 4 / 12) / 2)
+
+
+def test_who_looks_at_nothing_has_no_score():
+    blind = Attended(("the", "ball"), np.zeros((2, 0, *GRID), np.float16))
+    assert localise([pair()], {"1": blind}, SIZES) == Localisation({}, {"1": dict.fromkeys(MEASURES)})

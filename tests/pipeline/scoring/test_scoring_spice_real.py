@@ -1,4 +1,4 @@
-"""SPICE for real, on every Java that is here; skipped where `make spice` has not brought its files."""
+"""SPICE for real, on every Java that is here; skipped where nobody has brought its files."""
 
 import resource
 import shutil

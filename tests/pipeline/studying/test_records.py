@@ -4,9 +4,9 @@ import json
 from statistics import mean
 
 import pytest
-import yaml
 
 from pipeline.errors import InputError
+from pipeline.inputs import read_yaml
 from pipeline.studying import records
 from pipeline.studying.overrides import overlay
 from pipeline.studying.study_cells import Cell
@@ -75,7 +75,7 @@ def test_settings_are_params_and_seed_and_no_code(repository):
 def test_settings_are_those_of_a_precision(repository, branch):
     """What is learnt in bfloat16 is another result."""
     before = [records.settings(cell) for own in planned(repository) for cell in own.cells]
-    tree = section = yaml.safe_load((repository / "params.yaml").read_text())
+    tree = section = read_yaml(repository / "params.yaml", "")
     for key in branch.split("."):
         section = section[key]
     section["precision"] = "bfloat16"
@@ -87,7 +87,7 @@ def test_settings_are_those_of_a_precision(repository, branch):
 def test_a_record_of_a_rendered_dataset_that_params_do_not_render_is_checked_all_the_same(repository):
     """The page is of three rendered datasets, and a run renders those that it names."""
     *_, found = written(repository)
-    tree = yaml.safe_load((repository / "params.yaml").read_text())
+    tree = read_yaml(repository / "params.yaml", "")
     for dataset in ("tabletop_wide", "tabletop_extreme"):
         cell = Cell("", dataset, "rr", 1, overlay(tree, Row(label="rr", model="rr"), dataset, ""), "")
         own = found | {"dataset": dataset, "settings": records.settings(cell)}

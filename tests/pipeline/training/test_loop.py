@@ -178,6 +178,45 @@ def test_a_loss_that_is_not_finite_is_named_with_its_iteration(prepared, tmp_pat
         train(prepared, tmp_path)
 
 
+def test_weights_that_the_last_step_spoilt_are_refused(prepared, tmp_path, monkeypatch):
+    """No loss sees them, and a validation may give them a score all the same."""
+    step = Training.step
+
+    def spoilt(self, batch, iteration):
+        terms = step(self, batch, iteration)
+        if iteration == 11:
+            with torch.no_grad():
+                next(self.model.parameters())[0] = math.inf
+        return terms
+
+    monkeypatch.setattr(Training, "step", spoilt)
+    said = r"^the weights '\S+' are not finite after iteration 12; lower train\.learning_rate \(now 0\.01\)$"
+    for _ in range(2):  # it goes on from the validation before, and is refused again
+        with pytest.raises(InputError, match=said):
+            train(prepared, tmp_path)
+    monkeypatch.setattr(Training, "step", step)
+    assert train(prepared, tmp_path)[0].iteration == 12
+
+
+def test_a_recipe_that_lacks_a_loss_terms_weight_is_refused(prepared, tmp_path, monkeypatch):
+    """It was trained with weight 1."""
+    whole = recipe()
+    monkeypatch.setitem(globals(), "recipe", lambda **_: replace(whole, loss={"cv": 0.1}))
+    with pytest.raises(InputError, match=r"has no weight of the loss term 'cbr' \(under `loss`\); run `dvc"):
+        train(prepared, tmp_path)
+
+
+def test_a_damaged_state_is_said_and_the_run_ends_in_the_same_bits(prepared, tmp_path):
+    _, weights = train(prepared, tmp_path / "whole")
+    with pytest.raises(KilledError):
+        train(prepared, tmp_path / "cut", killed_at=3)
+    state = tmp_path / "cut/state.pt"
+    state.write_bytes(state.read_bytes()[:-1000])
+    history, again = train(prepared, tmp_path / "cut")
+    assert same(weights, again)
+    assert [row["iteration"] for row in history.validation] == [4, 8, 12]
+
+
 def test_the_loss_is_the_weighted_sum_of_terms_meaned_over_parts(prepared, tmp_path):
     """One step of plain gradient descent by hand: mean over parts, then weights, then the sum."""
     chosen = replace(

@@ -99,6 +99,8 @@ def test_both_phases_one_after_the_other_and_killed_between(pixels, tmp_path):
     assert all(torch.equal(again.best[name], tensor) for name, tensor in history.best.items())
     assert [list(row) for row in history.validation] == [["iteration", "R@1"]] * 3
     assert history.best_iteration == 6  # of equal ones the later
+    earlier = recipe(keep="earlier")
+    assert run(pixels, tmp_path / "first", phases.adaptation(earlier), earlier)[0].best_iteration == 2
     save(tmp_path / "adapted", chosen, pixels, history)
     loaded, _ = trained_model.load_first(tmp_path / "adapted", "clip4idc")
     assert torch.equal(loaded.inter.images, adapting.inter.images)
@@ -145,14 +147,17 @@ def test_a_missing_phase_is_said(tmp_path):
         phases.adaptation(replace(recipe(), adapt={}))
 
 
-@pytest.mark.parametrize(("patience", "ends"), [(1, 8), (2, 10), (9, 12)])
-def test_patience(pixels, tmp_path, patience, ends):
-    """The validation after so many without a new best is the last."""
-    chosen = recipe(patience=patience, iterations=12)
-    scores = [1.0, 2.0, 0.0, 0.0, 0.0, 0.0]
+@pytest.mark.parametrize(
+    ("patience", "keep", "best", "ends"),
+    [(1, None, 4, 6), (2, None, 4, 8), (9, None, 4, 12), (1, "later", 8, 10), (2, "later", 8, 12)],
+)
+def test_patience(pixels, tmp_path, patience, keep, best, ends):
+    """The last of so many validations without a new best is the run's; an equal one may be a new best."""
+    chosen = recipe(patience=patience, keep=keep, iterations=12)
+    scores = [1.0, 2.0, 2.0, 2.0, 0.0, 0.0] if keep else [1.0, 2.0, 0.0, 0.0, 0.0, 0.0]
     captioning = replace(phases.captioning(replace(chosen, adapt={}), None), settings=chosen.train)
     history, _ = run(pixels, tmp_path, captioning, chosen, scores)
-    assert history.validation[-1]["iteration"] == ends
+    assert (history.best_iteration, history.validation[-1]["iteration"]) == (best, ends)
     again, _ = run(pixels, tmp_path, captioning, chosen, [])  # what has ended is not gone on with
     assert len(again.validation) == len(history.validation)
 

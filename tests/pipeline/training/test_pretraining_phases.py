@@ -3,10 +3,12 @@
 import math
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
+from models.idc_pcl_masking import Labels
 from pipeline.compute import devices
 from pipeline.datasets.schema import of_split
 from pipeline.errors import InputError
@@ -43,6 +45,7 @@ class KilledError(Exception):
 
 def run(prepared, folder, phase, chosen, scores=None, killed_at=None):
     """Train a phase with its own validation, or with `scores` in turn; `killed_at` raises at that one."""
+    prepared = replace(prepared, vocabulary=phase.cut(prepared.vocabulary))
     devices.repeatable()
     seed_all(1, 0)
     model, calls = phase.make(prepared.store.shape, prepared.vocabulary), []
@@ -101,6 +104,75 @@ def test_both_phases_one_after_the_other_and_killed_in_each(prepared, tmp_path, 
     assert same(whole, resumed)
     assert whole.best_iteration == 12  # not of iteration 4: `select_after`
     assert {"iteration", "cap", "judge", "judge_accuracy"} == set(whole.losses[0])
+
+
+def lengths(prepared, name, variant, max_tokens):
+    """Of the phase of that name: L, the tokens of an endless caption, and what a pre-training fills it to."""
+    images = FIRST | {"max_tokens": max_tokens}
+    own = {"variant": variant, "switches": {"extra_data": "cub"}}
+    chosen = recipe(own, max_tokens=max_tokens, images=images)
+    chosen = replace(chosen, train=SECOND | {"max_tokens": max_tokens})
+    made = {
+        "images": lambda: phases.image_pretraining(chosen, {}),
+        "pretrain": lambda: phases.pretraining(chosen, {}),
+        "train": lambda: phases.captioning(chosen, Path("pretrained")),
+    }
+    phase = made[name]()
+    vocabulary = phase.cut(prepared.vocabulary)
+    sizes = chosen.sizes_for(prepared.store.shape, len(vocabulary), vocabulary.longest)
+    tokens = torch.tensor([vocabulary.encode("ball " * 99)])
+    if name == "train":
+        return sizes.longest, tokens.shape[1], None
+    model = phase.make(prepared.store.shape, vocabulary)
+    read, joint = [], model.joint
+    model.joint = lambda *given: read.append(given[-1].shape[1]) or joint(*given)
+    image = model.encoding(torch.randn(1, *prepared.store.shape))
+    model.losses_of(image, image, tokens[:, -4:], labels=Labels(torch.tensor([1]), "mlm"))
+    return sizes.longest, tokens.shape[1], *read
+
+
+@pytest.mark.parametrize("name", ["images", "pretrain", "train"])
+def test_captions_are_as_long_as_the_program_has_them_in_released(prepared, name):
+    """L = 40 on CLEVR-Change: filled to it in pre-training, where all tokens see it; L - 3 words are kept."""
+    longest = prepared.vocabulary.longest
+    assert longest < 16
+    shown = name != "train"
+    assert lengths(prepared, name, "released", 40) == (40, 39, 40 if shown else None)
+    assert lengths(prepared, name, "released", 6) == (6, 5, 6 if shown else None)
+    # the equations': nothing is filled, words fill all but both marks, and L is no more than is needed
+    assert lengths(prepared, name, "paper", 6) == (6, 6, 4 if shown else None)
+    far = 40 if name == "images" else longest  # CUB's captions are others than the dataset's
+    assert lengths(prepared, name, "paper", 40) == (far, far, 4 if shown else None)
+    if name != "images":
+        for variant, read in (("paper", 4), ("released", longest)):
+            wanted = longest, longest, read if shown else None
+            assert lengths(prepared, name, variant, None) == wanted
+
+
+def test_padding_seen_up_to_l_is_another_loss(prepared):
+    """As found beside the program: filled to the longest training caption a caption's loss is another."""
+    found = []
+    for max_tokens in (None, 40, 41):
+        chosen = recipe({"variant": "released", "dropout": 0.0}, max_tokens=max_tokens)
+        phase = phases.pretraining(chosen, negatives(prepared.pairs))
+        vocabulary = phase.cut(prepared.vocabulary)
+        seed_all(1, 0)
+        model = phase.make(prepared.store.shape, vocabulary).eval()
+        tokens = torch.tensor([prepared.vocabulary.encode("the ball turned metal")])
+        image = model.encoding(torch.ones(2, *prepared.store.shape))
+        net, memory = model.difference, model.difference(image[:1], image[1:]).memory
+        read = torch.cat([tokens, tokens.new_zeros(1, vocabulary.longest - tokens.shape[1])], 1)
+        x = net.cross(torch.cat([memory, net.text(read, cls=True)], 1))  # all see all
+        wanted = torch.nn.functional.cross_entropy(net.output(x[0, memory.shape[1] + 2]), tokens[0, 1])
+        hidden = torch.zeros_like(read, dtype=torch.bool)
+        hidden[0, 1] = True
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("models.idc_pcl_pretraining.masked_words", lambda t, *_, own=hidden: (t, own))
+            labels = Labels(torch.tensor([1]), "mlm")
+            loss = model.losses_of(image[:1], image[1:], tokens, labels=labels)["mlm"]
+        assert loss.item() == pytest.approx(wanted.item(), rel=1e-5)
+        found.append(loss.item())
+    assert len(set(found)) == 3
 
 
 def test_rouge_l_may_choose(prepared, tmp_path):
@@ -187,6 +259,8 @@ def test_what_does_not_fit_is_named(prepared):
         phases.captioning(recipe(), None)
     with pytest.raises(InputError, match="has no phase before captioning; take it from `adapted`"):
         phases.adaptation(recipe())
+    with pytest.raises(InputError, match=r"length must be longest or max_tokens, not 'x'"):
+        phases.captioning(recipe({"switches": {"length": "x"}}), Path("pretrained"))
 
 
 def test_its_schedules():

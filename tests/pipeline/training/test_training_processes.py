@@ -16,7 +16,7 @@ from pipeline.datasets.schema import images_of, of_split
 from pipeline.errors import InputError
 from pipeline.features.store import FeatureStore
 from pipeline.recipes import recipe_file
-from pipeline.training import loop, memory_planning
+from pipeline.training import loop
 from pipeline.training.gradient_all_reduce import add_gradients
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.sampling import Sampler
@@ -29,7 +29,6 @@ SIZES = Sizes(5, (2, 3), 11, 7, 8, 2, 2, 1, 4)
 SCENES, PARTS = 4, 2
 PIXELS = ClipSizes(3, (8, 8), 11, 6, 4, 8, 2, 1, 1, 8, 2, 1, 8, 8, 2, 1)
 CASES = [(variant, dtype) for variant in ("paper", "released") for dtype in (torch.float32, torch.float64)]
-CPU = torch.device("cpu")
 
 
 def gradients(variant, dtype, ranks, local=False, add=True):
@@ -126,15 +125,6 @@ def broken(data, state, ranks):
     return str(caught.value)
 
 
-def kept(ranks):
-    """What planning tells of a step's memory, and what passes of 2 to 6 scenes keep."""
-    torch.manual_seed(0)
-    model = build("scorer_cbr", SIZES, {"dropout": 0.0, "temperature": 0.5})
-    scene = memory_planning.Scene(2, 3)
-    needed = memory_planning.demand(model, scene, CPU, torch.float32)
-    return needed, [memory_planning._kept(model, scene, x, CPU, torch.float32) for x in (2, 3, 4, 6)]
-
-
 def measure(data, folder, ranks):
     """All that one process and several processes are compared in."""
     whole = train(data, folder / "a" / "state", ranks)
@@ -150,7 +140,6 @@ def measure(data, folder, ranks):
         "resumed": resumed(data, folder / "e", ranks),
         "bfloat16": train(data, folder / "f" / "state", ranks, precision="bfloat16")[1],
         "broken": broken(data, folder / "g" / "state", ranks),
-        "kept": kept(ranks),
         "retrieval": [retrieval(variant, ranks) for variant in ("paper", "released")],
         "local retrieval": retrieval("paper", ranks, local=True),
     }
@@ -270,16 +259,6 @@ def test_a_loss_that_is_not_finite_in_one_process_ends_all(found):
     said = {each["broken"] for each in found}
     assert len(said) == 1
     assert "is nan at iteration 3" in said.pop()
-
-
-def test_the_plan_counts_what_a_process_keeps_of_the_others_pairs(found):
-    (alone, one), (needed, first), (_, second) = (each["kept"] for each in found)
-    assert first == second
-    constant, linear, quadratic = memory_planning.through(first[:3])
-    assert constant + 6 * linear + 36 * quadratic == pytest.approx(first[3], rel=0.001)
-    assert needed.quadratic == pytest.approx(2 * alone.quadratic, rel=0.01)  # b x 2b indices of maxima
-    assert needed.linear > alone.linear  # the others' keys
-    assert first[3] > one[3]
 
 
 def test_a_part_of_a_batch():

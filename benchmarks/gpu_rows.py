@@ -1,0 +1,250 @@
+"""One row of `python -m benchmarks gpu` in a process of its own: a line of JSON for each thing found.
+
+`python -m benchmarks.gpu_rows ROW [--small]`
+"""
+
+import hashlib
+import json
+import os
+import signal
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+
+# before CUDA begins: what pipeline/compute/devices.py asks for
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+
+import torch
+from torch import Tensor
+
+from benchmarks import alone, extraction, pictures, training
+from benchmarks.alone import Measured
+from benchmarks.training import Case, finished, fits
+from models import matching_plain
+from models.matching import implementation
+from pipeline.compute import devices
+from pipeline.features.extraction import BATCH
+
+SHAPES = {  # B, A, h, N, M, d
+    "a paper's head": (2, 3, 8, 196, 196, 64),
+    "summed heads": (2, 2, 1, 196, 196, 512),
+    "784 tokens": (1, 2, 2, 784, 784, 64),
+    "one wide head": (2, 1, 1, 196, 196, 72),
+    "few against many": (2, 3, 2, 5, 300, 7),
+    "many against few": (1, 2, 1, 530, 33, 16),
+    "one of each": (1, 1, 1, 1, 1, 1),
+}
+TYPES = (torch.float32, torch.float16, torch.bfloat16)
+ROUNDING = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}  # of a gradient's last bit
+MATCHED = 5  # times all similarities: what the reference's matching holds at once
+RIGHT = "right"  # the goal of what is correct or not
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much of each thing."""
+
+    model: str  # of training.SIZES
+    grid: int  # cells along a side of the matching and the step
+    scenes: int  # of a batch
+    images: int  # that are extracted, of which as many are rendered as `rendered`
+    rendered: int
+
+
+FULL, SMALL = Size("papers", 14, 128, 4096, 1536), Size("tabletop", 7, 4, 8, 6)
+
+
+@dataclass
+class Found:
+    """A line of the table."""
+
+    what: str
+    ours: str
+    reference: str = ""
+    ratio: str = ""
+    goal: str = ""
+    reached: bool | None = None
+
+
+def kernels(size: Size) -> Iterator[Found]:
+    """The device's matching against plain torch: whole numbers, whose products are exact and ties many."""
+    for dtype, rounding in ROUNDING.items():
+        for shape in SHAPES.values():
+            _check(*_operands(*shape, dtype), rounding)
+        used = implementation(_operands(*SHAPES["a paper's head"], dtype)[0]).__name__.rpartition(".")[2]
+        said = f"{used}: all {len(SHAPES)} shapes the same places, gradients within {rounding:g}"
+        yield _right(f"matching in {dtype} against plain torch: ties, odd sizes, 196 and 784 tokens", said)
+
+
+def _operands(
+    B: int, A: int, h: int, N: int, M: int, d: int, dtype: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries and keys, strided as the models' projections are, and a gradient, on the device."""
+    random, on = torch.Generator().manual_seed(0), devices.device()
+    made = (torch.randint(-2, 3, shape, generator=random) for shape in ((B, N, h, d), (A, M, h, d)))
+    q, k = (x.to(dtype).transpose(1, 2).to(on) for x in made)
+    return q, k, torch.randn(B, A, h, generator=random).to(on)
+
+
+def _check(q: Tensor, k: Tensor, grad: Tensor, rounding: float) -> None:
+    module = implementation(q)
+    (found, *places), (expected, *where) = module.locate(q, k), matching_plain.locate(q, k)
+    torch.testing.assert_close(found, expected.float(), rtol=1e-5, atol=1e-5)
+    assert all(torch.equal(x, y) for x, y in zip(places, where, strict=True))
+    gradients, again = (module.spread(grad, q, k, *places) for _ in range(2))
+    assert all(torch.equal(x, y) for x, y in zip(gradients, again, strict=True))
+    for x, y in zip(gradients, matching_plain.spread(grad, q, k, *where), strict=True):
+        torch.testing.assert_close(x, y, rtol=rounding, atol=rounding * float(y.float().abs().max()))
+
+
+def types(size: Size) -> Iterator[Found]:
+    """A step against the plainest one: losses and all gradients in float32, losses in bfloat16."""
+    cases = [Case(size.model, "per_head", 4, size.grid), Case(size.model, "summed", 4, size.grid)]
+    for case in (*cases, replace(cases[1], variant="released")):
+        training.check(case)
+        said = "losses within 1e-4, gradients 3e-2 of the norm"
+        said += "; in bfloat16 losses within 3e-2" if "bfloat16" in training.TYPES else ""
+        yield _right(f"a step of scorer_cbr, {case.mtm}, {case.variant}, against the plainest one", said)
+
+
+def determinism(size: Size) -> Iterator[Found]:
+    """Steps of a seed, twice, end in the same bytes; of another seed they do not."""
+    case = Case(size.model, "per_head", min(size.scenes, 32), size.grid)
+    for dtype in training.TYPES:
+        one, again, other = (_weights(case, dtype, seed) for seed in (1, 1, 2))
+        assert one == again != other, (one, again, other)
+        yield _right(f"4 steps in {dtype}, twice", f"the same bytes ({one[:8]}); another seed's differ")
+
+
+def _weights(case: Case, dtype: str, seed: int) -> str:
+    """A hash of the weights after 4 steps."""
+    devices.repeatable()
+    run, batch = training.ours(case, dtype), training.batch(case)
+    run.seed = seed
+    for iteration in range(4):
+        run.step(batch, iteration)
+    found = hashlib.sha256()
+    for tensor in run.model.state_dict().values():
+        found.update(tensor.cpu().numpy().tobytes())
+    return found.hexdigest()
+
+
+def matchings(size: Size) -> Iterator[Found]:
+    """Forward and backward, per head and summed, against einsum and max in float32."""
+    for mtm in ("per_head", "summed"):
+        case = Case(size.model, mtm, size.scenes, size.grid)
+        plain = (
+            measured(alone.call("matching", "reference", "float32", case)) if fits(case, MATCHED) else None
+        )
+        for dtype in training.TYPES:
+            mine = measured(alone.call("matching", "ours", dtype, case))
+            yield _beside(f"matching, {mtm}, {dtype}, B={case.scenes}, N={case.grid**2}", mine, plain, 20)
+
+
+def steps(size: Size) -> Iterator[Found]:
+    """The whole training step; where the reference has no room for the batch, at the largest that it has."""
+    for mtm, variant in (("per_head", "paper"), ("summed", "released")):
+        case = Case(size.model, mtm, size.scenes, size.grid, variant)
+        for dtype in training.TYPES:
+            mine = measured(training.step("ours", dtype, case))
+            speed = f"{1 / mine.seconds:.2f} iterations/s, {mine}" if mine else "no memory"
+            reached = mine is not None and mine.seconds <= 0.06
+            yield Found(_step(case, dtype), speed, goal="10,000 in 10 minutes", reached=reached)
+        while not fits(case) and case.scenes > 1:
+            case = replace(case, scenes=case.scenes // 2)
+        plain = measured(training.step("reference", "float32", case))
+        for dtype in training.TYPES:
+            yield _beside(_step(case, dtype), measured(training.step("ours", dtype, case)), plain, 8)
+
+
+def _step(case: Case, dtype: str) -> str:
+    return f"step, {case.variant}, {case.mtm}, {dtype}, {case.scenes} scenes"
+
+
+def measured(function: Callable[[], object]) -> Measured | None:
+    """Bytes and seconds; None where memory runs out."""
+    try:
+        took = median(function)
+        return Measured(alone.risen(finished(function))[0], took)
+    except torch.OutOfMemoryError:
+        return None
+    finally:
+        torch.cuda.empty_cache()
+
+
+def median(function: Callable[[], object], calls: int = 5, seconds: float = 10.0) -> float:
+    """Seconds of a call after a warm-up: the median of so many, fewer where they take long."""
+    whole, taken = finished(function), list[float]()
+    whole()
+    while len(taken) < calls and sum(taken) < seconds:
+        start = time.perf_counter()
+        whole()
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken)
+
+
+def _beside(what: str, mine: Measured | None, plain: Measured | None, share: int) -> Found:
+    """Ours beside the reference; the goal is 10 times the speed, and one such share of the memory."""
+    found = Found(what, str(mine or "no memory"), str(plain or "no memory"))
+    found.goal = f"≥ 10×, ≤ 1/{share} of the memory"
+    if mine and plain:
+        speed, memory = plain.seconds / mine.seconds, plain.bytes / max(2**20, mine.bytes)
+        found.ratio, found.reached = f"{speed:.1f}×, memory {memory:.1f}", speed >= 10 and memory >= share
+    return found
+
+
+def extracted(size: Size) -> Iterator[Found]:
+    """PNG files of 480 x 320 into a store, by all blocks of ResNet-101 to layer3; the network alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "raw"
+        index = pictures.render(root, size.rendered)
+        images = (index * (-(-size.images // len(index))))[: size.images]
+        extractor = pictures.extractor(root, images)
+        store = partial(extraction.into_store, Path(folder) / "scratch", extractor)
+        whole = size.images / median(store, calls=2, seconds=15)
+        said = f"{whole:,.0f} images/s with {os.cpu_count()} cores"
+        what = f"PNG files to a store, {size.images:,} images"
+        yield Found(what, said, goal="≥ 2,000 images/s", reached=whole >= 2000)
+        ready = torch.randint(0, 256, (BATCH, 3, pictures.SPEC.size, pictures.SPEC.size), dtype=torch.uint8)
+        seconds = median(torch.inference_mode()(partial(extractor.network, ready.to(extractor.device))))
+        yield Found(f"the network alone, batches of {BATCH}", f"{BATCH / seconds:,.0f} images/s")
+
+
+def _right(what: str, said: str) -> Found:
+    """A check that was passed: one that is not ends the row with its error."""
+    return Found(what, said, goal=RIGHT, reached=True)
+
+
+ROWS: dict[str, Callable[[Size], Iterator[Found]]]
+ROWS = {"kernels": kernels, "types": types, "determinism": determinism, "matching": matchings}
+ROWS |= {"step": steps, "extraction": extracted}
+
+
+def main() -> None:
+    threading.Thread(target=_follow, daemon=True).start()
+    # what libraries print is no line of ours
+    lines = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    # float32 is float32 on both sides
+    torch.backends.cudnn.allow_tf32 = False
+    size = SMALL if "--small" in sys.argv else FULL
+    for found in ROWS[sys.argv[1]](size):
+        if found.goal != RIGHT and not torch.cuda.is_available():
+            found.reached = None  # the goals are a GPU's
+        print(json.dumps(asdict(found), ensure_ascii=False), file=lines, flush=True)
+
+
+def _follow() -> None:
+    """End, with all that was started, when whoever started this was killed."""
+    os.read(0, 1)  # nothing is ever written to it
+    os.killpg(os.getpgid(0), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

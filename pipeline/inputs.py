@@ -1,0 +1,188 @@
+"""Reading text, JSON and YAML with clear errors: regular files alone, up to a size, and nothing that grows.
+
+Any of these files may come from anybody. YAML is read as DVC reads it (YAML 1.2, by ruamel.yaml): 5e-05 is a
+number and `off` a word.
+"""
+
+import json
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ruamel.yaml import YAML, MappingNode, Node, ScalarNode
+from ruamel.yaml.composer import Composer
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.events import AliasEvent
+
+from pipeline.errors import InputError
+
+LARGEST = 1 << 30  # bytes of a file of text: more than any dataset's annotations
+LARGEST_YAML = 1 << 20  # bytes: forty times params.yaml, and some seconds
+DEEPEST = 64  # lists and mappings of YAML within each other
+MERGE = "tag:yaml.org,2002:merge"
+
+
+def check_regular(path: str | Path, largest: int = LARGEST) -> None:
+    """Raises InputError where a file is a pipe or a device, which may never end, or larger than that.
+
+    Raises OSError where it cannot be looked at.
+    """
+    _check(path, Path(path).stat(), largest)
+
+
+def _check(path: str | Path, found: os.stat_result, largest: int) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(21, "Is a directory", str(path))
+    if not stat.S_ISREG(found.st_mode):
+        raise InputError(f"{path} is a pipe or a device, which may never end; name a file")
+    if found.st_size > largest:
+        raise InputError(f"{path} has {found.st_size:,} bytes, and such a file {largest:,} at most")
+
+
+@contextmanager
+def opened(path: str | Path, largest: int = LARGEST) -> Iterator[BinaryIO]:
+    """A regular file to read; raises as `check_regular` does."""
+    # without O_NONBLOCK a pipe would be waited for
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
+        _check(path, os.fstat(file.fileno()), largest)
+        yield file
+
+
+def read_bytes(path: str | Path, largest: int = LARGEST) -> bytes:
+    """A regular file's bytes; raises as `check_regular` does."""
+    with opened(path, largest) as file:
+        return file.read()  # not read(largest), for which so much memory is taken at once
+
+
+@contextmanager
+def _named(path: str | Path, remedy: str) -> Iterator[None]:
+    """What can be wrong with a text file, as an InputError with `remedy`."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(f"{path} is missing; {remedy}") from None
+    except IsADirectoryError:
+        raise InputError(f"{path} is a folder, not a file; {remedy}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text (byte {error.start}); {remedy}") from None
+
+
+def read_text(path: str | Path, remedy: str, largest: int = LARGEST) -> str:
+    r"""A UTF-8 file's text, its lines ended by \n; InputError with `remedy` where it is missing or not UTF-8.
+
+    Raises InputError, too, for what is no regular file, or larger than `largest` bytes.
+    """
+    with _named(path, remedy):
+        return read_bytes(path, largest).decode().replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_lines(path: str | Path, remedy: str) -> Iterator[str]:
+    r"""A UTF-8 file's lines one after the other, ended by \n alone; raises as `read_text` does."""
+    with _named(path, remedy), opened(path) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield line.removesuffix(b"\n").decode()
+            except UnicodeDecodeError:
+                raise InputError(f"{path} is not UTF-8 text (line {number}); {remedy}") from None
+
+
+def read_json(path: str | Path, remedy: str, largest: int = LARGEST) -> Any:
+    """A JSON file's value; InputError with `remedy` where it is missing, not JSON, or has a key twice."""
+
+    def object_of(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        """An object whose keys differ: json would keep the last of equal ones without a word."""
+        value = dict(items)
+        if len(value) < len(items):
+            doubled = next(key for key, count in Counter(key for key, _ in items).items() if count > 1)
+            raise InputError(f"{path} has the key {doubled!r} more than once in one object; keep one of them")
+        return value
+
+    text = read_text(path, remedy, largest)
+    try:
+        return json.loads(text, object_pairs_hook=object_of)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InputError(f"{path} is not valid JSON ({error}); {remedy}") from None
+    except ValueError:  # Python's own limit, of 4300 digits
+        raise InputError(f"{path} holds an integer too long to be read; {remedy}") from None
+
+
+class _RefusedError(YAMLError):
+    """What is YAML, and not taken."""
+
+
+class _Composer(Composer):
+    """ruamel's, which says of keys that stand twice, in many lines, what they hold."""
+
+    foreign = False
+
+    def __init__(self, loader: Any = None) -> None:
+        super().__init__(loader)
+        self.warn_double_anchors = False
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.foreign and self.parser.check_event(AliasEvent):
+            line = self.parser.peek_event().start_mark.line + 1
+            raise _RefusedError(
+                f"line {line}: an alias (*), by which small files grow without end; write it out"
+            )
+        return super().compose_node(parent, index)
+
+    def compose_mapping_node(self, anchor: Any) -> MappingNode:
+        node: MappingNode = super().compose_mapping_node(anchor)
+        lines: dict[Any, int] = {}
+        for key, _ in node.value:
+            line = key.start_mark.line + 1
+            if not isinstance(key, ScalarNode):
+                raise _RefusedError(f"line {line}: a list or a mapping is no key; write a word")
+            if str(key.tag) == MERGE:
+                if self.foreign:
+                    raise _RefusedError(f"line {line}: a merge key (<<); write out what it merges")
+                continue
+            name = self.loader.constructor.construct_object(key)
+            if name in lines:
+                raise _RefusedError(
+                    f"line {line}: the key {name!r} stands in line {lines[name]} already; keep one of them"
+                )
+            lines[name] = line
+        return node
+
+
+class _ForeignComposer(_Composer):
+    foreign = True
+
+
+def _reader(foreign: bool) -> YAML:
+    made = YAML(typ="safe", pure=True)
+    made.Composer = _ForeignComposer if foreign else _Composer
+    made.max_depth = DEEPEST
+    return made
+
+
+def read_yaml(path: str | Path, remedy: str, largest: int = LARGEST_YAML, foreign: bool = False) -> Any:
+    """A YAML file's value; InputError with `remedy` where it is missing, not YAML, or has a key twice.
+
+    `foreign`: of a file from outside aliases and merge keys are refused, too.
+    """
+    return _parsed(path, remedy, largest, partial(YAML.load, _reader(foreign)))
+
+
+def yaml_nodes(path: str | Path, remedy: str) -> Node:
+    """The nodes of a YAML file, which say where each value stands; raises as `read_yaml` does."""
+    found: Node = _parsed(path, remedy, LARGEST_YAML, partial(YAML.compose, _reader(foreign=False)))
+    return found
+
+
+def _parsed(path: str | Path, remedy: str, largest: int, parse: Any) -> Any:
+    text = read_text(path, remedy, largest)
+    try:
+        return parse(text)
+    except _RefusedError as error:
+        raise InputError(f"{path}, {error}") from None
+    except (YAMLError, RecursionError, ValueError, TypeError, KeyError, AttributeError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise InputError(f"{path} is not valid YAML ({reason}); mend it, or {remedy}") from None

@@ -1,0 +1,65 @@
+"""A decoder that is no transformer: an LSTM, whose state is two vectors (models/decoder_protocol.py)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from models.decoder_protocol import Exchange, NextWord, Words
+from pipeline.vocabularies import NULL
+
+
+@dataclass
+class Vectors:
+    """What an LSTM keeps: each image's cells, R x 2 x N x D, and its two vectors, R x D each."""
+
+    images: torch.Tensor
+    h: torch.Tensor
+    c: torch.Tensor
+    beam: int
+
+    def follow(self, parents):
+        self.h, self.c = self.h[parents], self.c[parents]
+
+    def leave(self, ended):
+        places = Exchange(ended)
+        self.images, self.h, self.c = (
+            places.kept(x.unflatten(0, (-1, self.beam))).flatten(0, 1) for x in (self.images, self.h, self.c)
+        )
+
+
+class Speaker(nn.Module):
+    """An LSTM that looks at each image by itself, or at nothing but the mean of their cells."""
+
+    compiles = False
+
+    def __init__(self, sizes, attends):
+        super().__init__()
+        D = sizes.width
+        self.attends = attends
+        self.words, self.query = nn.Embedding(sizes.vocabulary, D), nn.Linear(D, D)
+        self.cell, self.vocabulary = nn.LSTMCell(3 * D, D), nn.Linear(D, sizes.vocabulary)
+
+    def forward(self, tokens, difference, keep_layers=False, padding_is_key=True):
+        state = self.begin(difference, len(tokens) // len(difference.before))
+        found = [
+            (self.step(tokens[:, place], place, state).logits, state.h)
+            for place in range(tokens.shape[1] - 1)
+        ]
+        logits, hidden = (torch.stack(each, 1) for each in zip(*found, strict=True))
+        return Words(logits, hidden, tokens[:, 1:] != NULL, tokens[:, :-1] != NULL)
+
+    def begin(self, difference, beam=1):
+        images = torch.stack([difference.before, difference.after], 1).repeat_interleave(beam, 0)
+        h = difference.memory.mean(1).repeat_interleave(beam, 0)
+        return Vectors(images, h, torch.zeros_like(h), beam)
+
+    def step(self, tokens, position, state):
+        shares = (state.images @ self.query(state.h)[:, None, :, None])[..., 0].softmax(-1)  # R x 2 x N
+        shares = shares if self.attends else torch.full_like(shares, 1 / shares.shape[-1])
+        seen = (shares[..., None] * state.images).sum(2).flatten(1)  # R x 2D
+        state.h, state.c = self.cell(torch.cat([self.words(tokens), seen], 1), (state.h, state.c))
+        return NextWord(self.vocabulary(state.h), shares if self.attends else None)
+
+    def maps(self, looked, state):
+        return looked

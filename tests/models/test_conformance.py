@@ -1,0 +1,257 @@
+"""What every model of MODELS keeps to, and decoders that are no transformers: models/decoder_protocol.py.
+
+A model that is added is asked here without being named. Sizes of a class of its own need a line in SIZES,
+settings of its own a value in VALUES.
+"""
+
+import math
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+
+import models
+from models import MODELS, Sizes
+from models.baselines import Subtraction
+from models.captioner import Captioner, rows
+from models.clip import ClipSizes
+from models.decoder_protocol import Exchange, NextWord
+from models.idc_pcl_masking import Labels
+from models.idc_pcl_network import PclSizes
+from pipeline.compute.process_group import join
+from pipeline.decoding import attention_maps
+from pipeline.decoding.beam_search import beam_attending, beam_search
+from pipeline.decoding.decode_split import searching, told
+from pipeline.decoding.greedy import greedy, greedy_attending
+from pipeline.decoding.n_best import n_best
+from pipeline.vocabularies import END, NULL, START, WordVocabulary
+from tests.lstm_speaker import Speaker
+from tests.own_settings import settings_of
+from tests.spawned import spawn
+
+V, LONGEST, GRID = 14, 9, (4, 6)
+SIZES = {
+    Sizes: Sizes(5, GRID, V, LONGEST, 8, 2, 2, 2, 4),
+    PclSizes: PclSizes(5, GRID, V, LONGEST, 8, 2, 1, 2, 2, 2),
+    ClipSizes: ClipSizes(3, (16, 24), V, LONGEST, 8, 16, 2, 2, 1, 12, 2, 2, 10, 12, 2, 2),
+}
+VALUES = {"coef_lr": 0.001, "tau1": 0.7, "tau2": 0.6}
+VALUES |= dict.fromkeys(("masked_words", "masked_words_captioning", "masked_cells"), 0.3)
+EVERY = [(name, variant) for name in MODELS for variant in ("paper", "released")]
+EVERY += [("lstm", "two maps"), ("lstm", "no map")]
+CASES = pytest.mark.parametrize(("name", "variant"), EVERY)
+
+
+def built(name, variant):
+    """All parameters random, by name; in float64, without dropout."""
+    if name == "lstm":
+        speaker = Speaker(SIZES[Sizes], variant == "two maps")
+        model = Captioner(SIZES[Sizes], Subtraction(8), {}, 0.0, decoder=speaker)
+    else:
+        kind = models.sizes_of(name)
+        assert kind in SIZES, f"enter sizes of {kind.__name__} in SIZES of {__file__}"
+        model = models.build(name, SIZES[kind], settings_of(name, **VALUES) | {"variant": variant})
+    with torch.no_grad():
+        for place, parameter in model.double().named_parameters():
+            drawn = torch.randn(parameter.shape, generator=seeded(sum(map(ord, place))), dtype=torch.float64)
+            parameter.copy_(0.5 * drawn)
+    return model.eval()
+
+
+def seeded(number):
+    return torch.Generator().manual_seed(number)
+
+
+def images(model, count):
+    """Of both sides: feature grids, or pictures where the model reads those."""
+    shape = 2, count, model.sizes.channels, *model.sizes.grid
+    if isinstance(model.sizes, ClipSizes):
+        return torch.randint(0, 256, shape, generator=seeded(1)).double()
+    return torch.randn(shape, generator=seeded(1), dtype=torch.float64)
+
+
+def captions(count):
+    """With both marks, of 1 to 5 words, NULL-padded."""
+    tokens = torch.randint(4, V, (count, LONGEST), generator=seeded(2))
+    for row in range(count):
+        tokens[row, 0], tokens[row, 2 + row % 5], tokens[row, 3 + row % 5 :] = START, END, NULL
+    return tokens
+
+
+@torch.no_grad()
+def speaking(name, variant, count=24):
+    """A model whose captions differ in words and length, and what it made of so many pairs.
+
+    Whatever its decoder is: its logits are taken relative to the mean of the first words', and END is about
+    as likely as the best word, more or less as the logits of the caption decide.
+    """
+    model = built(name, variant)
+    difference, step = model.encode(*images(model, count)), model.decoder.step
+    first = step(torch.full((count,), START), 0, model.decoder.begin(difference)).logits
+    mean, spread = first.mean(0), first.std(0).mean()
+
+    def centred(tokens, position, state):
+        found = step(tokens, position, state)
+        logits = (found.logits - mean) / spread
+        chance = torch.sin(50 * logits[:, 5] + 2 * position)
+        logits[:, END] = logits[:, END + 1 :].amax(1) + chance - 0.5
+        return NextWord(logits, found.looked)
+
+    model.decoder.step = centred
+    return model, difference
+
+
+def lengths(words):
+    return (words != NULL).sum(1).tolist()
+
+
+@CASES
+@pytest.mark.parametrize("k", [1, 3])
+@torch.no_grad()
+def test_a_step_is_forwards_last_word(name, variant, k):
+    """Whichever captions went on, and whichever pairs have left."""
+    model, count = built(name, variant), 6
+    difference = model.encode(*images(model, count))
+    state, pairs, draw = model.decoder.begin(difference, k), torch.arange(count), seeded(3)
+    written = torch.full((count * k, 1), START)
+    for position in range(LONGEST - 1):
+        step = model.decoder.step(written[:, -1], position, state)
+        # V is IDC-PCL's [MASK], which stands for the word asked for; others do not read the last token
+        asked = torch.cat([written, torch.full_like(written[:, :1], V)], 1)
+        whole = model.decoder(asked, rows(difference, lambda x, pairs=pairs: x[pairs])).logits[:, -1]
+        torch.testing.assert_close(step.logits, whole, rtol=1e-6, atol=1e-8)
+        first = k * torch.arange(len(pairs)).repeat_interleave(k)
+        parents = first + torch.randint(k, first.shape, generator=draw)
+        state.follow(parents)
+        word = torch.randint(4, V, first.shape, generator=draw)
+        written = torch.cat([written[parents], word[:, None]], 1)
+        ended = torch.zeros(len(pairs), dtype=torch.bool)
+        ended[position % len(pairs)] = position % 2 and len(pairs) > 1
+        state.leave(ended)
+        places = Exchange(ended)
+        pairs, written = places.kept(pairs), places.kept(written.unflatten(0, (-1, k))).flatten(0, 1)
+    assert len(pairs) == 2
+
+
+@CASES
+def test_a_beam_of_one_is_greedy_search(name, variant):
+    model, difference = speaking(name, variant)
+    words, maps = greedy_attending(model, difference)
+    assert len(set(lengths(words))) > 2
+    assert torch.equal(words, greedy(model, difference))
+    assert torch.equal(words, beam_search(model, difference, 1))
+    beams, looked = beam_attending(model, difference, 1)
+    assert torch.equal(words, beams)
+    found = [own[0].tokens for own in n_best(model, difference, 1, 1)]
+    assert found == [tuple(row[:length]) for row, length in zip(words.tolist(), lengths(words), strict=True)]
+    assert (maps is None) == (looked is None)
+    if maps is not None:
+        torch.testing.assert_close(maps[words != NULL], looked[words != NULL])
+
+
+@CASES
+@pytest.mark.parametrize("beam", [1, 3])
+def test_pairs_do_not_depend_on_who_ends_before_them(name, variant, beam):
+    model, difference = speaking(name, variant)
+    words, maps = searching(beam, 0.5)(model, difference)
+    assert len(set(lengths(words))) > 2
+    for row, length in enumerate(lengths(words)):
+        alone, looked = searching(beam, 0.5)(model, rows(difference, lambda x, row=row: x[row : row + 1]))
+        assert alone[0, :length].tolist() == words[row, :length].tolist()
+        assert lengths(alone) == [length]
+        if maps is not None:
+            torch.testing.assert_close(looked[0, :length], maps[row, :length], rtol=2e-3, atol=1e-4)
+
+
+@CASES
+@pytest.mark.parametrize("beam", [1, 3])
+def test_maps_are_of_one_or_both_images_and_sum_to_1_or_there_are_none(name, variant, beam):
+    model, difference = speaking(name, variant)
+    words, maps = searching(beam, 0.5)(model, difference)
+    assert isinstance(model.decoder.compiles, bool)
+    if maps is None:
+        assert (name, variant) == ("lstm", "no map")
+        return
+    assert maps.shape == (*words.shape, 2 if name == "lstm" else 1, math.prod(model.cells))
+    assert maps.dtype == torch.float16
+    said = maps[words != NULL].float()
+    torch.testing.assert_close(said.sum(-1), torch.ones(said.shape[:2]), rtol=0, atol=2e-3)
+    assert (said.flatten(1).std(0) > 0).any()  # they differ from word to word
+
+
+@pytest.mark.parametrize(("variant", "count"), [("two maps", 2), ("no map", 0)])
+def test_what_a_speaker_looked_at_is_kept_and_read(tmp_path, variant, count):
+    model, difference = speaking("lstm", variant)
+    vocabulary = WordVocabulary(("<NULL>", "<UNK>", "<START>", "<END>", *"abcdefghij"), LONGEST, True)
+    found = told(searching(1, 0.0), model, difference, vocabulary)
+    words, maps = greedy_attending(model, difference)
+    attention_maps.write(tmp_path / "a.npz", {str(row): each for row, each in enumerate(found)})
+    for row, each in enumerate(attention_maps.read(tmp_path / "a.npz").values()):
+        assert each.caption == vocabulary.decode(words[row].tolist())
+        assert (each.images, each.grid) == (count, GRID)
+        for side in range(count):
+            wanted = maps[row, : len(each.words), side].unflatten(-1, GRID)
+            assert np.array_equal(each.on(side), wanted.numpy())
+
+
+def hidden(tokens, share, mask):
+    """In place of masks that are drawn: the same ones in whichever process."""
+    chosen = (tokens > 3) & (tokens % 2 == 0)
+    return tokens.masked_fill(chosen, mask), chosen
+
+
+def learned(name, variant, pairs=slice(None), spoil=False):
+    """Losses and gradients of some of four pairs."""
+    model = built(name, variant)
+    before, after = images(model, 4)[:, pairs]
+    given = {}
+    if isinstance(model, models.LABELLED):
+        given["labels"] = Labels(torch.tensor([1, 0, 1, 1])[pairs], "mlm")
+    with patch("models.idc_pcl.masked_words", hidden):
+        losses = model.losses_of(model.encoding(before), model.encoding(after), captions(4)[pairs], **given)
+    if spoil:
+        losses["cap"] = losses["cap"] + model.decoder.vocabulary.bias.square().sum()  # without its share
+    sum(losses.values()).backward()
+    grown = {place: p.grad for place, p in model.named_parameters() if p.grad is not None}
+    return {term: loss.detach() for term, loss in losses.items()} | grown
+
+
+def share(folder):
+    ranks = join()
+    found = {case: learned(*case, ranks.part(4)) for case in EVERY}
+    spoilt = learned("subtraction", "paper", ranks.part(4), spoil=True)
+    torch.save(found | {("spoilt", ""): spoilt}, folder / f"{ranks.rank}.pt")
+    ranks.wait()
+    ranks.leave()
+
+
+@pytest.fixture(scope="module")
+def shares(tmp_path_factory):
+    """Of each case, what both processes found."""
+    folder = tmp_path_factory.mktemp("shares")
+    spawn(share, 2, folder)
+    each = [torch.load(folder / f"{rank}.pt") for rank in range(2)]
+    return {case: [own[case] for own in each] for case in each[0]}
+
+
+def adding_up(own, whole):
+    for key, value in whole.items():
+        summed = sum(found[key] for found in own)
+        torch.testing.assert_close(
+            summed, value, rtol=1e-6, atol=1e-9, msg=lambda said, key=key: f"{key}: {said}"
+        )
+
+
+@CASES
+@pytest.mark.slow
+def test_the_shares_of_two_processes_add_up(shares, name, variant):
+    whole = learned(name, variant)
+    assert all(value.abs().sum() > 0 for key, value in whole.items() if key in built(name, variant).terms)
+    adding_up(shares[name, variant], whole)
+
+
+@pytest.mark.slow
+def test_a_term_without_its_share_does_not_add_up(shares):
+    with pytest.raises(AssertionError, match=r"^cap: "):
+        adding_up(shares["spoilt", ""], learned("subtraction", "paper", spoil=True))

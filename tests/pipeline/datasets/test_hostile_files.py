@@ -1,0 +1,189 @@
+"""Pictures and tables of pairs from strangers: what was tried (the tests' names), and what happened.
+
+Damaged pictures of every format are in test_image_files.py, wrong rows of tables in test_pairs_csv.py; here
+it is what takes memory or time, is no file, or steers a terminal.
+"""
+
+import csv
+import json
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from pipeline.captioning import many_pairs
+from pipeline.captioning.features import opened
+from pipeline.datasets import pairs_csv
+from stages import run
+from tests.hostile import endless, hole, pipe, refused
+
+
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png(*chunks):
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def head(width, height, kind=2):
+    return chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0))
+
+
+END = chunk(b"IEND", b"")
+ZEROS = chunk(b"IDAT", zlib.compress(bytes(100_000_000), 9))
+PICTURES = {
+    "a PNG of 2 ** 31 - 1 pixels a side": (
+        png(head(2**31 - 1, 2**31 - 1), END),
+        "has more than 89,478,485 pixels",
+    ),
+    "a PNG of 100 million pixels in 100 kB": (
+        png(head(10_000, 10_000, 0), ZEROS, END),
+        "has more than 89,478,485",
+    ),
+    "a PNG without width": (png(head(0, 5), END), "is no image with pixels"),
+    "a PNG of 64 pixels that unpacks to 100 MB": (png(head(8, 8, 0), ZEROS), "no end mark"),
+    "a PNG of 100 MB of packed text": (
+        png(head(8, 8), chunk(b"zTXt", b"a\0\0" + zlib.compress(bytes(100_000_000), 9)), END),
+        "does not open",
+    ),
+    "a PNG of 100 MB of a packed colour profile": (
+        png(head(8, 8), chunk(b"iCCP", b"a\0\0" + zlib.compress(bytes(100_000_000), 9)), END),
+        "does not open",
+    ),
+    "a PNG chunk of 4 GB": (png(head(8, 8), struct.pack(">I", 2**32 - 1) + b"IDAT"), "does not open"),
+    "a BMP of 2 ** 31 - 1 pixels a side": (
+        b"BM"
+        + struct.pack("<IHHIIiiHHIIiiII", 54, 0, 0, 54, 40, 2**31 - 1, 2**31 - 1, 1, 24, 0, 0, 0, 0, 0, 0),
+        "has more than 89,478,485 pixels",
+    ),
+    "a GIF of 65535 pixels a side": (b"GIF89a" + struct.pack("<HHBBB", 65_535, 65_535, 0, 0, 0), "pixels"),
+    "a PPM of a billion pixels a side": (
+        b"P6 1000000000 1000000000 255\n",
+        "has more than 89,478,485 pixels",
+    ),
+    "a PPM whose width has 5000 digits": (b"P6 " + b"9" * 5000 + b" 1 255\n", "replace the file"),
+    "a TIFF that begins nowhere": (b"II*\0" + struct.pack("<I", 2**32 - 1), "replace the file"),
+    "a TIFF that leads back to itself": (
+        b"II*\0" + struct.pack("<IHHHIII", 8, 1, 256, 4, 1, 8, 8),
+        "replace the file",
+    ),
+    "PostScript, for which Pillow starts a program": (
+        b"%!PS-Adobe-3.0 EPSF-3.0\n",
+        "is no image with pixels",
+    ),
+    "an SVG": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "is no image with pixels"),
+    "a script": (b"#!/bin/sh\ntouch /tmp/x\n", "is no image with pixels"),
+    "nothing": (b"", "is empty (0 bytes)"),
+}
+
+
+@pytest.mark.parametrize(("data", "said"), PICTURES.values(), ids=PICTURES)
+def test_a_picture_is_refused_for(tmp_path, data, said):
+    (tmp_path / "a.png").write_bytes(data)
+    found = refused(lambda: opened(tmp_path / "a.png"))
+    assert said in found
+    assert str(tmp_path / "a.png") in found
+    assert said in refused(lambda: opened(data, "the upload"))
+
+
+NO_FILES = {
+    "a pipe": (pipe, "is a pipe or a device, which may never end"),
+    "a device": (endless, "is a pipe or a device, which may never end"),
+    "a folder": (Path.mkdir, "cannot be read (Is a directory)"),
+    "a link to itself": (lambda path: path.symlink_to(path), "cannot be read (Too many levels"),
+    "a link to nothing": (lambda path: path.symlink_to("nowhere"), "cannot be read (No such file"),
+    "2 GB without content": (
+        lambda path: hole(path, 2 << 30),
+        "bytes, and such a file 1,073,741,824 at most",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "said"), NO_FILES.values(), ids=NO_FILES)
+def test_as_a_picture_is_refused(tmp_path, make, said):
+    make(tmp_path / "a.png")
+    assert said in refused(lambda: opened(tmp_path / "a.png"))
+
+
+TABLES = {
+    "a million columns without a name": (
+        "pairs.csv",
+        "before,after" + "," * 1_000_000,
+        "names '' more than once",
+    ),
+    "a field of a million letters": ("pairs.csv", "before,after\n" + "x" * 1_000_000, "field larger than"),
+    "a quotation mark that never ends": ("pairs.csv", 'before,after\n"a,b', "unexpected end of data"),
+    "a null byte in the first line": ("pairs.csv", "before,\0after\n", "must name the columns"),
+    "no line": ("pairs.csv", "", "must name the columns"),
+    "only a first line": ("pairs.csv", "before,after\n", "has no row"),
+    "no UTF-8": ("pairs.csv", b"before,after\n\xff,b\n", "is not UTF-8 text"),
+    "no UTF-8 in a line of JSON": ("pairs.jsonl", b'{"before": "\xff"}\n', "is not UTF-8 text (line 1)"),
+    "no line of JSON": ("pairs.jsonl", "\n\n", "has no row"),
+}
+
+
+@pytest.mark.parametrize(("name", "content", "said"), TABLES.values(), ids=TABLES)
+def test_a_table_is_refused_for(tmp_path, name, content, said):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    found = refused(lambda: many_pairs.jobs(path))
+    assert said in found
+    assert str(path) in found
+
+
+@pytest.mark.parametrize("make", [pipe, endless], ids=["a pipe", "a device"])
+@pytest.mark.parametrize("name", ["pairs.csv", "pairs.jsonl"])
+def test_as_a_table_is_refused(tmp_path, make, name):
+    make(tmp_path / name)
+    assert "is a pipe or a device" in refused(lambda: many_pairs.jobs(tmp_path / name))
+
+
+LINES = {
+    "a whole number of 5000 digits": ('{"before": ' + "9" * 5000 + "}", "not valid JSON"),
+    "100000 lists within each other": ("[" * 100_000, "not valid JSON"),
+    "half a character": ('{"before": "\\ud800"}', "not valid JSON"),
+    "a number that is none": ("NaN", "float, not an object"),
+    "nothing": ("null", "NoneType, not an object"),
+    "no picture": ("{}", "no before"),
+}
+
+
+@pytest.mark.parametrize(("line", "said"), LINES.values(), ids=LINES)
+def test_a_line_is_its_pairs_own_fault_for(tmp_path, line, said):
+    (tmp_path / "pairs.jsonl").write_text(line + "\n" + '{"before": "a.png", "after": "b.png"}\n')
+    wrong, sound = many_pairs.jobs(tmp_path / "pairs.jsonl")
+    assert said in wrong.fault
+    assert sound.fault is None
+
+
+ESCAPES = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202egnp"
+
+
+def shown(capfd, main):
+    with pytest.raises(SystemExit) as left:
+        run(main)
+    assert left.value.code == 2
+    said = capfd.readouterr().err
+    assert not set(said) & {"\x1b", "\x07", "\x9b", "\u202e"}
+    assert "\\u" in said or "\\x" in said
+
+
+def test_terminal_escapes_in_a_files_name_are_never_printed_raw(tmp_path, capfd):
+    shown(capfd, lambda: opened(tmp_path / f"{ESCAPES}.png"))
+    with (tmp_path / "pairs.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["before", "after", "caption"], [f"../{ESCAPES}.png", "b.png", "a"]])
+    shown(capfd, lambda: pairs_csv.read(tmp_path))
+    with (tmp_path / "pairs.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["before", "after", ESCAPES], ["a.png", "b.png", "a"]])
+    shown(capfd, lambda: pairs_csv.read(tmp_path))
+
+
+def test_terminal_escapes_in_an_answer_are_data(tmp_path):
+    """In a file of JSON they stand as JSON writes them."""
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    row = {"before": f"{ESCAPES}.png", "after": "a.png"}
+    (tmp_path / "pairs.jsonl").write_text(json.dumps(row) + "\n")
+    assert many_pairs.jobs(tmp_path)[0].before == f"{ESCAPES}.png"

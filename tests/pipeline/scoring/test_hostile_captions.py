@@ -1,0 +1,54 @@
+"""Captions and references from strangers: what was tried (the tests' names), and what happened.
+
+Wrong forms are in test_scoring_coco_files.py; here it is what takes memory or time, is no file, or no text.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.scoring.coco_files import read_references, read_results
+from tests.hostile import endless, folder, hole, pipe, refused
+
+FILES = {
+    "a whole number of 5000 digits": ('[{"image_id": ' + "9" * 5000 + "}]", "an integer too long to be read"),
+    "100000 lists within each other": ("[" * 100_000, "is not valid JSON"),
+    "100000 objects within each other": ('{"a":' * 100_000, "is not valid JSON"),
+    "text in place of JSON": ("captions", "is not valid JSON"),
+    "no UTF-8": (b"[\xff]", "is not UTF-8 text"),
+    "a null byte": (b"\0", "is not valid JSON"),
+    "nothing": ("", "is not valid JSON"),
+    "two values": ("[] []", "is not valid JSON"),
+    "a number that is none": ("NaN", "is "),
+    "a key that stands twice": ('{"a": [], "a": []}', "has the key 'a' more than once"),
+    "a key of terminal escapes that stands twice": ('{"\\u001b[2J": [], "\\u001b[2J": []}', "more than once"),
+    "a megabyte in place of a list": ('"' + "x" * 1_000_000 + '"', "is "),
+}
+
+
+@pytest.mark.parametrize("read", [read_results, read_references], ids=["captions", "references"])
+@pytest.mark.parametrize(("content", "said"), FILES.values(), ids=FILES)
+def test_a_file_is_refused_for(tmp_path, read, content, said):
+    path = tmp_path / "file.json"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    found = refused(lambda: read(path))
+    assert said in found
+    assert str(path) in found
+
+
+NO_FILES = {
+    "a pipe": (pipe, "is a pipe or a device"),
+    "a device": (endless, "is a pipe or a device"),
+    "a folder": (folder, "is a folder, not a file"),
+    "2 GB without content": (lambda path: hole(path, 2 << 30), "at most"),
+    "no file": (Path.unlink, "is missing"),
+}
+
+
+@pytest.mark.parametrize("read", [read_results, read_references], ids=["captions", "references"])
+@pytest.mark.parametrize(("make", "said"), NO_FILES.values(), ids=NO_FILES)
+def test_in_place_of_a_file_is_refused(tmp_path, read, make, said):
+    path = tmp_path / "file.json"
+    path.touch()
+    make(path)
+    assert said in refused(lambda: read(path))

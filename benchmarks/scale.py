@@ -19,7 +19,6 @@ import numpy as np
 from pipeline import params
 from pipeline.features.store import FeatureStore
 from pipeline.features.writer import Writer
-from pipeline.inputs import read_yaml
 from pipeline.outputs import write_json, yaml_of
 from pipeline.tabletop import dataset
 
@@ -108,7 +107,7 @@ def _project(folder: Path, scenes: int, pictures: list[Path]) -> None:
     """A folder with params.yaml, a DVC stage whose dependency is a small card, and the dataset."""
     _images(folder / "raw", scenes, pictures)
     _annotations(folder / "raw", scenes)
-    tree = read_yaml(ROOT / "params.yaml", "")
+    tree = params.read_tree(ROOT / "params.yaml")
     tree["dataset"]["big"] = tree["dataset"]["clevr_change"] | {
         "prepare": {"reader": "clevr_change", "root": "raw", "protocol": None}
     }

@@ -89,16 +89,22 @@ class DatasetTrain(Strict):
 class Phase(DatasetTrain):
     """A phase of a model that has settings of its own: what else the training loop can do."""
 
-    optimiser: Optimiser
-    beta2: Annotated[float, Field(gt=0, lt=1)]
-    weight_decay: Weight
-    clip_norm: Positive | None  # of all gradients together
-    patience: Count | None  # as many validations without a new best end the phase
+    references: Count = 1
+    exchange: bool = False
+    precision: Precision = "float32"
+    compile: Compile = "off"
+    cache: Cache = "none"
+    processes: Count = 1
+    optimiser: Optimiser = "adam"
+    beta2: Annotated[float, Field(gt=0, lt=1)] = 0.999
+    weight_decay: Weight = 0.0
+    clip_norm: Positive | None = None  # of all gradients together
+    patience: Count | None = None  # as many validations without a new best end the phase
     # of equal scores' snapshots, and from which patience counts; null: earlier, in the adaptation later
     keep: Literal["earlier", "later"] | None = None
     max_tokens: Tokens | None = None  # of its captions, with both marks; null: the longest training caption's
-    mirror: bool  # each scene mirrored with probability 1/2, left and right exchanged in its captions
-    shift: Annotated[int, Field(ge=0)]  # pixels that each scene's images are moved by at most
+    mirror: bool = False  # each scene mirrored with probability 1/2, left and right exchanged in its captions
+    shift: Annotated[int, Field(ge=0)] = 0  # pixels that each scene's images are moved by at most
     half_weights: bool = False  # CLIP's maps and activations in 16 bits, as the released program has them
     warm_up: Count | None = None  # iterations of the schedule noam
     milestones: tuple[Count, ...] = Field((), strict=False)  # of the schedule halves
@@ -184,3 +190,23 @@ class Dataset(Strict):
     # of the models without sizes of their own, where `model` has null; 0.1 is SCORER's and DIRL's
     settings: dict[str, Any] = {"dropout": 0.1}
     own: dict[Name, OwnSettings] = {}
+
+
+PHASES = ("adapt", "images", "pretrain", "train")
+DEFAULTS = {
+    name: [] if each.default == () else each.default
+    for name, each in Phase.model_fields.items()
+    if not each.is_required()
+}
+
+
+def with_defaults(entry: Any) -> Any:
+    """A dataset's entry as it was read, with all keys in its phases: studies vary those that stand there."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("own"), dict):
+        return entry
+    own = {name: _filled(each) if isinstance(each, dict) else each for name, each in entry["own"].items()}
+    return entry | {"own": own}
+
+
+def _filled(own: dict[Any, Any]) -> dict[Any, Any]:
+    return own | {name: DEFAULTS | own[name] for name in PHASES if isinstance(own.get(name), dict)}

@@ -25,10 +25,12 @@ from pipeline.dataset_params import (
     Strict,
     Stride,
     Weight,
+    with_defaults,
 )
 from pipeline.errors import InputError
 from pipeline.inputs import read_yaml
 
+PUBLISHED, REMEDY = "datasets.yaml", "restore it with git"  # it stands beside params.yaml
 Viewpoint = Literal["moderate", "extreme"] | Annotated[float, Field(gt=0, le=180)]
 
 
@@ -214,20 +216,45 @@ def load(path: str | Path = "params.yaml") -> Params:
     try:
         return Params.model_validate(tree)
     except ValidationError as error:
-        raise InputError(f"{path}: {_first(error)}") from None
+        raise InputError(f"{_file_of(error, path)}: {_first(error)}") from None
 
 
 def read_tree(path: str | Path) -> Any:
-    """params.yaml as it stands, but for datasets that are `like` another: these have its settings, too.
+    """params.yaml with whole datasets: they have what datasets.yaml beside it, if there, has of them, too,
+    and all keys of their phases.
 
-    What such a dataset sets itself counts, key by key; all but `prepare`, which it must have of its own, may
-    come from the other. Raises InputError naming a `like` that leads nowhere.
+    A dataset that is `like` another has its settings, too. What it sets itself counts, key by key; all but
+    `prepare`, which it must have of its own, may come from the other. Raises InputError naming a `like` that
+    leads nowhere.
     """
     tree = read_yaml(path, "run the stages from the repository's root")
     entries = tree.get("dataset") if isinstance(tree, dict) else None
     if not isinstance(entries, dict):
         return tree
-    return tree | {"dataset": {name: _whole(entries, name, path) for name in entries}}
+    entries = _with_published(entries, Path(path).with_name(PUBLISHED))
+    return tree | {"dataset": {name: with_defaults(_whole(entries, name, path)) for name in entries}}
+
+
+def _file_of(error: ValidationError, path: str | Path) -> str | Path:
+    """params.yaml, or datasets.yaml beside it where a dataset's section that is wrong stands there alone."""
+    key, name, section = (*error.errors()[0]["loc"], None, None, None)[:3]
+    published = Path(path).with_name(PUBLISHED)
+    if key != "dataset" or not published.exists():
+        return path
+    own = read_yaml(path, REMEDY)["dataset"].get(name) or {}
+    return path if section in own or name not in read_yaml(published, REMEDY) else published
+
+
+def _with_published(entries: dict[Any, Any], path: Path) -> dict[Any, Any]:
+    """The entries of params.yaml over those of datasets.yaml, the former first."""
+    published = read_yaml(path, REMEDY) if path.exists() else {}
+    if not isinstance(published, dict) or not all(isinstance(each, dict) for each in published.values()):
+        raise InputError(f"{path} must have the settings of each dataset below its name; {REMEDY}")
+    both = {
+        name: _laid_over(published[name], own) if isinstance(own, dict) and name in published else own
+        for name, own in entries.items()
+    }
+    return both | {name: each for name, each in published.items() if name not in both}
 
 
 def _whole(entries: dict[Any, Any], name: Any, path: str | Path) -> Any:

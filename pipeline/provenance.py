@@ -1,6 +1,7 @@
 """What a result was made with: kept beside it, a dependency of nothing."""
 
 import hashlib
+import json
 import platform
 import subprocess
 import time
@@ -10,9 +11,9 @@ from typing import Any
 
 import torch
 
-from pipeline import outputs, scratch_folders
+from pipeline import outputs, scratch_folders, source_code
+from pipeline.source_code import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = (
     "torch",
     "torchvision",
@@ -34,20 +35,21 @@ def sha256(*parts: bytes | str) -> str:
     return digest.hexdigest()
 
 
-def code() -> str:
-    """A hash of the source of pipeline/ and models/: scratch work of other code is not taken up."""
-    files = sorted(path for package in ("pipeline", "models") for path in (ROOT / package).rglob("*.py"))
-    parts = [part for path in files for part in (str(path.relative_to(ROOT)), path.read_bytes())]
-    return sha256(*parts, torch.__version__)
+def code(stage: str, root: Path = ROOT) -> str:
+    """A hash of the source files that a stage runs: scratch work of other code is not taken up.
+
+    Of a stage with a recipe the model's files are not among them; what it trains, it adds itself.
+    """
+    return sha256(json.dumps(source_code.of_stage(stage, root)), torch.__version__)
 
 
-def scratch(out: Path, *inputs: bytes | str) -> Path:
-    """The folder where a long stage keeps its work on `out`, keyed by its inputs and the code."""
-    return scratch_folders.scratch(out, sha256(code(), *inputs)[:16])
+def scratch(stage: str, out: Path, *inputs: bytes | str) -> Path:
+    """The folder where a long stage keeps its work on `out`, keyed by its inputs and its code."""
+    return scratch_folders.scratch(out, sha256(code(stage), *inputs)[:16])
 
 
-def write(path: str | Path, seconds: float, **facts: Any) -> None:
-    """Write when, where, how long and with which versions and revision a result was made."""
+def write(stage: str, path: str | Path, seconds: float, **facts: Any) -> None:
+    """Write when, where, how long and with which versions and revision a stage made a result."""
     record = {
         "finished": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "seconds": round(seconds, 3),
@@ -57,7 +59,7 @@ def write(path: str | Path, seconds: float, **facts: Any) -> None:
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
         "threads": torch.get_num_threads(),
         "versions": {name: _version(name) for name in PACKAGES},
-        "code": code(),
+        "code": code(stage),
         "git": _revision(),
     }
     outputs.write_json(path, record | facts)

@@ -15,7 +15,7 @@ def main() -> None:
     train.add_arguments(parser)
     arguments = parser.parse_args()
     recipe = recipe_file.load(arguments.recipe)
-    train.run_phase("stages.adapt", arguments, recipe, phases.adaptation(recipe))
+    train.run_phase("adapt", arguments, recipe, phases.adaptation(recipe))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from pipeline.outputs import file_to_write
 from pipeline.scratch_folders import alone, clear
 from stages import run
 
+STAGE = "extract"
 Made = tuple[Writer, dict[str, Any]]  # a filled store, and its attributes
 
 
@@ -77,7 +78,7 @@ def finish(
     images = len(described["keys"])
     seconds = time.monotonic() - start
     still_alone()
-    provenance.write(arguments.provenance, seconds, images=images, processes=ranks.world)
+    provenance.write(STAGE, arguments.provenance, seconds, images=images, processes=ranks.world)
     writer.finish(arguments.out, described)
     clear(arguments.out)
 
@@ -102,14 +103,14 @@ def extract(
         )
     extractor.standardise(ranks, train)
     described = extraction.attributes(extractor, weights_id)
-    folder = provenance.scratch(out, "extract", repr(described), devices.identity())
+    folder = provenance.scratch(STAGE, out, "extract", repr(described), devices.identity())
     return extraction.extract(extractor, ranks, folder), described
 
 
 def take_pixels(out: Path, root: Path, wanted: PixelSpec, index: list[Indexed], ranks: Ranks) -> Made:
     """The same of pixels."""
     described = pixel_extraction.attributes(wanted, index)
-    folder = provenance.scratch(out, "pixels", repr(described))
+    folder = provenance.scratch(STAGE, out, "pixels", repr(described))
     threads = os.cpu_count() or 1
     return pixel_extraction.extract(root, index, wanted, ranks, folder, threads), described
 
@@ -118,7 +119,9 @@ def take_over(folder: Path, out: Path, wanted: Spec, index: list[Indexed]) -> Ma
     """The same, from files."""
     shape = grid_shape(wanted)
     files = npy_import.locate(folder, [image.name for image in index], shape)
-    scratch = provenance.scratch(out, "import", repr(wanted), repr(index), npy_import.fingerprint(files))
+    scratch = provenance.scratch(
+        STAGE, out, "import", repr(wanted), repr(index), npy_import.fingerprint(files)
+    )
     writer = Writer(scratch, len(index), shape)
     weights_id = npy_import.Importer(files, shape, writer).fill()
     return writer, extraction.imported_attributes(wanted, weights_id, index)

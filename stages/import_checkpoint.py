@@ -80,7 +80,7 @@ def import_checkpoint(arguments: argparse.Namespace) -> None:
         if arguments.provenance:
             beside = outputs.enter_context(replacing(arguments.provenance))
             origin = {"checkpoint": file.path.name, "checkpoint_sha256": file.sha256}
-            provenance.write(beside, time.monotonic() - start, **origin)
+            provenance.write("import_checkpoint", beside, time.monotonic() - start, **origin)
     print(f"{arguments.out}: {len(tensors)} tensors of {file.path.name}, sha256 {file.sha256}")
 
 

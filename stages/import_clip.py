@@ -1,6 +1,6 @@
 """Import CLIP's weights, a safetensors file in OpenAI's or in Hugging Face's names, for models to start from.
 
-Not a stage of dvc.yaml. `start` under dataset.<name>.own.clip in params.yaml names the file that it writes.
+Not a stage of dvc.yaml. `start` under <name>.own.clip in datasets.yaml names the file that it writes.
 """
 
 import argparse

@@ -49,7 +49,7 @@ def main() -> None:
     if "images" in recipe.adapt:
         first, curves = on_images(arguments, recipe)
     phase = phases.pretraining(recipe, negatives, (*keys, *more), classes, first, curves)
-    train.run_phase("stages.pretrain", arguments, recipe, phase, first)
+    train.run_phase("pretrain", arguments, recipe, phase, first)
 
 
 def negatives_of(path: Path | None, how: str = REMEDY) -> Read:
@@ -83,14 +83,14 @@ def on_images(arguments: argparse.Namespace, recipe: Recipe) -> tuple[Path, Path
     inputs.append(read_text(records / RECORDS, remedy("cub")))
     keys = (*keys, str(arguments.seed), devices.identity())
     weights, curves = (
-        provenance.scratch(arguments.weights, "images", what, *inputs, store.record, *keys)
+        provenance.scratch("pretrain", arguments.weights, "images", what, *inputs, store.record, *keys)
         for what in ("weights", "curves")
     )
     if not curves.exists():  # it is written last
         own = {"pairs": records / RECORDS, "features": str(stores), "weights": weights, "curves": curves}
         own["provenance"] = arguments.provenance.with_stem(f"{arguments.provenance.stem}-images")
         given = argparse.Namespace(**vars(arguments) | own)
-        train.run_phase("stages.pretrain", given, recipe, phase, out=arguments.weights)
+        train.run_phase("pretrain", given, recipe, phase, out=arguments.weights)
     return weights, curves
 
 

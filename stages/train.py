@@ -6,6 +6,7 @@ under torchrun --nproc-per-node n -m stages.train ... it is one of those.
 
 import argparse
 import csv
+import json
 import os
 import shutil
 import sys
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pipeline import provenance, vocabularies
+from pipeline import provenance, source_code, vocabularies
 from pipeline.compute import devices, launch, memory
 from pipeline.compute.process_group import Ranks, joined
 from pipeline.datasets.schema import images_of, of_split, read_pairs
@@ -57,7 +58,7 @@ def main() -> None:
     before = arguments.start_from
     first = before / phases.folder(recipe) if recipe.adapt and before else None
     phase = phases.captioning(recipe, first, arguments.tokens)
-    run_phase("stages.train", arguments, recipe, phase, first)
+    run_phase("train", arguments, recipe, phase, first)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,13 +92,14 @@ def run_phase(
     if "RANK" not in os.environ:
         count = launch.processes(phase.settings)
         if count > 1:
-            sys.exit(launch.start(stage, sys.argv[1:], count))
+            sys.exit(launch.start(f"stages.{stage}", sys.argv[1:], count))
     launch.end_with_starter()
     with joined() as ranks, alone(out or arguments.weights, first=ranks.rank == 0) as still_alone:
-        train(arguments, recipe, phase, before, ranks, still_alone)
+        train(stage, arguments, recipe, phase, before, ranks, still_alone)
 
 
 def train(
+    stage: str,
     arguments: argparse.Namespace,
     recipe: Recipe,
     phase: Phase,
@@ -113,12 +115,13 @@ def train(
     store = FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
     inputs = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
     inputs += [trained_model.identity(before, recipe.model)] if before else []
-    keys = (str(arguments.seed), *phase.keys, devices.identity())
-    scratch = provenance.scratch(arguments.weights, *inputs, store.record, *keys)
 
     seed_all(arguments.seed, 0)
     with memory.enough(phase.settings["batch"], ranks.world):
         model = phase.make(store.shape, vocabulary)
+        code = json.dumps(source_code.of_class(type(model)))  # a recipe by hand may be of another
+        keys = (str(arguments.seed), code, *phase.keys, devices.identity())
+        scratch = provenance.scratch(stage, arguments.weights, *inputs, store.record, *keys)
         validation = phase.validation(of_split(pairs, "val"), store, vocabulary) if ranks.rank == 0 else None
         training = Training(model, recipe, arguments.seed, scratch / "state.pt", validation, ranks, phase)
         if training.damaged and ranks.rank == 0:
@@ -130,8 +133,8 @@ def train(
     if ranks.rank == 0:
         still_alone()
         write(arguments, recipe, store, vocabulary, history, phase.earlier)
-        seconds = time.monotonic() - start
-        provenance.write(arguments.provenance, seconds, precision=str(training.dtype), processes=ranks.world)
+        made = {"precision": str(training.dtype), "processes": ranks.world}
+        provenance.write(stage, arguments.provenance, time.monotonic() - start, **made)
         clear(arguments.weights)
         print(f"kept iteration {history.best_iteration}: validation {phase.metric} {history.best_score:.3f}")
 

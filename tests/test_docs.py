@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from models.variants import PAPER, RELEASED, RELEASED_DIRL, Switches
+from pipeline.params import read_tree
 
 ROOT = Path(__file__).parents[1]
 SOURCES = [
@@ -160,7 +161,7 @@ def test_every_switch_is_described_with_its_values():
 
 
 def test_every_dataset_is_described():
-    entries = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))["dataset"]
+    entries = read_tree(ROOT / "params.yaml")["dataset"]
     names = [
         name for name, entry in entries.items() if entry["prepare"]["reader"] != "table"
     ]  # not one's own

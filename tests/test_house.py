@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from pipeline.source_code import BY_RECIPE, PACKAGES, imports
+
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("models", "pipeline", "stages")  # a package imports only itself and those before it
 STAGES = yaml.load((ROOT / "dvc.yaml").read_text(), yaml.CSafeLoader)["stages"]
 # from the top floor down: a room uses only what stands below it
 ROOMS = [
@@ -34,39 +35,6 @@ PROVENANCE = {
     "train",
 }  # they say when and where
 FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-
-
-def module_file(name: str) -> Path | None:
-    """The file of a module of ours; a package is its __init__.py."""
-    base = ROOT.joinpath(*name.split("."))
-    files = (base.with_suffix(".py"), base / "__init__.py")
-    return next((file for file in files if file.exists()), None)
-
-
-def imports(path: Path) -> set[Path]:
-    """Files of ours that a file imports by name: `from a import b` is a/b.py where there is one, else a."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        names = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: write imports in full"
-            for alias in node.names:
-                whole = f"{node.module}.{alias.name}"
-                names.append(whole if module_file(whole) else node.module)
-        found |= {module_file(name) for name in names if name.split(".")[0] in PACKAGES}
-    return found - {None}
-
-
-def closure(path: Path) -> set[Path]:
-    """A file and all that it imports, directly or not."""
-    found, waiting = set(), [path]
-    while waiting:
-        if (file := waiting.pop()) not in found:
-            found.add(file)
-            waiting += imports(file)
-    return found
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -103,16 +71,22 @@ def test_every_room_says_what_it_is_for():
 
 
 @pytest.mark.parametrize("name", STAGES)
-def test_a_stage_depends_on_every_module_that_it_imports(name):
-    deps = [dep for dep in STAGES[name]["deps"] if not dep.startswith(("data/", "results/"))]
-    needed = closure(ROOT / "stages" / f"{name}.py") | {ROOT / "stages" / "__init__.py"}
-    if any(dep.startswith("data/recipes/") for dep in STAGES[name]["deps"]):
-        # the model's source files stand in its recipe, by hash
-        needed = {file for file in needed if file.parent != ROOT / "models"}
-    missing = {f for f in needed if not any(f == ROOT / d or (ROOT / d) in f.parents for d in deps)}
-    assert sorted(str(file.relative_to(ROOT)) for file in missing) == []
-    idle = [d for d in deps if not any(f == ROOT / d or (ROOT / d) in f.parents for f in needed)]
-    assert idle == [], "listed, but not imported"
+def test_a_stage_depends_on_the_code_that_it_runs(name):
+    code = [dep for dep in STAGES[name]["deps"] if dep.startswith((*PACKAGES, "data/code"))]
+    assert code == (list(PACKAGES) if name == "code" else [f"data/code/{name}.json"])
+
+
+def test_the_stages_whose_models_stand_in_a_recipe_depend_on_one():
+    deps = {name: stage["deps"] for name, stage in STAGES.items()}
+    assert {name for name in deps if any(dep.startswith("data/recipes/") for dep in deps[name])} == BY_RECIPE
+
+
+def test_a_room_does_nothing_when_one_of_its_modules_is_imported():
+    """What a package imports and does on the way to a module is no dependency of the module's stages."""
+    for path in (ROOT / "pipeline").rglob("__init__.py"):
+        doing = ast.parse(path.read_text()).body
+        idle = [ast.unparse(node) for node in doing if not isinstance(node, ast.ImportFrom)][1:]
+        assert all(line.startswith("__all__ = ") for line in idle), path
 
 
 @pytest.mark.parametrize("name", STAGES)

@@ -22,7 +22,7 @@ from torch import distributed
 
 from pipeline.compute.process_group import PATIENCE, STORE, Ranks
 from pipeline.errors import InputError
-from pipeline.provenance import ROOT
+from pipeline.source_code import ROOT
 
 POLL = 0.1  # seconds
 

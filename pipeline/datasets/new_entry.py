@@ -29,7 +29,7 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
     entry = {"prepare": {"reader": "table", "root": _shown(folder), "protocol": None}, "like": like}
     found = params.load(path).dataset
     if name in found:
-        if read_yaml(path, REMEDY)["dataset"][name] == entry:
+        if read_yaml(path, REMEDY)["dataset"].get(name) == entry:
             return False
         raise InputError(f"{path} has a dataset {name!r} already; take another name, or edit that entry")
     if like not in found:

@@ -1,23 +1,17 @@
 """params.yaml -> the recipe of one model on one dataset."""
 
-import ast
-import hashlib
-import inspect
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import torch
 
 import models
-from pipeline import params
+from pipeline import params, source_code
 from pipeline.dataset_params import Dataset, Phase
 from pipeline.errors import InputError
 from pipeline.features.store_contents import PIXELS, pixel_spec, spec
 from pipeline.recipes import pretraining_tasks
 from pipeline.recipes.recipe_file import Recipe, build
-
-MODELS_FOLDER = Path(models.__file__).parent
 
 
 def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
@@ -121,23 +115,4 @@ def code_of(model: str) -> dict[str, str]:
     """The files in models/ that the model is made of, by import, with their sha256."""
     if model not in models.MODELS:
         raise InputError(f"unknown model {model!r}; models/__init__.py has {', '.join(models.MODELS)}")
-    found: dict[str, str] = {}
-    waiting = [Path(inspect.getfile(models.MODELS[model]))]
-    while waiting:
-        path = waiting.pop()
-        name = f"models/{path.name}"
-        if name not in found:
-            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
-            waiting += _imports(path)
-    return dict(sorted(found.items()))
-
-
-def _imports(path: Path) -> list[Path]:
-    """Files of models/ that a file imports (`from models.x import y` or `from models import x`)."""
-    names = []
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.ImportFrom) and node.module == "models":
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("models."):
-            names.append(node.module.removeprefix("models."))
-    return [MODELS_FOLDER / f"{name}.py" for name in names]
+    return source_code.of_class(models.MODELS[model])

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from models import FIRST_STAGE
+from pipeline import source_code
 from pipeline.datasets import pretraining_schema
 from pipeline.errors import InputError
 from pipeline.inputs import read_yaml
@@ -125,11 +126,10 @@ def _grounds(root: Path, dataset: str, inputs: Sequence[str]) -> Tree:
     stages = read_yaml(root / "dvc.yaml", "restore it with git")["stages"]
     own = [stages[name] for name in STAGES]
     deps = sorted({dep for stage in own for dep in stage["deps"]})
-    code = [dep for dep in deps if not dep.startswith(("data/", "results/"))]
     return {
         "commands": [stage["cmd"] for stage in own],
         "params": sorted({key for stage in own for key in stage.get("params", [])}),
-        "code": {str(path.relative_to(root)): _hash(path) for dep in code for path in _files(root / dep)},
+        "code": {path: of for name in STAGES for path, of in source_code.of_stage(name, root).items()},
         "data": _data(root, dataset, inputs, [dep.replace("${item.dataset}", dataset) for dep in deps]),
     }
 
@@ -183,15 +183,6 @@ def prepared(dataset: str, inputs: Sequence[str]) -> list[str]:
 def prepared_beside(datasets: Sequence[str]) -> list[str]:
     """The stages that prepare CUB and NABirds."""
     return [f"{stage}_pretraining@{name}" for name in datasets for stage in ("prepare", "extract")]
-
-
-def _files(path: Path) -> list[Path]:
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    return [file for file in files if file.is_file() and "__pycache__" not in file.parts]
-
-
-def _hash(path: Path) -> str:
-    return sha256(path.read_bytes())
 
 
 def _value(tree: Tree, key: str) -> Any:

@@ -31,8 +31,9 @@ from pipeline.studying.study_cells import Cell, prepared, prepared_beside, to_pr
 
 FOLDER = Path(".scratch/study")
 DVC = (sys.executable, "-m", "dvc")
-CODE = ("models", "pipeline", "stages", "dvc.yaml", "dvc.lock", ".dvcignore")
+CODE = ("models", "pipeline", "stages", "datasets.yaml", "dvc.yaml", "dvc.lock", ".dvcignore")
 KEPT = ("data/negatives/README.md", "data/pretraining/records/README.md")  # folders that DVC looks for
+CODE_STAGE = "code"
 OWN = "settings"
 CELL_STAGES = ("start", "adapt", "retrieve", "pretrain", "train", "decode", "score")
 PHASES = {"adapted": ("adapt", "retrieve"), "pretrained": ("pretrain",)}  # before captioning, by their list
@@ -103,6 +104,8 @@ def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Workspac
         workspace = Workspace(folder, lock, _environment(root))
         with writing(folder):
             _fill(root, folder, dataset, inputs)
+        if workspace.dvc("repro", "--quiet", "--single-item", CODE_STAGE):  # every stage depends on it
+            raise InputError("the stage code failed (what it said stands above); mend it")
         _check_out(workspace, dataset, inputs)
         yield workspace
 

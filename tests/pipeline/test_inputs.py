@@ -70,7 +70,9 @@ def test_yaml_that_is_refused(tmp_path, text, said):
     assert len(str(caught.value)) < 500
 
 
-@pytest.mark.parametrize("name", ["params.yaml", "dvc.yaml", "data/published/spot_the_diff.yaml"])
+@pytest.mark.parametrize(
+    "name", ["params.yaml", "datasets.yaml", "dvc.yaml", "data/published/spot_the_diff.yaml"]
+)
 def test_yaml_is_what_dvc_reads(name):
     assert repr(inputs.read_yaml(ROOT / name, "")) == repr(load_yaml(str(ROOT / name)))  # types, order, too
 

@@ -7,6 +7,7 @@ import pytest
 from pipeline import params
 from pipeline.errors import InputError
 from pipeline.inputs import read_yaml
+from pipeline.outputs import yaml_of
 from tests import shipped
 
 REAL = Path(__file__).parents[2] / "params.yaml"
@@ -14,7 +15,7 @@ SIZES = {"layers": 1, "decoder_layers": 1, "word_width": 64}
 
 
 def write(tmp_path, path, value):
-    tree = read_yaml(REAL, "")
+    tree = shipped.tree()
     *parents, last = path.split(".")
     branch = tree
     for key in parents:
@@ -173,3 +174,53 @@ def test_a_like_that_leads_nowhere(tmp_path, like):
 def test_a_dataset_like_another_needs_a_place_of_its_own(tmp_path):
     with pytest.raises(InputError, match=r"the key dataset\.mine\.prepare is missing"):
         params.load(write(tmp_path, "dataset.mine", {"like": "tabletop"}))
+
+
+def with_published(tmp_path, own, published):
+    """params.yaml with `own` of datasets, beside a datasets.yaml."""
+    tree = shipped.tree()
+    whole = tree["dataset"]["clevr_dc"]
+    shipped.save(tmp_path, tree | {"dataset": {"tabletop": tree["dataset"]["tabletop"]} | own})
+    (tmp_path / "datasets.yaml").write_text(yaml_of({"clevr_dc": whole} | published))
+    return tmp_path / "params.yaml"
+
+
+def test_params_lie_over_what_is_published(tmp_path):
+    real = shipped.settings().of("clevr_dc")
+    mine = {"like": "clevr_dc", "prepare": {"reader": "table", "root": "r", "protocol": None}}
+    own = {"clevr_dc": {"train": {"batch": 3}}, "mine": mine}
+    found = params.load(with_published(tmp_path, own, {})).dataset
+    assert list(found) == ["tabletop", "clevr_dc", "mine"]
+    assert found["clevr_dc"] == real.model_copy(update={"train": real.train.model_copy(update={"batch": 3})})
+    assert found["mine"].train == found["clevr_dc"].train
+
+
+def test_a_phase_says_only_what_it_has_of_its_own(tmp_path):
+    phase = {"iterations": 9, "batch": 4, "learning_rate": 0.1, "schedule": "constant", "validate_every": 3}
+    own = {"clevr_dc": {"own": {"clip": {"sizes": {}, "train": phase}}}}
+    found = params.load(with_published(tmp_path, own, {})).of("clevr_dc").own["clip"].train
+    assert (found.references, found.compile, found.precision, found.cache) == (1, "off", "float32", "none")
+    assert (found.optimiser, found.beta2, found.mirror, found.shift) == ("adam", 0.999, False, 0)
+    whole = params.read_tree(tmp_path / "params.yaml")["dataset"]["clevr_dc"]["own"]["clip"]["train"]
+    assert whole == found.model_dump() | {"milestones": []}  # studies vary these, too
+
+
+@pytest.mark.parametrize(
+    ("own", "published", "said"),
+    [
+        ({}, {"x": {"prepare": 3}}, r"datasets\.yaml: dataset\.x\.prepare: .* not 3"),
+        ({"clevr_dc": {"loss": 3}}, {}, r"params\.yaml: dataset\.clevr_dc\.loss: .* not 3"),
+        ({"x": {"text": {}}}, {"x": {"prepare": 3}}, r"datasets\.yaml: dataset\.x\.prepare: .* not 3"),
+        ({}, {"x": 3}, r"datasets\.yaml must have the settings of each dataset below its name"),
+    ],
+)
+def test_the_file_that_is_wrong_is_named(tmp_path, own, published, said):
+    with pytest.raises(InputError, match=said):
+        params.load(with_published(tmp_path, own, published))
+
+
+def test_params_are_read_in_two_minutes():
+    lines = REAL.read_text().splitlines()
+    assert len(lines) <= 150
+    assert max(map(len, lines)) <= 110
+    assert len((REAL.parent / "dvc.yaml").read_text().splitlines()) <= 500

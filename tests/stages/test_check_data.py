@@ -19,7 +19,8 @@ STD = "data/raw/spot_the_diff"
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch) -> Path:
-    (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text())
+    for name in ("params.yaml", "datasets.yaml"):
+        (tmp_path / name).write_text((ROOT / name).read_text())
     (tmp_path / "data/cards").mkdir(parents=True)
     for card in (ROOT / "data/cards").glob("*.yaml"):
         if card.stem != "tabletop":  # `make repro` writes that one

@@ -7,7 +7,8 @@ from tests.running import ROOT, refuse, stage, succeed
 
 
 def folder_with_table(tmp_path):
-    (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text())
+    for name in ("params.yaml", "datasets.yaml"):
+        (tmp_path / name).write_text((ROOT / name).read_text())
     (tmp_path / "own").mkdir()
     rows = [f"{n}.png,{n}x.png,a thing moved,{split}" for n, split in enumerate(SPLITS)]
     (tmp_path / "own/pairs.csv").write_text("\n".join(["before,after,caption,split", *rows]))
@@ -34,6 +35,7 @@ def test_what_is_refused_changes_nothing(tmp_path):
     folder = folder_with_table(tmp_path)
     before = (folder / "params.yaml").read_text()
     refuse(folder, "new_dataset tabletop own", "has a dataset 'tabletop' already")
+    refuse(folder, "new_dataset levir_cc own", "has a dataset 'levir_cc' already")
     refuse(folder, "new_dataset mine own --like nowhere", "no dataset 'nowhere' to be like; there are")
     refuse(folder, "new_dataset mi-ne own", "'mi-ne' is no name of a dataset")
     for name in ("123", "null", "true", "1_0", "0x1"):

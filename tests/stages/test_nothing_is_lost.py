@@ -26,6 +26,7 @@ COMMANDS = sorted(path.stem for path in (ROOT / "stages").glob("[!_]*.py") if pa
 OUTPUTS = {
     "adapt": {"weights", "curves", "provenance"},
     "caption": {"overlay", "out"},
+    "code": {"out"},
     "constant": {"captions", "out", "summary"},
     "decode": {"out", "attention"},
     "experiments": {"out"},

@@ -122,6 +122,7 @@ def test_mistakes_are_one_line(repository, arguments, said):
 # Stages that write what they were given, and count how often they ran.
 PIPELINE = """
 stages:
+  code: {cmd: mkdir -p data && cp stages/x data/code, deps: [stages], outs: [data/code]}
   prepare: {matrix: {dataset: '${datasets}'}, cmd: echo pairs > data/pairs, outs: [data/pairs]}
   settings:
     matrix: {dataset: '${datasets}'}
@@ -143,7 +144,7 @@ stages:
   train:
     matrix: {dataset: '${datasets}', model: '${models}', seed: '${seeds}'}
     cmd: echo ${item.seed} >> RUNS && cat recipe data/features > weights
-    deps: [recipe, data/features]
+    deps: [recipe, data/features, data/code]
     outs: [weights]
   decode: {matrix: {dataset: '${datasets}', model: '${models}', seed: '${seeds}'}, cmd: 'true'}
   score:
@@ -171,10 +172,12 @@ def lab(tmp_path_factory) -> Path:
     for folder in ("models", "pipeline", "stages", "data/cards", ".dvc"):
         (root / folder).mkdir(parents=True)
     (root / "data/cards/d.yaml").write_text("{}")
+    (root / "stages/x").touch()
     for name in workspace.KEPT:
         (root / name).parent.mkdir(parents=True)
         (root / name).touch()
     (root / ".dvcignore").touch()
+    (root / "datasets.yaml").write_text("{}")
     (root / ".dvc/config").write_text("[core]\nno_scm = true\nanalytics = false\n")
     (root / "params.yaml").write_text(yaml.safe_dump(PARAMS))
     (root / "dvc.yaml").write_text(PIPELINE.replace("RUNS", str(root.parent / "runs")))
@@ -209,6 +212,23 @@ def test_a_cell_trains_once_and_leaves_the_working_tree(lab):
         pass  # a cell's own settings leave the data what they are
     assert (lab.parent / "runs").read_text() == "1\n2\n"
     assert before == tree(lab)
+
+
+@pytest.mark.slow
+def test_a_cell_of_other_code_trains_anew(lab):
+    cell = study_cells.Cell("one", "d", "m", 3, PARAMS | {"seeds": [3]}, "key")
+    for text, count in (("other", 1), ("", 2)):
+        (lab / "stages/x").write_text(text)
+        with workspace.opened(lab, "d", ["grid"]) as place:
+            place.run(cell)
+        assert (lab.parent / "runs").read_text().split().count("3") == count
+
+
+def test_code_that_cannot_be_read_ends_the_study(lab):
+    (lab / "stages/x").unlink()
+    with pytest.raises(InputError, match=r"the stage code failed"), workspace.opened(lab, "d", ["grid"]):
+        pass
+    (lab / "stages/x").touch()
 
 
 def test_data_of_other_code_are_refused(lab):

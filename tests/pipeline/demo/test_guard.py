@@ -42,8 +42,9 @@ class Asked:
 
 @pytest.fixture
 def in_loop():
-    with asyncio.Runner() as runner:
-        yield runner.run
+    loop = asyncio.new_event_loop()  # not the thread's current one: that is Gradio's, which nobody closes
+    yield loop.run_until_complete
+    loop.close()
 
 
 def test_all_uploads_together_have_a_quota(tmp_path, in_loop):

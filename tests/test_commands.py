@@ -19,7 +19,7 @@ from torch.distributed.run import get_args_parser
 
 from benchmarks import __main__ as benchmarks
 from benchmarks import side_by_side
-from tests import shipped
+from pipeline.inputs import read_yaml
 from tests.making import making
 from tests.test_docs import PAGES, ROOT
 
@@ -136,9 +136,14 @@ def _dvc(arguments: list[str]) -> str:
 
 
 def _settable(key: str) -> bool:
-    """As `dvc exp run -S` has it: a key that is there, or with a plus one that is not, below one that is."""
-    *above, last = key.removeprefix("+").split(".")
-    tree = shipped.tree()
+    """As `dvc exp run -S` has it: a key that is there, or with a plus one that is not, below one that is.
+
+    The key of another file than params.yaml stands behind its name and a colon.
+    """
+    file, *above, last = re.split(r"\.(?!yaml:)|(?<=yaml):", key.removeprefix("+"))
+    if not file.endswith(".yaml"):
+        file, above = "params.yaml", [file, *above]
+    tree = read_yaml(ROOT / file, "")
     for name in above:
         if name not in tree and not key.startswith("+"):
             return False

@@ -96,8 +96,10 @@ def test_weights_alone(folder):
 def test_what_is_there_already_is_kept(folder):
     (folder / "weights/1").mkdir(parents=True)
     (folder / "weights/1/mine").write_text("x")
+    refused(folder, "weights/1 holds 'mine', which was not written by what would replace the folder")
+    (folder / "weights/1/mine").rename(folder / "weights/1/model.yaml")
     refused(folder, "weights/1 is there already; remove it, or name another place")
-    (folder / "weights/1/mine").unlink()
+    (folder / "weights/1/model.yaml").unlink()
     (folder / "weights/1").rmdir()
     refused(folder, "c is there already", "--curves", _made(folder / "c"))
 

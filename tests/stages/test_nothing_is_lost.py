@@ -95,7 +95,7 @@ READ = {
     "seeds",
     "show",
     "split",
-    "start",
+    "start_from",
     "ties",
     "tokeniser",
     "tokens",

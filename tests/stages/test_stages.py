@@ -93,6 +93,6 @@ def test_the_shipped_stride_with_the_finer_map(raw):
     store = FeatureStore(raw / STORE, {"stride": 32, "finer": True})
     assert store.shape == (320 + 4 * 112, 2, 2)
     found = attention_maps.read(raw / "attention.npz")
-    assert all(each.maps.shape[1:] == (2, 2) for each in found.values())
+    assert all(each.maps.shape[-2:] == (2, 2) for each in found.values())
     captions = json.loads((raw / "captions.json").read_text())
     assert {each["image_id"] for each in captions} == set(found)

@@ -140,10 +140,9 @@ def _settable(key: str) -> bool:
 
     The key of another file than params.yaml stands behind its name and a colon.
     """
-    file, *above, last = re.split(r"\.(?!yaml:)|(?<=yaml):", key.removeprefix("+"))
-    if not file.endswith(".yaml"):
-        file, above = "params.yaml", [file, *above]
-    tree = read_yaml(ROOT / file, "")
+    file, _, key = key.rpartition(":")
+    *above, last = key.removeprefix("+").split(".")
+    tree = read_yaml(ROOT / (file or "params.yaml"), "")
     for name in above:
         if name not in tree and not key.startswith("+"):
             return False

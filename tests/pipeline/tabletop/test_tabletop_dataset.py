@@ -152,9 +152,14 @@ def test_viewpoint_iou_is_the_mean_over_unchanged_things(whole):
 
 
 def test_one_process_makes_the_same_bytes(whole, tmp_path, monkeypatch):
+    """It replaces a dataset of more scenes, but no folder with another file in it."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "old").touch()
+    (tmp_path / "out/images").mkdir(parents=True)
+    for old in ("scenes.json", "images/CLEVR_default_000099.png", "old"):
+        (tmp_path / "out" / old).touch()
+    with pytest.raises(InputError, match=r"^out holds 'old', which was not written by"):
+        dataset.render(SMALL, Path("out"), processes=1)
+    (tmp_path / "out/old").unlink()
     dataset.render(SMALL, Path("out"), processes=1)
     assert contents(tmp_path / "out") == contents(whole)
 
@@ -244,8 +249,8 @@ def test_killed_and_run_again_is_as_if_never_killed(whole, tmp_path):
 
 
 def picture(folder, number):
-    (scratch,) = folder.rglob(".*.scratch")
-    return scratch / "dataset" / "images" / f"CLEVR_default_{number}.png"
+    (made,) = folder.rglob(".*.scratch/dataset")  # beside it lies the lock, after a kill
+    return made / "images" / f"CLEVR_default_{number}.png"
 
 
 def test_a_lost_picture_is_rendered_again(whole, tmp_path, monkeypatch):
@@ -278,7 +283,7 @@ def test_a_workers_error_reaches_the_user(tmp_path, monkeypatch):
 def test_a_place_that_cannot_be_written_to_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("raw").touch()
-    with pytest.raises(InputError, match=r"^cannot write raw/out: a file, or a link to nothing, stands on"):
+    with pytest.raises(InputError, match=r"^cannot write raw: a file, or a link to nothing, stands on"):
         dataset.render(TINY, Path("raw/out"), processes=1)
 
 

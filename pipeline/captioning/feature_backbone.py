@@ -46,9 +46,7 @@ def of_lab(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
             f"{place} was imported from .npy files, and what made these is not known here: "
             "no features of other pictures can be had"
         )
-    # tensorstore takes no path that goes up
-    opened = place.resolve() if ".." in place.parts else place
-    attributes = FeatureStore(opened, expected=trained.recipe.features).attributes
+    attributes = FeatureStore(place, expected=trained.recipe.features).attributes
     # a file of weights is named as the laboratory's stages see it: from its root
     here = spec if spec.weights == IMAGENET else replace(spec, weights=str(lab / spec.weights))
     network = _checked(here, attributes["weights_id"], str(place))

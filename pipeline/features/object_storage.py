@@ -44,7 +44,7 @@ class Location:
         """TensorStore's key-value store of what lies in the folder `below`."""
         if self.remote:
             return f"{self.name.rstrip('/')}/{below}"
-        return {"driver": "file", "path": f"{Path(self.name).absolute()}/{below}"}
+        return {"driver": "file", "path": f"{Path(self.name).resolve()}/{below}"}  # it takes no ..
 
     def get(self, keys: Sequence[str], starts: Sequence[int]) -> list[bytes | None]:
         """The bytes of each key from its start on; None where there is no such key or no such byte.

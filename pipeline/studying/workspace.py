@@ -138,8 +138,13 @@ def _fill(root: Path, folder: Path, dataset: str, inputs: Sequence[str]) -> None
 
 
 def _link(root: Path, folder: Path, start: str | None) -> None:
-    """Weights that cells start from, and that no stage makes; where they lack, the stage start says so."""
+    """Weights that cells start from, and that no stage makes; where they lack, the stage start says so.
+
+    Raises InputError where the name leads out of the repository, and so out of the workspace.
+    """
     if start is not None and not Path(start).is_absolute():
+        if not Path(os.path.normpath(folder / start)).is_relative_to(folder):
+            raise InputError(f"start: {start} leads out of the repository; name it from / on")
         remove(folder / start)
         (folder / start).parent.mkdir(parents=True, exist_ok=True)
         (folder / start).symlink_to(root.resolve() / start)

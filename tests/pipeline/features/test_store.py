@@ -43,6 +43,13 @@ def test_reads_what_was_written_in_any_order(tmp_path):
     np.testing.assert_array_equal(opened.read(["7.png", "2.png", "7.png", "9.png"]), features[[7, 2, 7, 9]])
 
 
+def test_a_name_that_goes_up_and_down_again(tmp_path, monkeypatch):
+    features = make(tmp_path / "s.zarr")
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    np.testing.assert_array_equal(FeatureStore("../s.zarr", ATTRIBUTES).read(["3.png"]), features[[3]])
+
+
 @pytest.mark.parametrize(("free", "mapped"), [(10**12, True), (100, False), (None, False)])
 def test_only_a_store_that_stays_in_memory_is_mapped(tmp_path, monkeypatch, free, mapped):
     features = make(tmp_path / "s.zarr")

@@ -11,7 +11,7 @@ from pipeline.errors import InputError
 from pipeline.params import Params
 from pipeline.recipes import config
 from pipeline.reporting import paper_results
-from pipeline.studying import study_cells, study_file, study_table
+from pipeline.studying import study_cells, study_file, study_table, workspace
 from pipeline.studying.overrides import changes, overlay
 from tests import shipped
 from tests.studying import ROOT, STUDY, make_repository, planned
@@ -289,3 +289,12 @@ def test_a_dataset_that_is_not_prepared(repository):
     (repository / "data/vocab/tabletop.json").unlink()
     with pytest.raises(InputError, match=r"tabletop is not prepared \(data/vocab/tabletop.json is missing\)"):
         planned(repository)
+
+
+@pytest.mark.parametrize("start", ["../mine", "data/../../mine", "a/../../workspace/../mine"])
+def test_weights_that_lead_out_of_the_workspace_remove_nothing(tmp_path, start):
+    (tmp_path / "workspace/a").mkdir(parents=True)
+    (tmp_path / "mine").write_text("x")
+    with pytest.raises(InputError, match=r"^start: .*mine leads out of the repository; name it from / on$"):
+        workspace._link(tmp_path / "lab", tmp_path / "workspace", start)
+    assert (tmp_path / "mine").read_text() == "x"

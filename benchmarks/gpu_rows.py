@@ -26,8 +26,8 @@ from torch import Tensor
 from benchmarks import alone, extraction, pictures, training
 from benchmarks.alone import Measured
 from benchmarks.training import Case, finished, fits
-from models import matching_plain
-from models.matching import implementation
+from models.kernels import matching_plain
+from models.kernels.matching import implementation
 from pipeline.compute import devices
 from pipeline.features.extraction import BATCH
 

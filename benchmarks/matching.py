@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from benchmarks import reference
-from models import matching_plain
-from models.matching import token_matching
+from models.kernels import matching_plain
+from models.kernels.matching import token_matching
 
 ROUNDS = 3
 TOKENS, WIDTH = 196, 512

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torchvision.models.resnet import Bottleneck
 
-from models.backbone import Backbone
+from models.backbones.backbone import Backbone
 from pipeline import params
 from pipeline.compute.process_group import ALONE
 from pipeline.datasets.images import Indexed

@@ -20,11 +20,11 @@ from torch.autograd.profiler_util import FunctionEvent
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from benchmarks.training import Case, finished, step
-from models import matching_cpu, matching_plain
 from models.captioner import PairEncoding
 from models.cbr import BackwardReasoning
 from models.decoder import CaptionDecoder
-from models.matching import TRITON
+from models.kernels import matching_cpu, matching_plain
+from models.kernels.matching import TRITON
 from models.scorer import Scorer
 
 STEPS = 3
@@ -97,7 +97,7 @@ def scopes() -> Iterator[None]:
     """Within it every method of METHODS, and the matching's two halves, are scopes of the profiler."""
     modules = [matching_cpu, matching_plain]
     if TRITON and torch.cuda.is_available():
-        from models import matching_gpu  # not at the top: Triton takes a second to import
+        from models.kernels import matching_gpu  # not at the top: Triton takes a second to import
 
         modules.append(matching_gpu)
     halves = [(m, name, part) for m in modules for name, part in (("locate", FORWARD), ("spread", BACKWARD))]

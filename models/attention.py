@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models import attention_cpu
+from models.kernels import attention_cpu
 
 Kind = TypeVar("Kind", bound=nn.Module)
 MANY = 64  # queries, from which on it pays to drop their weights a pair at a time

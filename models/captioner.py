@@ -4,8 +4,7 @@ B pairs, C feature channels, H x W grid, N = H*W cells, D width, L words, V voca
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
-from types import MappingProxyType
+from dataclasses import fields, replace
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -21,22 +20,14 @@ from models.distributed_batch import total
 from models.grid_embedding import DataSizes, PairEncoding
 from models.grid_embedding import PairMap as PairMap
 from models.grid_embedding import Sizes as Sizes
-from models.variants import PAPER, Switches
+from models.switches import PAPER, Switches
+from models.trainable import Labels, Trainable
 
 Record = TypeVar("Record", bound="Difference | Words | States")
 # how far the decoder reads: to the last word | to <END> | through padding, to the longest caption's length
 Reads = Literal["words", "end", "padding"]
 NEVER = (NULL, 1, 2)  # <NULL>, <UNK>, <START>: no words of a caption
 DEVIATION = 0.02  # of the released programs' first weights
-
-
-@dataclass(frozen=True)
-class Group:
-    """How tensors are trained whose names hold the pattern `names`, a regular expression."""
-
-    names: str
-    rate: float  # times the phase's learning rate
-    decays: bool  # whether the phase's weight decay is theirs
 
 
 class Regulariser(nn.Module):
@@ -46,7 +37,7 @@ class Regulariser(nn.Module):
         """Bring its parameters back to where they may be, after an optimiser's step; most may be anywhere."""
 
 
-class Captioner(nn.Module):
+class Captioner(Trainable):
     """`difference` turns two encoded images into a Difference; each regulariser adds a loss term.
 
     A regulariser's name is the term's: `loss.lambda_<name>` weighs it. `respective`: the decoder attends
@@ -55,8 +46,6 @@ class Captioner(nn.Module):
     a `decoder` of its own gives both, with their first weights.
     """
 
-    groups: tuple[Group, ...] = ()  # the first that fits a tensor's name counts; none: all learn alike
-    takes: Mapping[str, str] = MappingProxyType({})  # first letters of names in the phase before -> here
     parts: Literal["mean", "sum"] = "mean"  # how the parts' losses come together
     never: tuple[int, ...] = NEVER  # tokens that decoding does not write
 
@@ -94,6 +83,13 @@ class Captioner(nn.Module):
         """The names of the loss terms; `cap`, the caption's cross-entropy, first."""
         return ("cap", *self.regularisers)
 
+    def looks(self, before: Tensor, after: Tensor) -> dict[str, Tensor]:
+        """Where an image encoder looks, by its blocks: B x 2 x lines x columns, each image's summing to 1.
+
+        Of both images, B x C x H x W each; nothing where the encoding compares no cells.
+        """
+        return {}
+
     def encode(self, before: Tensor, after: Tensor) -> Difference:
         """Feature grids B x C x H x W of both images -> their Difference."""
         return self.difference(self.encoding(before), self.encoding(after))
@@ -105,7 +101,9 @@ class Captioner(nn.Module):
         """
         return self.losses_of(self.encoding(before), self.encoding(after), tokens)
 
-    def losses_of(self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1) -> dict[str, Tensor]:
+    def losses_of(
+        self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
+    ) -> dict[str, Tensor]:
         """`losses` of encoded images, B x N x D: the mean, or sum, over `parts` equal parts in turn.
 
         `tokens`: R captions of each pair, one after another; the regularisers see the words of its first one.

@@ -11,9 +11,10 @@ from models.attention import MultiHeadAttention
 from models.captioner import Captioner, Difference, Regulariser, Sizes
 from models.decoder_protocol import Words
 from models.distributed_batch import everyone, own
-from models.matching import Contrast, matching
-from models.scorer import between_views, captioner
-from models.variants import Mtm, Switches
+from models.entry import Entry
+from models.kernels.matching import Contrast, matching
+from models.scorer import RECONSTRUCTION, VIEWS, between_views, captioner
+from models.switches import RELEASED, Mtm, Switches
 
 
 class CellMap(nn.Linear):
@@ -103,3 +104,8 @@ def scorer_cbr(sizes: Sizes, switches: Switches, *, dropout: float, temperature:
         "cbr": BackwardReasoning(sizes, temperature, switches),
     }
     return captioner(sizes, switches, dropout, terms)
+
+
+REASONING = frozenset(("mtm", "temperature", "sentence", "reverse", "cbr_bias", "train_cbr"))
+RR_CBR = Entry(rr_cbr, RELEASED, RECONSTRUCTION | REASONING)
+SCORER_CBR = Entry(scorer_cbr, RELEASED, RECONSTRUCTION | VIEWS | REASONING)

@@ -11,10 +11,11 @@ from torch import Tensor
 
 from models.captioner import Captioner, Difference, Reads, Regulariser, Sizes
 from models.decoder_protocol import States, Words
-from models.dirl import ChannelCorrelation, Interaction
+from models.dirl import CORRELATION, INTERACTION, ChannelCorrelation, Interaction
 from models.distributed_batch import everyone
-from models.matching import Contrast, contrast
-from models.variants import Switches
+from models.entry import Entry
+from models.kernels.matching import Contrast, contrast
+from models.switches import RELEASED_DIRL, Switches
 
 
 class CrossModalContrast(Regulariser):
@@ -78,3 +79,8 @@ def _captioner(
     reads: Reads = "padding" if switches.pooled == "all" else "words"
     difference = Interaction(sizes, switches, dropout)
     return Captioner(sizes, difference, terms, dropout, switches, keep_layers=True, reads=reads)
+
+
+CONTRAST = frozenset(("temperature", "streams", "pooled", "directions", "ccr_layers"))
+CCR = Entry(ccr, RELEASED_DIRL, INTERACTION | CONTRAST)
+DIRL_CCR = Entry(dirl_ccr, RELEASED_DIRL, INTERACTION | CORRELATION | CONTRAST)

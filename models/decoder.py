@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from models.attention import MultiHeadAttention, RespectiveAttention, all_of
 from models.decoder_protocol import Exchange, NextWord, States, Words
 from models.difference import Difference
-from models.variants import PAPER, Switches
+from models.switches import PAPER, Switches
 
 NULL = 0  # the padding token
 

@@ -12,7 +12,8 @@ from models.attention import MultiHeadAttention, all_of
 from models.captioner import Aligned, Captioner, Difference, PairMap, Regulariser, Sizes
 from models.decoder_protocol import Words
 from models.distributed_batch import processes, total
-from models.variants import Switches
+from models.entry import Entry
+from models.switches import DECODER, RELEASED_DIRL, Switches
 
 
 class Interaction(nn.Module):
@@ -107,3 +108,9 @@ def dirl(sizes: Sizes, switches: Switches, *, dropout: float, alpha: float) -> C
     """DIRL without the cross-modal contrast (Table 6)."""
     terms = {"dirl": ChannelCorrelation(sizes, alpha, switches, dropout)}
     return Captioner(sizes, Interaction(sizes, switches, dropout), terms, dropout, switches)
+
+
+INTERACTION = DECODER | {"attention_dropout", "shared", "fusion_norm", "fusion_dropout"}
+CORRELATION = frozenset(("center", "terms"))
+TRANSFORMER = Entry(transformer, RELEASED_DIRL, INTERACTION)
+DIRL = Entry(dirl, RELEASED_DIRL, INTERACTION | CORRELATION)

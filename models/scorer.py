@@ -13,8 +13,9 @@ from models.attention import MultiHeadAttention, all_of
 from models.captioner import Aligned, Captioner, PairMap, Reads, Regulariser, Sizes
 from models.decoder_protocol import Words
 from models.distributed_batch import processes
-from models.matching import Contrast, matching, partner_matching
-from models.variants import Switches
+from models.entry import Entry
+from models.kernels.matching import Contrast, matching, partner_matching
+from models.switches import DECODER, RELEASED, Switches
 
 JOINED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # what Eq. 7 maps, twice B x N x D
     "cat": lambda before, after: torch.cat([before, after], -1),  # B x N x 2D
@@ -129,3 +130,9 @@ def rr(sizes: Sizes, switches: Switches, *, dropout: float) -> Captioner:
 def scorer(sizes: Sizes, switches: Switches, *, dropout: float, temperature: float) -> Captioner:
     """SCORER without backward reasoning (Table 6)."""
     return captioner(sizes, switches, dropout, {"cv": between_views(temperature, switches)})
+
+
+RECONSTRUCTION = DECODER | {"attention_dropout", "fusion", "fusion_dropout"}
+VIEWS = frozenset(("mtm", "contrast", "temperature"))
+RR = Entry(rr, RELEASED, RECONSTRUCTION)
+SCORER = Entry(scorer, RELEASED, RECONSTRUCTION | VIEWS)

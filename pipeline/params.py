@@ -122,7 +122,6 @@ class Report(Strict):
 class Negatives(Strict):
     """Wrong captions for pre-training. `grammar`: how a dataset's captions speak; null: in no known way."""
 
-    datasets: Annotated[tuple[Name, ...], Distinct] = Field(default=(), strict=False)
     seed: Seed = 1
     grammar: dict[Name, Literal["geometric", "birds"] | None] = Field(default_factory=dict)
 
@@ -150,21 +149,12 @@ class Check(Strict):
     tolerance: dict[str, Annotated[float, Field(ge=0)]] = Field(min_length=1)
 
 
-NAMED_UNDER = {
-    "negatives.datasets": "negatives.grammar",
-    "tabletop.datasets": "tabletop.viewpoint",
-}
-
-
 class Params(Strict):
     """Everything in params.yaml. In `loss`, `train`, `features`: null = the dataset's own."""
 
     datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)
     models: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)
     seeds: Annotated[tuple[Seed, ...], Distinct] = Field(strict=False, min_length=1)
-    inputs: Annotated[tuple[Literal["grid", "pixels"], ...], Distinct] = Field(("grid",), strict=False)
-    adapted: Annotated[tuple[Name, ...], Distinct] = Field((), strict=False)
-    pretrained: Annotated[tuple[Name, ...], Distinct] = Field((), strict=False)
     tabletop: Rendered
     features: Features
     negatives: Negatives = Negatives()
@@ -184,11 +174,10 @@ class Params(Strict):
         for key, names, entries in (
             ("datasets", self.datasets, self.dataset),
             ("models", self.models, self.model),
-            ("negatives.datasets", self.negatives.datasets, self.negatives.grammar),
             ("tabletop.datasets", self.tabletop.datasets, self.tabletop.viewpoint),
         ):
             if unknown := sorted(set(names) - set(entries)):
-                kind = NAMED_UNDER.get(key, key.removesuffix("s"))
+                kind = "tabletop.viewpoint" if "." in key else key.removesuffix("s")
                 raise ValueError(
                     f"{key} names {unknown[0]!r}, unknown under {kind!r} (there are {', '.join(entries)})"
                 )

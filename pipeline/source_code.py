@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("models", "pipeline", "stages")
 # These depend on a recipe, in which the files of its model stand by hash: with all of models/ here an edit of
 # one model would train the others anew.
-BY_RECIPE = frozenset({"start", "adapt", "pretrain", "retrieve", "train", "decode"})
+BY_RECIPE = frozenset({"start", "first", "retrieve", "train", "decode"})
 
 
 def of_stage(name: str, root: Path = ROOT) -> dict[str, str]:

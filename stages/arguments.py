@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pipeline.errors import InputError
+from pipeline.inputs import read_yaml
 
 SEEDS = (0, 2**31 - 1)
 PORTS = (1, 65_535)
@@ -40,3 +41,8 @@ def check_apart(written: Sequence[Path | None], read: Sequence[str | Path | None
 def _place(path: Path) -> Path:
     """Where a name stands: a link is replaced itself."""
     return path.parent.resolve() / path.name
+
+
+def needed(path: Path | None) -> bool:
+    """What one of the stage plan's files says, true without one. Raises InputError where it is missing."""
+    return path is None or bool(read_yaml(path, "run `dvc repro plan` to make it"))

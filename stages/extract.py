@@ -21,9 +21,10 @@ from pipeline.features import backbone_weights, extraction, npy_import, pixel_ex
 from pipeline.features.shapes import grid_shape
 from pipeline.features.store_contents import GRID, PIXELS, PixelSpec, Spec, pixel_spec, spec
 from pipeline.features.writer import CONTENTS, Writer
-from pipeline.outputs import file_to_write
+from pipeline.outputs import file_to_write, replacing
 from pipeline.scratch_folders import alone, clear
 from stages import run
+from stages.arguments import needed
 
 STAGE = "extract"
 Made = tuple[Writer, dict[str, Any]]  # a filled store, and its attributes
@@ -39,7 +40,13 @@ def main() -> None:
         "--out", type=CONTENTS.to_write, required=True, help="the store to write, a Zarr group"
     )
     parser.add_argument("--provenance", type=file_to_write, required=True, help="to write: how it was made")
+    parser.add_argument("--needed", type=Path, help="the file that says whether a model reads the input")
     arguments = parser.parse_args()
+    if not needed(arguments.needed):
+        with replacing(arguments.out, CONTENTS) as folder:
+            folder.mkdir()
+        print(f"no model of `models` reads {arguments.input} of {arguments.dataset}: the store is left empty")
+        return
     start = time.monotonic()
     devices.repeatable()
     keep_freed()

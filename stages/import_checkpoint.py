@@ -13,7 +13,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from models.clip4idc import Retrieval
+from models.clip4idc.model import Retrieval
 from pipeline import params, provenance, vocabularies
 from pipeline.authors_checkpoints import checkpoint_file, clip4idc, idc_pcl, importing
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile

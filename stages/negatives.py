@@ -10,9 +10,10 @@ from pipeline.datasets.negatives import Negatives, write_negatives
 from pipeline.datasets.schema import read_pairs
 from pipeline.errors import InputError
 from pipeline.negatives.generation import SPLITS, generate
-from pipeline.outputs import file_to_write
+from pipeline.outputs import file_to_write, write_text
 from pipeline.progress import track
 from stages import run
+from stages.arguments import needed
 
 
 def main() -> None:
@@ -20,12 +21,17 @@ def main() -> None:
     parser.add_argument("--dataset", required=True, help="its name under 'negatives.grammar' in params.yaml")
     parser.add_argument("--pairs", type=Path, required=True)
     parser.add_argument("--out", type=file_to_write, required=True, help="the negatives to write, JSON lines")
+    parser.add_argument("--needed", type=Path, help="the file that says whether a model asks for them")
     arguments = parser.parse_args()
+    if not needed(arguments.needed):
+        write_text(arguments.out, "\n")  # of an empty file DVC warns
+        print(f"no model of `models` learns from negatives of {arguments.dataset}: none are made")
+        return
     settings = params.load().negatives
     if (grammar := settings.grammar.get(arguments.dataset)) is None:
         raise InputError(
             f"there is no grammar to make negatives of {arguments.dataset} by; set negatives.grammar."
-            f"{arguments.dataset} in params.yaml to geometric or birds, or take it out of negatives.datasets"
+            f"{arguments.dataset} in params.yaml to geometric or birds, or take models that learn from them"
         )
     pairs = read_pairs(arguments.pairs)
     count = sum(pair.split in SPLITS for pair in pairs)

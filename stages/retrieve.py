@@ -1,4 +1,7 @@
-"""retrieve@dataset-model-seed: how well the adapted model finds pairs by sentences and the other way."""
+"""retrieve@dataset-model-seed: how well what learnt to retrieve finds pairs by sentences, and sentences.
+
+Of a model that did not, an empty folder.
+"""
 
 import argparse
 import json
@@ -8,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from models.clip4idc import Retrieval
+from models.trainable import Retrieves, Trainable
 from pipeline import vocabularies
 from pipeline.compute import devices
 from pipeline.datasets.schema import SPLITS, Pair, of_split, read_pairs
@@ -16,31 +19,40 @@ from pipeline.decoding.retrieval_vectors import retrievable, similarities
 from pipeline.errors import InputError
 from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
-from pipeline.outputs import file_to_write, write_json, write_text
+from pipeline.outputs import Contents, replacing, write_json, write_text
 from pipeline.recipes import trained_model
+from pipeline.recipes.trained_model import Trained
 from pipeline.scoring.retrieval import Ranks, figures, ranks
 from stages import run
 
+FIGURES, RANKS = "retrieval.json", "retrieved.jsonl"  # the second one of each pair
+CONTENTS = Contents(FIGURES, (RANKS,))
 BATCH = 256  # pairs at once
 EXAMPLES, FOUND = 4, 3  # sentences, and the pairs shown for each
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--adapted", type=Path, required=True, help="the folder that the adaptation wrote")
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--first", type=Path, required=True, help="the folder that the stage first wrote")
     parser.add_argument("--pairs", type=Path, required=True)
     parser.add_argument("--vocab", type=Path, required=True)
     parser.add_argument("--features", required=True, help=STORES)
     parser.add_argument("--split", choices=SPLITS, default="test")
     parser.add_argument("--ties", choices=("strict", "all_ties"), default="strict")
-    parser.add_argument("--out", type=file_to_write, required=True, help="retrieval.json to write")
-    parser.add_argument(
-        "--per-pair", type=file_to_write, required=True, help="retrieved.jsonl, a line a pair, to write"
-    )
+    parser.add_argument("--out", type=CONTENTS.to_write, required=True, help="the folder to write")
     arguments = parser.parse_args()
+    model = trained_model.load_first(arguments.first) if trained_model.there(arguments.first) else None
+    with replacing(arguments.out, CONTENTS) as folder:
+        folder.mkdir()
+        if model is not None and isinstance(model[0], Retrieves):
+            retrieve(*model, arguments, folder)
+        else:
+            print("it did not learn to retrieve: nothing to do")
+
+
+def retrieve(model: Trainable, trained: Trained, arguments: argparse.Namespace, folder: Path) -> None:
+    assert isinstance(model, Retrieves)
     devices.repeatable()
-    model, trained = trained_model.load_first(arguments.adapted, "clip4idc")
-    assert isinstance(model, Retrieval)  # the phase before of a model of that name
     vocabulary = vocabularies.load(arguments.vocab)
     trained.check_vocabulary(vocabulary)
     store = FeatureStore(store_of(arguments.features, trained.recipe.input), expected=trained.recipe.features)
@@ -52,8 +64,8 @@ def main() -> None:
     similarity = similarities(model.to(devices.device()), pairs, store, vocabulary, BATCH).numpy()
     ranked = ranks(similarity, [pair.captions for pair in pairs])
     found = figures(ranked, arguments.ties)
-    write_text(arguments.per_pair, "".join(f"{json.dumps(line)}\n" for line in lines(pairs, ranked)))
-    write_json(arguments.out, found | {"examples": examples(pairs, similarity)})
+    write_text(folder / RANKS, "".join(f"{json.dumps(line)}\n" for line in lines(pairs, ranked)))
+    write_json(folder / FIGURES, found | {"examples": examples(pairs, similarity)})
     shown = found["text_to_pair"]
     print(f"text to pair: R@1 {shown['R@1']:.3f}, R@5 {shown['R@5']:.3f}; of {len(pairs)} pairs")
 

@@ -15,7 +15,7 @@ from pipeline.features.object_storage import store_of
 from pipeline.inputs import read_yaml
 from pipeline.outputs import file_to_write, write_json
 from pipeline.provenance import sha256
-from pipeline.recipes import clip_start
+from pipeline.recipes import first_weights
 from stages import run
 
 STORE = ("zarr.json", "features/zarr.json")  # every image's hash, what was made of it, every shard's size
@@ -34,10 +34,10 @@ def main() -> None:
     recipe = read_yaml(arguments.recipe, "run `dvc repro recipe` to make it")
     name, wanted = recipe["model"], recipe["features"]["input"]
     store = Path(store_of(arguments.features, wanted))
-    remedy = f"{name} reads {wanted}; add {wanted} to `inputs` in params.yaml, and run `dvc repro extract`"
+    remedy = f"{name} reads {wanted}; run `dvc repro extract` to make it"
     record = hashed([store / record for record in STORE], remedy)
     first = recipe.get("adapt") or recipe["train"]
-    weights = {"clip": clip_start.identity(Path(first["start"]))} if "start" in first else {}
+    weights = {"clip": first_weights.identity(Path(first["start"]))} if "start" in first else {}
     beside = pretrained_on(recipe, first, arguments)
     write_json(arguments.out, {"input": wanted, "sha256": record} | weights | beside)
 
@@ -56,8 +56,7 @@ def pretrained_on(
     found, tasks = {}, first.get("tasks", {})
     if "fda" in tasks:
         remedy = (
-            f"{recipe['model']} learns from negatives (its task fda); add {recipe['dataset']} to "
-            "negatives.datasets in params.yaml, and run `dvc repro negatives`"
+            f"{recipe['model']} learns from negatives (its task fda); run `dvc repro negatives` to make them"
         )
         found["negatives"] = hashed([arguments.negatives / f"{recipe['dataset']}.jsonl"], remedy)
     for dataset, asked, own in (

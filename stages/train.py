@@ -33,6 +33,7 @@ from pipeline.training.phases import Phase
 from pipeline.training.resuming import History
 from stages import run
 
+FIRST = "first"  # the folder, in what a cell starts from, of the weights that it begins with
 IMAGES = "images"  # the folder of the curves of a pre-training on single images, among those after it
 LOSS, VALIDATION = "loss.csv", "validation.csv"
 CURVES = Contents(LOSS, (VALIDATION, f"{IMAGES}/{LOSS}", f"{IMAGES}/{VALIDATION}"))
@@ -56,7 +57,7 @@ def main() -> None:
     arguments = parser.parse_args()
     recipe = recipe_file.load(arguments.recipe)
     before = arguments.start_from
-    first = before / phases.folder(recipe) if recipe.adapt and before else None
+    first = before / FIRST if recipe.adapt and before else None
     phase = phases.captioning(recipe, first, arguments.tokens)
     run_phase("train", arguments, recipe, phase, first)
 
@@ -114,7 +115,7 @@ def train(
     vocabulary = phase.cut(vocabularies.load(arguments.vocab))
     store = FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
     inputs = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
-    inputs += [trained_model.identity(before, recipe.model)] if before else []
+    inputs += [trained_model.identity(before)] if before else []
 
     seed_all(arguments.seed, 0)
     with memory.enough(phase.settings["batch"], ranks.world):
@@ -132,7 +133,7 @@ def train(
         history = training.run(phase.sampler(pairs, arguments.seed), source, vocabulary)
     if ranks.rank == 0:
         still_alone()
-        write(arguments, recipe, store, vocabulary, history, phase.earlier)
+        write(arguments, recipe, store, vocabulary, history, phase.beside.curves)
         made = {"precision": str(training.dtype), "processes": ranks.world}
         provenance.write(stage, arguments.provenance, time.monotonic() - start, **made)
         clear(arguments.weights)

@@ -7,7 +7,7 @@ from pipeline import params, vocabularies
 from pipeline.datasets.images import read_index
 from pipeline.datasets.schema import Pair, images_of, write_pairs
 from pipeline.features.writer import Writer
-from pipeline.recipes import config, recipe_file
+from pipeline.recipes import recipe_file, resolving
 from tests.birds import COLOURS, make_birds
 from tests.running import set_params, succeed
 
@@ -43,7 +43,7 @@ def make_pairs():
 
 def fill(root, store, keys):
     """Made-up features in the place of ResNet-101's, which the recipe asks for."""
-    spec = config.resolve(params.load(root / "params.yaml"), BIRDS, "idc_pcl").features
+    spec = resolving.resolve(params.load(root / "params.yaml"), BIRDS, "idc_pcl").features
     writer = Writer(root / "scratch", len(keys), (5, 4, 4))
     random = np.random.default_rng(len(keys)).standard_normal((len(keys), 5, 4, 4))
     writer.write(0, random.astype(np.float16))
@@ -74,9 +74,9 @@ def resolve(root, name="recipe.yaml", **changes):
 
 
 def command(out, seed=1, recipe="recipe.yaml"):
-    places = f"--weights {out}/pretrained --curves {out}/curves --provenance {out}/provenance.json"
+    places = f"--weights {out}/first --curves {out}/curves --provenance {out}/provenance.json"
     negatives = f"--negatives data/negatives/{BIRDS}.jsonl"
-    return f"pretrain --recipe {recipe} --seed {seed} {PATHS} {negatives} {places}"
+    return f"first --recipe {recipe} --seed {seed} {PATHS} {negatives} {places}"
 
 
 def vocabulary(root):

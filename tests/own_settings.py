@@ -2,13 +2,21 @@
 
 import inspect
 
-from models import MODELS, SIZES
+from models import MODELS
+from pipeline.training import phases
+from pipeline.training.phases import Beside
 
-GRID_MODELS = [name for name in MODELS if name not in SIZES]  # SCORER's, DIRL's and their baselines
+# SCORER's, DIRL's and their baselines
+GRID_MODELS = [name for name, entry in MODELS.items() if entry.own is None]
 VALUES = {"dropout": 0.0, "temperature": 0.5, "alpha": 0.003}
 
 
 def settings_of(name, **values):
     """Those of the values (VALUES where not given) that the model takes."""
-    wanted = inspect.signature(MODELS[name]).parameters
+    wanted = inspect.signature(MODELS[name].build).parameters
     return {key: value for key, value in (VALUES | values).items() if key in wanted}
+
+
+def phase_before(recipe, negatives=None, weights=None, number=-1):
+    """One of a recipe's phases before captioning: the last one, or the one of that number."""
+    return phases.before(recipe, recipe.before[number], Beside(negatives or {}, weights=weights))

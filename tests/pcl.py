@@ -6,8 +6,8 @@ import torch
 
 import models
 from models.decoder import NULL
-from models.idc_pcl_network import PclSizes
-from models.idc_pcl_variants import RELEASED, PclSwitches
+from models.idc_pcl.network import PclSizes
+from models.idc_pcl.switches import RELEASED, PclSwitches
 
 SIZES = PclSizes(5, (4, 6), 11, 8, 8, 2, 1, 2, 2, 2)  # 2 x 3 cells, 11 words, captions of up to 8 tokens
 N, MASK = 6, 11
@@ -33,7 +33,7 @@ def captioner(variant="paper", name="idc_pcl", **switches):
 
 def pretraining(variant="paper", single=False, **switches):
     own = settings("idc_pcl", variant, switches)
-    return randomised(models.build_first_phase("idc_pcl", SIZES, own, single))
+    return randomised(models.build("idc_pcl", SIZES, own, "images" if single else "pretrain"))
 
 
 @torch.no_grad()
@@ -167,9 +167,9 @@ def joint(model, before, after, tokens, variant, memory=None):
 
 def masks(monkeypatch, tokens, words, cells=None):
     """Fix what is hidden: captions are read as `words`, wherever they differ is chosen."""
-    module = "models.idc_pcl_pretraining"
+    module = "models.idc_pcl.pretraining"
     chosen = words != tokens
-    for each in (module, "models.idc_pcl"):
+    for each in (module, "models.idc_pcl.model"):
         monkeypatch.setattr(f"{each}.masked_words", lambda *_: (words, chosen))
     monkeypatch.setattr(f"{module}.masked_cells", lambda *_: cells)
     return chosen

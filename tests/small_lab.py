@@ -7,7 +7,7 @@ import torch
 
 from models import MODELS
 from pipeline import params, vocabularies
-from pipeline.recipes import config, recipe_file, trained_model
+from pipeline.recipes import recipe_file, resolving, trained_model
 from pipeline.recipes.trained_model import Trained
 from pipeline.tabletop.dataset_card import write_card
 from tests.running import set_params, succeed
@@ -44,7 +44,7 @@ def add_weights(folder: Path, model: str, seed: int = 1, shape: tuple[int, int, 
     `shape`: of features that are others than the embedded dataset's.
     """
     vocabulary = vocabularies.load(folder / VOCAB)
-    recipe = replace(config.resolve(params.load(folder / "params.yaml"), "tabletop", model))
+    recipe = replace(resolving.resolve(params.load(folder / "params.yaml"), "tabletop", model))
     shape = shape or SHAPES[recipe.input]
     sizes = recipe.sizes_for(shape, len(vocabulary), vocabulary.longest)
     torch.manual_seed(seed)

@@ -11,7 +11,7 @@ import pytest
 
 from models.captioner import Captioner, DataSizes
 from pipeline.datasets.schema import Pair, write_pairs
-from pipeline.recipes import config, recipe_file
+from pipeline.recipes import recipe_file, resolving
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.scoring.subsets import QUARTILES
 from pipeline.studying import study_cells, study_file
@@ -29,7 +29,7 @@ STAGES = {
             {"path": "data/images/tabletop.jsonl", "md5": "3"},
         ]
     },
-    "settings@tabletop": {"outs": [{"path": "data/settings/tabletop", "md5": "4.dir"}]},
+    "plan@tabletop": {"outs": [{"path": "data/plans/tabletop", "md5": "4.dir"}]},
     "extract@tabletop-grid": {"outs": [{"path": "data/features/tabletop/grid.zarr", "md5": "fea7"}]},
     "vocab@tabletop": {"outs": [{"path": "data/vocab/tabletop.json", "md5": "5"}]},
 }
@@ -48,7 +48,7 @@ rows:
 """
 
 
-CODE_OF = cache(config.code_of)
+CODE_OF = cache(resolving.code_of)
 BUILT: dict[str, Captioner] = {}
 
 
@@ -62,8 +62,8 @@ def built_once(recipe: Recipe, sizes: DataSizes) -> Captioner:
 
 def make_models_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model's files are hashed, and it is made, once for all tests of a process."""
-    monkeypatch.setattr(config, "code_of", CODE_OF)
-    monkeypatch.setattr(config, "build", built_once)
+    monkeypatch.setattr(resolving, "code_of", CODE_OF)
+    monkeypatch.setattr(resolving, "build", built_once)
 
 
 def make_repository(root: Path, studies: dict[str, str] | None = None) -> Path:

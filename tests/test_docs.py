@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from models.variants import PAPER, RELEASED, RELEASED_DIRL, Switches
+from models.switches import PAPER, RELEASED, RELEASED_DIRL, Switches
 from pipeline.params import read_tree
 
 ROOT = Path(__file__).parents[1]

@@ -28,10 +28,9 @@ ROOMS = [
     *("pipeline", "models"),
 ]
 PROVENANCE = {
-    "adapt",
     "extract",
     "extract_pretraining",
-    "pretrain",
+    "first",
     "train",
 }  # they say when and where
 FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]

@@ -12,17 +12,17 @@ from dataclasses import asdict, fields, replace
 import torch
 from torch import Tensor
 
-from models import Model
-from models.clip import ClipSizes
+from models.clip4idc.encoders import ClipSizes
 from models.grid_embedding import DataSizes
+from models.trainable import Trainable
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.clip_checkpoint import ClipFile, check, sizes_of, taken
 from pipeline.authors_checkpoints.clip_names import OPENAI, shapes
 from pipeline.authors_checkpoints.systems import JOINED, Place
 from pipeline.errors import InputError
 from pipeline.features.store_contents import PixelSpec
-from pipeline.recipes import config, recipe_file
-from pipeline.recipes.clip_start import clips_name
+from pipeline.recipes import recipe_file, resolving
+from pipeline.recipes.first_weights import name_in_file
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.recipes.trained_model import Trained
 from pipeline.vocabularies import ClipVocabulary, Vocabulary
@@ -66,7 +66,7 @@ def is_one(file: CheckpointFile) -> bool:
 
 def imported(
     file: CheckpointFile, vocabulary: Vocabulary, dataset: str, pixels: PixelSpec, intra: int, seed: int
-) -> tuple[Trained, dict[str, Tensor], Model]:
+) -> tuple[Trained, dict[str, Tensor], Trainable]:
     """The checkpoint as weights of that phase, what is known of them, and the phase's bare model.
 
     `intra`: how many blocks see one image, which no tensor tells. Raises InputError naming the tensor or the
@@ -82,9 +82,9 @@ def imported(
     recipe = recipe_of(dataset, pixels, sizes)
     captions = WORDS in found
     with torch.device("meta"):  # names and shapes only
-        model: Model = (recipe_file.build if captions else recipe_file.build_first_phase)(recipe, sizes)
+        model: Trainable = recipe_file.build(recipe, sizes, phase=None if captions else "adapt")
     ours = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    places = {name: place(name) for name in ours}
+    places = {name: place(model, name) for name in ours}
     check(file.path, found, wanted(sizes, ours, places, captions), REMEDY)
     if captions and not torch.equal(found[HEADS_WORDS], found[WORDS]):
         raise InputError(f"{file.path}: {HEADS_WORDS} is not {WORDS}, which it is read by; download it again")
@@ -129,12 +129,12 @@ def model_sizes(
 def recipe_of(dataset: str, pixels: PixelSpec, sizes: ClipSizes) -> Recipe:
     """How the model is built. How it was trained is not in the file."""
     own = {name: value for name, value in asdict(sizes).items() if name not in DATA}
-    return Recipe(dataset, NAME, SETTINGS, own, {}, {}, asdict(pixels), config.code_of(NAME))
+    return Recipe(dataset, NAME, SETTINGS, own, {}, {}, asdict(pixels), resolving.code_of(NAME))
 
 
-def place(name: str) -> Place:
+def place(model: Trainable, name: str) -> Place:
     """Where a parameter of either phase's model stands."""
-    if clip := clips_name(name, words=False):
+    if not name.startswith("decoder.") and (clip := name_in_file(model, name)):
         found = OPENAI.place(clip)
         return replace(found, name=CLIP + found.name)
     if match := re.match(r"(?:difference\.)?inter\.(.+)", name):

@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from models.clip import ClipSizes
+from models.clip4idc.encoders import ClipSizes
 from pipeline.authors_checkpoints.checkpoint_file import FLOATS, LARGEST
 from pipeline.authors_checkpoints.clip_names import FORMATS, Names, shapes
 from pipeline.authors_checkpoints.expectations import check_finite, check_tensors

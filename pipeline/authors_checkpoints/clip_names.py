@@ -1,8 +1,8 @@
 """Where CLIP's parameters stand in its files: in OpenAI's names, and in Hugging Face's.
 
 Source: docs/methods.md, "CLIP4IDC".
-Ours are those of models/clip.py: patches, blocks, project and text, with the scale's logarithm; blocks are
-numbered through the whole image tower, so that one file fits every split.
+Ours are those of models/clip4idc/encoders.py: patches, blocks, project and text, with the scale's logarithm;
+blocks are numbered through the whole image tower, so that one file fits every split.
 """
 
 import re
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from models.clip import ClipSizes, ImageEncoder, Projection, TextEncoder
-from models.clip_variants import ClipSwitches
+from models.clip4idc.encoders import ClipSizes, ImageEncoder, Projection, TextEncoder
+from models.clip4idc.switches import ClipSwitches
 from pipeline.authors_checkpoints.systems import JOINED, Place
 
 

@@ -15,15 +15,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.idc_pcl_network import PclSizes, positions
-from models.idc_pcl_variants import RELEASED
-from models.resnet101 import CHANNELS
+from models.backbones.resnet101 import CHANNELS
+from models.idc_pcl.network import PclSizes, positions
+from models.idc_pcl.switches import RELEASED
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.expectations import check_features, check_finite, check_tensors
 from pipeline.errors import InputError
 from pipeline.features.store_contents import IMPORTED, Spec
 from pipeline.inputs import read_json
-from pipeline.recipes import config, recipe_file
+from pipeline.recipes import recipe_file, resolving
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.recipes.trained_model import Trained
 from pipeline.vocabularies import WordVocabulary
@@ -111,7 +111,7 @@ def imported(
     recipe = _recipe(dataset, features, sizes, SETTINGS | {"variant": "released", "switches": switches})
     with torch.device("meta"):  # names and shapes only
         first = TIED in found
-        model: nn.Module = (recipe_file.build_first_phase if first else recipe_file.build)(recipe, sizes)
+        model: nn.Module = recipe_file.build(recipe, sizes, phase="pretrain" if first else None)
     ids = read_json(path, "name a JSON file of word -> id")
     rows = _rows(path, ids, vocabulary)
     used = {name: tensor for name, tensor in found.items() if not (first and UNUSED.fullmatch(name))}
@@ -162,7 +162,7 @@ def blocks_of(names: Iterable[str], transformer: str) -> int:
 
 def _recipe(dataset: str, features: Spec, sizes: PclSizes, own: dict[str, Any]) -> Recipe:
     widths = {key: getattr(sizes, key) for key in ("width", "heads", "single", "pair", "cross", "pool")}
-    return Recipe(dataset, MODEL, own, widths, {}, {}, asdict(features), config.code_of(MODEL))
+    return Recipe(dataset, MODEL, own, widths, {}, {}, asdict(features), resolving.code_of(MODEL))
 
 
 def _wanted(model: nn.Module, first: bool) -> dict[str, tuple[int, ...]]:

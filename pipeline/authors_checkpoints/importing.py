@@ -14,16 +14,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from models.backbones.resnet101 import CHANNELS
 from models.captioner import Captioner, Sizes
 from models.decoder import sinusoids
 from models.grid_embedding import DataSizes
-from models.resnet101 import CHANNELS
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.expectations import check_finite, check_tensors
 from pipeline.authors_checkpoints.systems import DETECTOR, SPEAKER, STATES, SYSTEMS, TITLES, System
 from pipeline.errors import InputError
 from pipeline.features.store_contents import Spec
-from pipeline.recipes import config, recipe_file
+from pipeline.recipes import recipe_file, resolving
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.recipes.trained_model import Trained
 from pipeline.vocabularies import Vocabulary
@@ -180,5 +180,5 @@ def _recipe(dataset: str, features: Spec, sizes: Sizes, system: System, own: dic
     widths = {
         key: getattr(sizes, key) for key in ("width", "heads", "layers", "decoder_layers", "word_width")
     }
-    code = config.code_of(system.model)
+    code = resolving.code_of(system.model)
     return Recipe(dataset, system.model, own, widths, {}, {}, asdict(features), code)

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, TypeAdapter
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from models.backbone import Backbone
+from models.backbones.backbone import Backbone
 from pipeline.captioning import described, headers
 from pipeline.errors import InputError
 from pipeline.features import backbone_weights

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from models.backbone import Backbone, for_inference
+from models.backbones.backbone import Backbone, for_inference
 from pipeline.compute import devices
 from pipeline.datasets.images import decode, read_bytes
 from pipeline.errors import InputError

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from models.backbone import Backbone
+from models.backbones.backbone import Backbone
 from models.captioner import Captioner
 from pipeline import vocabularies
 from pipeline.captioning import described, feature_backbone, headers

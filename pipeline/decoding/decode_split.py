@@ -13,8 +13,6 @@ import torch
 from torch import Tensor
 
 from models.captioner import Captioner, Difference
-from models.clip import ImageEncoder
-from models.clip4idc import class_maps
 from pipeline.datasets.schema import Pair
 from pipeline.decoding.attention_maps import Attended, attended
 from pipeline.decoding.beam_search import beam_attending
@@ -62,19 +60,21 @@ def attended_captions(
         )
         captions = dict(zip(ids, track(found, "decoding", "pairs", len(ids)), strict=True))
         shown = [pair for pair in pairs if pair.pair_id in aligned]
-        blocks = _class_maps(model, shown, store, batch) if isinstance(model.encoding, ImageEncoder) else {}
+        blocks = _looks(model, shown, store, batch)
         return captions | {pair: replace(captions[pair], blocks=maps) for pair, maps in blocks.items()}
 
 
-def _class_maps(
+def _looks(
     model: Captioner, pairs: Sequence[Pair], store: FeatureStore, batch: int
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Where the image encoder's class tokens look, of its blocks by name, by pair id."""
+    """Where an image encoder looks, of its blocks by name, by pair id; empty where the model has none."""
     device, found = next(model.parameters()).device, {}
     starts = range(0, len(pairs), batch)
     for start, images in zip(starts, feature_batches(pairs, store, batch), strict=True):
         before, after = (image.to(device).float() for image in images)
-        maps = {name: own.half().cpu().numpy() for name, own in class_maps(model, before, after).items()}
+        maps = {name: own.half().cpu().numpy() for name, own in model.looks(before, after).items()}
+        if not maps:
+            break
         for row, pair in enumerate(pairs[start : start + batch]):
             found[pair.pair_id] = {name: own[row] for name, own in maps.items()}
     return found

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from models.clip4idc import Retrieval
+from models.trainable import Retrieves
 from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.features.reading import feature_batches
 from pipeline.features.store import FeatureStore
@@ -20,7 +20,7 @@ def retrievable(pairs: Sequence[Pair]) -> list[Pair]:
 
 @torch.inference_mode()
 def similarities(
-    model: Retrieval, pairs: Sequence[Pair], store: FeatureStore, vocabulary: Vocabulary, batch: int
+    model: Retrieves, pairs: Sequence[Pair], store: FeatureStore, vocabulary: Vocabulary, batch: int
 ) -> Tensor:
     """cos(g, v) of every sentence of the pairs, in order, with every pair: sentences x pairs, float32."""
     training = model.training

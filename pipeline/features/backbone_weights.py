@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torchvision.models import ResNet101_Weights
 
-from models import backbone, timm_maps
-from models.backbone import RESNET, Backbone
+from models.backbones import backbone, timm_maps
+from models.backbones.backbone import RESNET, Backbone
 from pipeline import torch_files
 from pipeline.errors import InputError
 from pipeline.features.shapes import grid_shape

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models import backbone
-from models.backbone import Backbone, for_inference
+from models.backbones import backbone
+from models.backbones.backbone import Backbone, for_inference
 from pipeline.compute import devices
 from pipeline.compute.process_group import Ranks
 from pipeline.datasets.images import Indexed

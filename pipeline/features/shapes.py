@@ -1,6 +1,6 @@
 """The shape of what a model reads of an image, by what decides it."""
 
-from models import backbone
+from models.backbones import backbone
 from pipeline.errors import InputError
 from pipeline.features.store_contents import PixelSpec, Spec
 

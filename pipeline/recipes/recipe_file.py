@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import models
-from models import FirstPhase
-from models.captioner import Captioner
+import models.entry
 from models.grid_embedding import DataSizes, Sizes
 from pipeline.errors import InputError
 from pipeline.inputs import read_yaml
@@ -39,20 +38,40 @@ class Recipe:
 
     def __post_init__(self) -> None:
         """Raises ValueError for sizes that make no model: files of recipes may be edited by hand."""
-        known = [each.name for each in fields(models.sizes_of(self.model))][len(fields(DataSizes)) :]
+        known = [each.name for each in fields(self.entry.sizes)][len(fields(DataSizes)) :]
         if set(self.sizes) != set(known):
             raise ValueError(f"its sizes are {', '.join(self.sizes)}, not {', '.join(known)}")
         for name, value in self.sizes.items():
             least = 0 if name in MAY_BE_NONE else 1
             if type(value) is not int or value < least:
                 raise ValueError(f"{name} is {value!r}, not a whole number from {least} on")
-        if models.sizes_of(self.model) is not Sizes:
+        if self.entry.sizes is not Sizes:
             return  # they check themselves, as they depend on the images
         width, heads = self.sizes["width"], self.sizes["heads"]
         if width % heads:
             raise ValueError(f"width {width} is not a multiple of heads ({heads})")
         if odd := [name for name in ("width", "word_width") if self.sizes[name] % 2]:
             raise ValueError(f"{odd[0]} {self.sizes[odd[0]]} is not even")
+
+    @property
+    def entry(self) -> models.entry.Entry:
+        """The model's. Raises ValueError where there is no model of that name."""
+        return models.entry_of(self.model)
+
+    @property
+    def before(self) -> tuple[models.entry.Phase, ...]:
+        """Its phases before captioning, in their order."""
+        last = self.entry.phases[-1:]
+        return tuple(
+            phase
+            for phase in self.entry.phases
+            if self.adapt and (phase in last or phase.settings in self.adapt)
+        )
+
+    def settings_of(self, phase: models.entry.Phase) -> dict[str, Any]:
+        """The settings of one of these: the last one's are `adapt`, in which those of one before it stand."""
+        found: dict[str, Any] = self.adapt.get(phase.settings, self.adapt)
+        return found
 
     @property
     def input(self) -> str:
@@ -65,13 +84,18 @@ class Recipe:
         asked = {"cub": "images" in self.adapt, "nabirds": "class_pairs" in self.adapt.get("tasks", {})}
         return [name for name, read in asked.items() if read]
 
+    @property
+    def asks_negatives(self) -> bool:
+        """Whether a phase learns to tell each pair's caption from negatives."""
+        return "fda" in self.adapt.get("tasks", {})
+
     def first_phase(self) -> "Recipe":
         """What decides the phase before captioning, and no more: other captionings leave that one as it is.
 
         Its loss weights are in `adapt`, its `train` is empty.
         """
         switches = self.settings.get("switches", {})
-        kept = {key: switches[key] for key in switches if key not in models.CAPTIONING[self.model]}
+        kept = {key: switches[key] for key in switches if key not in self.entry.captioning}
         return replace(self, settings=self.settings | {"switches": kept}, loss={}, train={})
 
     def sizes_for(self, shape: tuple[int, int, int], vocabulary: int, longest: int) -> DataSizes:
@@ -80,12 +104,12 @@ class Recipe:
         Raises InputError where they make no model.
         """
         try:
-            return models.sizes_of(self.model)(shape[0], shape[1:], vocabulary, longest, **self.sizes)
+            return self.entry.sizes(shape[0], shape[1:], vocabulary, longest, **self.sizes)
         except ValueError as error:
             raise InputError(f"the sizes of {self.model} on {self.dataset}: {error}") from None
 
 
-def switches_of(recipe: Recipe, source: str | Path = "params.yaml") -> models.Chosen:
+def switches_of(recipe: Recipe, source: str | Path = "params.yaml") -> Any:
     """The switches of the recipe's model. Raises InputError, naming `source`, for one that it has not."""
     try:
         return models.switches_of(recipe.model, recipe.settings)
@@ -93,20 +117,15 @@ def switches_of(recipe: Recipe, source: str | Path = "params.yaml") -> models.Ch
         raise InputError(f"{source}: {error}") from None
 
 
-def build_first_phase(
-    recipe: Recipe, sizes: DataSizes, source: str | Path = "params.yaml", images: bool = False
-) -> FirstPhase:
-    """The same of the phase before captioning; `images`: of what comes before that, on single images."""
-    try:
-        return models.build_first_phase(recipe.model, sizes, recipe.settings, images)
-    except ValueError as error:
-        raise InputError(f"{source}: {error}") from None
+def build(
+    recipe: Recipe, sizes: DataSizes, source: str | Path = "params.yaml", phase: str | None = None
+) -> Any:
+    """The recipe's model, a Captioner; or the Trainable of one of its phases before captioning.
 
-
-def build(recipe: Recipe, sizes: DataSizes, source: str | Path = "params.yaml") -> Captioner:
-    """The recipe's model. Raises InputError, naming `source`, for a name or setting that no model has."""
+    Raises InputError, naming `source`, for a name or setting that no model has.
+    """
     try:
-        return models.build(recipe.model, sizes, recipe.settings)
+        return models.build(recipe.model, sizes, recipe.settings, phase)
     except ValueError as error:
         raise InputError(f"{source}: {error}") from None
 

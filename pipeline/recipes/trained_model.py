@@ -7,10 +7,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from models import FIRST_STAGE, FirstPhase, Model
 from models.captioner import Captioner
 from models.grid_embedding import DataSizes
-from models.idc_pcl_pretraining import Pretraining
+from models.trainable import Trainable
 from pipeline.errors import InputError
 from pipeline.inputs import read_yaml
 from pipeline.outputs import Contents, yaml_of
@@ -20,7 +19,7 @@ from pipeline.vocabularies import Vocabulary
 
 FILE = "weights.safetensors"
 CONTENTS = Contents("model.yaml", (FILE,))
-REMEDY = "run `dvc repro train` to make it"
+REMEDY, FIRST = "run `dvc repro train` to make it", "run `dvc repro first` to make it"
 
 
 @dataclass(frozen=True)
@@ -63,30 +62,35 @@ def save(folder: Path, trained: Trained, weights: dict[str, Tensor]) -> None:
 def load(folder: Path) -> tuple[Captioner, Trained]:
     """The trained model, in evaluation mode. Raises InputError naming what is missing or does not fit."""
     trained, sizes = _described(folder, REMEDY)
-    model = recipe_file.build(trained.recipe, sizes, folder / "model.yaml")
+    model: Captioner = recipe_file.build(trained.recipe, sizes, folder / "model.yaml")
     _fill(model, folder, REMEDY)
     return model.eval(), trained
 
 
-def load_first(folder: Path, name: str) -> tuple[FirstPhase, Trained]:
-    """The same of the phase before captioning, of the model of that name."""
-    trained, sizes = _described(folder, remedy(name))
-    model = recipe_file.build_first_phase(trained.recipe, sizes, folder / "model.yaml")
-    _fill(model, folder, remedy(name))
+def there(folder: Path) -> bool:
+    """Whether a phase before captioning left weights there. Raises InputError where there is no folder."""
+    if not folder.is_dir():
+        raise InputError(f"{folder} is missing; {FIRST}")
+    return any(folder.iterdir())
+
+
+def load_first(folder: Path) -> tuple[Trainable, Trained]:
+    """The same of the last phase before captioning. Raises InputError where the model has none, too."""
+    trained, sizes = _described(folder, FIRST)
+    if not trained.recipe.before:
+        raise InputError(f"{folder}: {trained.recipe.model} has no phase before captioning; {FIRST}")
+    phase = trained.recipe.before[-1].settings
+    model: Trainable = recipe_file.build(trained.recipe, sizes, folder / "model.yaml", phase)
+    _fill(model, folder, FIRST)
     return model.eval(), trained
 
 
-def remedy(name: str) -> str:
-    """What makes the weights of the phase before captioning."""
-    return f"run `dvc repro {FIRST_STAGE[name]}` to make it"
-
-
-def take_over(model: Captioner | Pretraining, folder: Path, name: str) -> None:
+def take_over(model: Trainable, folder: Path) -> None:
     """Start from the phase before: what the model shares with it, by name and shape.
 
     Raises InputError where the folder lacks a tensor, or has one of another shape.
     """
-    found, how = _tensors(folder, remedy(name)), remedy(name)
+    found, how = _tensors(folder, FIRST), FIRST
     own = model.state_dict()
     for before, here in model.takes.items():
         taken = {here + name.removeprefix(before): x for name, x in found.items() if name.startswith(before)}
@@ -102,12 +106,12 @@ def take_over(model: Captioner | Pretraining, folder: Path, name: str) -> None:
     model.load_state_dict(own)
 
 
-def identity(folder: Path, name: str) -> bytes:
+def identity(folder: Path) -> bytes:
     """The bytes that say which weights stand in a folder. Raises InputError where there are none."""
     try:
         return (folder / FILE).read_bytes()
     except OSError as error:
-        raise InputError(f"{folder / FILE} cannot be read ({error.strerror}); {remedy(name)}") from None
+        raise InputError(f"{folder / FILE} cannot be read ({error.strerror}); {FIRST}") from None
 
 
 def _described(folder: Path, how: str) -> tuple[Trained, DataSizes]:
@@ -127,7 +131,7 @@ def _tensors(folder: Path, how: str) -> dict[str, Tensor]:
         raise InputError(f"{folder / FILE} does not load ({reason}); {how}") from None
 
 
-def _fill(model: Model, folder: Path, how: str) -> None:
+def _fill(model: Trainable, folder: Path, how: str) -> None:
     try:
         model.load_state_dict(_tensors(folder, how))
     except RuntimeError as error:

@@ -9,6 +9,7 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
 
+from models import MODELS
 from pipeline import statistics
 from pipeline.datasets.images import Indexed, read_index
 from pipeline.datasets.schema import NO_CHANGE, Pair, of_split, read_pairs
@@ -130,7 +131,7 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
 
 def adapted(params: Params) -> list[str]:
     """The listed models that have a phase of retrieval."""
-    return [model for model in params.models if model in params.adapted]
+    return [model for model in params.models if MODELS[model].retrieves]
 
 
 def _retrieved(folder: Path, params: Params) -> dict[int, Retrieved]:
@@ -156,7 +157,7 @@ def _cell(
         read_attended(results / "cells" / own / "attention.npz", attended, captions) if attended else {},
         read_curve(results / "curves" / own / "loss.csv", "iteration"),
         read_curve(results / "curves" / own / "validation.csv", "iteration", "CIDEr-D"),
-        read_earlier(results / "curves" / dataset / model, seed, params),
+        read_earlier(results / "curves" / dataset / model, seed),
     )
 
 
@@ -223,17 +224,13 @@ def read_curve(path: Path, *columns: str) -> Curve:
         raise _wrong(path, f"is not a table of numbers ({error})") from None
 
 
-def read_earlier(folder: Path, seed: int, params: Params) -> list[PhaseCurves]:
+def read_earlier(folder: Path, seed: int) -> list[PhaseCurves]:
     """The phases before captioning of the model whose curves lie in `folder`, in their order."""
-    found: list[PhaseCurves] = []
-    if folder.name in params.adapted:
-        found.append(_phase("adaptation", folder / "adaptation" / str(seed)))
-    if folder.name in params.pretrained:
-        own = folder / "pretraining" / str(seed)
-        if (own / "images").is_dir():
-            found.append(_phase("images", own / "images"))
-        found.append(_phase("pretraining", own))
-    return found
+    entry, own = MODELS[folder.name], folder / "first" / str(seed)
+    if not entry.phases:
+        return []
+    earlier = [_phase("images", own / "images")] if (own / "images").is_dir() else []
+    return [*earlier, _phase("adaptation" if entry.retrieves else "pretraining", own)]
 
 
 def _phase(phase: Literal["adaptation", "pretraining", "images"], folder: Path) -> PhaseCurves:

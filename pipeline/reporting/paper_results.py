@@ -18,7 +18,7 @@ from pipeline.params import Params
 
 FOLDER = Path("data/published")
 NETWORKS = {"resnet101": "ResNet-101"}  # as papers call it; models of timm have one name
-PIXELS_NETWORK = "CLIP, trained on pixels"  # models/clip.py
+PIXELS_NETWORK = "CLIP, trained on pixels"  # models/clip4idc/encoders.py
 METRICS = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "SPICE")
 Subset = Literal["total", "change", "no_change", "color", "texture", "add", "drop", "move"]
 Figure = Literal["R@1", "R@5", "R@10", "R@20", "R@50", "MdR", "MnR"]

@@ -89,7 +89,7 @@ class RetrievalSection:
 
 def read(folder: Path) -> Retrieved:
     """What stands in a cell's folder. Raises InputError naming the file that is missing or something else."""
-    path, lines = folder / "retrieval.json", folder / "retrieved.jsonl"
+    path, lines = folder / "retrieval/retrieval.json", folder / "retrieval/retrieved.jsonl"
     figures = _parsed(path, TypeAdapter(Figures), read_text(path, REMEDY))
     rows = [_parsed(lines, TypeAdapter(_Ranks), line) for line in read_text(lines, REMEDY).split("\n")[:-1]]
     if not rows or not all(row.text_to_pair for row in rows):

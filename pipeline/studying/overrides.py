@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 import models
-from models import variants
+from models import switches
 from pipeline.errors import InputError
 from pipeline.params import Params
 from pipeline.studying.study_file import Row, said
@@ -64,13 +64,13 @@ def changes(tree: Tree, row: Row, dataset: str) -> Tree:
 
 def _unnamed(tree: Tree, row: Row, dataset: str, found: Tree) -> Tree:
     """The model's switches where `model` does not name them: the dataset's, else the variant's."""
-    if row.model not in tree["model"]:
-        return {}  # Params says so
-    own = tree["dataset"][dataset].get("own", {}).get(models.OWN.get(row.model), {})
+    if row.model not in tree["model"] or (entry := models.MODELS.get(row.model)) is None:
+        return {}  # Params and the recipe say so
+    own = tree["dataset"][dataset].get("own", {}).get(entry.own, {})
     key = f"model.{row.model}.variant"
     branch, last = _place(tree, key)
-    released = models.RELEASED.get(row.model, variants.RELEASED)
-    of_variant = variants.resolve(f"model.{row.model}", found.get(key, branch[last]), {}, released)
+    variant = found.get(key, branch[last])
+    of_variant = switches.resolve(f"model.{row.model}", variant, {}, entry.released, entry.switches)
     return asdict(of_variant) | own.get("settings", {}).get("switches", {})
 
 

@@ -20,7 +20,7 @@ from pipeline.inputs import read_json, read_text
 from pipeline.outputs import write_text
 from pipeline.params import Params, read_tree
 from pipeline.provenance import sha256
-from pipeline.recipes import config
+from pipeline.recipes import resolving
 from pipeline.scoring.metric_names import RIGHT, TRUE
 from pipeline.scoring.subsets import subsets
 from pipeline.studying.overrides import Tree, overlay
@@ -62,7 +62,7 @@ def settings(cell: Cell) -> str:
 
 
 def _recipe(cell: Cell) -> Tree:
-    return asdict(config.resolve(Params.model_validate(cell.params), cell.dataset, cell.model))
+    return asdict(cell.recipe)
 
 
 def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> None:
@@ -140,7 +140,9 @@ def check(root: Path, found: Iterable[Record]) -> None:
     for record in found:
         dataset, model = record["dataset"], record["model"]
         row = Row(label=model, model=model, set=record["changes"])
-        cell = Cell("", dataset, model, record["seed"], overlay(tree, row, dataset, str(FOLDER)), "")
+        changed = overlay(tree, row, dataset, str(FOLDER))
+        recipe = resolving.resolve(Params.model_validate(changed), dataset, model)
+        cell = Cell("", dataset, model, record["seed"], changed, recipe, "")
         if settings(cell) != record["settings"]:
             file = path(root, cell, record["changes"])
             raise InputError(f"{file} is of other settings than params.yaml; remove it or make it anew")

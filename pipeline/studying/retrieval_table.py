@@ -19,7 +19,7 @@ BOTH = ("text_to_pair", "pair_to_text")
 
 def spread(root: Path, cells: Sequence[Cell]) -> Record:
     """Way -> figure -> mean, deviation and runs; and chance's. Empty where the cells have no retrieval."""
-    files = [root / cell.folder / RETRIEVAL for cell in cells if cell.params.get("adapted")]
+    files = [root / cell.folder / RETRIEVAL for cell in cells if cell.recipe.entry.retrieves]
     found = [Figures.model_validate(json.loads(path.read_text(encoding="utf-8"))) for path in files]
     if not found:
         return {}

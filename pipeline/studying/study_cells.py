@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from models import FIRST_STAGE
 from pipeline import source_code
 from pipeline.datasets import pretraining_schema
 from pipeline.errors import InputError
@@ -19,7 +18,7 @@ from pipeline.inputs import read_yaml
 from pipeline.outputs import Contents, replacing, write_json
 from pipeline.params import Params, read_tree
 from pipeline.provenance import sha256
-from pipeline.recipes import config
+from pipeline.recipes import resolving
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.studying.overrides import Tree, changes, overlay
 from pipeline.studying.study_file import FOLDER, Row, Study
@@ -27,7 +26,7 @@ from pipeline.studying.study_file import FOLDER, Row, Study
 FINISHED = Path("results/studies/cells")
 STAGES = ("start", "train", "decode", "score")
 KEPT = ("metrics.json", "pairs.jsonl")  # of a finished cell
-RETRIEVAL = "retrieval.json"  # and of one that was adapted
+RETRIEVAL = "retrieval/retrieval.json"  # and of one that learns to retrieve
 CELL = "cell.json"
 CONTENTS = Contents(CELL, (*KEPT, RETRIEVAL))
 
@@ -41,6 +40,7 @@ class Cell:
     model: str
     seed: int
     params: Tree  # the params.yaml that makes it
+    recipe: Recipe
     key: str
 
     @property
@@ -84,7 +84,7 @@ def _resolved(tree: Tree, row: Row, dataset: str, name: str) -> tuple[Tree, Reci
     where = f"{FOLDER / name}.yaml, row {row.label!r}"
     changed = overlay(tree, row, dataset, where)
     try:
-        return changed, config.resolve(Params.model_validate(changed), dataset, row.model)
+        return changed, resolving.resolve(Params.model_validate(changed), dataset, row.model)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
 
@@ -94,31 +94,21 @@ def _planned(
 ) -> Planned:
     dataset = recipe.dataset
     used = {key: _value(changed, key) for key in grounds["params"]}
-    lists = _lists(changed, recipe)
-    if lists["negatives"]["datasets"]:
-        used["negatives"] = lists["negatives"]
+    if recipe.asks_negatives:
+        used["negatives"] = changed["negatives"]
     if recipe.pretrained_on:
         used["pretraining"] = _beside(root, tree, recipe.pretrained_on)
     cells = []
     for seed in seeds:
         key = sha256(json.dumps([asdict(recipe), seed, used, grounds], sort_keys=True))[:16]
-        params = changed | {"seeds": [seed]} | lists
-        cells.append(Cell(f"{row.label}, seed {seed}", dataset, row.model, seed, params, key))
+        params = changed | {"seeds": [seed]}
+        cells.append(Cell(f"{row.label}, seed {seed}", dataset, row.model, seed, params, recipe, key))
     return Planned(row, changes(tree, row, dataset), tuple(cells))
-
-
-def _lists(tree: Tree, recipe: Recipe) -> Tree:
-    """The lists of params.yaml that give a cell its stages: what is read, what comes before captioning."""
-    model, first = recipe.model, FIRST_STAGE.get(recipe.model) if recipe.adapt else None
-    lists: Tree = {f"{stage}ed": [model] if stage == first else [] for stage in FIRST_STAGE.values()}
-    negatives = [recipe.dataset] if "fda" in recipe.adapt.get("tasks", {}) else []
-    lists["negatives"] = tree.get("negatives", {}) | {"datasets": negatives}
-    return lists | {"inputs": [recipe.input]}
 
 
 def inputs_of(planned: Iterable[Planned]) -> list[str]:
     """What the models of these cells read, each once, in order."""
-    return sorted({name for row in planned for cell in row.cells for name in cell.params["inputs"]})
+    return sorted({cell.recipe.input for row in planned for cell in row.cells})
 
 
 def _grounds(root: Path, dataset: str, inputs: Sequence[str]) -> Tree:
@@ -169,14 +159,15 @@ def to_prepare(dataset: str, inputs: Sequence[str], beside: Sequence[str] = ()) 
     """What a user does so that the data of a dataset are there, and what pre-training reads beside."""
     _, *stages = [*prepared(dataset, inputs), *prepared_beside(beside)]
     return (
-        f"name {dataset} in `datasets` and {', '.join(inputs)} in `inputs` of params.yaml and run "
+        f"name {dataset} in `datasets` of params.yaml, and in `models` one that reads "
+        f"{' and one that reads '.join(inputs)}, and run "
         f"`dvc repro {' '.join(stages)}`, then start the study again"
     )
 
 
 def prepared(dataset: str, inputs: Sequence[str]) -> list[str]:
     """The stages that prepare a dataset for every cell on it that reads these inputs."""
-    stages = [f"{stage}@{dataset}" for stage in ("prepare", "settings", "vocab")]
+    stages = [f"{stage}@{dataset}" for stage in ("prepare", "plan", "vocab")]
     return stages + [f"extract@{dataset}-{name}" for name in inputs]
 
 
@@ -198,7 +189,7 @@ def finished(root: Path, cell: Cell) -> bool:
 
 def kept(cell: Cell) -> list[str]:
     """The files that are kept of a cell."""
-    return [*KEPT, RETRIEVAL] if cell.params.get("adapted") else [*KEPT]
+    return [*KEPT, RETRIEVAL] if cell.recipe.entry.retrieves else [*KEPT]
 
 
 def each(planned: Sequence[Planned]) -> list[tuple[Planned, Cell]]:
@@ -215,6 +206,7 @@ def keep(root: Path, cell: Cell, workspace: Path) -> None:
     with replacing(root / cell.folder, CONTENTS) as beside:
         beside.mkdir()
         for name in kept(cell):
+            (beside / name).parent.mkdir(exist_ok=True)
             (beside / name).write_bytes((workspace / cell.made / name).read_bytes())
         write_json(
             beside / CELL,

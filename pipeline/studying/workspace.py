@@ -34,9 +34,7 @@ DVC = (sys.executable, "-m", "dvc")
 CODE = ("models", "pipeline", "stages", "datasets.yaml", "dvc.yaml", "dvc.lock", ".dvcignore")
 KEPT = ("data/negatives/README.md", "data/pretraining/records/README.md")  # folders that DVC looks for
 CODE_STAGE = "code"
-OWN = "settings"
-CELL_STAGES = ("start", "adapt", "retrieve", "pretrain", "train", "decode", "score")
-PHASES = {"adapted": ("adapt", "retrieve"), "pretrained": ("pretrain",)}  # before captioning, by their list
+OWN = "plan"
 
 
 @dataclass(frozen=True)
@@ -54,10 +52,10 @@ class Workspace:
         """
         write_text(self.folder / "params.yaml", yaml_of(cell.params))
         base = f"{cell.dataset}-{cell.model}"
-        absent = {stage for name, stages in PHASES.items() if not cell.params.get(name) for stage in stages}
         own = [f"{OWN}@{cell.dataset}", f"recipe@{base}"]
-        own += [f"negatives@{name}" for name in cell.params.get("negatives", {}).get("datasets", [])]
-        targets = [f"{stage}@{base}-{cell.seed}" for stage in CELL_STAGES if stage not in absent]
+        own += [f"negatives@{cell.dataset}"] * cell.recipe.asks_negatives
+        before = ["first"] * bool(cell.recipe.adapt) + ["retrieve"] * cell.recipe.entry.retrieves
+        targets = [f"{stage}@{base}-{cell.seed}" for stage in ("start", *before, "train", "decode", "score")]
         # the data were checked out: what is upstream of them is not looked at for every cell
         if code := self.dvc("repro", "--single-item", *own, *targets):
             raise InputError(
@@ -103,7 +101,7 @@ def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Workspac
             ) from None
         workspace = Workspace(folder, lock, _environment(root))
         with writing(folder):
-            _fill(root, folder, dataset, inputs)
+            _fill(root, folder, dataset)
         if workspace.dvc("repro", "--quiet", "--single-item", CODE_STAGE):  # every stage depends on it
             raise InputError("the stage code failed (what it said stands above); mend it")
         _check_out(workspace, dataset, inputs)
@@ -115,7 +113,7 @@ def _environment(root: Path) -> dict[str, str]:
     return {VARIABLE: str(root.resolve() / DEFAULT)} | os.environ | {"PATH": path}
 
 
-def _fill(root: Path, folder: Path, dataset: str, inputs: Sequence[str]) -> None:
+def _fill(root: Path, folder: Path, dataset: str) -> None:
     """Put the code as it is now into the workspace; stages' scratch folders there stay."""
     for name in CODE:
         remove(folder / name)
@@ -127,8 +125,7 @@ def _fill(root: Path, folder: Path, dataset: str, inputs: Sequence[str]) -> None
     for name in KEPT:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(root / name, folder / name)
-    lists = {"datasets": [dataset], "inputs": list(inputs)}
-    tree = read_tree(root / "params.yaml") | lists
+    tree = read_tree(root / "params.yaml") | {"datasets": [dataset]}
     write_text(folder / "params.yaml", yaml_of(tree))
     (folder / "data/cards").mkdir(parents=True, exist_ok=True)
     shutil.copyfile(root / f"data/cards/{dataset}.yaml", folder / f"data/cards/{dataset}.yaml")

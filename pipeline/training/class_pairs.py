@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import torch
 
-from models.idc_pcl_class_pairs import CLASSES
 from pipeline.datasets.pretraining_schema import ClassPair, images_of
 from pipeline.errors import InputError
 from pipeline.features.memory_cache import images
@@ -17,18 +16,19 @@ CLASS_PAIRS = "class_pairs"  # the task
 
 @dataclass(frozen=True)
 class ClassItems:
-    """A split's pairs, and the store of their images.
+    """A split's pairs, and the store of their images; `classes`: how many the model tells apart.
 
-    Raises InputError where a class has no output of the model's.
+    Raises InputError where a pair's class is none of these.
     """
 
     pairs: Sequence[ClassPair]
     store: FeatureStore
+    classes: int
 
     def __post_init__(self) -> None:
         most = max((max(pair.before_class, pair.after_class) for pair in self.pairs), default=0)
-        if most >= CLASSES:
-            raise InputError(f"NABirds has {CLASSES} classes, not {most + 1}; prepare its own files")
+        if most >= self.classes:
+            raise InputError(f"NABirds has {self.classes} classes, not {most + 1}; prepare its own files")
 
     def batch(self, chosen: Sequence[ClassPair]) -> Batch:
         """These as one batch; its captions are empty."""

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 import torch
 
-from models import Model
 from models.captioner import Captioner
-from models.matching import TRITON
+from models.kernels.matching import TRITON
+from models.trainable import Trainable
 
 Value = TypeVar("Value")
 PIECES = ("encoding", "difference", "decoder", "inter", "text")
@@ -27,7 +27,7 @@ def backend(wanted: str, on: torch.device) -> str | None:
     return "inductor" if torch.cuda.get_device_capability(on) >= (8, 0) else None
 
 
-def compile_pieces(model: Model, compiler: str) -> None:
+def compile_pieces(model: Trainable, compiler: str) -> None:
     """From here on the pieces compile when they are first called. Names of weights stay as they are."""
     # else it tries several kernels and takes the fastest, which is not the same one in every run
     options: dict[str, str | int | bool | Callable[..., object]] = {"deterministic": True}

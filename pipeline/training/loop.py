@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from models import LABELLED, Model
 from models.distributed_batch import total
+from models.trainable import Trainable
 from pipeline.compute import devices
 from pipeline.compute.process_group import ALONE, Ranks
 from pipeline.errors import InputError
@@ -54,7 +54,7 @@ class Training:
 
     def __init__(
         self,
-        model: Model,
+        model: Trainable,
         recipe: Recipe,
         seed: int,
         state: Path,
@@ -69,7 +69,6 @@ class Training:
         self.model = model.to(self.device)
         self.recipe, self.seed, self.state, self.validate = recipe, seed, state, validate
         self.ranks = ranks
-        self.measures: tuple[str, ...] = self.model.measures if isinstance(self.model, LABELLED) else ()
         self.optimiser = optimisers.build(self.model, self.model.groups, self.settings)
         self._check_weights()
         self.history, self.damaged = resuming.resume(state, self.model, self.optimiser, self.device)
@@ -151,11 +150,13 @@ class Training:
         self.optimiser.step()
         self.model.constrain()
         absent = torch.tensor(ABSENT, device=self.device)
-        return torch.stack([found.get(name, absent).detach() for name in (*self.model.terms, *self.measures)])
+        return torch.stack(
+            [found.get(name, absent).detach() for name in (*self.model.terms, *self.model.measures)]
+        )
 
     def _move_idle(self) -> None:
-        """Where the phase says so, what this step does not use gets zero gradients, if it was ever used."""
-        if not self.phase.zero_idle:
+        """Where the model says so, what this step does not use gets zero gradients, if it was ever used."""
+        if not self.model.zero_idle:
             return
         for parameter in self.model.parameters():
             if parameter.grad is None and parameter in self.optimiser.state:
@@ -170,10 +171,7 @@ class Training:
         with devices.autocast(self.device, self.dtype):
             encoded = self.model.encoding(images)  # U x N x D
             pairs = encoded[before], encoded[after], tokens, batch.parts
-            if isinstance(self.model, LABELLED):
-                losses = self.model.losses_of(*pairs, labels=batch.labels(self.device))
-            else:
-                losses = self.model.losses_of(*pairs)
+            losses = self.model.losses_of(*pairs, labels=batch.labels(self.device))
         return {name: loss.float() for name, loss in losses.items()}
 
     def _log(self, iteration: int, logged: list[Tensor]) -> None:
@@ -193,7 +191,7 @@ class Training:
             )
         known = table.masked_fill(table == ABSENT, torch.nan)
         means = torch.where(known.isnan().any(0), known.nanmean(0), table.mean(0)).tolist()
-        names = (*self.model.terms, *self.measures)
+        names = (*self.model.terms, *self.model.measures)
         self.history.losses.append({"iteration": iteration, **dict(zip(names, means, strict=True))})
 
     def _validate(self, iteration: int) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.idc_pcl_masking import Labels
+from models.trainable import Labels
 from pipeline.datasets.schema import NO_CHANGE, Pair, images_of
 from pipeline.errors import InputError
 from pipeline.features.memory_cache import Resident, images
@@ -40,9 +40,10 @@ class Batch:
     task: str = ""  # of a pre-training of several tasks
     classes: Tensor | None = None  # 2 x B, int64, where pairs have classes in place of captions
 
-    def labels(self, device: torch.device) -> Labels:
-        """What is known of the pairs beside their captions."""
-        assert self.changed is not None
+    def labels(self, device: torch.device) -> Labels | None:
+        """What is known of the pairs beside their captions, if anything."""
+        if self.changed is None:
+            return None
         classes = None if self.classes is None else self.classes.to(device, non_blocking=True)
         return Labels(self.changed.to(device, non_blocking=True), self.task, classes)
 

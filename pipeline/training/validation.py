@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import torch
 
 from models.captioner import Captioner
-from models.clip4idc import Retrieval
-from models.idc_pcl_pretraining import Pretraining
+from models.trainable import Retrieves, Trainable
 from pipeline.datasets.schema import Pair
 from pipeline.decoding.greedy import captions
 from pipeline.decoding.retrieval_vectors import retrievable, similarities
@@ -88,7 +87,7 @@ class RetrievalValidation:
     def __init__(self, pairs: Sequence[Pair], store: FeatureStore, vocabulary: Vocabulary):
         self.pairs, self.store, self.vocabulary = retrievable(pairs), store, vocabulary
 
-    def __call__(self, model: Retrieval) -> float:
+    def __call__(self, model: Retrieves) -> float:
         found = similarities(model, self.pairs, self.store, self.vocabulary, BATCH).numpy()
         return float((ranks(found, [pair.captions for pair in self.pairs]).text_to_pair <= 1).mean())
 
@@ -115,7 +114,7 @@ class TaskValidation:
             check(pairs, negatives)
 
     @torch.no_grad()
-    def __call__(self, model: Pretraining) -> dict[str, float]:
+    def __call__(self, model: Trainable) -> dict[str, float]:
         training = model.training
         model.eval()
         with torch.random.fork_rng():
@@ -142,7 +141,7 @@ class TaskValidation:
             yield self.classes.batch(pairs[start : start + TASK_BATCH])
 
 
-def measured(model: Pretraining, batch: Batch) -> dict[str, float]:
+def measured(model: Trainable, batch: Batch) -> dict[str, float]:
     """A batch's loss, and what is measured of it."""
     device = next(model.parameters()).device
     encoded = model.encoding(batch.images.to(device).float())

@@ -10,7 +10,7 @@ os.environ["TRITON_INTERPRET"] = "1"
 
 import torch
 
-from models import matching_gpu
+from models.kernels import matching_gpu
 
 
 def computed(case: dict) -> dict:

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from models import captioner, matching, scorer
-from models.matching import partner_matching, pooled
-from models.variants import PAPER, RELEASED, Fusion, Mtm
+from models import captioner, scorer
+from models.kernels import matching
+from models.kernels.matching import partner_matching, pooled
+from models.switches import PAPER, RELEASED, Fusion, Mtm
 from tests import transcription
 from tests.switched import batch, found, make, randomise
 from tests.transcription import SIZES
@@ -199,25 +200,6 @@ def test_a_distance_needs_no_temperature():
 
 
 # --- what the switches do not concern ---
-
-
-@torch.no_grad()
-def test_a_subtraction_knows_of_none():
-    every = {"mtm": "max_pool", "contrast": "distance", "fusion": "respective"}
-    plain, switched = (
-        found(randomise(make(s, name="subtraction")), batch(torch.float32)) for s in ({}, every)
-    )
-    assert {name: value.tolist() for name, value in plain.items()} == {
-        name: value.tolist() for name, value in switched.items()
-    }
-
-
-def test_reconstruction_alone_knows_of_fusion_only():
-    plain, switched = (
-        randomise(make(s, name="rr")).losses(*batch(torch.float32))
-        for s in ({}, {"mtm": "max_pool", "contrast": "distance"})
-    )
-    assert plain == switched
 
 
 # --- learning ---

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from models import attention_cpu
 from models.attention import MANY, MultiHeadAttention, attention_weights
-from models.attention_cpu import dropped_attention, forward, random_bits, threshold
+from models.kernels import attention_cpu
+from models.kernels.attention_cpu import dropped_attention, forward, random_bits, threshold
 
 SHAPE = B, h, L, M, d = 3, 2, 5, 7, 4
 

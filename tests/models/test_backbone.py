@@ -9,9 +9,9 @@ import torch
 from torch import nn
 from torchvision.models import resnet101
 
-from models import batch_norm_folding, timm_maps
-from models.backbone import Backbone, channels, for_inference, load, take_statistics
-from models.resnet101 import MEAN, STD
+from models.backbones import batch_norm_folding, timm_maps
+from models.backbones.backbone import Backbone, channels, for_inference, load, take_statistics
+from models.backbones.resnet101 import MEAN, STD
 from tests.backbones import TINY, spread
 
 IMAGES = torch.randint(0, 256, (2, 3, 64, 64), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from models.clip import MEAN, STD, ClipSizes, ImageEncoder, Patches, Projection, TextEncoder
-from models.clip_variants import ClipSwitches
+from models.clip4idc.encoders import MEAN, STD, ClipSizes, ImageEncoder, Patches, Projection, TextEncoder
+from models.clip4idc.switches import ClipSwitches
 
 SIZES = ClipSizes(3, (32, 32), 60, 9, 8, 24, 3, 2, 2, 16, 2, 3, 12, 20, 2, 2)
 

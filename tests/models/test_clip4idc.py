@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 
 import models
-from models.clip import ClipSizes
-from models.clip4idc import LARGEST
-from models.clip_variants import RELEASED, ClipSwitches
+from models.clip4idc.encoders import ClipSizes
+from models.clip4idc.model import LARGEST
+from models.clip4idc.switches import RELEASED, ClipSwitches
 from models.decoder import NULL
 from pipeline.decoding.greedy import greedy, greedy_attending
 from tests.looking import of_memory
@@ -33,7 +33,7 @@ def built(name="clip4idc", variant="paper", **switches):
 
 def adapting(variant="paper", **switches):
     torch.manual_seed(0)
-    return models.build_first_phase("clip4idc", SIZES, settings("clip4idc", variant, **switches))
+    return models.build("clip4idc", SIZES, settings("clip4idc", variant, **switches), "adapt")
 
 
 def images(count):
@@ -212,7 +212,7 @@ def test_clip_ft_compares_no_images():
 @pytest.mark.parametrize("intra", [0, 1, 2, 3])
 def test_the_split_moves_blocks_and_keeps_their_number(intra):
     sizes = replace(SIZES, intra=intra, inter=3 - intra)
-    model = models.build_first_phase("clip4idc", sizes, settings("clip4idc"))
+    model = models.build("clip4idc", sizes, settings("clip4idc"), "adapt")
     places = [name for name, _ in model.named_parameters() if re.search(r"^(encoding|inter)\.blocks", name)]
     numbers = {int(re.search(r"blocks\.(\d+)", name)[1]) for name in places}
     assert numbers == {0, 1, 2}

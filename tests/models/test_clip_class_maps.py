@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import models
-from models.clip4idc import class_maps
 from tests.models.test_clip4idc import SIZES, built, images, settings
 
 
@@ -21,7 +20,7 @@ def test_where_class_tokens_look_by_hand(intra, inter, shown):
     torch.manual_seed(0)
     model = models.build("clip4idc", sizes, settings("clip4idc")).eval()
     before, after = images(2).chunk(2)
-    found = class_maps(model, before, after)
+    found = model.looks(before, after)
     assert list(found) == [f"block {number}" for number in shown]
     blocks = {**model.encoding.blocks, **model.difference.inter.blocks}
     sides = [model.encoding.patches(image)[0] for image in (before, after)]
@@ -47,7 +46,7 @@ def first_row(block, tokens):
 
 
 def test_clip_ft_shows_its_last_two_blocks():
-    found = class_maps(built("clip_ft").eval(), *images(4).chunk(2))
+    found = built("clip_ft").eval().looks(*images(4).chunk(2))
     assert {name: maps.shape for name, maps in found.items()} == dict.fromkeys(
         ("block 2", "block 3"), (2, 2, 2, 3)
     )

@@ -13,12 +13,12 @@ import torch
 
 import models
 from models import MODELS, Sizes
-from models.baselines import Subtraction
 from models.captioner import Captioner, rows
-from models.clip import ClipSizes
+from models.clip4idc.encoders import ClipSizes
 from models.decoder_protocol import Exchange, NextWord
-from models.idc_pcl_masking import Labels
-from models.idc_pcl_network import PclSizes
+from models.idc_pcl.network import PclSizes
+from models.subtraction import Subtraction
+from models.trainable import Labels
 from pipeline.compute.process_group import join
 from pipeline.decoding import attention_maps
 from pipeline.decoding.beam_search import beam_attending, beam_search
@@ -49,7 +49,7 @@ def built(name, variant):
         speaker = Speaker(SIZES[Sizes], variant == "two maps")
         model = Captioner(SIZES[Sizes], Subtraction(8), {}, 0.0, decoder=speaker)
     else:
-        kind = models.sizes_of(name)
+        kind = MODELS[name].sizes
         assert kind in SIZES, f"enter sizes of {kind.__name__} in SIZES of {__file__}"
         model = models.build(name, SIZES[kind], settings_of(name, **VALUES) | {"variant": variant})
     with torch.no_grad():
@@ -208,11 +208,11 @@ def learned(name, variant, pairs=slice(None), spoil=False):
     """Losses and gradients of some of four pairs."""
     model = built(name, variant)
     before, after = images(model, 4)[:, pairs]
-    given = {}
-    if isinstance(model, models.LABELLED):
-        given["labels"] = Labels(torch.tensor([1, 0, 1, 1])[pairs], "mlm")
-    with patch("models.idc_pcl.masked_words", hidden):
-        losses = model.losses_of(model.encoding(before), model.encoding(after), captions(4)[pairs], **given)
+    labels = Labels(torch.tensor([1, 0, 1, 1])[pairs], "mlm")
+    with patch("models.idc_pcl.model.masked_words", hidden):
+        losses = model.losses_of(
+            model.encoding(before), model.encoding(after), captions(4)[pairs], labels=labels
+        )
     if spoil:
         losses["cap"] = losses["cap"] + model.decoder.vocabulary.bias.square().sum()  # without its share
     sum(losses.values()).backward()
@@ -258,3 +258,31 @@ def test_the_shares_of_two_processes_add_up(shares, name, variant):
 def test_a_term_without_its_share_does_not_add_up(shares):
     with pytest.raises(AssertionError, match=r"^cap: "):
         adding_up(shares["spoilt", ""], learned("subtraction", "paper", spoil=True))
+
+
+def test_an_entry_names_the_switches_that_its_model_reads(monkeypatch):
+    """Building it and its phases, their losses and captions: each switch that is read, and no other."""
+
+    class Noted:
+        def __init__(self, switches):
+            self._switches = switches
+
+        def __getattr__(self, name):
+            read.add(name)
+            return getattr(self._switches, name)
+
+    resolve = models.switches.resolve
+    monkeypatch.setattr(models.switches, "resolve", lambda *given: Noted(resolve(*given)))
+    for name, entry in MODELS.items():
+        read = set()
+        for phase in (None, *(phase.settings for phase in entry.phases)):
+            settings = settings_of(name, **VALUES)
+            model = models.build(name, SIZES[entry.sizes], settings, phase)
+            before, after = (model.encoding(side.float()) for side in images(model, 4))
+            tasks = [term for term in model.terms if term != "fda"] if phase else [""]
+            for task in tasks:
+                labels = Labels(torch.tensor([1, 0, 1, 1]), task)
+                model.losses_of(before, after, captions(4), labels=labels)
+        for asked in (entry.reads, entry.phases_of, *filter(None, [entry.fills])):
+            asked(Noted(entry.released))
+        assert read == entry.switches, name

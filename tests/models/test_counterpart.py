@@ -8,9 +8,9 @@ import torch
 
 import models
 from models.attention import MultiHeadAttention
-from models.clip import ClipSizes
-from models.counterpart import grid_places, look_across, side_of
-from models.idc_pcl_network import PclSizes
+from models.clip4idc.encoders import ClipSizes
+from models.counterpart_weights import grid_places, look_across, side_of
+from models.idc_pcl.network import PclSizes
 
 ROWS, COLUMNS, D, HEADS = 4, 6, 64, 2
 CELLS = ROWS * COLUMNS
@@ -105,7 +105,7 @@ PCL_SETTINGS |= {"masked_cells": 0.15, "tau1": 1.0, "tau2": 1.0}
 def of_clip(first):
     """Where CLIP4IDC looks in its first joint block, untrained, on random pixels."""
     switches = {"patches": "convolutions", "first_weights": first}
-    model = models.build_first_phase("clip4idc", CLIP, CLIP_SETTINGS | {"switches": switches})
+    model = models.build("clip4idc", CLIP, CLIP_SETTINGS | {"switches": switches}, "adapt")
     before, after = model.encoding(torch.randint(0, 256, (8, 3, 64, 96)).float()).chunk(2)
     block = model.inter.blocks["1"]
     return block.looks(model.inter.joined(before, after)).mean(0)

@@ -10,7 +10,7 @@ from models import build
 from models.ccr import CrossModalContrast
 from models.decoder_protocol import States
 from models.dirl import correlation
-from models.variants import PAPER, RELEASED_DIRL
+from models.switches import PAPER, RELEASED_DIRL
 from tests import switched
 from tests import transcription_dirl as loops
 from tests.looking import of_memory

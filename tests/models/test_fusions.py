@@ -7,7 +7,7 @@ import torch
 
 from models.attention import MultiHeadAttention
 from models.captioner import Sizes
-from models.variants import Fusion
+from models.switches import Fusion
 from tests.looking import of_memory
 from tests.switched import batch, make, randomise
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import models
-from models.half_weights import halve
+from models.clip4idc.half_weights import halve
 from pipeline.training.optimisers import build
 from tests.models.test_clip4idc import SIZES, captions, images, settings
 
@@ -16,8 +16,8 @@ def pair(first):
     found = []
     for _ in range(2):
         torch.manual_seed(0)
-        make = models.build_first_phase if first else models.build
-        found.append(make("clip4idc", SIZES, settings("clip4idc", "released", frozen="none")))
+        given = settings("clip4idc", "released", frozen="none")
+        found.append(models.build("clip4idc", SIZES, given, "adapt" if first else None))
     halve(found[1])
     return found
 

@@ -7,10 +7,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import models
-from models.idc_pcl_class_pairs import ClassPairs
-from models.idc_pcl_masking import Labels
-from models.idc_pcl_network import PclSizes, positions
-from models.idc_pcl_variants import RELEASED, PclSwitches
+from models.idc_pcl.class_pairs import ClassPairs
+from models.idc_pcl.network import PclSizes, positions
+from models.idc_pcl.switches import RELEASED, PclSwitches
+from models.trainable import Labels
 from pipeline.recipes.trained_model import FILE
 from tests import pcl
 from tests.pcl import SIZES, captioner, captions, cosine, hide, images, joint, masks, pretraining

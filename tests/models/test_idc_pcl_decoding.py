@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from models.decoder import NULL, NextWord
-from models.idc_pcl_masking import masked_cells, masked_words
+from models.idc_pcl.masking import masked_cells, masked_words
 from pipeline.decoding.beam_search import beam_attending, beam_search
 from pipeline.decoding.greedy import greedy, greedy_attending
 from tests.looking import of_memory

@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 
-from models.idc_pcl_class_pairs import CLASSES, ClassPairs
-from models.idc_pcl_masking import Labels, masked_cells
+from models.idc_pcl.class_pairs import CLASSES, ClassPairs
+from models.idc_pcl.masking import masked_cells
+from models.trainable import Labels
 from tests import pcl
 from tests.pcl import SIZES, captions, cosine, hide, images, joint, masks, pretraining
 

@@ -7,9 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models import matching_cpu, matching_plain
 from models.cbr import MultiHeadMatching
-from models.matching import MOST_TOKENS, contrast, implementation, matching, token_matching
+from models.kernels import matching_cpu, matching_plain
+from models.kernels.matching import MOST_TOKENS, contrast, implementation, matching, token_matching
 
 
 def tm(q, k):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from models import matching, matching_plain
+from models.kernels import matching, matching_plain
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [
@@ -105,7 +105,7 @@ def test_the_kernels_compile_for_gpus(capability, dtype):
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource, compile
 
-    from models import matching_gpu
+    from models.kernels import matching_gpu
 
     letters = {torch.bfloat16: "*bf16", torch.float32: "*fp32"}[dtype]
     kinds = {"queries": letters, "keys": letters, "others": letters, "to": letters}
@@ -129,7 +129,7 @@ def test_the_kernels_compile_for_gpus(capability, dtype):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
 @pytest.mark.parametrize("name", SHAPES)
 def test_on_a_gpu(name, dtype):
-    from models import matching_gpu
+    from models.kernels import matching_gpu
 
     case = operands(*SHAPES[name], dtype, whole=True)
     there = {key: value.cuda() for key, value in case.items() if key != "precision"}

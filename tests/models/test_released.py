@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from models import Sizes, build
-from models.variants import PAPER, RELEASED, RELEASED_DIRL, resolve
+from models.switches import DECODER, PAPER, RELEASED, RELEASED_DIRL, resolve
 from tests.looking import of_memory
 from tests.own_settings import GRID_MODELS, settings_of
 from tests.switched import batch, found, make, randomise
@@ -255,10 +255,11 @@ def test_the_paper_variant_is_as_before(name):
         ({"switches": {"coordinate": True}}, r"unknown key model\.rr\.switches\.coordinate; there are"),
         ({"switches": {"coordinates": 1}}, r"model\.rr\.switches\.coordinates must be true or false, not 1"),
         (
-            {"switches": {"mtm": "mean"}},
-            r"model\.rr\.switches\.mtm must be per_head or summed or .* or max_pool, not 'mean'",
+            {"switches": {"fusion": "mean"}},
+            r"model\.rr\.switches\.fusion must be cat or sum or .* or respective, not 'mean'",
         ),
-        ({"switches": {"mtm": True}}, r"model\.rr\.switches\.mtm must be"),
+        ({"switches": {"fusion": True}}, r"model\.rr\.switches\.fusion must be"),
+        ({"switches": {"mtm": "summed"}}, r"of other models is the key model\.rr\.switches\.mtm; there are"),
         ({"switches": {"norm_epsilon": 0.0}}, r"model\.rr\.switches\.norm_epsilon must be a positive number"),
         ({"switches": {"norm_epsilon": "1e-6"}}, r"model\.rr\.switches\.norm_epsilon must be a positive"),
         ({"variants": "paper"}, r"unknown key model\.rr\.variants; it has variant, switches, dropout"),
@@ -270,6 +271,6 @@ def test_what_is_no_variant_is_named(settings, said):
 
 
 def test_single_switches_override_their_variant():
-    assert resolve("model.rr", "paper", {}, RELEASED) == PAPER
-    found = resolve("model.rr", "released", {"coordinates": False}, RELEASED)
+    assert resolve("model.rr", "paper", {}, RELEASED, DECODER) == PAPER
+    found = resolve("model.rr", "released", {"coordinates": False}, RELEASED, DECODER)
     assert found == replace(RELEASED, coordinates=False)

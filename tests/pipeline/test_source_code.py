@@ -77,7 +77,7 @@ def written(root: Path) -> dict[str, bytes]:
     return {path.stem: path.read_bytes() for path in (root / "data/code").iterdir()}
 
 
-TRAINING = {"train", "adapt", "pretrain"}
+TRAINING = {"train", "first"}
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ TRAINING = {"train", "adapt", "pretrain"}
         ("pipeline/scoring/truth.py", {"score", "constant", "report", *TRAINING}, {"decode", "extract"}),
         ("pipeline/scoring/meteor.py", {"score", "constant"}, TRAINING),
         ("models/dirl.py", {"recipe"}, {"extract", "decode", "start", "retrieve", *TRAINING}),
-        ("models/backbone.py", {"extract"}, {"recipe", *TRAINING}),
+        ("models/backbones/backbone.py", {"extract"}, {"recipe", *TRAINING}),
         ("stages/train.py", TRAINING, {"decode"}),
     ],
 )

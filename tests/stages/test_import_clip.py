@@ -7,10 +7,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import models
-from models.clip import MEAN, STD, ClipSizes
+from models.clip4idc.encoders import MEAN, STD, ClipSizes
 from pipeline.authors_checkpoints import clip_checkpoint
 from pipeline.errors import InputError
-from pipeline.recipes import clip_start
+from pipeline.recipes import first_weights
 from pipeline.vocabularies import ClipVocabulary, exchanged
 from tests import clips
 from tests.running import refuse, succeed
@@ -38,7 +38,7 @@ def sizes(intra=3, inter=0, longest=6):
 
 def adapting(intra, inter):
     given = {"dropout": 0.0, "coef_lr": 1.0, "temperature": 0.07}
-    return models.build_first_phase("clip4idc", sizes(intra, inter), given).eval()
+    return models.build("clip4idc", sizes(intra, inter), given, "adapt").eval()
 
 
 def vectors(output):
@@ -49,7 +49,7 @@ def vectors(output):
 def test_vectors_are_those_of_the_file(theirs, clip, tmp_path):
     succeed(tmp_path, "import_clip model.safetensors --out clip.safetensors")
     model = adapting(3, 0)
-    clip_start.take_over(model, tmp_path / "clip.safetensors")
+    first_weights.take_over(model, tmp_path / "clip.safetensors")
     model.inter.images.zero_()
     model.inter.positions.zero_()
     pixels = torch.randint(0, 256, (4, 3, clips.SIDE, clips.SIDE)).float()
@@ -80,7 +80,7 @@ def test_both_formats_are_the_same_file_and_any_split_starts_from_it(clip, tmp_p
     for intra, inter in ((0, 3), (2, 1)):
         model = adapting(intra, inter)
         before = {name: value.clone() for name, value in model.state_dict().items()}
-        clip_start.take_over(model, tmp_path / "openai.out")
+        first_weights.take_over(model, tmp_path / "openai.out")
         kept = {name for name, value in model.state_dict().items() if torch.equal(value, before[name])}
         assert kept == {"inter.images", "inter.positions"}
         block = model.state_dict()["inter.blocks.2.mlp.0.weight"]
@@ -93,7 +93,7 @@ def test_a_captioner_starts_from_its_image_tower_and_maybe_the_words(words, clip
     succeed(tmp_path, "import_clip a.safetensors --out out")
     given = {"dropout": 0.0, "coef_lr": 1.0, "switches": {"words": words}}
     model = models.build("clip_ft", sizes(2, 1), given)
-    clip_start.take_over(model, tmp_path / "out")
+    first_weights.take_over(model, tmp_path / "out")
     found, own = load_file(tmp_path / "out"), model.state_dict()
     assert torch.equal(own["encoding.blocks.2.mlp.0.weight"], found["blocks.2.mlp.0.weight"])
     same = torch.equal(own["decoder.tables.tokens.weight"], found["text.tables.tokens.weight"])
@@ -203,9 +203,9 @@ def test_a_start_that_does_not_fit_is_named(clip, tmp_path, change, said):
     change(tensors)
     save_file(tensors, tmp_path / "changed")
     with pytest.raises(InputError, match=re.escape(said)):
-        clip_start.take_over(adapting(2, 1), tmp_path / "changed")
+        first_weights.take_over(adapting(2, 1), tmp_path / "changed")
     (tmp_path / "changed").write_bytes(b"nothing")
     with pytest.raises(InputError, match="changed does not load"):
-        clip_start.take_over(adapting(2, 1), tmp_path / "changed")
+        first_weights.take_over(adapting(2, 1), tmp_path / "changed")
     with pytest.raises(InputError, match=r"none cannot be read \(No such file"):
-        clip_start.identity(tmp_path / "none")
+        first_weights.identity(tmp_path / "none")

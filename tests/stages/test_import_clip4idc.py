@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import models
-from models.clip import ClipSizes
+from models.clip4idc.encoders import ClipSizes
 from pipeline import vocabularies
 from pipeline.authors_checkpoints import clip4idc
 from pipeline.recipes import trained_model
@@ -62,7 +62,7 @@ LAYERS = {
 def built(first, sizes=SIZES):
     """A model of a phase with random weights."""
     torch.manual_seed(0)
-    made = (models.build_first_phase if first else models.build)("clip4idc", sizes, clip4idc.SETTINGS)
+    made = models.build("clip4idc", sizes, clip4idc.SETTINGS, "adapt" if first else None)
     with torch.no_grad():
         for parameter in made.parameters():
             if not parameter.is_meta:
@@ -143,7 +143,7 @@ TOKENS = torch.tensor([[2, 320, 5000, 3, 0], [2, 49_406, 49_407, 17, 3]])
 def test_the_adaptations_checkpoint(folder):
     torch.save(checkpoint(True), folder / "theirs.pt")
     succeed(folder, f"{COMMAND} --curves curves")
-    found, trained = trained_model.load_first(folder / "out", "clip4idc")
+    found, trained = trained_model.load_first(folder / "out")
     made, encoded = built(True), built(True).encoding(images())
     assert torch.equal(found.pairs(*encoded.chunk(2)), made.pairs(*encoded.chunk(2)))
     assert torch.equal(found.encoding(images()), encoded)

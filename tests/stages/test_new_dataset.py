@@ -69,11 +69,11 @@ def test_checked_and_prepared(tmp_path):
 def test_the_resolved_settings_are_what_dvc_compares(tmp_path):
     folder = folder_with_table(tmp_path)
     succeed(folder, "new_dataset mine own --like tabletop")
-    succeed(folder, "settings --dataset mine --out settings")
+    succeed(folder, "plan --dataset mine --out settings")
     tree = read_yaml(folder / "params.yaml", "")["dataset"]
     for name in ("features", "text", "loss", "train", "sizes"):
         assert read_yaml(folder / f"settings/{name}.yaml", "") == tree["tabletop"][name]
     text = (folder / "params.yaml").read_text() + "    train: {batch: 3}\n"
     (folder / "params.yaml").write_text(text)
-    succeed(folder, "settings --dataset mine --out settings")
+    succeed(folder, "plan --dataset mine --out settings")
     assert read_yaml(folder / "settings/train.yaml", "") == tree["tabletop"]["train"] | {"batch": 3}

@@ -16,12 +16,13 @@ from safetensors.torch import load_file
 
 from pipeline import params, vocabularies
 from pipeline.features.store import FeatureStore
-from pipeline.recipes import config
+from pipeline.recipes import resolving
 from pipeline.training import phases, resuming
 from stages import train
 from tests.backbones import TINY as TINY_BACKBONE
 from tests.backbones import write_tiny
 from tests.birds_lab import BIRDS, OWN, START, TINY, command, left, prepare, resolve, said, vocabulary
+from tests.own_settings import phase_before
 from tests.running import ROOT, refuse, set_params, stage, succeed
 
 
@@ -45,8 +46,8 @@ def test_both_phases_and_then_the_captioning(prepared_birds):
     assert sorted(path.name for path in (root / "out").iterdir()) == [
         *("curves", "pretrained", "provenance-images.json", "provenance.json")
     ]
-    trained = load_file(root / "out/pretrained/weights.safetensors")
-    captioner = phases.captioning(recipe, root / "out/pretrained", "plain").make((5, 4, 4), vocabulary(root))
+    trained = load_file(root / "out/first/weights.safetensors")
+    captioner = phases.captioning(recipe, root / "out/first", "plain").make((5, 4, 4), vocabulary(root))
     assert all(
         torch.equal(x, trained[f"difference.{n}"]) for n, x in captioner.difference.state_dict().items()
     )
@@ -61,12 +62,12 @@ def test_the_second_phase_takes_over_all_that_the_first_one_trained(prepared_bir
         path.parent for path in (prepared_birds / "kept").glob(".pretrained.*.scratch/weights.safetensors")
     ]
     trained = load_file(first / "weights.safetensors")
-    model = phases.pretraining(recipe, {}, first=first).make((5, 4, 4), vocabulary(prepared_birds))
+    model = phase_before(recipe, weights=first).make((5, 4, 4), vocabulary(prepared_birds))
     own = model.state_dict()
     assert {name.split(".")[0] for name in own.keys() - trained.keys()} == {"class_pairs"}
     assert all(torch.equal(own[name], tensor) for name, tensor in trained.items())
     torch.manual_seed(1)
-    fresh = phases.pretraining(recipe, {}).make((5, 4, 4), vocabulary(prepared_birds)).state_dict()
+    fresh = phase_before(recipe).make((5, 4, 4), vocabulary(prepared_birds)).state_dict()
     assert not torch.equal(fresh["cell_head.map.weight"], trained["cell_head.map.weight"])
 
 
@@ -119,7 +120,7 @@ def test_sigkill_in_the_second_phase_and_then_the_same_bytes(prepared_birds, mon
             time.sleep(0.001)
         process.send_signal(signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
-    assert not (root / "shot/pretrained").exists()
+    assert not (root / "shot/first").exists()
     assert not (root / "shot/curves").exists()
     resumed, resume = [], resuming.resume
 
@@ -246,7 +247,7 @@ def test_the_recipe_has_the_tasks_that_are_asked_for(prepared_birds):
     ):
         model = everything.model["idc_pcl"] | {"switches": switches}
         own = everything.model_copy(update={"model": everything.model | {"idc_pcl": model}})
-        recipe = config.resolve(own, BIRDS, "idc_pcl")
+        recipe = resolving.resolve(own, BIRDS, "idc_pcl")
         assert list(recipe.adapt["tasks"]) == wanted
         assert (list(recipe.adapt["images"]["tasks"]) if "images" in recipe.adapt else None) == images
         extra = switches.get("extra_data", "none")

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from models import build_first_phase
-from models.clip import ClipSizes
+from models import build
+from models.clip4idc.encoders import ClipSizes
 from pipeline import vocabularies
 from pipeline.datasets.schema import images_of, of_split, write_pairs
 from pipeline.decoding import attention_maps
@@ -23,7 +23,7 @@ from tests.running import refuse, set_params, succeed
 SIZES = {"patch": 8, "width": 8, "heads": 2, "intra": 1, "inter": 1, "text_width": 8, "text_heads": 2}
 SIZES |= {"text_layers": 1, "context": 16, "joint": 8, "caption_heads": 2, "caption_layers": 1}
 SETTINGS = {"dropout": 0.1, "coef_lr": 1.0, "temperature": 0.07}
-COMMAND = "retrieve --adapted adapted --pairs pairs.jsonl --vocab vocab.json --features stores --out r.json"
+COMMAND = "retrieve --first first --pairs pairs.jsonl --vocab vocab.json --features stores --out r"
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +40,10 @@ def lab(prepared, tmp_path_factory):
     recipe = Recipe("tabletop", "clip4idc", SETTINGS, SIZES, {}, {}, {"input": "pixels"}, {})
     words = len(prepared.vocabulary), prepared.vocabulary.longest
     sizes = recipe.sizes_for((3, 16, 24), *words)
-    for name, make in (("adapted", recipe_file.build_first_phase), ("weights", recipe_file.build)):
+    for name, phase in (("first", "adapt"), ("weights", None)):
         torch.manual_seed(0)
         trained = Trained(recipe, 1, (3, 16, 24), *words, 1, 0.5)
-        trained_model.save(folder / name, trained, make(recipe, sizes).state_dict())
+        trained_model.save(folder / name, trained, recipe_file.build(recipe, sizes, phase=phase).state_dict())
     return folder
 
 
@@ -52,7 +52,7 @@ def test_ranks_and_examples_are_those_of_the_similarities(lab, prepared):
     pairs = [pair for pair in of_split(prepared.pairs, "test") if pair.changed]
     torch.manual_seed(0)
     sizes = ClipSizes(3, (16, 24), len(prepared.vocabulary), prepared.vocabulary.longest, **SIZES)
-    model = build_first_phase("clip4idc", sizes, SETTINGS)
+    model = build("clip4idc", sizes, SETTINGS, "adapt")
     store = FeatureStore(lab / "stores/pixels.zarr", {})
     found = similarities(model, pairs, store, prepared.vocabulary, 256).numpy()
     lines = [json.loads(line) for line in (lab / "p.jsonl").read_text().splitlines()]

@@ -126,9 +126,9 @@ stages:
   prepare: {matrix: {dataset: '${datasets}'}, cmd: echo pairs > data/pairs, outs: [data/pairs]}
   settings:
     matrix: {dataset: '${datasets}'}
-    cmd: cp params.yaml data/settings
+    cmd: cp params.yaml data/plans
     params: [dataset]
-    outs: [data/settings]
+    outs: [data/plans]
   extract:
     matrix: {dataset: '${datasets}', input: '${inputs}'}
     cmd: echo features > data/features
@@ -137,7 +137,7 @@ stages:
   recipe:
     matrix: {dataset: '${datasets}', model: '${models}'}
     cmd: cp params.yaml recipe
-    deps: [data/settings]
+    deps: [data/plans]
     params: [loss]
     outs: [recipe]
   start: {matrix: {dataset: '${datasets}', model: '${models}', seed: '${seeds}'}, cmd: 'true'}

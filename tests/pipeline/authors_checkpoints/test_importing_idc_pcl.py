@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import models
-from models.idc_pcl_masking import Labels
-from models.idc_pcl_network import PclSizes, positions
-from models.idc_pcl_variants import RELEASED
+from models.idc_pcl.network import PclSizes, positions
+from models.idc_pcl.switches import RELEASED
+from models.trainable import Labels
 from pipeline import vocabularies
 from pipeline.authors_checkpoints import checkpoint_file, idc_pcl
 from pipeline.errors import InputError
@@ -27,8 +27,7 @@ SETTINGS = idc_pcl.SETTINGS | {"variant": "released", "switches": {}}
 
 def model(first):
     torch.manual_seed(0)
-    build = models.build_first_phase if first else models.build
-    made = build("idc_pcl", SIZES, SETTINGS).eval()
+    made = models.build("idc_pcl", SIZES, SETTINGS, "pretrain" if first else None).eval()
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.copy_(torch.randn(parameter.shape) * 0.2)
@@ -75,7 +74,7 @@ def test_round_trip(tmp_path, first):
     made = model(first)
     trained_model.save(tmp_path / "ours", *bring_in(write(tmp_path, first)))
     if first:
-        again, trained = trained_model.load_first(tmp_path / "ours", "idc_pcl")
+        again, trained = trained_model.load_first(tmp_path / "ours")
         labels = Labels(torch.tensor([1, 0]), "mvcl")
     else:
         again, trained = trained_model.load(tmp_path / "ours")

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import distributed
 
-from models.backbone import Backbone
+from models.backbones.backbone import Backbone
 from pipeline.compute import process_group
 from pipeline.compute.process_group import Ranks, join, joined
 from pipeline.datasets import images

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torchvision.models import ResNet101_Weights
 
-from models.backbone import Backbone
+from models.backbones.backbone import Backbone
 from pipeline.errors import InputError
 from pipeline.features import backbone_weights
 from pipeline.features.backbone_weights import identity, load

@@ -10,8 +10,8 @@ import torch
 from PIL import Image
 from torch.nn import functional as F
 
-from models.backbone import Backbone, load
-from models.resnet101 import MEAN, STD
+from models.backbones.backbone import Backbone, load
+from models.backbones.resnet101 import MEAN, STD
 from pipeline.compute.process_group import ALONE
 from pipeline.datasets import images
 from pipeline.errors import InputError

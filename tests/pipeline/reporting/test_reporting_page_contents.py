@@ -202,7 +202,7 @@ def test_the_pre_training_has_panels_of_its_own(tmp_path):
     tree = read_yaml(tmp_path / "params.yaml", "") | {"pretrained": ["scorer"]}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(tree))
     params = load(tmp_path / "params.yaml")
-    with pytest.raises(InputError, match=r"curves/tabletop/scorer/pretraining/1/loss\.csv is missing; run"):
+    with pytest.raises(InputError, match=r"curves/tabletop/idc_pcl/first/1/loss\.csv is missing; run"):
         dataset_results.read(tmp_path, params)
     for seed in (1, 2):
         for folder in ("", "images") if seed == 2 else ("",):

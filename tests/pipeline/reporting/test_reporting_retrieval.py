@@ -58,8 +58,8 @@ def test_the_adaptation_has_its_loss_and_what_it_finds_beside_chance(study, html
 
 def test_an_adaptation_s_missing_curve_is_named(tmp_path):
     params = make_study(tmp_path, models=("scorer", "clip4idc"))
-    (tmp_path / "results/curves/tabletop/clip4idc/adaptation/2/loss.csv").unlink()
-    with pytest.raises(InputError, match=r"curves/tabletop/clip4idc/adaptation/2/loss\.csv is missing; run"):
+    (tmp_path / "results/curves/tabletop/clip4idc/first/2/loss.csv").unlink()
+    with pytest.raises(InputError, match=r"curves/tabletop/clip4idc/first/2/loss\.csv is missing; run"):
         dataset_results.read(tmp_path, params)
 
 

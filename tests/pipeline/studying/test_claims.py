@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from pipeline.params import Params
-from pipeline.recipes import config
+from pipeline.recipes import resolving
 from pipeline.scoring.metric_names import ACCURACY, TRUE_CHANGES
 from pipeline.studying import claims, record_comparisons
 from pipeline.studying.record_comparisons import CIDER
@@ -117,7 +117,7 @@ def test_every_name_of_a_claim_is_a_model_and_its_switches(name):
     switch, _, value = changed.removesuffix(")").partition(" ")
     if changed:
         tree["model"][model]["switches"][switch] = yaml.safe_load(value)
-    assert config.resolve(Params.model_validate(tree), "tabletop", model).model == model
+    assert resolving.resolve(Params.model_validate(tree), "tabletop", model).model == model
 
 
 @pytest.mark.parametrize(("silent", "said"), [("rr", "not begun"), ("subtraction", "holds")])

@@ -9,7 +9,7 @@ import yaml
 from pipeline import params
 from pipeline.errors import InputError
 from pipeline.params import Params
-from pipeline.recipes import config
+from pipeline.recipes import resolving
 from pipeline.reporting import paper_results
 from pipeline.studying import study_cells, study_file, study_table, workspace
 from pipeline.studying.overrides import changes, overlay
@@ -54,7 +54,7 @@ def test_every_cell_of_a_study_resolves(name):
         recipes = []
         for row in study.rows:
             everything = Params.model_validate(overlay(tree, row, dataset, name))
-            recipes.append(config.resolve(everything, dataset, row.model))
+            recipes.append(resolving.resolve(everything, dataset, row.model))
         assert len({repr(recipe) for recipe in recipes}) == len(study.rows), "two rows are the same"
 
 
@@ -66,7 +66,9 @@ def test_what_a_row_sets_is_what_its_recipe_has():
         "model.{model}.switches.mtm": "summed",
     }
     row = study_file.Row(label="a", model="scorer", set=sets)
-    recipe = config.resolve(Params.model_validate(overlay(tree, row, "tabletop", "")), "tabletop", "scorer")
+    recipe = resolving.resolve(
+        Params.model_validate(overlay(tree, row, "tabletop", "")), "tabletop", "scorer"
+    )
     assert recipe.sizes["heads"] == 4
     assert recipe.loss == {"cv": 0.25}
     assert recipe.settings["switches"] == {"mtm": "summed"}

@@ -22,7 +22,7 @@ def class_pairs(prepared, count):
 
 def test_a_batch_has_each_image_once_and_the_classes_of_both(prepared):
     pairs = class_pairs(prepared, 5)
-    batch = ClassItems(pairs, prepared.store).batch(pairs)
+    batch = ClassItems(pairs, prepared.store, 555).batch(pairs)
     assert len(batch.images) == 6
     assert batch.classes.tolist() == [[0, 1, 2, 0, 1], [0, 1, 0, 1, 0]]
     for row, pair in enumerate(pairs):
@@ -35,7 +35,7 @@ def test_a_batch_has_each_image_once_and_the_classes_of_both(prepared):
 
 
 def test_the_task_goes_through_its_own_items(prepared):
-    items = ClassItems(class_pairs(prepared, 10), prepared.store)
+    items = ClassItems(class_pairs(prepared, 10), prepared.store, 555)
     train = of_split(prepared.pairs, "train")
     sampler = TaskSampler(train, SETTINGS, ("mlm", CLASS_PAIRS), 1, {}, items)
     own = [i for i in range(400) if sampler.task(i) == CLASS_PAIRS]
@@ -51,7 +51,7 @@ def test_the_task_goes_through_its_own_items(prepared):
 def test_validation_looks_at_no_more_of_them_than_there_are_pairs(prepared):
     pairs = class_pairs(prepared, 15)
     own = of_split(prepared.pairs, "val")[:4]
-    items = ClassItems(pairs, prepared.store)
+    items = ClassItems(pairs, prepared.store, 555)
     validation = TaskValidation(own, prepared.store, prepared.vocabulary, (CLASS_PAIRS,), {}, items)
     (batch,) = validation._batches(CLASS_PAIRS)
     assert batch.classes[0].tolist() == [pair.before_class for pair in pairs[::4]]
@@ -59,7 +59,7 @@ def test_validation_looks_at_no_more_of_them_than_there_are_pairs(prepared):
 
 def test_what_does_not_fit_is_named(prepared):
     with pytest.raises(InputError, match="NABirds has 555 classes, not 556; prepare its own files"):
-        ClassItems([ClassPair("a", "train", "b", "c", 0, 555)], prepared.store)
-    items = ClassItems(class_pairs(prepared, 3), prepared.store)
+        ClassItems([ClassPair("a", "train", "b", "c", 0, 555)], prepared.store, 555)
+    items = ClassItems(class_pairs(prepared, 3), prepared.store, 555)
     with pytest.raises(InputError, match="is 4 pairs, NABirds' train split has 3; lower its batch"):
         TaskSampler(of_split(prepared.pairs, "train"), SETTINGS, (CLASS_PAIRS,), 1, {}, items)

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from models import distributed_batch
-from models.baselines import Subtraction
 from models.captioner import Captioner, Sizes
+from models.subtraction import Subtraction
 from pipeline.compute import devices
 from pipeline.datasets.schema import of_split
 from pipeline.recipes import recipe_file

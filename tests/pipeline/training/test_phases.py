@@ -19,7 +19,7 @@ from pipeline.errors import InputError
 from pipeline.features.store import FeatureStore
 from pipeline.features.writer import Writer
 from pipeline.recipes import trained_model
-from pipeline.recipes.clip_start import clips_name, identity
+from pipeline.recipes.first_weights import identity, name_in_file
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.recipes.recipe_file import save as save_recipe
 from pipeline.training import optimisers, phases
@@ -27,6 +27,7 @@ from pipeline.training.learning_rate import factor
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.sampling import Sampler, sentences_of, training_batches
 from stages.start import STORE
+from tests.own_settings import phase_before
 from tests.running import succeed
 
 SIZES = {"patch": 8, "width": 8, "heads": 2, "intra": 1, "inter": 1, "text_width": 8, "text_heads": 2}
@@ -92,17 +93,17 @@ def save(folder: Path, chosen, pixels, history):
 
 def test_both_phases_one_after_the_other_and_killed_between(pixels, tmp_path):
     chosen = recipe()
-    history, adapting = run(pixels, tmp_path, phases.adaptation(chosen), chosen)
+    history, adapting = run(pixels, tmp_path, phase_before(chosen), chosen)
     with pytest.raises(KilledError):
-        run(pixels, tmp_path / "k", phases.adaptation(chosen), chosen, killed_at=2)
-    again, _ = run(pixels, tmp_path / "k", phases.adaptation(chosen), chosen)
+        run(pixels, tmp_path / "k", phase_before(chosen), chosen, killed_at=2)
+    again, _ = run(pixels, tmp_path / "k", phase_before(chosen), chosen)
     assert all(torch.equal(again.best[name], tensor) for name, tensor in history.best.items())
     assert [list(row) for row in history.validation] == [["iteration", "R@1"]] * 3
     assert history.best_iteration == 6  # of equal ones the later
     earlier = recipe(keep="earlier")
-    assert run(pixels, tmp_path / "first", phases.adaptation(earlier), earlier)[0].best_iteration == 2
+    assert run(pixels, tmp_path / "first", phase_before(earlier), earlier)[0].best_iteration == 2
     save(tmp_path / "adapted", chosen, pixels, history)
-    loaded, _ = trained_model.load_first(tmp_path / "adapted", "clip4idc")
+    loaded, _ = trained_model.load_first(tmp_path / "adapted")
     assert torch.equal(loaded.inter.images, adapting.inter.images)
 
     captioning = phases.captioning(chosen, tmp_path / "adapted")
@@ -124,14 +125,14 @@ def test_both_phases_one_after_the_other_and_killed_between(pixels, tmp_path):
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda t: t.pop("inter.images"), r"lacks inter\.images; run `dvc repro adapt`"),
+        (lambda t: t.pop("inter.images"), r"lacks inter\.images; run `dvc repro first`"),
         (lambda t: t.update({"inter.more": torch.zeros(1)}), r"has beside the model's inter\.more"),
         (lambda t: t.update({"inter.images": torch.zeros(3, 8)}), r"inter\.images is \(3, 8\), not \(2, 8\)"),
     ],
 )
 def test_weights_that_do_not_fit_are_named(pixels, tmp_path, spoil, said):
     chosen = recipe()
-    model = phases.adaptation(chosen).make(pixels.store.shape, pixels.vocabulary)
+    model = phase_before(chosen).make(pixels.store.shape, pixels.vocabulary)
     weights = dict(model.state_dict())
     spoil(weights)
     trained = trained_model.Trained(chosen, 1, (3, 16, 24), 9, 9, 1, 0.0)
@@ -141,10 +142,9 @@ def test_weights_that_do_not_fit_are_named(pixels, tmp_path, spoil, said):
 
 
 def test_a_missing_phase_is_said(tmp_path):
-    with pytest.raises(InputError, match="clip4idc is adapted first; name by --start-from"):
+    with pytest.raises(InputError, match="clip4idc learns something before it captions; name"):
         phases.captioning(recipe(), None)
-    with pytest.raises(InputError, match="no phase before captioning; take it from `adapted`"):
-        phases.adaptation(replace(recipe(), adapt={}))
+    assert replace(recipe(), adapt={}).before == ()
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_rates_and_decay_by_name():
 
 def test_gradients_are_clipped_together(pixels, tmp_path):
     chosen = recipe(iterations=1, clip_norm=0.01)
-    _, model = run(pixels, tmp_path, phases.adaptation(chosen), chosen)
+    _, model = run(pixels, tmp_path, phase_before(chosen), chosen)
     norms = [p.grad.norm() for p in model.parameters() if p.grad is not None]
     assert torch.stack(norms).norm().item() == pytest.approx(0.01, rel=1e-3)
 
@@ -255,18 +255,18 @@ def test_what_is_moved_is_the_whole_scene_and_its_words(pixels):
 
 def test_weights_of_16_bits_are_trained_kept_and_gone_on_with(pixels, tmp_path):
     chosen = recipe(half_weights=True)
-    history, _ = run(pixels, tmp_path, phases.adaptation(chosen), chosen)
+    history, _ = run(pixels, tmp_path, phase_before(chosen), chosen)
     assert history.best["encoding.blocks.0.mlp.0.weight"].dtype == torch.float16
     with pytest.raises(KilledError):
-        run(pixels, tmp_path / "k", phases.adaptation(chosen), chosen, killed_at=2)
-    again, _ = run(pixels, tmp_path / "k", phases.adaptation(chosen), chosen)
+        run(pixels, tmp_path / "k", phase_before(chosen), chosen, killed_at=2)
+    again, _ = run(pixels, tmp_path / "k", phase_before(chosen), chosen)
     assert all(torch.equal(again.best[name], tensor) for name, tensor in history.best.items())
     save(tmp_path / "adapted", chosen, pixels, history)
     model = phases.captioning(chosen, tmp_path / "adapted").make(pixels.store.shape, pixels.vocabulary)
     mine = model.state_dict()["encoding.blocks.0.mlp.0.weight"]
     assert torch.equal(mine, history.best["encoding.blocks.0.mlp.0.weight"])
     assert mine.dtype == torch.float16
-    loaded, _ = trained_model.load_first(tmp_path / "adapted", "clip4idc")
+    loaded, _ = trained_model.load_first(tmp_path / "adapted")
     assert loaded.encoding.blocks["0"].mlp[0].weight.dtype == torch.float32
 
 
@@ -275,12 +275,14 @@ def test_a_first_phase_starts_from_clips_weights(pixels, tmp_path, phase):
     """By name through the split; their hash decides the run, and stands beside the store's."""
     plain = recipe() if phase == "adapt" else replace(recipe(), model="clip_ft", adapt={}, settings=FT)
     chosen = replace(plain, **{phase: PHASE | {"start": str(tmp_path / "clip")}})
-    make = phases.adaptation if phase == "adapt" else partial(phases.captioning, first=None)
+    make = phase_before if phase == "adapt" else partial(phases.captioning, first=None)
     with pytest.raises(InputError, match="clip cannot be read"):
         make(chosen)
-    unstarted = make(plain).make(pixels.store.shape, pixels.vocabulary).state_dict()
+    unstarted = make(plain).make(pixels.store.shape, pixels.vocabulary)
     file = {
-        clip: torch.randn(unstarted[name].shape) for name in unstarted if (clip := clips_name(name, False))
+        clip: torch.randn(tensor.shape)
+        for name, tensor in unstarted.state_dict().items()
+        if (clip := name_in_file(unstarted, name))
     }
     save_file(file, tmp_path / "clip")
     made = make(chosen).make(pixels.store.shape, pixels.vocabulary).state_dict()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from models.idc_pcl_masking import Labels
+from models.trainable import Labels
 from pipeline.compute import devices
 from pipeline.datasets.schema import of_split
 from pipeline.errors import InputError
@@ -69,7 +69,7 @@ def same(one, other):
 @pytest.mark.parametrize("variant", ["paper", "released"])
 def test_both_phases_one_after_the_other_and_killed_in_each(prepared, tmp_path, variant):
     chosen = recipe({"variant": variant})
-    first = phases.pretraining(chosen, negatives(prepared.pairs))
+    first = phase_before(chosen, negatives(prepared.pairs))
     history, model = run(prepared, tmp_path, first, chosen)
     with pytest.raises(KilledError):
         run(prepared, tmp_path / "k", first, chosen, killed_at=3)
@@ -91,7 +91,7 @@ def test_both_phases_one_after_the_other_and_killed_in_each(prepared, tmp_path, 
     own = prepared.store.shape, len(prepared.vocabulary), prepared.vocabulary.longest
     trained = trained_model.Trained(chosen, 1, *own, 12, 0.5)
     trained_model.save(tmp_path / "pretrained", trained, history.best)
-    loaded, _ = trained_model.load_first(tmp_path / "pretrained", "idc_pcl")
+    loaded, _ = trained_model.load_first(tmp_path / "pretrained")
     assert torch.equal(loaded.difference.project.weight, model.difference.project.weight)
     second = phases.captioning(chosen, tmp_path / "pretrained", "plain")
     captioner = second.make(prepared.store.shape, prepared.vocabulary)
@@ -113,8 +113,8 @@ def lengths(prepared, name, variant, max_tokens):
     chosen = recipe(own, max_tokens=max_tokens, images=images)
     chosen = replace(chosen, train=SECOND | {"max_tokens": max_tokens})
     made = {
-        "images": lambda: phases.image_pretraining(chosen, {}),
-        "pretrain": lambda: phases.pretraining(chosen, {}),
+        "images": lambda: phase_before(chosen, number=0),
+        "pretrain": lambda: phase_before(chosen, {}),
         "train": lambda: phases.captioning(chosen, Path("pretrained")),
     }
     phase = made[name]()
@@ -154,7 +154,7 @@ def test_padding_seen_up_to_l_is_another_loss(prepared):
     found = []
     for max_tokens in (None, 40, 41):
         chosen = recipe({"variant": "released", "dropout": 0.0}, max_tokens=max_tokens)
-        phase = phases.pretraining(chosen, negatives(prepared.pairs))
+        phase = phase_before(chosen, negatives(prepared.pairs))
         vocabulary = phase.cut(prepared.vocabulary)
         seed_all(1, 0)
         model = phase.make(prepared.store.shape, vocabulary).eval()
@@ -167,7 +167,7 @@ def test_padding_seen_up_to_l_is_another_loss(prepared):
         hidden = torch.zeros_like(read, dtype=torch.bool)
         hidden[0, 1] = True
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("models.idc_pcl_pretraining.masked_words", lambda t, *_, own=hidden: (t, own))
+            patch.setattr("models.idc_pcl.pretraining.masked_words", lambda t, *_, own=hidden: (t, own))
             labels = Labels(torch.tensor([1]), "mlm")
             loss = model.losses_of(image[:1], image[1:], tokens, labels=labels)["mlm"]
         assert loss.item() == pytest.approx(wanted.item(), rel=1e-5)
@@ -202,7 +202,7 @@ def test_an_idle_tensor_moves_once_it_was_used_where_the_variant_says_so(prepare
     moved = {}
     for variant in ("paper", "released"):
         chosen = recipe({"variant": variant, "dropout": 0.0})
-        phase = phases.pretraining(chosen, negatives(prepared.pairs))
+        phase = phase_before(chosen, negatives(prepared.pairs))
         sampler = phase.sampler(prepared.pairs, 1)
         seed_all(1, 0)
         model = phase.make(prepared.store.shape, prepared.vocabulary)
@@ -255,10 +255,8 @@ def test_what_does_not_fit_is_named(prepared):
         TaskSampler(pairs, FIRST, ("fda",), 1, {})
     with pytest.raises(InputError, match="a batch of the pre-training is 999 captions, the train split has"):
         TaskSampler(pairs, FIRST | {"batch": 999}, ("mlm",), 1, {})
-    with pytest.raises(InputError, match="idc_pcl is pretrained first; name by --start-from the folder"):
+    with pytest.raises(InputError, match="idc_pcl learns something before it captions; name by"):
         phases.captioning(recipe(), None)
-    with pytest.raises(InputError, match="has no phase before captioning; take it from `adapted`"):
-        phases.adaptation(recipe())
     with pytest.raises(InputError, match=r"length must be longest or max_tokens, not 'x'"):
         phases.captioning(recipe({"switches": {"length": "x"}}), Path("pretrained"))
 

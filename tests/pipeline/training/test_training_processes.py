@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from models import build, build_first_phase, clip4idc, distributed_batch
+from models import build, distributed_batch
 from models.captioner import Sizes
-from models.clip import ClipSizes
+from models.clip4idc import model as clip4idc
+from models.clip4idc.encoders import ClipSizes
 from pipeline.compute import devices
 from pipeline.compute.process_group import ALONE, Ranks, join
 from pipeline.datasets.schema import images_of, of_split
@@ -54,7 +55,7 @@ def retrieval(variant, ranks, local=False):
     """Loss and gradients of the adaptation on this process's share of 4 pairs with their sentences."""
     torch.manual_seed(0)
     given = {"dropout": 0.0, "coef_lr": 1.0, "temperature": 0.07, "variant": variant}
-    model = build_first_phase("clip4idc", PIXELS, given | {"switches": {"frozen": "none"}}).double()
+    model = build("clip4idc", PIXELS, given | {"switches": {"frozen": "none"}}, "adapt").double()
     images = torch.randint(0, 256, (2, SCENES, 3, 8, 8)).double()
     tokens = torch.randint(4, 11, (SCENES, 6))
     tokens[range(SCENES), [2, 3, 4, 5]] = 3  # captions of different lengths

@@ -8,7 +8,7 @@ import pytest
 from pipeline.datasets.schema import NO_CHANGE, of_split
 from pipeline.errors import InputError
 from pipeline.params import Params, load
-from pipeline.recipes import config
+from pipeline.recipes import resolving
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.scoring.metrics import cider_d, rouge_l
 from pipeline.scoring.tokenizer import plain
@@ -124,7 +124,9 @@ def test_rendered_datasets_select_by_truth_and_all_others_as_their_papers_do():
     for name in settings.dataset:
         rendered = name in settings.tabletop.viewpoint
         assert settings.of(name).train.select == ("truth" if rendered else "CIDEr-D")
-        assert config.resolve(settings, name, "scorer_cbr").train["select"] == settings.of(name).train.select
+        assert (
+            resolving.resolve(settings, name, "scorer_cbr").train["select"] == settings.of(name).train.select
+        )
         for key, own in settings.of(name).own.items():
             assert (own.train.select == "truth") == (rendered and key == "clip")
 
@@ -134,7 +136,7 @@ def test_one_setting_selects_for_every_dataset():
     tree["train"]["select"] = "CIDEr-D/change"
     settings = Params.model_validate(tree)
     for name in ("tabletop", "clevr_change"):
-        assert config.resolve(settings, name, "scorer_cbr").train["select"] == "CIDEr-D/change"
+        assert resolving.resolve(settings, name, "scorer_cbr").train["select"] == "CIDEr-D/change"
 
 
 def test_an_unknown_score_is_refused(tmp_path):

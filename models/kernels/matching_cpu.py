@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.cpu_threads import compiled, share, taken
+from models.kernels.cpu_threads import compiled, share, taken
 
 WHOLE_NUMBERS = {torch.bfloat16: torch.int16, torch.float32: torch.int32}
 TILE = 4 * 196  # tokens on each side of a tile

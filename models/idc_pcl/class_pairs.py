@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.idc_pcl_network import Network, PclSizes
+from models.idc_pcl.network import Network, PclSizes
 
 CLASSES = 555  # of NABirds
 MARGIN = 0.4  # images of different classes are alike up to this cosine for nothing
@@ -16,7 +16,7 @@ MARGIN = 0.4  # images of different classes are alike up to this cosine for noth
 class ClassPairs(nn.Module):
     """What class each image is of, whether both are of one, and a contrast of all images of the batch."""
 
-    def __init__(self, sizes: PclSizes, classes: int = CLASSES):
+    def __init__(self, sizes: PclSizes, classes: int):
         super().__init__()
         self.classifier = nn.Linear(sizes.width, classes)
         self.aligner = nn.Linear(2 * sizes.width, 2)

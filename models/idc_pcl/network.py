@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention, all_of
 from models.captioner import Difference
-from models.counterpart import grid_places, look_across, side_of
+from models.counterpart_weights import grid_places, look_across, side_of
 from models.decoder import NULL
 from models.grid_embedding import DataSizes
-from models.idc_pcl_variants import PclSwitches
+from models.idc_pcl.switches import PclSwitches
 
 EPSILON, EMBEDDING_EPSILON = 1e-6, 1e-12  # of layer norms: a block's; the embeddings' and MVCL's
 CLS_TYPE, WORD_TYPE = 5, 6  # rows of the types; 1 [IMG1], 2 its cells, 3 [IMG2], 4 its cells, 0 unused

@@ -6,7 +6,7 @@ import pytest
 
 from models import MODELS
 from pipeline.errors import InputError
-from pipeline.recipes import config, recipe_file
+from pipeline.recipes import recipe_file, resolving
 from tests import shipped
 
 REAL = shipped.settings()
@@ -17,7 +17,7 @@ def with_(**changes):
 
 
 def test_published_values_hold_where_the_top_level_is_null():
-    recipe = config.resolve(REAL, "clevr_change", "scorer_cbr")
+    recipe = resolving.resolve(REAL, "clevr_change", "scorer_cbr")
     assert recipe.loss == {"cv": 0.1, "cbr": 0.001}
     assert recipe.train["iterations"] == 10_000
     assert recipe.features["weights"] == "imagenet"
@@ -32,9 +32,9 @@ def test_a_number_at_the_top_level_overrides_only_models_with_the_term():
         ("rr_cbr", False),
         ("scorer_cbr", False),
     ):
-        before, after = (config.resolve(p, "tabletop", model) for p in (REAL, changed))
+        before, after = (resolving.resolve(p, "tabletop", model) for p in (REAL, changed))
         assert (before == after) == same
-    assert config.resolve(changed, "tabletop", "scorer_cbr").loss["cbr"] == 0.004
+    assert resolving.resolve(changed, "tabletop", "scorer_cbr").loss["cbr"] == 0.004
 
 
 @pytest.mark.parametrize(
@@ -47,42 +47,49 @@ def test_a_number_at_the_top_level_overrides_only_models_with_the_term():
     ],
 )
 def test_dirls_published_weights(dataset, loss):
-    assert config.resolve(REAL, dataset, "dirl_ccr").loss == loss
-    assert config.resolve(REAL, dataset, "ccr").loss == {"ccr": loss["ccr"]}
-    assert config.resolve(REAL, dataset, "transformer").loss == {}
+    assert resolving.resolve(REAL, dataset, "dirl_ccr").loss == loss
+    assert resolving.resolve(REAL, dataset, "ccr").loss == {"ccr": loss["ccr"]}
+    assert resolving.resolve(REAL, dataset, "transformer").loss == {}
 
 
 def test_every_term_has_its_weight_on_every_dataset():
     assert set(REAL.model) == set(MODELS)
     for dataset in REAL.dataset:
         for model, terms in (("scorer_cbr", {"cv", "cbr"}), ("dirl_ccr", {"dirl", "ccr"})):
-            assert set(config.resolve(REAL, dataset, model).loss) == terms
+            assert set(resolving.resolve(REAL, dataset, model).loss) == terms
 
 
 def test_training_overrides_reach_every_model():
     changed = with_(train=REAL.train.model_copy(update={"batch": 4}))
-    assert config.resolve(changed, "tabletop", "subtraction").train["batch"] == 4
+    assert resolving.resolve(changed, "tabletop", "subtraction").train["batch"] == 4
 
 
 def test_the_models_own_files_stand_in_its_recipe():
-    subtraction = config.code_of("subtraction")
+    subtraction = resolving.code_of("subtraction")
     own = {
         "attention",
-        "attention_cpu",
-        "baselines",
         "captioner",
-        "cpu_threads",
         "decoder",
         "decoder_protocol",
+        "difference",
+        "distributed_batch",
+        "entry",
     }
-    own |= {"difference", "distributed_batch", "grid_embedding", "variants"}
-    assert set(subtraction) == {f"models/{name}.py" for name in own}
-    files = {"cbr.py", "scorer.py", "matching.py", "matching_cpu.py"}
-    assert set(config.code_of("scorer_cbr")) >= {f"models/{name}" for name in files}
+    own |= {
+        "distributed_batch",
+        "grid_embedding",
+        "kernels/attention_cpu",
+        "kernels/cpu_threads",
+        "subtraction",
+        "switches",
+    }
+    assert set(subtraction) == {f"models/{name}.py" for name in (*own, "trainable")}
+    files = {"cbr.py", "scorer.py", "kernels/matching.py", "kernels/matching_cpu.py"}
+    assert set(resolving.code_of("scorer_cbr")) >= {f"models/{name}" for name in files}
 
 
 def test_round_trip(tmp_path):
-    recipe = config.resolve(REAL, "tabletop", "scorer_cbr")
+    recipe = resolving.resolve(REAL, "tabletop", "scorer_cbr")
     recipe_file.save(tmp_path / "r.yaml", recipe)
     assert asdict(recipe_file.load(tmp_path / "r.yaml")) == asdict(recipe)
 
@@ -102,13 +109,13 @@ def test_round_trip(tmp_path):
 )
 def test_what_makes_no_model_is_named(changes, model, said):
     with pytest.raises(InputError, match=said):
-        config.resolve(with_(**changes), "tabletop", model)
+        resolving.resolve(with_(**changes), "tabletop", model)
 
 
 def test_a_term_without_weight_is_named():
     dataset = REAL.of("tabletop").model_copy(update={"loss": {"lambda_cv": 0.1}})
     with pytest.raises(InputError, match=r"dataset\.tabletop\.loss\.lambda_cbr is missing"):
-        config.resolve(with_(dataset={"tabletop": dataset}), "tabletop", "scorer_cbr")
+        resolving.resolve(with_(dataset={"tabletop": dataset}), "tabletop", "scorer_cbr")
 
 
 def test_a_file_that_is_no_recipe_is_named(tmp_path):
@@ -118,19 +125,19 @@ def test_a_file_that_is_no_recipe_is_named(tmp_path):
 
 
 def test_a_models_nulls_and_its_other_switches_are_the_datasets_own():
-    small, published = (config.resolve(REAL, name, "idc_pcl") for name in ("tabletop", "clevr_change"))
+    small, published = (resolving.resolve(REAL, name, "idc_pcl") for name in ("tabletop", "clevr_change"))
     assert small.settings["switches"] == {"first_weights": "counterpart"}
     assert published.settings["switches"] == {}
     assert (small.settings["tau1"], published.settings["tau1"]) == (0.1, 1.0)
     assert published.adapt["tasks"] == {"mlm": 8.0, "mvcl": 1.0, "fda": 2.0}
     assert published.loss == {"judge": 1.0}
     own = REAL.model["idc_pcl"] | {"tau1": 0.5, "switches": {"tasks": "mlm", "first_weights": "torch"}}
-    changed = config.resolve(with_(model=REAL.model | {"idc_pcl": own}), "tabletop", "idc_pcl").settings
+    changed = resolving.resolve(with_(model=REAL.model | {"idc_pcl": own}), "tabletop", "idc_pcl").settings
     assert (changed["tau1"], changed["tau2"]) == (0.5, small.settings["tau2"])
     assert changed["switches"] == {"tasks": "mlm", "first_weights": "torch"}
-    assert config.resolve(REAL, "tabletop", "idc_pcl_no_pretrain").adapt == {}
+    assert resolving.resolve(REAL, "tabletop", "idc_pcl_no_pretrain").adapt == {}
     with pytest.raises(InputError, match=r"dataset\.clevr_dc\.own\.idc_pcl is missing, the settings of"):
-        config.resolve(REAL, "clevr_dc", "idc_pcl")
+        resolving.resolve(REAL, "clevr_dc", "idc_pcl")
 
 
 def test_clip4idc_reads_features_where_its_patches_are_features():
@@ -142,12 +149,12 @@ def test_clip4idc_reads_features_where_its_patches_are_features():
         update = {"settings": settings, "adapt": still, "train": still}
         update["sizes"] = own.sizes | {"patch": 2 if patches == "features" else 16}
         dataset = REAL.of("tabletop").model_copy(update={"own": {"clip": own.model_copy(update=update)}})
-        found[patches] = config.resolve(with_(dataset={"tabletop": dataset}), "tabletop", "clip4idc")
+        found[patches] = resolving.resolve(with_(dataset={"tabletop": dataset}), "tabletop", "clip4idc")
     assert {name: recipe.input for name, recipe in found.items()} == {
         "convolutions": "pixels",
         "features": "grid",
     }
-    assert found["features"].features == config.resolve(REAL, "tabletop", "scorer").features
+    assert found["features"].features == resolving.resolve(REAL, "tabletop", "scorer").features
 
 
 @pytest.mark.parametrize("change", [{"mirror": True}, {"shift": 1}])
@@ -156,7 +163,7 @@ def test_features_are_neither_mirrored_nor_shifted(change):
     changed = own.model_copy(update={"train": own.train.model_copy(update=change)})
     dataset = REAL.of("tabletop").model_copy(update={"own": {"idc_pcl": changed}})
     with pytest.raises(InputError, match="idc_pcl reads features on tabletop, and mirror and shift move"):
-        config.resolve(with_(dataset={"tabletop": dataset}), "tabletop", "idc_pcl")
+        resolving.resolve(with_(dataset={"tabletop": dataset}), "tabletop", "idc_pcl")
 
 
 def test_a_phases_max_tokens_are_idc_pcls():
@@ -164,7 +171,7 @@ def test_a_phases_max_tokens_are_idc_pcls():
         own = REAL.of("tabletop").own[key]
         changed = own.model_copy(update={phase: getattr(own, phase).model_copy(update={"max_tokens": 40})})
         dataset = REAL.of("tabletop").model_copy(update={"own": {key: changed}})
-        return config.resolve(with_(dataset={"tabletop": dataset}), "tabletop", model)
+        return resolving.resolve(with_(dataset={"tabletop": dataset}), "tabletop", model)
 
     assert resolved("idc_pcl", "idc_pcl", "pretrain").adapt["max_tokens"] == 40
     assert resolved("idc_pcl_no_pretrain", "idc_pcl", "train").train["max_tokens"] == 40

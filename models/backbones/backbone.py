@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from models import resnet101, timm_maps
-from models.batch_norm_folding import fold
+from models.backbones import resnet101, timm_maps
+from models.backbones.batch_norm_folding import fold
 
 RESNET = "resnet101"  # torchvision's; any other name is a model of timm
 FINER = 2  # cells of the finer map a side of each cell

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention
-from models.clip_variants import ClipSwitches
-from models.counterpart import grid_places
+from models.clip4idc.switches import ClipSwitches
+from models.counterpart_weights import grid_places
 from models.grid_embedding import DataSizes
 
 END = 3  # the token that a caption's vector is read at

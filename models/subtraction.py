@@ -4,7 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from models.captioner import Captioner, Difference, Sizes
-from models.variants import Switches
+from models.entry import Entry
+from models.switches import DECODER, RELEASED, Switches
 
 
 class Subtraction(nn.Module):
@@ -22,3 +23,6 @@ class Subtraction(nn.Module):
 def subtraction(sizes: Sizes, switches: Switches, *, dropout: float) -> Captioner:
     """Subtraction and the shared decoder; no loss but the caption's."""
     return Captioner(sizes, Subtraction(sizes.width), {}, dropout, switches)
+
+
+SUBTRACTION = Entry(subtraction, RELEASED, DECODER)

@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.captioner import Group
-from models.idc_pcl_class_pairs import ClassPairs
-from models.idc_pcl_masking import Labels, masked_cells, masked_words
-from models.idc_pcl_network import EMBEDDING_EPSILON, Cells, Network, PclSizes, norm
-from models.idc_pcl_variants import PclSwitches
+from models.idc_pcl.class_pairs import CLASSES, ClassPairs
+from models.idc_pcl.masking import masked_cells, masked_words
+from models.idc_pcl.network import EMBEDDING_EPSILON, Cells, Network, PclSizes, norm
+from models.idc_pcl.switches import PclSwitches
+from models.trainable import Group, Labels, Trainable
 
 TASKS = {"mlm": ("mlm",), "mlm_mvcl": ("mlm", "mvcl"), "all": ("mlm", "mvcl", "fda")}
 MEASURES = {
@@ -38,8 +38,8 @@ class CellHead(nn.Module):
         return self.norm(F.gelu(self.map(v))) @ weight + self.bias
 
 
-class Pretraining(nn.Module):
-    """A step has one task, which its Labels name. Its calls are a Captioner's: one loop trains both."""
+class Pretraining(Trainable):
+    """A step has one task, which its Labels name."""
 
     groups = (Group("", 1.0, True),)
 
@@ -63,12 +63,14 @@ class Pretraining(nn.Module):
         if "nabirds" in switches.extra_data and not single:
             self.terms += ("class_pairs",)
         self.measures = tuple(name for task in self.terms for name in MEASURES[task])
+        self.zero_idle = switches.idle_gradients == "zero"
         self.encoding = Cells(sizes.pool)
         self.difference = Network(sizes, switches, dropout)
         if "mvcl" in self.terms:
             self.cell_head = CellHead(sizes, switches)
-        if "class_pairs" in self.terms:
-            self.class_pairs = ClassPairs(sizes)
+        self.classes = CLASSES if "class_pairs" in self.terms else 0  # that it tells apart
+        if self.classes:
+            self.class_pairs = ClassPairs(sizes, self.classes)
 
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
@@ -90,9 +92,6 @@ class Pretraining(nn.Module):
             return self.mvcl(before, after, tokens)
         assert labels is not None
         return self.fda(before, after, tokens, labels.changed)
-
-    def constrain(self) -> None:
-        """Nothing is bounded."""
 
     def joint(self, before: Tensor, after: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """V^ and T^ of cells B x N x C and as many captions, or several of each pair, one after another."""

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from models import matching_cpu, matching_plain
 from models.distributed_batch import everyone, own
-from models.variants import Mtm
+from models.kernels import matching_cpu, matching_plain
+from models.switches import Mtm
 
 LARGEST_SCALE = 100.0  # of a learned temperature: exp(s)
 MOST_TOKENS = 2**15 - 1  # an image: indices are int16
@@ -65,7 +65,7 @@ def implementation(queries: Tensor) -> ModuleType:
     if queries.device.type == "cpu" and queries.dtype in matching_cpu.WHOLE_NUMBERS:
         return matching_cpu
     if queries.is_cuda and TRITON and torch.cuda.get_device_capability(queries.device) >= (8, 0):
-        from models import matching_gpu  # not at the top: Triton takes a second to import
+        from models.kernels import matching_gpu  # not at the top: Triton takes a second to import
 
         return matching_gpu if queries.dtype in matching_gpu.TYPES else matching_plain
     return matching_plain

@@ -10,12 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention, all_of
-from models.clip import ClipSizes, Tables
-from models.clip_variants import ClipSwitches
+from models.clip4idc.encoders import ClipSizes, Tables
+from models.clip4idc.switches import ClipSwitches
 from models.decoder import NULL, DecoderLayer, Past, TransformerState
 from models.decoder_protocol import NextWord, Words
 from models.difference import Difference
-from models.variants import PAPER
+from models.switches import PAPER
 
 EPSILON = 1e-12  # of its layer norms
 DEVIATION = 0.02  # of its first weights

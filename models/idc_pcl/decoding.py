@@ -14,7 +14,7 @@ from models.attention import attention_weights
 from models.decoder import NULL, Past, TransformerState
 from models.decoder_protocol import NextWord, Words
 from models.difference import Difference
-from models.idc_pcl_network import Block, Network
+from models.idc_pcl.network import Block, Network
 
 
 class Kept(Past):

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from models.cpu_threads import SUMMING, compiled, share, taken
+from models.kernels.cpu_threads import SUMMING, compiled, share, taken
 
 TYPES = (torch.bfloat16, torch.float32)
 

@@ -5,7 +5,7 @@ ones that concern it, and the others mean nothing to it. All of them in a table:
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hints
 
 if TYPE_CHECKING:
@@ -106,14 +106,18 @@ RELEASED_DIRL = Switches(  # of its CLEVR-DC configuration; a CLEVR-Change check
     directions="averaged",
     ccr_layers="last",
 )
+# those that concern every model made of SCORER's decoder and pair encoding
+DECODER = frozenset(
+    ("coordinates", "attention_output", "norm_epsilon", "feed_forward", "word_dropout", "initialisation")
+)
 VARIANTS = ("paper", "released")
 Kind = TypeVar("Kind", bound="DataclassInstance")
 
 
-def resolve(key: str, variant: Any, overrides: Any, released: Kind) -> Kind:
+def resolve(key: str, variant: Any, overrides: Any, released: Kind, concerning: frozenset[str]) -> Kind:
     """The switches of a variant, single ones overridden by name; `released` are those of the model's program.
 
-    The paper's are the defaults of their class.
+    The paper's are the defaults of their class. `concerning`: the names of those that make a difference.
     Raises ValueError naming the key below `key` ("model.<name>") that is wrong.
     """
     if not isinstance(variant, str) or variant not in VARIANTS:
@@ -122,9 +126,10 @@ def resolve(key: str, variant: Any, overrides: Any, released: Kind) -> Kind:
         raise ValueError(f"{key}.switches must map names of switches to values, not {overrides!r}")
     kinds = get_type_hints(type(released))
     for name, value in overrides.items():
-        if name not in kinds:
-            known = ", ".join(field.name for field in fields(released))
-            raise ValueError(f"unknown key {key}.switches.{name}; there are {known}")
+        if name not in concerning:
+            fault = "of other models is the key" if name in kinds else "unknown key"
+            known = ", ".join(each for each in kinds if each in concerning)
+            raise ValueError(f"{fault} {key}.switches.{name}; there are {known}")
         _check(f"{key}.switches.{name}", kinds[name], value)
     return replace(released if variant == "released" else type(released)(), **overrides)
 

@@ -11,67 +11,24 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.captioner import Captioner, Difference, Group
-from models.clip import Block, ClipSizes, ImageEncoder, Projection, TextEncoder, added, numbered
-from models.clip_captioner import ClipDecoder, Memories
-from models.clip_variants import ClipSwitches
-from models.counterpart import grid_places, look_across, side_of
+from models.captioner import Captioner, Difference
+from models.clip4idc.captioner import ClipDecoder, Memories
+from models.clip4idc.encoders import ClipSizes, ImageEncoder, TextEncoder
+from models.clip4idc.half_weights import halve
+from models.clip4idc.pair_encoders import JointEncoder, SeparateEncoder, class_maps
+from models.clip4idc.switches import RELEASED, ClipSwitches
 from models.distributed_batch import everyone, own, processes
-from models.half_weights import halve as halve  # what decides a training stands among the recipe's files
+from models.entry import GRID, PIXELS, Entry, Phase
+from models.trainable import Group, Labels, Retrieves
 
 LARGEST = math.log(100.0)  # of the learned scale's logarithm: CLIP's
 STEM = r"^encoding\.patches\."  # what `frozen: stem` keeps, beside CLIP's tables of words
 ENCODER = r"^(encoding|difference\.inter)\."  # and `frozen: encoder` of the captioning
 
 
-class JointEncoder(nn.Module):
-    """F_inter (CLIP4IDC Eq. 4-5): the last blocks on the tokens of both images, then W on every token."""
-
-    def __init__(self, sizes: ClipSizes, switches: ClipSwitches):
-        super().__init__()
-        D, (rows, columns) = sizes.width, sizes.cells
-        t = 1 + rows * columns
-        self.images = nn.Parameter(torch.randn(2, D) * D**-0.5)  # e
-        self.positions = nn.Parameter(torch.randn(2 * t, D) * D**-0.5)  # p
-        self.norm = nn.LayerNorm(D) if switches.joint_norm else nn.Identity()
-        self.blocks = numbered(sizes, range(sizes.intra, sizes.intra + sizes.inter))
-        self.project = Projection(sizes)
-        if switches.first_weights == "counterpart" and self.blocks:
-            self.compare(sizes)
-
-    @torch.no_grad()
-    def compare(self, sizes: ClipSizes) -> None:
-        """The first block looks at the same cell of the other image; e tells the images apart."""
-        side = side_of(sizes.width)
-        self.images[0], self.images[1] = side, -side
-        first = next(iter(self.blocks.values()))
-        assert isinstance(first, Block)
-        look_across(first.attention, grid_places(*sizes.cells, sizes.width), side)
-
-    def joined(self, before: Tensor, after: Tensor) -> Tensor:
-        """Twice B x t x D -> Z, B x 2t x D (Eq. 4)."""
-        images, positions = added(self.images, before), added(self.positions, before)
-        Z = torch.cat([before + images[0], after + images[1]], 1) + positions
-        return self.norm(Z)
-
-    def forward(self, before: Tensor, after: Tensor) -> Tensor:
-        """Twice B x t x D -> F', B x 2t x E."""
-        Z = self.joined(before, after)
-        for block in self.blocks.values():
-            Z = block(Z)
-        return self.project(Z)
-
-
-class SeparateEncoder(nn.Module):
-    """CLIP-FT's: no block sees both images; F' is each one's tokens, one after the other."""
-
-    def __init__(self, sizes: ClipSizes):
-        super().__init__()
-        self.project = Projection(sizes)
-
-    def forward(self, before: Tensor, after: Tensor) -> Tensor:
-        """Twice B x t x D -> B x 2t x E."""
-        return self.project(torch.cat([before, after], 1))
+def tower(place: str) -> dict[str, str]:
+    """Where what stands at `place` has its tensors in the file of CLIP's weights."""
+    return {f"{place}{part}.": f"{part}." for part in ("patches", "blocks", "project")}
 
 
 class Compared(nn.Module):
@@ -89,14 +46,12 @@ class Compared(nn.Module):
         )
 
 
-class Retrieval(nn.Module):
-    """The adaptation (CLIP4IDC Eq. 6-8): a pair of images is to find its sentence, and the sentence its pair.
-
-    The same calls as a Captioner's, so that one loop trains both.
-    """
+class Retrieval(Retrieves):
+    """The adaptation (CLIP4IDC Eq. 6-8): a pair of images is to find its sentence, and that its pair."""
 
     terms = ("retrieval",)
     encoding: ImageEncoder
+    starts = tower("encoding.") | tower("inter.") | {"text.": "text.", "log_scale": "log_scale"}
 
     def __init__(self, sizes: ClipSizes, switches: ClipSwitches, coef: float, temperature: float):
         super().__init__()
@@ -118,7 +73,9 @@ class Retrieval(nn.Module):
         """g, B x E, of captions B x L with both marks."""
         return self.text(tokens).float()
 
-    def losses_of(self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1) -> dict[str, Tensor]:
+    def losses_of(
+        self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
+    ) -> dict[str, Tensor]:
         """The contrast of B pairs with their B sentences; other processes' are negatives too (Eq. 6-8).
 
         Each process returns its share: they add up to the batch's.
@@ -135,6 +92,24 @@ class Retrieval(nn.Module):
     def constrain(self) -> None:
         """To call after every step of the optimiser: s = exp(l) is at most 100."""
         self.log_scale.clamp_(max=LARGEST)
+
+    def halve(self) -> None:
+        """The towers' maps and activations, as the released program has them."""
+        halve(self)
+
+
+class ClipCaptioner(Captioner):
+    """The captioning, over an image encoder that is CLIP's."""
+
+    parts = "sum"
+
+    def looks(self, before: Tensor, after: Tensor) -> dict[str, Tensor]:
+        """Where the class tokens look."""
+        return class_maps(self.encoding, self.difference.inter, before, after, self.cells)
+
+    def halve(self) -> None:
+        """The image tower's maps and activations, as the released program has them."""
+        halve(self)
 
 
 def adapting(switches: ClipSwitches, coef: float) -> tuple[Group, ...]:
@@ -181,53 +156,15 @@ def captioner(
         raise ValueError(f"words: clip needs a text_width of joint's {sizes.joint}, not {sizes.text_width}")
     memories = Memories(sizes, switches, dropout)
     decoder = ClipDecoder(sizes, switches, dropout)
-    model = Captioner(sizes, Compared(inter, memories), {}, dropout, encoding=encoding, decoder=decoder)
-    model.cells, model.parts, model.groups = sizes.cells, "sum", captioning(coef, clips)
-    model.takes = {"encoding.": "encoding.", "inter.": "difference.inter."}
-    if clips:
-        model.takes["text.tables."] = "decoder.tables."
+    model = ClipCaptioner(sizes, Compared(inter, memories), {}, dropout, encoding=encoding, decoder=decoder)
+    words = {"text.tables.": "decoder.tables."} if clips else {}
+    model.cells, model.groups = sizes.cells, captioning(coef, clips)
+    model.takes = {"encoding.": "encoding.", "inter.": "difference.inter."} | words
+    model.starts = tower("encoding.") | tower("difference.inter.") | {b: a for a, b in words.items()}
     if switches.frozen != "none":
         tables = r"|^decoder\.tables\." + "positions" * (switches.frozen == "stem_but_words")
         freeze(model, (ENCODER if switches.frozen == "encoder" else STEM) + tables * clips)
     return model
-
-
-def class_maps(model: Captioner, before: Tensor, after: Tensor) -> dict[str, Tensor]:
-    """Where the class tokens look, by block, B x 2 x lines x columns, of both images, B x 3 x H x W each.
-
-    Of the last block on each image by itself, whose class token looks at its own image, and of the last one
-    on both, where the first image's looks at both (CLIP4IDC's figures: blocks 9 and 12); where there are no
-    two such blocks, of the last two. The mean of the heads; class tokens left out, each image's sums to 1.
-    """
-    encoding, inter = model.encoding, model.difference.inter
-    assert isinstance(encoding, ImageEncoder)
-    sides, found = [encoding.patches(image) for image in (before, after)], {}
-    alone = dict(encoding.blocks.items())
-    joint = dict(inter.blocks.items()) if isinstance(inter, JointEncoder) else {}
-    last = [*alone, *joint][-2:]
-    shown = {[*alone][-1], [*joint][-1]} if alone and joint else set(last)
-    for name, block in alone.items():
-        if name in shown:
-            found[name] = torch.stack([looks(block, x) for x in sides], 1)  # B x 2 x t
-        sides = [block(x) for x in sides]
-    Z = inter.joined(*sides) if isinstance(inter, JointEncoder) else torch.cat(sides, 1)
-    for name, block in joint.items():
-        if name in shown:
-            found[name] = looks(block, Z).unflatten(-1, (2, -1))
-        Z = block(Z)
-    return {f"block {int(name) + 1}": patches_of(maps, model.cells) for name, maps in found.items()}
-
-
-def looks(block: nn.Module, x: Tensor) -> Tensor:
-    """Where the first token of B x t x D looks: B x t."""
-    assert isinstance(block, Block)
-    return block.looks(x)[:, 0]
-
-
-def patches_of(maps: Tensor, cells: tuple[int, int]) -> Tensor:
-    """B x 2 x t, the class token first -> B x 2 x lines x columns, of each image summing to 1."""
-    patches = maps[..., 1:]
-    return (patches / patches.sum(-1, keepdim=True)).unflatten(-1, cells)
 
 
 def clip4idc(
@@ -254,3 +191,23 @@ def clip_ft(sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr
     """CLIP's whole image tower on each image by itself, and the captioner over both (Table 4)."""
     encoding = ImageEncoder(sizes, switches, sizes.intra + sizes.inter)
     return captioner(sizes, switches, encoding, SeparateEncoder(sizes), dropout, coef_lr)
+
+
+def reads(switches: ClipSwitches) -> str:
+    """Pixels, but where patches are features."""
+    return GRID if switches.patches == "features" else PIXELS
+
+
+ENCODERS = frozenset(("frozen", "memory", "words", "patches", "first_weights"))
+CLIP_FT = Entry(clip_ft, RELEASED, ENCODERS, ClipSizes, "clip", reads)
+NO_ADAPT = Entry(no_adapt, RELEASED, ENCODERS | {"joint_norm"}, ClipSizes, "clip", reads)
+CLIP4IDC = Entry(
+    clip4idc,
+    RELEASED,
+    ENCODERS | {"joint_norm", "directions", "new_rate"},
+    ClipSizes,
+    "clip",
+    reads,
+    phases=(Phase("adapt", adaptation, "retrieval"),),
+    captioning=("memory", "words"),
+)

@@ -4,19 +4,22 @@ B pairs, C feature channels, N cells an image, D width, L words. The network: id
 phase: idc_pcl_pretraining.py; decoding: idc_pcl_decoding.py. Equations: docs/methods.md, "IDC-PCL".
 """
 
+from dataclasses import fields
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.captioner import NEVER, Captioner, Group
+from models.captioner import NEVER, Captioner
 from models.distributed_batch import total
-from models.idc_pcl_decoding import MaskDecoder
-from models.idc_pcl_masking import Labels, masked_words
-from models.idc_pcl_network import Cells, Network, PclSizes
-from models.idc_pcl_pretraining import Pretraining
-from models.idc_pcl_variants import PclSwitches
+from models.entry import Entry, Phase
+from models.idc_pcl.decoding import MaskDecoder
+from models.idc_pcl.masking import masked_words
+from models.idc_pcl.network import Cells, Network, PclSizes
+from models.idc_pcl.pretraining import Pretraining
+from models.idc_pcl.switches import RELEASED, PclSwitches
+from models.trainable import Group, Labels
 
 
 class MaskedCaptioner(Captioner):
@@ -36,7 +39,6 @@ class MaskedCaptioner(Captioner):
         self.share, self.reduction = share, switches.reduction
         self.cells, self.takes = sizes.cells, {"difference.": "difference."}
         self.never = never(network, switches)
-        self.measures: tuple[str, ...] = ()
         if switches.distractor_judging:
             self.judge = nn.Linear(2 * sizes.width, 2)
             self.measures = ("judge_accuracy",)
@@ -131,3 +133,27 @@ def no_pretraining(
 ) -> Captioner:
     """The second phase from first weights (its Table 3)."""
     return MaskedCaptioner(sizes, switches, dropout, masked_words_captioning)
+
+
+def filled(switches: PclSwitches) -> int:
+    """The program's captions have three marks: both, and a place for [CLS]."""
+    return 3 if switches.length == "max_tokens" else 0
+
+
+LATER = ("reduction", "distractor_judging", "barred")  # of the captioning alone
+EARLIER = frozenset(("padding", "mvcl_negatives", "idle_gradients", "tasks", "extra_data"))
+EVERY = frozenset(field.name for field in fields(PclSwitches))
+NO_PRETRAINING = Entry(no_pretraining, RELEASED, EVERY - EARLIER, PclSizes, "idc_pcl", fills=filled)
+IDC_PCL = Entry(
+    captioning,
+    RELEASED,
+    EVERY,
+    PclSizes,
+    "idc_pcl",
+    phases=(
+        Phase("images", image_pretraining, "tasks", lambda switches: "cub" in switches.extra_data, "cub"),
+        Phase("pretrain", pretraining, "tasks"),
+    ),
+    captioning=LATER,
+    fills=filled,
+)

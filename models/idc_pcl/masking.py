@@ -1,9 +1,7 @@
-"""What IDC-PCL hides of captions and of images, drawn from torch's generator; and what it is told of pairs.
+"""What IDC-PCL hides of captions and of images, drawn from torch's generator.
 
 B captions or pairs, L words, N cells an image.
 """
-
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -12,15 +10,6 @@ from models.decoder import NULL
 
 START, END = 2, 3  # marks of a caption
 MASKED, RANDOM = 0.8, 0.1  # of chosen words: [MASK]; any token at all; the others stay
-
-
-@dataclass(frozen=True)
-class Labels:
-    """What is known of B pairs beside their captions."""
-
-    changed: Tensor  # B, int64: 1 changed, 0 not, -1 nobody says
-    task: str = ""  # of pre-training: mlm | mvcl | fda | class_pairs
-    classes: Tensor | None = None  # 2 x B, int64, of class_pairs: what the before and the after images show
 
 
 def masked_words(tokens: Tensor, share: float, mask: int) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,1 @@
+"""The networks whose feature grids models read."""

@@ -1,0 +1,1 @@
+"""CLIP4IDC (Guo et al., AACL-IJCNLP 2022)."""

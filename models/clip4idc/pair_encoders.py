@@ -1,0 +1,105 @@
+"""How CLIP4IDC's image encoder sees two images at once, and where its class tokens look.
+
+B pairs, t = n + 1 tokens an image (class token first), D width, E joint width. Equations: docs/methods.md,
+"CLIP4IDC".
+"""
+
+import torch
+from torch import Tensor, nn
+
+from models.clip4idc.encoders import Block, ClipSizes, ImageEncoder, Projection, added, numbered
+from models.clip4idc.switches import ClipSwitches
+from models.counterpart_weights import grid_places, look_across, side_of
+
+
+class JointEncoder(nn.Module):
+    """F_inter (CLIP4IDC Eq. 4-5): the last blocks on the tokens of both images, then W on every token."""
+
+    def __init__(self, sizes: ClipSizes, switches: ClipSwitches):
+        super().__init__()
+        D, (rows, columns) = sizes.width, sizes.cells
+        t = 1 + rows * columns
+        self.images = nn.Parameter(torch.randn(2, D) * D**-0.5)  # e
+        self.positions = nn.Parameter(torch.randn(2 * t, D) * D**-0.5)  # p
+        self.norm = nn.LayerNorm(D) if switches.joint_norm else nn.Identity()
+        self.blocks = numbered(sizes, range(sizes.intra, sizes.intra + sizes.inter))
+        self.project = Projection(sizes)
+        if switches.first_weights == "counterpart" and self.blocks:
+            self.compare(sizes)
+
+    @torch.no_grad()
+    def compare(self, sizes: ClipSizes) -> None:
+        """The first block looks at the same cell of the other image; e tells the images apart."""
+        side = side_of(sizes.width)
+        self.images[0], self.images[1] = side, -side
+        first = next(iter(self.blocks.values()))
+        assert isinstance(first, Block)
+        look_across(first.attention, grid_places(*sizes.cells, sizes.width), side)
+
+    def joined(self, before: Tensor, after: Tensor) -> Tensor:
+        """Twice B x t x D -> Z, B x 2t x D (Eq. 4)."""
+        images, positions = added(self.images, before), added(self.positions, before)
+        Z = torch.cat([before + images[0], after + images[1]], 1) + positions
+        return self.norm(Z)
+
+    def forward(self, before: Tensor, after: Tensor) -> Tensor:
+        """Twice B x t x D -> F', B x 2t x E."""
+        Z = self.joined(before, after)
+        for block in self.blocks.values():
+            Z = block(Z)
+        return self.project(Z)
+
+
+class SeparateEncoder(nn.Module):
+    """CLIP-FT's: no block sees both images; F' is each one's tokens, one after the other."""
+
+    def __init__(self, sizes: ClipSizes):
+        super().__init__()
+        self.project = Projection(sizes)
+
+    def forward(self, before: Tensor, after: Tensor) -> Tensor:
+        """Twice B x t x D -> B x 2t x E."""
+        return self.project(torch.cat([before, after], 1))
+
+
+def class_maps(
+    encoding: nn.Module,
+    inter: Tensor | nn.Module,
+    before: Tensor,
+    after: Tensor,
+    cells: tuple[int, int],
+) -> dict[str, Tensor]:
+    """Where the class tokens look, by block, B x 2 x lines x columns, of both images, B x 3 x H x W each.
+
+    Of the last block on each image by itself, whose class token looks at its own image, and of the last one
+    on both, where the first image's looks at both (CLIP4IDC's figures: blocks 9 and 12); where there are no
+    two such blocks, of the last two. The mean of the heads; class tokens left out, each image's sums to 1.
+    """
+    assert isinstance(encoding, ImageEncoder)
+    sides, found = [encoding.patches(image) for image in (before, after)], {}
+    alone = dict(encoding.blocks.items())
+    joint = dict(inter.blocks.items()) if isinstance(inter, JointEncoder) else {}
+    last = [*alone, *joint][-2:]
+    shown = {[*alone][-1], [*joint][-1]} if alone and joint else set(last)
+    for name, block in alone.items():
+        if name in shown:
+            found[name] = torch.stack([looks(block, x) for x in sides], 1)  # B x 2 x t
+        sides = [block(x) for x in sides]
+    Z = inter.joined(*sides) if isinstance(inter, JointEncoder) else torch.cat(sides, 1)
+    for name, block in joint.items():
+        if name in shown:
+            found[name] = looks(block, Z).unflatten(-1, (2, -1))
+        Z = block(Z)
+    return {f"block {int(name) + 1}": patches_of(maps, cells) for name, maps in found.items()}
+
+
+def looks(block: nn.Module, x: Tensor) -> Tensor:
+    """Where the first token of B x t x D looks: B x t."""
+    assert isinstance(block, Block)
+    return block.looks(x)[:, 0]
+
+
+def patches_of(maps: Tensor, cells: tuple[int, int]) -> Tensor:
+    """B x 2 x t, the class token first -> B x 2 x lines x columns, of each image summing to 1."""
+    patches = maps[..., 1:]
+    return (patches / patches.sum(-1, keepdim=True)).unflatten(-1, cells)

@@ -1,0 +1,1 @@
+"""IDC-PCL (Yao et al., AAAI 2022)."""

@@ -1,0 +1,1 @@
+"""Fast matching and attention, each beside its plain twin."""

@@ -1,0 +1,123 @@
+"""first@dataset-model-seed: what a model learns before it captions; nothing, where it has no such phase.
+
+CLIP4IDC learns to retrieve, IDC-PCL several tasks: the phases stand where the models are (models/entry.py).
+Of two phases (IDC-PCL's with CUB, first on its single images) what the first one leaves is kept beside the
+weights until the second is finished. Several processes share a phase as they share `train`.
+"""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from models.entry import Phase
+from pipeline import provenance
+from pipeline.compute import devices
+from pipeline.datasets import pretraining_schema
+from pipeline.datasets.negatives import REMEDY, read_negatives
+from pipeline.datasets.pretraining_schema import NEGATIVES, RECORDS, records_of, remedy, stores_of
+from pipeline.errors import InputError
+from pipeline.features.object_storage import store_of
+from pipeline.features.store import FeatureStore
+from pipeline.inputs import read_text, read_yaml
+from pipeline.outputs import replacing
+from pipeline.provenance import sha256
+from pipeline.recipes import recipe_file, trained_model
+from pipeline.recipes.recipe_file import Recipe
+from pipeline.training import phases
+from pipeline.training.class_pairs import CLASS_PAIRS, ClassItems
+from pipeline.training.phases import Beside
+from pipeline.training.task_sampling import FDA
+from stages import run, train
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    train.add_arguments(parser)
+    parser.add_argument("--negatives", type=Path, help="those of the dataset's pairs, for the task fda")
+    parser.add_argument(
+        "--pretraining",
+        type=Path,
+        default=pretraining_schema.FOLDER,
+        help="the folder of CUB's and NABirds' records and stores",
+    )
+    arguments = parser.parse_args()
+    if read_yaml(arguments.recipe, "run `dvc repro recipe` to make it") is None:
+        nothing(arguments)
+        return
+    recipe = recipe_file.load(arguments.recipe)
+    if not recipe.before:
+        raise InputError(
+            f"{arguments.recipe}: {recipe.model} has no phase before captioning; take another model"
+        )
+    *earlier, last = recipe.before
+    found = beside(arguments, recipe, last)
+    for phase in earlier:
+        weights, curves = on_images(arguments, recipe, phase)
+        found = replace(found, weights=weights, curves=curves)
+    train.run_phase("first", arguments, recipe, phases.before(recipe, last, found), found.weights)
+
+
+def nothing(arguments: argparse.Namespace) -> None:
+    """Both outputs empty, for DVC, which wants them of every cell."""
+    for path, contents in ((arguments.weights, trained_model.CONTENTS), (arguments.curves, train.CURVES)):
+        with replacing(path, contents) as folder:
+            folder.mkdir()
+    print("it learns nothing before it captions")
+
+
+def beside(arguments: argparse.Namespace, recipe: Recipe, phase: Phase) -> Beside:
+    """What a phase on the dataset's pairs reads beside them."""
+    tasks = recipe.settings_of(phase).get("tasks", {})
+    found = negatives_of(arguments.negatives) if FDA in tasks else Beside()
+    if CLASS_PAIRS in tasks:
+        classes, key = classes_of(arguments.pretraining, recipe, phase)
+        found = replace(found, classes=classes, keys=(*found.keys, key))
+    return found
+
+
+def negatives_of(path: Path | None, how: str = REMEDY) -> Beside:
+    """Each pair's."""
+    if path is None:
+        raise InputError(f"the task {FDA} needs negatives; name their file by --negatives ({how})")
+    return Beside(read_negatives(path, how), keys=(sha256(read_text(path, how)),))
+
+
+def classes_of(folder: Path, recipe: Recipe, phase: Phase) -> tuple[dict[str, ClassItems], str]:
+    """NABirds' pairs by split, and what says which they are."""
+    path, how = records_of(folder, "nabirds") / RECORDS, remedy("nabirds")
+    pairs = pretraining_schema.read_class_pairs(path, how)
+    store = FeatureStore(store_of(stores_of(folder, "nabirds"), recipe.input), recipe.features, how)
+    classes: Any = phases.bare(recipe, phase).classes
+    found = {
+        split: ClassItems([pair for pair in pairs if pair.split == split], store, classes)
+        for split in ("train", "val")
+    }
+    return found, sha256(path.read_bytes(), store.record)
+
+
+def on_images(arguments: argparse.Namespace, recipe: Recipe, declared: Phase) -> tuple[Path, Path]:
+    """The folders of the weights and of the curves that the phase on CUB leaves; trained, if they lack."""
+    records, stores = records_of(arguments.pretraining, "cub"), stores_of(arguments.pretraining, "cub")
+    asked = FDA in recipe.settings_of(declared)["tasks"]
+    found = negatives_of(records / NEGATIVES, remedy("cub")) if asked else Beside()
+    phase = phases.before(recipe, declared, found)
+    store = FeatureStore(store_of(stores, recipe.input), recipe.features, remedy("cub"))
+    texts = ((arguments.recipe, "recipe"), (arguments.vocab, "vocab"))
+    inputs = [read_text(path, f"run `dvc repro {stage}` to make it") for path, stage in texts]
+    inputs.append(read_text(records / RECORDS, remedy("cub")))
+    keys = (*found.keys, str(arguments.seed), devices.identity())
+    weights, curves = (
+        provenance.scratch("first", arguments.weights, "images", what, *inputs, store.record, *keys)
+        for what in ("weights", "curves")
+    )
+    if not curves.exists():  # it is written last
+        own = {"pairs": records / RECORDS, "features": str(stores), "weights": weights, "curves": curves}
+        own["provenance"] = arguments.provenance.with_stem(f"{arguments.provenance.stem}-images")
+        given = argparse.Namespace(**vars(arguments) | own)
+        train.run_phase("first", given, recipe, phase, out=arguments.weights)
+    return weights, curves
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,47 @@
+"""plan@dataset: what its settings amount to, and what the listed models need of it, for stages to compare.
+
+A dataset stands in params.yaml, in datasets.yaml, or in both, and may be `like` another: DVC could not watch
+it.
+"""
+
+import argparse
+from collections.abc import Iterable
+
+from pipeline import params
+from pipeline.dataset_params import Dataset
+from pipeline.outputs import Contents, replacing, yaml_of
+from pipeline.recipes import resolving
+from pipeline.recipes.recipe_file import Recipe
+from stages import run
+
+NEEDS = ("grid", "pixels", "negatives")  # which of its stores some model reads, and whether its negatives
+NAMES = (*Dataset.model_fields, *(f"needs/{name}" for name in NEEDS))
+CONTENTS = Contents("prepare.yaml", tuple(f"{name}.yaml" for name in NAMES))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--dataset", required=True, help="its name under 'dataset' in params.yaml")
+    parser.add_argument("--out", type=CONTENTS.to_write, required=True, help="the folder to write")
+    arguments = parser.parse_args()
+    everything = params.load()
+    found = everything.of(arguments.dataset).model_dump()
+    recipes = [resolving.resolve(everything, arguments.dataset, model) for model in everything.models]
+    found |= {f"needs/{name}": wanted for name, wanted in needs(recipes).items()}
+    with replacing(arguments.out, CONTENTS) as folder:
+        (folder / "needs").mkdir(parents=True)
+        for name, section in found.items():
+            (folder / f"{name}.yaml").write_text(yaml_of(section), encoding="utf-8")
+
+
+def needs(recipes: Iterable[Recipe]) -> dict[str, bool]:
+    """Of each of NEEDS whether one of the recipes asks for it."""
+    found = dict.fromkeys(NEEDS, False)
+    for recipe in recipes:
+        found[recipe.input] = True
+        found["negatives"] |= recipe.asks_negatives
+    return found
+
+
+if __name__ == "__main__":
+    run(main)

@@ -15,7 +15,7 @@ from pipeline.datasets.schema import of_split, read_pairs
 from pipeline.scoring import corpus
 from pipeline.scoring.meteor import Meteor
 from stages import constant, report, run, score
-from tests.study import make_cell, make_study, write_json
+from tests.report_lab import make_cell, make_study, write_json
 
 ROOT = Path(__file__).parents[2]
 

@@ -9,7 +9,7 @@ import pytest
 from pipeline.decoding import attention_maps
 from pipeline.errors import InputError
 from pipeline.reporting import dataset_results
-from tests.study import make_cell, make_study
+from tests.report_lab import make_cell, make_study
 
 CELL = "results/cells/tabletop/scorer/2"
 FIRST = "results/cells/tabletop/scorer/1"

@@ -9,7 +9,7 @@ import yaml
 from pipeline.errors import InputError
 from pipeline.reporting import dvc_plots
 from pipeline.scoring.summary import summary, write_summary
-from tests.study import make_study
+from tests.report_lab import make_study
 
 ROOT = Path(__file__).parents[3]
 PIPELINE = yaml.load((ROOT / "dvc.yaml").read_text(), yaml.CSafeLoader)

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.reporting import dataset_results, overview_table
-from tests.study import QUARTILES, make_study, write_json
+from tests.report_lab import QUARTILES, make_study, write_json
 
 PARTS = ("total", "change", "no_change", "color", "texture", "add", "drop", "move", *QUARTILES)
 WHOLE = ("change_accuracy", "exact_match", "distinct_captions", "mean_length")

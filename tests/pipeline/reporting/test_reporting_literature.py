@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline.reporting import overview_table, paper_comparison
-from tests.paged import undrawn
+from tests.report_page import undrawn
 
 
 @pytest.fixture(scope="module")

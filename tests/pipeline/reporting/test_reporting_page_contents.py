@@ -10,8 +10,8 @@ from pipeline.errors import InputError
 from pipeline.inputs import read_yaml
 from pipeline.params import load
 from pipeline.reporting import bars, curves, dataset_results, overview_table, svg
-from tests.paged import DATA, Reader, saying, undrawn
-from tests.study import make_study
+from tests.report_page import DATA, Reader, saying, undrawn
+from tests.report_lab import make_study
 
 QUARTILES = [f"viewpoint_iou_q{number}" for number in range(1, 5)]
 SAID = ("the ball moved", "nothing has changed")

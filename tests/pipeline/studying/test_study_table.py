@@ -10,7 +10,7 @@ import yaml
 from pipeline import params, statistics
 from pipeline.studying import printing, study_cells, study_file, study_table
 from tests.scored import line, write
-from tests.studying import (
+from tests.study_lab import (
     PAIRS,
     ROOT,
     STAGES,

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from unittest.mock import patch
 
 from pipeline.reporting import bars, curves, overview_table, page, tradeoffs
-from tests.study import attended
+from tests.report_lab import attended
 
 VOID = {"meta", "link", "img", "br", "rect", "line"}
 DATA = re.compile(r'(?s)<script type="application/json">.*?</script>')

@@ -6,7 +6,7 @@ from typing import Any
 
 from pipeline.reporting.overview_table import HEADINGS
 from pipeline.reporting.retrieval_results import WAYS
-from pipeline.reporting.significance import signed
+from pipeline.statistics import signed
 from pipeline.studying import retrieval_table
 from pipeline.studying.study_table import TOLD, Record
 

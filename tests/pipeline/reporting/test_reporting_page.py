@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from pipeline.reporting import dataset_results, page
-from tests.report_page import DATA, Reader, render, saying
 from tests.report_lab import attended
+from tests.report_page import DATA, Reader, render, saying
 
 HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)">{{ 7 * 7 }}" onload=\'alert(3)\' &amp;'
 

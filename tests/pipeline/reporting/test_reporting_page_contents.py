@@ -11,8 +11,8 @@ from pipeline.inputs import read_yaml
 from pipeline.params import load
 from pipeline.reporting import bars, curves, dataset_results, overview_table, svg
 from pipeline.scoring.metric_names import CORPUS
-from tests.report_page import DATA, Reader, saying, undrawn
 from tests.report_lab import make_study
+from tests.report_page import DATA, Reader, saying, undrawn
 
 QUARTILES = [f"viewpoint_iou_q{number}" for number in range(1, 5)]
 SAID = ("the ball moved", "nothing has changed")

@@ -11,8 +11,8 @@ import pytest
 from pipeline.errors import InputError
 from pipeline.reporting import curves, dataset_results, retrieval_results
 from pipeline.reporting.paper_results import PublishedRetrieval
-from tests.report_page import DATA, Reader, undrawn
 from tests.report_lab import PATCHES, make_study
+from tests.report_page import DATA, Reader, undrawn
 
 PAPER = PublishedRetrieval(
     "CLIP4IDC", "a paper", "clip4idc", {"R@1": 0.268, "R@20": 0.7}, {"R@1": 0.464}, False

@@ -9,8 +9,8 @@ import pytest
 from pipeline.datasets.schema import NO_CHANGE, Placed, SceneFacts
 from pipeline.reporting import curves, dataset_results, overview_table, page
 from pipeline.scoring.wrong_words import marks
-from tests.report_page import DATA, Reader, undrawn
 from tests.report_lab import make_study, write_lines
+from tests.report_page import DATA, Reader, undrawn
 
 CUBE = Placed(0, "large", "red", "metal", "cube", 0.0, 0.0)
 SPHERE = Placed(1, "small", "blue", "rubber", "sphere", 2.0, 1.0)

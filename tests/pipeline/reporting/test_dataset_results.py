@@ -57,9 +57,10 @@ def test_a_dataset_is_its_test_pairs_and_the_listed_cells(made):
     said = {"the ball moved, says scorer 2", "nothing has changed, says scorer 2"}
     assert set(last.captions.values()) == said
     assert last.metrics.scorers == {"METEOR": "1.5", "SPICE": "unavailable (no jar)"}
-    assert list(last.losses) == ["iteration", "cap", "cv"]
-    assert last.validation == {"iteration": [150, 300], "CIDEr-D": [0.31, 0.62]}
-    assert set(last.told.values()) == {dataset_results.Told(0.62, True)}
+    curves = last.phases["captioning"]
+    assert list(curves.losses) == ["iteration", "cap", "cv"]
+    assert curves.validation == {"iteration": [150, 300], "CIDEr-D": [0.31, 0.62]}
+    assert {(told.cider_d, told.right) for told in last.told.values()} == {(0.62, True)}
     assert {told.right for told in results.cells[0].told.values()} == {True, False}
     assert last.metrics.whole == {
         "change_accuracy": 0.31, "exact_match": 0.155, "distinct_captions": 12, "mean_length": 6.5,

@@ -150,10 +150,7 @@ def test_published_retrieval():
     assert paper_results.retrieval("tabletop", FOLDER) == []
     assert [
         len(paper_results.retrieval(name, FOLDER)) for name in ("spot_the_diff", "image_editing_request")
-    ] == [
-        1,
-        1,
-    ]
+    ] == [1, 1]
 
 
 def test_another_tokeniser_is_told_where_a_paper_names_it(settings):

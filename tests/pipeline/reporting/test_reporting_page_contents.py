@@ -146,12 +146,6 @@ def test_boxes_are_outlined_in_the_files_own_pixels(study):
     assert "outline" in html
 
 
-def test_a_picture_that_is_not_in_the_index_is_named(study):
-    (results, _), params = study
-    with pytest.raises(InputError, match=r"default_\d+\.png is not in the index of tabletop's images"):
-        undrawn([replace(results, images={})], params)
-
-
 def test_different_scorers_are_both_told(study):
     (results, _), params = study
     last = replace(results.cells[-1], metrics=replace(results.constant, scorers={"METEOR": "2"}))

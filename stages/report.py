@@ -1,6 +1,6 @@
 """report: score tables, learning curves and a gallery of every listed cell, as one self-contained page.
 
-python -m stages.report --out FOLDER    write index.html and scores.json
+python -m stages.report --out FOLDER    write index.html, scores.json, and the tables of `dvc plots show`
 python -m stages.report --show          print the score table that was written
 """
 
@@ -15,11 +15,11 @@ from rich.table import Table
 
 from pipeline import params
 from pipeline.outputs import Contents, replacing, write_json, write_text
-from pipeline.reporting import dataset_results, dvc_experiments, overview_table
+from pipeline.reporting import dataset_results, dvc_experiments, dvc_plots, overview_table
 from stages import run
 
 PAGE, SCORES = "index.html", "scores.json"
-CONTENTS = Contents(SCORES, (PAGE,))
+CONTENTS = Contents(SCORES, (PAGE, dvc_plots.VALIDATION, dvc_plots.LOSSES, dvc_plots.BY_TYPE))
 EXPERIMENTS = Path("results/experiments.json")  # what stages.experiments gathers
 LONGEST = 8  # letters of a line of a heading, so that 80 columns hold the table
 WIDTH = 500  # of what is printed at most: a narrow terminal breaks lines, but no number is cut
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def write(out: Path) -> None:
-    """Read every cell that params.yaml lists; write the page and its scores."""
+    """Read every cell that params.yaml lists; write the page, its scores, and what DVC draws."""
     CONTENTS.check(out)
     # here, and not above: --show needs no drawing library, nor its cache of fonts
     from pipeline.reporting import page
@@ -52,6 +52,8 @@ def write(out: Path) -> None:
     with replacing(out, CONTENTS) as beside:
         write_text(beside / PAGE, html)
         write_json(beside / SCORES, records)
+        for name, rows in dvc_plots.tables(results).items():
+            write_json(beside / name, rows)
 
 
 def show(out: Path) -> None:

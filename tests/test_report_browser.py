@@ -10,7 +10,7 @@ import shutil
 import pytest
 
 from pipeline.reporting import dataset_results, overview_table, page
-from tests.study import make_study
+from tests.report_lab import make_study
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 NAMES = ("chromium", "chromium-browser", "google-chrome")

@@ -1,14 +1,15 @@
-"""Learning curves: the validation's CIDEr-D and every training loss, a line for each run; earlier phases'."""
+"""Learning curves: of every phase its training losses and what its validations found, a line for each run."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from pipeline.reporting.dataset_results import Results
-from pipeline.reporting.svg import QUIET, Panel, Style, styles, svg
+from pipeline.reporting.dataset_results import Phase, Results
+from pipeline.reporting.figures import QUIET, Panel, Style, panel, styles
 
 MARKED = 20  # points at most, of a line whose points are marked
 TERMS = {  # the papers' words
@@ -19,23 +20,36 @@ TERMS = {  # the papers' words
     "ccr": "cross-modal contrast",
     "judge": "distractor judging",
 }
-VALIDATED = {  # in every validation, as fractions; what is true where scenes are known
-    "true/change": "Validation, true of changes, percent",
-    "true": "Validation, true of all pairs, percent",
-    "CIDEr-D": "Validation CIDEr-D × 100",
-}
-MEASURES = {"judge_accuracy": "Accuracy of distractor judging, in training"}  # logged beside the losses
-
+JUDGING = "judge_accuracy"  # logged beside the losses
 # of a pre-training, in the order of their panels
 TASKS = {"mlm": "masked words", "mvcl": "masked cells", "fda": "negatives", "class_pairs": "pairs of classes"}
-FOUND = {  # in its validations: what it is, what chance gives, which end is the better one
-    "mlm_accuracy": ("masked words named", None, max),
-    "mvcl_rank": ("rank of the masked cell, 0 the first", 1 / 2, min),
-    "fda_accuracy_change": ("own caption found, change pairs", 1 / 7, max),
-    "fda_accuracy_no_change": ("own caption found, no-change pairs", 1 / 7, max),
-    "class_accuracy": ("class named", 1 / 555, max),
-    "same_accuracy": ("one class or two", 1 / 2, max),
-}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What one panel shows."""
+
+    column: str
+    title: str
+    best: Callable[[list[float]], float] = max
+    chance: float | None = None  # what chance gives, a dotted line
+    kind: Literal["losses", "validation"] = "validation"
+    factor: float = 1
+
+
+VALIDATED = (  # of the captioning; what is true where scenes are known
+    Measure("true/change", "Validation, true of changes, percent", factor=100),
+    Measure("true", "Validation, true of all pairs, percent", factor=100),
+    Measure("CIDEr-D", "Validation CIDEr-D × 100", factor=100),
+)
+FOUND = (  # in the validations of a pre-training
+    Measure("mlm_accuracy", "masked words named"),
+    Measure("mvcl_rank", "rank of the masked cell, 0 the first", min, 1 / 2),
+    Measure("fda_accuracy_change", "own caption found, change pairs", chance=1 / 7),
+    Measure("fda_accuracy_no_change", "own caption found, no-change pairs", chance=1 / 7),
+    Measure("class_accuracy", "class named", chance=1 / 555),
+    Measure("same_accuracy", "one class or two", chance=1 / 2),
+)
 
 
 @dataclass(frozen=True)
@@ -44,108 +58,95 @@ class Line:
 
     style: Style
     seed: int
-    x: list[float]
+    x: Sequence[float]
     y: list[float]
 
 
-def panels(results: Results) -> list[Panel]:
-    """A panel of the validation's CIDEr-D x 100, and one for each training loss that some model has.
+def captioning(results: Results) -> list[Panel]:
+    """A panel of each validated score, and one for each training loss that some model has.
 
     Cells whose weights were imported have no curves, and stand in none.
     """
-    own = styles(results.cells)
-    found = [(title, _validated(results, column), max) for column, title in VALIDATED.items()]
-    for term in dict.fromkeys(name for cell in results.cells for name in cell.losses if name != "iteration"):
-        losses = [
-            Line(own[cell.model], cell.seed, cell.losses["iteration"], cell.losses[term])
-            for cell in results.cells
-            if term in cell.losses
-        ]
-        title = MEASURES.get(term, f"Training loss: {TERMS.get(term, term)}")
-        found.append((title, losses, max if term in MEASURES else min))
-    drawn = [(title, [line for line in lines if line.y], best) for title, lines, best in found]
-    return [_panel(title, results.dataset, lines, best) for title, lines, best in drawn if lines]
-
-
-def _validated(results: Results, column: str) -> list[Line]:
-    """The validations' column x 100 of each run that has it."""
-    own = styles(results.cells)
-    return [
-        Line(own[cell.model], cell.seed, curve["iteration"], [100 * share for share in curve[column]])
-        for cell in results.cells
-        for curve in [cell.validation]
-        if column in curve
+    terms = [term for cell in results.cells for term in cell.phases["captioning"].losses]
+    losses = [
+        Measure(term, "Accuracy of distractor judging, in training", kind="losses")
+        if term == JUDGING
+        else _loss(term, f"Training loss: {TERMS.get(term, term)}")
+        for term in dict.fromkeys(terms)
+        if term != "iteration"
     ]
+    return _panels(results, "captioning", [*VALIDATED, *losses])
 
 
 def pretraining(results: Results) -> list[Panel]:
-    """Of each phase of pre-training a panel for every task's training loss, and what validations measured.
-
-    A dotted line is what chance gives.
-    """
-    found: list[tuple[str, list[Line], Callable[[list[float]], float], float | None]] = []
-    for phase, where in (("images", "on CUB’s images, "), ("pretraining", "")):
-        for term, name in TASKS.items():
-            title = f"Training loss, {where}{name}"
-            found.append((title, _lines(results, phase, "losses", term), min, None))
-        for measure, (name, chance, best) in FOUND.items():
-            title = f"Validation, {where}{name}"
-            found.append((title, _lines(results, phase, "validation", measure), best, chance))
+    """Of each phase of pre-training every task's training loss, and what validations measured."""
     return [
-        _panel(title, results.dataset, lines, best, chance) for title, lines, best, chance in found if lines
+        panel
+        for phase, where in PRETRAININGS
+        for panel in _panels(
+            results,
+            phase,
+            [
+                *(_loss(term, f"Training loss, {where}{name}") for term, name in TASKS.items()),
+                *(
+                    Measure(own.column, f"Validation, {where}{own.title}", own.best, own.chance)
+                    for own in FOUND
+                ),
+            ],
+        )
     ]
+
+
+PRETRAININGS: tuple[tuple[Phase, str], ...] = (("images", "on CUB’s images, "), ("pretraining", ""))
 
 
 def adaptation(results: Results) -> list[Panel]:
     """Of the phase in which sentences find their pairs: its training loss, and R@1 on validation pairs."""
-    loss = _lines(results, "adaptation", "losses", "retrieval")
-    found = _lines(results, "adaptation", "validation", "R@1")
-    panels = [_panel("Training loss, retrieval", results.dataset, loss, min)] if loss else []
-    if found:
-        title = f"Validation, R@1: a sentence’s own pair found first of {results.searched}"
-        panels.append(_panel(title, results.dataset, found, max, 1 / results.searched))
-    return panels
+    title = f"Validation, R@1: a sentence’s own pair found first of {results.searched}"
+    chance = 1 / results.searched if results.searched else None
+    loss = _loss("retrieval", "Training loss, retrieval")
+    return _panels(results, "adaptation", [loss, Measure("R@1", title, chance=chance)])
 
 
-def _lines(results: Results, phase: str, kind: str, column: str) -> list[Line]:
-    """The column's curve of each run that has it, without what no iteration measured."""
-    own, found = styles(results.cells), []
+def _loss(term: str, title: str) -> Measure:
+    return Measure(term, title, min, kind="losses")
+
+
+def _panels(results: Results, phase: Phase, measures: Iterable[Measure]) -> list[Panel]:
+    found = [(own, _lines(results, phase, own)) for own in measures]
+    return [_panel(results.dataset, own, lines) for own, lines in found if lines]
+
+
+def _lines(results: Results, phase: Phase, own: Measure) -> list[Line]:
+    """The measure's curve of each run that has it, without what no iteration measured."""
+    looks, found = styles(cell.model for cell in results.cells), []
     for cell in results.cells:
-        for earlier in cell.earlier:
-            curve = getattr(earlier, kind)
-            if earlier.phase == phase and column in curve:
-                points = zip(curve["iteration"], curve[column], strict=True)
-                if known := [(x, y) for x, y in points if not math.isnan(y)]:
-                    found.append(Line(own[cell.model], cell.seed, *map(list, zip(*known, strict=True))))
+        curve = getattr(cell.phases.get(phase), own.kind, {})
+        points = zip(curve["iteration"], curve[own.column], strict=True) if own.column in curve else ()
+        if known := [(x, own.factor * y) for x, y in points if not math.isnan(y)]:
+            x, y = zip(*known, strict=True)
+            found.append(Line(looks[cell.model], cell.seed, x, list(y)))
     return found
 
 
-def _panel(
-    title: str,
-    dataset: str,
-    lines: list[Line],
-    best: Callable[[list[float]], float],
-    chance: float | None = None,
-) -> Panel:
+def _panel(dataset: str, own: Measure, lines: Sequence[Line]) -> Panel:
     ends = "; ".join(
-        f"{line.style.model}, seed {line.seed}: {best.__name__}imum {best(line.y):.2f}, last {line.y[-1]:.2f}"
+        f"{line.style.model}, seed {line.seed}: {own.best.__name__}imum {own.best(line.y):.2f}, "
+        f"last {line.y[-1]:.2f}"
         for line in lines
     )
-    drawn = svg(lambda axes: _draw(axes, lines, chance), salt=f"{dataset} {title}")
-    level = "" if chance is None else f" Chance: {chance:.3g}."
-    return Panel(title, f"{title} over iterations. {ends}.{level}", drawn)
+    level = "" if own.chance is None else f" Chance: {own.chance:.3g}."
+    told = f"{own.title} over iterations. {ends}.{level}"
+    return panel(own.title, told, dataset, lambda axes: _draw(axes, lines, own.chance))
 
 
-def _draw(axes: Axes, lines: list[Line], chance: float | None = None) -> None:
+def _draw(axes: Axes, lines: Sequence[Line], chance: float | None) -> None:
     if chance is not None:
         axes.axhline(chance, color=QUIET, dashes=(1, 2))
     for line in lines:
+        marker = "o" if len(line.x) <= MARKED else None
         axes.plot(
-            line.x,
-            line.y,
-            color=line.style.drawn,
-            dashes=line.style.dashes or (None, None),
-            marker="o" if len(line.x) <= MARKED else None,
+            line.x, line.y, color=line.style.drawn, dashes=line.style.dashes or (None, None), marker=marker
         )
     axes.set_xlabel("iteration")
     axes.set_xlim(left=0)

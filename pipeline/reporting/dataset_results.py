@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter, ValidationError
+from pydantic import BaseModel, FiniteFloat, TypeAdapter
 
 from models import MODELS
 from pipeline import statistics
@@ -20,13 +20,16 @@ from pipeline.inputs import read_text
 from pipeline.params import Params
 from pipeline.reporting import paper_results, retrieval_results
 from pipeline.reporting.paper_results import Published, PublishedRetrieval
-from pipeline.reporting.retrieval_results import Retrieved
-from pipeline.statistics import Evidence
+from pipeline.reporting.retrieval_results import Retrieved, parsed
+from pipeline.scoring.metric_names import CIDER, CORPUS
+from pipeline.statistics import Evidence, ScoredPair
 
 REMEDY = "run `dvc repro` to make it"
-CORPUS_METRICS = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")  # that the page prints
 Curve = dict[str, list[float]]
 """Column -> values, the iteration first."""
+Phase = Literal[
+    "adaptation", "images", "pretraining", "captioning"
+]  # images: pre-training on CUB's single ones
 Value = TypeVar("Value")
 
 
@@ -40,21 +43,10 @@ class Metrics:
 
 
 @dataclass(frozen=True)
-class Told:
-    """How good one caption is."""
+class Curves:
+    """One phase of a training."""
 
-    cider_d: float  # a fraction
-    right: bool | None  # on change or no change; None where the truth is unknown
-    true: bool | None = None  # judged against the scenes; None where they are not known
-    agrees: bool | None = None  # read against the references, where scenes are not known
-
-
-@dataclass(frozen=True)
-class PhaseCurves:
-    """A phase before captioning: its losses in training, and all that its validations found."""
-
-    phase: Literal["adaptation", "pretraining", "images"]  # images: pre-training on CUB's single ones
-    losses: Curve  # NaN where no iteration had the task
+    losses: Curve  # terms before they are weighted; NaN where no iteration had the task
     validation: Curve
 
 
@@ -66,11 +58,9 @@ class Cell:
     seed: int
     metrics: Metrics
     captions: dict[str, str]  # by pair id
-    told: dict[str, Told]  # by pair id
+    told: dict[str, ScoredPair]  # how good they are
     attended: dict[str, Attended]  # by pair id: of the first seed, the gallery's pairs
-    losses: Curve  # terms before they are weighted
-    validation: Curve
-    earlier: list[PhaseCurves]  # in their order
+    phases: dict[Phase, Curves]
 
 
 @dataclass(frozen=True)
@@ -108,7 +98,14 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
     gallery = gallery_pairs.choose(test, params.report.gallery)
     shown = [pair for pairs in gallery.values() for pair in pairs]
     constant = root / "results" / "cells" / dataset / "constant"
-    runs = [(model, seed) for model in params.models for seed in params.seeds]
+    cells = [
+        _cell(
+            root / "results", (dataset, model, seed), test, [] if seed != params.seeds[0] else shown, params
+        )
+        for model in params.models
+        for seed in params.seeds
+    ]
+    published = root / paper_results.FOLDER
     return Results(
         dataset,
         test,
@@ -116,16 +113,13 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
         {image.name: image for image in read_index(root / "data" / "images" / f"{dataset}.jsonl")},
         read_captions(constant / "captions.json", test)[test[0].pair_id],
         read_metrics(constant / "metrics.json"),
-        [
-            _cell(root / "results", (dataset, *run), test, shown if run[1] == params.seeds[0] else [], params)
-            for run in runs
-        ],
-        {model: _evidence(root / "results", dataset, model, params) for model in params.models},
+        cells,
+        {model: _evidence(model, cells) for model in params.models},
         gallery,
-        paper_results.rows(dataset, root / paper_results.FOLDER),
-        {model: _retrieved(root / "results/cells" / dataset / model, params) for model in adapted(params)},
+        paper_results.rows(dataset, published),
+        {model: _retrieved(constant.parent / model, params) for model in adapted(params)},
         sum(pair.change_type != NO_CHANGE for pair in of_split(pairs, "val")),
-        paper_results.retrieval(dataset, root / paper_results.FOLDER),
+        paper_results.retrieval(dataset, published),
     )
 
 
@@ -138,44 +132,39 @@ def _retrieved(folder: Path, params: Params) -> dict[int, Retrieved]:
     return {seed: retrieval_results.read(folder / str(seed)) for seed in params.seeds}
 
 
+def _evidence(model: str, cells: Sequence[Cell]) -> Evidence:
+    own = [cell for cell in cells if cell.model == model]
+    return statistics.evidence({f"the scores of {model} {cell.seed}": [*cell.told.values()] for cell in own})
+
+
 def _cell(
-    results: Path,
-    name: tuple[str, str, int],
-    test: Sequence[Pair],
-    attended: Sequence[Pair],
-    params: Params,
+    results: Path, name: tuple[str, str, int], test: Sequence[Pair], attended: Sequence[Pair], params: Params
 ) -> Cell:
     dataset, model, seed = name
-    own = Path(dataset, model, str(seed))
-    captions = read_captions(results / "cells" / own / "captions.json", test)
+    own = results / "cells" / dataset / model / str(seed)
+    captions = read_captions(own / "captions.json", test)
+    told = {pair.pair_id: pair for pair in statistics.read_pairs(own / "pairs.jsonl")}
     return Cell(
         model,
         seed,
-        read_metrics(results / "cells" / own / "metrics.json"),
+        read_metrics(own / "metrics.json"),
         captions,
-        read_told(results / "cells" / own / "pairs.jsonl", test),
-        read_attended(results / "cells" / own / "attention.npz", attended, captions) if attended else {},
-        read_curve(results / "curves" / own / "loss.csv", "iteration"),
-        read_curve(results / "curves" / own / "validation.csv", "iteration", "CIDEr-D"),
-        read_earlier(results / "curves" / dataset / model, seed),
+        _of_all(own / "pairs.jsonl", told, test),
+        read_attended(own / "attention.npz", attended, captions) if attended else {},
+        read_phases(results / "curves" / dataset / model, seed),
     )
-
-
-def _evidence(results: Path, dataset: str, model: str, params: Params) -> Evidence:
-    folder = results / "cells" / dataset / model
-    return statistics.read([folder / str(seed) / "pairs.jsonl" for seed in params.seeds])
 
 
 def read_metrics(path: Path) -> Metrics:
     """A metrics.json as stages.score writes it; what is no number is left out."""
-    tree = _parsed(path, _TREE, read_text(path, REMEDY))
+    tree = parsed(path, _TREE, read_text(path, REMEDY), REMEDY)
     groups = {name: values for name, values in tree.items() if isinstance(values, dict)}
     scorers = groups.pop("scorers", {})
     subsets = {
         name: {metric: value for metric, value in values.items() if isinstance(value, float)}
         for name, values in groups.items()
     }
-    if missing := [metric for metric in CORPUS_METRICS if metric not in subsets.get("total", {})]:
+    if missing := [metric for metric in CORPUS if metric not in subsets.get("total", {})]:
         raise _wrong(path, f"has no {missing[0]} of total")
     return Metrics(
         subsets,
@@ -186,17 +175,8 @@ def read_metrics(path: Path) -> Metrics:
 
 def read_captions(path: Path, pairs: Sequence[Pair]) -> dict[str, str]:
     """Pair id -> caption, of a captions.json that has one for each of `pairs`."""
-    predictions = _parsed(path, _PREDICTIONS, read_text(path, REMEDY))
+    predictions = parsed(path, _PREDICTIONS, read_text(path, REMEDY), REMEDY)
     return _of_all(path, {prediction.image_id: prediction.caption for prediction in predictions}, pairs)
-
-
-def read_told(path: Path, pairs: Sequence[Pair]) -> dict[str, Told]:
-    """Pair id -> how good its caption is, of a pairs.jsonl that has a line for each of `pairs`."""
-    lines = read_text(path, REMEDY).split("\n")[:-1]
-    scored = [_parsed(path, _SCORED, line, f"line {number}: ") for number, line in enumerate(lines, 1)]
-    return _of_all(
-        path, {pair.pair_id: Told(pair.cider_d, pair.right, pair.true, pair.agrees) for pair in scored}, pairs
-    )
 
 
 def read_attended(path: Path, pairs: Sequence[Pair], captions: dict[str, str]) -> dict[str, Attended]:
@@ -224,18 +204,20 @@ def read_curve(path: Path, *columns: str) -> Curve:
         raise _wrong(path, f"is not a table of numbers ({error})") from None
 
 
-def read_earlier(folder: Path, seed: int) -> list[PhaseCurves]:
-    """The phases before captioning of the model whose curves lie in `folder`, in their order."""
+def read_phases(folder: Path, seed: int) -> dict[Phase, Curves]:
+    """The phases of the model whose curves lie in `folder`, in their order."""
+    places: dict[Phase, Path] = {}
     entry, own = MODELS[folder.name], folder / "first" / str(seed)
-    if not entry.phases:
-        return []
-    earlier = [_phase("images", own / "images")] if (own / "images").is_dir() else []
-    return [*earlier, _phase("adaptation" if entry.retrieves else "pretraining", own)]
-
-
-def _phase(phase: Literal["adaptation", "pretraining", "images"], folder: Path) -> PhaseCurves:
-    losses, validation = (read_curve(folder / f"{name}.csv", "iteration") for name in ("loss", "validation"))
-    return PhaseCurves(phase, losses, validation)
+    if entry.phases:
+        places |= {"images": own / "images"} if (own / "images").is_dir() else {}
+        places["adaptation" if entry.retrieves else "pretraining"] = own
+    found = {
+        phase: Curves(*(read_curve(own / f"{name}.csv", "iteration") for name in ("loss", "validation")))
+        for phase, own in places.items()
+    }
+    own = folder / str(seed)
+    validation = read_curve(own / "validation.csv", "iteration", CIDER)
+    return found | {"captioning": Curves(read_curve(own / "loss.csv", "iteration"), validation)}
 
 
 class _Prediction(BaseModel):
@@ -243,26 +225,8 @@ class _Prediction(BaseModel):
     caption: str
 
 
-class _Scored(BaseModel):
-    pair_id: str
-    cider_d: FiniteFloat = Field(alias="CIDEr-D")
-    right: bool | None
-    true: bool | None = None
-    agrees: bool | None = None
-
-
 _PREDICTIONS = TypeAdapter(list[_Prediction])
-_SCORED = TypeAdapter(_Scored)
 _TREE = TypeAdapter(dict[str, FiniteFloat | str | dict[str, FiniteFloat | str | None] | None])
-
-
-def _parsed(path: Path, kind: TypeAdapter[Value], text: str, where: str = "") -> Value:
-    try:
-        return kind.validate_json(text)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise _wrong(path, f"is unreadable ({where}{key + ': ' if key else ''}{first['msg']})") from None
 
 
 def _of_all(path: Path, values: dict[str, Value], pairs: Sequence[Pair]) -> dict[str, Value]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
-from pipeline.errors import InputError
+from pipeline.errors import InputError, in_words
 from pipeline.inputs import read_text
 
 REMEDY = "run `python -m stages.experiments` to make it"
@@ -105,6 +105,4 @@ def read(path: Path) -> list[Experiment]:
     try:
         return _EXPERIMENTS.validate_json(read_text(path, REMEDY))
     except ValidationError as error:
-        raise InputError(
-            f"{path} is not a list of experiments ({error.errors()[0]['msg']}); {REMEDY} again"
-        ) from None
+        raise InputError(f"{path} is not a list of experiments ({in_words(error)}); {REMEDY} again") from None

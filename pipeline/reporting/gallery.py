@@ -1,14 +1,27 @@
-"""The gallery's pictures as the page embeds them; which pairs: decoding/gallery_pairs.py."""
+"""The gallery: a pair's pictures, its references, and what every model says of it; retrieval's examples."""
 
 import base64
 import hashlib
 import io
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
-from pipeline.datasets.images import Indexed, decode, read_bytes
+from markupsafe import Markup
+
+from pipeline.datasets.images import decode, read_bytes
+from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.errors import InputError
+from pipeline.params import Params
+from pipeline.reporting import attention_images
+from pipeline.reporting.dataset_results import Cell, Results
+from pipeline.reporting.retrieval_results import Example
+from pipeline.scoring import truth, wrong_words
+from pipeline.scoring.accuracy import says_no_change
+from pipeline.statistics import ScoredPair
 
+KINDS = {NO_CHANGE: "no change", None: "kind of change unknown"}
 SIDE = 480  # pixels at most, of an embedded picture
 QUALITY = 85  # of JPEG
 
@@ -23,14 +36,114 @@ class Picture:
     original: tuple[int, int]  # width and height of the file, which boxes refer to
 
 
-def picture(root: Path, image: Indexed) -> Picture:
-    """An image of the dataset at `root`, made small, as JPEG in a data address.
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says of a shown pair."""
+
+    model: str
+    words: list[str]
+    cider_d: str  # x 100
+    says: str  # "change" or "no change"
+    right: bool | None  # on that; None where the truth is unknown
+    true: bool | None  # by the scene, or by the references; None where neither is known
+    judged: str  # that in words, with the words that are wrong; "" where it is not known
+    wrong: list[bool]  # of each word
+    blocks: list[str]  # of the image encoder, whose maps are shown
+
+
+@dataclass(frozen=True)
+class Card:
+    """A pair of the gallery."""
+
+    pair: Pair
+    kind: str
+    before: Picture
+    after: Picture
+    predictions: list[Prediction]
+    maps: Markup  # JSON that the page's script reads
+
+    def told(self, right: bool) -> str:
+        """The models that are right, or wrong, on change or no change."""
+        return " ".join(each.model for each in self.predictions if each.right is right)
+
+    def truthful(self, true: bool) -> str:
+        """The models whose caption is true, or not."""
+        return " ".join(each.model for each in self.predictions if each.true is true)
+
+
+def gallery(results: Results, params: Params) -> dict[str, Any]:
+    """The cards of the pairs that `results` chose, and what they can be chosen by.
+
+    Raises InputError where a picture is not the one that was prepared.
+    """
+    own = [cell for cell in results.cells if cell.seed == params.seeds[0]]
+    attended = {cell.model: list(cell.attended.values()) for cell in own}
+    every = [one for each in attended.values() for one in each]
+    factor = attention_images.coarsening(every)
+    aligned = next((one.grid for one in every if one.alignment is not None), ())
+    named = {KINDS.get(kind, str(kind)): (kind, pairs) for kind, pairs in results.gallery.items()}
+    return {
+        "cards": [
+            _card(pair, name, results, own, params, factor)
+            for name, (_, pairs) in named.items()
+            for pair in pairs
+        ],
+        "kinds": {  # -> how many are shown, of how many
+            name: (len(pairs), sum(pair.change_type == kind for pair in results.test))
+            for name, (kind, pairs) in named.items()
+        },
+        # models whose captions are known to be right or wrong; whether it is known that they are true
+        "judged": [cell.model for cell in own if any(told.right is not None for told in cell.told.values())],
+        "checked": any(_true(told) is not None for cell in own for told in cell.told.values()),
+        # models with cross-view attention; cells of an alignment, where it is coarser than the maps
+        "aligned": [
+            model for model, each in attended.items() if any(one.alignment is not None for one in each)
+        ],
+        "cells": [side // factor for side in aligned] if factor > 1 else None,
+        "grids": list(dict.fromkeys(one.grid for one in every if one.images)),  # rows, columns of maps
+        "encoded": [model for model, each in attended.items() if any(one.blocks for one in each)],
+    }
+
+
+def _card(
+    pair: Pair, kind: str, results: Results, cells: Sequence[Cell], params: Params, factor: int
+) -> Card:
+    embedded = {cell.model: attention_images.embedded(cell.attended[pair.pair_id], factor) for cell in cells}
+    predictions = [_prediction(pair, cell, params.score.no_change_phrases) for cell in cells]
+    before, after = picture(results, pair.before), picture(results, pair.after)
+    return Card(pair, kind, before, after, predictions, script(embedded))
+
+
+def searches(results: Results, examples: Sequence[Example]) -> list[dict[str, Any]]:
+    """The examples of retrieval with their pictures. Raises InputError for a pair that is not of the test."""
+    pairs = {pair.pair_id: pair for pair in results.test}
+    if strange := [name for each in examples for name in each.found if name not in pairs]:
+        raise InputError(
+            f"retrieval.json names {strange[0]}, which is no test pair; run `dvc repro retrieve`"
+        )
+    return [
+        {
+            "sentence": each.sentence,
+            "pair": each.pair,
+            "found": [
+                (name, picture(results, pairs[name].before), picture(results, pairs[name].after))
+                for name in each.found
+            ],
+        }
+        for each in examples
+    ]
+
+
+def picture(results: Results, name: str) -> Picture:
+    """An image of the dataset, made small, as JPEG in a data address.
 
     Raises InputError where the file is not the one that was prepared.
     """
-    path = root / image.name
+    if name not in results.images:
+        raise InputError(f"{name} is not in the index of {results.dataset}'s images; run `dvc repro`")
+    path = results.root / name
     data = read_bytes(path)
-    if hashlib.sha256(data).hexdigest() != image.sha256:
+    if hashlib.sha256(data).hexdigest() != results.images[name].sha256:
         raise InputError(f"{path} has changed since the dataset was prepared; run `dvc repro`")
     small = decode(data, str(path))
     original = small.size
@@ -39,3 +152,37 @@ def picture(root: Path, image: Indexed) -> Picture:
     small.save(buffer, "JPEG", quality=QUALITY, optimize=True)
     coded = base64.b64encode(buffer.getvalue()).decode()
     return Picture(f"data:image/jpeg;base64,{coded}", *small.size, original)
+
+
+def _prediction(pair: Pair, cell: Cell, phrases: Sequence[str]) -> Prediction:
+    caption, told = cell.captions[pair.pair_id], cell.told[pair.pair_id]
+    verdict = truth.judge(caption, pair)
+    wrong = None if verdict is None else verdict.wrong
+    return Prediction(
+        cell.model,
+        caption.split(),
+        f"{100 * told.cider_d:.1f}",
+        "no change" if says_no_change(caption, phrases) else "change",
+        told.right,
+        _true(told),
+        _judged(told, wrong),
+        wrong_words.marks(caption.split(), wrong),
+        list(cell.attended[pair.pair_id].blocks or ()),
+    )
+
+
+def _true(told: ScoredPair) -> bool | None:
+    return told.agrees if told.true is None else told.true
+
+
+def _judged(told: ScoredPair, wrong: str | None) -> str:
+    if told.true is not None:
+        return "true" if told.true else f"not true: “{wrong}”" if wrong else "not true"
+    if told.agrees is not None:
+        return "agrees with the references" if told.agrees else "does not agree with the references"
+    return ""
+
+
+def script(value: Any) -> Markup:
+    """JSON for a script element, which no value can close."""
+    return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))

@@ -3,25 +3,24 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import NoneType
 from typing import Any
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from pipeline.errors import InputError
 from pipeline.inputs import read_json
-from pipeline.reporting.dataset_results import CORPUS_METRICS, REMEDY, Metrics, Results
+from pipeline.reporting.dataset_results import REMEDY, Metrics, Results
 from pipeline.scoring import metric_names
-from pipeline.scoring.metric_names import ACCURACY, PLACES
-from pipeline.statistics import over_seeds
+from pipeline.scoring.metric_names import ACCURACY, CIDER, CORPUS, PLACES, SPICE
+from pipeline.statistics import MeanSd, over_seeds
 
 CONSTANT = "constant"
 TOTAL = "total"
-SPICE = "SPICE"
-CIDER = "CIDEr-D"
 # of the score table. Truth stands first: a caption may score well and be made up. Over all pairs CIDEr-D
 # flatters whoever says "there is no change"; that of the changes stands beside it, therefore
 COLUMNS = (
     *PLACES.values(),
-    *((TOTAL, metric) for metric in CORPUS_METRICS),
+    *((TOTAL, metric) for metric in CORPUS),
     ("change", CIDER),
     (TOTAL, SPICE),
     (TOTAL, ACCURACY),
@@ -33,6 +32,8 @@ HEADINGS = {
     "mean_length": "words a caption",
 }
 COUNTS = ("distinct_captions", "mean_length")  # which are no fractions
+Key = tuple[str, str]
+"""Subset and metric."""
 Record = dict[str, Any]
 """dataset, model, seed (None: not trained), subset, and its metrics as fractions."""
 
@@ -44,7 +45,7 @@ class Row:
     model: str
     seed: int | None  # None of the constant caption and of a mean
     runs: int  # averaged
-    scores: dict[tuple[str, str], tuple[float, float | None]]  # (subset, metric) -> mean, deviation
+    scores: dict[Key, MeanSd]
 
     @property
     def run(self) -> str:
@@ -57,9 +58,7 @@ class Row:
         """A score x 100 as papers print it, with ± its deviation over seeds; – where there is none."""
         if (subset, metric) not in self.scores:
             return "–"
-        factor = 1 if metric in COUNTS else 100
-        mean, deviation = self.scores[subset, metric]
-        return f"{factor * mean:.1f}" + ("" if deviation is None else f" ± {factor * deviation:.1f}")
+        return self.scores[subset, metric].printed(1 if metric in COUNTS else 100)
 
 
 def records(results: Sequence[Results]) -> list[Record]:
@@ -93,9 +92,9 @@ def rows(records: Sequence[Record], dataset: str) -> list[Row]:
     return found
 
 
-def _scores(records: Sequence[Record]) -> dict[tuple[str, str], tuple[float, float | None]]:
+def _scores(records: Sequence[Record]) -> dict[Key, MeanSd]:
     return {
-        (record["subset"], metric): (value, None)
+        (record["subset"], metric): over_seeds([value])
         for record in records
         for metric, value in record.items()
         if metric not in ("dataset", "model", "seed", "subset")
@@ -105,8 +104,8 @@ def _scores(records: Sequence[Record]) -> dict[tuple[str, str], tuple[float, flo
 def _mean(runs: Sequence[Row]) -> Row:
     """Means and sample standard deviations, of the scores that every run has."""
     common = [key for key in runs[0].scores if all(key in run.scores for run in runs)]
-    spread = {key: over_seeds([run.scores[key][0] for run in runs]) for key in common}
-    return Row(runs[0].model, None, len(runs), {key: (own.mean, own.sd) for key, own in spread.items()})
+    scores = {key: over_seeds([run.scores[key].mean for run in runs]) for key in common}
+    return Row(runs[0].model, None, len(runs), scores)
 
 
 def of_models(rows: Sequence[Row]) -> list[Row]:
@@ -114,7 +113,7 @@ def of_models(rows: Sequence[Row]) -> list[Row]:
     return list({row.model: row for row in rows}.values())
 
 
-def columns(rows: Sequence[Row]) -> dict[tuple[str, str], str]:
+def columns(rows: Sequence[Row]) -> dict[Key, str]:
     """(subset, metric) -> its heading, of the columns that some row has a score of."""
     return {
         (subset, metric): heading(subset, metric) for subset, metric in COLUMNS if has(rows, subset, metric)
@@ -124,9 +123,8 @@ def columns(rows: Sequence[Row]) -> dict[tuple[str, str], str]:
 def heading(subset: str, metric: str) -> str:
     """A column's heading: what is true of what, or a score, of which pairs where not of all."""
     told = {place: HEADINGS[name] for name, place in PLACES.items()}
-    if (subset, metric) in told:
-        return told[subset, metric]
-    return HEADINGS.get(metric, metric) + ("" if subset == TOTAL else f" {subset}s")
+    of = "" if subset == TOTAL else f" {subset}s"
+    return told.get((subset, metric), HEADINGS.get(metric, metric) + of)
 
 
 def has(rows: Sequence[Row], subset: str, metric: str) -> bool:
@@ -134,21 +132,20 @@ def has(rows: Sequence[Row], subset: str, metric: str) -> bool:
     return any((subset, metric) in row.scores for row in rows)
 
 
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, float]
+    dataset: str
+    model: str
+    seed: int | None
+    subset: str
+
+
 def read(path: Path) -> list[Record]:
     """The records of a scores.json. Raises InputError where it is missing or something else."""
-    found = read_json(path, REMEDY)
-    if not isinstance(found, list) or not all(_is_record(record) for record in found):
-        raise InputError(f"{path} is not a list of scores; remove it and {REMEDY} again")
+    found: list[Record] = read_json(path, REMEDY)
+    try:
+        TypeAdapter(list[_Record]).validate_python(found, strict=True)
+    except ValidationError:
+        raise InputError(f"{path} is not a list of scores; remove it and {REMEDY} again") from None
     return found
-
-
-def _is_record(record: Any) -> bool:
-    if not isinstance(record, dict) or not {"dataset", "model", "seed", "subset"} <= record.keys():
-        return False
-    kinds: dict[str, type | tuple[type, ...]] = {
-        "dataset": str,
-        "model": str,
-        "subset": str,
-        "seed": (int, NoneType),
-    }
-    return all(isinstance(value, kinds.get(key, (int, float))) for key, value in record.items())

@@ -11,15 +11,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from pipeline.dataset_params import Count, Dataset, DatasetTrain, Name, OwnSettings, Positive, Strict
-from pipeline.errors import InputError
+from pipeline.errors import InputError, in_words
 from pipeline.features.store_contents import pixel_spec, spec
 from pipeline.inputs import read_yaml
 from pipeline.params import Params
+from pipeline.scoring.metric_names import PRINTED
 
 FOLDER = Path("data/published")
 NETWORKS = {"resnet101": "ResNet-101"}  # as papers call it; models of timm have one name
 PIXELS_NETWORK = "CLIP, trained on pixels"  # models/clip4idc/encoders.py
-METRICS = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "SPICE")
 Subset = Literal["total", "change", "no_change", "color", "texture", "add", "drop", "move"]
 Figure = Literal["R@1", "R@5", "R@10", "R@20", "R@50", "MdR", "MnR"]
 Percent = Annotated[float, Field(ge=0, le=1000)]  # CIDEr-D x 100 is at most 1000
@@ -74,7 +74,21 @@ def rows(dataset: str, folder: Path = FOLDER) -> list[Published]:
     if not path.exists():
         return []
     file = _read(path)
-    return [_published(dataset, subset, row, file) for subset, own in file.rows.items() for row in own]
+    return [
+        Published(
+            row.method,
+            file.sources[row.source],
+            subset,
+            row.fractions,
+            dataset,
+            row.model,
+            None if row.conditions is None else file.conditions[row.conditions],
+            row.note,
+            row.ablation,
+        )
+        for subset, own in file.rows.items()
+        for row in own
+    ]
 
 
 def differs(row: Published, params: Params, test_pairs: int | None = None) -> list[str]:
@@ -84,11 +98,19 @@ def differs(row: Published, params: Params, test_pairs: int | None = None) -> li
     one phrase. `test_pairs` is how many pairs of the row's subset ours are scored on, None to leave that out.
     Raises InputError where params.yaml lacks the dataset.
     """
-    stated = _stated(row)
-    settings_of = row.conditions.settings_of if row.conditions else None
-    ours = _ours(row.dataset, settings_of, params) | (
-        {} if test_pairs is None else {"test pairs": test_pairs}
-    )
+    conditions = row.conditions or Conditions()
+    stated = {
+        **conditions.features.model_dump(),
+        "weights": conditions.weights,
+        "iterations": conditions.iterations,
+        "batch": conditions.batch,
+        "learning rate": conditions.learning_rate,
+        "protocol": conditions.protocol,
+        "tokeniser": conditions.tokeniser,
+        "test pairs": conditions.test_pairs.get(row.subset),
+    }
+    ours = _ours(row.dataset, conditions.settings_of, params)
+    ours |= {} if test_pairs is None else {"test pairs": test_pairs}
     if ours["protocol"] is None and stated["protocol"] is None:
         ours.pop("protocol")  # the dataset knows one way only
     if stated["tokeniser"] is None:
@@ -100,20 +122,6 @@ def differs(row: Published, params: Params, test_pairs: int | None = None) -> li
     ]
     silent = [name for name in ours if stated[name] is None]
     return [*found, f"not stated: {', '.join(silent)}"] if silent else found
-
-
-def _stated(row: Published) -> dict[str, Any]:
-    own = row.conditions or Conditions()
-    return {
-        **own.features.model_dump(),
-        "weights": own.weights,
-        "iterations": own.iterations,
-        "batch": own.batch,
-        "learning rate": own.learning_rate,
-        "protocol": own.protocol,
-        "tokeniser": own.tokeniser,
-        "test pairs": own.test_pairs.get(row.subset),
-    }
 
 
 def _ours(dataset: str, settings_of: str | None, params: Params) -> dict[str, Any]:
@@ -152,7 +160,7 @@ def _pixels(params: Params, dataset: Dataset, own: OwnSettings) -> dict[str, Any
 
 @dataclass(frozen=True)
 class PublishedRetrieval:
-    """A row of a published table of retrieval; R@k are fractions."""
+    """A row of a published table of retrieval; R@k are fractions, ranks as they are."""
 
     method: str
     source: str
@@ -165,42 +173,35 @@ class PublishedRetrieval:
 def retrieval(dataset: str, folder: Path = FOLDER) -> list[PublishedRetrieval]:
     """The published retrieval of a dataset, in the file's order; none where it has no file."""
     path = folder / f"{dataset}.yaml"
-    file = _read(path) if path.exists() else None
+    if not path.exists():
+        return []
+    file = _read(path)
+    ways = [(row, _fractions(row.text_to_pair), _fractions(row.pair_to_text)) for row in file.retrieval]
     return [
-        PublishedRetrieval(
-            row.method,
-            file.sources[row.source],
-            row.model,
-            _fractions(row.text_to_pair),
-            _fractions(row.pair_to_text),
-            row.ablation,
-        )
-        for row in (file.retrieval if file else ())
-        if file
+        PublishedRetrieval(row.method, file.sources[row.source], row.model, by_text, by_pair, row.ablation)
+        for row, by_text, by_pair in ways
     ]
 
 
 def _fractions(figures: dict[Figure, float]) -> dict[str, float]:
-    """As retrieval.json has them: shares as fractions, ranks as they are."""
     return {key: round(value / 100, 6) if key.startswith("R@") else value for key, value in figures.items()}
 
 
-class _Retrieval(Strict):
+class _Method(Strict):
     method: str
     source: Name
     model: Name | None = None
     ablation: bool = False
+
+
+class _Retrieval(_Method):
     text_to_pair: dict[Figure, Percent] = Field(min_length=1)
     pair_to_text: dict[Figure, Percent] = Field(min_length=1)
 
 
-class _Row(Strict):
-    method: str
-    source: Name
-    model: Name | None = None
+class _Row(_Method):
     conditions: Name | None = None
     note: str | None = None
-    ablation: bool = False
     bleu_4: Percent | None = Field(alias="BLEU-4", default=None)
     meteor: Percent | None = Field(alias="METEOR", default=None)
     rouge_l: Percent | None = Field(alias="ROUGE-L", default=None)
@@ -208,13 +209,13 @@ class _Row(Strict):
     spice: Percent | None = Field(alias="SPICE", default=None)
 
     @property
-    def percents(self) -> list[float | None]:
-        """In the order of METRICS."""
-        return [self.bleu_4, self.meteor, self.rouge_l, self.cider_d, self.spice]
+    def fractions(self) -> dict[str, float | None]:
+        percents = self.model_dump(by_alias=True)
+        return {m: None if percents[m] is None else round(percents[m] / 100, 6) for m in PRINTED}
 
     @model_validator(mode="after")
     def _reports(self) -> "_Row":
-        if all(value is None for value in self.percents):
+        if all(value is None for value in self.fractions.values()):
             raise ValueError("reports no score; give one, or remove the row")
         return self
 
@@ -227,21 +228,18 @@ class _File(Strict):
 
     @model_validator(mode="after")
     def _named(self) -> "_File":
-        for subset, own in self.rows.items():
-            seen = set()
+        parts = {f"rows.{subset}": own for subset, own in self.rows.items()}
+        for part, own in (parts | {"retrieval": self.retrieval}).items():
             for row in own:
                 if row.source not in self.sources:
-                    raise ValueError(f"rows.{subset}: {row.method} names the unknown source {row.source}")
+                    raise ValueError(f"{part}: {row.method} names the unknown source {row.source}")
+        for part, own in parts.items():
+            for row in own:
                 if row.conditions not in (None, *self.conditions):
-                    raise ValueError(
-                        f"rows.{subset}: {row.method} names the unknown conditions {row.conditions}"
-                    )
-                if (row.method, row.source) in seen:
-                    raise ValueError(f"rows.{subset}: {row.method} of {row.source} stands there twice")
-                seen.add((row.method, row.source))
-        for found in self.retrieval:
-            if found.source not in self.sources:
-                raise ValueError(f"retrieval: {found.method} names the unknown source {found.source}")
+                    raise ValueError(f"{part}: {row.method} names the unknown conditions {row.conditions}")
+            methods = [(row.method, row.source) for row in own]
+            if twice := [one for one in methods if methods.count(one) > 1]:
+                raise ValueError(f"{part}: {twice[0][0]} of {twice[0][1]} stands there twice")
         return self
 
 
@@ -249,19 +247,4 @@ def _read(path: Path) -> _File:
     try:
         return _File.model_validate(read_yaml(path, "restore it with git"))
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"] if part != "[key]")
-        said = first["msg"].removeprefix("Value error, ")
-        raise InputError(f"{path}: {f'{key}: ' if key else ''}{said}; mend it") from None
-
-
-def _published(dataset: str, subset: Subset, row: _Row, file: _File) -> Published:
-    values = {
-        metric: None if percent is None else round(percent / 100, 6)
-        for metric, percent in zip(METRICS, row.percents, strict=True)
-    }
-    conditions = None if row.conditions is None else file.conditions[row.conditions]
-    source = file.sources[row.source]
-    return Published(
-        row.method, source, subset, values, dataset, row.model, conditions, row.note, row.ablation
-    )
+        raise InputError(f"{path}: {in_words(error)}; mend it") from None

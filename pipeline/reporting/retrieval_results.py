@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, FiniteFloat, TypeAdapter, ValidationError
 
-from pipeline.errors import InputError
+from pipeline.errors import InputError, in_words
 from pipeline.inputs import read_text
 from pipeline.reporting.paper_results import PublishedRetrieval
 from pipeline.statistics import Evidence, compare_all, of_retrieval, over_seeds
@@ -65,33 +65,12 @@ class Line:
     values: dict[str, str]  # figure -> as it is printed
 
 
-@dataclass(frozen=True)
-class Way:
-    """One way of searching."""
-
-    title: str
-    figures: list[str]
-    ours: list[Line]
-    chance: Line
-    theirs: list[Line]
-
-
-@dataclass(frozen=True)
-class RetrievalSection:
-    """What the page prints of a dataset's adapted models."""
-
-    pairs: int
-    ways: list[Way]
-    sentences: list[str]  # how sure the differences between models are
-    examples: list[Example]  # of the first model and seed
-    model: str
-
-
 def read(folder: Path) -> Retrieved:
     """What stands in a cell's folder. Raises InputError naming the file that is missing or something else."""
     path, lines = folder / "retrieval/retrieval.json", folder / "retrieval/retrieved.jsonl"
-    figures = _parsed(path, TypeAdapter(Figures), read_text(path, REMEDY))
-    rows = [_parsed(lines, TypeAdapter(_Ranks), line) for line in read_text(lines, REMEDY).split("\n")[:-1]]
+    figures = parsed(path, TypeAdapter(Figures), read_text(path, REMEDY), REMEDY)
+    text = read_text(lines, REMEDY).split("\n")[:-1]
+    rows = [parsed(lines, TypeAdapter(_Ranks), line, REMEDY) for line in text]
     if not rows or not all(row.text_to_pair for row in rows):
         raise InputError(f"{lines} lacks the ranks of a pair; remove it and {REMEDY} again")
     by_sentence = [sum(rank <= 1 for rank in row.text_to_pair) / len(row.text_to_pair) for row in rows]
@@ -100,29 +79,30 @@ def read(folder: Path) -> Retrieved:
     return Retrieved(figures, [row.pair_id for row in rows], first)
 
 
-def _parsed(path: Path, kind: TypeAdapter[Kind], text: str) -> Kind:
+def parsed(path: Path, kind: TypeAdapter[Kind], text: str, remedy: str) -> Kind:
+    """JSON that a stage wrote into `path`. Raises InputError naming the first key that is wrong."""
     try:
         return kind.validate_json(text)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise InputError(
-            f"{path} is unreadable ({key + ': ' if key else ''}{first['msg']}); remove it and {REMEDY} again"
-        ) from None
+        raise InputError(f"{path} is unreadable ({in_words(error)}); remove it and {remedy} again") from None
 
 
 def section(
     found: Mapping[str, Mapping[int, Retrieved]], published: Sequence[PublishedRetrieval]
-) -> RetrievalSection | None:
-    """Of each model its seeds' retrieval; None where no model has any."""
+) -> dict[str, Any] | None:
+    """What the page prints of each adapted model's seeds; None where no model has any."""
     if not found:
         return None
     model, seeds = next(iter(found.items()))
-    first = next(iter(seeds.values()))
+    first = next(iter(seeds.values())).figures
     theirs = [row for row in published if not row.ablation]
-    ways = [_way(name, title, found, first.figures, theirs) for name, title in WAYS.items()]
-    sentences = sure({name: [*own.values()] for name, own in found.items()})
-    return RetrievalSection(first.figures.pairs, ways, sentences, first.figures.examples, model)
+    return {
+        "pairs": first.pairs,
+        "ways": [_way(name, title, found, first, theirs) for name, title in WAYS.items()],
+        "sentences": sure({name: [*own.values()] for name, own in found.items()}),
+        "model": model,
+        "examples": first.examples,
+    }
 
 
 def _way(
@@ -131,16 +111,16 @@ def _way(
     found: Mapping[str, Mapping[int, Retrieved]],
     first: Figures,
     published: Sequence[PublishedRetrieval],
-) -> Way:
-    theirs = [] if name.endswith("shared") else [(row, getattr(row, name)) for row in published]
-    figures = [*FIGURES, *dict.fromkeys(key for _, own in theirs for key in own if key not in FIGURES)]
-    return Way(
-        title,
-        figures,
-        [_of_model(model, name, own) for model, own in found.items()],
-        Line("chance", "", {key: printed(key, [value]) for key, value in first.chance.items()}),
-        [Line(row.method, "", {key: printed(key, [own[key]]) for key in own}) for row, own in theirs],
-    )
+) -> dict[str, Any]:
+    theirs = [] if name.endswith("shared") else [(row.method, getattr(row, name)) for row in published]
+    known = dict.fromkeys(key for _, own in theirs for key in own)
+    return {
+        "title": title,
+        "figures": [*FIGURES, *(key for key in known if key not in FIGURES)],
+        "ours": [_of_model(model, name, own) for model, own in found.items()],
+        "chance": Line("chance", "", {key: printed(key, [value]) for key, value in first.chance.items()}),
+        "theirs": [Line(who, "", {key: printed(key, [own[key]]) for key in own}) for who, own in theirs],
+    }
 
 
 def _of_model(model: str, way: str, seeds: Mapping[int, Retrieved]) -> Line:
@@ -151,9 +131,7 @@ def _of_model(model: str, way: str, seeds: Mapping[int, Retrieved]) -> Line:
 
 def printed(figure: str, values: Sequence[float]) -> str:
     """Shares in percent, ranks as they are; of several seeds mean ± sd."""
-    factor = 100 if figure.startswith("R@") else 1
-    found = over_seeds(values)
-    return f"{factor * found.mean:.1f}" + ("" if found.sd is None else f" ± {factor * found.sd:.1f}")
+    return over_seeds(values).printed(100 if figure.startswith("R@") else 1)
 
 
 def sure(models: Mapping[str, Sequence[Retrieved]]) -> list[str]:

@@ -4,18 +4,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
-
 from pipeline.params import Params
 from pipeline.reporting.curves import TERMS
 from pipeline.reporting.dataset_results import Results
 from pipeline.reporting.dvc_experiments import LISTS, Experiment, Value
-from pipeline.reporting.svg import INK, Panel, Style, styles, svg
+from pipeline.reporting.figures import Panel, Style, Tradeoff, draw_tradeoffs, panel, styles
+from pipeline.scoring.metric_names import CIDER
 from pipeline.statistics import MeanSd, over_seeds
 
 PREFIX = "loss.lambda_"
-METRIC = "CIDEr-D"
 
 
 @dataclass(frozen=True)
@@ -36,7 +33,7 @@ def panels(results: Results, experiments: Sequence[Experiment], params: Params) 
 
 def _lines(key: str, results: Results, experiments: Sequence[Experiment], params: Params) -> list[Line]:
     term = key.removeprefix(PREFIX)
-    having = {cell.model for cell in results.cells if term in cell.losses}
+    having = {cell.model for cell in results.cells if term in cell.phases["captioning"].losses}
     published = params.of(results.dataset).loss
     values: dict[tuple[str, str], dict[float, dict[str, float]]] = {}
     for one in experiments:
@@ -46,10 +43,10 @@ def _lines(key: str, results: Results, experiments: Sequence[Experiment], params
         others = _others(key, one, published)
         for cell, metrics in one.metrics.items():
             dataset, model, seed = cell.split("/")
-            if dataset == results.dataset and model in having and METRIC in metrics:
+            if dataset == results.dataset and model in having and CIDER in metrics:
                 seeds = values.setdefault((model, others), {}).setdefault(weight, {})
-                seeds[seed] = metrics[METRIC]  # a cell run again under the same settings is the same cell
-    own = styles(results.cells)
+                seeds[seed] = metrics[CIDER]  # a cell run again under the same settings is the same cell
+    own = styles(cell.model for cell in results.cells)
     return [
         Line(own[model], others, [(w, over_seeds([*s.values()])) for w, s in sorted(weights.items())])
         for (model, others), weights in sorted(values.items(), key=lambda item: own[item[0][0]].number)
@@ -73,43 +70,16 @@ def _others(key: str, one: Experiment, published: dict[str, float]) -> str:
 
 def _panel(key: str, dataset: str, lines: Sequence[Line]) -> Panel:
     term = key.removeprefix(PREFIX)
-    title = f"{METRIC} × 100 against λ of {TERMS.get(term, term)}"
+    title = f"{CIDER} × 100 against λ of {TERMS.get(term, term)}"
     told = "; ".join(
         f"{line.style.model}{f' ({line.others})' if line.others else ''}: "
         + ", ".join(f"{100 * score.mean:.1f} at {weight:g}" for weight, score in line.points)
         for line in lines
     )
-    drawn = svg(lambda axes: _draw(axes, key, lines), salt=f"{dataset} {title}")
-    return Panel(title, f"{title}. {told}.", drawn)
-
-
-def _draw(axes: Axes, key: str, lines: Sequence[Line]) -> None:
-    weights = sorted({weight for line in lines for weight, _ in line.points})
-    positive = [weight for weight in weights if weight]
-    if weights[0] == 0 and positive:
-        axes.set_xscale("symlog", linthresh=positive[0], linscale=0.5)  # a logarithm has no place for 0
-    elif positive:
-        axes.set_xscale("log")
-    for line in lines:
-        _draw_line(axes, line)
-        if len({each.others for each in lines}) > 1:
-            end = (line.points[-1][0], 100 * line.points[-1][1].mean)
-            axes.annotate(
-                line.others, end, (-3, 4), textcoords="offset points", ha="right", color=INK, fontsize=7
-            )
-    axes.set_xticks(weights)
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda weight, _: f"{weight:g}"))
-    others = {line.others for line in lines}
-    axes.set_xlabel(f"{key}  ({', '.join(others)})" if len(others) == 1 and any(others) else key)
-    axes.yaxis.set_major_locator(MaxNLocator(6))
-
-
-def _draw_line(axes: Axes, line: Line) -> None:
-    x = [weight for weight, _ in line.points]
-    y = [100 * score.mean for _, score in line.points]
-    axes.plot(x, y, color=line.style.drawn, dashes=line.style.dashes or (None, None), marker="o")
-    for weight, score in line.points:
-        if score.sd:
-            low, high = 100 * (score.mean - score.sd), 100 * (score.mean + score.sd)
-            axes.vlines(weight, low, high, colors=line.style.drawn, linewidth=0.9)
+    others = list(dict.fromkeys(line.others for line in lines))
+    shared = f"  ({others[0]})" if others[1:] == [] and others[0] else ""
+    drawn = [
+        Tradeoff(line.points, line.style.drawn, line.style.dashes, note=line.others if others[1:] else "")
+        for line in lines
+    ]
+    return panel(title, f"{title}. {told}.", dataset, lambda axes: draw_tradeoffs(axes, drawn, key + shared))

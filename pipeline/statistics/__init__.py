@@ -3,21 +3,26 @@
     a = statistics.read(pairs.jsonl of each seed of one model)
     statistics.compare(a, b)["CIDEr-D"].sentence("scorer_cbr", "rr")
 
-A corpus score is a function of sums over pairs (corpus.py), so that a resample of the test pairs is
+A corpus score is a function of sums over pairs (corpus_sums.py), so that a resample of the test pairs is
 scored from those sums and no caption is scored again.
 """
 
-from pipeline.statistics.comparisons import Comparison, compare, compare_all
-from pipeline.statistics.pair_scores import Evidence, of_retrieval, read
+from pipeline.statistics.comparisons import Comparison, compare, compare_all, p_value, signed
+from pipeline.statistics.pair_scores import Evidence, ScoredPair, evidence, of_retrieval, read, read_pairs
 from pipeline.statistics.seeds import MeanSd, over_seeds
 
 __all__ = [
     "Comparison",
     "Evidence",
     "MeanSd",
+    "ScoredPair",
     "compare",
     "compare_all",
+    "evidence",
     "of_retrieval",
     "over_seeds",
+    "p_value",
     "read",
+    "read_pairs",
+    "signed",
 ]

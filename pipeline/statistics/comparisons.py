@@ -37,14 +37,19 @@ class Comparison:
     significant: bool
     compared: int = 1  # pairs of models among which p was corrected
 
+    @property
+    def printed(self) -> str:
+        """The difference and its interval, x 100."""
+        return f"{signed(self.difference)} [{signed(self.low)}, {signed(self.high)}]"
+
     def sentence(self, a_name: str, b_name: str) -> str:
         """What a reader may conclude, scores x 100 as papers print them."""
         name = SPOKEN.get(self.metric, self.metric.replace("_", " "))
-        interval = f"95 % interval {_printed(self.low)} to {_printed(self.high)}, {_p(self.p)}"
+        interval = f"95 % interval {signed(self.low)} to {signed(self.high)}, {p_value(self.p)}"
         if self.compared > 1:
             interval += f" after Holm's correction for {self.compared} comparisons"
         if not self.significant:
-            return f"{a_name} − {b_name}: {_printed(self.difference)} {name}, not significant ({interval})."
+            return f"{a_name} − {b_name}: {signed(self.difference)} {name}, not significant ({interval})."
         better, worse = (a_name, b_name) if self.difference > 0 else (b_name, a_name)
         size = f"{100 * abs(self.difference):.1f}"
         return f"{better} is better than {worse} by {size} {name} ({a_name} − {b_name}: {interval})."
@@ -131,9 +136,11 @@ def _corrected(
     return found
 
 
-def _printed(difference: float) -> str:
+def signed(difference: float) -> str:
+    """x 100 with its sign, a minus as long as the plus; 0.0 without."""
     return f"{100 * difference:+.1f}".replace("-", "−").replace("+0.0", "0.0").replace("−0.0", "0.0")
 
 
-def _p(value: float) -> str:
-    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
+def p_value(p: float) -> str:
+    """As it stands in sentences and tables."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"

@@ -8,10 +8,22 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, ValidationError
 
-from pipeline.errors import InputError
+from pipeline.errors import InputError, in_words
 from pipeline.inputs import read_text
-from pipeline.scoring.metric_names import ACCURACY, AGREES, AGREES_CHANGES, FITS, TRUE, TRUE_CHANGES
-from pipeline.statistics.corpus_sums import METRICS, MILLION, Array, mean
+from pipeline.scoring.metric_names import (
+    ACCURACY,
+    AGREES,
+    AGREES_CHANGES,
+    BLEU_4,
+    CIDER,
+    FITS,
+    METEOR,
+    ROUGE_L,
+    SPICE,
+    TRUE,
+    TRUE_CHANGES,
+)
+from pipeline.statistics.corpus_sums import MILLION, SUMMED, Array, mean
 
 REMEDY = "run `dvc repro score` to make it"
 Four = Annotated[list[NonNegativeInt], Field(min_length=4, max_length=4)]
@@ -20,7 +32,7 @@ Line = Annotated[list[Annotated[FiniteFloat, Field(ge=0)]], Field(min_length=23,
 
 @dataclass(frozen=True)
 class Evidence:
-    """One model's numbers, seeds x pairs x numbers (corpus.METRICS says which), all whole.
+    """One model's numbers, seeds x pairs x numbers (corpus_sums.SUMMED says which), all whole.
 
     Sums of whole numbers are exact in whatever order they are added: a comparison has the same bits
     on every machine. A metric that some seed lacks (SPICE without its files) is left out.
@@ -37,7 +49,31 @@ class Evidence:
     def counted(self, metric: str) -> int:
         """How many pairs have a value of the metric."""
         own = self.numbers[metric]
-        return int(own[0, :, 1].sum()) if METRICS[metric].score is mean else own.shape[1]
+        return int(own[0, :, 1].sum()) if SUMMED[metric].score is mean else own.shape[1]
+
+
+class _Bleu(BaseModel):
+    matches: Four
+    guesses: Four
+    length: NonNegativeInt
+    reference_length: NonNegativeInt
+
+
+class ScoredPair(BaseModel):
+    """A line of pairs.jsonl: how good one caption is."""
+
+    model_config = ConfigDict(strict=True)
+    pair_id: str
+    bleu: _Bleu
+    meteor: Line
+    rouge_l: FiniteFloat = Field(alias="ROUGE-L")
+    cider_d: FiniteFloat = Field(alias="CIDEr-D")  # a fraction; document frequencies of all the test pairs
+    spice: FiniteFloat | None = Field(alias="SPICE")
+    right: bool | None  # on change or no change; None where the truth is unknown
+    changed: bool | None = None
+    true: bool | None = None  # by the scene, where it is known
+    fits: bool | None = None
+    agrees: bool | None = None  # with the references, where it is not
 
 
 def read(paths: Sequence[Path]) -> Evidence:
@@ -48,13 +84,34 @@ def read(paths: Sequence[Path]) -> Evidence:
     """
     if not paths:
         raise InputError("there is no pairs.jsonl to read; name one for each seed")
-    runs = [_scored(Path(path)) for path in paths]
-    ids = [tuple(pair.pair_id for pair in run) for run in runs]
-    for path, own in zip(paths, ids, strict=True):
-        same_pairs(ids[0], own, f"{paths[0]} and {path}")
-    each = [_numbers(run) for run in runs]
+    return evidence({str(path): read_pairs(path) for path in paths})
+
+
+def evidence(runs: Mapping[str, Sequence[ScoredPair]]) -> Evidence:
+    """What the seeds' scored pairs come to, by the files that they stand in, whose pairs must be the same."""
+    ids = {name: tuple(pair.pair_id for pair in run) for name, run in runs.items()}
+    first = next(iter(ids))
+    for name, own in ids.items():
+        same_pairs(ids[first], own, f"{first} and {name}")
+    each = [_numbers(run) for run in runs.values()]
     common = [metric for metric in each[0] if all(metric in numbers for numbers in each)]
-    return Evidence(ids[0], {metric: np.stack([numbers[metric] for numbers in each]) for metric in common})
+    return Evidence(ids[first], {metric: np.stack([own[metric] for own in each]) for metric in common})
+
+
+def read_pairs(path: Path) -> list[ScoredPair]:
+    """A pairs.jsonl. Raises InputError where it is missing, or not what stages.score writes."""
+    lines = read_text(path, REMEDY).split("\n")[:-1]
+    if not lines:
+        raise InputError(f"{path} holds no pair; remove it and {REMEDY} again")
+    return [_pair(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+
+
+def _pair(line: str, where: str) -> ScoredPair:
+    try:
+        return ScoredPair.model_validate_json(line)
+    except ValidationError as error:
+        said = f"{where} is not a scored pair ({in_words(error)})"
+        raise InputError(f"{said}; remove the file and {REMEDY} again") from None
 
 
 def of_retrieval(ids: Sequence[str], runs: Sequence[Mapping[str, Sequence[float]]]) -> Evidence:
@@ -74,73 +131,23 @@ def same_pairs(a: Sequence[str], b: Sequence[str], what: str) -> None:
         )
 
 
-class _Bleu(BaseModel):
-    matches: Four
-    guesses: Four
-    length: NonNegativeInt
-    reference_length: NonNegativeInt
-
-
-class _Pair(BaseModel):
-    model_config = ConfigDict(strict=True)
-    pair_id: str
-    bleu: _Bleu
-    meteor: Line
-    rouge_l: FiniteFloat = Field(alias="ROUGE-L")
-    cider_d: FiniteFloat = Field(alias="CIDEr-D")  # document frequencies of all the test pairs
-    spice: FiniteFloat | None = Field(alias="SPICE")
-    right: bool | None
-    changed: bool | None = None
-    true: bool | None = None  # by the scene, where it is known
-    fits: bool | None = None
-    agrees: bool | None = None  # with the references, where it is not
-
-
-def _scored(path: Path) -> list[_Pair]:
-    lines = read_text(path, REMEDY).split("\n")[:-1]
-    if not lines:
-        raise InputError(f"{path} holds no pair; remove it and {REMEDY} again")
-    return [_pair(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
-
-
-def _pair(line: str, where: str) -> _Pair:
-    try:
-        return _Pair.model_validate_json(line)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        said = f"{key}: {first['msg']}" if key else first["msg"]
-        raise InputError(
-            f"{where} is not a scored pair ({said}); remove the file and {REMEDY} again"
-        ) from None
-
-
-def _numbers(run: Sequence[_Pair]) -> dict[str, Array]:
+def _numbers(run: Sequence[ScoredPair]) -> dict[str, Array]:
     """Metric -> pairs x numbers; a metric that no pair has is left out."""
     bleu = [[*b.matches, *b.guesses, b.length, b.reference_length] for b in (pair.bleu for pair in run)]
-    judged: dict[str, Sequence[float | None]] = {
+    means: dict[str, Sequence[float | None]] = {
         TRUE_CHANGES: [pair.true if pair.changed else None for pair in run],
         TRUE: [pair.true for pair in run],
         FITS: [pair.fits for pair in run],
         AGREES_CHANGES: [pair.agrees if pair.changed else None for pair in run],
         AGREES: [pair.agrees for pair in run],
-    }
-    values: dict[str, Sequence[float | None]] = {
-        "ROUGE-L": [pair.rouge_l for pair in run],
-        "CIDEr-D": [pair.cider_d for pair in run],
-        "SPICE": [pair.spice for pair in run],
+        ROUGE_L: [pair.rouge_l for pair in run],
+        CIDER: [pair.cider_d for pair in run],
+        SPICE: [pair.spice for pair in run],
         ACCURACY: [pair.right for pair in run],
     }
-    sums = {
-        "BLEU-4": np.array(bleu, float),
-        "METEOR": np.array([p.meteor for p in run]),
-    }
-    return _known(judged) | sums | _known(values)
-
-
-def _known(values: dict[str, Sequence[float | None]]) -> dict[str, Array]:
-    """Means over pairs: those that some pair has."""
-    return {name: _millionths(own) for name, own in values.items() if any(v is not None for v in own)}
+    known = {name: _millionths(own) for name, own in means.items() if any(v is not None for v in own)}
+    found = known | {BLEU_4: np.array(bleu, float), METEOR: np.array([pair.meteor for pair in run])}
+    return {name: found[name] for name in SUMMED if name in found}
 
 
 def _millionths(values: Sequence[float | None] | Sequence[float]) -> Array:

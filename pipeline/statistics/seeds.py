@@ -15,6 +15,11 @@ class MeanSd:
     sd: float | None  # the sample standard deviation (n - 1); None of a single run: one run has no spread
     runs: int
 
+    def printed(self, factor: float = 100) -> str:
+        """As papers print it: 71.3, or 71.3 ± 0.8."""
+        spread = "" if self.sd is None else f" ± {factor * self.sd:.1f}"
+        return f"{factor * self.mean:.1f}{spread}"
+
 
 def over_seeds(values: Sequence[float]) -> MeanSd:
     """The mean and the sample standard deviation. Raises InputError where there is no value."""

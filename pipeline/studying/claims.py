@@ -1,14 +1,13 @@
 """The papers' claims that one model is better than another or than its ablation, held against the records."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.special import stdtrit
+from scipy.stats import ttest_ind
 
-from pipeline.scoring.metric_names import ACCURACY, TRUE_CHANGES
+from pipeline.scoring.metric_names import CLAIMED, TRUE_CHANGES
 from pipeline.statistics import Comparison, compare_all
-from pipeline.studying.record_comparisons import CIDER, Group
+from pipeline.studying.record_comparisons import Group
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,6 @@ CLAIMS = (
 )
 HOLDS, FAILS, OPEN, SILENT = "holds", "does not hold", "cannot be told", "not begun"
 LEAST_SEEDS = 3  # fewer say nothing of the spread
-# what a claim is held against; the last, over all pairs, is what papers print
-METRICS = (TRUE_CHANGES, ACCURACY, CIDER)
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the records say of a claim on one dataset, by METRICS."""
+    """What the records say of a claim on one dataset, by CLAIMED."""
 
     claim: Claim
     dataset: str
@@ -91,7 +88,7 @@ def verdicts(groups: Sequence[Group]) -> list[Verdict]:
 def _verdict(claim: Claim, own: dict[str, Group], found: dict[str, Comparison]) -> Verdict:
     better, worse = own[claim.better], own[claim.worse]
     seeds = min(len(better.records), len(worse.records))
-    by = {metric: _finding(better, worse, found[metric]) for metric in METRICS}
+    by = {metric: _finding(better, worse, found[metric]) for metric in CLAIMED}
     return Verdict(claim, better.dataset, seeds, by)
 
 
@@ -109,12 +106,10 @@ def seeds_margin(a: Group, b: Group, metric: str = TRUE_CHANGES) -> float | None
     Welch's, for models whose spreads differ: few seeds say little of the spread, too, so that three of each
     want a difference of 2.8 (equal spreads) to 4.3 (all of it one model's) times its standard error.
     """
-    scores = [group.score("total", metric) for group in (a, b)]
-    if any(score.sd is None for score in scores):
+    runs = [[one.score("total", metric).mean for one in group.each()] for group in (a, b)]
+    if min(map(len, runs)) < 2:
         return None
-    parts = [((score.sd or 0.0) ** 2 / score.runs, score.runs - 1) for score in scores]
-    variance = sum(part for part, _ in parts)
-    if variance == 0:
+    if all(len(set(own)) == 1 for own in runs):
         return 0.0
-    freedom = variance**2 / sum(part**2 / own for part, own in parts)  # Welch and Satterthwaite
-    return math.sqrt(variance) * float(stdtrit(freedom, 0.975))
+    interval = ttest_ind(*runs, equal_var=False).confidence_interval(0.95)
+    return float(interval.high - interval.low) / 2

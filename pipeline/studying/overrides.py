@@ -13,9 +13,9 @@ from pydantic import ValidationError
 
 import models
 from models import switches
-from pipeline.errors import InputError
+from pipeline.errors import InputError, in_words
 from pipeline.params import Params
-from pipeline.studying.study_file import Row, said
+from pipeline.studying.study_file import Row
 
 Tree = dict[str, Any]
 # what a row may vary: how a model is trained and captions are found, never the data that rows share
@@ -38,7 +38,7 @@ def overlay(tree: Tree, row: Row, dataset: str, where: str) -> Tree:
             branch[last] = value
         Params.model_validate(changed)
     except ValidationError as error:
-        raise InputError(f"{where}: {said(error)}") from None
+        raise InputError(f"{where}: {in_words(error)}") from None
     except ValueError as error:
         raise InputError(f"{where}: {error}") from None
     return changed

@@ -1,16 +1,16 @@
-"""A study's record (tables.record) as the terminal and a Markdown page print it."""
+"""A study's record (study_table.record) as the terminal and a Markdown page print it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipeline.reporting.overview_table import HEADINGS
-from pipeline.reporting.retrieval_results import WAYS
-from pipeline.reporting.significance import signed
-from pipeline.studying import retrieval_table
-from pipeline.studying.study_table import METRICS, Record
+from pipeline.reporting.overview_table import HEADINGS, TOTAL
+from pipeline.reporting.retrieval_results import FIGURES, WAYS
+from pipeline.statistics import MeanSd, p_value, signed
+from pipeline.studying.study_table import TOLD, Record
 
 NONE = "–"
+PAPER = "paper "  # what the headings of the papers' columns begin with
 
 
 @dataclass(frozen=True)
@@ -18,12 +18,9 @@ class Printed:
     """The table of one subset of the test pairs, all of it text."""
 
     title: str
-    headings: list[str]  # of the papers' columns they begin with PAPER
+    headings: list[str]
     rows: list[list[str]]
     notes: list[str]  # sentences that stand below it
-
-
-PAPER = "paper "
 
 
 def tables(record: Record) -> list[Printed]:
@@ -34,45 +31,60 @@ def tables(record: Record) -> list[Printed]:
     return found
 
 
-def _retrieval(record: Record, way: str, title: str) -> Printed:
-    headings, rows = retrieval_table.lines(record, way)
-    of = f"{record['title']} ({record['source']}) on {record['dataset']}"
-    note = "R@k in percent, MdR and MnR the median and mean rank; test pairs where something changed."
-    return Printed(f"{of}: {title[0].lower()}{title[1:]}", headings, rows, [note])
-
-
 def _table(record: Record, subset: str) -> Printed:
     rows = record["rows"]
-    ours = [m for m in METRICS if any(m in row["scores"].get(subset, {}) for row in rows)]
-    theirs = [m for m in METRICS if any(_paper(row, subset, m) is not None for row in rows)]
-    headings = ["", "seeds", *(HEADINGS.get(m, m) for m in ours), *(f"{PAPER}{m}" for m in theirs)]
-    printed = [
+    scores = [row["scores"].get(subset, {}) for row in rows]
+    paper = [row["published"].get(subset, {}) for row in rows]
+    ours = [m for m in TOLD if any(m in own for own in scores)]
+    theirs = [m for m in TOLD if any(own.get(m) is not None for own in paper)]
+    of = "" if subset == TOTAL else f", {subset.replace('_', ' ')} pairs"
+    return Printed(
+        f"{_title(record)}{of}: × 100, mean ± sd over seeds",
+        ["", "seeds", *(HEADINGS.get(m, m) for m in ours), *(f"{PAPER}{m}" for m in theirs)],
         [
-            row["label"],
-            f"{row['finished']}/{len(row['cells'])}",
-            *(_mean(row["scores"].get(subset, {}).get(metric)) for metric in ours),
-            *(_percent(_paper(row, subset, metric)) for metric in theirs),
-        ]
-        for row in rows
-    ]
-    of = "" if subset == "total" else f", {subset.replace('_', ' ')} pairs"
-    title = f"{record['title']} ({record['source']}) on {record['dataset']}{of}: × 100, mean ± sd over seeds"
-    return Printed(title, headings, printed, [*_beside(record, theirs), *_sentences(record, subset)])
+            [*_row(row), *(_mean(own.get(m), 100) for m in ours), *(_number(his.get(m), 100) for m in theirs)]
+            for row, own, his in zip(rows, scores, paper, strict=True)
+        ],
+        [*_beside(record, theirs), *_sentences(record, subset)],
+    )
 
 
-def _paper(row: Record, subset: str, metric: str) -> float | None:
-    return row["published"].get(subset, {}).get(metric)
+def _retrieval(record: Record, way: str, title: str) -> Printed:
+    rows = [row for row in record["rows"] if row["retrieval"]]
+    paper = [row["published_retrieval"].get(way, {}) for row in rows]
+    theirs = list(dict.fromkeys(key for own in paper for key in own))
+    chance = rows[0]["retrieval"]["chance"]
+    lines = [["chance", "", *(_number(chance[f], _factor(f)) for f in FIGURES), *[NONE] * len(theirs)]]
+    for row, his in zip(rows, paper, strict=True):
+        own = [_mean(row["retrieval"][way][figure], _factor(figure)) for figure in FIGURES]
+        lines.append([*_row(row), *own, *(_number(his.get(f), _factor(f)) for f in theirs)])
+    return Printed(
+        f"{_title(record)}: {title[0].lower()}{title[1:]}",
+        ["", "seeds", *FIGURES, *(f"{PAPER}{figure}" for figure in theirs)],
+        lines,
+        ["R@k in percent, MdR and MnR the median and mean rank; test pairs where something changed."],
+    )
 
 
-def _mean(spread: Record | None) -> str:
-    if spread is None:
-        return NONE
-    deviation = "" if spread["sd"] is None else f" ± {_percent(spread['sd'])}"
-    return f"{_percent(spread['mean'])}{deviation}"
+def _title(record: Record) -> str:
+    return f"{record['title']} ({record['source']}) on {record['dataset']}"
 
 
-def _percent(value: float | None) -> str:
-    return NONE if value is None else f"{100 * value:.1f}"
+def _row(row: Record) -> list[str]:
+    return [row["label"], f"{row['finished']}/{len(row['cells'])}"]
+
+
+def _factor(figure: str) -> int:
+    """Shares in percent, ranks as they are."""
+    return 100 if figure.startswith("R@") else 1
+
+
+def _mean(spread: Record | None, factor: int) -> str:
+    return NONE if spread is None else MeanSd(**spread).printed(factor)
+
+
+def _number(value: float | None, factor: int) -> str:
+    return NONE if value is None else f"{factor * value:.1f}"
 
 
 def _beside(record: Record, theirs: Sequence[str]) -> list[str]:
@@ -95,17 +107,18 @@ def _sentences(record: Record, subset: str) -> list[str]:
             "In brackets: the 95 % interval over the test pairs (paired bootstrap)"
             + (f"; p has Holm's correction for {compared} comparisons." if compared > 1 else ".")
         )
-    if found and subset != "total":
+    if found and subset != TOTAL:
         lines.append("In these lines CIDEr-D has the document frequencies of all the test pairs.")
     return lines
 
 
 def _sentence(own: dict[str, Any], same: bool) -> str:
     """The difference of two neighbours, its 95 % interval over the test pairs, and whether it is sure."""
-    name = HEADINGS.get(own["metric"], own["metric"])
-    low, high = signed(own["low"]), signed(own["high"])
-    p = "p < .001" if own["p"] < 0.001 else f"p = {own['p']:.3f}"
-    said = f"{own['a']} − {own['b']}: {signed(own['difference'])} {name} [{low}, {high}], {p}"
+    name, interval = (
+        HEADINGS.get(own["metric"], own["metric"]),
+        f"[{signed(own['low'])}, {signed(own['high'])}]",
+    )
+    said = f"{own['a']} − {own['b']}: {signed(own['difference'])} {name} {interval}, {p_value(own['p'])}"
     if same:
         return f"{said}: they are the same cells"
     return said if own["significant"] else f"{said}, not significant"
@@ -113,15 +126,21 @@ def _sentence(own: dict[str, Any], same: bool) -> str:
 
 def markdown(record: Record) -> str:
     """The tables to paste into a page."""
-    parts = []
-    for table in tables(record):
-        rule = ["---", *["--:"] * (len(table.headings) - 1)]
-        lines = [_line(table.headings), _line(rule), *map(_line, table.rows)]
-        parts.append(
-            "\n".join([f"**{table.title}**", "", *lines, "", *(f"- {note}" for note in table.notes)])
+    parts = [
+        "\n".join(
+            [
+                f"**{table.title}**\n",
+                markdown_table(table.headings, table.rows),
+                *(f"- {note}" for note in table.notes),
+            ]
         )
+        for table in tables(record)
+    ]
     return "\n\n".join(parts).rstrip() + "\n"
 
 
-def _line(fields: Sequence[str]) -> str:
-    return f"| {' | '.join(fields)} |"
+def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table whose first column is text; it ends its last line."""
+    rule = "|".join(["---", *["---:"] * (len(headings) - 1)])
+    lines = [f"| {' | '.join(row)} |" for row in (headings, *rows)]
+    return "\n".join([lines[0], f"|{rule}|", *lines[1:], ""])

@@ -1,27 +1,24 @@
 """The figures of the page of results, as SVG files that are readable on a light and on a dark page."""
 
-import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-import matplotlib
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from pipeline.outputs import check_file, write_text
 from pipeline.params import Params
+from pipeline.reporting import figures
+from pipeline.reporting.figures import HUES, Tradeoff, draw_tradeoffs, svg_file
 from pipeline.scoring.metric_names import HEADINGS, TRUE, TRUE_CHANGES
 from pipeline.scoring.subsets import QUARTILES
 from pipeline.studying.record_comparisons import Group
 
 if TYPE_CHECKING:
-    from matplotlib.typing import FillStyleType, RcKeyType
+    from matplotlib.typing import FillStyleType
 
-LINES = ("o-", "s--")  # a model a colour, and where colours come again another line
-COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#999999", "#ee8866", "#44bb99")
-FIGURES = ("results-seeds.svg", "results-viewpoint.svg", "results-tradeoffs.svg")
+SEEDS, VIEWPOINT, TRADEOFFS = "results-seeds.svg", "results-viewpoint.svg", "results-tradeoffs.svg"
 WEIGHTS = ("lambda_cv", "lambda_cbr", "lambda_dirl", "lambda_ccr")
 WITHOUT = {  # a model and its term -> the same model without the term
     ("scorer", "lambda_cv"): "rr",
@@ -30,28 +27,9 @@ WITHOUT = {  # a model and its term -> the same model without the term
     ("ccr", "lambda_ccr"): "transformer",
 }
 FILLS: "dict[FillStyleType, str]" = {"full": "full marks", "none": "open", "left": "half"}  # a dataset each
-GREY = "#808080"
-SIZE = (6.4, 3.4)  # inches
 GAP = 3  # models' places between two datasets
-STYLE: "dict[RcKeyType, Any]" = {
-    "axes.edgecolor": GREY,
-    "axes.labelcolor": GREY,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "font.size": 9,
-    "legend.frameon": False,
-    "legend.labelcolor": GREY,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "results",
-    "text.color": GREY,
-    "xtick.color": GREY,
-    "ytick.color": GREY,
-}
-
-
-Looks = dict[str, tuple[str, str]]
-"""Of every model its colour and its line."""
-
+PERCENT = f"{HEADINGS[TRUE_CHANGES]}, percent"
+Looks = Mapping[str, dict[str, Any]]
 Curve = list[tuple[float, Group]]
 """Groups of one model that differ in the weight of one loss term alone, by that weight (0: without it)."""
 
@@ -59,50 +37,48 @@ Curve = list[tuple[float, Group]]
 def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> list[str]:
     """Write the figures beside the page, and remove those that nothing is left of; as lines of Markdown."""
     plain = [[group for group in groups if not group.changes] for groups in datasets]
-    kinds = [(colour, line) for line in LINES for colour in COLOURS]
-    looks = dict(zip(params.model, kinds, strict=False))
-    made: dict[str, tuple[str, Callable[[Axes], None]]] = {}
-    if any(plain):
-        made["results-seeds.svg"] = (
+    order = list(params.model)
+    shown = [sorted(own, key=lambda group: order.index(group.model)) for own in plain if own]
+    looks = figures.looks(order)
+    curves = tradeoffs([group for groups in datasets for group in groups], params)
+    every: dict[str, tuple[str, Callable[[Axes], None] | None]] = {
+        SEEDS: (
             "What is true of changes, of every seed",
-            lambda axes: _seeds(axes, plain, looks),
-        )
-        made["results-viewpoint.svg"] = (
+            (lambda axes: _seeds(axes, shown, looks)) if shown else None,
+        ),
+        VIEWPOINT: (
             "What is true of changes against the overlap of the two views",
-            lambda axes: _viewpoint(axes, plain, looks),
-        )
-    if curves := tradeoffs([group for groups in datasets for group in groups], params):
-        made["results-tradeoffs.svg"] = (
+            (lambda axes: _viewpoint(axes, shown, looks)) if shown else None,
+        ),
+        TRADEOFFS: (
             "What is true of changes against a loss term's weight",
-            lambda axes: _tradeoffs(axes, curves),
-        )
-    for name in FIGURES:
-        if name not in made:
+            (lambda axes: _tradeoffs(axes, curves)) if curves else None,
+        ),
+    }
+    for name, (_, draw) in every.items():
+        if draw:
+            write_text(folder / name, svg_file(draw))
+        else:
             check_file(folder / name)
             (folder / name).unlink(missing_ok=True)
-    for name, (_, draw) in made.items():
-        write_text(folder / name, _svg(draw))
-    return [f"![{title}]({name})\n" for name, (title, _) in made.items()]
+    return [f"![{title}]({name})" for name, (title, draw) in every.items() if draw]
 
 
 def _seeds(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> None:
     """A dot a seed: datasets beside each other, models within them."""
     at, ticks = 0, []
-    for groups in filter(None, datasets):
-        first = at
-        for group in sorted(groups, key=lambda group: list(looks).index(group.model)):
-            colour, line = looks[group.model]
+    for groups in datasets:
+        middle, above = at + (len(groups) - 1) / 2, axes.get_xaxis_transform()
+        axes.annotate(groups[0].dataset, (middle, 1.02), xycoords=above, ha="center")
+        for group in groups:
             values = [100 * one.score("change", TRUE).mean for one in group.each()]
-            axes.plot([at] * len(values), values, line[0], color=colour, alpha=0.7, markersize=5)
+            look = looks[group.model] | {"linestyle": "none"}
+            axes.plot([at] * len(values), values, **look, alpha=0.7, markersize=5)
             ticks.append((at, group.model))
             at += 1
-        middle = (first + at - 1) / 2
-        axes.annotate(
-            groups[0].dataset, (middle, 1.02), xycoords=axes.get_xaxis_transform(), ha="center", fontsize=9
-        )
         at += GAP
     axes.set_xticks([at for at, _ in ticks], [model for _, model in ticks], rotation=90)
-    axes.set_ylabel(f"{HEADINGS[TRUE_CHANGES]}, percent")
+    axes.set_ylabel(PERCENT)
 
 
 def _viewpoint(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> None:
@@ -110,21 +86,20 @@ def _viewpoint(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) ->
 
     What was learnt on one dataset is no other point of what was learnt on another: their lines stay apart.
     """
-    shown = [groups for groups in datasets if groups]
-    for fill, groups in zip(FILLS, shown, strict=False):
-        for group in sorted(groups, key=lambda group: list(looks).index(group.model)):
-            colour, line = looks[group.model]
+    drawn = dict.fromkeys(group.model for groups in datasets for group in groups)
+    for model in drawn:
+        axes.plot([], [], **looks[model], markersize=4, label=model)
+    for fill, groups in zip(FILLS, datasets, strict=False):
+        for group in groups:
             points = sorted(_by_overlap(group))
-            axes.plot(*zip(*points, strict=True), line, color=colour, markersize=4, fillstyle=fill)
-    drawn = {group.model for groups in shown for group in groups}
-    for model in (model for model in looks if model in drawn):
-        colour, line = looks[model]
-        axes.plot([], [], line, color=colour, markersize=4, label=model)
-    axes.set_title(_markers([groups[0].dataset for groups in shown]), fontsize=9)
+            axes.plot(*zip(*points, strict=True), **looks[group.model], markersize=4, fillstyle=fill)
+    names = [groups[0].dataset for groups in datasets]
+    marks = [f"{mark}: {name}" for (mark, name) in zip(FILLS.values(), names, strict=False)]
+    axes.set_title(" · ".join(marks if len(names) > 1 else names), fontsize=9)
     axes.invert_xaxis()
     axes.set_xlabel("overlap of an object's boxes in both views (mean IoU of a quartile)")
-    axes.set_ylabel(f"{HEADINGS[TRUE_CHANGES]}, percent")
-    axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))  # beside the lines
+    axes.set_ylabel(PERCENT)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=3)  # beside the lines
 
 
 def _by_overlap(group: Group) -> list[tuple[float, float]]:
@@ -137,12 +112,6 @@ def _by_overlap(group: Group) -> list[tuple[float, float]]:
     ]
 
 
-def _markers(names: Sequence[str]) -> str:
-    """Which marks are whose, where there are several datasets."""
-    said = [f"{mark}: {name}" for (mark, name) in zip(FILLS.values(), names, strict=False)]
-    return " · ".join(said if len(names) > 1 else names)
-
-
 def tradeoffs(groups: Sequence[Group], params: Params) -> dict[str, Curve]:
     """Title -> curve, where two weights or more were tried, the one of params.yaml among them.
 
@@ -153,9 +122,8 @@ def tradeoffs(groups: Sequence[Group], params: Params) -> dict[str, Curve]:
     for group in groups:
         for weight in WEIGHTS:
             default = params.of(group.dataset).loss.get(weight)
-            own = group.changes.get(
-                f"dataset.{group.dataset}.loss.{weight}", None if group.changes else default
-            )
+            key = f"dataset.{group.dataset}.loss.{weight}"
+            own = group.changes.get(key, None if group.changes else default)
             if own is not None and len(group.changes) < 2:
                 title = f"{group.dataset}: {group.model}, {weight}"
                 none = plain.get((group.dataset, WITHOUT.get((group.model, weight), "")))
@@ -175,37 +143,15 @@ def _of_shared_seeds(title: str, curve: Curve) -> tuple[str, Curve]:
 
 
 def _tradeoffs(axes: Axes, curves: dict[str, Curve]) -> None:
-    """A line for each weight, mean and standard deviation over seeds; weights on a logarithmic axis.
-
-    That axis has no 0: a dotted line says what the model has without the term.
-    """
-    for place, (title, curve) in enumerate(curves.items()):
-        for group in (group for weight, group in curve if weight == 0):
-            without = 100 * group.score("change", TRUE).mean
-            axes.axhline(without, color=COLOURS[place % len(COLOURS)], linestyle=":", linewidth=1)
-        weights = [weight for weight, _ in curve if weight > 0]
-        scores = [group.score("change", TRUE) for weight, group in curve if weight > 0]
-        axes.errorbar(
-            weights,
-            [100 * score.mean for score in scores],
-            [100 * (score.sd or 0.0) for score in scores],
-            fmt="o-",
-            color=COLOURS[place % len(COLOURS)],
-            markersize=3,
-            capsize=2,
+    """A line for each weight, mean and standard deviation over seeds."""
+    lines = [
+        Tradeoff(
+            [(weight, group.score("change", TRUE)) for weight, group in curve],
+            HUES[place % len(HUES)],
             label=title,
         )
-    axes.set_xscale("log")
-    axes.set_xlabel("weight of the loss term (dotted: without it)")
-    axes.set_ylabel(f"{HEADINGS[TRUE_CHANGES]}, percent")
-    axes.legend(fontsize=7)
-
-
-def _svg(draw: Callable[[Axes], None]) -> str:
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=SIZE, layout="constrained")
-        draw(figure.add_subplot())
-        written = io.StringIO()
-        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        figure.savefig(written, format="svg", transparent=True, metadata=nothing)
-    return "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n"
+        for place, (title, curve) in enumerate(curves.items())
+    ]
+    draw_tradeoffs(axes, lines, "weight of the loss term (0: without it)")
+    axes.set_ylabel(PERCENT)
+    axes.legend()

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, model_validator
 
 from pipeline.dataset_params import Name, Positive, Strict
-from pipeline.errors import InputError
+from pipeline.errors import InputError, in_words
 from pipeline.inputs import read_yaml
 from pipeline.reporting.paper_results import Subset
 
@@ -65,12 +65,4 @@ def read(name: str, folder: Path = FOLDER) -> Study:
     try:
         return Study.model_validate(read_yaml(path, "restore it with git"))
     except ValidationError as error:
-        raise InputError(f"{path}: {said(error)}; mend it") from None
-
-
-def said(error: ValidationError) -> str:
-    """The first thing that is wrong, with its key."""
-    first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"] if part != "[key]")
-    what = first["msg"].removeprefix("Value error, ")
-    return f"{key}: {what}" if key else what
+        raise InputError(f"{path}: {in_words(error)}; mend it") from None

@@ -13,12 +13,14 @@ from pipeline.params import Params
 from pipeline.reporting import paper_results
 from pipeline.reporting.dataset_results import Metrics, read_metrics
 from pipeline.reporting.overview_table import TOTAL
-from pipeline.reporting.paper_results import Published
+from pipeline.reporting.paper_results import Published, PublishedRetrieval
+from pipeline.reporting.retrieval_results import FIGURES, WAYS, Figures
 from pipeline.scoring.metric_names import (
     ACCURACY,
     AGREES,
     AGREES_CHANGES,
     PLACES,
+    PRINTED,
     TRUE,
     TRUE_CHANGES,
     of_parts,
@@ -26,16 +28,16 @@ from pipeline.scoring.metric_names import (
 from pipeline.scoring.results import rounded
 from pipeline.scoring.subsets import subsets
 from pipeline.statistics import Evidence, compare_all, over_seeds
-from pipeline.studying import retrieval_table
 from pipeline.studying.overrides import filled
-from pipeline.studying.study_cells import Cell, Planned, finished
+from pipeline.studying.study_cells import RETRIEVAL, Cell, Planned, finished
 from pipeline.studying.study_file import Study
 
 JUDGED = (TRUE, AGREES)
-METRICS = (
+PUBLISHED_WAYS = ("text_to_pair", "pair_to_text")
+TOLD = (
     *PLACES,  # over all pairs what is true is told of each part: half of them want one sentence
     *JUDGED,
-    *paper_results.METRICS,
+    *PRINTED,
     ACCURACY,
 )
 Record = dict[str, Any]
@@ -50,9 +52,9 @@ def record(
     """
     beside = _beside(study, dataset)
     theirs = _theirs(root, study, beside)
+    found_by = {row.method: row for row in paper_results.retrieval(beside, root / paper_results.FOLDER)}
     rows = [
-        _row(root, study, own, theirs.get(own.row.label, []))
-        | {"published_retrieval": retrieval_table.published(root, own.row, beside)}
+        _row(root, study, own, theirs.get(own.row.label, []), found_by.get(own.row.published or ""))
         for own in planned
     ]
     differing = [paper_results.differs(row, params) for own in theirs.values() for row in own]
@@ -106,7 +108,13 @@ def _theirs(root: Path, study: Study, dataset: str) -> dict[str, list[Published]
     return found
 
 
-def _row(root: Path, study: Study, planned: Planned, theirs: Sequence[Published]) -> Record:
+def _row(
+    root: Path,
+    study: Study,
+    planned: Planned,
+    theirs: Sequence[Published],
+    found_by: PublishedRetrieval | None,
+) -> Record:
     done = [cell for cell in planned.cells if finished(root, cell)]
     return {
         "label": _label(planned),
@@ -116,8 +124,26 @@ def _row(root: Path, study: Study, planned: Planned, theirs: Sequence[Published]
         "finished": len(done),
         "scores": {subset: _spread(root, subset, done) for subset in study.subsets} if done else {},
         "published": {row.subset: row.values for row in theirs},
-        "retrieval": retrieval_table.spread(root, done),
+        "retrieval": _retrieval(root, done),
+        "published_retrieval": {way: getattr(found_by, way) for way in PUBLISHED_WAYS} if found_by else {},
     }
+
+
+def _retrieval(root: Path, cells: Sequence[Cell]) -> Record:
+    """Way -> figure -> mean, deviation and runs; and chance's. Empty where the cells have no retrieval."""
+    files = [root / cell.folder / RETRIEVAL for cell in cells if cell.recipe.entry.retrieves]
+    found = [Figures.model_validate_json(path.read_bytes()) for path in files]
+    if not found:
+        return {}
+    return {
+        way: {figure: _over_seeds([getattr(own, way)[figure] for own in found]) for figure in FIGURES}
+        for way in WAYS
+    } | {"chance": {figure: found[0].chance[figure] for figure in FIGURES}}
+
+
+def _over_seeds(values: Sequence[float]) -> Record:
+    spread: Record = rounded(asdict(over_seeds(values)))
+    return spread
 
 
 def _label(planned: Planned) -> str:
@@ -132,8 +158,8 @@ def _spread(root: Path, subset: str, cells: Sequence[Cell]) -> dict[str, Record]
     found = [read_metrics(root / cell.folder / "metrics.json") for cell in cells]
     each = [_total(own) if subset == TOTAL else own.subsets.get(subset, {}) for own in found]
     return {
-        metric: rounded(asdict(over_seeds([own[metric] for own in each])))
-        for metric in METRICS
+        metric: _over_seeds([own[metric] for own in each])
+        for metric in TOLD
         if all(metric in own for own in each)
     }
 

@@ -85,8 +85,8 @@ TRAINING = {"train", "first"}
     [
         ("pipeline/demo/page.py", {"demo"}, {"report", "code", *TRAINING}),
         ("pipeline/demo/page.css", {"demo"}, {"report"}),
-        ("pipeline/reporting/report.css", {"report"}, {"plots", "score"}),
-        ("pipeline/reporting/parts.html.j2", {"report"}, {"plots", "score"}),
+        ("pipeline/reporting/report.css", {"report"}, {"score"}),
+        ("pipeline/reporting/parts.html.j2", {"report"}, {"score"}),
         ("pipeline/scoring/truth.py", {"score", "constant", "report", *TRAINING}, {"decode", "extract"}),
         ("pipeline/scoring/meteor.py", {"score", "constant"}, TRAINING),
         ("models/dirl.py", {"recipe"}, {"extract", "decode", "start", "retrieve", *TRAINING}),

@@ -15,7 +15,6 @@ from pipeline import outputs, params
 from pipeline.captioning import package
 from pipeline.errors import InputError
 from pipeline.outputs import Contents, file_to_write, replacing
-from pipeline.reporting import dvc_plots
 from pipeline.studying import results_figures, study_cells
 from stages import report
 from tests.running import ROOT, stage
@@ -36,7 +35,6 @@ OUTPUTS = {
     "import_checkpoint": {"out", "curves", "provenance"},
     "import_clip": {"out"},
     "negatives": {"out"},
-    "plots": {"out"},
     "prepare": {"pairs", "images", "manifest"},
     "prepare_pretraining": {"out"},
     "pretrain": {"weights", "curves", "provenance"},
@@ -142,7 +140,7 @@ EACH = [
     for name, action in options(command).items()
     if contents(action.type) is not False
 ] + [("report", "out", report.CONTENTS)]
-FOLDERS = list(dict.fromkeys([*(own for *_, own in EACH if own), study_cells.CONTENTS, dvc_plots.CONTENTS]))
+FOLDERS = list(dict.fromkeys([*(own for *_, own in EACH if own), study_cells.CONTENTS]))
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -15,7 +15,7 @@ from pipeline.datasets.schema import of_split, read_pairs
 from pipeline.scoring import corpus
 from pipeline.scoring.meteor import Meteor
 from stages import constant, report, run, score
-from tests.study import make_cell, make_study, write_json
+from tests.report_lab import make_cell, make_study, write_json
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,7 +42,9 @@ def bytes_of(folder):
 
 def test_the_report_is_one_page_and_its_numbers(study):
     out = study / "results/report"
-    assert sorted(path.name for path in out.iterdir()) == ["index.html", "scores.json"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "index.html", "losses.json", "scores.json", "types.json", "validation.json",
+    ]  # fmt: skip
     scores = json.loads((out / "scores.json").read_text())
     assert [s["model"] for s in scores if s["subset"] == "total"] == [
         "constant",
@@ -112,11 +114,7 @@ def test_show_prints_first_what_is_true_in_80_columns(tmp_path, capsys):
     records = [
         {"dataset": "tabletop", "model": model, "seed": seed, "subset": subset} | scores | own
         for model, seed, true in (("constant", None, (0.0, 1.0)), ("subtraction", 1, (0.37, 0.98)))
-        for subset, own in (
-            ("total", {}),
-            ("change", {"true": true[0]}),
-            ("no_change", {"true": true[1]}),
-        )
+        for subset, own in (("total", {}), ("change", {"true": true[0]}), ("no_change", {"true": true[1]}))
     ]
     write_json(tmp_path / "results/report/scores.json", records)
     assert stage(tmp_path, report, "--show") == 0

@@ -20,7 +20,7 @@ from pipeline.studying import study_cells, workspace
 from stages import study
 from tests import shipped
 from tests.running import refuse
-from tests.studying import Fake, make_models_once, make_repository, opening
+from tests.study_lab import Fake, make_models_once, make_repository, opening
 
 
 @pytest.fixture(autouse=True)

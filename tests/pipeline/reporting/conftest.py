@@ -3,8 +3,8 @@
 import pytest
 
 from pipeline.reporting import dataset_results
-from tests.paged import Reader, render
-from tests.study import make_study
+from tests.report_lab import make_study
+from tests.report_page import Reader, render
 
 
 @pytest.fixture(scope="session")

@@ -91,8 +91,5 @@ def test_alignments_are_kept_whole_while_they_fit_and_put_together_where_they_do
     monkeypatch.setattr(attention_images, "ALIGNMENTS", math.ceil(16 * 16 / 16 * 4 / 3) - 1)
     assert attention_images.coarsening(square) == 4
     assert attention_images.embedded(square[0], 4)["cells"] == [1, 1]
-
-
-def test_models_without_alignment_need_no_room():
-    assert attention_images.coarsening([attended(aligned=False)]) == 1
-    assert attention_images.coarsening([]) == 1
+    for without in ([attended(aligned=False)], []):
+        assert attention_images.coarsening(without) == 1

@@ -9,7 +9,7 @@ import pytest
 from pipeline.decoding import attention_maps
 from pipeline.errors import InputError
 from pipeline.reporting import dataset_results
-from tests.study import make_cell, make_study
+from tests.report_lab import make_study
 
 CELL = "results/cells/tabletop/scorer/2"
 FIRST = "results/cells/tabletop/scorer/1"
@@ -57,9 +57,10 @@ def test_a_dataset_is_its_test_pairs_and_the_listed_cells(made):
     said = {"the ball moved, says scorer 2", "nothing has changed, says scorer 2"}
     assert set(last.captions.values()) == said
     assert last.metrics.scorers == {"METEOR": "1.5", "SPICE": "unavailable (no jar)"}
-    assert list(last.losses) == ["iteration", "cap", "cv"]
-    assert last.validation == {"iteration": [150, 300], "CIDEr-D": [0.31, 0.62]}
-    assert set(last.told.values()) == {dataset_results.Told(0.62, True)}
+    curves = last.phases["captioning"]
+    assert list(curves.losses) == ["iteration", "cap", "cv"]
+    assert curves.validation == {"iteration": [150, 300], "CIDEr-D": [0.31, 0.62]}
+    assert {(told.cider_d, told.right) for told in last.told.values()} == {(0.62, True)}
     assert {told.right for told in results.cells[0].told.values()} == {True, False}
     assert last.metrics.whole == {
         "change_accuracy": 0.31, "exact_match": 0.155, "distinct_captions": 12, "mean_length": 6.5,
@@ -81,50 +82,22 @@ def test_attention_is_read_of_the_first_seed_alone(made):
     assert all(own.alignment is None for own in results.cells[0].attended.values())
 
 
-def spoilt(study, change):
-    """The first pair's attention of the first scorer, written again after `change`."""
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda own: {"words": ("other", *own.words[1:])}, "is of another caption of the pair {} "),
+        (lambda _: {"alignment": None}, "has no alignment of the pair {}"),
+        (None, "has nothing of the test pair {}"),
+    ],
+)
+def test_attention_that_is_not_of_the_captions_is_named(study, change, said):
     path = study[0] / FIRST / "attention.npz"
     found = attention_maps.read(path)
-    first = next(iter(found))
-    attention_maps.write(path, found | {first: replace(found[first], **change(found[first]))})
-    return first
-
-
-def test_attention_of_another_caption_is_named(study):
-    pair = spoilt(study, lambda own: {"words": ("other", *own.words[1:])})
-    with pytest.raises(InputError, match=f"{FIRST}/attention.npz is of another caption of the pair {pair} "):
+    pair = next(iter(found))
+    own = found.pop(pair)
+    attention_maps.write(path, found | ({pair: replace(own, **change(own))} if change else {}))
+    with pytest.raises(InputError, match=f"{FIRST}/attention.npz {said.format(pair)}"):
         dataset_results.read(*study)
-
-
-def test_a_lacking_alignment_is_named(study):
-    pair = spoilt(study, lambda _: {"alignment": None})
-    with pytest.raises(InputError, match=f"{FIRST}/attention.npz has no alignment of the pair {pair}"):
-        dataset_results.read(*study)
-
-
-def test_a_pair_without_attention_is_named(study):
-    path = study[0] / FIRST / "attention.npz"
-    found = attention_maps.read(path)
-    pair = found.popitem()[0]
-    attention_maps.write(path, found)
-    with pytest.raises(InputError, match=f"attention.npz has nothing of the test pair {pair}"):
-        dataset_results.read(*study)
-
-
-def test_cells_that_are_not_listed_are_not_read(study):
-    root, params = study
-    before = compared(*study)
-    test = dataset_results.read(*study)[0].test
-    (root / "results/cells/tabletop/scorer/3").mkdir()
-    make_cell(root, "tabletop", "gone", 1, test, 0.9)
-    (root / "results/cells/old").mkdir()
-    assert compared(root, params) == before
-
-
-def compared(root, params):
-    """What is read, as it can be compared."""
-    (results,) = dataset_results.read(root, params)
-    return results.test, [(cell.model, cell.seed, cell.metrics, cell.captions) for cell in results.cells]
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -141,14 +114,6 @@ def test_an_unreadable_file_is_named_on_one_line(study, name, text):
     with pytest.raises(InputError, match=name) as raised:
         dataset_results.read(*study)
     assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize("name", FILES[:5])
-def test_a_folder_in_a_files_place_is_named(study, name):
-    (study[0] / name).unlink()
-    (study[0] / name).mkdir()
-    with pytest.raises(InputError, match=rf"{name} is a folder"):
-        dataset_results.read(*study)
 
 
 def test_every_test_pair_needs_its_caption_and_score(study):

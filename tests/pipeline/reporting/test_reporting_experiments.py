@@ -9,7 +9,7 @@ import pytest
 from pipeline.errors import InputError
 from pipeline.reporting import dataset_results, dvc_experiments, overview_table, page, tradeoffs
 from pipeline.reporting.dvc_experiments import Experiment
-from tests.study import make_study
+from tests.report_lab import make_study
 
 
 def state(rev, name, values, score, **others):

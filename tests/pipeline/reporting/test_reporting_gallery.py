@@ -3,6 +3,7 @@
 import base64
 import io
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from PIL import Image
@@ -51,13 +52,17 @@ def test_a_kinds_pairs_are_spread_over_the_split_without_repetition():
     assert set(Counter(pair.pair_id for pair in chosen).values()) == {1}
 
 
+def indexed(root):
+    """As much of the results as a picture is found by."""
+    return SimpleNamespace(root=root, dataset="d", images={own.name: own for own in index(root, ["a.png"])})
+
+
 @pytest.mark.parametrize(
     ("size", "shown"), [((960, 640), (480, 320)), ((100, 60), (100, 60)), ((200, 640), (150, 480))]
 )
 def test_pictures_are_small_and_in_their_address(tmp_path, size, shown):
     Image.new("RGB", size, "teal").save(tmp_path / "a.png")
-    (image,) = index(tmp_path, ["a.png"])
-    found = picture(tmp_path, image)
+    found = picture(indexed(tmp_path), "a.png")
     kind, _, data = found.address.partition(";base64,")
     embedded = Image.open(io.BytesIO(base64.b64decode(data)))
     assert kind == "data:image/jpeg"
@@ -68,12 +73,14 @@ def test_pictures_are_small_and_in_their_address(tmp_path, size, shown):
 
 def test_a_picture_that_changed_or_went_is_named(tmp_path):
     Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
-    (image,) = index(tmp_path, ["a.png"])
+    found = indexed(tmp_path)
     Image.new("RGB", (8, 8), "teal").save(tmp_path / "a.png")
     with pytest.raises(
         InputError, match=r"a\.png has changed since the dataset was prepared; run `dvc repro`"
     ):
-        picture(tmp_path, image)
+        picture(found, "a.png")
+    with pytest.raises(InputError, match=r"b\.png is not in the index of d's images; run `dvc repro`"):
+        picture(found, "b.png")
     (tmp_path / "a.png").unlink()
     with pytest.raises(InputError, match=r"a\.png cannot be read"):
-        picture(tmp_path, image)
+        picture(found, "a.png")

@@ -7,9 +7,9 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from pipeline.reporting import dataset_results, page
-from tests.paged import DATA, Reader, render, saying
-from tests.study import attended
+from pipeline.reporting import page
+from tests.report_lab import attended
+from tests.report_page import DATA, Reader, render, saying, told
 
 HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(2)">{{ 7 * 7 }}" onload=\'alert(3)\' &amp;'
 
@@ -72,7 +72,7 @@ def test_hostile_names_of_pairs_and_references_are_text(study):
         replace(
             cell,
             captions=cell.captions | {HOSTILE: ""},
-            told=cell.told | {HOSTILE: dataset_results.Told(0.0, None)},
+            told=cell.told | {HOSTILE: told(0.0)},
             attended=cell.attended | {HOSTILE: attended("", 0, cell.model)},
         )
         for cell in results.cells

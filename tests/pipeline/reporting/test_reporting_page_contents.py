@@ -6,12 +6,14 @@ from dataclasses import replace
 import pytest
 import yaml
 
+from models import MODELS
 from pipeline.errors import InputError
 from pipeline.inputs import read_yaml
 from pipeline.params import load
-from pipeline.reporting import bars, curves, dataset_results, overview_table, svg
-from tests.paged import DATA, Reader, saying, undrawn
-from tests.study import make_study
+from pipeline.reporting import curves, dataset_results, figures, overview_table
+from pipeline.scoring.metric_names import CORPUS
+from tests.report_lab import make_study
+from tests.report_page import DATA, Reader, alone, saying, told, undrawn
 
 QUARTILES = [f"viewpoint_iou_q{number}" for number in range(1, 5)]
 SAID = ("the ball moved", "nothing has changed")
@@ -28,7 +30,7 @@ def test_tables_hold_the_metrics(study, read):
     for run, row in zip(results.cells[:2], scores[2:4], strict=True):
         total = run.metrics.subsets["total"]
         values = [
-            *(total[name] for name in dataset_results.CORPUS_METRICS),
+            *(total[name] for name in CORPUS),
             run.metrics.subsets["change"]["CIDEr-D"],
             run.metrics.whole["change_accuracy"],
         ]
@@ -63,7 +65,7 @@ def test_what_the_pairs_cannot_tell_apart_is_said_so_in_words(study, read):
     row = dict(zip(differences[0], tidy(differences[1]), strict=True))
     assert row["models"] == "scorer − subtraction"
     assert row["METEOR"] == "0.0 [0.0, 0.0] p = 1.000 not significant"
-    assert row["CIDEr-D"] == "+10.0 [+10.0, +10.0] p < .001"
+    assert row["CIDEr-D"] == "+10.0 [+10.0, +10.0] p < 0.001"
 
 
 def test_one_model_alone_is_compared_with_none(study):
@@ -117,7 +119,7 @@ def test_without_the_truth_nothing_is_marked(study):
         replace(
             cell,
             metrics=dataset_results.Metrics({"total": cell.metrics.subsets["total"]}, {}, {}),
-            told={pair: dataset_results.Told(0.5, None) for pair in cell.told},
+            told=dict.fromkeys(cell.told, told(0.5)),
         )
         for cell in results.cells
     ]
@@ -144,12 +146,6 @@ def test_boxes_are_outlined_in_the_files_own_pixels(study):
     assert "outline" in html
 
 
-def test_a_picture_that_is_not_in_the_index_is_named(study):
-    (results, _), params = study
-    with pytest.raises(InputError, match=r"default_\d+\.png is not in the index of tabletop's images"):
-        undrawn([replace(results, images={})], params)
-
-
 def test_different_scorers_are_both_told(study):
     (results, _), params = study
     last = replace(results.cells[-1], metrics=replace(results.constant, scorers={"METEOR": "2"}))
@@ -159,9 +155,9 @@ def test_different_scorers_are_both_told(study):
 
 def test_a_panel_for_each_loss_and_a_line_for_each_run(study):
     (results, _), _ = study
-    titles = [panel.title for panel in curves.panels(results)]
+    titles = [panel.title for panel in curves.captioning(results)]
     assert titles == ["Validation CIDEr-D × 100", "Training loss: caption", "Training loss: view-invariance"]
-    validation, caption, view = curves.panels(results)
+    validation, caption, view = curves.captioning(results)
     assert [panel.svg.count("var(--line-0)") > 0 for panel in (validation, caption, view)] == [
         True,
         True,
@@ -179,12 +175,12 @@ def test_cells_whose_weights_were_imported_have_no_curves(tmp_path):
         path = tmp_path / f"results/curves/tabletop/scorer/{seed}/{kind}.csv"
         path.write_text(path.read_text().split("\n")[0] + "\n")
         (results,) = dataset_results.read(tmp_path, params)
-        found = curves.panels(results)
+        found = curves.captioning(results)
     assert [panel.title for panel in found] == ["Validation CIDEr-D × 100", "Training loss: caption"]
     assert "scorer" not in "".join(panel.told for panel in found)
     assert "Training loss" in undrawn([results], params)
     alone = replace(results, cells=[cell for cell in results.cells if cell.model == "scorer"])
-    assert curves.panels(alone) == []
+    assert curves.captioning(alone) == []
     assert "Learning curves" not in undrawn([alone], params)
 
 
@@ -231,22 +227,23 @@ def test_the_pre_training_has_panels_of_its_own(tmp_path):
     assert "#0f0f" not in rank.svg
     html = undrawn([results], params)
     assert "<h3>Learning curves of the pre-training</h3>" in html
-    without = replace(results, cells=[replace(cell, earlier=[]) for cell in results.cells])
+    without = replace(results, cells=[alone(cell) for cell in results.cells])
     assert "of the pre-training" not in undrawn([without], params)
 
 
 def test_a_bar_for_each_model_and_a_mark_for_the_constant_caption(study):
     (results, _), _ = study
     models = overview_table.of_models(overview_table.rows(overview_table.records([results]), "tabletop"))
-    styles = svg.styles(results.cells)
-    groups = [bars.Group("color", ("color", "CIDEr-D")), bars.Group("never", ("never", "CIDEr-D"))]
-    panel = bars.panel("Scores", "tabletop", groups, models, styles)
+    styles = figures.styles(cell.model for cell in results.cells)
+    groups = {"color": ("color", "CIDEr-D"), "never": ("never", "CIDEr-D")}
+    panel = figures.bars("Scores", "tabletop", groups, models, styles)
     assert (
         panel.told == "Scores. constant: color 28.6; subtraction: color 55.1 ± 0.7; scorer: color 65.1 ± 0.7."
     )
     assert [panel.svg.count(f"fill: var(--line-{number})") for number in range(3)] == [1, 1, 0]
     assert panel.svg.count("stroke: var(--quiet)") == 1
-    assert bars.panel("Scores", "tabletop", groups[1:], models, styles) is None
+    del groups["color"]
+    assert figures.bars("Scores", "tabletop", groups, models, styles) is None
 
 
 def test_of_one_seed_there_is_no_table_of_runs_and_the_seed_may_be_0(tmp_path):
@@ -262,5 +259,15 @@ def test_of_one_seed_there_is_no_table_of_runs_and_the_seed_may_be_0(tmp_path):
 
 
 def test_many_models_still_have_a_style_each():
-    looks = {(style.colour, style.dashes) for style in (svg.Style("m", n) for n in range(40))}
+    looks = {(style.colour, style.dashes) for style in (figures.Style("m", n) for n in range(40))}
     assert len(looks) == 40
+
+
+def test_a_look_in_a_file_belongs_to_the_name_whatever_models_stand_beside_it():
+    names = list(MODELS)
+    shipped = figures.looks(names)
+    assert len({repr(look) for look in shipped.values()}) == len(names)
+    more = figures.looks([*names[:3], "another_model", *reversed(names[3:])])
+    assert {name: more[name] for name in names} == shipped
+    many = figures.looks([f"m{number}" for number in range(100)])
+    assert len({repr(look) for look in many.values()}) == 100

@@ -11,8 +11,8 @@ import pytest
 from pipeline.errors import InputError
 from pipeline.reporting import curves, dataset_results, retrieval_results
 from pipeline.reporting.paper_results import PublishedRetrieval
-from tests.paged import DATA, Reader, undrawn
-from tests.study import PATCHES, make_study
+from tests.report_lab import PATCHES, make_study
+from tests.report_page import DATA, Reader, alone, undrawn
 
 PAPER = PublishedRetrieval(
     "CLIP4IDC", "a paper", "clip4idc", {"R@1": 0.268, "R@20": 0.7}, {"R@1": 0.464}, False
@@ -52,7 +52,7 @@ def test_the_adaptation_has_its_loss_and_what_it_finds_beside_chance(study, html
     assert found.told.endswith("clip4idc_again, seed 2: maximum 0.50, last 0.50. Chance: 0.1.")
     heading = "<h3>Learning curves of the adaptation</h3>"
     assert heading in html
-    unadapted = replace(results, cells=[replace(cell, earlier=[]) for cell in results.cells])
+    unadapted = replace(results, cells=[alone(cell) for cell in results.cells])
     assert heading not in undrawn([unadapted], params)
 
 

@@ -8,9 +8,11 @@ import pytest
 
 from pipeline.datasets.schema import NO_CHANGE, Placed, SceneFacts
 from pipeline.reporting import curves, dataset_results, overview_table, page
+from pipeline.reporting.dataset_results import Curves
 from pipeline.scoring.wrong_words import marks
-from tests.paged import DATA, Reader, undrawn
-from tests.study import make_study, write_lines
+from pipeline.statistics import over_seeds
+from tests.report_lab import make_study, write_lines
+from tests.report_page import DATA, Reader, undrawn
 
 CUBE = Placed(0, "large", "red", "metal", "cube", 0.0, 0.0)
 SPHERE = Placed(1, "small", "blue", "rubber", "sphere", 2.0, 1.0)
@@ -18,6 +20,7 @@ EYE = (7.0, -7.0, 5.0)
 TURNED = SceneFacts((CUBE, SPHERE), (replace(CUBE, color="green"), SPHERE), EYE, EYE, 0)
 STILL = SceneFacts((CUBE, SPHERE), (CUBE, SPHERE), EYE, EYE, None)
 TRUE_CAPTION = "the big red metal cube turned green"
+TRUTH = {"true": [0.5, 0.6], "true/change": [0.1, 0.3]}  # at two iterations
 WRONG_CAPTION = "the big yellow metal cube turned green"
 
 
@@ -42,7 +45,10 @@ def judged(made, key):
         replace(
             cell,
             metrics=with_key(cell.metrics, shares[cell.model]),
-            told={name: replace(told, **{key: cell.model == "scorer"}) for name, told in cell.told.items()},
+            told={
+                name: told.model_copy(update={key: cell.model == "scorer"})
+                for name, told in cell.told.items()
+            },
         )
         for cell in results.cells
     ]
@@ -66,7 +72,7 @@ def saying(results):
             cell,
             captions=own[cell.model],
             told={
-                name: replace(told, true=own[cell.model][name] != WRONG_CAPTION)
+                name: told.model_copy(update={"true": own[cell.model][name] != WRONG_CAPTION})
                 for name, told in cell.told.items()
             },
         )
@@ -86,7 +92,7 @@ def test_the_first_columns_are_of_truth_where_it_is_known(made, key):
     rows = overview_table.rows(
         overview_table.records([replace(results, cells=results.cells[:1])]), "tabletop"
     )
-    bare = replace(rows[1], scores={("total", "BLEU-4"): (0.5, None)})
+    bare = replace(rows[1], scores={("total", "BLEU-4"): over_seeds([0.5])})
     assert bare.printed("change", key) == "–"
 
 
@@ -149,10 +155,10 @@ def test_differences_in_truth_are_spoken_first(made, tmp_path):
         write_lines(path, [{key: value for key, value in row.items() if key != "true"} for row in rows])
         assert "true" not in kept.numbers
     found = page.significance(known)
-    assert found.sentences[0].startswith(
+    assert found["sentences"][0].startswith(
         "scorer is better than subtraction by 100.0 points true of changes ("
     )
-    assert found.metrics[:2] == [("true_changes", "true of changes"), ("true", "true")]
+    assert found["metrics"][:2] == [("true_changes", "true of changes"), ("true", "true")]
     told = known.evidence["scorer"].numbers["true_changes"][0]
     assert told[:, 1].sum() == sum(pair.changed for pair in known.test)
 
@@ -160,10 +166,11 @@ def test_differences_in_truth_are_spoken_first(made, tmp_path):
 def test_curves_of_truth_come_before_cider(made):
     results, _ = judged(made, "true")
     cells = [
-        replace(cell, validation=cell.validation | {"true": [0.5, 0.6], "true/change": [0.1, 0.3]})
+        replace(cell, phases={"captioning": Curves(curve.losses, curve.validation | TRUTH)})
         for cell in results.cells
+        for curve in [cell.phases["captioning"]]
     ]
-    panels = curves.panels(replace(results, cells=cells))
+    panels = curves.captioning(replace(results, cells=cells))
     assert [panel.title for panel in panels][:3] == [
         "Validation, true of changes, percent",
         "Validation, true of all pairs, percent",

@@ -23,7 +23,11 @@ def test_names_are_spelled_in_one_module():
 
 
 def test_the_report_draws_the_columns_that_validation_writes():
-    assert set(curves.VALIDATED) == {validation.TRUE_CHANGES, validation.TRUE, validation.CIDER}
+    assert {own.column for own in curves.VALIDATED} == {
+        validation.TRUE_CHANGES,
+        validation.TRUE,
+        validation.CIDER,
+    }
 
 
 def test_what_is_not_known_is_left_out():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.studying import make_models_once, make_repository
+from tests.study_lab import make_models_once, make_repository
 
 
 @pytest.fixture(autouse=True)

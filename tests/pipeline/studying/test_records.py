@@ -13,7 +13,7 @@ from pipeline.studying.overrides import overlay
 from pipeline.studying.study_cells import Cell
 from pipeline.studying.study_file import Row
 from tests import shipped
-from tests.studying import PAIRS, Fake, make_repository, pair, planned, score_of
+from tests.study_lab import PAIRS, Fake, make_repository, pair, planned, score_of
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from pipeline.errors import InputError
+from pipeline.reporting import figures
 from pipeline.scoring.metric_names import ACCURACY
 from pipeline.studying import record_comparisons, records, results_figures, results_page
 from pipeline.studying.study_cells import Cell
@@ -75,14 +76,14 @@ def test_the_spread_over_pairs_is_a_single_runs(root):
         file = root / f"results/records/tabletop/ccr-{seed}.json"
         file.write_text(json.dumps(json.loads(file.read_text()) | {"true": true * (PAIRS // 4)}))
     own = groups(root)["ccr"]
-    assert results_page._over_pairs(own) == pytest.approx(0, abs=1e-12)
-    assert results_page._over_pairs(own.each()[0]) == pytest.approx(0.5 / math.sqrt(PAIRS / 2), rel=0.1)
+    assert results_page.over_pairs(own) == pytest.approx(0, abs=1e-12)
+    assert results_page.over_pairs(own.each()[0]) == pytest.approx(0.5 / math.sqrt(PAIRS / 2), rel=0.1)
 
 
 def test_the_page_prints_what_is_recorded(root):
     write(root, "rr", 1, 3, changes={"model.rr.switches.norm_epsilon": 0.1})
     found = record_comparisons.read(root, "tabletop")
-    said = results_page.page([found], ["![a](b.svg)\n"], shipped.settings())
+    said = results_page.page([found], ["![a](b.svg)"], shipped.settings())
     assert "| rr (3) | 86.7 ± 2.9 | 88.3 ± 2.9 | 87.5 ± 2.5 | 52.0 ± 1.0 | 52.0 ± 1.0 |" in said
     assert "| rr (norm_epsilon 0.1) (1) | 90.0 | 95.0 | 92.5 | 51.0 |" in said
     assert said.index("True captions by kind") < said.index("Change accuracy by kind")
@@ -169,21 +170,20 @@ def test_curves_over_a_weight_have_the_weight_of_params_yaml_among_them(root, tm
     (drawn,) = [
         line for line in results_figures.write(tmp_path, [found], shipped.settings()) if "trade" in line
     ]
-    assert drawn == "![What is true of changes against a loss term's weight](results-tradeoffs.svg)\n"
+    assert drawn == "![What is true of changes against a loss term's weight](results-tradeoffs.svg)"
     assert "true of changes, percent" in (tmp_path / "results-tradeoffs.svg").read_text()
 
 
-def test_what_a_model_has_without_the_term_is_a_dotted_line(root):
+def test_what_a_model_has_without_the_term_is_drawn_at_0(root):
     key = "dataset.tabletop.loss.lambda_cv"
     write(root, "scorer", 1, 4)
     write(root, "scorer", 1, 9, changes={key: 0.7})
     axes = Figure().subplots()
     found = record_comparisons.read(root, "tabletop")
     results_figures._tradeoffs(axes, results_figures.tradeoffs(found, shipped.settings()))
-    (dotted,) = [line for line in axes.get_lines() if line.get_linestyle() == ":"]
-    assert list(dotted.get_ydata()) == pytest.approx([90.0, 90.0])  # of rr's first seed
-    (curve,) = [line for line in axes.get_lines() if line.get_linestyle() == "-"]
-    assert list(curve.get_xdata()) == [shipped.settings().of("tabletop").loss["lambda_cv"], 0.7]
+    (curve,) = axes.get_lines()
+    assert list(curve.get_xdata()) == [0, shipped.settings().of("tabletop").loss["lambda_cv"], 0.7]
+    assert curve.get_ydata()[0] == pytest.approx(90.0)  # of rr's first seed
     for n in (1, 2, 3):
         (root / f"results/records/tabletop/rr-{n}.json").unlink()
     write(root, "rr", 2, 4)  # no seed that all have: no curve
@@ -196,13 +196,13 @@ def test_no_line_joins_two_datasets(root):
     write(root, "rr", 1, 30, dataset="tabletop_wide")
     found = [record_comparisons.read(root, dataset) for dataset in ("tabletop", "tabletop_wide")]
     axes = Figure().subplots()
-    results_figures._viewpoint(axes, found, {"subtraction": ("#000000", "o-"), "rr": ("#ff0000", "o-")})
+    results_figures._viewpoint(axes, found, figures.looks(["subtraction", "rr"]))
     lines = [line for line in axes.get_lines() if len(line.get_xdata())]
     assert [len(line.get_xdata()) for line in lines] == [4, 4, 4]
     assert [line.get_fillstyle() for line in lines] == ["full", "full", "none"]
     assert list(lines[2].get_ydata()) == [0.0, 0.0, 0.0, 100.0]
     assert axes.get_title() == "full marks: tabletop · open: tabletop_wide"
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["subtraction", "rr"]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["rr", "subtraction"]
 
 
 def test_other_records_make_another_page_and_other_figures(root, tmp_path):

@@ -10,17 +10,7 @@ import yaml
 from pipeline import params, statistics
 from pipeline.studying import printing, study_cells, study_file, study_table
 from tests.scored import line, write
-from tests.studying import (
-    PAIRS,
-    ROOT,
-    STAGES,
-    STUDY,
-    Fake,
-    make_repository,
-    planned,
-    score_of,
-    write_cell,
-)
+from tests.study_lab import PAIRS, ROOT, STAGES, STUDY, Fake, make_repository, planned, score_of, write_cell
 
 # what the row that multiplies by 0.1 is called
 TENTH = f"λ = {params.load(ROOT / 'params.yaml').dataset['tabletop'].loss['lambda_cv'] / 10:g}"
@@ -121,7 +111,7 @@ def test_neighbours_are_compared_on_their_own_pairs(repository):
     said = printing.tables(found)[0].notes
     assert said[1].startswith("SCORER − RR: +3")
     assert " true of changes [" in said[1]
-    assert said[2] == "SCORER − RR: +40.0 CIDEr-D [+40.0, +40.0], p < .001"
+    assert said[2] == "SCORER − RR: +40.0 CIDEr-D [+40.0, +40.0], p < 0.001"
     assert said[5].startswith(
         "SCORER again − SCORER: 0.0 CIDEr-D [0.0, 0.0], p = 1.000: they are the same cells"
     )

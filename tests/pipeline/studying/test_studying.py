@@ -14,7 +14,7 @@ from pipeline.reporting import paper_results
 from pipeline.studying import study_cells, study_file, study_table, workspace
 from pipeline.studying.overrides import changes, overlay
 from tests import shipped
-from tests.studying import ROOT, STUDY, make_repository, planned
+from tests.study_lab import ROOT, STUDY, make_repository, planned
 
 READY = study_file.names(ROOT / "studies")
 # of DIRL's Table 7 no figures are on record

@@ -19,6 +19,7 @@ from pipeline.training.learning_rate import factor
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.sampling import training_batches
 from pipeline.training.task_sampling import TaskSampler
+from tests.own_settings import phase_before
 
 SIZES = {"width": 8, "heads": 2, "single": 1, "pair": 1, "cross": 1, "pool": 3}
 PHASE = {"iterations": 12, "batch": 4, "references": 1, "learning_rate": 1e-2, "schedule": "noam"}

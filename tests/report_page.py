@@ -1,13 +1,13 @@
 """The report's page of made-up cells: rendered, and read back."""
 
 import re
-from contextlib import ExitStack
 from dataclasses import replace
 from html.parser import HTMLParser
 from unittest.mock import patch
 
-from pipeline.reporting import bars, curves, overview_table, page, tradeoffs
-from tests.study import attended
+from pipeline.reporting import figures, overview_table, page
+from pipeline.statistics import ScoredPair
+from tests.report_lab import attended
 
 VOID = {"meta", "link", "img", "br", "rect", "line"}
 DATA = re.compile(r'(?s)<script type="application/json">.*?</script>')
@@ -56,9 +56,7 @@ def render(results, params):
 def undrawn(results, params):
     """The page without its diagrams' lines, for tests of what stands around them: drawing takes a second."""
     empty = '<svg viewBox="0 0 1 1" aria-hidden="true"></svg>'
-    with ExitStack() as patched:
-        for module in (bars, curves, tradeoffs):
-            patched.enter_context(patch.object(module, "svg", lambda draw, salt: empty))
+    with patch.object(figures, "svg", lambda draw, salt: empty):
         return render(results, params)
 
 
@@ -72,3 +70,13 @@ def saying(study, caption):
         attended={pair: attended(caption, 0, "subtraction") for pair in first.attended},
     )
     return undrawn([replace(results, cells=[first, *others])], params)
+
+
+def told(cider_d, **known):
+    """How good a caption is: its CIDEr-D, and what is known of it."""
+    return ScoredPair.model_construct(cider_d=cider_d, **{"right": None} | known)
+
+
+def alone(cell):
+    """A cell without what came before captioning."""
+    return replace(cell, phases={"captioning": cell.phases["captioning"]})

@@ -1,0 +1,238 @@
+"""Figures as SVG, of the report's page and of docs/results.md: the same bytes every time, and no date."""
+
+import io
+import re
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+
+from pipeline.reporting.overview_table import CONSTANT, Key, Row
+from pipeline.statistics import MeanSd
+
+if TYPE_CHECKING:
+    from matplotlib.typing import RcKeyType
+
+SIZE = (4.4, 2.7)  # inches of 72 units; the page scales it
+WIDE = (6.4, 3.4)
+COLOURS = 8  # that the page's style sheet has, --line-0 …
+DASHES = ((), (5, 2), (1.5, 1.5), (6, 2, 1.5, 2), (10, 3))  # in widths of the line; () is a whole line
+# drawn in colours that occur nowhere else, then named after the page's own, of light and dark mode
+INK, RULE, QUIET = "#0f0f01", "#0f0f02", "#0f0f03"
+LINES = [f"#0f0f{16 + number:02x}" for number in range(COLOURS)]
+PAGE_COLOURS = {INK: "currentColor", RULE: "var(--rule)", QUIET: "var(--quiet)"} | {
+    line: f"var(--line-{number})" for number, line in enumerate(LINES)
+}
+# a file has no style sheet: these are seen on a light and on a dark page
+HUES = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#999999", "#ee8866", "#44bb99")
+MARKS = "osD^v<>ph*XP"
+FILE_COLOURS = dict.fromkeys((INK, RULE, QUIET), "#808080")
+STYLE: "dict[RcKeyType, Any]" = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": RULE,
+    "axes.labelcolor": INK,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "font.size": 9,
+    "grid.color": RULE,
+    "grid.linewidth": 0.5,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "legend.labelcolor": INK,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 3,
+    "svg.fonttype": "none",
+    "text.color": INK,
+    "xtick.color": RULE,
+    "xtick.labelcolor": INK,
+    "ytick.color": RULE,
+    "ytick.labelcolor": INK,
+}
+FILLED = 0.78  # of the distance from one group of bars to the next
+
+
+@dataclass(frozen=True)
+class Style:
+    """How one model's lines and bars look, in every panel of the page."""
+
+    model: str
+    number: int
+
+    @property
+    def colour(self) -> str:
+        """As the page names it."""
+        return PAGE_COLOURS[self.drawn]
+
+    @property
+    def drawn(self) -> str:
+        """As it is drawn, before the page names it."""
+        return LINES[self.number % COLOURS]
+
+    @property
+    def dashes(self) -> tuple[float, ...]:
+        return DASHES[self.number % len(DASHES)]
+
+    def dasharray(self, width: float) -> str:
+        """The dashes of a line of that width, as SVG writes them."""
+        return " ".join(f"{width * length:g}" for length in self.dashes) or "none"
+
+
+def styles(models: Iterable[str]) -> dict[str, Style]:
+    """A style for each model of a page, in order."""
+    return {model: Style(model, number) for number, model in enumerate(dict.fromkeys(models))}
+
+
+def looks(models: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Of every model the colour, marks and dashes that its name has, whatever models stand beside it.
+
+    Where two names would look alike, the later one of the alphabet takes the next look.
+    """
+    taken: dict[int, str] = {}
+    for model in sorted(models):
+        number = zlib.crc32(model.encode())
+        while number % (len(HUES) * len(MARKS)) in taken:
+            number += 1
+        taken[number % (len(HUES) * len(MARKS))] = model
+    return {
+        model: {
+            "color": HUES[number % len(HUES)],
+            "marker": MARKS[number // len(HUES)],
+            "linestyle": (0, DASHES[number // len(HUES) % len(DASHES)]),
+        }
+        for number, model in taken.items()
+    }
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One diagram of the page."""
+
+    title: str
+    told: str  # what a reader hears who does not see it
+    svg: str
+
+
+def panel(title: str, told: str, dataset: str, draw: Callable[[Axes], None]) -> Panel:
+    """What `draw` puts on a diagram's axes, as an SVG element of the page."""
+    return Panel(title, told, svg(draw, f"{dataset} {title}"))
+
+
+def svg(draw: Callable[[Axes], None], salt: str) -> str:
+    """An SVG element without what only a file needs: namespaces, size, fonts, names of parts.
+
+    `salt` is another one for each of a page, so that its ids are its own.
+    """
+
+    def on_lines(axes: Axes) -> None:
+        axes.grid(axis="y")
+        axes.tick_params(length=0)
+        draw(axes)
+
+    document = _document(on_lines, SIZE, salt, PAGE_COLOURS)
+    svg = document[document.index("<svg") :]
+    svg = re.sub(r"<svg [^>]*(viewBox=\"[^\"]*\")[^>]*>", r'<svg \1 aria-hidden="true">', svg, count=1)
+    svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", svg, count=1, flags=re.DOTALL)
+    svg = re.sub(r"font-family: [^;\"]*;? ?", "", svg)
+    return re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", svg)  # figure_1 …: doubled from panel to panel
+
+
+def svg_file(draw: Callable[[Axes], None]) -> str:
+    """What `draw` puts on a diagram's axes, as an SVG file."""
+    written = _document(draw, WIDE, "results", FILE_COLOURS)
+    return "\n".join(line.rstrip() for line in written.splitlines()) + "\n"
+
+
+def _document(
+    draw: Callable[[Axes], None], size: tuple[float, float], salt: str, colours: Mapping[str, str]
+) -> str:
+    with matplotlib.rc_context(STYLE | {"svg.hashsalt": salt}):
+        figure = Figure(figsize=size, layout="constrained")
+        draw(figure.add_subplot())
+        written = io.StringIO()
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(written, format="svg", transparent=True, metadata=nothing)
+    document = written.getvalue()
+    for drawn, shown in colours.items():
+        document = document.replace(drawn, shown)
+    return document
+
+
+def bars(
+    title: str, dataset: str, groups: Mapping[str, Key], rows: Sequence[Row], styles: Mapping[str, Style]
+) -> Panel | None:
+    """Bars of groups (label -> score) x models, with whiskers of ± one deviation; None where nobody has any.
+
+    `rows` are one a model, and the constant caption's, which is drawn as a mark across the bars.
+    """
+    known = {
+        label: key
+        for label, key in groups.items()
+        if any(key in row.scores for row in rows if row.model in styles)
+    }
+    if not known:
+        return None
+    told = "; ".join(
+        f"{row.model}: " + ", ".join(f"{label} {row.printed(*key)}" for label, key in known.items())
+        for row in rows
+    )
+    told = f"{title}. {told}.".replace("\n", " ")
+    return panel(title, told, dataset, lambda axes: _draw_bars(axes, known, rows, styles))
+
+
+def _draw_bars(
+    axes: Axes, groups: Mapping[str, Key], rows: Sequence[Row], styles: Mapping[str, Style]
+) -> None:
+    width = FILLED / len(styles)
+    for place, key in enumerate(groups.values()):
+        for row in (row for row in rows if key in row.scores):
+            mean, deviation = 100 * row.scores[key].mean, 100 * (row.scores[key].sd or 0)
+            if row.model == CONSTANT:
+                axes.hlines(mean, place - 0.46, place + 0.46, colors=QUIET, linewidth=1, linestyles="dotted")
+                continue
+            x = place + (styles[row.model].number - (len(styles) - 1) / 2) * width
+            axes.bar(x, mean, width * 0.9, color=styles[row.model].drawn)
+            if deviation:
+                axes.vlines(x, mean - deviation, mean + deviation, colors=INK, linewidth=0.9)
+    axes.set_xticks(range(len(groups)), list(groups))
+    axes.set_xlim(-0.5, len(groups) - 0.5)
+    axes.yaxis.set_major_locator(MaxNLocator(5))
+    axes.spines["left"].set_visible(False)
+
+
+@dataclass(frozen=True)
+class Tradeoff:
+    """A model's scores by rising weight of a loss term; 0 is without it."""
+
+    points: Sequence[tuple[float, MeanSd]]
+    colour: str
+    dashes: tuple[float, ...] = ()
+    label: str | None = None  # in the legend
+    note: str = ""  # at the line's end
+
+
+def draw_tradeoffs(axes: Axes, lines: Sequence[Tradeoff], label: str) -> None:
+    """Lines over weights on a logarithmic axis, with whiskers of ± one deviation over seeds."""
+    weights = sorted({weight for line in lines for weight, _ in line.points})
+    positive = [weight for weight in weights if weight]
+    if weights[0] == 0 and positive:
+        axes.set_xscale("symlog", linthresh=positive[0], linscale=0.5)  # a logarithm has no place for 0
+    elif positive:
+        axes.set_xscale("log")
+    for line in lines:
+        x, y = [weight for weight, _ in line.points], [100 * score.mean for _, score in line.points]
+        axes.plot(x, y, color=line.colour, dashes=line.dashes or (None, None), marker="o", label=line.label)
+        for weight, score in line.points:
+            low, high = (100 * (score.mean + sign * (score.sd or 0)) for sign in (-1, 1))
+            axes.vlines(weight, low, high, colors=line.colour, linewidth=0.9)
+        end = (x[-1], y[-1])
+        axes.annotate(line.note, end, (-3, 4), textcoords="offset points", ha="right", color=INK, fontsize=7)
+    axes.set_xticks(weights)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda weight, _: f"{weight:g}"))
+    axes.set_xlabel(label)
+    axes.yaxis.set_major_locator(MaxNLocator(6))

@@ -2,8 +2,8 @@
 
 import json
 
+from pipeline.scoring.metric_names import CORPUS
 from pipeline.studying import record_comparisons
-from pipeline.studying.records import METRICS
 
 PAIRS = 40
 
@@ -19,7 +19,7 @@ def write(root, model, seed, wrong, dataset="tabletop", changes=None):
         "changes": changes or {},
         "settings": "",
         "train": {"iterations": 1500, "batch": 8},
-        "scores": {part: dict.fromkeys(METRICS, 0.5 + seed / 100) for part in parts},
+        "scores": {part: dict.fromkeys(CORPUS, 0.5 + seed / 100) for part in parts},
         "localisation": {"pointing": 0.25},
         "true": "".join(right),
         "right": "".join(right),

@@ -20,10 +20,10 @@ from pipeline.params import Params
 from pipeline.reporting import paper_results, retrieval_results
 from pipeline.reporting.paper_results import Published, PublishedRetrieval
 from pipeline.reporting.retrieval_results import Retrieved
+from pipeline.scoring.metric_names import CORPUS
 from pipeline.statistics import Evidence
 
 REMEDY = "run `dvc repro` to make it"
-CORPUS_METRICS = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")  # that the page prints
 Curve = dict[str, list[float]]
 """Column -> values, the iteration first."""
 Value = TypeVar("Value")
@@ -174,7 +174,7 @@ def read_metrics(path: Path) -> Metrics:
         name: {metric: value for metric, value in values.items() if isinstance(value, float)}
         for name, values in groups.items()
     }
-    if missing := [metric for metric in CORPUS_METRICS if metric not in subsets.get("total", {})]:
+    if missing := [metric for metric in CORPUS if metric not in subsets.get("total", {})]:
         raise _wrong(path, f"has no {missing[0]} of total")
     return Metrics(
         subsets,

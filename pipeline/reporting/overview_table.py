@@ -8,20 +8,18 @@ from typing import Any
 
 from pipeline.errors import InputError
 from pipeline.inputs import read_json
-from pipeline.reporting.dataset_results import CORPUS_METRICS, REMEDY, Metrics, Results
+from pipeline.reporting.dataset_results import REMEDY, Metrics, Results
 from pipeline.scoring import metric_names
-from pipeline.scoring.metric_names import ACCURACY, PLACES
+from pipeline.scoring.metric_names import ACCURACY, CIDER, CORPUS, PLACES, SPICE
 from pipeline.statistics import over_seeds
 
 CONSTANT = "constant"
 TOTAL = "total"
-SPICE = "SPICE"
-CIDER = "CIDEr-D"
 # of the score table. Truth stands first: a caption may score well and be made up. Over all pairs CIDEr-D
 # flatters whoever says "there is no change"; that of the changes stands beside it, therefore
 COLUMNS = (
     *PLACES.values(),
-    *((TOTAL, metric) for metric in CORPUS_METRICS),
+    *((TOTAL, metric) for metric in CORPUS),
     ("change", CIDER),
     (TOTAL, SPICE),
     (TOTAL, ACCURACY),

@@ -13,14 +13,14 @@ from pipeline.datasets.schema import CHANGE_TYPES
 from pipeline.params import Params
 from pipeline.reporting import bars, curves, overview_table, retrieval_results, tradeoffs
 from pipeline.reporting.bars import Group
-from pipeline.reporting.dataset_results import CORPUS_METRICS, Results
+from pipeline.reporting.dataset_results import Results
 from pipeline.reporting.dvc_experiments import Experiment
 from pipeline.reporting.gallery_cards import Gallery, Search, gallery, searches
 from pipeline.reporting.paper_comparison import Literature, literature
 from pipeline.reporting.retrieval_results import RetrievalSection
 from pipeline.reporting.significance import Significance, significance
 from pipeline.reporting.svg import Panel, Style, styles
-from pipeline.scoring.metric_names import ACCURACY, AGREES, FITS, TRUE
+from pipeline.scoring.metric_names import ACCURACY, AGREES, CIDER, CORPUS, FITS, METEOR, TRUE
 from pipeline.scoring.subsets import QUARTILES, subsets
 
 HERE = Path(__file__).parent
@@ -29,8 +29,8 @@ PART_METRICS = {  # shown for each part of the split, truth first
     TRUE: "Captions that are true, percent of each part of the test split.",
     FITS: "Captions that fit what changed, be it that they fit other things, too: percent of each part.",
     AGREES: "Captions that agree with a reference, percent of each part of the test split.",
-    "CIDEr-D": "CIDEr-D × 100 of each part of the test split.",
-    "METEOR": "METEOR × 100 of each part of the test split.",
+    CIDER: "CIDEr-D × 100 of each part of the test split.",
+    METEOR: "METEOR × 100 of each part of the test split.",
 }
 PARTS = ("change", "no_change", *CHANGE_TYPES, *QUARTILES)
 CAPTIONS = ("exact_match", "distinct_captions", "mean_length")
@@ -152,10 +152,10 @@ def _scores(caption: str, columns: dict[tuple[str, str], str], rows: list[overvi
 def _bars(results: Results, models: list[overview_table.Row]) -> Iterable[Panel]:
     true, agreeing, kinds = (
         [Group(kind.replace("_", " "), (kind, metric)) for kind in ("no_change", *CHANGE_TYPES)]
-        for metric in (TRUE, AGREES, "CIDEr-D")
+        for metric in (TRUE, AGREES, CIDER)
     )
     ends = ("q1\nleast", "q2", "q3", "q4\nmost")
-    quartiles = [Group(end, (part, "CIDEr-D")) for end, part in zip(ends, QUARTILES, strict=True)]
+    quartiles = [Group(end, (part, CIDER)) for end, part in zip(ends, QUARTILES, strict=True)]
     attributes = [Group(name, ("attributes", name)) for name in ATTRIBUTES]
     places = [Group(label, ("localisation", name)) for name, label in LOCALISATION.items()]
     for title, groups in (
@@ -173,7 +173,7 @@ def _bars(results: Results, models: list[overview_table.Row]) -> Iterable[Panel]
 def _details(results: Results, models: list[overview_table.Row]) -> Iterable[Table]:
     """Tables of what some model has, and no others."""
     sizes = {name: f"{len(members)} pairs" for name, members in subsets(results.test).items()}
-    parts = [part for part in PARTS if overview_table.has(models, part, CORPUS_METRICS[0])]
+    parts = [part for part in PARTS if overview_table.has(models, part, CORPUS[0])]
     headings = [(part.replace("_", " "), sizes.get(part, "")) for part in parts]
     for metric, caption in PART_METRICS.items():
         columns = [(part, metric) for part in parts]

@@ -7,7 +7,8 @@ from string import ascii_lowercase
 from pipeline.params import Params
 from pipeline.reporting.dataset_results import Results
 from pipeline.reporting.overview_table import TOTAL, Row
-from pipeline.reporting.paper_results import METRICS, differs
+from pipeline.reporting.paper_results import differs
+from pipeline.scoring.metric_names import PRINTED
 from pipeline.scoring.subsets import subsets
 
 
@@ -68,7 +69,7 @@ def literature(results: Results, rows: Sequence[Row], params: Params) -> Literat
 
 
 def _reported(lines: Sequence[Line]) -> list[str]:
-    return [metric for metric in METRICS if any(line.values[metric] is not None for line in lines)]
+    return [metric for metric in PRINTED if any(line.values[metric] is not None for line in lines)]
 
 
 def _letter(place: int) -> str:

@@ -15,11 +15,11 @@ from pipeline.errors import InputError
 from pipeline.features.store_contents import pixel_spec, spec
 from pipeline.inputs import read_yaml
 from pipeline.params import Params
+from pipeline.scoring.metric_names import PRINTED
 
 FOLDER = Path("data/published")
 NETWORKS = {"resnet101": "ResNet-101"}  # as papers call it; models of timm have one name
 PIXELS_NETWORK = "CLIP, trained on pixels"  # models/clip.py
-METRICS = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "SPICE")
 Subset = Literal["total", "change", "no_change", "color", "texture", "add", "drop", "move"]
 Figure = Literal["R@1", "R@5", "R@10", "R@20", "R@50", "MdR", "MnR"]
 Percent = Annotated[float, Field(ge=0, le=1000)]  # CIDEr-D x 100 is at most 1000
@@ -209,7 +209,7 @@ class _Row(Strict):
 
     @property
     def percents(self) -> list[float | None]:
-        """In the order of METRICS."""
+        """In the order of PRINTED."""
         return [self.bleu_4, self.meteor, self.rouge_l, self.cider_d, self.spice]
 
     @model_validator(mode="after")
@@ -258,7 +258,7 @@ def _read(path: Path) -> _File:
 def _published(dataset: str, subset: Subset, row: _Row, file: _File) -> Published:
     values = {
         metric: None if percent is None else round(percent / 100, 6)
-        for metric, percent in zip(METRICS, row.percents, strict=True)
+        for metric, percent in zip(PRINTED, row.percents, strict=True)
     }
     conditions = None if row.conditions is None else file.conditions[row.conditions]
     source = file.sources[row.source]

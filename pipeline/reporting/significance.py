@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from pipeline.reporting.dataset_results import Results
 from pipeline.reporting.overview_table import HEADINGS
-from pipeline.scoring.metric_names import AGREES_CHANGES, TRUE_CHANGES
+from pipeline.scoring.metric_names import AGREES_CHANGES, CIDER, TRUE_CHANGES
 from pipeline.statistics import Comparison, compare_all
 
 # the metrics whose differences are told in sentences: truth first, where it is known
-SPOKEN = (TRUE_CHANGES, AGREES_CHANGES, "CIDEr-D")
+SPOKEN = (TRUE_CHANGES, AGREES_CHANGES, CIDER)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the scores are called that hold a caption against what happened: in every file, and to people.
+"""The one table of metrics: what each is called in every file and to people, and which belong together.
 
 A learning curve has columns of its own (pipeline/training/validation.py).
 """
@@ -6,14 +6,14 @@ A learning curve has columns of its own (pipeline/training/validation.py).
 from collections.abc import Mapping
 from typing import Any
 
+BLEU_4, METEOR, ROUGE_L, CIDER, SPICE = "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "SPICE"
+CORPUS = (BLEU_4, METEOR, ROUGE_L, CIDER)  # of every corpus that was scored
+PRINTED = (*CORPUS, SPICE)  # those that papers print; SPICE where it could run
 TRUE = "true"  # judged by the scene that the pictures were drawn from
 FITS = "fits"  # the same, where other things may fit as well
 AGREES = "agrees"  # read against the references, where no scene is published
 JUDGED = (TRUE, FITS, AGREES)  # of a pair whether it is so, of a subset the share
-RIGHT, ACCURACY = (
-    "right",
-    "change_accuracy",
-)  # whether a change is told rightly: of a pair, the share
+RIGHT, ACCURACY = "right", "change_accuracy"  # whether a change is told rightly: of a pair, the share
 TRUE_CHANGES, TRUE_NO_CHANGE = "true_changes", "true_no_change"
 AGREES_CHANGES, AGREES_NO_CHANGE = "agrees_changes", "agrees_no_change"
 PLACES = {  # where a metrics.json has them: subset, score
@@ -22,6 +22,8 @@ PLACES = {  # where a metrics.json has them: subset, score
     AGREES_CHANGES: ("change", AGREES),
     AGREES_NO_CHANGE: ("no_change", AGREES),
 }
+SHOWN = (TRUE_CHANGES, *PRINTED, ACCURACY)  # of a run in few words: what counts most stands first
+CLAIMED = (TRUE_CHANGES, ACCURACY, CIDER)  # what papers' claims are held against
 HEADINGS = {
     TRUE_CHANGES: "true of changes",
     TRUE_NO_CHANGE: "true of no change",

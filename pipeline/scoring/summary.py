@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.outputs import write_text
-from pipeline.scoring.metric_names import ACCURACY, TRUE_CHANGES, of_parts
-
-METRICS = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "SPICE")  # of all test pairs
+from pipeline.scoring.metric_names import SHOWN, of_parts
 
 
 def write_summary(path: str | Path, metrics: Mapping[str, Any]) -> None:
@@ -18,7 +16,5 @@ def write_summary(path: str | Path, metrics: Mapping[str, Any]) -> None:
 
 def summary(metrics: Mapping[str, Any]) -> dict[str, float]:
     """True captions of changes, scores of all test pairs, change accuracy; what is not known is left out."""
-    total = metrics["total"]
-    few = {TRUE_CHANGES: of_parts(metrics).get(TRUE_CHANGES)}
-    few |= {name: total.get(name) for name in METRICS} | {ACCURACY: metrics.get(ACCURACY)}
-    return {name: value for name, value in few.items() if value is not None}
+    known = {**metrics, **metrics["total"], **of_parts(metrics)}
+    return {name: known[name] for name in SHOWN if known.get(name) is not None}

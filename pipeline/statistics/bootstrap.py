@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from pipeline.statistics.corpus_sums import METRICS, Array
+from pipeline.statistics.corpus_sums import SUMMED, Array
 from pipeline.statistics.pair_scores import Evidence
 
 AT_ONCE = 2**21  # drawn pairs at once: 16 MiB of them
@@ -22,7 +22,7 @@ def scores(models: Sequence[Evidence], counts: Array) -> list[dict[str, Array]]:
     each = iter(zip(sums, blocks, strict=True))
     return [
         {
-            metric: METRICS[metric].score(own.reshape(len(counts), len(block), -1)).mean(1)
+            metric: SUMMED[metric].score(own.reshape(len(counts), len(block), -1)).mean(1)
             for metric, (own, block) in zip(model.numbers, each, strict=False)  # as many as it has metrics
         }
         for model in models

@@ -9,7 +9,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.scoring.meteor_formula import STATISTICS, from_statistics
-from pipeline.scoring.metric_names import ACCURACY, AGREES, AGREES_CHANGES, FITS, TRUE, TRUE_CHANGES
+from pipeline.scoring.metric_names import (
+    ACCURACY,
+    AGREES,
+    AGREES_CHANGES,
+    BLEU_4,
+    CIDER,
+    FITS,
+    METEOR,
+    ROUGE_L,
+    SPICE,
+    TRUE,
+    TRUE_CHANGES,
+)
 
 Array = np.ndarray
 # pycocoevalcap's BleuScorer.compute_score: what is added to numerators and denominators
@@ -41,17 +53,17 @@ def mean(sums: Array) -> Array:
     )
 
 
-METRICS = {
+SUMMED = {
     TRUE_CHANGES: Metric(2, mean),  # of the pairs with a change
     TRUE: Metric(2, mean),
     FITS: Metric(2, mean),
     AGREES_CHANGES: Metric(2, mean),  # of the pairs with a change
     AGREES: Metric(2, mean),
-    "BLEU-4": Metric(10, bleu_4),
-    "METEOR": Metric(STATISTICS, from_statistics),
-    "ROUGE-L": Metric(2, mean),
-    "CIDEr-D": Metric(2, mean),
-    "SPICE": Metric(2, mean),
+    BLEU_4: Metric(10, bleu_4),
+    METEOR: Metric(STATISTICS, from_statistics),
+    ROUGE_L: Metric(2, mean),
+    CIDER: Metric(2, mean),
+    SPICE: Metric(2, mean),
     ACCURACY: Metric(2, mean),
     "text_to_pair": Metric(2, mean),  # R@1 of a pair's sentences
     "pair_to_text": Metric(2, mean),  # R@1 of a pair

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, 
 from pipeline.errors import InputError
 from pipeline.inputs import read_text
 from pipeline.scoring.metric_names import ACCURACY, AGREES, AGREES_CHANGES, FITS, TRUE, TRUE_CHANGES
-from pipeline.statistics.corpus_sums import METRICS, MILLION, Array, mean
+from pipeline.statistics.corpus_sums import MILLION, SUMMED, Array, mean
 
 REMEDY = "run `dvc repro score` to make it"
 Four = Annotated[list[NonNegativeInt], Field(min_length=4, max_length=4)]
@@ -20,7 +20,7 @@ Line = Annotated[list[Annotated[FiniteFloat, Field(ge=0)]], Field(min_length=23,
 
 @dataclass(frozen=True)
 class Evidence:
-    """One model's numbers, seeds x pairs x numbers (corpus.METRICS says which), all whole.
+    """One model's numbers, seeds x pairs x numbers (corpus_sums.SUMMED says which), all whole.
 
     Sums of whole numbers are exact in whatever order they are added: a comparison has the same bits
     on every machine. A metric that some seed lacks (SPICE without its files) is left out.
@@ -37,7 +37,7 @@ class Evidence:
     def counted(self, metric: str) -> int:
         """How many pairs have a value of the metric."""
         own = self.numbers[metric]
-        return int(own[0, :, 1].sum()) if METRICS[metric].score is mean else own.shape[1]
+        return int(own[0, :, 1].sum()) if SUMMED[metric].score is mean else own.shape[1]
 
 
 def read(paths: Sequence[Path]) -> Evidence:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from scipy.special import stdtrit
 
-from pipeline.scoring.metric_names import ACCURACY, TRUE_CHANGES
+from pipeline.scoring.metric_names import CLAIMED, TRUE_CHANGES
 from pipeline.statistics import Comparison, compare_all
-from pipeline.studying.record_comparisons import CIDER, Group
+from pipeline.studying.record_comparisons import Group
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,6 @@ CLAIMS = (
 )
 HOLDS, FAILS, OPEN, SILENT = "holds", "does not hold", "cannot be told", "not begun"
 LEAST_SEEDS = 3  # fewer say nothing of the spread
-# what a claim is held against; the last, over all pairs, is what papers print
-METRICS = (TRUE_CHANGES, ACCURACY, CIDER)
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the records say of a claim on one dataset, by METRICS."""
+    """What the records say of a claim on one dataset, by CLAIMED."""
 
     claim: Claim
     dataset: str
@@ -91,7 +89,7 @@ def verdicts(groups: Sequence[Group]) -> list[Verdict]:
 def _verdict(claim: Claim, own: dict[str, Group], found: dict[str, Comparison]) -> Verdict:
     better, worse = own[claim.better], own[claim.worse]
     seeds = min(len(better.records), len(worse.records))
-    by = {metric: _finding(better, worse, found[metric]) for metric in METRICS}
+    by = {metric: _finding(better, worse, found[metric]) for metric in CLAIMED}
     return Verdict(claim, better.dataset, seeds, by)
 
 

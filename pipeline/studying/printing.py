@@ -8,7 +8,7 @@ from pipeline.reporting.overview_table import HEADINGS
 from pipeline.reporting.retrieval_results import WAYS
 from pipeline.reporting.significance import signed
 from pipeline.studying import retrieval_table
-from pipeline.studying.study_table import METRICS, Record
+from pipeline.studying.study_table import TOLD, Record
 
 NONE = "–"
 
@@ -43,8 +43,8 @@ def _retrieval(record: Record, way: str, title: str) -> Printed:
 
 def _table(record: Record, subset: str) -> Printed:
     rows = record["rows"]
-    ours = [m for m in METRICS if any(m in row["scores"].get(subset, {}) for row in rows)]
-    theirs = [m for m in METRICS if any(_paper(row, subset, m) is not None for row in rows)]
+    ours = [m for m in TOLD if any(m in row["scores"].get(subset, {}) for row in rows)]
+    theirs = [m for m in TOLD if any(_paper(row, subset, m) is not None for row in rows)]
     headings = ["", "seeds", *(HEADINGS.get(m, m) for m in ours), *(f"{PAPER}{m}" for m in theirs)]
     printed = [
         [

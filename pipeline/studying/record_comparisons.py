@@ -10,13 +10,12 @@ import numpy as np
 
 from pipeline.errors import InputError
 from pipeline.inputs import read_json
-from pipeline.scoring.metric_names import ACCURACY, RIGHT, TRUE, TRUE_CHANGES
+from pipeline.scoring.metric_names import ACCURACY, CIDER, RIGHT, TRUE, TRUE_CHANGES
 from pipeline.statistics import Evidence, MeanSd, over_seeds
 from pipeline.studying import records
 from pipeline.studying.records import FOLDER, MARKED_OF_PAIRS, PAIRS, REMEDY, Record
 
 Changes = Mapping[str, Any]
-CIDER = "CIDEr-D"
 MARKED = {TRUE: TRUE, TRUE_CHANGES: TRUE, ACCURACY: RIGHT}  # metric -> the record's marks
 BEGUN = 0.1  # change accuracy of the pairs with a change; whoever always says "no change" has 0
 

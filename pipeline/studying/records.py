@@ -21,7 +21,7 @@ from pipeline.outputs import write_text
 from pipeline.params import Params, read_tree
 from pipeline.provenance import sha256
 from pipeline.recipes import config
-from pipeline.scoring.metric_names import RIGHT, TRUE
+from pipeline.scoring.metric_names import CORPUS, RIGHT, TRUE
 from pipeline.scoring.subsets import subsets
 from pipeline.studying.overrides import Tree, overlay
 from pipeline.studying.study_cells import Cell
@@ -29,7 +29,6 @@ from pipeline.studying.study_file import Row
 
 FOLDER = Path("results/records")
 PAIRS = "pairs.json"
-METRICS = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")
 LONGEST = 120  # letters of what a file's name tells of the changes; systems allow 255 of the whole
 MOST_PAIRS = 400  # of a test split: beyond, a record is no small file
 MARKED_OF_PAIRS = (TRUE, RIGHT)
@@ -103,7 +102,7 @@ def _test_pairs(root: Path, dataset: str) -> list[Pair]:
 
 
 def _of(scores: Mapping[str, float]) -> dict[str, float]:
-    return {metric: scores[metric] for metric in METRICS}
+    return {metric: scores[metric] for metric in CORPUS}
 
 
 def _curve(path: Path) -> dict[str, float]:

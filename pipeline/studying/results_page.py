@@ -6,12 +6,20 @@ from statistics import NormalDist, fmean
 
 from pipeline.datasets.schema import CHANGE_TYPES
 from pipeline.params import Params
-from pipeline.scoring.metric_names import ACCURACY, HEADINGS, TRUE, TRUE_CHANGES, TRUE_NO_CHANGE
+from pipeline.scoring.metric_names import (
+    ACCURACY,
+    CIDER,
+    CLAIMED,
+    HEADINGS,
+    TRUE,
+    TRUE_CHANGES,
+    TRUE_NO_CHANGE,
+)
 from pipeline.scoring.subsets import QUARTILES
 from pipeline.statistics import MeanSd
 from pipeline.statistics.bootstrap import resampled
-from pipeline.studying.claims import LEAST_SEEDS, METRICS, OPEN, Finding, Verdict, verdicts
-from pipeline.studying.record_comparisons import BEGUN, CIDER, Group, plain
+from pipeline.studying.claims import LEAST_SEEDS, OPEN, Finding, Verdict, verdicts
+from pipeline.studying.record_comparisons import BEGUN, Group, plain
 from pipeline.studying.settings_tried import Setting, Spread, tried
 
 STORY = """# Results on the rendered datasets
@@ -58,8 +66,8 @@ their paper claims is more than these can show.
 RESAMPLES, SEED = 2_000, 1
 WANTED = 0.02  # of what is true of changes: two points
 SIDES, POWER = 0.975, 0.8
-FOUND = tuple(heading for metric in METRICS for heading in (HEADINGS.get(metric, metric), "", "over seeds"))
-TRIED = tuple(heading for metric in METRICS for heading in (HEADINGS.get(metric, metric), ""))
+FOUND = tuple(heading for metric in CLAIMED for heading in (HEADINGS.get(metric, metric), "", "over seeds"))
+TRIED = tuple(heading for metric in CLAIMED for heading in (HEADINGS.get(metric, metric), ""))
 
 
 def page(datasets: Sequence[Sequence[Group]], figures: Sequence[str], params: Params) -> str:
@@ -176,7 +184,7 @@ def _claims(found: Sequence[Verdict]) -> list[str]:
             f"{own.claim.better} > {own.claim.worse} ({own.claim.source})",
             own.dataset,
             str(own.seeds),
-            *(cell for metric in METRICS for cell in _found(own.by[metric])),
+            *(cell for metric in CLAIMED for cell in _found(own.by[metric])),
         ]
         for own in found
     ]
@@ -210,7 +218,7 @@ def _settings(found: Sequence[Setting]) -> list[str]:
             f"{own.key.rsplit('.', 1)[-1]} of {own.values[0].model}",
             own.values[0].dataset,
             f"{len(own.values)} × {own.seeds}",
-            *(cell for metric in METRICS for cell in _between(own.by[metric], metric)),
+            *(cell for metric in CLAIMED for cell in _between(own.by[metric], metric)),
         ]
         for own in found
     ]

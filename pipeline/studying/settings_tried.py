@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from scipy.stats import f_oneway
 
-from pipeline.studying.claims import LEAST_SEEDS, METRICS
+from pipeline.scoring.metric_names import CLAIMED
+from pipeline.studying.claims import LEAST_SEEDS
 from pipeline.studying.record_comparisons import Group
 
 LEVEL = 0.05
@@ -58,7 +59,7 @@ def tried(groups: Sequence[Group]) -> list[Setting]:
             found.setdefault((group.model, key), [plain[group.model]]).append(group)
     asked = {own: values for own, values in found.items() if len(values) >= LEAST_VALUES}
     return [
-        Setting(key, tuple(values), {metric: _spread(values, metric, len(asked)) for metric in METRICS})
+        Setting(key, tuple(values), {metric: _spread(values, metric, len(asked)) for metric in CLAIMED})
         for (_, key), values in sorted(asked.items(), key=lambda own: own[0])
     ]
 

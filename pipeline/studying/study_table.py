@@ -19,6 +19,7 @@ from pipeline.scoring.metric_names import (
     AGREES,
     AGREES_CHANGES,
     PLACES,
+    PRINTED,
     TRUE,
     TRUE_CHANGES,
     of_parts,
@@ -32,10 +33,10 @@ from pipeline.studying.study_cells import Cell, Planned, finished
 from pipeline.studying.study_file import Study
 
 JUDGED = (TRUE, AGREES)
-METRICS = (
+TOLD = (
     *PLACES,  # over all pairs what is true is told of each part: half of them want one sentence
     *JUDGED,
-    *paper_results.METRICS,
+    *PRINTED,
     ACCURACY,
 )
 Record = dict[str, Any]
@@ -133,7 +134,7 @@ def _spread(root: Path, subset: str, cells: Sequence[Cell]) -> dict[str, Record]
     each = [_total(own) if subset == TOTAL else own.subsets.get(subset, {}) for own in found]
     return {
         metric: rounded(asdict(over_seeds([own[metric] for own in each])))
-        for metric in METRICS
+        for metric in TOLD
         if all(metric in own for own in each)
     }
 

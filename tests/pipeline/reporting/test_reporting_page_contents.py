@@ -10,6 +10,7 @@ from pipeline.errors import InputError
 from pipeline.inputs import read_yaml
 from pipeline.params import load
 from pipeline.reporting import bars, curves, dataset_results, overview_table, svg
+from pipeline.scoring.metric_names import CORPUS
 from tests.paged import DATA, Reader, saying, undrawn
 from tests.study import make_study
 
@@ -28,7 +29,7 @@ def test_tables_hold_the_metrics(study, read):
     for run, row in zip(results.cells[:2], scores[2:4], strict=True):
         total = run.metrics.subsets["total"]
         values = [
-            *(total[name] for name in dataset_results.CORPUS_METRICS),
+            *(total[name] for name in CORPUS),
             run.metrics.subsets["change"]["CIDEr-D"],
             run.metrics.whole["change_accuracy"],
         ]

@@ -9,9 +9,8 @@ import yaml
 
 from pipeline.params import Params
 from pipeline.recipes import config
-from pipeline.scoring.metric_names import ACCURACY, TRUE_CHANGES
+from pipeline.scoring.metric_names import ACCURACY, CIDER, TRUE_CHANGES
 from pipeline.studying import claims, record_comparisons
-from pipeline.studying.record_comparisons import CIDER
 from tests import shipped
 from tests.recorded import PAIRS, groups, three_seeds, write
 

@@ -5,9 +5,8 @@ from statistics import fmean
 import pytest
 from scipy.special import fdtrc
 
-from pipeline.scoring.metric_names import ACCURACY
+from pipeline.scoring.metric_names import ACCURACY, CIDER
 from pipeline.studying import record_comparisons, results_page, settings_tried
-from pipeline.studying.record_comparisons import CIDER
 from tests import shipped
 from tests.recorded import PAIRS, write
 

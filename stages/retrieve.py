@@ -12,13 +12,12 @@ from models.clip4idc import Retrieval
 from pipeline import vocabularies
 from pipeline.compute import devices
 from pipeline.datasets.schema import SPLITS, Pair, of_split, read_pairs
-from pipeline.decoding.retrieval_vectors import retrievable, similarities
 from pipeline.errors import InputError
 from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
 from pipeline.outputs import file_to_write, write_json, write_text
 from pipeline.recipes import trained_model
-from pipeline.scoring.retrieval import Ranks, figures, ranks
+from pipeline.scoring.retrieval import Ranks, figures, ranks, retrievable, similarities
 from stages import run
 
 BATCH = 256  # pairs at once

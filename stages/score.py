@@ -23,8 +23,7 @@ from pipeline.scoring import attention_localisation, results
 from pipeline.scoring.attention_localisation import Localisation
 from pipeline.scoring.coco_files import read_references, read_results
 from pipeline.scoring.corpus import Scores, score
-from pipeline.scoring.results import Told
-from pipeline.scoring.summary import write_summary
+from pipeline.scoring.results import Told, write_summary
 from pipeline.scoring.tokenizer import OF_SCORES
 from stages import run
 from stages.arguments import check_apart

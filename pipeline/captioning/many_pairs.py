@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.captioning.captioner import Captioner, Search
+from pipeline.captioning.picture_captioner import PictureCaptioner, Search
 from pipeline.datasets.checking import IMAGES
 from pipeline.datasets.pairs_csv_rows import NAMES, Row, find, read_rows
 from pipeline.errors import InputError, writing
@@ -74,7 +74,7 @@ def _of_folders(place: Path) -> list[Job]:
 
 
 def caption(
-    captioner: Captioner, pairs: Sequence[Job], out: Path, search: Search, top: int | None = None
+    captioner: PictureCaptioner, pairs: Sequence[Job], out: Path, search: Search, top: int | None = None
 ) -> int:
     """Append the lines that `out` lacks; returns how many pairs of all have an error.
 
@@ -94,7 +94,7 @@ def caption(
     return sum(failed)
 
 
-def _described(captioner: Captioner, search: Search, top: int | None) -> str:
+def _described(captioner: PictureCaptioner, search: Search, top: int | None) -> str:
     """What wrote a line: a run goes on only with the same."""
     recipe = captioner.trained.recipe
     return (
@@ -143,7 +143,7 @@ def _checked(line: bytes, where: str, pairs: Sequence[Job], place: int, by: str)
 
 
 def _records(
-    captioner: Captioner, pairs: Sequence[Job], search: Search, top: int | None
+    captioner: PictureCaptioner, pairs: Sequence[Job], search: Search, top: int | None
 ) -> Iterator[dict[str, Any]]:
     """A record a pair, in order. Pictures are read by threads while others are captioned."""
 
@@ -156,7 +156,7 @@ def _records(
         yield from _batch(captioner, part, [next(loaded) for _ in part], search, top)
 
 
-def _load(captioner: Captioner, job: Job) -> Images | str:
+def _load(captioner: PictureCaptioner, job: Job) -> Images | str:
     """A pair's squashed pictures, or what is wrong with it."""
     if job.fault:
         return job.fault
@@ -168,7 +168,7 @@ def _load(captioner: Captioner, job: Job) -> Images | str:
 
 
 def _batch(
-    captioner: Captioner,
+    captioner: PictureCaptioner,
     part: Sequence[Job],
     loaded: Sequence[Images | str],
     search: Search,
@@ -186,7 +186,7 @@ def _names(job: Job) -> dict[str, str]:
 
 
 def _said(
-    captioner: Captioner, pairs: Sequence[Images], search: Search, top: int | None
+    captioner: PictureCaptioner, pairs: Sequence[Images], search: Search, top: int | None
 ) -> list[dict[str, Any]]:
     """What a line holds of each pair."""
     if not pairs:

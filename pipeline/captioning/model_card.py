@@ -45,8 +45,8 @@ def text(trained: Trained, made: Made, scores: dict[str, Any], lab: Path, licenc
 def _use(dataset: str) -> str:
     return (
         "```\npython -m stages.caption before.png after.png --weights THIS\n```\n\n"
-        "In a notebook: `from pipeline.captioning import Captioner`, "
-        '`Captioner.load("THIS")(before, after)`. '
+        "In a notebook: `from pipeline.captioning import PictureCaptioner`, "
+        '`PictureCaptioner.load("THIS")(before, after)`. '
         f"Nothing of the dataset {dataset} is needed."
     )
 

@@ -14,7 +14,7 @@ from pipeline.reporting import attention_images
 from pipeline.reporting.dataset_results import Cell, Results, Told
 from pipeline.reporting.gallery import Picture, picture
 from pipeline.reporting.retrieval_results import Example
-from pipeline.scoring import truth, wrong_words
+from pipeline.scoring import truth
 from pipeline.scoring.accuracy import says_no_change
 
 KINDS = {NO_CHANGE: "no change", None: "kind of change unknown"}
@@ -162,7 +162,7 @@ def _prediction(pair: Pair, cell: Cell, phrases: Sequence[str]) -> Prediction:
         told.right,
         _true(told),
         _judged(told, wrong),
-        wrong_words.marks(caption.split(), wrong),
+        truth.marks(caption.split(), wrong),
         list(cell.attended[pair.pair_id].blocks or ()),
     )
 

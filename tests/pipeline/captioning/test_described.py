@@ -9,7 +9,7 @@ import pytest
 import yaml
 from pydantic import TypeAdapter
 
-from pipeline.captioning import Captioner, described, package, sources
+from pipeline.captioning import PictureCaptioner, described, package, sources
 from pipeline.errors import InputError
 from pipeline.inputs import read_yaml
 from stages import demo
@@ -82,7 +82,7 @@ def test_what_stands_in_vocabulary_json(packed):
 def test_scores_that_are_none(lab, tmp_path):
     out = tmp_path / "package"
     package.write(lab / "data/weights/tabletop/scorer_cbr/1", lab, out, "")
-    captioner = Captioner.load(out)
+    captioner = PictureCaptioner.load(out)
     assert demo.settings({"it": captioner}, lab).seed
     captioner.scores["rendered"]["seed"] = "large"
     with pytest.raises(InputError, match=r"^scores\.json: seed: "):
@@ -92,7 +92,7 @@ def test_scores_that_are_none(lab, tmp_path):
         demo.settings({"it": captioner}, lab)
     (out / "scores.json").write_text("[]")
     with pytest.raises(InputError, match=r"package/scores\.json: Input should be an object"):
-        Captioner.load(out)
+        PictureCaptioner.load(out)
 
 
 @pytest.mark.parametrize(
@@ -134,6 +134,6 @@ def test_a_package_that_says_so_is_refused(lab, tmp_path, file, place, value, sa
     tree = changed(yaml.safe_load(path.read_text()), place, value)
     path.write_text(json.dumps(tree))  # which is YAML, too
     with pytest.raises(InputError) as error:
-        Captioner.load(out)
+        PictureCaptioner.load(out)
     assert str(error.value).startswith(f"{path}: ")
     assert said in str(error.value)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from pipeline.captioning import Captioner
+from pipeline.captioning import PictureCaptioner
 from tests.hostile import endless, folder, hole, pipe, refused
 
 SOUND = Path(__file__).parents[3] / "demo/subtraction"
@@ -299,7 +299,7 @@ TRIED = MODELS | TENSORS | BESIDE
 @pytest.mark.parametrize(("change", "said"), TRIED.values(), ids=TRIED)
 def test_a_folder_is_refused_for(package, change, said):
     change(package)
-    found = refused(lambda: Captioner.load(package))
+    found = refused(lambda: PictureCaptioner.load(package))
     assert said in found
     assert str(package) in found or "features." in found  # the file, or the key
 
@@ -381,14 +381,14 @@ def cut(path):
 def test_a_zip_file_is_refused_for(package, tmp_path, make, said):
     out = tmp_path / "package.zip"
     make(package, out)
-    found = refused(lambda: Captioner.load(out))
+    found = refused(lambda: PictureCaptioner.load(out))
     assert said in found
     assert str(out) in found
 
 
 def test_the_sound_one_is_read_from_either_and_zipped_by_hand(package, tmp_path):
     for place in (package, zipped(package, tmp_path / "it.zip")):
-        assert Captioner.load(place).trained.vocabulary == 76
+        assert PictureCaptioner.load(place).trained.vocabulary == 76
 
 
 def test_a_word_of_terminal_escapes_is_never_printed_raw(package, tmp_path, capsys):
@@ -401,7 +401,7 @@ def test_a_word_of_terminal_escapes_is_never_printed_raw(package, tmp_path, caps
     (package / WORDS).write_text(json.dumps(words))
     for name in "ab":
         Image.new("RGB", (64, 64), "red").save(tmp_path / f"{name}.png")
-    captioner = Captioner.load(package)
+    captioner = PictureCaptioner.load(package)
     for more in ([], ["--json"], ["--top", "2"], ["--json", "--top", "2"]):
         arguments = caption.parser().parse_args(
             [str(tmp_path / "a.png"), str(tmp_path / "b.png"), "--weights", "x", *more]

@@ -8,7 +8,7 @@ import yaml
 
 from pipeline.errors import InputError
 from pipeline.reporting import dvc_plots
-from pipeline.scoring.summary import summary, write_summary
+from pipeline.scoring.results import summary, write_summary
 from tests.study import make_study
 
 ROOT = Path(__file__).parents[3]

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.datasets.schema import NO_CHANGE, Placed, SceneFacts
 from pipeline.reporting import curves, dataset_results, overview_table, page
-from pipeline.scoring.wrong_words import marks
+from pipeline.scoring.truth import marks
 from tests.paged import DATA, Reader, undrawn
 from tests.study import make_study, write_lines
 

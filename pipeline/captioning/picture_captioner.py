@@ -14,8 +14,8 @@ from pipeline.captioning import sources
 from pipeline.captioning.feature_backbone import Made
 from pipeline.captioning.features import Features, Picture
 from pipeline.decoding.attention_maps import Attended
+from pipeline.decoding.beam_search import n_best
 from pipeline.decoding.decode_split import searching, told
-from pipeline.decoding.n_best import n_best
 from pipeline.errors import InputError
 from pipeline.features.shapes import input_shape
 from pipeline.features.store_contents import recorded_spec
@@ -40,7 +40,7 @@ class Ranked:
 
 
 @dataclass(frozen=True)
-class Captioner:
+class PictureCaptioner:
     """`load` makes one; it is called with a before and an after picture."""
 
     model: models.captioner.Captioner
@@ -52,7 +52,7 @@ class Captioner:
     scores: dict[str, Any] | None  # of a package that has them
 
     @classmethod
-    def load(cls, weights: str | Path, lab: str | Path = ".") -> "Captioner":
+    def load(cls, weights: str | Path, lab: str | Path = ".") -> "PictureCaptioner":
         """From a package, a .zip or a folder, or from a folder of data/weights of the laboratory `lab`.
 
         Raises InputError naming the file that is missing or does not fit.

@@ -21,10 +21,9 @@ from pycocoevalcap.spice import spice
 from pipeline.compute import memory
 from pipeline.errors import InputError
 from pipeline.scoring import java, spice_files
-from pipeline.scoring.java import Jvm
 
 JAR = Path(spice.__file__).with_name(spice.SPICE_JAR)
-VERSION = f"{JAR.stem.removeprefix('spice-')}, CoreNLP {spice_files.CORENLP}"
+VERSION = f"{JAR.stem.removeprefix('spice-')}, CoreNLP {spice_files.CORENLP[2]}"
 MAIN = "edu.anu.spice.SpiceScorer"
 OLDEST_JAVA = 11  # of Rhino's releases and of --add-opens, the stricter one, rounded up to a supported Java
 HEAP = 3  # GiB; 1.2 are used for sentences of 20 words
@@ -78,13 +77,11 @@ def scores(captions: dict[str, str], references: dict[str, list[str]], timeout: 
     """SPICE (the F1 over the tuples of the scene graphs, 0 to 1) of each caption, in the captions' order.
 
     Of tokenised sentences; the corpus value is the mean. Where a graph has no tuple F1 is 0, as in the
-    library. No run of Java takes more than `timeout` seconds; the sentences that were parsed before one
-    took longer are kept. Raises InputError where a file is missing or bad, where a sentence is longer than
-    MAX_WORDS, and where Java is missing, dies, stalls, runs out of memory or answers nonsense.
+    library. No run of Java takes more than `timeout` seconds; the sentences that were parsed before one took
+    longer are kept. Raises InputError where a sentence is longer than MAX_WORDS, and where Java is missing,
+    dies, stalls, runs out of memory or answers nonsense.
     """
     _check_lengths(captions, references)
-    if said := spice_files.problem():
-        raise InputError(f"SPICE is unavailable: {said}")
     if not captions:
         return {}
     # by number, and looked up by number: the order of the answer is the jar's affair
@@ -138,9 +135,9 @@ def _run(items: list[dict[str, Any]], scratch: Path, timeout: float) -> Any:
     before = _changed_at(graphs)
     cache = ["-cache", str(graphs.parent)] if CACHES else []
     arguments = [str(question), "-out", str(answer), "-silent", "-threads", str(THREADS), *cache]
-    with Jvm("SPICE", [*_options(scratch), MAIN, *arguments], timeout) as jvm:
+    with java.running("SPICE", [*_options(scratch), MAIN, *arguments], timeout) as jvm:
         try:
-            jvm.finish(b"")
+            jvm.answer()
         except InputError:
             _check_cache(jvm.stderr())
             raise

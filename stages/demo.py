@@ -14,10 +14,8 @@ import tempfile
 import threading
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
 from pipeline import params
-from pipeline.captioning import described, feature_backbone, sources
+from pipeline.captioning import feature_backbone, package_checks, sources
 from pipeline.captioning.picture_captioner import PictureCaptioner
 from pipeline.compute import devices
 from pipeline.demo import pair_html
@@ -73,8 +71,8 @@ def settings(captioners: dict[str, PictureCaptioner], lab: Path) -> Tabletop:
     """
     for captioner in captioners.values():
         if captioner.scores and captioner.scores.get("rendered"):
-            kind = TypeAdapter(Tabletop)
-            drawn = described.read(
+            kind = Tabletop
+            drawn = package_checks.read(
                 Path(sources.SCORES), kind, captioner.scores["rendered"], feature_backbone.REMEDY
             )
             if drawn.width * drawn.height > MOST_PIXELS:

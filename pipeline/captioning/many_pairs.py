@@ -152,8 +152,11 @@ def _records(
 
     loaded = prefetch(load, pairs, os.cpu_count() or 1, 2 * BATCH)
     for start in range(0, len(pairs), BATCH):
-        part = pairs[start : start + BATCH]
-        yield from _batch(captioner, part, [next(loaded) for _ in part], search, top)
+        part = [(job, next(loaded)) for job in pairs[start : start + BATCH]]
+        images = [each for _, each in part if not isinstance(each, str)]
+        said = iter(_said(captioner, images, search, top) if images else [])
+        for job, each in part:
+            yield _names(job) | ({"error": each} if isinstance(each, str) else next(said))
 
 
 def _load(captioner: PictureCaptioner, job: Job) -> Images | str:
@@ -167,19 +170,6 @@ def _load(captioner: PictureCaptioner, job: Job) -> Images | str:
     return before, after
 
 
-def _batch(
-    captioner: PictureCaptioner,
-    part: Sequence[Job],
-    loaded: Sequence[Images | str],
-    search: Search,
-    top: int | None,
-) -> Iterator[dict[str, Any]]:
-    said = iter(_said(captioner, [each for each in loaded if not isinstance(each, str)], search, top))
-    for job, each in zip(part, loaded, strict=True):
-        found = {"error": each} if isinstance(each, str) else next(said)
-        yield _names(job) | found
-
-
 def _names(job: Job) -> dict[str, str]:
     """What a line begins with."""
     return {"pair_id": job.pair_id, "before": job.before, "after": job.after}
@@ -189,16 +179,11 @@ def _said(
     captioner: PictureCaptioner, pairs: Sequence[Images], search: Search, top: int | None
 ) -> list[dict[str, Any]]:
     """What a line holds of each pair."""
-    if not pairs:
-        return []
     if top is None:
         return [{"caption": each.caption} for each in captioner.of_squashed(pairs, search)]
-    return [
-        {
-            "caption": own[0].caption,
-            "top": [
-                {"caption": each.caption, "log_probability": round(each.log_probability, 4)} for each in own
-            ],
-        }
-        for own in captioner.ranked_of_squashed(pairs, top, search)
+    ranked = captioner.ranked_of_squashed(pairs, top, search)
+    best = [
+        [{"caption": c.caption, "log_probability": round(c.log_probability, 4)} for c in own]
+        for own in ranked
     ]
+    return [{"caption": own[0]["caption"], "top": own} for own in best]

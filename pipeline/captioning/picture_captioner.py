@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,16 +76,17 @@ class PictureCaptioner:
 
     def attended(self, before: Picture, after: Picture, search: Search | None = None) -> Attended:
         """The caption's words, where the model looked for each, and the alignment where the model has one."""
-        pair = (self.features.squashed(before, "before"), self.features.squashed(after, "after"))
-        return self.of_squashed([pair], search or Search(), aligned=True)[0]
+        return self.of_squashed([self._squashed(before, after)], search or Search(), aligned=True)[0]
 
     def ranked(
         self, before: Picture, after: Picture, count: int, search: Search | None = None
     ) -> list[Ranked]:
         """The `count` best captions that a beam finds, with the log-probability of each."""
-        pair = (self.features.squashed(before, "before"), self.features.squashed(after, "after"))
-        search = search or Search(beam=count)
-        return self.ranked_of_squashed([pair], count, search)[0]
+        pair = self._squashed(before, after)
+        return self.ranked_of_squashed([pair], count, search or Search(beam=count))[0]
+
+    def _squashed(self, before: Picture, after: Picture) -> tuple[Any, Any]:
+        return self.features.squashed(before, "before"), self.features.squashed(after, "after")
 
     @torch.inference_mode()
     def of_squashed(
@@ -107,10 +107,10 @@ class PictureCaptioner:
     ) -> list[list[Ranked]]:
         """The best captions of each pair, best first."""
         difference = self._encoded(pairs)
-        find = partial(n_best, self.model, difference, search.beam, count, search.length_penalty)
+        found = n_best(self.model, difference, search.beam, count, search.length_penalty)
         return [
             [Ranked(self.vocabulary.decode(each.tokens), each.log_probability) for each in own]
-            for own in find()
+            for own in found
         ]
 
     def _encoded(self, pairs: Sequence[tuple[Any, Any]]) -> models.captioner.Difference:

@@ -12,9 +12,9 @@ WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])  # exact, stem, synonym, paraphrase
 def from_statistics(statistics: np.ndarray) -> np.ndarray:
     """METEOR, 0 to 1, of statistics (... x 23): a pair's, or a corpus's, which are sums of pairs'.
 
-    The jar's own formula, to the last digit. The 23 counts: words of the caption and of the reference; function
-    words of both; for each of the four matchers the matched content words of the caption, of the reference,
-    function words of the caption, of the reference; chunks (0 of a caption equal to its reference); matched
+    The jar's own formula, to the last digit. The 23 counts: words of the caption and of the reference;
+    function words of both; for each of the four matchers the matched content words of both,
+    function words of both; chunks (0 of a caption equal to its reference); matched
     words of the caption and of the reference.
     """
     stats = np.asarray(statistics, dtype=np.float64)

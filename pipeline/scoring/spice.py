@@ -49,11 +49,9 @@ def unavailable(timeout: float) -> str | None:
         return str(error)
     if (major := re.match(r"\d+", found)) and int(major[0]) < OLDEST_JAVA:
         return f"Java is {found}, and SPICE needs {OLDEST_JAVA} or later; {java.REMEDY}"
-    return spice_files.problem() or _no_cache() or _no_memory()
-
-
-def _no_cache() -> str | None:
-    folder = spice_files.folder()
+    if said := spice_files.problem():
+        return said
+    folder, free = spice_files.folder(), memory.free()
     if {"site-packages", "dist-packages"} & set(folder.parts):
         return f"{spice_files.shown()} lies in site-packages; set {spice_files.VARIABLE} to another folder"
     try:
@@ -63,14 +61,9 @@ def _no_cache() -> str | None:
             f"cannot write to {spice_files.shown()} ({error.strerror}); "
             f"set {spice_files.VARIABLE} to a folder of yours"
         )
+    if free is not None and free < HEAP * 2**30:  # None: the system does not say
+        return f"{free / 2**30:.1f} GiB of memory are free, and SPICE needs {HEAP}; free some"
     return None
-
-
-def _no_memory() -> str | None:
-    free = memory.free()
-    if free is None or free >= HEAP * 2**30:  # None: the system does not say
-        return None
-    return f"{free / 2**30:.1f} GiB of memory are free, and SPICE needs {HEAP}; free some"
 
 
 def scores(captions: dict[str, str], references: dict[str, list[str]], timeout: float) -> dict[str, float]:

@@ -193,7 +193,7 @@ def rewrite(file, old, new):
         (lambda f: edit(f, lambda t: t["deviation"].zero_()), "a deviation is not above 0"),
         (
             lambda f: (f / "features.yaml").write_text("seed: 1\nsed: 2"),
-            "features.yaml: weights_id: Field required",
+            "features.yaml: the key weights_id is missing",
         ),
         (
             lambda f: rewrite(f / "features.yaml", "weights_id: sha256:3", "weights_id: sha256:4"),

@@ -18,6 +18,7 @@ from pipeline.errors import InputError
 from pipeline.scoring import java
 from pipeline.scoring.corpus import score
 from pipeline.scoring.tokenizer import tokenize
+from tests.pipeline.scoring.conftest import left_behind
 
 CAPTIONS = {"1": "a red car is gone", "2": "a man left"}
 REFERENCES = {"1": ["the red car has left", "a car is gone"], "2": ["a man has left"]}
@@ -41,28 +42,13 @@ class FakeJava:
     def pids(self) -> list[int]:
         return [int(line) for line in self._pids.read_text().split()] if self._pids.exists() else []
 
-    def left_behind(self) -> list[str]:
-        """Command lines of processes that still run in the groups of any java started here."""
-        found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                state, _, group = (folder / "stat").read_text().rpartition(")")[2].split()[:3]
-                if int(group) in self.pids() and state != "Z":
-                    found.append((folder / "cmdline").read_text())
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-        return found
-
 
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeJava]:
     fake = FakeJava(tmp_path / "java home", java.find())
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java home"))
     yield fake
-    patience = time.monotonic() + 5  # what was killed needs a moment to vanish
-    while (left := fake.left_behind()) and time.monotonic() < patience:
-        time.sleep(0.05)
-    assert left == []
+    assert left_behind(tmp_path / "java home/pids") == []
 
 
 def refused(timeout: float = 60) -> str:

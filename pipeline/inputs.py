@@ -93,6 +93,11 @@ def read_lines(path: str | Path, remedy: str) -> Iterator[str]:
 
 def read_json(path: str | Path, remedy: str, largest: int = LARGEST) -> Any:
     """A JSON file's value; InputError with `remedy` where it is missing, not JSON, or has a key twice."""
+    return json_of(read_text(path, remedy, largest), path, remedy)
+
+
+def json_of(text: str, path: str | Path, remedy: str) -> Any:
+    """The value of a file's text; raises as `read_json` does."""
 
     def object_of(items: list[tuple[str, Any]]) -> dict[str, Any]:
         """An object whose keys differ: json would keep the last of equal ones without a word."""
@@ -102,7 +107,6 @@ def read_json(path: str | Path, remedy: str, largest: int = LARGEST) -> Any:
             raise InputError(f"{path} has the key {doubled!r} more than once in one object; keep one of them")
         return value
 
-    text = read_text(path, remedy, largest)
     try:
         return json.loads(text, object_pairs_hook=object_of)
     except (json.JSONDecodeError, RecursionError) as error:

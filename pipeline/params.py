@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    BaseModel,
     Field,
     ValidationError,
     model_validator,
@@ -29,6 +28,7 @@ from pipeline.dataset_params import (
 )
 from pipeline.errors import InputError
 from pipeline.inputs import read_yaml
+from pipeline.records import first_fault
 
 PUBLISHED, REMEDY = "datasets.yaml", "restore it with git"  # it stands beside params.yaml
 Viewpoint = Literal["moderate", "extreme"] | Annotated[float, Field(gt=0, le=180)]
@@ -269,12 +269,5 @@ def _laid_over(below: dict[Any, Any], above: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def _first(error: ValidationError) -> str:
-    problem = error.errors()[0]
-    key = ".".join(str(part) for part in problem["loc"] if part != "[key]")
-    if problem["type"] == "extra_forbidden":
-        return f"unknown key {key}; remove it or mend its spelling"
-    if problem["type"] == "missing":
-        return f"the key {key} is missing; add it"
-    said = problem["msg"].removeprefix("Value error, ")
-    found = "" if isinstance(problem["input"], (dict, BaseModel)) else f", not {problem['input']!r}"
-    return f"{key}: {said}{found}" if key else said
+    advice = {"extra_forbidden": "; remove it or mend its spelling", "missing": "; add it"}
+    return first_fault(error) + advice.get(error.errors()[0]["type"], "")

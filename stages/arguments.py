@@ -1,9 +1,10 @@
-"""What a command line may say: numbers of a range, and outputs that are not its inputs; else exit code 2."""
+"""What a command line may say: numbers of a range, a split that has pairs, outputs that are no inputs."""
 
 import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from pipeline.datasets.schema import Pair, of_split, read_pairs
 from pipeline.errors import InputError
 from pipeline.inputs import read_yaml
 
@@ -36,6 +37,13 @@ def check_apart(written: Sequence[Path | None], read: Sequence[str | Path | None
         if (place := _place(path)) in taken:
             raise InputError(f"{path} is named twice, and would be lost; name another file to write")
         taken.add(place)
+
+
+def pairs_of(path: str | Path, split: str) -> list[Pair]:
+    """The prepared pairs of a split. Raises InputError where there are none."""
+    if not (pairs := of_split(read_pairs(path), split)):
+        raise InputError(f"{path} has no pair of the split {split}; choose another split")
+    return pairs
 
 
 def _place(path: Path) -> Path:

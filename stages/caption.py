@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 
 from pipeline.captioning import many_pairs, overlay
-from pipeline.captioning.captioner import Captioner, Search
 from pipeline.captioning.features import opened
+from pipeline.captioning.picture_captioner import PictureCaptioner, Search
 from pipeline.compute import devices
 from pipeline.errors import InputError, printable
 from pipeline.outputs import file_to_write, replacing
@@ -31,7 +31,7 @@ def main() -> None:
     search = Search(arguments.beam or arguments.top or 1, arguments.length_penalty)
     # before the weights, which take seconds
     pairs = many_pairs.jobs(arguments.pairs) if arguments.pairs else []
-    captioner = Captioner.load(arguments.weights, arguments.lab)
+    captioner = PictureCaptioner.load(arguments.weights, arguments.lab)
     if arguments.pairs:
         failed = many_pairs.caption(captioner, pairs, arguments.out, search, arguments.top)
         print(f"{arguments.out}: {len(pairs)} pairs, {failed} of them with an error")
@@ -81,7 +81,7 @@ def check(arguments: argparse.Namespace) -> None:
         raise InputError("--out is for --pairs; two pictures' caption is printed")
 
 
-def one(arguments: argparse.Namespace, captioner: Captioner, search: Search) -> None:
+def one(arguments: argparse.Namespace, captioner: PictureCaptioner, search: Search) -> None:
     """Two pictures: their caption printed, and drawn where that is wanted."""
     before, after = arguments.before, arguments.after
     found = captioner.attended(before, after, search)

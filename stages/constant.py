@@ -11,7 +11,7 @@ from pipeline.errors import InputError, printable
 from pipeline.inputs import read_json
 from pipeline.outputs import file_to_write, write_json
 from pipeline.scoring import constant_baseline, results
-from pipeline.scoring.summary import write_summary
+from pipeline.scoring.results import write_summary
 from stages import run
 
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 from pipeline import params, vocabularies
 from pipeline.compute import devices
-from pipeline.datasets.schema import SPLITS, Pair, of_split, read_pairs
+from pipeline.datasets.schema import SPLITS
 from pipeline.decoding import attention_maps
 from pipeline.decoding.decode_split import attended_captions, searching
 from pipeline.decoding.gallery_pairs import choose
-from pipeline.errors import InputError
 from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
 from pipeline.outputs import file_to_write, write_json
 from pipeline.recipes import trained_model
 from stages import run
+from stages.arguments import pairs_of
 
 
 def main() -> None:
@@ -36,7 +36,7 @@ def main() -> None:
     vocabulary = vocabularies.load(arguments.vocab)
     trained.check_vocabulary(vocabulary)
     store = FeatureStore(store_of(arguments.features, trained.recipe.input), expected=trained.recipe.features)
-    pairs = _pairs(arguments)
+    pairs = pairs_of(arguments.pairs, arguments.split)
     gallery = {pair.pair_id for kind in choose(pairs, settings.report.gallery).values() for pair in kind}
     model = model.to(devices.device())
     decode = settings.decode
@@ -44,14 +44,6 @@ def main() -> None:
     found = attended_captions(model, pairs, store, vocabulary, decode.batch, gallery, search)
     attention_maps.write(arguments.attention, found)
     write_json(arguments.out, [{"image_id": pair, "caption": each.caption} for pair, each in found.items()])
-
-
-def _pairs(arguments: argparse.Namespace) -> list[Pair]:
-    if not (pairs := of_split(read_pairs(arguments.pairs), arguments.split)):
-        raise InputError(
-            f"{arguments.pairs} has no pair of the split {arguments.split}; choose another split"
-        )
-    return pairs
 
 
 if __name__ == "__main__":

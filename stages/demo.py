@@ -14,13 +14,11 @@ import tempfile
 import threading
 from pathlib import Path
 
-from pydantic import TypeAdapter
-
 from pipeline import params
-from pipeline.captioning import described, feature_backbone, sources
-from pipeline.captioning.captioner import Captioner
+from pipeline.captioning import feature_backbone, package_checks, sources
+from pipeline.captioning.picture_captioner import PictureCaptioner
 from pipeline.compute import devices
-from pipeline.demo import answer
+from pipeline.demo import pair_html
 from pipeline.errors import InputError
 from pipeline.params import Tabletop
 from stages import run
@@ -56,25 +54,25 @@ def main() -> None:
         serve(captioners, drawn, Path(uploads), arguments.port, not arguments.no_browser)
 
 
-def loaded(places: list[Path], lab: Path) -> dict[str, Captioner]:
+def loaded(places: list[Path], lab: Path) -> dict[str, PictureCaptioner]:
     """The captioners by a name of each."""
-    found: dict[str, Captioner] = {}
+    found: dict[str, PictureCaptioner] = {}
     for place in places:
-        captioner = Captioner.load(place, lab)
+        captioner = PictureCaptioner.load(place, lab)
         name = f"{captioner.trained.recipe.model}, seed {captioner.trained.seed}"
         found[name if name not in found else f"{name} ({place})"] = captioner
     return found
 
 
-def settings(captioners: dict[str, Captioner], lab: Path) -> Tabletop:
+def settings(captioners: dict[str, PictureCaptioner], lab: Path) -> Tabletop:
     """Of scenes like those that a model was trained on; of weights that are no package, the laboratory's.
 
     Raises InputError where none was trained on drawn ones.
     """
     for captioner in captioners.values():
         if captioner.scores and captioner.scores.get("rendered"):
-            kind = TypeAdapter(Tabletop)
-            drawn = described.read(
+            kind = Tabletop
+            drawn = package_checks.read(
                 Path(sources.SCORES), kind, captioner.scores["rendered"], feature_backbone.REMEDY
             )
             if drawn.width * drawn.height > MOST_PIXELS:
@@ -92,7 +90,7 @@ def settings(captioners: dict[str, Captioner], lab: Path) -> Tabletop:
 
 
 def serve(
-    captioners: dict[str, Captioner], drawn: Tabletop, uploads: Path, port: int | None, browser: bool
+    captioners: dict[str, PictureCaptioner], drawn: Tabletop, uploads: Path, port: int | None, browser: bool
 ) -> None:
     """Until it is stopped. Raises InputError where the port is taken."""
     # Gradio reads the environment when it is imported, in seconds
@@ -107,15 +105,15 @@ def serve(
             share=False,
             prevent_thread_lock=True,
             quiet=True,
-            max_file_size=answer.LARGEST,
+            max_file_size=pair_html.LARGEST,
             ssr_mode=False,
             pwa=False,
             mcp_server=False,
             app_kwargs={"lifespan": guard.guarded(uploads)},
             footer_links=[],
             theme=page.THEME,
-            css=answer.CSS,
-            head=answer.HEAD,
+            css=pair_html.CSS,
+            head=pair_html.HEAD,
         )
     except OSError as error:
         raise InputError(

@@ -15,14 +15,13 @@ from models.trainable import Retrieves, Trainable
 from pipeline import vocabularies
 from pipeline.compute import devices
 from pipeline.datasets.schema import SPLITS, Pair, of_split, read_pairs
-from pipeline.decoding.retrieval_vectors import retrievable, similarities
 from pipeline.errors import InputError
 from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
 from pipeline.outputs import Contents, replacing, write_json, write_text
 from pipeline.recipes import trained_model
 from pipeline.recipes.trained_model import Trained
-from pipeline.scoring.retrieval import Ranks, figures, ranks
+from pipeline.scoring.retrieval import Ranks, figures, ranks, retrievable, similarities
 from stages import run
 
 FIGURES, RANKS = "retrieval.json", "retrieved.jsonl"  # the second one of each pair

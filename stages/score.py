@@ -15,19 +15,18 @@ from rich.table import Table
 
 from pipeline import params
 from pipeline.datasets import manifest
-from pipeline.datasets.schema import SPLITS, of_split, read_pairs
-from pipeline.errors import InputError, printable
+from pipeline.datasets.schema import SPLITS
+from pipeline.errors import printable
 from pipeline.inputs import read_json
 from pipeline.outputs import file_to_write
 from pipeline.scoring import attention_localisation, results
 from pipeline.scoring.attention_localisation import Localisation
 from pipeline.scoring.coco_files import read_references, read_results
 from pipeline.scoring.corpus import Scores, score
-from pipeline.scoring.results import Told
-from pipeline.scoring.summary import write_summary
+from pipeline.scoring.results import Told, write_summary
 from pipeline.scoring.tokenizer import OF_SCORES
 from stages import run
-from stages.arguments import check_apart
+from stages.arguments import check_apart, pairs_of
 
 READ = ("captions", "pairs", "references", "manifest", "attention", "images")
 WIDTH = 500  # at most: a narrow terminal breaks lines, but no number is cut
@@ -107,23 +106,18 @@ def _of_pairs(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[
     if arguments.dataset:
         everything.of(arguments.dataset)  # a misspelt one is refused
         grammar = everything.negatives.grammar.get(arguments.dataset)
-    if not (pairs := of_split(read_pairs(arguments.pairs), arguments.split)):
-        raise InputError(
-            f"{arguments.pairs} has no pair of the split {arguments.split}; choose another split"
-        )
-    timeout = arguments.meteor_timeout or settings.meteor_timeout
     return results.score_pairs(
         captions,
-        pairs,
+        pairs_of(arguments.pairs, arguments.split),
         settings.no_change_phrases,
-        timeout,
+        arguments.meteor_timeout or settings.meteor_timeout,
         arguments.tokeniser or settings.tokeniser,
         grammar,
     )
 
 
 def _located(captions: dict[str, str], arguments: argparse.Namespace) -> Localisation:
-    pairs = of_split(read_pairs(arguments.pairs), arguments.split)
+    pairs = pairs_of(arguments.pairs, arguments.split)
     return attention_localisation.of_files(arguments.attention, arguments.images, pairs, captions)
 
 

@@ -8,10 +8,10 @@ python -m stages.truth --weights demo/scorer_cbr --scenes 100
 import argparse
 from pathlib import Path
 
-from pipeline.captioning.captioner import Captioner, Search
+from pipeline.captioning.picture_captioner import PictureCaptioner, Search
 from pipeline.compute import devices
-from pipeline.demo import fresh_scenes
-from pipeline.demo.fresh_scenes import Judged
+from pipeline.demo import drawn_scenes
+from pipeline.demo.drawn_scenes import Judged
 from pipeline.errors import InputError, printable
 from stages import run
 from stages.arguments import SEEDS, whole
@@ -30,12 +30,12 @@ def main() -> None:
     parser.add_argument("--show", type=whole(0, 10_000), default=20, help="captions to print (20)")
     arguments = parser.parse_args()
     devices.repeatable()
-    captioner = Captioner.load(arguments.weights, arguments.lab)
+    captioner = PictureCaptioner.load(arguments.weights, arguments.lab)
     drawn = settings({str(arguments.weights): captioner}, arguments.lab)
     if drawn.seed == arguments.seed:
         raise InputError(f"--seed {arguments.seed} is that of the training's scenes; name another")
     drawn = drawn.model_copy(update={"seed": arguments.seed})
-    found = fresh_scenes.judged(captioner, drawn, arguments.scenes, Search(arguments.beam))
+    found = drawn_scenes.judged(captioner, drawn, arguments.scenes, Search(arguments.beam))
     print(printable("\n".join([*map(line, found[: arguments.show]), table(found)])))
 
 
@@ -48,7 +48,7 @@ def line(told: Judged) -> str:
 
 def table(found: list[Judged]) -> str:
     """The share of true captions by kind, percent."""
-    rows = [f"{name:<10}{100 * share:>6.1f}" for name, share in fresh_scenes.shares(found).items()]
+    rows = [f"{name:<10}{100 * share:>6.1f}" for name, share in drawn_scenes.shares(found).items()]
     return "\n".join(["true of   percent", *rows])
 
 

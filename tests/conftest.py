@@ -61,11 +61,11 @@ def no_spice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def made_up_meteor(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of all points, for tests of what stands around METEOR, whose tables load for 10 s."""
 
-    def scores(jvm: None, captions: dict, references: dict, subsets: dict) -> Meteor:
-        half = dict.fromkeys(captions, 0.5)
-        return Meteor(dict.fromkeys(subsets, 0.5), half, {key: [0.0] for key in captions})
+    def scores(jvm: None, asked: dict, subsets: dict) -> Meteor:
+        half = dict.fromkeys(asked, 0.5)
+        return Meteor(dict.fromkeys(subsets, 0.5), half, {key: [0.0] for key in asked})
 
-    monkeypatch.setattr(meteor, "start", lambda timeout: nullcontext())
+    monkeypatch.setattr(meteor, "started", lambda asked, timeout: nullcontext())
     monkeypatch.setattr(meteor, "scores", scores)
 
 

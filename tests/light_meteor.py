@@ -9,7 +9,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from pipeline.scoring import meteor
-from pipeline.scoring.java import Jvm
+from pipeline.scoring.java import running
 from stages import run, score
 
 
@@ -20,9 +20,10 @@ def arguments(folder: Path) -> list[str]:
     return [*meteor.ARGUMENTS, "-a", str(table)]
 
 
-def start(folder: Path) -> Jvm:
-    """As meteor.start, at once."""
-    return Jvm("METEOR", arguments(folder), 120)
+def answers(folder: Path, questions: list[str]) -> list[list[float]]:
+    """The numbers of each line that the jar answers to SCORE and EVAL lines, at once."""
+    with running("METEOR", arguments(folder), 120, "".join(f"{line}\n" for line in questions)) as jvm:
+        return [[float(word) for word in line.split()] for line in jvm.answer().splitlines()]
 
 
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ import shutil
 
 import pytest
 
-from pipeline.demo import answer, new_scene
-from pipeline.demo.answer import CSS, HEAD
+from pipeline.demo import drawn_scenes, pair_html
+from pipeline.demo.pair_html import CSS, HEAD
 from pipeline.tabletop.words import COLORS
-from tests.pipeline.demo.test_answers import SETTINGS, Saying, Told
+from tests.pipeline.demo.test_pair_html import SETTINGS, Saying, Told
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.skipif(not BROWSER, reason=f"no browser: set CHROMIUM, 
 
 @pytest.mark.parametrize("width", [390, 1440])
 def test_a_word_shows_where_the_model_looked_in_both_pictures(tmp_path, width):
-    drawn = new_scene.draw(SETTINGS, "color", "moderate", 1)
-    html = answer.answer({"told": Told()}, drawn)
+    drawn = drawn_scenes.draw(SETTINGS, "color", "moderate", 1)
+    html = pair_html.answer({"told": Told()}, drawn)
     (tmp_path / "page.html").write_text(f"{HEAD}<style>{CSS}</style>{html}", encoding="utf-8")
     with sync_api.sync_playwright() as playwright:
         # no sandbox: containers, which tests run in, have none to give
@@ -53,11 +53,11 @@ def test_a_word_shows_where_the_model_looked_in_both_pictures(tmp_path, width):
 @pytest.mark.parametrize("width", [390, 1440])
 def test_a_wrong_word_is_underlined_and_named_beside_the_truth(tmp_path, width):
     """By more than a colour: a line under the word, and words beneath the caption."""
-    drawn = new_scene.draw(SETTINGS, "color", "moderate", 1)
+    drawn = drawn_scenes.draw(SETTINGS, "color", "moderate", 1)
     true = drawn.pair.captions[0]
     value = next(color for color in COLORS if color not in true)  # said once, it is named alone
     models = {"honest": Saying(true), "liar": Saying(" ".join([*true.split()[:-1], value]))}
-    html = answer.answer(models, drawn)
+    html = pair_html.answer(models, drawn)
     (tmp_path / "page.html").write_text(f"{HEAD}<style>{CSS}</style>{html}", encoding="utf-8")
     with sync_api.sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])

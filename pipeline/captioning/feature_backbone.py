@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import torch
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from models.backbones.backbone import Backbone
-from pipeline.captioning import described, headers
+from pipeline.captioning import package_checks
 from pipeline.errors import InputError
 from pipeline.features import backbone_weights
 from pipeline.features.store import FeatureStore
@@ -59,9 +59,10 @@ def of_lab(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
 def of_package(folder: Path, weights: Path, spec: Spec) -> tuple[Backbone, Made]:
     """As the files of a package in `folder` say, in messages called `weights`. Raises InputError likewise."""
     record = read_yaml(folder / MADE, REMEDY, foreign=True)
-    made = described.read(weights / MADE, TypeAdapter(Made), record, REMEDY)
+    made = package_checks.read(weights / MADE, Made, record, REMEDY)
     named = f"{weights}: {WEIGHTS}"
-    _check_size(spec, headers.read(folder / WEIGHTS, named, REMEDY) if made.carried else None, weights)
+    said = package_checks.tensors_said(folder / WEIGHTS, named, REMEDY) if made.carried else None
+    _check_size(spec, said, weights)
     if made.carried:
         network = backbone_weights.untrained(spec)
         backbone_weights.filled(network, _tensors(folder / WEIGHTS, weights), spec.backbone, named)
@@ -126,7 +127,7 @@ def _take_statistics(network: Backbone, found: dict[str, Tensor], name: str) -> 
 
 
 def _tensors(path: Path, weights: Path) -> dict[str, Tensor]:
-    headers.read(path, f"{weights}: {path.name}", REMEDY)
+    package_checks.tensors_said(path, f"{weights}: {path.name}", REMEDY)
     tensors = dict(load_file(path))
-    headers.check_finite(tensors, f"{weights}: {path.name}", REMEDY)
+    package_checks.check_finite(tensors, f"{weights}: {path.name}", REMEDY)
     return tensors

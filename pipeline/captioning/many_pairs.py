@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.captioning.captioner import Captioner, Search
+from pipeline.captioning.picture_captioner import PictureCaptioner, Search
 from pipeline.datasets.checking import IMAGES
 from pipeline.datasets.pairs_csv_rows import NAMES, Row, find, read_rows
 from pipeline.errors import InputError, writing
@@ -74,7 +74,7 @@ def _of_folders(place: Path) -> list[Job]:
 
 
 def caption(
-    captioner: Captioner, pairs: Sequence[Job], out: Path, search: Search, top: int | None = None
+    captioner: PictureCaptioner, pairs: Sequence[Job], out: Path, search: Search, top: int | None = None
 ) -> int:
     """Append the lines that `out` lacks; returns how many pairs of all have an error.
 
@@ -94,7 +94,7 @@ def caption(
     return sum(failed)
 
 
-def _described(captioner: Captioner, search: Search, top: int | None) -> str:
+def _described(captioner: PictureCaptioner, search: Search, top: int | None) -> str:
     """What wrote a line: a run goes on only with the same."""
     recipe = captioner.trained.recipe
     return (
@@ -143,7 +143,7 @@ def _checked(line: bytes, where: str, pairs: Sequence[Job], place: int, by: str)
 
 
 def _records(
-    captioner: Captioner, pairs: Sequence[Job], search: Search, top: int | None
+    captioner: PictureCaptioner, pairs: Sequence[Job], search: Search, top: int | None
 ) -> Iterator[dict[str, Any]]:
     """A record a pair, in order. Pictures are read by threads while others are captioned."""
 
@@ -152,11 +152,14 @@ def _records(
 
     loaded = prefetch(load, pairs, os.cpu_count() or 1, 2 * BATCH)
     for start in range(0, len(pairs), BATCH):
-        part = pairs[start : start + BATCH]
-        yield from _batch(captioner, part, [next(loaded) for _ in part], search, top)
+        part = [(job, next(loaded)) for job in pairs[start : start + BATCH]]
+        images = [each for _, each in part if not isinstance(each, str)]
+        said = iter(_said(captioner, images, search, top) if images else [])
+        for job, each in part:
+            yield _names(job) | ({"error": each} if isinstance(each, str) else next(said))
 
 
-def _load(captioner: Captioner, job: Job) -> Images | str:
+def _load(captioner: PictureCaptioner, job: Job) -> Images | str:
     """A pair's squashed pictures, or what is wrong with it."""
     if job.fault:
         return job.fault
@@ -167,38 +170,20 @@ def _load(captioner: Captioner, job: Job) -> Images | str:
     return before, after
 
 
-def _batch(
-    captioner: Captioner,
-    part: Sequence[Job],
-    loaded: Sequence[Images | str],
-    search: Search,
-    top: int | None,
-) -> Iterator[dict[str, Any]]:
-    said = iter(_said(captioner, [each for each in loaded if not isinstance(each, str)], search, top))
-    for job, each in zip(part, loaded, strict=True):
-        found = {"error": each} if isinstance(each, str) else next(said)
-        yield _names(job) | found
-
-
 def _names(job: Job) -> dict[str, str]:
     """What a line begins with."""
     return {"pair_id": job.pair_id, "before": job.before, "after": job.after}
 
 
 def _said(
-    captioner: Captioner, pairs: Sequence[Images], search: Search, top: int | None
+    captioner: PictureCaptioner, pairs: Sequence[Images], search: Search, top: int | None
 ) -> list[dict[str, Any]]:
     """What a line holds of each pair."""
-    if not pairs:
-        return []
     if top is None:
         return [{"caption": each.caption} for each in captioner.of_squashed(pairs, search)]
-    return [
-        {
-            "caption": own[0].caption,
-            "top": [
-                {"caption": each.caption, "log_probability": round(each.log_probability, 4)} for each in own
-            ],
-        }
-        for own in captioner.ranked_of_squashed(pairs, top, search)
+    ranked = captioner.ranked_of_squashed(pairs, top, search)
+    best = [
+        [{"caption": c.caption, "log_probability": round(c.log_probability, 4)} for c in own]
+        for own in ranked
     ]
+    return [{"caption": own[0]["caption"], "top": own} for own in best]

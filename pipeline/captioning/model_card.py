@@ -9,7 +9,7 @@ from pipeline.datasets.manifest import read as read_manifest
 from pipeline.datasets.schema import CHANGE_TYPES
 from pipeline.features.store_contents import recorded_spec
 from pipeline.recipes.trained_model import Trained
-from pipeline.scoring.metric_names import ACCURACY, AGREES, FITS, HEADINGS, TRUE, TRUE_CHANGES
+from pipeline.scoring.metric_names import ACCURACY, AGREES, FITS, HEADINGS, SHOWN, TRUE, TRUE_CHANGES
 from pipeline.statistics.seeds import over_seeds
 
 SELECTED = {"truth": "true captions", "last": "CIDEr-D"}  # what chose the snapshot -> the score that is kept
@@ -19,7 +19,6 @@ SUBSETS = {  # of the test split -> its name
     **{kind: kind for kind in CHANGE_TYPES},
     "no_change": "no change",
 }
-SHOWN = (TRUE_CHANGES, "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D", "SPICE", ACCURACY)
 
 
 def text(trained: Trained, made: Made, scores: dict[str, Any], lab: Path, licence: str) -> str:
@@ -46,8 +45,8 @@ def text(trained: Trained, made: Made, scores: dict[str, Any], lab: Path, licenc
 def _use(dataset: str) -> str:
     return (
         "```\npython -m stages.caption before.png after.png --weights THIS\n```\n\n"
-        "In a notebook: `from pipeline.captioning import Captioner`, "
-        '`Captioner.load("THIS")(before, after)`. '
+        "In a notebook: `from pipeline.captioning import PictureCaptioner`, "
+        '`PictureCaptioner.load("THIS")(before, after)`. '
         f"Nothing of the dataset {dataset} is needed."
     )
 

@@ -12,6 +12,7 @@ a README                          the model card
 
 import shutil
 import zipfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def _fill(
     read_json(vocabulary, "run `dvc repro vocab` to make it")
     shutil.copyfile(vocabulary, folder / sources.VOCABULARY)
     made = _backbone(folder, trained, lab, with_backbone)
-    (folder / sources.FEATURES).write_text(yaml_of(sources.record(made)), encoding="utf-8")
+    (folder / sources.FEATURES).write_text(yaml_of(asdict(made)), encoding="utf-8")
     scores = _scores(trained, lab)
     write_json(folder / sources.SCORES, scores)
     (folder / sources.CARD).write_text(model_card.text(trained, made, scores, lab, licence), encoding="utf-8")

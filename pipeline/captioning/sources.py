@@ -8,16 +8,13 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-
-from pydantic import TypeAdapter
 
 from models.backbones.backbone import Backbone
 from models.captioner import Captioner
 from pipeline import vocabularies
-from pipeline.captioning import described, feature_backbone, headers
+from pipeline.captioning import feature_backbone, package_checks
 from pipeline.captioning.feature_backbone import REMEDY, Made
 from pipeline.errors import InputError
 from pipeline.features.store_contents import PIXELS, PixelSpec, recorded_spec
@@ -30,7 +27,7 @@ MODEL, FEATURES, VOCABULARY = "model.yaml", feature_backbone.MADE, "vocabulary.j
 CARD, SCORES = "README.md", "scores.json"
 TENSORS = (trained_model.FILE, feature_backbone.WEIGHTS)
 # bytes of each file, unpacked; nothing else in a package is looked at
-LARGEST = dict.fromkeys(TENSORS, headers.LARGEST) | {
+LARGEST = dict.fromkeys(TENSORS, package_checks.MOST_BYTES) | {
     MODEL: 1 << 16,
     FEATURES: 1 << 14,
     feature_backbone.CHANNELS: 1 << 20,
@@ -55,7 +52,7 @@ def opened(weights: Path) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory() as folder:
         try:
-            check_regular(weights, 2 * headers.LARGEST)
+            check_regular(weights, 2 * package_checks.MOST_BYTES)
             with zipfile.ZipFile(weights) as package:
                 _unpack(package, Path(folder), weights)
         except InputError:
@@ -112,15 +109,15 @@ def load(folder: Path, weights: Path, lab: Path) -> tuple[Captioner, Trained, Vo
     Raises InputError naming the file that is missing, or that says what no training writes.
     """
     record = read_yaml(folder / MODEL, REMEDY, LARGEST[MODEL], foreign=True)
-    trained = described.model(weights / MODEL, record, REMEDY)
+    trained = package_checks.model(weights / MODEL, record, REMEDY)
     file, named = folder / trained_model.FILE, f"{weights / trained_model.FILE}"
-    headers.check_model(file, named, trained, weights / MODEL, REMEDY)
+    package_checks.check_model(file, named, trained, weights / MODEL, REMEDY)
     model, trained = trained_model.load(folder)
-    headers.check_finite(model.state_dict(), named, REMEDY)
+    package_checks.check_finite(model.state_dict(), named, REMEDY)
     words = vocabulary_file(folder, trained, lab)
     packed = words.parent == folder
     place, remedy = (weights / VOCABULARY, REMEDY) if packed else (words, OF_LAB)
-    described.check_vocabulary(place, read_json(words, remedy, LARGEST[VOCABULARY]), remedy)
+    package_checks.check_vocabulary(place, read_json(words, remedy, LARGEST[VOCABULARY]), remedy)
     vocabulary = vocabularies.load(words)
     try:
         trained.check_vocabulary(vocabulary)
@@ -133,8 +130,8 @@ def scores(folder: Path, weights: Path) -> dict[str, Any] | None:
     """What a package says of its scores, None without. Raises InputError where that is no dictionary."""
     if not (folder / SCORES).exists():
         return None
-    kind = TypeAdapter(dict[str, Any])
-    return described.read(weights / SCORES, kind, read_json(folder / SCORES, REMEDY, LARGEST[SCORES]), REMEDY)
+    record = read_json(folder / SCORES, REMEDY, LARGEST[SCORES])
+    return package_checks.read(weights / SCORES, dict[str, Any], record, REMEDY)
 
 
 def vocabulary_file(folder: Path, trained: Trained, lab: Path) -> Path:
@@ -158,8 +155,3 @@ def backbone(folder: Path, weights: Path, trained: Trained, lab: Path) -> tuple[
     if (folder / FEATURES).exists():
         return feature_backbone.of_package(folder, weights, spec)
     return feature_backbone.of_lab(trained, spec, lab)
-
-
-def record(made: Made) -> dict[str, Any]:
-    """As features.yaml holds it."""
-    return asdict(made)

@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pipeline.demo.answer import LARGEST
+from pipeline.demo.pair_html import LARGEST
 
 LOCAL = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]+)?", re.IGNORECASE)
 QUOTA = 25 * LARGEST  # bytes of all uploads together

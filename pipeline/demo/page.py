@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 
 import gradio as gr
 
-from pipeline.captioning.captioner import Captioner
-from pipeline.demo import answer, new_scene
-from pipeline.demo.new_scene import KINDS, VIEWPOINTS, Drawn
+from pipeline.captioning.picture_captioner import PictureCaptioner
+from pipeline.demo import drawn_scenes, pair_html
+from pipeline.demo.drawn_scenes import KINDS, VIEWPOINTS, Drawn
 from pipeline.errors import InputError
 from pipeline.params import Tabletop, Viewpoint
 
@@ -23,35 +23,35 @@ Answered = tuple[Drawn | None, str]
 class Events:
     """What the page's buttons do: each gives the pair that is now shown, and the answer to it."""
 
-    def __init__(self, captioners: Mapping[str, Captioner], settings: Tabletop):
+    def __init__(self, captioners: Mapping[str, PictureCaptioner], settings: Tabletop):
         self.captioners, self.settings, self.numbers = captioners, settings, random.SystemRandom()
 
     def scene(self, kind: str, viewpoint: Viewpoint) -> Answered:
         """A new scene of that kind."""
         number = self.numbers.randrange(10**6)
-        return self._answered(lambda: new_scene.draw(self.settings, kind, viewpoint, number))
+        return self._answered(lambda: drawn_scenes.draw(self.settings, kind, viewpoint, number))
 
     def uploaded(self, before: bytes | None, after: bytes | None) -> Answered:
         """Two pictures of the visitor's."""
         if not before or not after:
-            return None, answer.refusal(InputError("Choose a before and an after picture first"))
+            return None, pair_html.refusal(InputError("Choose a before and an after picture first"))
         return self._answered(lambda: Drawn(before, after, None))
 
     def swapped(self, shown: Drawn | None) -> Answered:
         """The same pair the other way round; of which nothing is known to be true."""
         if shown is None:
-            return None, answer.refusal(InputError("There is no pair to swap yet"))
+            return None, pair_html.refusal(InputError("There is no pair to swap yet"))
         return self._answered(lambda: Drawn(shown.after, shown.before, None))
 
     def _answered(self, pair: Callable[[], Drawn]) -> Answered:
         try:
             found = pair()
-            return found, answer.answer(self.captioners, found)
+            return found, pair_html.answer(self.captioners, found)
         except InputError as error:
-            return None, answer.refusal(error)
+            return None, pair_html.refusal(error)
 
 
-def page(captioners: Mapping[str, Captioner], settings: Tabletop) -> gr.Blocks:
+def page(captioners: Mapping[str, PictureCaptioner], settings: Tabletop) -> gr.Blocks:
     """The page, with a first scene on it."""
     events = Events(captioners, settings)
     first, html = events.scene("color", "moderate")

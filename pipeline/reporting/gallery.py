@@ -17,7 +17,7 @@ from pipeline.params import Params
 from pipeline.reporting import attention_images
 from pipeline.reporting.dataset_results import Cell, Results
 from pipeline.reporting.retrieval_results import Example
-from pipeline.scoring import truth, wrong_words
+from pipeline.scoring import truth
 from pipeline.scoring.accuracy import says_no_change
 from pipeline.statistics import ScoredPair
 
@@ -166,7 +166,7 @@ def _prediction(pair: Pair, cell: Cell, phrases: Sequence[str]) -> Prediction:
         told.right,
         _true(told),
         _judged(told, wrong),
-        wrong_words.marks(caption.split(), wrong),
+        truth.marks(caption.split(), wrong),
         list(cell.attended[pair.pair_id].blocks or ()),
     )
 

@@ -3,10 +3,13 @@
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, StrictInt, StrictStr
 
 from pipeline.errors import InputError, listed
 from pipeline.inputs import read_json
+from pipeline.records import checked
 
 RESULTS = 'it should hold [{"image_id": …, "caption": "…"}, …]'
 REFERENCES = (
@@ -15,17 +18,48 @@ REFERENCES = (
 )
 
 
+def _text(value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError("it holds half of a surrogate pair, which is no text") from None
+    return value
+
+
+Id = Annotated[StrictInt | StrictStr, AfterValidator(str)]
+Sentence = Annotated[StrictStr, AfterValidator(_text)]
+
+
+class Image(BaseModel):
+    """An image of COCO's form; further keys do not matter."""
+
+    id: Id
+
+
+class Captioned(BaseModel):
+    """A sentence of an image, predicted or a reference."""
+
+    image_id: Id
+    caption: Sentence
+
+
+class Coco(BaseModel):
+    """References in COCO's form."""
+
+    images: list[Image]
+    annotations: list[Captioned]
+
+
 def read_results(path: str | Path) -> dict[str, str]:
     """Id -> predicted caption, which may be empty.
 
     Raises InputError where the file is missing, empty or of another form, or predicts an id twice.
     """
-    entries = _list(read_json(path, RESULTS), str(path), RESULTS)
-    captions = [_id_and_text(entry, f"{path}, entry {n}", RESULTS) for n, entry in enumerate(entries, 1)]
-    if not captions:
+    found = checked(list[Captioned], read_json(path, RESULTS), str(path), RESULTS)
+    if not found:
         raise InputError(f"{path} holds no prediction; {RESULTS}")
-    _refuse_doubled((key for key, _ in captions), f"{path} predicts an id more than once")
-    return dict(captions)
+    _refuse_doubled((each.image_id for each in found), f"{path} predicts an id more than once")
+    return {str(each.image_id): each.caption for each in found}
 
 
 def read_references(path: str | Path) -> dict[str, list[str]]:
@@ -34,70 +68,28 @@ def read_references(path: str | Path) -> dict[str, list[str]]:
     Raises InputError where the file is missing, empty or of neither form.
     """
     tree = read_json(path, REFERENCES)
-    if not isinstance(tree, dict):
-        raise InputError(f"{path} is not an object; {REFERENCES}")
-    references = _coco(tree, str(path)) if "annotations" in tree else _mapping(tree, str(path))
+    if isinstance(tree, dict) and "annotations" in tree:
+        references = _of_coco(checked(Coco, tree, str(path), REFERENCES), path)
+    else:
+        references = checked(dict[str, list[Sentence]], tree, str(path), REFERENCES)
     if not references:
         raise InputError(f"{path} holds no references; {REFERENCES}")
     return references
 
 
-def _coco(tree: dict[str, Any], path: str) -> dict[str, list[str]]:
-    images = _list(tree.get("images"), f"{path}, images", REFERENCES)
-    ids = [_id(image, "id", f"{path}, images, entry {n}", REFERENCES) for n, image in enumerate(images, 1)]
-    _refuse_doubled(ids, f"{path} lists an image more than once")
-    references: dict[str, list[str]] = {key: [] for key in ids}
-    annotations = _list(tree["annotations"], f"{path}, annotations", REFERENCES)
-    for number, entry in enumerate(annotations, 1):
-        where = f"{path}, annotations, entry {number}"
-        key, text = _id_and_text(entry, where, REFERENCES)
-        if key not in references:
-            raise InputError(f"{where} is of image {key}, which is not among the images; add it there")
-        references[key].append(text)
+def _of_coco(tree: Coco, path: str | Path) -> dict[str, list[str]]:
+    _refuse_doubled((image.id for image in tree.images), f"{path} lists an image more than once")
+    references: dict[str, list[str]] = {str(image.id): [] for image in tree.images}
+    for number, each in enumerate(tree.annotations, 1):
+        if each.image_id not in references:
+            raise InputError(
+                f"{path}, annotations, entry {number} is of image {each.image_id}, which is not among the "
+                "images; add it there"
+            )
+        references[str(each.image_id)].append(each.caption)
     return references
 
 
-def _mapping(tree: dict[str, Any], path: str) -> dict[str, list[str]]:
-    return {
-        key: [
-            _text(text, f"{path}, {key}", REFERENCES) for text in _list(texts, f"{path}, {key}", REFERENCES)
-        ]
-        for key, texts in tree.items()
-    }
-
-
-def _list(value: Any, where: str, form: str) -> list[Any]:
-    if not isinstance(value, list):
-        raise InputError(f"{where} is {_kind(value)}, not a list; {form}")
-    return value
-
-
-def _id_and_text(entry: Any, where: str, form: str) -> tuple[str, str]:
-    key = _id(entry, "image_id", where, form)
-    return key, _text(entry.get("caption"), f"{where} ({key}), caption", form)
-
-
-def _id(entry: Any, name: str, where: str, form: str) -> str:
-    value = entry.get(name) if isinstance(entry, dict) else None
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise InputError(f"{where} has no {name} that is a whole number or a string; {form}")
-    return str(value)
-
-
-def _text(value: Any, where: str, form: str) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"{where} is {_kind(value)}, not a string; {form}")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise InputError(f"{where} holds half of a surrogate pair, which is no text; mend it") from None
-    return value
-
-
-def _kind(value: Any) -> str:
-    return "null or missing" if value is None else f"a {type(value).__name__}"
-
-
-def _refuse_doubled(ids: Iterable[str], what: str) -> None:
+def _refuse_doubled(ids: Iterable[int | str], what: str) -> None:
     if doubled := [f"{key} ({count} times)" for key, count in Counter(ids).items() if count > 1]:
         raise listed(doubled, what, "keep one of each")

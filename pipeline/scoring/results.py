@@ -1,16 +1,17 @@
 """Captions of prepared pairs -> metrics.json and pairs.jsonl: the one layout of every cell's scores."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pipeline.datasets.schema import Pair
-from pipeline.outputs import write_json, write_json_lines
+from pipeline.outputs import write_json, write_json_lines, write_text
 from pipeline.scoring import accuracy, attributes
 from pipeline.scoring.agreement import agrees
 from pipeline.scoring.corpus import TOTAL, Scores, score
-from pipeline.scoring.metric_names import ACCURACY, AGREES, FITS, JUDGED, RIGHT, TRUE
+from pipeline.scoring.metric_names import ACCURACY, AGREES, FITS, JUDGED, RIGHT, SHOWN, TRUE, of_parts
 from pipeline.scoring.subsets import subsets
 from pipeline.scoring.truth import judge
 
@@ -123,6 +124,17 @@ def write_each(
         for key, own in scores.pairs.items()
     )
     write_json_lines(path, lines)
+
+
+def write_summary(path: str | Path, metrics: Mapping[str, Any]) -> None:
+    """The few scores of a metrics.json's tree that `dvc metrics show` prints."""
+    write_text(path, json.dumps(summary(metrics), indent=1, allow_nan=False) + "\n")
+
+
+def summary(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """True captions of changes, scores of all test pairs, change accuracy; what is not known is left out."""
+    known = {**metrics, **metrics["total"], **of_parts(metrics)}
+    return {name: known[name] for name in SHOWN if known.get(name) is not None}
 
 
 def rounded(value: Any) -> Any:

@@ -9,9 +9,44 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from models.trainable import Retrieves
+from pipeline.datasets.schema import NO_CHANGE, Pair
+from pipeline.features.reading import feature_batches
+from pipeline.features.store import FeatureStore
+from pipeline.vocabularies import Vocabulary, pad
 
 KS = (1, 5, 10)
 Ties = Literal["strict", "all_ties"]
+
+
+def retrievable(pairs: Sequence[Pair]) -> list[Pair]:
+    """The pairs that sentences are to find: those where something changed, or nobody said."""
+    return [pair for pair in pairs if pair.change_type != NO_CHANGE]
+
+
+@torch.inference_mode()
+def similarities(
+    model: Retrieves, pairs: Sequence[Pair], store: FeatureStore, vocabulary: Vocabulary, batch: int
+) -> Tensor:
+    """cos(g, v) of every sentence of the pairs, in order, with every pair: sentences x pairs, float32."""
+    training = model.training
+    model.eval()
+    device = next(model.parameters()).device
+    vectors = []
+    for before, after in feature_batches(pairs, store, batch):
+        encoded = (model.encoding(images.to(device).float()) for images in (before, after))
+        vectors.append(model.pairs(*encoded))
+    texts = [caption for pair in pairs for caption in pair.captions]
+    parts = [texts[start : start + batch] for start in range(0, len(texts), batch)]
+    tokens = (torch.from_numpy(pad([vocabulary.encode(text) for text in part])).to(device) for part in parts)
+    sentences = [model.sentences(part) for part in tokens]
+    model.train(training)
+    v, g = (F.normalize(torch.cat(found), dim=-1) for found in (vectors, sentences))
+    return (g @ v.T).cpu()
 
 
 @dataclass(frozen=True)

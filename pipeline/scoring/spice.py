@@ -21,10 +21,9 @@ from pycocoevalcap.spice import spice
 from pipeline.compute import memory
 from pipeline.errors import InputError
 from pipeline.scoring import java, spice_files
-from pipeline.scoring.java import Jvm
 
 JAR = Path(spice.__file__).with_name(spice.SPICE_JAR)
-VERSION = f"{JAR.stem.removeprefix('spice-')}, CoreNLP {spice_files.CORENLP}"
+VERSION = f"{JAR.stem.removeprefix('spice-')}, CoreNLP {spice_files.CORENLP[2]}"
 MAIN = "edu.anu.spice.SpiceScorer"
 OLDEST_JAVA = 11  # of Rhino's releases and of --add-opens, the stricter one, rounded up to a supported Java
 HEAP = 3  # GiB; 1.2 are used for sentences of 20 words
@@ -50,11 +49,9 @@ def unavailable(timeout: float) -> str | None:
         return str(error)
     if (major := re.match(r"\d+", found)) and int(major[0]) < OLDEST_JAVA:
         return f"Java is {found}, and SPICE needs {OLDEST_JAVA} or later; {java.REMEDY}"
-    return spice_files.problem() or _no_cache() or _no_memory()
-
-
-def _no_cache() -> str | None:
-    folder = spice_files.folder()
+    if said := spice_files.problem():
+        return said
+    folder, free = spice_files.folder(), memory.free()
     if {"site-packages", "dist-packages"} & set(folder.parts):
         return f"{spice_files.shown()} lies in site-packages; set {spice_files.VARIABLE} to another folder"
     try:
@@ -64,27 +61,20 @@ def _no_cache() -> str | None:
             f"cannot write to {spice_files.shown()} ({error.strerror}); "
             f"set {spice_files.VARIABLE} to a folder of yours"
         )
+    if free is not None and free < HEAP * 2**30:  # None: the system does not say
+        return f"{free / 2**30:.1f} GiB of memory are free, and SPICE needs {HEAP}; free some"
     return None
-
-
-def _no_memory() -> str | None:
-    free = memory.free()
-    if free is None or free >= HEAP * 2**30:  # None: the system does not say
-        return None
-    return f"{free / 2**30:.1f} GiB of memory are free, and SPICE needs {HEAP}; free some"
 
 
 def scores(captions: dict[str, str], references: dict[str, list[str]], timeout: float) -> dict[str, float]:
     """SPICE (the F1 over the tuples of the scene graphs, 0 to 1) of each caption, in the captions' order.
 
     Of tokenised sentences; the corpus value is the mean. Where a graph has no tuple F1 is 0, as in the
-    library. No run of Java takes more than `timeout` seconds; the sentences that were parsed before one
-    took longer are kept. Raises InputError where a file is missing or bad, where a sentence is longer than
-    MAX_WORDS, and where Java is missing, dies, stalls, runs out of memory or answers nonsense.
+    library. No run of Java takes more than `timeout` seconds; the sentences that were parsed before one took
+    longer are kept. Raises InputError where a sentence is longer than MAX_WORDS, and where Java is missing,
+    dies, stalls, runs out of memory or answers nonsense.
     """
     _check_lengths(captions, references)
-    if said := spice_files.problem():
-        raise InputError(f"SPICE is unavailable: {said}")
     if not captions:
         return {}
     # by number, and looked up by number: the order of the answer is the jar's affair
@@ -138,9 +128,9 @@ def _run(items: list[dict[str, Any]], scratch: Path, timeout: float) -> Any:
     before = _changed_at(graphs)
     cache = ["-cache", str(graphs.parent)] if CACHES else []
     arguments = [str(question), "-out", str(answer), "-silent", "-threads", str(THREADS), *cache]
-    with Jvm("SPICE", [*_options(scratch), MAIN, *arguments], timeout) as jvm:
+    with java.running("SPICE", [*_options(scratch), MAIN, *arguments], timeout) as jvm:
         try:
-            jvm.finish(b"")
+            jvm.answer()
         except InputError:
             _check_cache(jvm.stderr())
             raise

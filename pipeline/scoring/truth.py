@@ -134,3 +134,12 @@ def _agrees(word: str | None, attribute: str, thing: Placed | None) -> bool:
     """Whether the thing has the value that the word names; what names none (`thing`, no word) fits all."""
     value = MEANINGS[attribute].get(word.lower()) if word else None
     return value is None or value == getattr(thing, attribute)
+
+
+def marks(words: Sequence[str], wrong: str | None) -> list[bool]:
+    """Of each word of a caption, whether it belongs to the first run that is `wrong` (truth.Verdict)."""
+    meant = (wrong or "").split()
+    for first in range(len(words) - len(meant) + 1 if meant else 0):
+        if list(words[first : first + len(meant)]) == meant:
+            return [first <= place < first + len(meant) for place in range(len(words))]
+    return [False] * len(words)

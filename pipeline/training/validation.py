@@ -9,11 +9,10 @@ from models.captioner import Captioner
 from models.trainable import Retrieves, Trainable
 from pipeline.datasets.schema import Pair
 from pipeline.decoding.greedy import captions
-from pipeline.decoding.retrieval_vectors import retrievable, similarities
 from pipeline.errors import InputError
 from pipeline.features.store import FeatureStore
 from pipeline.scoring.metrics import cider_d, rouge_l
-from pipeline.scoring.retrieval import ranks
+from pipeline.scoring.retrieval import ranks, retrievable, similarities
 from pipeline.scoring.truth import judge
 from pipeline.training.class_pairs import CLASS_PAIRS, ClassItems
 from pipeline.training.sampling import Batch, assembled

@@ -21,10 +21,9 @@ from models.subtraction import Subtraction
 from models.trainable import Labels
 from pipeline.compute.process_group import join
 from pipeline.decoding import attention_maps
-from pipeline.decoding.beam_search import beam_attending, beam_search
+from pipeline.decoding.beam_search import beam_attending, beam_search, n_best
 from pipeline.decoding.decode_split import searching, told
 from pipeline.decoding.greedy import greedy, greedy_attending
-from pipeline.decoding.n_best import n_best
 from pipeline.vocabularies import END, NULL, START, WordVocabulary
 from tests.lstm_speaker import Speaker
 from tests.own_settings import settings_of

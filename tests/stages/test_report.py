@@ -172,12 +172,12 @@ def test_a_missing_cell_is_named_and_the_old_report_stays(study, capsys):
 @pytest.fixture
 def no_meteor(monkeypatch):
     """METEOR without its JVM, which loads for seconds; the tokenizer's is the real one."""
-    monkeypatch.setattr(corpus.meteor, "start", lambda _: nullcontext())
+    monkeypatch.setattr(corpus.meteor, "started", lambda *_: nullcontext())
     monkeypatch.setattr(
         corpus.meteor,
         "scores",
-        lambda _, captions, __, subsets: Meteor(
-            *(dict.fromkeys(names, 0.5) for names in (subsets, captions)), dict.fromkeys(captions, [0.0] * 23)
+        lambda _, asked, subsets: Meteor(
+            *(dict.fromkeys(names, 0.5) for names in (subsets, asked)), dict.fromkeys(asked, [0.0] * 23)
         ),
     )
 

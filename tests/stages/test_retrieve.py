@@ -12,12 +12,12 @@ from models.clip4idc.encoders import ClipSizes
 from pipeline import vocabularies
 from pipeline.datasets.schema import images_of, of_split, write_pairs
 from pipeline.decoding import attention_maps
-from pipeline.decoding.retrieval_vectors import similarities
 from pipeline.features.store import FeatureStore
 from pipeline.features.writer import Writer
 from pipeline.recipes import recipe_file, trained_model
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.recipes.trained_model import Trained
+from pipeline.scoring.retrieval import similarities
 from tests.running import refuse, set_params, succeed
 
 SIZES = {"patch": 8, "width": 8, "heads": 2, "intra": 1, "inter": 1, "text_width": 8, "text_heads": 2}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.captioning import Captioner
+from pipeline.captioning import PictureCaptioner
 from tests.small_lab import add_weights, make_lab
 
 
@@ -22,6 +22,6 @@ def weights_of(lab: Path, model: str) -> Path:
 
 
 @pytest.fixture(scope="session")
-def here(lab: Path) -> Captioner:
+def here(lab: Path) -> PictureCaptioner:
     """The laboratory's own."""
-    return Captioner.load(lab / "data/weights/tabletop/scorer_cbr/1", lab)
+    return PictureCaptioner.load(lab / "data/weights/tabletop/scorer_cbr/1", lab)

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from pipeline.captioning import Captioner, package
+from pipeline.captioning import PictureCaptioner, package
 from pipeline.datasets.schema import read_pairs
 from pipeline.errors import InputError
 from tests.backbones import TINY, write_tiny
@@ -37,22 +37,24 @@ def test_a_laboratory_elsewhere_has_its_own_file(trained, tmp_path, monkeypatch)
     lab, weights = trained
     with monkeypatch.context() as inside:
         inside.chdir(lab)
-        wanted = captions(Captioner.load(weights, lab), lab)
+        wanted = captions(PictureCaptioner.load(weights, lab), lab)
     assert len(set(wanted)) > 1
     monkeypatch.chdir(tmp_path)
-    assert captions(Captioner.load(weights, lab), lab) == wanted
+    assert captions(PictureCaptioner.load(weights, lab), lab) == wanted
 
 
 def test_packed_with_the_backbone_nothing_else_is_needed(trained, tmp_path, monkeypatch):
     lab, weights = trained
     monkeypatch.chdir(lab)
-    wanted = captions(Captioner.load(weights, lab), lab)
+    wanted = captions(PictureCaptioner.load(weights, lab), lab)
     package.write(weights, lab, tmp_path / "whole.zip", "a licence", with_backbone=True)
     package.write(weights, lab, tmp_path / "small.zip", "a licence")
     sizes = {name: (tmp_path / f"{name}.zip").stat().st_size for name in ("whole", "small")}
     assert sizes["whole"] > sizes["small"] + 100_000
-    assert captions(Captioner.load(tmp_path / "small.zip", tmp_path), lab) == wanted, "the file is there yet"
+    assert captions(PictureCaptioner.load(tmp_path / "small.zip", tmp_path), lab) == wanted, (
+        "the file is there yet"
+    )
     monkeypatch.chdir(tmp_path)
-    assert captions(Captioner.load(tmp_path / "whole.zip", tmp_path), lab) == wanted
+    assert captions(PictureCaptioner.load(tmp_path / "whole.zip", tmp_path), lab) == wanted
     with pytest.raises(InputError, match=r"data/backbone\.safetensors is missing"):
-        Captioner.load(tmp_path / "small.zip", tmp_path)
+        PictureCaptioner.load(tmp_path / "small.zip", tmp_path)

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from pipeline.captioning import many_pairs
-from pipeline.captioning.captioner import Search
 from pipeline.captioning.many_pairs import Job
+from pipeline.captioning.picture_captioner import Search
 from pipeline.errors import InputError
 
 

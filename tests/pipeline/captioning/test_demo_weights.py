@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from pipeline.captioning import Captioner
-from pipeline.captioning.captioner import Search
-from pipeline.demo.new_scene import painted
+from pipeline.captioning import PictureCaptioner
+from pipeline.captioning.picture_captioner import Search
+from pipeline.demo.drawn_scenes import painted
 from pipeline.params import Tabletop
 from pipeline.scoring.accuracy import right, share
 from pipeline.tabletop import scene_sampling
@@ -43,7 +43,7 @@ def captions(captioner, pairs):
 @pytest.mark.parametrize("place", PLACES, ids=[place.name for place in PLACES])
 def test_the_weights_score_as_their_card_says(place):
     """Word for word but for roundings of other processors, and so in accuracy; other pairs do not."""
-    captioner = Captioner.load(place)
+    captioner = PictureCaptioner.load(place)
     pairs = pairs_of(captioner)
     told = {name: captioner.scores["sample"][name] for name in pairs}
     found = captions(captioner, pairs)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline.captioning import many_pairs
-from pipeline.captioning.captioner import Search
+from pipeline.captioning.picture_captioner import Search
 from pipeline.datasets.schema import read_pairs
 from pipeline.errors import InputError
 from tests.small_lab import PAIRS

@@ -7,8 +7,7 @@ import torch
 
 import models
 from models.captioner import Sizes
-from pipeline.decoding.beam_search import beam_search
-from pipeline.decoding.n_best import n_best
+from pipeline.decoding.beam_search import beam_search, n_best
 from pipeline.vocabularies import END, NULL, START
 from tests.looking import of_memory
 from tests.own_settings import settings_of

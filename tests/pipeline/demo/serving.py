@@ -3,7 +3,7 @@
 import signal
 
 from stages import demo, run
-from tests.pipeline.demo.test_answers import SETTINGS, Told
+from tests.pipeline.demo.test_pair_html import SETTINGS, Told
 
 if __name__ == "__main__":
     # Ctrl-C is a signal that a shell's background jobs ignore, and so would what they start

@@ -19,10 +19,10 @@ FILES = {
     "a null byte": (b"\0", "is not valid JSON"),
     "nothing": ("", "is not valid JSON"),
     "two values": ("[] []", "is not valid JSON"),
-    "a number that is none": ("NaN", "is "),
+    "a number that is none": ("NaN", "Input should be a valid"),
     "a key that stands twice": ('{"a": [], "a": []}', "has the key 'a' more than once"),
     "a key of terminal escapes that stands twice": ('{"\\u001b[2J": [], "\\u001b[2J": []}', "more than once"),
-    "a megabyte in place of a list": ('"' + "x" * 1_000_000 + '"', "is "),
+    "a megabyte in place of a list": ('"' + "x" * 1_000_000 + '"', "Input should be a valid"),
 }
 
 

@@ -12,6 +12,7 @@ import pytest
 from pipeline.compute import memory
 from pipeline.errors import InputError
 from pipeline.scoring import java, spice, spice_files
+from tests.pipeline.scoring.conftest import left_behind
 
 CAPTIONS = {"2": "a cat", "10": "a dog", "1": "é \u2028 ||| \ud800"}
 REFERENCES = {"2": ["a cat sat"], "10": ["a dog", "dogs"], "1": ["a"]}
@@ -42,19 +43,6 @@ class Fake:
     def questions(self) -> list[list[dict]]:
         return [json.loads(line) for line in (self.home / "questions").read_text().splitlines()]
 
-    def left_behind(self) -> list[str]:
-        """Command lines of processes that still run in the groups of any java started here."""
-        pids = [int(line) for line in (self.home / "pids").read_text().split()] if self.home.exists() else []
-        found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                state, _, group = (folder / "stat").read_text().rpartition(")")[2].split()[:3]
-                if int(group) in pids and state != "Z":
-                    found.append((folder / "cmdline").read_text())
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-        return found
-
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -75,10 +63,7 @@ def fake(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     monkeypatch.setenv("JAVA_HOME", str(fake.home))
     fake.does(WELL)
     yield fake
-    patience = time.monotonic() + 5  # what was killed needs a moment to vanish
-    while (fake.home / "pids").exists() and (left := fake.left_behind()):
-        assert time.monotonic() < patience, left
-        time.sleep(0.05)
+    assert left_behind(fake.home / "pids") == []
     assert list(cache.glob("run-*")) == []
 
 
@@ -109,7 +94,6 @@ def test_files_that_are_absent(cache: Path, monkeypatch: pytest.MonkeyPatch) -> 
     absent = "stanford-corenlp-3.6.0.jar is not in $SPICE_CACHE; put Maven's "
     absent += "edu.stanford.nlp:stanford-corenlp:3.6.0 there (docs/evaluation.md#spice)"
     assert spice.unavailable(60) == absent
-    assert refused() == f"SPICE is unavailable: {absent}"
     assert list(cache.iterdir()) == []
 
 

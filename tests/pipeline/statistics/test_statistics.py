@@ -107,14 +107,17 @@ def world(tmp_path_factory):
     counts = np.concatenate([*bootstrap.draws(PAIRS, RESAMPLES, 1)])
     drawn = [np.repeat(np.arange(PAIRS), row.astype(int)) for row in counts]
     found = []
-    with light_meteor.start(tmp_path_factory.mktemp("meteor")) as jvm:
-        for run in runs:
-            questions = [jar._question(c, r) for c, r in zip(run, references, strict=True)]
-            counts_of = jar._statistics(jvm, questions)
-            lines = [counts_of[question] for question in questions]
-            sums = [np.array(lines)[own].sum(0).tolist() for own in (*drawn, np.arange(PAIRS))]
-            scores = jar._evaluated(jvm, sums)
-            found.append((Corpus(run, references, lines), scores))
+    folder = tmp_path_factory.mktemp("meteor")
+    for run in runs:
+        names = range(PAIRS)
+        asked = jar.questions(dict(zip(names, run, strict=True)), dict(zip(names, references, strict=True)))
+        lines = [
+            jar._counts(" ".join(map(str, own))) for own in light_meteor.answers(folder, [*asked.values()])
+        ]
+        sums = [np.array(lines)[own].sum(0).tolist() for own in (*drawn, np.arange(PAIRS))]
+        line = " ||| ".join(["EVAL", *(" ".join(map(str, own)) for own in sums)])
+        scores = [score for (score,) in light_meteor.answers(folder, [line])[:-1]]  # the last: all together
+        found.append((Corpus(run, references, lines), scores))
     return found, drawn
 
 

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipeline.captioning.captioner import Search
-from pipeline.demo import fresh_scenes
-from pipeline.demo.new_scene import KINDS, NOTHING, draw
+from pipeline.captioning.picture_captioner import Search
+from pipeline.demo import drawn_scenes
+from pipeline.demo.drawn_scenes import KINDS, NOTHING, draw
 from pipeline.params import Tabletop
 
 SETTINGS = Tabletop(
@@ -37,15 +37,15 @@ def truth():
 
 
 def judged(sentences):
-    return fresh_scenes.judged(Saying(sentences), SETTINGS, SCENES, Search())
+    return drawn_scenes.judged(Saying(sentences), SETTINGS, SCENES, Search())
 
 
 def test_who_tells_the_truth_is_true_of_every_kind():
-    assert set(fresh_scenes.shares(judged(truth())).values()) == {1.0}
+    assert set(drawn_scenes.shares(judged(truth())).values()) == {1.0}
 
 
 def test_who_says_that_nothing_changed_is_true_of_that_alone():
-    shares = fresh_scenes.shares(judged(["there is no change"] * SCENES * len(KINDS)))
+    shares = drawn_scenes.shares(judged(["there is no change"] * SCENES * len(KINDS)))
     assert shares.pop(NOTHING) == 1.0
     assert set(shares.values()) == {0.0}
 
@@ -54,12 +54,12 @@ def test_one_kind_told_wrongly_lowers_its_share_and_that_of_all_changes():
     said = truth()
     for number in range(2):
         said[number * len(KINDS)] = "there is no change"  # the first kind's
-    shares = fresh_scenes.shares(judged(said))
+    shares = drawn_scenes.shares(judged(said))
     assert shares[KINDS[0]] == pytest.approx(1 - 2 / SCENES)
     assert shares["changes"] == pytest.approx(1 - 2 / (SCENES * 5))
 
 
 def test_another_seed_draws_other_scenes():
     other = SETTINGS.model_copy(update={"seed": 10})
-    found = fresh_scenes.judged(Saying(truth()), other, SCENES, Search())
-    assert fresh_scenes.shares(found)["changes"] < 0.5
+    found = drawn_scenes.judged(Saying(truth()), other, SCENES, Search())
+    assert drawn_scenes.shares(found)["changes"] < 0.5

@@ -13,14 +13,13 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from pipeline.captioning.captioner import Captioner
 from pipeline.captioning.features import opened
+from pipeline.captioning.picture_captioner import PictureCaptioner
 from pipeline.datasets.schema import Pair
 from pipeline.decoding.attention_maps import Attended
-from pipeline.demo.new_scene import Drawn
+from pipeline.demo.drawn_scenes import Drawn
 from pipeline.errors import InputError
-from pipeline.scoring.truth import Verdict, judge
-from pipeline.scoring.wrong_words import marks
+from pipeline.scoring.truth import Verdict, judge, marks
 
 HERE = Path(__file__).parent
 HEAD = f"<script>{(HERE / 'page.js').read_text(encoding='utf-8')}</script>"
@@ -33,7 +32,7 @@ UNTRUE = ' aria-description="not true"'  # of a word; page.css underlines it
 HINT = "Point at a word, or tap it: where the model looked is red, in both pictures."
 
 
-def answer(captioners: Mapping[str, Captioner], drawn: Drawn) -> str:
+def answer(captioners: Mapping[str, PictureCaptioner], drawn: Drawn) -> str:
     """The page's part about a pair, as HTML. Raises InputError for a picture that does not open."""
     sides = {"before": drawn.before, "after": drawn.after}
     for side, data in sides.items():

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,8 @@ from pipeline.captioning import sources
 from pipeline.captioning.feature_backbone import Made
 from pipeline.captioning.features import Features, Picture
 from pipeline.decoding.attention_maps import Attended
+from pipeline.decoding.beam_search import n_best
 from pipeline.decoding.decode_split import searching, told
-from pipeline.decoding.n_best import n_best
 from pipeline.errors import InputError
 from pipeline.features.shapes import input_shape
 from pipeline.features.store_contents import recorded_spec
@@ -40,7 +39,7 @@ class Ranked:
 
 
 @dataclass(frozen=True)
-class Captioner:
+class PictureCaptioner:
     """`load` makes one; it is called with a before and an after picture."""
 
     model: models.captioner.Captioner
@@ -52,7 +51,7 @@ class Captioner:
     scores: dict[str, Any] | None  # of a package that has them
 
     @classmethod
-    def load(cls, weights: str | Path, lab: str | Path = ".") -> "Captioner":
+    def load(cls, weights: str | Path, lab: str | Path = ".") -> "PictureCaptioner":
         """From a package, a .zip or a folder, or from a folder of data/weights of the laboratory `lab`.
 
         Raises InputError naming the file that is missing or does not fit.
@@ -77,16 +76,17 @@ class Captioner:
 
     def attended(self, before: Picture, after: Picture, search: Search | None = None) -> Attended:
         """The caption's words, where the model looked for each, and the alignment where the model has one."""
-        pair = (self.features.squashed(before, "before"), self.features.squashed(after, "after"))
-        return self.of_squashed([pair], search or Search(), aligned=True)[0]
+        return self.of_squashed([self._squashed(before, after)], search or Search(), aligned=True)[0]
 
     def ranked(
         self, before: Picture, after: Picture, count: int, search: Search | None = None
     ) -> list[Ranked]:
         """The `count` best captions that a beam finds, with the log-probability of each."""
-        pair = (self.features.squashed(before, "before"), self.features.squashed(after, "after"))
-        search = search or Search(beam=count)
-        return self.ranked_of_squashed([pair], count, search)[0]
+        pair = self._squashed(before, after)
+        return self.ranked_of_squashed([pair], count, search or Search(beam=count))[0]
+
+    def _squashed(self, before: Picture, after: Picture) -> tuple[Any, Any]:
+        return self.features.squashed(before, "before"), self.features.squashed(after, "after")
 
     @torch.inference_mode()
     def of_squashed(
@@ -107,10 +107,10 @@ class Captioner:
     ) -> list[list[Ranked]]:
         """The best captions of each pair, best first."""
         difference = self._encoded(pairs)
-        find = partial(n_best, self.model, difference, search.beam, count, search.length_penalty)
+        found = n_best(self.model, difference, search.beam, count, search.length_penalty)
         return [
             [Ranked(self.vocabulary.decode(each.tokens), each.log_probability) for each in own]
-            for own in find()
+            for own in found
         ]
 
     def _encoded(self, pairs: Sequence[tuple[Any, Any]]) -> models.captioner.Difference:

@@ -1,21 +1,36 @@
-"""What the files beside shared weights say, checked: they may come from anybody."""
+"""What the files of shared weights may say and hold: they may come from anybody.
+
+Text is held against its type, with bounds on all sizes; tensors against the model that the text describes, by
+their file's header alone. Nothing of the size that a stranger names is made before these fit.
+"""
 
 import json
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
+import torch
+from pydantic import AfterValidator, Field
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
 
+from models.captioner import Captioner
 from pipeline.dataset_params import Count, Strict, Stride
 from pipeline.errors import InputError
 from pipeline.features.preprocessing import RESIZES
 from pipeline.features.store_contents import GRID, IMPORTED, PIXELS, PixelSpec, Spec
+from pipeline.inputs import check_regular
+from pipeline.recipes import recipe_file
 from pipeline.recipes.trained_model import Trained
+from pipeline.records import parsed
 from pipeline.vocabularies import SPECIAL
 
 Value = TypeVar("Value")
-
+MOST_BYTES = 1 << 30  # bytes of a file: 268 million numbers
+FLOATS = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+KINDS = FLOATS | {"I64": torch.int64}  # batch norms count in it
+LOOKS = 1 << 28  # numbers of an attention's weights, of a pair: 1 GiB
 STRIDES: tuple[int, ...] = get_args(Stride)
 LARGEST = 1024  # pixels a side, as in params.yaml
 DEEPEST = 64  # lists and objects within each other
@@ -60,15 +75,11 @@ class ClipWords(Strict):
 
 def model(path: Path, record: Any, remedy: str) -> Trained:
     """What model.yaml says. Raises InputError naming the key of it that is not what training writes."""
-    trained = read(path, TypeAdapter(Trained), record, remedy)
+    trained = read(path, Trained, record, remedy)
     features = record["recipe"]["features"]
     kind: type[Spec | PixelSpec] = PixelSpec if features.get("input") == PIXELS else Spec
     unknown = features.keys() - {each.name for each in fields(kind)}
-    fault = (
-        f"{min(unknown)} is no key of it"
-        if unknown
-        else _fault(read(path, TypeAdapter(kind), features, remedy))
-    )
+    fault = f"{min(unknown)} is no key of it" if unknown else _fault(read(path, kind, features, remedy))
     if fault:
         raise InputError(f"{path}: recipe.features.{fault}; {remedy}")
     if fault := _too_large(trained):
@@ -79,22 +90,15 @@ def model(path: Path, record: Any, remedy: str) -> Trained:
 def check_vocabulary(path: Path, record: Any, remedy: str) -> None:
     """The same of vocabulary.json."""
     clip = isinstance(record, dict) and record.get("tokeniser") == "clip_bpe"
-    kind: TypeAdapter[Any] = TypeAdapter(ClipWords if clip else Words)
-    read(path, kind, record, remedy)
+    read(path, ClipWords if clip else Words, record, remedy)
 
 
-def read(path: Path, kind: TypeAdapter[Value], record: Any, remedy: str) -> Value:
+def read(path: Path, kind: type[Value], record: Any, remedy: str) -> Value:
     """The record as that type. Raises InputError naming the key that does not fit it."""
     if fault := _not_plain(record):
         raise InputError(f"{path}: {fault}; {remedy}")
-    text = json.dumps(record)  # as JSON a dictionary may be a dataclass, and is converted no more
-    try:
-        return kind.validate_json(text, strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        said = first["msg"].removeprefix("Value error, ")
-        raise InputError(f"{path}: {f'{key}: ' if key else ''}{said}; {remedy}") from None
+    # as JSON a dictionary may be a dataclass, and is converted no more
+    return parsed(kind, json.dumps(record), str(path), remedy)
 
 
 def _too_large(trained: Trained) -> str | None:
@@ -143,3 +147,66 @@ def _fault(spec: Spec | PixelSpec) -> str | None:
         if not least <= side <= LARGEST:
             return f"a picture is squashed to {side} pixels a side, not {least} to {LARGEST}"
     return None
+
+
+def tensors_said(path: Path, named: str, remedy: str) -> dict[str, Tensor]:
+    """Name -> a tensor of that shape and kind without numbers (torch.device("meta")).
+
+    Raises InputError, naming the file as `named`, where it does not open, or has tensors of other kinds.
+    """
+    try:
+        check_regular(path, MOST_BYTES)
+        with safe_open(path, "pt") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  # no dictionary
+            said = {name: (each.get_dtype(), each.get_shape()) for name, each in slices.items()}
+    except (OSError, SafetensorError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{named} does not load ({reason}); {remedy}") from None
+    for name, (kind, _) in said.items():
+        if kind not in KINDS:
+            raise InputError(f"{named}: {name} is of {kind}, not of floats of at most 32 bits; {remedy}")
+    return {
+        name: torch.empty(shape, dtype=KINDS[kind], device="meta") for name, (kind, shape) in said.items()
+    }
+
+
+def check_model(path: Path, named: str, trained: Trained, source: Path, remedy: str) -> None:
+    """Raises InputError where the weights are not those of the model that `source` describes."""
+    found = tensors_said(path, named, remedy)
+    sizes = trained.recipe.sizes_for(trained.shape, trained.vocabulary, trained.longest)
+    with torch.device("meta"):  # names and shapes only
+        model = recipe_file.build(trained.recipe, sizes, source)
+    _check_looks(model, source, remedy)
+    check_tensors(found, model.state_dict(), named, remedy)
+
+
+def _check_looks(model: Captioner, source: Path, remedy: str) -> None:
+    """What no tensor tells: a picture of many cells, each of which looks at all."""
+    rows, columns = model.cells
+    heads: int = model.sizes.heads  # type: ignore[attr-defined]  # of every class of sizes
+    if heads * (rows * columns) ** 2 > LOOKS:
+        raise InputError(
+            f"{source}: {heads} heads of {rows} x {columns} cells would take more than "
+            f"{LOOKS >> 28} GB a pair; {remedy}"
+        )
+
+
+def check_tensors(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], named: str, remedy: str) -> None:
+    """Raises InputError naming the first tensor that is missing, surplus, or of another shape or kind."""
+    for name, own in wanted.items():
+        if name not in found:
+            raise InputError(f"{named} does not load (the tensor {name} is missing); {remedy}")
+        if found[name].shape != own.shape:
+            shapes = f"{tuple(found[name].shape)}, where the model has {tuple(own.shape)}"
+            raise InputError(f"{named} does not load ({name} is {shapes}); {remedy}")
+        if found[name].is_floating_point() != own.is_floating_point():
+            raise InputError(f"{named} does not load ({name} is of {found[name].dtype}); {remedy}")
+    if surplus := next((name for name in found if name not in wanted), None):
+        raise InputError(f"{named} does not load ({surplus} is no tensor of the model); {remedy}")
+
+
+def check_finite(tensors: Mapping[str, Tensor], named: str, remedy: str) -> None:
+    """Raises InputError naming the first tensor with a number that is none, or without end."""
+    for name, tensor in tensors.items():
+        if not tensor.isfinite().all():
+            raise InputError(f"{named}: {name} has a number that is not finite; {remedy}")

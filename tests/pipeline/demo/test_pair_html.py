@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.captioning.features import opened
 from pipeline.decoding.attention_maps import Attended
-from pipeline.demo import answer, new_scene
+from pipeline.demo import drawn_scenes, pair_html
 from pipeline.params import Tabletop
 from pipeline.scoring.truth import judge
 
@@ -58,11 +58,11 @@ def words(html):
     return re.findall(r'class="lab-word"[^>]*>([^<]*)</button>', html)
 
 
-@pytest.mark.parametrize("kind", new_scene.KINDS)
+@pytest.mark.parametrize("kind", drawn_scenes.KINDS)
 def test_a_scene_of_each_kind_with_what_is_true_of_it(kind):
-    drawn = new_scene.draw(SETTINGS, kind, "moderate", 5)
-    assert drawn == new_scene.draw(SETTINGS, kind, "moderate", 5)
-    assert drawn.before != new_scene.draw(SETTINGS, kind, "moderate", 6).before
+    drawn = drawn_scenes.draw(SETTINGS, kind, "moderate", 5)
+    assert drawn == drawn_scenes.draw(SETTINGS, kind, "moderate", 5)
+    assert drawn.before != drawn_scenes.draw(SETTINGS, kind, "moderate", 6).before
     assert drawn.after != drawn.before
     said = drawn.pair.captions[0]
     verbs = {
@@ -74,7 +74,7 @@ def test_a_scene_of_each_kind_with_what_is_true_of_it(kind):
     assert all(judge(caption, drawn.pair).true for caption in drawn.pair.captions)
     if kind in verbs:
         assert re.search(verbs[kind], said)
-    assert drawn.after != new_scene.draw(SETTINGS, kind, "extreme", 5).after
+    assert drawn.after != drawn_scenes.draw(SETTINGS, kind, "extreme", 5).after
 
 
 def test_a_scene_is_shown_with_every_models_words_and_swapped(events):
@@ -93,11 +93,11 @@ def test_a_scene_is_shown_with_every_models_words_and_swapped(events):
 
 
 def test_a_drawn_scenes_caption_is_marked_true_or_not_and_the_wrong_words():
-    drawn = new_scene.draw(SETTINGS, "color", "moderate", 5)
+    drawn = drawn_scenes.draw(SETTINGS, "color", "moderate", 5)
     true = drawn.pair.captions[0]
     wrong = re.sub(r"\S+$", "purple" if not true.endswith("purple") else "green", true)
     models = {"honest": Saying(true), "liar": Saying(wrong), "silent": Saying("there is no change")}
-    html = answer.answer(models, drawn)
+    html = pair_html.answer(models, drawn)
     honest, liar, silent = html.split("<article>")[1:]
     assert '<p class="lab-verdict">✓ <b>True</b> of this pair.</p>' in honest
     assert "not true" not in honest
@@ -105,8 +105,8 @@ def test_a_drawn_scenes_caption_is_marked_true_or_not_and_the_wrong_words():
     assert re.findall(r'aria-description="not true"[^>]*>([^<]*)<', liar) == [wrong.split()[-1]]
     assert len(words(liar)) == len(wrong.split())
     assert "✗ <b>Not true</b>: “there is no change”" in silent
-    unmoved = new_scene.draw(SETTINGS, new_scene.NOTHING, "moderate", 5)
-    html = answer.answer(models, unmoved)
+    unmoved = drawn_scenes.draw(SETTINGS, drawn_scenes.NOTHING, "moderate", 5)
+    html = pair_html.answer(models, unmoved)
     honest, liar, silent = html.split("<article>")[1:]
     assert "<b>True</b>" in silent
     assert "Not true" in honest
@@ -115,21 +115,21 @@ def test_a_drawn_scenes_caption_is_marked_true_or_not_and_the_wrong_words():
 
 @pytest.mark.parametrize("images", [0, 1, 2])
 def test_a_word_carries_as_many_maps_as_it_has(images):
-    html = answer.answer(
-        {"one": Saying("nothing changed", images)}, new_scene.draw(SETTINGS, "add", "moderate", 5)
+    html = pair_html.answer(
+        {"one": Saying("nothing changed", images)}, drawn_scenes.draw(SETTINGS, "add", "moderate", 5)
     )
     assert html.count(' data-heat="') == 2 * (images > 0)
     assert html.count(' data-heat-after="') == 2 * (images > 1)
-    assert (answer.HINT in html) == (images > 0)
+    assert (pair_html.HINT in html) == (images > 0)
 
 
 def test_uploads_that_are_broken_missing_or_too_large_get_one_sentence(events, monkeypatch):
-    sound = new_scene.draw(SETTINGS, "add", "moderate", 1).before
+    sound = drawn_scenes.draw(SETTINGS, "add", "moderate", 1).before
     shown, html = events.uploaded(sound, sound)
     assert words(html)[0] == words(html)[1]
     assert shown.pair is None
     assert "lab-verdict" not in html
-    monkeypatch.setattr(answer, "LARGEST", 10**6)
+    monkeypatch.setattr(pair_html, "LARGEST", 10**6)
     for before, after, said in (
         (sound, None, "Choose a before and an after picture first."),
         (sound, sound[:900], "The after picture does not open"),
@@ -149,6 +149,6 @@ def test_the_page_needs_nobody_elses_server(page):
     said = str(made.get_config_file())
     del made
     gc.collect()
-    said += answer.HEAD + answer.CSS + str(page.THEME.__dict__)
+    said += pair_html.HEAD + pair_html.CSS + str(page.THEME.__dict__)
     assert "lab-answer" in said
     assert not re.search(r"https?://(?!127\.0\.0\.1)[\w.]*(google|gstatic|jsdelivr|cloudflare)", said)

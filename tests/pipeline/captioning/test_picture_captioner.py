@@ -10,8 +10,8 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from pipeline import vocabularies
-from pipeline.captioning import Captioner, package
-from pipeline.captioning.captioner import Search
+from pipeline.captioning import PictureCaptioner, package
+from pipeline.captioning.picture_captioner import Search
 from pipeline.datasets.schema import read_pairs
 from pipeline.decoding.decode_split import attended_captions, searching
 from pipeline.errors import InputError
@@ -53,7 +53,7 @@ def test_the_same_captions_as_extract_and_decode_to_the_last_token(lab, here, mo
     own, trained = trained_model.load(weights)
     captioner = replace(here, model=own, trained=trained)  # whose backbone is made once
     if trained.recipe.input == PIXELS:
-        captioner = Captioner.load(weights, lab)
+        captioner = PictureCaptioner.load(weights, lab)
     seen = {captioner(lab / ROOT / pairs[0].after, lab / ROOT / pairs[0].before)}
     for pair in pairs[::4]:
         found = captioner.attended(lab / ROOT / pair.before, lab / ROOT / pair.after)
@@ -89,7 +89,7 @@ def test_a_package_needs_nothing_else(lab, here, shared, tmp_path, monkeypatch):
     shutil.unpack_archive(moved, tmp_path / "folder")
     (tmp_path / "folder/other.txt").write_text("no file of ours is looked for by listing")
     for place in (moved, tmp_path / "folder"):
-        there = Captioner.load(place)
+        there = PictureCaptioner.load(place)
         for pair in pairs:
             files = lab / ROOT / pair.before, lab / ROOT / pair.after
             assert there(*files) == here(*files)
@@ -160,7 +160,7 @@ def damaged(shared, tmp_path, change):
     shutil.unpack_archive(shared, folder)
     change(folder)
     with pytest.raises(InputError) as error:
-        Captioner.load(folder)
+        PictureCaptioner.load(folder)
     return str(error.value)
 
 
@@ -193,7 +193,7 @@ def rewrite(file, old, new):
         (lambda f: edit(f, lambda t: t["deviation"].zero_()), "a deviation is not above 0"),
         (
             lambda f: (f / "features.yaml").write_text("seed: 1\nsed: 2"),
-            "features.yaml: weights_id: Field required",
+            "features.yaml: the key weights_id is missing",
         ),
         (
             lambda f: rewrite(f / "features.yaml", "weights_id: sha256:3", "weights_id: sha256:4"),
@@ -216,14 +216,14 @@ def test_what_is_no_package(shared, tmp_path):
     (tmp_path / "empty.zip").write_bytes(b"PK\5\6" + bytes(18))
     for name, said in (("half", "does not open"), ("empty", "it lacks model.yaml"), ("none", "is missing")):
         with pytest.raises(InputError, match=said):
-            Captioner.load(tmp_path / f"{name}.zip")
+            PictureCaptioner.load(tmp_path / f"{name}.zip")
 
 
 def test_features_that_cannot_be_had_are_refused_by_the_files_name(lab, tmp_path):
     copy = shutil.copytree(lab, tmp_path / "lab")
     shutil.rmtree(copy / STORE)
     with pytest.raises(InputError, match=r"grid\.zarr is not a feature store"):
-        Captioner.load(copy / WEIGHTS, copy)
+        PictureCaptioner.load(copy / WEIGHTS, copy)
     rewrite(copy / WEIGHTS / "model.yaml", "weights: imagenet", "weights: imported from .npy files")
     with pytest.raises(InputError, match=r"grid\.zarr was imported from \.npy files"):
-        Captioner.load(copy / WEIGHTS, copy)
+        PictureCaptioner.load(copy / WEIGHTS, copy)

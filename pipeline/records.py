@@ -76,7 +76,10 @@ def first_fault(error: ValidationError) -> str:
 
 
 def _said(problem: Any) -> str:
-    key = ".".join(str(part) for part in problem["loc"] if part != "[key]")
+    where = problem["loc"]
+    if where and isinstance(where[0], int):
+        return f"entry {where[0]}: {_said({**problem, 'loc': where[1:]})}"
+    key = ".".join(str(part) for part in where if part != "[key]")
     if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"unknown key {key}"
     if problem["type"] == "missing":

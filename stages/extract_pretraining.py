@@ -8,8 +8,8 @@ from pipeline import params
 from pipeline.compute import devices
 from pipeline.compute.kept_memory import keep_freed
 from pipeline.compute.process_group import join
+from pipeline.datasets.cub_nabirds import IMAGES
 from pipeline.datasets.images import read_index
-from pipeline.datasets.pretraining_schema import IMAGES
 from pipeline.features.store_contents import Spec, chosen
 from pipeline.features.writer import CONTENTS
 from pipeline.outputs import file_to_write

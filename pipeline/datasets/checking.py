@@ -6,25 +6,12 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
+from pipeline.datasets.images import Indexed
 from pipeline.datasets.schema import Pair
 from pipeline.errors import InputError
 
 IMAGES = frozenset(("png", "jpg", "jpeg", "gif", "bmp", "webp", "tif", "tiff"))
-
-
-class Recorded(Protocol):
-    """A file as it was: pipeline.datasets.images.Indexed is one."""
-
-    @property
-    def name(self) -> str: ...  # relative to the dataset's root
-
-    @property
-    def bytes(self) -> int: ...
-
-    @property
-    def sha256(self) -> str: ...
 
 
 def missing(root: Path, names: Iterable[str]) -> list[str]:
@@ -78,7 +65,7 @@ def _images(folder: Path, prefix: str = "", above: frozenset[tuple[int, int]] = 
             yield prefix + entry.name
 
 
-def changed(root: Path, recorded: Iterable[Recorded]) -> Iterator[str]:
+def changed(root: Path, recorded: Iterable[Indexed]) -> Iterator[str]:
     """The files that are no longer as recorded, in words; of the same size, they are read and hashed."""
     for record in recorded:
         try:

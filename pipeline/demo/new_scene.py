@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from PIL import Image
 
-from pipeline.datasets.clevr_change import TYPES
+from pipeline.datasets.clevr_annotations import TYPES
 from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.params import Tabletop, Viewpoint
 from pipeline.tabletop import changes, facts, grammar, pictures, scene_sampling, scenes

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from pipeline import vocabularies
-from pipeline.datasets.negatives import NEGATIVES, Negative, Negatives
+from pipeline.datasets.negatives import NEGATIVES, Kind, Negative, Negatives
 from pipeline.datasets.schema import Pair, of_split
 from pipeline.errors import InputError
 from pipeline.negatives.birds import Birds
@@ -100,7 +100,7 @@ class _Draft:
         return len(self.found) < NEGATIVES
 
     def take(
-        self, kind: str, candidates: Iterable[str | None], tries: int | None = TRIES, sure: bool = True
+        self, kind: Kind, candidates: Iterable[str | None], tries: int | None = TRIES, sure: bool = True
     ) -> bool:
         """The first of `tries` candidates that is new and (`sure`) wrong. Whether there was one."""
         for caption in islice(candidates, tries):

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from pipeline.datasets import annotations, readers
-from pipeline.datasets.grouping import by_images
 from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE, Pair, images_of, of_split
 from pipeline.decoding.gallery_pairs import choose
 from pipeline.errors import InputError
@@ -112,12 +111,12 @@ def test_pairs_that_share_images_are_one_scene():
         pair(3, "e", "f"),
         pair(4, "a", "g", "val"),
     ]
-    assert [each.scene_id for each in by_images(chain)] == ["p0", "p0", "p0", "p3", "p4"]
+    assert [each.scene_id for each in annotations.scenes_by_images(chain)] == ["p0", "p0", "p0", "p3", "p4"]
 
 
 def test_a_long_chain_of_shared_images_is_one_scene():
     chain = [pair(n, f"i{n}", f"i{n + 1}") for n in range(5000)]
-    assert {each.scene_id for each in by_images(chain)} == {"p0"}
+    assert {each.scene_id for each in annotations.scenes_by_images(chain)} == {"p0"}
 
 
 def test_a_change_of_no_named_type_is_a_change():

@@ -4,7 +4,6 @@ On several GPUs: torchrun --nproc-per-node 4 -m stages.extract ... (the command 
 """
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from pipeline.compute.kept_memory import keep_freed
 from pipeline.compute.process_group import Ranks, join
 from pipeline.datasets.images import Indexed, read_index
 from pipeline.datasets.schema import images_of, of_split, read_pairs
-from pipeline.features import backbone_weights, extraction, npy_import, pixel_extraction
+from pipeline.features import backbone_weights, extraction, npy_import
 from pipeline.features.shapes import grid_shape
 from pipeline.features.store_contents import GRID, PIXELS, PixelSpec, Spec, pixel_spec, spec
 from pipeline.features.writer import CONTENTS, Writer
@@ -109,10 +108,9 @@ def extract(
 
 def take_pixels(out: Path, root: Path, wanted: PixelSpec, index: list[Indexed], ranks: Ranks) -> Made:
     """The same of pixels."""
-    described = pixel_extraction.attributes(wanted, index)
+    described = extraction.stored(wanted, index)
     folder = provenance.scratch(STAGE, out, "pixels", repr(described))
-    threads = os.cpu_count() or 1
-    return pixel_extraction.extract(root, index, wanted, ranks, folder, threads), described
+    return extraction.extract_pixels(root, index, wanted, ranks, folder), described
 
 
 def take_over(folder: Path, out: Path, wanted: Spec, index: list[Indexed]) -> Made:

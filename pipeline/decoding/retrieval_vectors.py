@@ -8,8 +8,7 @@ from torch import Tensor
 
 from models.clip4idc import Retrieval
 from pipeline.datasets.schema import NO_CHANGE, Pair
-from pipeline.features.reading import feature_batches
-from pipeline.features.store import FeatureStore
+from pipeline.features.store import FeatureStore, feature_batches
 from pipeline.vocabularies import Vocabulary, pad
 
 

@@ -1,20 +1,20 @@
 """Nearly right captions of coloured solids: words exchanged, or the parts of a sentence.
 
 Each gives the new words, or None where the sentence has nothing to exchange. Whether they are wrong of the
-pair is asked afterwards (frames.py).
+pair is asked afterwards (solid_claims.py).
 """
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from pipeline.negatives.frames import GROUPS, MEANING, Frame, Sentence
+from pipeline.negatives.solid_claims import GROUPS, MEANING, Claims, Sentence
 
 Words = tuple[str, ...]
 
 
 def replaced(
-    sentence: Sentence, truth: Frame, weights: Mapping[str, float], count: int, rng: np.random.Generator
+    sentence: Sentence, truth: Claims, weights: Mapping[str, float], count: int, rng: np.random.Generator
 ) -> Words | None:
     """`count` words of the subject and the new value, the heaviest that have another value to take."""
     words = list(sentence.words)
@@ -31,7 +31,7 @@ def replaced(
     return tuple(words) if changed else None
 
 
-def _barred(sentence: Sentence, words: Sequence[str], place: int, attribute: str, truth: Frame) -> set[int]:
+def _barred(sentence: Sentence, words: Sequence[str], place: int, attribute: str, truth: Claims) -> set[int]:
     """The values that a word must not take: old and new must stay two, a new colour unheard of."""
     if place != sentence.value:
         same = sentence.value is not None and MEANING[words[sentence.value]][0] == attribute
@@ -75,7 +75,7 @@ def exchanged_ending(
     sentence: Sentence, endings: Mapping[str, Sequence[Words]], rng: np.random.Generator
 ) -> Words | None:
     """What follows the last noun, of something added as of something gone, or the other way round."""
-    other = {"add": "drop", "drop": "add"}.get(next(iter(sentence.frame.kinds), ""), "")
+    other = {"add": "drop", "drop": "add"}.get(next(iter(sentence.claims.kinds), ""), "")
     if not endings.get(other):
         return None
     ending = endings[other][int(rng.integers(len(endings[other])))]

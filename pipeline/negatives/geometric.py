@@ -7,9 +7,9 @@ import numpy as np
 
 from pipeline import vocabularies
 from pipeline.datasets.schema import NO_CHANGE, Pair
-from pipeline.negatives import edits, frames
+from pipeline.negatives import edits, solid_claims
 from pipeline.negatives.edits import Words
-from pipeline.negatives.frames import Sentence
+from pipeline.negatives.solid_claims import Sentence
 from pipeline.negatives.tfidf import Index
 
 MOST = 20_000  # captions that are looked through for alike ones
@@ -26,7 +26,9 @@ class Geometric:
         for pair in pairs:
             texts = [plain(caption) for caption in pair.captions]
             # CLEVR-DC does not say which pairs are without a change; their captions do
-            if frames.of_pair(pair, [Sentence(tuple(text.split())) for text in texts]).kinds == {NO_CHANGE}:
+            if solid_claims.of_pair(pair, [Sentence(tuple(text.split())) for text in texts]).kinds == {
+                NO_CHANGE
+            }:
                 no_changes |= dict.fromkeys(texts)
             else:
                 changes |= dict.fromkeys(texts)
@@ -52,12 +54,12 @@ class Source:
     def __init__(self, split: Geometric, pair: Pair, references: Sequence[str], rng: np.random.Generator):
         self._split, self._pair, self._rng = split, pair, rng
         self._references = [Sentence(tuple(text.split())) for text in references]
-        self._truth = frames.of_pair(pair, self._references)
+        self._truth = solid_claims.of_pair(pair, self._references)
         self._unchanged = self._truth.kinds == {NO_CHANGE}
 
     def wrong(self, caption: str) -> bool:
         """Whether it contradicts the references; the pair's own kind of change is known as a rule."""
-        return frames.contradicts(Sentence(tuple(caption.split())).frame, self._truth)
+        return solid_claims.contradicts(Sentence(tuple(caption.split())).claims, self._truth)
 
     def retrieve(self, number: int) -> Iterator[str]:
         """Captions of other pairs by falling similarity; second, one that says that nothing changed.
@@ -118,7 +120,7 @@ def _endings(documents: Sequence[str]) -> dict[str, list[Words]]:
     found: dict[str, dict[Words, None]] = {}
     for text in documents:
         sentence = Sentence(tuple(text.split()))
-        for kind in sentence.frame.kinds:
+        for kind in sentence.claims.kinds:
             found.setdefault(kind, {})[edits.ending(sentence)] = None
     return {kind: sorted(own) for kind, own in found.items()}
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pipeline.datasets.schema import Placed, SceneFacts
 from pipeline.tabletop.relations import Point, offsets
 from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES, SIZES
 
@@ -65,6 +66,21 @@ class Scene:
     default: View
     semantic: View
     nonsemantic: View
+
+    def facts(self, changed: bool) -> SceneFacts:
+        """What the pair with the change shows, or the one where nothing but the view changes."""
+        after, view = (self.after, self.semantic) if changed else (self.before, self.nonsemantic)
+        return SceneFacts(
+            before=_placed(self.before),
+            after=_placed(after),
+            before_camera=self.default.camera,
+            after_camera=view.camera,
+            changed=self.changed if changed else None,
+        )
+
+
+def _placed(things: tuple[Thing, ...]) -> tuple[Placed, ...]:
+    return tuple(Placed(thing.number, *thing.look, thing.x, thing.y) for thing in things)
 
 
 def clear(thing: Thing, others: tuple[Thing, ...], view: View) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.tabletop.displacement import moved
+from pipeline.tabletop.dataset_card import moved
 
 
 def scene(default, nonsemantic):

@@ -34,17 +34,26 @@ def main() -> None:
     parser.add_argument("--input", choices=(GRID, PIXELS), default=GRID)
     parser.add_argument("--pairs", type=Path, required=True)
     parser.add_argument("--images", type=Path, required=True, help="the index of its images")
+    add_outputs(parser)
+    arguments = parser.parse_args()
+    make(arguments, lambda ranks: fill(arguments, ranks))
+
+
+def add_outputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=CONTENTS.to_write, required=True, help="the store to write, a Zarr group"
     )
     parser.add_argument("--provenance", type=file_to_write, required=True, help="to write: how it was made")
-    arguments = parser.parse_args()
+
+
+def make(arguments: argparse.Namespace, fill: Callable[[Ranks], Made | None]) -> None:
+    """Fill a store by all processes, and put it in its place by the first."""
     start = time.monotonic()
     devices.repeatable()
     keep_freed()
     ranks = join()
     with alone(arguments.out, first=ranks.rank == 0) as still_alone:
-        made = fill(arguments, ranks)
+        made = fill(ranks)
         if made is not None and ranks.rank == 0:
             finish(arguments, start, made, ranks, still_alone)
     ranks.leave()

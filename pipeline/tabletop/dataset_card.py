@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.datasets.clevr_change import DEFAULT, DISTRACTOR, SEMANTIC
 from pipeline.inputs import read_json
 from pipeline.outputs import write_text, yaml_of
 from pipeline.params import Tabletop
@@ -16,9 +17,9 @@ from pipeline.params import Tabletop
 GRID = 14  # cells a side: what ResNet-101's layer3 has at 224 pixels
 VERSION = 2  # raised when the same settings make other scenes, captions or pictures
 FILES = {
-    "images/CLEVR_default_{:06d}.png": "before",
-    "sc_images/CLEVR_semantic_{:06d}.png": "after a change, from another viewpoint",
-    "nsc_images/CLEVR_nonsemantic_{:06d}.png": "nothing changed, from another viewpoint",
+    DEFAULT: "before",
+    SEMANTIC: "after a change, from another viewpoint",
+    DISTRACTOR: "nothing changed, from another viewpoint",
     "change_captions.json": "sentences of the first pair of each scene",
     "no_change_captions.json": "sentences of its second pair",
     "splits.json": "scene numbers of train, val and test",

@@ -1,7 +1,9 @@
 """What a scene is: things on the table, the views of them, and how near to each other CLEVR lets them lie."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,6 +21,7 @@ CAMERA = (7.48, -6.51, 5.34)
 LIGHTS = ((6.45, -2.91, 4.26), (-4.67, -4.01, 3.01), (-1.17, 2.65, 5.82))  # key, fill, back
 
 Box = tuple[int, int, int, int]
+Option = TypeVar("Option")
 
 
 @dataclass(frozen=True)
@@ -114,3 +117,8 @@ def box_of(mask: np.ndarray) -> Box:
     (lines,), (columns,) = np.nonzero(mask.any(1)), np.nonzero(mask.any(0))
     left, top = int(columns[0]), int(lines[0])
     return left, top, int(columns[-1]) - left + 1, int(lines[-1]) - top + 1
+
+
+def pick(options: Sequence[Option], rng: np.random.Generator) -> Option:
+    """One of them, each as likely."""
+    return options[int(rng.integers(len(options)))]

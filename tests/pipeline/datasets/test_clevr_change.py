@@ -38,17 +38,6 @@ def test_every_scene_gives_two_pairs(clevr_change):
     assert len(images_of(pairs)) == 60
 
 
-def test_pairs_survive_their_file(clevr_change, tmp_path):
-    edit(
-        clevr_change,
-        "change_captions.json",
-        lambda c: c["CLEVR_default_000000.png"].append("a\u2028b \x0b c"),
-    )
-    pairs = read(clevr_change)
-    write_pairs(tmp_path / "p.jsonl", pairs)
-    assert read_pairs(tmp_path / "p.jsonl") == pairs
-
-
 @pytest.mark.parametrize(
     ("name", "change", "said"),
     [

@@ -127,12 +127,6 @@ def test_wrong_cards_are_refused_by_key(tmp_path, changes, said):
         cards.load(tmp_path / "card.yaml")
 
 
-def test_cards_that_are_missing_or_no_yaml(tmp_path):
+def test_a_card_that_is_missing(tmp_path):
     with pytest.raises(InputError, match=r"card\.yaml is missing; restore it with git"):
-        cards.load(tmp_path / "card.yaml")
-    (tmp_path / "card.yaml").write_text("a: [")
-    with pytest.raises(InputError, match=r"card\.yaml is not valid YAML"):
-        cards.load(tmp_path / "card.yaml")
-    (tmp_path / "card.yaml").write_text("- 1")
-    with pytest.raises(InputError, match=r"card\.yaml: "):
         cards.load(tmp_path / "card.yaml")

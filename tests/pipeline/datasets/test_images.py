@@ -73,13 +73,6 @@ def test_a_damaged_index_is_named(tmp_path):
         images.read_index(tmp_path / "i.jsonl")
 
 
-def test_an_index_that_is_missing_or_a_folder_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"i\.jsonl is missing; run `dvc repro prepare`"):
-        images.read_index(tmp_path / "i.jsonl")
-    with pytest.raises(InputError, match="is a folder, not a file"):
-        images.read_index(tmp_path)
-
-
 def test_names_with_line_separators_come_back(tmp_path):
     seen = [images.Indexed("a\u2028b\n.png", 1, 1, 1, "")]
     images.write_index(tmp_path / "i.jsonl", seen)

@@ -25,8 +25,3 @@ def test_another_file_is_refused(tmp_path, text):
     path.write_text(text)
     with pytest.raises(InputError, match=r"manifest\.json: .*; run `dvc repro prepare`"):
         manifest.read(path)
-
-
-def test_a_missing_file_is_named_with_its_remedy(tmp_path):
-    with pytest.raises(InputError, match=r"manifest\.json is missing; run `dvc repro prepare`"):
-        manifest.read(tmp_path / "manifest.json")

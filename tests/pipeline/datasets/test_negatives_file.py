@@ -39,8 +39,3 @@ def test_a_line_that_is_no_pair_is_named(tmp_path, change, said):
     with pytest.raises(InputError, match=said) as caught:
         read_negatives(path)
     assert "\n" not in str(caught.value)
-
-
-def test_no_file(tmp_path):
-    with pytest.raises(InputError, match=r"is missing; run `dvc repro negatives` to make it"):
-        read_negatives(tmp_path / "negatives.jsonl")

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from pipeline.dataset_params import Strict
+from pipeline.datasets.schema import Kind
 from pipeline.inputs import read_yaml
 from pipeline.records import checked
 
@@ -13,7 +14,6 @@ FOLDER = Path("data/cards")
 DEFAULT = "default"  # counts of a dataset without protocols
 REMEDY = "restore it with git"
 Number = Annotated[int, Field(ge=0)]
-Kind = Literal["color", "texture", "add", "drop", "move", "change", "none", "unknown"]
 
 
 class LeftOut(Strict):
@@ -44,7 +44,7 @@ class Expected(Strict):
     train: Split
     val: Split
     test: Split
-    types: dict[Kind, Number] | None = None
+    types: dict[Kind | Literal["unknown"], Number] | None = None
     pairs: Number | None = None
     images: Number | None = None
     captions: Number | None = None

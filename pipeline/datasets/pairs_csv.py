@@ -10,7 +10,7 @@ without a scene, pairs that share a picture are one.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from pipeline.datasets import checking
 from pipeline.datasets.annotations import ImageName, check_splits, scenes_by_images, written
 from pipeline.datasets.pairs_csv_rows import NAMES, find, read_rows
-from pipeline.datasets.schema import SPLITS, Box, Pair, Split
+from pipeline.datasets.schema import SPLITS, Box, Kind, Pair, Split
 from pipeline.errors import InputError, listed
 from pipeline.records import first_fault
 
@@ -51,7 +51,7 @@ class _Row(BaseModel):
     pair_id: str | None = None
     scene: str = ""
     split: Split | None = None
-    type: Literal["color", "texture", "add", "drop", "move", "change", "none"] | None = None
+    type: Kind | None = None
     before_box: Annotated[Box, BeforeValidator(_box)] | None = None
     after_box: Annotated[Box, BeforeValidator(_box)] | None = None
 

@@ -12,6 +12,8 @@ REMEDY = "run `dvc repro prepare` to make it"
 SPLITS = ("train", "val", "test")
 Split = Literal["train", "val", "test"]
 CHANGE_TYPES = ("color", "texture", "add", "drop", "move")
+Kind = Literal["color", "texture", "add", "drop", "move", "change", "none"]
+"""All that a pair's change_type can be."""
 NO_CHANGE = "none"
 CHANGE = "change"
 """A change of a kind that the dataset does not name."""

@@ -3,7 +3,6 @@
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +29,16 @@ FILES = {
 
 def facts(root: Path, settings: Tabletop) -> list[str]:
     """What of the rendered folder `root` decides how hard it is."""
-    cells = moved(read_json(root / "scenes.json", "render again")["scenes"], settings.width, settings.height)
+    median, most = moved(
+        read_json(root / "scenes.json", "render again")["scenes"], settings.width, settings.height
+    )
     return [
         f"version {VERSION}, viewpoint {settings.viewpoint}, seed {settings.seed}, "
         f"pictures of {settings.width} x {settings.height}",
         f"{settings.min_objects} to {settings.max_objects} things on the table; of the captions of a change "
         f"{settings.relations:.0%} place its subject by another thing, where they can",
-        f"from the before to the distractor picture an object moves by {cells.median:.2f} cells of a "
-        f"14 x 14 grid (median; 0.9 of them by {cells.most:.2f} or less)",
+        f"from the before to the distractor picture an object moves by {median:.2f} cells of a "
+        f"14 x 14 grid (median; 0.9 of them by {most:.2f} or less)",
     ]
 
 
@@ -67,18 +68,11 @@ def fingerprint(root: Path) -> str:
     return digest.hexdigest()
 
 
-@dataclass(frozen=True)
-class Moved:
-    """Distances between an object's places in two views, in cells: their median and 0.9 quantile."""
+def moved(scenes: Sequence[dict[str, Any]], width: int, height: int) -> tuple[float, float]:
+    """How far objects move from the default to the distractor view, in cells: median, and 0.9 quantile.
 
-    median: float
-    most: float
-
-
-def moved(scenes: Sequence[dict[str, Any]], width: int, height: int) -> Moved:
-    """Of all objects, from the default to the distractor view, by their boxes in scenes.json.
-
-    `width` and `height` of the pictures, in pixels: they are squashed to the square that the grid divides.
+    Of all objects, by the middles of their boxes in scenes.json. `width` and `height` of the pictures, in
+    pixels: they are squashed to the square that the grid divides.
     """
     steps = [
         math.dist(_cell(there, width, height), _cell(here, width, height))
@@ -87,7 +81,7 @@ def moved(scenes: Sequence[dict[str, Any]], width: int, height: int) -> Moved:
             scene["views"]["default"]["boxes"], scene["views"]["nonsemantic"]["boxes"], strict=True
         )
     ]
-    return Moved(float(np.median(steps)), float(np.quantile(steps, 0.9)))
+    return float(np.median(steps)), float(np.quantile(steps, 0.9))
 
 
 def _cell(box: Sequence[int], width: int, height: int) -> tuple[float, float]:

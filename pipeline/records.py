@@ -49,11 +49,12 @@ def read_records(path: str | Path, kind: type[Kind], remedy: str, key: str | Non
     seen = set()
     for number, line in enumerate(read_lines(path, remedy), 1):
         where = f"{path}, line {number}"
-        yield (record := parsed(kind, line, where, remedy))
+        record = parsed(kind, line, where, remedy)
         if key is not None:
             if (name := getattr(record, key)) in seen:
                 raise InputError(f"{where}: the {key} {name!r} stands there before; {remedy}")
             seen.add(name)
+        yield record
 
 
 def read_foreign(path: Path, kind: type[Kind], remedy: str) -> Kind:

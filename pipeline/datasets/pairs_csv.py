@@ -108,18 +108,22 @@ def _table(root: Path) -> Table:
     path = find(root)
     table = Table(path, {}, [])
     for row in read_rows(path):
-        try:
-            if row.fault:
-                raise ValueError(row.fault)
-            _enter(table, row.line, _Row.model_validate(row.values))
-        except ValidationError as error:
-            said = first_fault(error)
-            known = f"; there are {', '.join(_Row.model_fields)}" if said.startswith("unknown") else ""
-            table.problems.append((row.line, said + known))
-        except ValueError as error:
-            table.problems.append((row.line, str(error)))
+        parsed = row.fault or _parsed(row.values)
+        if isinstance(parsed, str):
+            table.problems.append((row.line, parsed))
+        else:
+            _enter(table, row.line, parsed)
     _check_whole(table)
     return table
+
+
+def _parsed(values: dict[str, Any]) -> _Row | str:
+    """A row, or what is wrong with it."""
+    try:
+        return _Row.model_validate(values)
+    except ValidationError as error:
+        said = first_fault(error)
+    return f"{said}; there are {', '.join(_Row.model_fields)}" if said.startswith("unknown key") else said
 
 
 def _enter(table: Table, line: int, row: _Row) -> None:

@@ -49,11 +49,12 @@ def read_records(path: str | Path, kind: type[Kind], remedy: str, key: str | Non
     seen = set()
     for number, line in enumerate(read_lines(path, remedy), 1):
         where = f"{path}, line {number}"
-        yield (record := parsed(kind, line, where, remedy))
+        record = parsed(kind, line, where, remedy)
         if key is not None:
             if (name := getattr(record, key)) in seen:
                 raise InputError(f"{where}: the {key} {name!r} stands there before; {remedy}")
             seen.add(name)
+        yield record
 
 
 def read_foreign(path: Path, kind: type[Kind], remedy: str) -> Kind:
@@ -76,7 +77,10 @@ def first_fault(error: ValidationError) -> str:
 
 
 def _said(problem: Any) -> str:
-    key = ".".join(str(part) for part in problem["loc"] if part != "[key]")
+    where = problem["loc"]
+    if where and isinstance(where[0], int):
+        return f"entry {where[0]}: {_said({**problem, 'loc': where[1:]})}"
+    key = ".".join(str(part) for part in where if part != "[key]")
     if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"unknown key {key}"
     if problem["type"] == "missing":

@@ -42,7 +42,9 @@ def main() -> None:
     _counts(counts.count(pairs), None if card is None else card.counts(protocol), protocol)
     names = images_of(pairs)
     problems = checking.missing(root, names)
-    _surplus(checking.surplus(root, names))
+    count, some = checking.surplus(root, names)
+    if count:
+        print(f"{count:,} images that no pair names, such as {printable(', '.join(some))}: left alone")
     if problems:
         raise listed(problems, str(root), f"put these images in place ({cards.path_of(name)})", SHOWN)
     print(f"all {len(names):,} images are there")
@@ -64,12 +66,6 @@ def _counts(ours: counts.Counts, expected: counts.Counts | None, protocol: str |
         print(f"{ours['shared_images']:,} images stand in more than one split")
     found = counts.differences(ours, expected)
     print("\n".join(found) if found else "the counts are the published ones")
-
-
-def _surplus(found: checking.Surplus) -> None:
-    if found.count:
-        shown = printable(", ".join(found.first))
-        print(f"{found.count:,} images that no pair names, such as {shown}: left alone")
 
 
 def _since_prepared(name: str, root: Path, annotations: Sequence[Path], pairs: Sequence[Pair]) -> None:

@@ -4,7 +4,6 @@ On several GPUs: torchrun --nproc-per-node 4 -m stages.extract ... (the command 
 """
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from pipeline.compute.kept_memory import keep_freed
 from pipeline.compute.process_group import Ranks, join
 from pipeline.datasets.images import Indexed, read_index
 from pipeline.datasets.schema import images_of, of_split, read_pairs
-from pipeline.features import backbone_weights, extraction, npy_import, pixel_extraction
+from pipeline.features import backbone_weights, extraction, npy_import
 from pipeline.features.shapes import grid_shape
 from pipeline.features.store_contents import GRID, PIXELS, PixelSpec, Spec, pixel_spec, spec
 from pipeline.features.writer import CONTENTS, Writer
@@ -36,10 +35,7 @@ def main() -> None:
     parser.add_argument("--input", choices=(GRID, PIXELS), default=GRID)
     parser.add_argument("--pairs", type=Path, required=True)
     parser.add_argument("--images", type=Path, required=True, help="the index of its images")
-    parser.add_argument(
-        "--out", type=CONTENTS.to_write, required=True, help="the store to write, a Zarr group"
-    )
-    parser.add_argument("--provenance", type=file_to_write, required=True, help="to write: how it was made")
+    add_outputs(parser)
     parser.add_argument("--needed", type=Path, help="the file that says whether a model reads the input")
     arguments = parser.parse_args()
     if not needed(arguments.needed):
@@ -47,12 +43,24 @@ def main() -> None:
             folder.mkdir()
         print(f"no model of `models` reads {arguments.input} of {arguments.dataset}: the store is left empty")
         return
+    make(arguments, lambda ranks: fill(arguments, ranks))
+
+
+def add_outputs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--out", type=CONTENTS.to_write, required=True, help="the store to write, a Zarr group"
+    )
+    parser.add_argument("--provenance", type=file_to_write, required=True, help="to write: how it was made")
+
+
+def make(arguments: argparse.Namespace, fill: Callable[[Ranks], Made | None]) -> None:
+    """Fill a store by all processes, and put it in its place by the first."""
     start = time.monotonic()
     devices.repeatable()
     keep_freed()
     ranks = join()
     with alone(arguments.out, first=ranks.rank == 0) as still_alone:
-        made = fill(arguments, ranks)
+        made = fill(ranks)
         if made is not None and ranks.rank == 0:
             finish(arguments, start, made, ranks, still_alone)
     ranks.leave()
@@ -116,10 +124,9 @@ def extract(
 
 def take_pixels(out: Path, root: Path, wanted: PixelSpec, index: list[Indexed], ranks: Ranks) -> Made:
     """The same of pixels."""
-    described = pixel_extraction.attributes(wanted, index)
+    described = extraction.stored(wanted, index)
     folder = provenance.scratch(STAGE, out, "pixels", repr(described))
-    threads = os.cpu_count() or 1
-    return pixel_extraction.extract(root, index, wanted, ranks, folder, threads), described
+    return extraction.extract_pixels(root, index, wanted, ranks, folder), described
 
 
 def take_over(folder: Path, out: Path, wanted: Spec, index: list[Indexed]) -> Made:

@@ -13,9 +13,10 @@ from typing import Any
 from models.entry import Phase
 from pipeline import provenance
 from pipeline.compute import devices
-from pipeline.datasets import pretraining_schema
+from pipeline.datasets import cub_nabirds
+from pipeline.datasets.cub_nabirds import NEGATIVES, RECORDS, records_of, remedy, stores_of
 from pipeline.datasets.negatives import REMEDY, read_negatives
-from pipeline.datasets.pretraining_schema import NEGATIVES, RECORDS, records_of, remedy, stores_of
+from pipeline.datasets.schema import ClassPair
 from pipeline.errors import InputError
 from pipeline.features.object_storage import store_of
 from pipeline.features.store import FeatureStore
@@ -24,6 +25,7 @@ from pipeline.outputs import replacing
 from pipeline.provenance import sha256
 from pipeline.recipes import recipe_file, trained_model
 from pipeline.recipes.recipe_file import Recipe
+from pipeline.records import read_records
 from pipeline.training import phases
 from pipeline.training.class_pairs import CLASS_PAIRS, ClassItems
 from pipeline.training.phases import Beside
@@ -38,7 +40,7 @@ def main() -> None:
     parser.add_argument(
         "--pretraining",
         type=Path,
-        default=pretraining_schema.FOLDER,
+        default=cub_nabirds.FOLDER,
         help="the folder of CUB's and NABirds' records and stores",
     )
     arguments = parser.parse_args()
@@ -86,7 +88,7 @@ def negatives_of(path: Path | None, how: str = REMEDY) -> Beside:
 def classes_of(folder: Path, recipe: Recipe, phase: Phase) -> tuple[dict[str, ClassItems], str]:
     """NABirds' pairs by split, and what says which they are."""
     path, how = records_of(folder, "nabirds") / RECORDS, remedy("nabirds")
-    pairs = pretraining_schema.read_class_pairs(path, how)
+    pairs = list(read_records(path, ClassPair, how))
     store = FeatureStore(store_of(stores_of(folder, "nabirds"), recipe.input), recipe.features, how)
     classes: Any = phases.bare(recipe, phase).classes
     found = {

@@ -8,17 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline import params
-from pipeline.datasets import cub, images, nabirds
+from pipeline.datasets import images
+from pipeline.datasets.cub_nabirds import CONTENTS, IMAGES, NEGATIVES, RECORDS, read_cub, read_nabirds
 from pipeline.datasets.negatives import write_negatives
-from pipeline.datasets.pretraining_schema import (
-    CONTENTS,
-    IMAGES,
-    NEGATIVES,
-    RECORDS,
-    Record,
-    images_of,
-    write_records,
-)
+from pipeline.datasets.schema import ClassPair, Pair, images_of, read_pairs, write_pairs
 from pipeline.negatives.generation import generate
 from pipeline.outputs import replacing
 from pipeline.progress import track
@@ -32,24 +25,20 @@ def main() -> None:
     arguments = parser.parse_args()
     settings = params.load().pretraining
     root = Path(settings.root[arguments.dataset])
-    with replacing(arguments.out, CONTENTS) as folder:
-        folder.mkdir()
-        if arguments.dataset == "cub":
-            pairs = cub.read(root)
-            index(root, folder, "cub", pairs)
-            made = track(generate("birds", pairs, settings.seed), "negatives", "images", len(pairs))
-            write_negatives(folder / NEGATIVES, made)
-        else:
-            index(root, folder, "nabirds", nabirds.read(root, settings.seed))
-
-
-def index(root: Path, folder: Path, dataset: str, records: Sequence[Record]) -> None:
-    """Write the records, and what their images are now."""
+    cub = arguments.dataset == "cub"
+    records: Sequence[Pair] | Sequence[ClassPair] = (
+        read_cub(root) if cub else read_nabirds(root, settings.seed)
+    )
     names = images_of(records)
     # before the images, which take long
-    print(f"{dataset}: {len(records)} records, {len(names)} images")
-    images.write_index(folder / IMAGES, images.index(root, names))
-    write_records(folder / RECORDS, records)
+    print(f"{arguments.dataset}: {len(records)} records, {len(names)} images")
+    with replacing(arguments.out, CONTENTS) as folder:
+        folder.mkdir()
+        images.write_index(folder / IMAGES, images.index(root, names))
+        write_pairs(folder / RECORDS, records)
+        if cub:
+            made = generate("birds", read_pairs(folder / RECORDS), settings.seed)
+            write_negatives(folder / NEGATIVES, track(made, "negatives", "images", len(records)))
 
 
 if __name__ == "__main__":

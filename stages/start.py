@@ -8,8 +8,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from pipeline.datasets import pretraining_schema
-from pipeline.datasets.pretraining_schema import NEGATIVES, RECORDS
+from pipeline.datasets import cub_nabirds
+from pipeline.datasets.cub_nabirds import NEGATIVES, RECORDS
 from pipeline.errors import InputError
 from pipeline.features.object_storage import store_of
 from pipeline.inputs import read_yaml
@@ -27,7 +27,7 @@ def main() -> None:
     parser.add_argument("--features", type=Path, required=True, help="the folder of the dataset's stores")
     parser.add_argument("--negatives", type=Path, default=Path("data/negatives"), help="the folder of all")
     parser.add_argument(
-        "--pretraining", type=Path, default=pretraining_schema.FOLDER, help="the folder of CUB and NABirds"
+        "--pretraining", type=Path, default=cub_nabirds.FOLDER, help="the folder of CUB and NABirds"
     )
     parser.add_argument("--out", type=file_to_write, required=True, help="the JSON file to write")
     arguments = parser.parse_args()
@@ -64,11 +64,11 @@ def pretrained_on(
         ("nabirds", "class_pairs" in tasks, (RECORDS,)),
     ):
         if asked:
-            records = pretraining_schema.records_of(arguments.pretraining, dataset)
-            stores = pretraining_schema.stores_of(arguments.pretraining, dataset)
+            records = cub_nabirds.records_of(arguments.pretraining, dataset)
+            stores = cub_nabirds.stores_of(arguments.pretraining, dataset)
             store = Path(store_of(stores, recipe["features"]["input"]))
             files = [*(records / name for name in own), *(store / name for name in STORE)]
-            remedy = f"{recipe['model']} is pre-trained on it; {pretraining_schema.remedy(dataset)}"
+            remedy = f"{recipe['model']} is pre-trained on it; {cub_nabirds.remedy(dataset)}"
             found[dataset] = hashed(files, remedy)
     return found
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline import params, vocabularies
-from pipeline.datasets import pretraining_schema
+from pipeline.datasets import cub_nabirds
 from pipeline.datasets.schema import REMEDY, of_split, read_pairs
 from pipeline.errors import InputError
 from pipeline.outputs import file_to_write
@@ -18,14 +18,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", required=True, help="its name under 'dataset' in params.yaml")
     parser.add_argument("--pairs", type=Path, required=True)
-    parser.add_argument("--pretraining", type=Path, default=pretraining_schema.FOLDER, help="what it reads")
+    parser.add_argument("--pretraining", type=Path, default=cub_nabirds.FOLDER, help="what it reads")
     parser.add_argument("--out", type=file_to_write, required=True)
     arguments = parser.parse_args()
     everything = params.load()
     captions, others = training_captions(arguments.pairs), []
     if other := everything.of(arguments.dataset).text.counted_with:
-        own = pretraining_schema.records_of(arguments.pretraining, other)
-        others = training_captions(own / pretraining_schema.RECORDS, pretraining_schema.remedy(other))
+        own = cub_nabirds.records_of(arguments.pretraining, other)
+        others = training_captions(own / cub_nabirds.RECORDS, cub_nabirds.remedy(other))
     vocabulary = numbered(everything, arguments.dataset, captions, others)
     counts = vocabularies.count_words([*captions, *others], everything.text.lower_case)
     vocabularies.save(arguments.out, vocabulary, counts)

@@ -5,7 +5,6 @@ from dataclasses import replace
 from pipeline.datasets.schema import ChangedObject, Look, Pair
 from pipeline.params import Tabletop
 from pipeline.tabletop import grammar, scene_sampling
-from pipeline.tabletop.facts import facts
 
 SETTINGS = Tabletop(
     scenes=10, seed=0, min_objects=3, max_objects=6, width=96, height=64, viewpoint="moderate"
@@ -30,7 +29,7 @@ def pairs_of(number, seed):
         captions=tuple(grammar.change_captions(scene, rng)),
         change_type=KINDS.get(scene.change_type, scene.change_type),
         changed_object=ChangedObject(before, after),
-        scene=facts(scene, changed=True),
+        scene=scene.facts(changed=True),
     )
     still = replace(
         pair,
@@ -38,7 +37,7 @@ def pairs_of(number, seed):
         captions=tuple(grammar.no_change_captions(rng)),
         change_type="none",
         changed_object=None,
-        scene=facts(scene, changed=False),
+        scene=scene.facts(changed=False),
     )
     return [pair, still]
 

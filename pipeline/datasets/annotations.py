@@ -1,54 +1,55 @@
-"""What the readers share: annotation files read strictly, and every value checked before it is used.
-
-Annotation files are made elsewhere: each value may be of any type, and what is wrong is said by file and key.
-"""
+"""What the readers share: kinds of values in annotation files, and scenes of datasets that name none."""
 
 import reprlib
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from pipeline.datasets.schema import SPLITS, Pair
-from pipeline.errors import InputError, listed
-from pipeline.inputs import read_json, read_text
+from pipeline.errors import InputError
+from pipeline.inputs import read_text
 
 
-def read_annotations(path: Path, remedy: str) -> Any:
-    """A JSON file's value, whose strings can all be written as UTF-8. Raises InputError naming the file."""
-    try:
-        value = read_json(path, remedy)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); {remedy}") from None
-    _check_characters(path, value)
-    return value
+class Published(BaseModel):
+    """What is read of an object of an annotation file; other keys may stand beside it."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
 
-def read_table(path: Path, remedy: str, what: str) -> dict[str, Any]:
-    """A JSON file's object; `what` says what it maps to what."""
-    table = read_annotations(path, remedy)
-    if not isinstance(table, dict):
-        raise InputError(f"{path} must map {what}; {remedy}")
-    return table
+def image_fault(name: str) -> str | None:
+    """What is wrong with an image's name; None: a file inside the dataset's folder."""
+    if not name or "\0" in name:
+        return "must be a file's name"
+    path = PurePosixPath(name.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts or not path.name:
+        return "must be a file in the dataset's folder"
+    return None
 
 
-def read_entries(path: Path, remedy: str, keys: Iterable[str]) -> list[dict[str, Any]]:
-    """A JSON file's list of objects that have all of `keys`, at least one."""
-    return check_entries(str(path), read_annotations(path, remedy), remedy, keys)
+def _inside(name: str) -> str:
+    if fault := image_fault(name):
+        raise ValueError(fault)
+    return name
 
 
-def check_entries(where: str, entries: Any, remedy: str, keys: Iterable[str]) -> list[dict[str, Any]]:
-    """`entries` as a list of objects with all of `keys`. Raises InputError naming `where` and positions."""
-    if not isinstance(entries, list) or not entries:
-        raise InputError(f"{where} must be a list of objects, at least one; {remedy}")
-    problems = []
-    for number, entry in enumerate(entries):
-        if not isinstance(entry, dict):
-            problems.append(f"entry {number} is {shown(entry)}, not an object")
-        elif missing := [key for key in keys if key not in entry]:
-            problems.append(f"entry {number} has no {', '.join(missing)}")
-    if problems:
-        raise listed(problems, where, remedy)
-    return entries
+def written(sentences: Iterable[str]) -> tuple[str, ...]:
+    """The sentences that say something, as written: some datasets hold empty ones."""
+    return tuple(sentence for sentence in sentences if sentence.strip())
+
+
+def _said(sentences: tuple[str, ...]) -> tuple[str, ...]:
+    if not (found := written(sentences)):
+        raise ValueError("must say something")
+    return found
+
+
+ImageName = Annotated[str, AfterValidator(_inside)]
+"""A file inside the dataset's folder."""
+Captions = Annotated[tuple[str, ...], AfterValidator(_said)]
+"""Those that say something, at least one."""
 
 
 def read_plain(path: Path, remedy: str) -> str:
@@ -64,33 +65,6 @@ def shown(value: Any) -> str:
     return reprlib.repr(value)
 
 
-def written(sentences: list[str]) -> tuple[str, ...]:
-    """The sentences that say something, as written: some datasets hold empty ones."""
-    return tuple(sentence for sentence in sentences if sentence.strip())
-
-
-def sentences_fault(value: Any) -> str | None:
-    """What is wrong with a pair's sentences; None: a list of strings."""
-    if not isinstance(value, list) or not all(isinstance(sentence, str) for sentence in value):
-        return f"{shown(value)} is not a list of sentences"
-    return None
-
-
-def captions_fault(value: Any) -> str | None:
-    """As `sentences_fault`; and one of them must say something."""
-    return sentences_fault(value) or (None if written(value) else "has no caption")
-
-
-def image_fault(name: Any) -> str | None:
-    """What is wrong with an image's name; None: a file inside the dataset's folder."""
-    if not isinstance(name, str) or not name or "\0" in name:
-        return f"{shown(name)} is not a file's name"
-    path = PurePosixPath(name.replace("\\", "/"))
-    if path.is_absolute() or ".." in path.parts or not path.name:
-        return f"{shown(name)} leads out of the dataset's folder"
-    return None
-
-
 def check_splits(where: Path, pairs: Iterable[Pair], splits: Iterable[str] = SPLITS) -> None:
     """Raises InputError naming `where` and one of `splits` without pairs."""
     found = {pair.split for pair in pairs}
@@ -98,17 +72,25 @@ def check_splits(where: Path, pairs: Iterable[Pair], splits: Iterable[str] = SPL
         raise InputError(f"{where} has no pair in {missing[0]!r}; every split needs pairs")
 
 
-def _check_characters(path: Path, value: Any) -> None:
-    """JSON can write half a character ("\\ud800"), which no file can hold."""
-    waiting = [value]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, dict):
-            waiting += [*item, *item.values()]
-        elif isinstance(item, list):
-            waiting += item
-        elif isinstance(item, str) and not item.isascii():
-            try:
-                item.encode()
-            except UnicodeEncodeError:
-                raise InputError(f"{path}: {ascii(item)[:80]} holds half a character; mend it") from None
+def scenes_by_images(pairs: list[Pair]) -> list[Pair]:
+    """The pairs, in order: those of one split that share an image, directly or not, are a scene.
+
+    scene_id is the id of the scene's first pair.
+    """
+    parent: dict[tuple[str, str], tuple[str, str]] = {}
+
+    def root_of(image: tuple[str, str]) -> tuple[str, str]:
+        path = []
+        while parent.setdefault(image, image) != image:
+            path.append(image)
+            image = parent[image]
+        parent.update(dict.fromkeys(path, image))
+        return image
+
+    for pair in pairs:
+        parent[root_of((pair.split, pair.after))] = root_of((pair.split, pair.before))
+    first: dict[tuple[str, str], str] = {}
+    return [
+        replace(pair, scene_id=first.setdefault(root_of((pair.split, pair.before)), pair.pair_id))
+        for pair in pairs
+    ]

@@ -9,10 +9,10 @@ says otherwise: {address of the image: file}, for every image.
 import re
 from pathlib import Path, PurePosixPath
 
-from pipeline.datasets.annotations import check_splits, image_fault, read_plain, read_table, shown
-from pipeline.datasets.grouping import by_images
+from pipeline.datasets.annotations import ImageName, check_splits, read_plain, scenes_by_images, shown
 from pipeline.datasets.schema import SPLITS, Pair
 from pipeline.errors import InputError, listed
+from pipeline.records import read_foreign
 
 TABLE = "birds-to-words-v1.0.tsv"
 IMAGES = "images.json"
@@ -54,7 +54,7 @@ def read(root: Path) -> list[Pair]:
         raise listed(problems, str(path), REMEDY)
     pairs = _pairs(path, merged)
     check_splits(path, pairs)
-    return by_images(pairs)
+    return scenes_by_images(pairs)
 
 
 def caption(description: str) -> str:
@@ -92,13 +92,7 @@ def _unquoted(field: str) -> str:
 
 def _files(path: Path) -> dict[str, str] | None:
     """Address -> file; None where there is no such table."""
-    if not path.exists():
-        return None
-    files = read_table(path, REMEDY, "addresses of images to files")
-    problems = [f"{shown(url)}: {fault}" for url, name in files.items() if (fault := image_fault(name))]
-    if problems:
-        raise listed(problems, str(path), "give each image a file in the dataset's folder")
-    return files
+    return read_foreign(path, dict[str, ImageName], REMEDY) if path.exists() else None
 
 
 def _image(row: dict[str, str], side: str, files: dict[str, str] | None) -> str | None:

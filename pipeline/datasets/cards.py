@@ -1,20 +1,19 @@
 """Dataset cards, data/cards/<dataset>.yaml: what a dataset is, which files go where, what to count."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from pipeline.dataset_params import Strict
-from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE
-from pipeline.errors import InputError
+from pipeline.datasets.schema import Kind
 from pipeline.inputs import read_yaml
+from pipeline.records import checked
 
 FOLDER = Path("data/cards")
 DEFAULT = "default"  # counts of a dataset without protocols
 REMEDY = "restore it with git"
 Number = Annotated[int, Field(ge=0)]
-KINDS = (*CHANGE_TYPES, CHANGE, NO_CHANGE, "unknown")
 
 
 class LeftOut(Strict):
@@ -45,7 +44,7 @@ class Expected(Strict):
     train: Split
     val: Split
     test: Split
-    types: dict[str, Number] | None = None
+    types: dict[Kind | Literal["unknown"], Number] | None = None
     pairs: Number | None = None
     images: Number | None = None
     captions: Number | None = None
@@ -78,17 +77,4 @@ def path_of(dataset: str) -> Path:
 
 def load(path: Path) -> Card:
     """The card in a file. Raises InputError naming the file and the first key that is wrong."""
-    try:
-        card = Card.model_validate(read_yaml(path, REMEDY))
-    except ValidationError as error:
-        raise InputError(f"{path}: {_first(error)}; mend it") from None
-    for protocol, own in (card.expected or {}).items():
-        if unknown := [kind for kind in own.types or {} if kind not in KINDS]:
-            raise InputError(f"{path}: expected.{protocol}.types.{unknown[0]}: there are {', '.join(KINDS)}")
-    return card
-
-
-def _first(error: ValidationError) -> str:
-    problem = error.errors()[0]
-    key = ".".join(str(part) for part in problem["loc"] if part != "[key]")
-    return f"{key}: {problem['msg']}" if key else problem["msg"]
+    return checked(Card, read_yaml(path, REMEDY), str(path), "mend it")

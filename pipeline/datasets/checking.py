@@ -4,27 +4,13 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
+from pipeline.datasets.images import Indexed
 from pipeline.datasets.schema import Pair
 from pipeline.errors import InputError
 
 IMAGES = frozenset(("png", "jpg", "jpeg", "gif", "bmp", "webp", "tif", "tiff"))
-
-
-class Recorded(Protocol):
-    """A file as it was: pipeline.datasets.images.Indexed is one."""
-
-    @property
-    def name(self) -> str: ...  # relative to the dataset's root
-
-    @property
-    def bytes(self) -> int: ...
-
-    @property
-    def sha256(self) -> str: ...
 
 
 def missing(root: Path, names: Iterable[str]) -> list[str]:
@@ -43,23 +29,15 @@ def _fault(path: Path) -> str | None:
     return None if found.st_size else "empty (0 bytes)"
 
 
-@dataclass(frozen=True)
-class Surplus:
-    """Images in the folder that no pair names."""
-
-    count: int
-    first: list[str]  # names of some
-
-
-def surplus(root: Path, names: Iterable[str], shown: int = 3) -> Surplus:
-    """Which of the folder's images (by extension, below links too) are not among `names`."""
+def surplus(root: Path, names: Iterable[str], shown: int = 3) -> tuple[int, list[str]]:
+    """How many of the folder's images (by extension, below links too) are not among `names`; some of them."""
     known = {os.path.normpath(name) for name in names}
     count, first = 0, []
     for name in _images(root):
         if name not in known:
             count += 1
             first += [name] * (count <= shown)
-    return Surplus(count, first)
+    return count, first
 
 
 def _images(folder: Path, prefix: str = "", above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[str]:
@@ -78,7 +56,7 @@ def _images(folder: Path, prefix: str = "", above: frozenset[tuple[int, int]] = 
             yield prefix + entry.name
 
 
-def changed(root: Path, recorded: Iterable[Recorded]) -> Iterator[str]:
+def changed(root: Path, recorded: Iterable[Indexed]) -> Iterator[str]:
     """The files that are no longer as recorded, in words; of the same size, they are read and hashed."""
     for record in recorded:
         try:

@@ -5,18 +5,17 @@ Images are found by name, never by their position in a listing: one missing file
 otherwise shift every later label.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 from pipeline.datasets import clevr_annotations
-from pipeline.datasets.clevr_scenes import Scene, read_scenes
+from pipeline.datasets.clevr_scenes import SceneRecord, read_scenes
 from pipeline.datasets.schema import NO_CHANGE, SPLITS, Pair
 
 FILES = ("splits.json", "change_captions.json", "no_change_captions.json", "type_mapping.json")
 OPTIONAL = ("scenes.json",)  # boxes, overlaps and objects, which not everybody has
 REMEDY = "data/README.md lists the files of CLEVR-Change"
-TYPES = {"color": "color", "material": "texture", "add": "add", "drop": "drop", "move": "move"}
 KEY = r"CLEVR_default_(\d+)\.png"
 NAME = r"(\d+)\.png"
 DEFAULT = "images/CLEVR_default_{:06d}.png"
@@ -33,24 +32,26 @@ def read(root: Path) -> list[Pair]:
     example = "CLEVR_default_000000.png"
     change, _ = clevr_annotations.read_captions(root / "change_captions.json", REMEDY, KEY, example)
     no_change, _ = clevr_annotations.read_captions(root / "no_change_captions.json", REMEDY, KEY, example)
-    types = clevr_annotations.read_types(root / "type_mapping.json", REMEDY, TYPES, NAME)
+    types = clevr_annotations.read_types(root / "type_mapping.json", REMEDY, NAME)
     known = read_scenes(root / "scenes.json")
-    tables: dict[str, Iterable[int]] = {
-        "change_captions.json": change,
-        "no_change_captions.json": no_change,
-        "type_mapping.json": types,
-    }
-    clevr_annotations.check_agreement(root, "splits.json", splits, tables)
+    clevr_annotations.check_agreement(
+        root, "splits.json", splits, dict(zip(FILES[1:], (change, no_change, types), strict=True))
+    )
     return [
         pair
         for split in SPLITS
         for n in splits[split]
-        for pair in _pairs(n, split, change[n], no_change[n], types[n], known.get(n) or Scene(number=n))
+        for pair in _pairs(n, split, change[n], no_change[n], types[n], known.get(n) or SceneRecord(number=n))
     ]
 
 
 def _pairs(
-    number: int, split: str, change: tuple[str, ...], no_change: tuple[str, ...], kind: str, scene: Scene
+    number: int,
+    split: str,
+    change: tuple[str, ...],
+    no_change: tuple[str, ...],
+    kind: str,
+    scene: SceneRecord,
 ) -> Iterator[Pair]:
     pair = partial(Pair, scene_id=f"{number:06d}", split=split, before=DEFAULT.format(number))
     yield pair(

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.datasets import clevr_annotations
-from pipeline.datasets.annotations import read_table
 from pipeline.datasets.schema import NO_CHANGE, SPLITS, Pair
 from pipeline.errors import InputError
 
 REMEDY = "data/README.md lists the files of CLEVR-DC"
-TYPES = {"color": "color", "material": "texture", "add": "add", "drop": "drop", "move": "move"}
 TYPES_FILE = "type_mapping.json"
 KEY = r"(\d+)(?:\.png)?"
 
@@ -79,12 +77,10 @@ def layout_of(root: Path) -> Layout:
     raise InputError(f"{root} must hold {ways}, and not both; {REMEDY}")
 
 
-def _types(path: Path, captions: clevr_annotations.Captions) -> dict[int, str]:
+def _types(path: Path, captions: clevr_annotations.Sentences) -> dict[int, str]:
     if not path.exists():
         return {}
-    names = read_table(path, REMEDY, "change types to lists of image names")
-    types = TYPES | ({NO_CHANGE: NO_CHANGE} if NO_CHANGE in names else {})
-    found = clevr_annotations.read_types(path, REMEDY, types, KEY)
+    found = clevr_annotations.read_types(path, REMEDY, KEY, more=(NO_CHANGE,))
     if unknown := sorted(set(found) - set(captions)):
         raise InputError(f"{path} names scene {unknown[0]}, which has no captions; {REMEDY}")
     return found

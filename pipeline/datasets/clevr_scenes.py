@@ -1,13 +1,14 @@
 """What is known of CLEVR-Change's scenes beyond its authors' files: scenes.json, as `tabletop` writes it."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, Field
 
-from pipeline.datasets.annotations import read_annotations
+from pipeline.datasets.annotations import Published
 from pipeline.datasets.schema import NO_CHANGE, ChangedObject, Look, Placed, SceneFacts, changed_things
 from pipeline.errors import InputError
+from pipeline.records import read_foreign
 
 REMEDY = "remove it or render the dataset again"
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -16,19 +17,13 @@ Box = tuple[Pixels, Pixels, Pixels, Pixels]
 Point = tuple[float, float, float]
 
 
-class _Known(BaseModel):
-    """The keys that are read; others may stand beside them."""
-
-    model_config = ConfigDict(frozen=True, strict=True, allow_inf_nan=False)
-
-
-class _Thing(_Known):
+class _Thing(Published):
     number: int
     size: str
     color: str
     material: str
     shape: str
-    position: Point | None = Field(default=None, strict=False)
+    position: Point | None = None
 
 
 def _off_axis(camera: Point) -> Point:
@@ -37,27 +32,27 @@ def _off_axis(camera: Point) -> Point:
     return camera
 
 
-class _View(_Known):
-    camera: Annotated[Point, AfterValidator(_off_axis)] = Field(strict=False)
+class _View(Published):
+    camera: Annotated[Point, AfterValidator(_off_axis)]
 
 
-class _Views(_Known):
+class _Views(Published):
     default: _View
     semantic: _View
     nonsemantic: _View
 
 
-class Scene(_Known):
+class SceneRecord(Published):
     """A scene; None where the file does not say."""
 
     number: int
-    before_box: Box | None = Field(default=None, strict=False)
-    after_box: Box | None = Field(default=None, strict=False)
+    before_box: Box | None = None
+    after_box: Box | None = None
     semantic_iou: Share | None = None
     distractor_iou: Share | None = None
     changed: int | None = None  # the number of the object that changes
-    before: tuple[_Thing, ...] = Field(default=(), strict=False)
-    after: tuple[_Thing, ...] = Field(default=(), strict=False)
+    before: tuple[_Thing, ...] = ()
+    after: tuple[_Thing, ...] = ()
     views: _Views | None = None
 
     def facts(self, kind: str) -> SceneFacts | None:
@@ -99,29 +94,19 @@ def _placed(things: tuple[_Thing, ...]) -> tuple[Placed, ...] | None:
     return found if len(found) == len(things) else None
 
 
-class _File(_Known):
-    scenes: tuple[Scene, ...] = Field(strict=False)
+class _File(Published):
+    scenes: tuple[SceneRecord, ...]
 
 
-def read_scenes(path: Path) -> dict[int, Scene]:
+def read_scenes(path: Path) -> dict[int, SceneRecord]:
     """Scene number -> what is known of it; empty where there is no such file.
 
-    Raises InputError naming the file and the first key that is wrong.
+    Raises InputError naming the file and the keys that are wrong.
     """
     if not path.exists():
         return {}
-    tree = read_annotations(path, REMEDY)
-    try:
-        scenes = _File.model_validate(tree).scenes
-    except ValidationError as error:
-        raise InputError(f"{path} does not describe scenes ({_first(error)}); {REMEDY}") from None
+    scenes = read_foreign(path, _File, REMEDY).scenes
     numbered = {scene.number: scene for scene in scenes}
     if len(numbered) < len(scenes):
         raise InputError(f"{path} describes a scene twice; {REMEDY}")
     return numbered
-
-
-def _first(error: ValidationError) -> str:
-    problem: Any = error.errors(include_input=False, include_url=False)[0]
-    key = ".".join(map(str, problem["loc"]))
-    return f"{key}: {problem['msg']}" if key else problem["msg"]

@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import json
 import os
 import re
 import threading
@@ -17,10 +16,10 @@ from PIL import Image, UnidentifiedImageError
 
 from pipeline import inputs
 from pipeline.errors import InputError, listed
-from pipeline.inputs import read_lines
 from pipeline.outputs import write_json_lines
 from pipeline.prefetch import prefetch
 from pipeline.progress import track
+from pipeline.records import read_records
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "PPM")
 """What is opened, by content. Not all that Pillow can: for an EPS it would start Ghostscript."""
@@ -164,7 +163,7 @@ def write_index(path: str | Path, images: Iterable[Indexed]) -> None:
 
 def read_index(path: str | Path) -> list[Indexed]:
     """Read what `write_index` wrote. Raises InputError naming the line that is not of an index."""
-    return [_record(line, f"{path}, line {n}") for n, line in enumerate(read_lines(path, REMEDY), 1)]
+    return list(read_records(path, Indexed, REMEDY))
 
 
 def read_named(path: str | Path, names: list[str]) -> list[Indexed]:
@@ -173,10 +172,3 @@ def read_named(path: str | Path, names: list[str]) -> list[Indexed]:
     if missing := [name for name in names if name not in found]:
         raise InputError(f"{path} does not list {missing[0]}; {REMEDY}")
     return [found[name] for name in names]
-
-
-def _record(line: str, where: str) -> Indexed:
-    try:
-        return Indexed(**json.loads(line))
-    except (ValueError, TypeError):
-        raise InputError(f"{where} is not of an index of images; {REMEDY}") from None

@@ -4,9 +4,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import InputError
-from pipeline.inputs import read_json
 from pipeline.outputs import write_json
+from pipeline.records import read_record
 
 REMEDY = "run `dvc repro prepare` to make it"
 
@@ -33,8 +32,4 @@ def write(path: str | Path, manifest: Manifest) -> None:
 
 def read(path: str | Path) -> Manifest:
     """Read what `write` wrote. Raises InputError where the file does not hold a manifest."""
-    record = read_json(path, REMEDY)
-    try:
-        return Manifest(**record)
-    except TypeError as error:
-        raise InputError(f"{path} does not say how pairs were prepared ({error}); {REMEDY}") from None
+    return read_record(path, Manifest, REMEDY)

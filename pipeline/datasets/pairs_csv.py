@@ -10,26 +10,50 @@ without a scene, pairs that share a picture are one.
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from pipeline.datasets import checking
-from pipeline.datasets.annotations import check_splits, image_fault, sentences_fault, shown, written
-from pipeline.datasets.grouping import by_images
-from pipeline.datasets.pairs_csv_rows import NAMES, Row, find, read_rows
-from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE, SPLITS, Box, Pair
+from pipeline.datasets.annotations import ImageName, check_splits, scenes_by_images, written
+from pipeline.datasets.pairs_csv_rows import NAMES, find, read_rows
+from pipeline.datasets.schema import SPLITS, Box, Kind, Pair, Split
 from pipeline.errors import InputError, listed
+from pipeline.records import first_fault
 
 FILES = ()
 OPTIONAL = NAMES  # one of them
 REMEDY = "mend these lines (data/README.md says what stands in a row)"
-TYPES = (*CHANGE_TYPES, CHANGE, NO_CHANGE)
-COLUMNS = frozenset(
-    ("before", "after", "caption", "captions", "pair_id", "scene", "split", "type", "before_box", "after_box")
-)
 SEED = 1
 HELD_OUT = 0.1  # of the scenes: val, and as many test
+
+
+def _box(value: Any) -> Any:
+    """Four numbers, of a list or of text."""
+    parts = value.replace(",", " ").split() if isinstance(value, str) else value
+    try:
+        x, y, width, height = (float(part) for part in parts)
+    except (TypeError, ValueError):
+        x = y = width = height = -1
+    if not np.isfinite([x, y, width, height]).all() or min(x, y) < 0 or min(width, height) <= 0:
+        raise ValueError("must be x, y, width and height in pixels")
+    return x, y, width, height
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    before: ImageName
+    after: ImageName
+    caption: str = ""
+    captions: list[str] = []
+    pair_id: str | None = None
+    scene: str = ""
+    split: Split | None = None
+    type: Kind | None = None
+    before_box: Annotated[Box, BeforeValidator(_box)] | None = None
+    after_box: Annotated[Box, BeforeValidator(_box)] | None = None
 
 
 @dataclass
@@ -84,89 +108,43 @@ def _table(root: Path) -> Table:
     path = find(root)
     table = Table(path, {}, [])
     for row in read_rows(path):
-        if problem := _fault(row):
-            table.problems.append((row.line, problem))
+        parsed = row.fault or _parsed(row.values)
+        if isinstance(parsed, str):
+            table.problems.append((row.line, parsed))
         else:
-            _enter(table, row)
+            _enter(table, row.line, parsed)
     _check_whole(table)
     return table
 
 
-def _fault(row: Row) -> str | None:
-    """What is wrong with a row by itself."""
-    if row.fault:
-        return row.fault
-    for key in ("before", "after"):
-        if fault := image_fault(row.values.get(key)):
-            return f"{key} {fault}" if row.values.get(key) else f"no {key}"
-    if unknown := [key for key in row.values if key not in COLUMNS]:
-        return f"unknown column {shown(unknown[0])}; there are {', '.join(sorted(COLUMNS))}"
-    for key, choices in (("split", SPLITS), ("type", TYPES)):
-        if (value := row.values.get(key)) not in (None, *choices):
-            return f"{key} is {shown(value)}, not {' or '.join(choices)}"
-    for key in ("pair_id", "scene"):
-        if not isinstance(row.values.get(key, ""), str):
-            return f"{key} is {shown(row.values[key])}, not a name"
-    return _boxes_fault(row) or _captions_fault(row)
-
-
-def _boxes_fault(row: Row) -> str | None:
-    for key in ("before_box", "after_box"):
-        if key in row.values and _box(row.values[key]) is None:
-            return f"{key} is {shown(row.values[key])}, not x, y, width and height in pixels"
-    return None
-
-
-def _captions_fault(row: Row) -> str | None:
-    sentences = _captions(row)
-    if fault := sentences_fault(sentences):
-        return fault
-    return None if written(sentences) else "no caption"
-
-
-def _captions(row: Row) -> Any:
-    if "captions" not in row.values:
-        return [row.values.get("caption", "")]
-    given = row.values["captions"]
-    return (
-        [*([row.values["caption"]] if "caption" in row.values else []), *given] if _is_list(given) else given
-    )
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list)
-
-
-def _box(value: Any) -> Box | None:
-    """Four numbers, of a list or of text; None where they are no box."""
-    parts = value.replace(",", " ").split() if isinstance(value, str) else value
+def _parsed(values: dict[str, Any]) -> _Row | str:
+    """A row, or what is wrong with it."""
     try:
-        x, y, width, height = (float(part) for part in parts)
-    except (TypeError, ValueError):
-        return None
-    inside = np.isfinite([x, y, width, height]).all() and min(x, y) >= 0 and min(width, height) > 0
-    return (x, y, width, height) if inside else None
+        return _Row.model_validate(values)
+    except ValidationError as error:
+        said = first_fault(error)
+    return f"{said}; there are {', '.join(_Row.model_fields)}" if said.startswith("unknown key") else said
 
 
-def _enter(table: Table, row: Row) -> None:
+def _enter(table: Table, line: int, row: _Row) -> None:
     """Another pair, or more captions of one that is there."""
-    values = row.values
-    before, after = values["before"], values["after"]
     pair = Pair(
-        pair_id=values.get("pair_id", f"{before}+{after}"),
-        scene_id=values.get("scene", ""),
-        split=values.get("split", ""),
-        before=before,
-        after=after,
+        pair_id=f"{row.before}+{row.after}" if row.pair_id is None else row.pair_id,
+        scene_id=row.scene,
+        split=row.split or "",
+        before=row.before,
+        after=row.after,
         captions=(),
-        change_type=values.get("type"),
-        before_box=_box(values.get("before_box")),
-        after_box=_box(values.get("after_box")),
+        change_type=row.type,
+        before_box=row.before_box,
+        after_box=row.after_box,
     )
-    found = table.found.setdefault((before, after), Found(row.line, pair, []))
+    found = table.found.setdefault((row.before, row.after), Found(line, pair, []))
     if found.pair != pair:
-        table.problems.append((row.line, f"not as line {found.line} says of the same two pictures"))
-    found.captions += written(_captions(row))
+        table.problems.append((line, f"not as line {found.line} says of the same two pictures"))
+    if not (captions := written([row.caption, *row.captions])):
+        table.problems.append((line, "no caption"))
+    found.captions += captions
 
 
 def _check_whole(table: Table) -> None:
@@ -194,7 +172,7 @@ def _divided(table: Table) -> list[Pair]:
     """The pairs with their captions, scenes and splits."""
     pairs = [replace(found.pair, captions=tuple(found.captions)) for found in table.found.values()]
     if not all(pair.scene_id for pair in pairs):
-        pairs = by_images(pairs)
+        pairs = scenes_by_images(pairs)
     if all(pair.split for pair in pairs):
         return pairs
     split = _drawn(table.path, list(dict.fromkeys(pair.scene_id for pair in pairs)))

@@ -1,22 +1,24 @@
 """The one schema of pairs that every dataset is read into."""
 
-import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from pipeline.errors import InputError
-from pipeline.inputs import read_lines
 from pipeline.outputs import write_json_lines
+from pipeline.records import read_records
 
 REMEDY = "run `dvc repro prepare` to make it"
 SPLITS = ("train", "val", "test")
+Split = Literal["train", "val", "test"]
 CHANGE_TYPES = ("color", "texture", "add", "drop", "move")
+Kind = Literal["color", "texture", "add", "drop", "move", "change", "none"]
+"""All that a pair's change_type can be."""
 NO_CHANGE = "none"
 CHANGE = "change"
 """A change of a kind that the dataset does not name."""
-Box = tuple[float, float, float, float]
+Number = int | float  # as written: 3 stays 3
+Box = tuple[Number, Number, Number, Number]
 """x, y, width, height in pixels of the image as it lies on disk."""
 
 
@@ -88,6 +90,18 @@ class Pair:
         return None if self.change_type is None else self.change_type != NO_CHANGE
 
 
+@dataclass(frozen=True)
+class ClassPair:
+    """Two images and the class of what each shows, without a caption: of NABirds, for pre-training."""
+
+    pair_id: str
+    split: str  # train or val
+    before: str  # file name relative to the dataset's root
+    after: str
+    before_class: int  # from 0 to the number of classes - 1
+    after_class: int
+
+
 def changed_things(scene: SceneFacts, kind: str) -> tuple[Placed | None, Placed | None]:
     """The object that changes, before and after; None where it is not there (added, dropped).
 
@@ -102,48 +116,14 @@ def changed_things(scene: SceneFacts, kind: str) -> tuple[Placed | None, Placed 
     return before, after
 
 
-def write_pairs(path: str | Path, pairs: Iterable[Pair]) -> None:
+def write_pairs(path: str | Path, pairs: Iterable[Pair | ClassPair]) -> None:
     """Write pairs as JSON lines, fields in the order of the schema."""
     write_json_lines(path, (asdict(pair) for pair in pairs))
 
 
 def read_pairs(path: str | Path, remedy: str = REMEDY) -> list[Pair]:
     """Read what `write_pairs` wrote. Raises InputError naming the line that is not a pair, or one again."""
-    pairs: dict[str, Pair] = {}
-    for number, line in enumerate(read_lines(path, remedy), 1):
-        pair = _pair(line, f"{path}, line {number}")
-        if pairs.setdefault(pair.pair_id, pair) is not pair:
-            raise InputError(
-                f"{path}, line {number}: there is a pair {pair.pair_id!r} before; {remedy} again"
-            )
-    return list(pairs.values())
-
-
-def _pair(line: str, where: str) -> Pair:
-    try:
-        record: dict[str, Any] = json.loads(line)
-        tuples = {key: tuple(value) for key, value in record.items() if isinstance(value, list)}
-        return Pair(
-            **(record | tuples | {"changed_object": _changed_object(record), "scene": _scene(record)})
-        )
-    except (ValueError, TypeError, AttributeError, KeyError) as error:
-        names = ", ".join(field.name for field in fields(Pair))
-        raise InputError(f"{where} is not a pair ({error}); its fields are {names}") from None
-
-
-def _changed_object(record: dict[str, Any]) -> ChangedObject | None:
-    if (value := record.get("changed_object")) is None:
-        return None
-    looks = {side: None if look is None else Look(**look) for side, look in value.items()}
-    return ChangedObject(**looks)
-
-
-def _scene(record: dict[str, Any]) -> SceneFacts | None:
-    if (value := record.get("scene")) is None:
-        return None
-    things = {side: tuple(Placed(**thing) for thing in value[side]) for side in ("before", "after")}
-    cameras = {side: tuple(value[side]) for side in ("before_camera", "after_camera")}
-    return SceneFacts(**(value | things | cameras))
+    return list(read_records(path, Pair, remedy, "pair_id"))
 
 
 def of_split(pairs: Iterable[Pair], split: str) -> list[Pair]:
@@ -151,6 +131,6 @@ def of_split(pairs: Iterable[Pair], split: str) -> list[Pair]:
     return [pair for pair in pairs if pair.split == split]
 
 
-def images_of(pairs: Iterable[Pair]) -> list[str]:
+def images_of(pairs: Iterable[Pair | ClassPair]) -> list[str]:
     """Every image that the pairs name, once, in order of first mention."""
     return list(dict.fromkeys(name for pair in pairs for name in (pair.before, pair.after)))

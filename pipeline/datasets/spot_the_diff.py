@@ -8,19 +8,28 @@ Empty sentences are dropped, and what is left without any is left out: it can be
 scored. The published counts, 8,566 / 1,493 / 1,270 pairs, are of the files, with these.
 """
 
-import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from pipeline.datasets.annotations import check_splits, read_entries, sentences_fault, shown, written
+from pydantic import Field
+
+from pipeline.datasets.annotations import Published, check_splits, written
 from pipeline.datasets.schema import SPLITS, Pair
-from pipeline.errors import InputError, listed
+from pipeline.errors import InputError
+from pipeline.records import read_foreign
 
 FILES = tuple(f"annotations/{split}.json" for split in SPLITS)
 OPTIONAL = ()
 REMEDY = "data/README.md lists the files of Spot-the-Diff"
 MULTI_WORDS = 60  # the joined reference is cut there
+
+
+class _Record(Published):
+    img_id: Annotated[str, Field(pattern="^[0-9A-Za-z]{1,40}$")]
+    sentences: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -92,19 +101,11 @@ def read(root: Path, protocol: str) -> list[Pair]:
 
 
 def _entries(path: Path) -> list[Entry]:
-    entries, problems = [], []
-    counts: dict[str, int] = {}
-    for number, record in enumerate(read_entries(path, REMEDY, ("img_id", "sentences"))):
-        image, sentences = record["img_id"], record["sentences"]
-        if not isinstance(image, str) or not re.fullmatch(r"[0-9A-Za-z]{1,40}", image):
-            problems.append(f"entry {number}: img_id {shown(image)} is not like '256'")
-        elif fault := sentences_fault(sentences):
-            problems.append(f"entry {number}, img_id {image}: {fault}")
-        else:
-            counts[image] = counts.get(image, 0) + 1
-            entries.append(Entry(image, counts[image], written(sentences)))
-    if problems:
-        raise listed(problems, str(path), REMEDY)
+    counts: Counter[str] = Counter()
+    entries = []
+    for record in read_foreign(path, tuple[_Record, ...], REMEDY):
+        counts[record.img_id] += 1
+        entries.append(Entry(record.img_id, counts[record.img_id], written(record.sentences)))
     return entries
 
 

@@ -17,8 +17,7 @@ from pipeline.datasets.schema import Pair
 from pipeline.decoding.attention_maps import Attended, attended
 from pipeline.decoding.beam_search import beam_attending
 from pipeline.decoding.greedy import differences, evaluating, greedy_attending
-from pipeline.features.reading import feature_batches
-from pipeline.features.store import FeatureStore
+from pipeline.features.store import FeatureStore, feature_batches
 from pipeline.progress import track
 from pipeline.vocabularies import Vocabulary, said_at
 

@@ -9,8 +9,7 @@ from torch import Tensor
 from models.captioner import Captioner, Difference
 from models.decoder_protocol import Exchange
 from pipeline.datasets.schema import Pair
-from pipeline.features.reading import feature_batches
-from pipeline.features.store import FeatureStore
+from pipeline.features.store import FeatureStore, feature_batches
 from pipeline.vocabularies import END, NULL, START, Vocabulary
 
 

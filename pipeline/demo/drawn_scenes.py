@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from PIL import Image
 
 from pipeline.captioning.picture_captioner import PictureCaptioner, Search
-from pipeline.datasets.clevr_change import TYPES
+from pipeline.datasets.clevr_annotations import TYPES
 from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.params import Tabletop, Viewpoint
 from pipeline.progress import track
 from pipeline.scoring.truth import Verdict, judge
-from pipeline.tabletop import changes, facts, grammar, pictures, scene_sampling, scenes
+from pipeline.tabletop import changes, grammar, pictures, scene_sampling, scenes
 
 NOTHING = "nothing"
 KINDS = (*changes.CHANGE_TYPES, NOTHING)
@@ -51,7 +51,7 @@ def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Dr
 
 def _pair(scene: scenes.Scene, kind: str, truth: Sequence[str]) -> Pair:
     """As the datasets have it, of no split's file."""
-    name, shown = str(scene.number), facts.facts(scene, changed=kind != NOTHING)
+    name, shown = str(scene.number), scene.facts(changed=kind != NOTHING)
     change = NO_CHANGE if kind == NOTHING else TYPES[kind]
     return Pair(name, name, "test", "before", "after", tuple(truth), change, scene=shown)
 

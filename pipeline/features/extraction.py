@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -20,11 +20,12 @@ from pipeline.datasets.images import Indexed
 from pipeline.errors import InputError
 from pipeline.features.preprocessing import pixels
 from pipeline.features.shapes import grid_shape
-from pipeline.features.store_contents import STATISTICS, Spec
+from pipeline.features.store_contents import STATISTICS, PixelSpec, Spec
 from pipeline.features.writer import Writer, fill
 from pipeline.prefetch import prefetch
 
 BATCH = 32  # divides a shard, so that batches are the same after a resume
+AHEAD = 64  # images in memory before they are asked for, where they are stored themselves
 STANDARD = 64  # train images whose cells the statistics of channels are taken from
 
 
@@ -119,17 +120,41 @@ def _pinned_like(tensor: Tensor) -> Tensor:
     return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
 
 
-def extract(extractor: Extractor, ranks: Ranks, folder: Path) -> Writer:
-    """Fill a store in `folder`, each process writing its share of the shards that are missing.
-
-    The store is the same, to the bit, whatever the number of processes. Raises as Extractor.fill does.
-    """
-    writer = ranks.first(lambda: Writer(folder, len(extractor.images), grid_shape(extractor.spec)))
+def _shared(
+    ranks: Ranks, make: Callable[[], Writer], fill: Callable[[Writer, Sequence[int]], None]
+) -> Writer:
+    """A store, each process filling its share of the shards that are missing."""
+    writer = ranks.first(make)
     missing = writer.missing
     ranks.wait()  # nobody writes before all have seen what is missing
-    extractor.fill(writer, ranks.share(missing))
+    fill(writer, ranks.share(missing))
     ranks.wait()
     return writer
+
+
+def extract(extractor: Extractor, ranks: Ranks, folder: Path) -> Writer:
+    """Fill a store in `folder`, the same, to the bit, by any number of processes. Raises as `fill` does."""
+    shape = grid_shape(extractor.spec)
+    return _shared(ranks, lambda: Writer(folder, len(extractor.images), shape), extractor.fill)
+
+
+def extract_pixels(
+    root: Path, images: Sequence[Indexed], spec: PixelSpec, ranks: Ranks, folder: Path
+) -> Writer:
+    """The same of the images themselves, squashed to uint8 3 x H x W, for models with their own encoder.
+
+    Raises InputError for an image that is not what was indexed.
+    """
+    squash = partial(pixels, root, size=(spec.height, spec.width), resize=spec.resize)
+
+    def read(rows: Sequence[int]) -> Iterator[np.ndarray]:
+        return prefetch(squash, [images[row] for row in rows], os.cpu_count() or 1, AHEAD)
+
+    return _shared(
+        ranks,
+        lambda: Writer(folder, len(images), (3, spec.height, spec.width), "uint8"),
+        lambda writer, shards: fill(writer, shards, read, writer.write, "reading pixels"),
+    )
 
 
 def attributes(extractor: Extractor, weights_id: str) -> dict[str, Any]:
@@ -147,9 +172,12 @@ def attributes(extractor: Extractor, weights_id: str) -> dict[str, Any]:
 
 def imported_attributes(spec: Spec, weights_id: str, images: Sequence[Indexed]) -> dict[str, Any]:
     """The same of features made elsewhere, in float32: network and normalisation are not known here."""
+    return stored(spec, images) | {"weights_id": weights_id, "precision": "float32"}
+
+
+def stored(spec: Spec | PixelSpec, images: Sequence[Indexed]) -> dict[str, Any]:
+    """What every store says of itself; of pixels it is all."""
     return asdict(spec) | {
-        "weights_id": weights_id,
-        "precision": "float32",
         "keys": [image.name for image in images],
         "sha256": [image.sha256 for image in images],
     }

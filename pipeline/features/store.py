@@ -1,17 +1,21 @@
 """Reading a feature store (store_codec.py): features by image key, every shard checked when it is opened."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorstore
+import torch
+from torch import Tensor
 
 from pipeline.compute import memory
+from pipeline.datasets.schema import Pair
 from pipeline.errors import InputError
 from pipeline.features.object_storage import CONTEXT, Location
 from pipeline.features.store_codec import ARRAY, SCHEMA, array_spec, shard_file
+from pipeline.prefetch import prefetch
 
 # a store does not change while it is open
 READING = {
@@ -111,3 +115,16 @@ class FeatureStore:
     def _into(self, out: np.ndarray, rows: list[int]) -> np.ndarray:
         self.location.answer(tensorstore.array(out).write(self.array[rows]).commit)
         return out
+
+
+def feature_batches(
+    pairs: Sequence[Pair], store: FeatureStore, batch: int
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Before and after features of the pairs in order, `batch` at a time, read ahead."""
+    starts = range(0, len(pairs), batch)
+    return prefetch(lambda start: _features(store, pairs[start : start + batch]), starts, threads=1, ahead=2)
+
+
+def _features(store: FeatureStore, pairs: Sequence[Pair]) -> tuple[Tensor, Tensor]:
+    grids = torch.from_numpy(store.read([name for pair in pairs for name in (pair.before, pair.after)]))
+    return grids[0::2], grids[1::2]

@@ -15,7 +15,7 @@ import numpy as np
 from pipeline import vocabularies
 from pipeline.datasets.schema import Pair
 from pipeline.negatives import bird_claims
-from pipeline.negatives.bird_words import MEANING, SIBLINGS
+from pipeline.negatives.bird_claims import MEANING, SIBLINGS
 from pipeline.negatives.geometric import MOST, drawn, plain
 from pipeline.negatives.tfidf import Index
 

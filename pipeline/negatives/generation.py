@@ -7,14 +7,15 @@ Two of each kind: *retrieve*, captions alike of other pairs; *replace*, words ex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count, islice
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
 from pipeline import vocabularies
-from pipeline.datasets.negatives import NEGATIVES, Negative, Negatives
+from pipeline.datasets.negatives import NEGATIVES, Kind, Negative, Negatives
 from pipeline.datasets.schema import Pair, of_split
 from pipeline.errors import InputError
+from pipeline.negatives import birds, geometric
 from pipeline.negatives.birds import Birds
 from pipeline.negatives.geometric import Geometric
 
@@ -22,28 +23,9 @@ SPLITS = ("train", "val")
 TRIES = 20  # candidates of one negative that are looked at
 EACH = 2  # negatives of a kind
 Grammar = Literal["geometric", "birds"]
-Candidates = Iterator[str | None]
-"""Captions to try one after the other; None: nothing could be made this time."""
-
-
-class Source(Protocol):
-    """Where the negatives of one pair come from. `number`: the how many-th of its kind is wanted."""
-
-    certain: bool  # whether there are always captions that are known to be wrong
-
-    def retrieve(self, number: int) -> Candidates: ...
-    def replace(self, number: int) -> Candidates: ...
-    def confuse(self, number: int) -> Candidates: ...
-    def wrong(self, caption: str) -> bool:
-        """Whether the caption is wrong of the pair, as far as its references can tell."""
-
-
-class Captions(Protocol):
-    """The captions of a split, as a grammar reads them."""
-
-    def source(self, pair: Pair, references: Sequence[str], rng: np.random.Generator) -> Source: ...
-
-
+Source = geometric.Source | birds.Source
+"""Where the negatives of one pair come from: how many-th of its kind is wanted -> captions to try in
+turn, None where nothing could be made this time. `certain`: some are always known to be wrong."""
 GRAMMARS: dict[Grammar, type[Geometric] | type[Birds]] = {"geometric": Geometric, "birds": Birds}
 
 
@@ -60,7 +42,7 @@ def generate(grammar: Grammar, pairs: Sequence[Pair], seed: int) -> Iterator[Neg
             yield of_pair(captions, pair, np.random.default_rng([seed, number]))
 
 
-def of_pair(captions: Captions, pair: Pair, rng: np.random.Generator) -> Negatives:
+def of_pair(captions: Geometric | Birds, pair: Pair, rng: np.random.Generator) -> Negatives:
     """The negatives of one pair, all drawn by `rng`."""
     references = [pair.captions[place] for place in rng.permutation(len(pair.captions))]
     source = captions.source(pair, references, rng)
@@ -100,7 +82,7 @@ class _Draft:
         return len(self.found) < NEGATIVES
 
     def take(
-        self, kind: str, candidates: Iterable[str | None], tries: int | None = TRIES, sure: bool = True
+        self, kind: Kind, candidates: Iterable[str | None], tries: int | None = TRIES, sure: bool = True
     ) -> bool:
         """The first of `tries` candidates that is new and (`sure`) wrong. Whether there was one."""
         for caption in islice(candidates, tries):

@@ -1,17 +1,21 @@
-"""Negatives of captions of coloured solids: CLEVR-Change, CLEVR-DC, tabletop."""
+"""Negatives of captions of coloured solids: CLEVR-Change, CLEVR-DC, tabletop.
 
-from collections.abc import Iterator, Sequence
+Nearly right captions are made by exchanging words, or parts of a sentence: the functions below give the new
+words, or None where there is nothing to exchange. Whether they are wrong of the pair is asked afterwards.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
 import numpy as np
 
 from pipeline import vocabularies
 from pipeline.datasets.schema import NO_CHANGE, Pair
-from pipeline.negatives import edits, frames
-from pipeline.negatives.edits import Words
-from pipeline.negatives.frames import Sentence
+from pipeline.negatives import solid_claims
+from pipeline.negatives.solid_claims import GROUPS, MEANING, Claims, Sentence
 from pipeline.negatives.tfidf import Index
 
+Words = tuple[str, ...]
 MOST = 20_000  # captions that are looked through for alike ones
 
 
@@ -26,7 +30,9 @@ class Geometric:
         for pair in pairs:
             texts = [plain(caption) for caption in pair.captions]
             # CLEVR-DC does not say which pairs are without a change; their captions do
-            if frames.of_pair(pair, [Sentence(tuple(text.split())) for text in texts]).kinds == {NO_CHANGE}:
+            if solid_claims.of_pair(pair, [Sentence(tuple(text.split())) for text in texts]).kinds == {
+                NO_CHANGE
+            }:
                 no_changes |= dict.fromkeys(texts)
             else:
                 changes |= dict.fromkeys(texts)
@@ -52,12 +58,12 @@ class Source:
     def __init__(self, split: Geometric, pair: Pair, references: Sequence[str], rng: np.random.Generator):
         self._split, self._pair, self._rng = split, pair, rng
         self._references = [Sentence(tuple(text.split())) for text in references]
-        self._truth = frames.of_pair(pair, self._references)
+        self._truth = solid_claims.of_pair(pair, self._references)
         self._unchanged = self._truth.kinds == {NO_CHANGE}
 
     def wrong(self, caption: str) -> bool:
         """Whether it contradicts the references; the pair's own kind of change is known as a rule."""
-        return frames.contradicts(Sentence(tuple(caption.split())).frame, self._truth)
+        return solid_claims.contradicts(Sentence(tuple(caption.split())).claims, self._truth)
 
     def retrieve(self, number: int) -> Iterator[str]:
         """Captions of other pairs by falling similarity; second, one that says that nothing changed.
@@ -79,17 +85,16 @@ class Source:
         """One word of subject and new value, or two, in turn."""
         for sentence in self._turns(number):
             weights = self._split.index.weights(sentence.words)
-            yield _text(edits.replaced(sentence, self._truth, weights, 1 + number % 2, self._rng))
+            yield _text(_replaced(sentence, self._truth, weights, 1 + number % 2, self._rng))
 
     def confuse(self, number: int) -> Iterator[str | None]:
         """Subject and landmark exchanged; second, old and new value, or added and gone."""
         for sentence in self._turns(number):
             if number % 2 == 0:
-                yield _text(edits.exchanged_landmark(sentence))
+                yield _text(_exchanged_landmark(sentence))
             else:
                 yield _text(
-                    edits.exchanged_values(sentence)
-                    or edits.exchanged_ending(sentence, self._split.endings, self._rng)
+                    _exchanged_values(sentence) or _exchanged_ending(sentence, self._split.endings, self._rng)
                 )
 
     def _turns(self, number: int) -> Iterator[Sentence]:
@@ -118,10 +123,84 @@ def _endings(documents: Sequence[str]) -> dict[str, list[Words]]:
     found: dict[str, dict[Words, None]] = {}
     for text in documents:
         sentence = Sentence(tuple(text.split()))
-        for kind in sentence.frame.kinds:
-            found.setdefault(kind, {})[edits.ending(sentence)] = None
+        for kind in sentence.claims.kinds:
+            found.setdefault(kind, {})[_ending(sentence)] = None
     return {kind: sorted(own) for kind, own in found.items()}
 
 
 def _text(words: Words | None) -> str | None:
     return None if words is None else " ".join(words)
+
+
+def _replaced(
+    sentence: Sentence, truth: Claims, weights: Mapping[str, float], count: int, rng: np.random.Generator
+) -> Words | None:
+    """`count` words of the subject and the new value, the heaviest that have another value to take."""
+    words = list(sentence.words)
+    places = sentence.attributes + ([] if sentence.value is None else [sentence.value])
+    changed = 0
+    for place in sorted(places, key=lambda place: (-weights[sentence.words[place]], place)):
+        attribute, own = MEANING[words[place]]
+        barred = _barred(sentence, words, place, attribute, truth) | {own}
+        left = [words_ for number, words_ in enumerate(GROUPS[attribute]) if number not in barred]
+        if left and changed < count:
+            group = left[int(rng.integers(len(left)))]
+            words[place] = group[int(rng.integers(len(group)))]
+            changed += 1
+    return tuple(words) if changed else None
+
+
+def _barred(sentence: Sentence, words: Sequence[str], place: int, attribute: str, truth: Claims) -> set[int]:
+    """The values that a word must not take: old and new must stay two, a new colour unheard of."""
+    if place != sentence.value:
+        same = sentence.value is not None and MEANING[words[sentence.value]][0] == attribute
+        return {MEANING[words[sentence.value]][1]} if same and sentence.value is not None else set()
+    subject = {MEANING[words[p]][1] for p in sentence.attributes if MEANING[words[p]][0] == attribute}
+    if attribute != "color":
+        return subject
+    return subject | set(truth.look.get(attribute, ())) | set(truth.value.get(attribute, ()))
+
+
+def _exchanged_landmark(sentence: Sentence) -> Words | None:
+    """Subject and landmark, each behind its article, in each other's place."""
+    one, other = sentence.subject, sentence.landmark
+    if not one or not other:
+        return None
+    words = sentence.words
+    between = words[one.stop : other.start]
+    return (
+        *words[: one.start],
+        *words[other.start : other.stop],
+        *between,
+        *words[one.start : one.stop],
+        *words[other.stop :],
+    )
+
+
+def _exchanged_values(sentence: Sentence) -> Words | None:
+    """The old value, where the subject names it, and the new one in each other's place."""
+    if sentence.value is None:
+        return None
+    words = list(sentence.words)
+    attribute = MEANING[words[sentence.value]][0]
+    old = [place for place in sentence.attributes if MEANING[words[place]][0] == attribute]
+    if not old:
+        return None
+    words[old[0]], words[sentence.value] = words[sentence.value], words[old[0]]
+    return tuple(words)
+
+
+def _exchanged_ending(
+    sentence: Sentence, endings: Mapping[str, Sequence[Words]], rng: np.random.Generator
+) -> Words | None:
+    """What follows the last noun, of something added as of something gone, or the other way round."""
+    other = {"add": "drop", "drop": "add"}.get(next(iter(sentence.claims.kinds), ""), "")
+    if not endings.get(other):
+        return None
+    ending = endings[other][int(rng.integers(len(endings[other])))]
+    return (*sentence.words[: sentence.nouns[-1] + 1], *ending)
+
+
+def _ending(sentence: Sentence) -> Words:
+    """What follows the last noun."""
+    return sentence.words[sentence.nouns[-1] + 1 :] if sentence.nouns else ()

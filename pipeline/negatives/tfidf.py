@@ -1,8 +1,4 @@
-"""TF-IDF over captions: which words weigh most in one, and which other captions are most like it.
-
-Own code: scikit-learn's TfidfVectorizer computes the same, and with SciPy would add 150 MB to the environment
-for these lines.
-"""
+"""TF-IDF over captions: which words weigh most in one, and which other captions are most like it."""
 
 import math
 from collections import Counter

@@ -1,16 +1,16 @@
 """Does a caption agree with its references, where they are CLEVR's sentences and no scene is published?
 
-Caption and references are read as the negatives of such datasets are made (pipeline/negatives/frames.py):
-kind of change, what the subject is named, new value. Where a thing lies is not asked: the references do not
-tell it in full. So a caption that agrees may still be untrue (pipeline/scoring/truth.py), never the other
-way round as far as the references name what it says.
+Both are read as the negatives of such datasets are made (pipeline/negatives/solid_claims.py): kind of change,
+what the subject is named, new value. Where a thing lies is not asked: the references do not tell it in full.
+So a caption that agrees may still be untrue (pipeline/scoring/truth.py), never the other way round as far as
+the references name what it says.
 """
 
 import re
 from collections.abc import Sequence
 
 from pipeline.datasets.schema import NO_CHANGE, Pair
-from pipeline.negatives.frames import Sentence, of_pair
+from pipeline.negatives.solid_claims import Sentence, of_pair
 from pipeline.scoring.accuracy import says_no_change
 
 
@@ -27,7 +27,7 @@ def agrees(caption: str, pair: Pair, phrases: Sequence[str]) -> bool | None:
     if NO_CHANGE in truth.kinds:
         return says_no_change(caption, phrases)
     sentence = _read(caption)
-    said = sentence.frame
+    said = sentence.claims
     if not sentence.subject or not said.kinds or not said.kinds <= truth.kinds:
         return False
     looks = all(values == truth.look.get(name) for name, values in said.look.items())

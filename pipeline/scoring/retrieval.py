@@ -15,8 +15,7 @@ from torch import Tensor
 
 from models.trainable import Retrieves
 from pipeline.datasets.schema import NO_CHANGE, Pair
-from pipeline.features.reading import feature_batches
-from pipeline.features.store import FeatureStore
+from pipeline.features.store import FeatureStore, feature_batches
 from pipeline.vocabularies import Vocabulary, pad
 
 KS = (1, 5, 10)

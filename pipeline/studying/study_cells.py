@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import source_code
-from pipeline.datasets import pretraining_schema
+from pipeline.datasets import cub_nabirds
 from pipeline.errors import InputError
 from pipeline.inputs import read_yaml
 from pipeline.outputs import Contents, replacing, write_json
@@ -149,7 +149,7 @@ def _beside(root: Path, tree: Tree, datasets: Sequence[str]) -> dict[str, str]:
     for dataset in datasets:
         for stage in prepared_beside([dataset]):
             if dataset not in tree["pretraining"]["datasets"] or stage not in lock.get("stages", {}):
-                how = pretraining_schema.remedy(dataset)
+                how = cub_nabirds.remedy(dataset)
                 raise InputError(f"{dataset} is not prepared ({stage} has not run); {how}")
             found |= {out["path"]: out["md5"] for out in lock["stages"][stage]["outs"]}
     return found

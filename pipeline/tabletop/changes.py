@@ -4,20 +4,17 @@ No two things of a scene look alike, before the change or after it, and all keep
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 import numpy as np
 
-from pipeline.tabletop.scenes import RADII, Thing, View, clear
+from pipeline.tabletop.scenes import RADII, Thing, View, clear, pick
 from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES
 
 CHANGE_TYPES = ("color", "material", "add", "drop", "move")
 ARENA = 3.0  # x and y lie in (-ARENA, ARENA)
 FAR = 1.2  # how far a moved thing goes at least
 TRIES = 50  # for one thing, then a new scene
-Option = TypeVar("Option")
 
 
 class NoRoomError(Exception):
@@ -45,10 +42,10 @@ def new_thing(others: tuple[Thing, ...], view: View, rng: np.random.Generator) -
     for _ in range(TRIES):
         thing = Thing(
             number,
-            _choice(tuple(RADII), rng),
-            _choice(tuple(COLORS), rng),
-            _choice(MATERIALS, rng),
-            _choice(SHAPES, rng),
+            pick(tuple(RADII), rng),
+            pick(tuple(COLORS), rng),
+            pick(MATERIALS, rng),
+            pick(SHAPES, rng),
             *_place(rng),
             round(float(rng.uniform(0, 2 * math.pi)), 4),
         )
@@ -62,7 +59,7 @@ def _recolored(thing: Thing, others: tuple[Thing, ...], view: View, rng: np.rand
     choices = [choice for choice in choices if _unlike(choice, others)]
     if not choices:
         raise NoRoomError
-    return _choice(choices, rng)
+    return pick(choices, rng)
 
 
 def _remade(thing: Thing, others: tuple[Thing, ...], view: View, rng: np.random.Generator) -> Thing:
@@ -79,10 +76,6 @@ def _moved(thing: Thing, others: tuple[Thing, ...], view: View, rng: np.random.G
         if math.hypot(x - thing.x, y - thing.y) >= FAR and clear(changed, others, view):
             return changed
     raise NoRoomError
-
-
-def _choice(options: Sequence[Option], rng: np.random.Generator) -> Option:
-    return options[int(rng.integers(len(options)))]
 
 
 def _place(rng: np.random.Generator) -> tuple[float, float]:

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from pipeline.datasets.clevr_change import DEFAULT, DISTRACTOR, FILES, SEMANTIC
 from pipeline.errors import InputError, writing
 from pipeline.outputs import Contents, place, write_json
 from pipeline.params import Tabletop
@@ -34,13 +35,9 @@ from pipeline.progress import track
 from pipeline.scratch_folders import alone, clear, scratch
 from pipeline.tabletop import changes, grammar, pictures, scene_sampling, scenes
 
-DEFAULT = "images/CLEVR_default_{:06d}.png"
-SEMANTIC = "sc_images/CLEVR_semantic_{:06d}.png"
-NONSEMANTIC = "nsc_images/CLEVR_nonsemantic_{:06d}.png"
-PICTURES = (DEFAULT, SEMANTIC, NONSEMANTIC)
-TABLES = ("change_captions.json", "no_change_captions.json", "type_mapping.json", "splits.json")
+PICTURES = (DEFAULT, SEMANTIC, DISTRACTOR)
 # the mark: CLEVR-Change itself has files of all the other names
-CONTENTS = Contents("scenes.json", (*TABLES, *(picture.replace("{:06d}", "*") for picture in PICTURES)))
+CONTENTS = Contents("scenes.json", (*FILES, *(picture.replace("{:06d}", "*") for picture in PICTURES)))
 SPLITS = {"train": 0.8, "val": 0.1, "test": 0.1}
 ONE_THREAD = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 

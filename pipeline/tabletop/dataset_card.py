@@ -1,19 +1,24 @@
 """The card of a rendered dataset: what was rendered, and its hash, which DVC watches for the folder."""
 
 import hashlib
+import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from pipeline.datasets.clevr_change import DEFAULT, DISTRACTOR, SEMANTIC
 from pipeline.inputs import read_json
 from pipeline.outputs import write_text, yaml_of
 from pipeline.params import Tabletop
-from pipeline.tabletop.displacement import moved
 
+GRID = 14  # cells a side: what ResNet-101's layer3 has at 224 pixels
 VERSION = 2  # raised when the same settings make other scenes, captions or pictures
 FILES = {
-    "images/CLEVR_default_{:06d}.png": "before",
-    "sc_images/CLEVR_semantic_{:06d}.png": "after a change, from another viewpoint",
-    "nsc_images/CLEVR_nonsemantic_{:06d}.png": "nothing changed, from another viewpoint",
+    DEFAULT: "before",
+    SEMANTIC: "after a change, from another viewpoint",
+    DISTRACTOR: "nothing changed, from another viewpoint",
     "change_captions.json": "sentences of the first pair of each scene",
     "no_change_captions.json": "sentences of its second pair",
     "splits.json": "scene numbers of train, val and test",
@@ -24,14 +29,16 @@ FILES = {
 
 def facts(root: Path, settings: Tabletop) -> list[str]:
     """What of the rendered folder `root` decides how hard it is."""
-    cells = moved(read_json(root / "scenes.json", "render again")["scenes"], settings.width, settings.height)
+    median, most = moved(
+        read_json(root / "scenes.json", "render again")["scenes"], settings.width, settings.height
+    )
     return [
         f"version {VERSION}, viewpoint {settings.viewpoint}, seed {settings.seed}, "
         f"pictures of {settings.width} x {settings.height}",
         f"{settings.min_objects} to {settings.max_objects} things on the table; of the captions of a change "
         f"{settings.relations:.0%} place its subject by another thing, where they can",
-        f"from the before to the distractor picture an object moves by {cells.median:.2f} cells of a "
-        f"14 x 14 grid (median; 0.9 of them by {cells.most:.2f} or less)",
+        f"from the before to the distractor picture an object moves by {median:.2f} cells of a "
+        f"14 x 14 grid (median; 0.9 of them by {most:.2f} or less)",
     ]
 
 
@@ -59,3 +66,24 @@ def fingerprint(root: Path) -> str:
         content = hashlib.sha256(file.read_bytes()).hexdigest()
         digest.update(f"{file.relative_to(root).as_posix()} {content}\n".encode())
     return digest.hexdigest()
+
+
+def moved(scenes: Sequence[dict[str, Any]], width: int, height: int) -> tuple[float, float]:
+    """How far objects move from the default to the distractor view, in cells: median, and 0.9 quantile.
+
+    Of all objects, by the middles of their boxes in scenes.json. `width` and `height` of the pictures, in
+    pixels: they are squashed to the square that the grid divides.
+    """
+    steps = [
+        math.dist(_cell(there, width, height), _cell(here, width, height))
+        for scene in scenes
+        for there, here in zip(
+            scene["views"]["default"]["boxes"], scene["views"]["nonsemantic"]["boxes"], strict=True
+        )
+    ]
+    return float(np.median(steps)), float(np.quantile(steps, 0.9))
+
+
+def _cell(box: Sequence[int], width: int, height: int) -> tuple[float, float]:
+    """Where the middle of a box x, y, width, height lies on the grid."""
+    return (box[0] + box[2] / 2) / width * GRID, (box[1] + box[3] / 2) / height * GRID

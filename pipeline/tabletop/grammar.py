@@ -4,17 +4,14 @@ A caption speaks of the picture that shows the thing: the after picture where a 
 the before picture everywhere else. Every noun phrase picks out one thing of that picture.
 """
 
-from collections.abc import Sequence
 from itertools import product
-from typing import TypeVar
 
 import numpy as np
 
 from pipeline.tabletop.relations import relations
-from pipeline.tabletop.scenes import Scene, Thing, View
+from pipeline.tabletop.scenes import Scene, Thing, View, pick
 from pipeline.tabletop.words import ANY_SHAPE, NO_CHANGE, VERBS, WORDS
 
-Option = TypeVar("Option")
 REFERENCES = 6  # captions a pair
 
 
@@ -41,13 +38,13 @@ def no_change_captions(rng: np.random.Generator) -> list[str]:
 
 def _noun_phrase(thing: Thing, things: tuple[Thing, ...], rng: np.random.Generator) -> str:
     """`the [size] [color] [material] shape`, said with attributes that no other thing shares."""
-    size, color, material, shape = _pick(_distinguishing(thing, things), rng)
+    size, color, material, shape = pick(_distinguishing(thing, things), rng)
     words = [
         "the",
         *([_say(thing.size, rng)] if size else []),
         *([thing.color] if color else []),
         *([_say(thing.material, rng)] if material else []),
-        _say(thing.shape, rng) if shape else _pick(ANY_SHAPE, rng),
+        _say(thing.shape, rng) if shape else pick(ANY_SHAPE, rng),
     ]
     return " ".join(words)
 
@@ -72,13 +69,13 @@ def _maybe_relation(
     others = [other for other in things if other is not thing and relations(thing, other, view.camera)]
     if not others or rng.random() < 1 - share:
         return ""
-    other = _pick(others, rng)
-    relation = _pick(_pick(relations(thing, other, view.camera), rng), rng)
+    other = pick(others, rng)
+    relation = pick(pick(relations(thing, other, view.camera), rng), rng)
     return f" that is {relation} {_noun_phrase(other, things, rng)}"
 
 
 def _verb_phrase(scene: Scene, rng: np.random.Generator) -> str:
-    verb = _pick(VERBS[scene.change_type], rng)
+    verb = pick(VERBS[scene.change_type], rng)
     if scene.change_type not in ("color", "material"):
         return verb
     after = next(thing for thing in scene.after if thing.number == scene.changed)
@@ -86,8 +83,4 @@ def _verb_phrase(scene: Scene, rng: np.random.Generator) -> str:
 
 
 def _say(attribute: str, rng: np.random.Generator) -> str:
-    return _pick(WORDS[attribute], rng)
-
-
-def _pick(options: Sequence[Option], rng: np.random.Generator) -> Option:
-    return options[int(rng.integers(len(options)))]
+    return pick(WORDS[attribute], rng)

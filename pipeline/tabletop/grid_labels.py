@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.datasets.clevr_change import DEFAULT, DISTRACTOR, SEMANTIC
 from pipeline.datasets.images import Indexed
 from pipeline.errors import InputError
 from pipeline.inputs import read_json
 from pipeline.progress import track
-from pipeline.tabletop.dataset import DEFAULT, NONSEMANTIC, SEMANTIC
 from pipeline.tabletop.pictures import identify
 from pipeline.tabletop.relations import Point
 from pipeline.tabletop.scenes import Box, Thing, box_of, solids
@@ -29,7 +29,7 @@ LEAST = 0.25  # a cell shows the thing that covers most of it, if that is more t
 VIEWS = {
     DEFAULT: ("default", "before"),
     SEMANTIC: ("semantic", "after"),
-    NONSEMANTIC: ("nonsemantic", "before"),
+    DISTRACTOR: ("nonsemantic", "before"),
 }
 REMEDY = "name the scenes.json that the stage render wrote beside the images"
 

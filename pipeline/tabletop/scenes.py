@@ -1,10 +1,13 @@
 """What a scene is: things on the table, the views of them, and how near to each other CLEVR lets them lie."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
+from pipeline.datasets.schema import Placed, SceneFacts
 from pipeline.tabletop.relations import Point, offsets
 from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES, SIZES
 
@@ -18,6 +21,7 @@ CAMERA = (7.48, -6.51, 5.34)
 LIGHTS = ((6.45, -2.91, 4.26), (-4.67, -4.01, 3.01), (-1.17, 2.65, 5.82))  # key, fill, back
 
 Box = tuple[int, int, int, int]
+Option = TypeVar("Option")
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,21 @@ class Scene:
     semantic: View
     nonsemantic: View
 
+    def facts(self, changed: bool) -> SceneFacts:
+        """What the pair with the change shows, or the one where nothing but the view changes."""
+        after, view = (self.after, self.semantic) if changed else (self.before, self.nonsemantic)
+        return SceneFacts(
+            before=_placed(self.before),
+            after=_placed(after),
+            before_camera=self.default.camera,
+            after_camera=view.camera,
+            changed=self.changed if changed else None,
+        )
+
+
+def _placed(things: tuple[Thing, ...]) -> tuple[Placed, ...]:
+    return tuple(Placed(thing.number, *thing.look, thing.x, thing.y) for thing in things)
+
 
 def clear(thing: Thing, others: tuple[Thing, ...], view: View) -> bool:
     """Whether a thing keeps CLEVR's margins to all others, along the table's axes as `view` sees them."""
@@ -98,3 +117,8 @@ def box_of(mask: np.ndarray) -> Box:
     (lines,), (columns,) = np.nonzero(mask.any(1)), np.nonzero(mask.any(0))
     left, top = int(columns[0]), int(lines[0])
     return left, top, int(columns[-1]) - left + 1, int(lines[-1]) - top + 1
+
+
+def pick(options: Sequence[Option], rng: np.random.Generator) -> Option:
+    """One of them, each as likely."""
+    return options[int(rng.integers(len(options)))]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from pipeline.datasets.pretraining_schema import ClassPair, images_of
+from pipeline.datasets.schema import ClassPair, images_of
 from pipeline.errors import InputError
 from pipeline.features.memory_cache import images
 from pipeline.features.store import FeatureStore

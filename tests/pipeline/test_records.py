@@ -81,3 +81,11 @@ def test_a_value_of_yaml(tmp_path):
     assert checked(Point, {"name": "a"}, "a.yaml", "mend it") == Point("a")
     with pytest.raises(InputError, match=r"a\.yaml: name: .*, not 3; mend it"):
         checked(Point, {"name": 3}, "a.yaml", "mend it")
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    for read in (read_record, read_foreign, lambda *how: list(read_records(*how))):
+        with pytest.raises(InputError, match=r"b\.json is missing; make it"):
+            read(tmp_path / "b.json", Table, "make it")
+        with pytest.raises(InputError, match="is a folder, not a file; make it"):
+            read(tmp_path, Table, "make it")

@@ -78,22 +78,11 @@ def test_missing_and_empty_images(repository, monkeypatch, capsys):
     assert len(lines) == 21
 
 
-@pytest.mark.parametrize(
-    ("damage", "said"),
-    [
-        (lambda root: (root / "annotations/val.json").unlink(), "annotations/val.json is missing"),
-        (
-            lambda root: (root / "annotations/val.json").write_text("[{"),
-            "annotations/val.json is not valid JSON",
-        ),
-        (lambda root: root.rename(root.with_name("away")), f"{STD} is missing; put the dataset there"),
-    ],
-)
-def test_annotation_files(repository, monkeypatch, capsys, damage, said):
-    damage(make_spot_the_diff(repository / STD))
+def test_an_annotation_file_that_is_not_there(repository, monkeypatch, capsys):
+    (make_spot_the_diff(repository / STD) / "annotations/val.json").unlink()
     code, _, err = check(monkeypatch, capsys)
     assert code == 2
-    assert said in err
+    assert "annotations/val.json is missing" in err
     assert "Traceback" not in err
 
 

@@ -4,7 +4,6 @@ import json
 import shutil
 
 import numpy as np
-import zarr
 
 from pipeline.features.store import FeatureStore
 from tests.backbones import TINY, write_tiny
@@ -18,14 +17,6 @@ from tests.stage_commands import (
     STORE,
     train_with,
 )
-
-
-def test_plain_zarr_reads_what_training_reads(trained):
-    store = FeatureStore(trained / STORE, {})
-    array = zarr.open_array(trained / STORE, path="features", mode="r")
-    assert array.dtype == "float16"
-    for row, key in enumerate(store.attributes["keys"]):
-        assert (array[row] == store.read([key])[0]).all()
 
 
 def test_provenance_says_how_it_was_made(trained):
@@ -122,12 +113,3 @@ def test_features_made_elsewhere_that_are_missing_or_of_another_stride(copy):
     set_params(copy, **OTHERS, features__weights="w.pth")
     refuse(copy, EXTRACT, "set one of features.weights and features.npy to null")
     assert not (copy / STORE).exists()
-
-
-def test_a_half_deleted_shard(copy):
-    shard = copy / STORE / "features/c/0/0/0/0"
-    shard.write_bytes(shard.read_bytes()[:1000])
-    refuse(copy, DECODE, "features/c/0/0/0/0 is missing or shorter than its")
-    shard.unlink()
-    refuse(copy, train_with(1, "weights/new"), "features/c/0/0/0/0 is missing or shorter")
-    assert not (copy / "weights/new").exists()

@@ -71,7 +71,7 @@ def test_files_of_other_names(root):
     write_json(root / "images.json", files)
     assert (read(root)[0].pair_id, read(root)[0].after) == ("101_200", "mine/200.png")
     write_json(root / "images.json", files | {ADDRESS.format(200): "../200.png"})
-    with pytest.raises(InputError, match=r"images\.json(?s:.)*leads out of the dataset's folder"):
+    with pytest.raises(InputError, match=r"images\.json(?s:.)*must be a file in the dataset's folder"):
         read(root)
     del files[ADDRESS.format(219)]
     write_json(root / "images.json", files)

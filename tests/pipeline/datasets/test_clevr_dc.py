@@ -7,7 +7,7 @@ import pytest
 from pipeline.datasets import readers
 from pipeline.datasets.schema import Pair
 from pipeline.errors import InputError
-from tests.synthetic_real import make_clevr_dc, make_clevr_dc_dirl, write_json
+from tests.synthetic_real import make_clevr_dc, make_clevr_dc_dirl
 
 
 @pytest.fixture
@@ -71,31 +71,15 @@ def test_scenes_of_no_listed_type_are_unknown(authors):
     [
         ("captions.json", lambda c: c.update({"01": ["a"]}), "01 and 1 are the same scene"),
         ("captions.json", lambda c: c.update({"x": ["a"]}), "'x' is not named like 0 or 000000.png"),
-        ("captions.json", lambda c: c.update({"1": ["", " "]}), "1: has no caption"),
-        (
-            "captions.json",
-            lambda c: c.update({"99": ["a"]}),
-            "captions.json has scene 99, which is in no split",
-        ),
         ("captions.json", lambda c: c.pop("3"), "split.json names scene 3, unknown to captions.json"),
-        ("split.json", lambda s: s["val"].append(0), "scene 0 stands in 'train' and again in 'val'"),
-        ("split.json", lambda s: s.pop("val"), "must map train, val and test"),
         (
             "type_mapping.json",
             lambda t: t["add"].append("000099.png"),
             "names scene 99, which has no captions",
         ),
-        ("type_mapping.json", lambda t: t.pop("add"), "must have the keys color, material, add, drop, move"),
-        ("type_mapping.json", lambda t: t.update(add="000001.png"), "'add' must be a list of names"),
     ],
 )
 def test_files_that_disagree_are_refused(authors, file, change, said):
     edit(authors / file, change)
     with pytest.raises(InputError, match=said):
-        readers.read("clevr_dc", authors)
-
-
-def test_a_table_of_types_that_is_none(authors):
-    write_json(authors / "type_mapping.json", [])
-    with pytest.raises(InputError, match=r"type_mapping\.json must map change types"):
         readers.read("clevr_dc", authors)

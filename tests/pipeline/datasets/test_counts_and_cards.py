@@ -103,10 +103,10 @@ def write(folder, **changes):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"name": None}, "name: Field required; mend it"),
-        ({"colour": 1}, "colour: Extra inputs are not permitted"),
+        ({"name": None}, "the key name is missing; mend it"),
+        ({"colour": 1}, "unknown key colour"),
         ({"files": {}}, "files: Dictionary should have at least 1 item"),
-        ({"expected": {"default": {"train": {"pairs": 1}}}}, "expected.default.val: Field required"),
+        ({"expected": {"default": {"train": {"pairs": 1}}}}, "the key expected.default.val is missing"),
         (
             {"expected": {"default": {key: {"pairs": -1} for key in ("train", "val", "test")}}},
             "train.pairs: ",
@@ -117,7 +117,7 @@ def write(folder, **changes):
                     "x": {"types": {"colour": 1}} | {key: {"pairs": 1} for key in ("train", "val", "test")}
                 }
             },
-            "expected.x.types.colour: there are color, texture",
+            "expected.x.types.colour: Input should be 'color', 'texture'",
         ),
     ],
 )
@@ -127,12 +127,6 @@ def test_wrong_cards_are_refused_by_key(tmp_path, changes, said):
         cards.load(tmp_path / "card.yaml")
 
 
-def test_cards_that_are_missing_or_no_yaml(tmp_path):
+def test_a_card_that_is_missing(tmp_path):
     with pytest.raises(InputError, match=r"card\.yaml is missing; restore it with git"):
-        cards.load(tmp_path / "card.yaml")
-    (tmp_path / "card.yaml").write_text("a: [")
-    with pytest.raises(InputError, match=r"card\.yaml is not valid YAML"):
-        cards.load(tmp_path / "card.yaml")
-    (tmp_path / "card.yaml").write_text("- 1")
-    with pytest.raises(InputError, match=r"card\.yaml: "):
         cards.load(tmp_path / "card.yaml")

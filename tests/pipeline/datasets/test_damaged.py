@@ -2,7 +2,6 @@
 
 import json
 from copy import deepcopy
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from pipeline.datasets import readers
 from pipeline.datasets.annotations import image_fault
-from pipeline.datasets.schema import SPLITS, Pair, read_pairs, write_pairs
+from pipeline.datasets.schema import SPLITS, read_pairs, write_pairs
 from pipeline.errors import InputError
 from tests.synthetic_real import MAKERS, make_clevr_dc_dirl
 
@@ -182,10 +181,3 @@ def test_extreme_values_are_refused(sound, name, raw, nested, tmp_path):
             (tmp_path / path).write_text(inside.replace('"@"', raw) if nested else raw)
             with pytest.raises(InputError, match=Path(path).name):
                 readers.read(name.strip(), tmp_path)
-
-
-def test_a_pair_that_comes_twice_is_named_with_its_line(tmp_path):
-    pair = Pair("7", "7", "test", "a.png", "b.png", ("a",))
-    write_pairs(tmp_path / "pairs.jsonl", [pair, replace(pair, pair_id="8"), replace(pair, split="train")])
-    with pytest.raises(InputError, match=r"pairs\.jsonl, line 3: there is a pair '7' before; run `dvc repro"):
-        read_pairs(tmp_path / "pairs.jsonl")

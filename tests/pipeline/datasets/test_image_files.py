@@ -156,6 +156,7 @@ CUT = saved(noise(), "PNG")
 REFUSED = {
     "empty": (b"", "a.png is empty (0 bytes)"),
     "text": (b"<html>404</html>", "a.png is no image with pixels"),
+    "a script": (b"#!/bin/sh\ntouch /tmp/x\n", "a.png is no image with pixels"),
     "EPS, which would run Ghostscript": (saved(noise(), "EPS"), "a.png is no image with pixels"),
     "no width": (png(0, 5, 8, 2, b""), "a.png is no image with pixels"),
     "half a PNG": (CUT[: len(CUT) // 2], "a.png does not open"),

@@ -11,11 +11,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torchvision.models import ResNet101_Weights
 
-from models.backbones.backbone import Backbone
 from pipeline.errors import InputError
 from pipeline.features import backbone_weights
-from pipeline.features.backbone_weights import identity, load
-from pipeline.features.shapes import grid_shape
+from pipeline.features.backbone_weights import load
 from pipeline.features.store_contents import Spec
 from tests.backbones import TINY, write_resnet101, write_tiny
 
@@ -132,11 +130,6 @@ def test_networks_that_cannot_be_had(spec, said):
     assert refused(spec).startswith("features.")
 
 
-def test_a_shape_is_not_told_of_what_is_no_network():
-    with pytest.raises(InputError, match=r"features\.backbone: timm has no model 'x'; name another"):
-        grid_shape(replace(SPEC, backbone="x"))
-
-
 def test_weights_of_another_model_name_the_tensor():
     write_tiny(Path("w.safetensors"), name="test_resnet")
     said = refused(SPEC)
@@ -175,14 +168,18 @@ def test_bad_files_are_refused_and_nothing_is_executed(make, said):
     assert not Path("executed").exists()
 
 
-def test_torchvisions_imagenet_weights_are_asked_for_where_they_cannot_be_had(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "error", [OSError("no network"), RuntimeError('invalid hash value (expected "63fe2227", got "0")')]
+)
+def test_torchvisions_imagenet_weights_that_cannot_be_had(tmp_path, monkeypatch, error):
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
 
-    def offline(*arguments, **options):
-        raise OSError("no network")
+    def fail(*arguments, **options):
+        raise error
 
-    monkeypatch.setattr(torch.hub, "download_url_to_file", offline)
+    monkeypatch.setattr(torch.hub, "download_url_to_file", fail)
     said = refused(replace(RESNET, weights="imagenet"))
+    assert f"could not be downloaded ({error}); put" in said
     assert re.search(r"put torchvision's resnet101-\w+\.pth into .*checkpoints", said)
 
 
@@ -199,17 +196,6 @@ def test_a_damaged_file_in_torchs_cache_is_named(tmp_path, monkeypatch, contents
     said = refused(replace(RESNET, weights="imagenet"))
     assert re.search(r"checkpoints/resnet101-\w+\.pth does not load \(.+\); remove it, so that", said)
     assert not Path("executed").exists()
-
-
-def test_a_download_of_torchvisions_that_is_another_file_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
-
-    def cut_short(*arguments, **options):
-        raise RuntimeError('invalid hash value (expected "63fe2227", got "0")')
-
-    monkeypatch.setattr(torch.hub, "download_url_to_file", cut_short)
-    said = refused(replace(RESNET, weights="imagenet"))
-    assert 'could not be downloaded (invalid hash value (expected "63fe2227", got "0")); put' in said
 
 
 def test_timms_hub_that_cannot_be_reached_is_said_in_a_line(monkeypatch):
@@ -240,8 +226,3 @@ def test_what_the_hub_gives_is_taken(monkeypatch):
 
     monkeypatch.setattr(timm, "create_model", online)
     assert load(replace(SPEC, weights="imagenet"))[1] == load(SPEC)[1]
-
-
-def test_untrained_weights_differ_from_the_files():
-    write_tiny(Path("w.safetensors"))
-    assert identity(Backbone(TINY, 16, finer=True)) != load(SPEC)[1]

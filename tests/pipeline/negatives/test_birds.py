@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pipeline.datasets.schema import Pair
 from pipeline.negatives import bird_claims
-from pipeline.negatives.bird_words import MEANING
+from pipeline.negatives.bird_claims import MEANING
 from pipeline.negatives.generation import generate
 
 COLOURS = ("black", "white", "gray", "brown", "red", "orange", "yellow", "green")

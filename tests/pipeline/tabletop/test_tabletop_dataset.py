@@ -20,7 +20,6 @@ from pipeline.errors import InputError
 from pipeline.params import Tabletop
 from pipeline.scoring.truth import judge
 from pipeline.tabletop import dataset, scene_sampling
-from pipeline.tabletop.facts import facts
 from tests import shipped
 
 REPOSITORY = Path(__file__).parents[3]
@@ -84,8 +83,8 @@ def test_the_scenes_reach_the_pairs_whole_and_make_every_reference_true(whole, t
     for number in range(30):
         drawn = scene_sampling.sample(SMALL, number, scene_sampling.generator(SMALL.seed, number))
         name = f"{number:06d}.png"
-        assert pairs[name].scene == facts(drawn, changed=True)
-        assert pairs[f"{name}_n"].scene == facts(drawn, changed=False)
+        assert pairs[name].scene == drawn.facts(changed=True)
+        assert pairs[f"{name}_n"].scene == drawn.facts(changed=False)
     for pair in pairs.values():
         assert all(judge(caption, pair).true for caption in pair.captions)
 

@@ -230,12 +230,6 @@ def test_a_pixel_is_the_mean_of_a_finer_picture():
     assert (unaliased > 25).mean() > 2 * (apart > 25).mean()
 
 
-@pytest.mark.parametrize(("width", "height"), [(96, 64), (64, 96), (33, 32)])
-def test_pictures_have_the_size_asked_for(width, height):
-    assert picture(crowd(1), width=width, height=height).shape == (height, width, 3)
-    assert identify(scenes.solids(crowd(1)), CAMERA, width, height).shape == (height, width)
-
-
 def test_the_same_scene_is_the_same_bytes_and_another_is_not():
     things = crowd(2)
     assert picture(things).tobytes() == picture(things).tobytes()

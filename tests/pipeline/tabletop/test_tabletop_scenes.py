@@ -107,12 +107,6 @@ def test_nothing_changes_but_the_one_thing_in_the_one_way(many):
             assert replace(new, **{scene.change_type: was}) == old
 
 
-def test_change_types_are_equally_often(many):
-    kinds = [scene.change_type for scene in many]
-    assert {kinds.count(kind) for kind in set(kinds)} == {12}
-    assert set(kinds) == {"color", "material", "add", "drop", "move"}
-
-
 def test_the_number_of_things_spans_its_range(many):
     counts = {len(scene.before) for scene in many}
     assert counts <= set(range(3, 11))

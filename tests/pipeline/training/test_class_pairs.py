@@ -5,8 +5,7 @@ from collections import Counter
 import pytest
 import torch
 
-from pipeline.datasets.pretraining_schema import ClassPair
-from pipeline.datasets.schema import of_split
+from pipeline.datasets.schema import ClassPair, of_split
 from pipeline.errors import InputError
 from pipeline.training.class_pairs import CLASS_PAIRS, ClassItems
 from pipeline.training.task_sampling import TaskSampler

@@ -39,7 +39,7 @@ Values = Mapping[str, frozenset[int]]
 
 
 @dataclass(frozen=True)
-class Frame:
+class Claims:
     """What one sentence or several name; empty where they name nothing."""
 
     kinds: frozenset[str]  # of change: CHANGE_TYPES or NO_CHANGE
@@ -81,10 +81,10 @@ class Sentence:
         return [place for place in self.subject if self.words[place] in MEANING]
 
     @cached_property
-    def frame(self) -> Frame:
+    def claims(self) -> Claims:
         """What it says."""
         value = [] if self.value is None else [self.value]
-        return Frame(frozenset(self._kinds()), self._named(self.attributes), self._named(value))
+        return Claims(frozenset(self._kinds()), self._named(self.attributes), self._named(value))
 
     def _phrase(self, start: int, noun: int) -> range:
         openings = [place for place in range(start, noun) if self.words[place] in OPENINGS]
@@ -107,16 +107,16 @@ class Sentence:
         return _joined({MEANING[self.words[p]][0]: frozenset([MEANING[self.words[p]][1]])} for p in places)
 
 
-def of_pair(pair: Pair, references: Sequence[Sentence]) -> Frame:
+def of_pair(pair: Pair, references: Sequence[Sentence]) -> Claims:
     """What all references of a pair say together; the kind is the dataset's, where it names one."""
-    frames = [sentence.frame for sentence in references]
-    kinds = frozenset(kind for frame in frames for kind in frame.kinds)
+    claims = [sentence.claims for sentence in references]
+    kinds = frozenset(kind for each in claims for kind in each.kinds)
     if pair.change_type in (*CHANGE_TYPES, NO_CHANGE):
         kinds = frozenset([pair.change_type])
-    return Frame(kinds, _joined(f.look for f in frames), _joined(f.value for f in frames))
+    return Claims(kinds, _joined(each.look for each in claims), _joined(each.value for each in claims))
 
 
-def contradicts(candidate: Frame, truth: Frame) -> bool:
+def contradicts(candidate: Claims, truth: Claims) -> bool:
     """Whether the candidate cannot be true where `truth` is.
 
     It names another kind of change, or another value of something that both name. A subject that has its

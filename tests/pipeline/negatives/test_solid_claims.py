@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.datasets.schema import Pair
-from pipeline.negatives import frames
-from pipeline.negatives.frames import Sentence
+from pipeline.negatives import solid_claims
+from pipeline.negatives.solid_claims import Sentence
 from pipeline.scoring import attributes
 from pipeline.tabletop.words import ANY_SHAPE, COLORS, MATERIALS, SHAPES, SIZES, VERBS, WORDS
 
@@ -29,7 +29,7 @@ read = cache(attributes.read)
 
 
 def true_in(caption, world):
-    """By a reader of captions that shares nothing with the frames."""
+    """By a reader of captions that shares nothing with solid_claims."""
     kind, look, new = world
     reading = read(caption)
     named = all(
@@ -63,9 +63,9 @@ def parsed(caption):
 @settings(max_examples=100)
 @given(st.lists(sentences(), min_size=1, max_size=3), sentences())
 def test_what_contradicts_the_references_is_false_wherever_they_are_true(references, candidate):
-    truth = frames.of_pair(PAIR, [parsed(caption) for caption in references])
+    truth = solid_claims.of_pair(PAIR, [parsed(caption) for caption in references])
     together = [world for world in WORLDS if all(true_in(caption, world) for caption in references)]
-    if frames.contradicts(parsed(candidate).frame, truth):
+    if solid_claims.contradicts(parsed(candidate).claims, truth):
         assert not any(true_in(candidate, world) for world in together)
 
 
@@ -77,7 +77,9 @@ def test_what_does_not_contradict_can_be_true_or_says_nothing(reference, candida
     possible = any(true_in(reference, world) for world in WORLDS)
     said = any(true_in(candidate, world) for world in WORLDS)
     if possible and said and not both:
-        assert frames.contradicts(parsed(candidate).frame, frames.of_pair(PAIR, [parsed(reference)]))
+        assert solid_claims.contradicts(
+            parsed(candidate).claims, solid_claims.of_pair(PAIR, [parsed(reference)])
+        )
 
 
 @pytest.mark.parametrize(
@@ -109,7 +111,7 @@ def test_what_does_not_contradict_can_be_true_or_says_nothing(reference, candida
 )
 def test_sentences_of_the_real_datasets(caption, kind, subject, landmark, value):
     sentence = parsed(caption)
-    assert sentence.frame.kinds == (frozenset() if kind is None else {kind})
+    assert sentence.claims.kinds == (frozenset() if kind is None else {kind})
     assert " ".join(sentence.words[place] for place in sentence.subject) == subject
     assert " ".join(sentence.words[place] for place in sentence.landmark) == landmark
     assert (None if sentence.value is None else sentence.words[sentence.value]) == value
@@ -117,11 +119,11 @@ def test_sentences_of_the_real_datasets(caption, kind, subject, landmark, value)
 
 def test_the_dataset_s_kind_of_change_counts_before_the_verb():
     pair = Pair("0", "0", "train", "a", "b", ("",), change_type="move")
-    assert frames.of_pair(pair, [parsed("the ball")]).kinds == {"move"}
-    assert frames.of_pair(PAIR, [parsed("the ball is gone")]).kinds == {"drop"}
+    assert solid_claims.of_pair(pair, [parsed("the ball")]).kinds == {"move"}
+    assert solid_claims.of_pair(PAIR, [parsed("the ball is gone")]).kinds == {"drop"}
 
 
 def test_a_subject_that_has_its_new_value_already_is_no_negative():
-    truth = frames.of_pair(PAIR, [parsed("the red ball is gone")])
-    assert frames.contradicts(parsed("the rubber ball became metal").frame, truth)
-    assert not frames.contradicts(parsed("the rubber ball became matte").frame, truth)
+    truth = solid_claims.of_pair(PAIR, [parsed("the red ball is gone")])
+    assert solid_claims.contradicts(parsed("the rubber ball became metal").claims, truth)
+    assert not solid_claims.contradicts(parsed("the rubber ball became matte").claims, truth)

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from models.captioner import Group
+from models.trainable import Group
 from pipeline.compute import devices
 from pipeline.datasets.schema import NO_CHANGE, images_of, of_split
 from pipeline.errors import InputError

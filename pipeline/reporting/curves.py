@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from matplotlib.axes import Axes
@@ -22,6 +22,7 @@ TERMS = {  # the papers' words
 }
 JUDGING = "judge_accuracy"  # logged beside the losses
 # of a pre-training, in the order of their panels
+PRETRAININGS: tuple[tuple[Phase, str], ...] = (("images", "on CUB’s images, "), ("pretraining", ""))
 TASKS = {"mlm": "masked words", "mvcl": "masked cells", "fda": "negatives", "class_pairs": "pairs of classes"}
 
 
@@ -80,24 +81,12 @@ def captioning(results: Results) -> list[Panel]:
 
 def pretraining(results: Results) -> list[Panel]:
     """Of each phase of pre-training every task's training loss, and what validations measured."""
-    return [
-        panel
-        for phase, where in PRETRAININGS
-        for panel in _panels(
-            results,
-            phase,
-            [
-                *(_loss(term, f"Training loss, {where}{name}") for term, name in TASKS.items()),
-                *(
-                    Measure(own.column, f"Validation, {where}{own.title}", own.best, own.chance)
-                    for own in FOUND
-                ),
-            ],
-        )
-    ]
-
-
-PRETRAININGS: tuple[tuple[Phase, str], ...] = (("images", "on CUB’s images, "), ("pretraining", ""))
+    found: list[Panel] = []
+    for phase, where in PRETRAININGS:
+        tasks = [_loss(term, f"Training loss, {where}{name}") for term, name in TASKS.items()]
+        checks = [replace(own, title=f"Validation, {where}{own.title}") for own in FOUND]
+        found += _panels(results, phase, [*tasks, *checks])
+    return found
 
 
 def adaptation(results: Results) -> list[Panel]:

@@ -117,19 +117,16 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
         {model: _evidence(model, cells) for model in params.models},
         gallery,
         paper_results.rows(dataset, published),
-        {model: _retrieved(constant.parent / model, params) for model in adapted(params)},
+        {
+            model: {
+                seed: retrieval_results.read(constant.parent / model / str(seed)) for seed in params.seeds
+            }
+            for model in params.models
+            if MODELS[model].retrieves
+        },
         sum(pair.change_type != NO_CHANGE for pair in of_split(pairs, "val")),
         paper_results.retrieval(dataset, published),
     )
-
-
-def adapted(params: Params) -> list[str]:
-    """The listed models that have a phase of retrieval."""
-    return [model for model in params.models if MODELS[model].retrieves]
-
-
-def _retrieved(folder: Path, params: Params) -> dict[int, Retrieved]:
-    return {seed: retrieval_results.read(folder / str(seed)) for seed in params.seeds}
 
 
 def _evidence(model: str, cells: Sequence[Cell]) -> Evidence:

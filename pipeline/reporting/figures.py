@@ -227,8 +227,9 @@ def draw_tradeoffs(axes: Axes, lines: Sequence[Tradeoff], label: str) -> None:
         x, y = [weight for weight, _ in line.points], [100 * score.mean for _, score in line.points]
         axes.plot(x, y, color=line.colour, dashes=line.dashes or (None, None), marker="o", label=line.label)
         for weight, score in line.points:
-            low, high = (100 * (score.mean + sign * (score.sd or 0)) for sign in (-1, 1))
-            axes.vlines(weight, low, high, colors=line.colour, linewidth=0.9)
+            if score.sd:
+                low, high = 100 * (score.mean - score.sd), 100 * (score.mean + score.sd)
+                axes.vlines(weight, low, high, colors=line.colour, linewidth=0.9)
         end = (x[-1], y[-1])
         axes.annotate(line.note, end, (-3, 4), textcoords="offset points", ha="right", color=INK, fontsize=7)
     axes.set_xticks(weights)

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from pipeline.errors import InputError
 from pipeline.inputs import read_json
-from pipeline.reporting.dataset_results import REMEDY, Metrics, Results
+from pipeline.reporting.dataset_results import REMEDY, Results
 from pipeline.scoring import metric_names
 from pipeline.scoring.metric_names import ACCURACY, CIDER, CORPUS, PLACES, SPICE
 from pipeline.statistics import MeanSd, over_seeds
@@ -63,19 +63,13 @@ class Row:
 
 def records(results: Sequence[Results]) -> list[Record]:
     """A record for each cell and subset; the constant caption's come first of a dataset's."""
-    return [record for each in results for record in _of_dataset(each)]
-
-
-def _of_dataset(results: Results) -> list[Record]:
-    found = _of_cell(results.constant, dataset=results.dataset, model=CONSTANT, seed=None)
-    for cell in results.cells:
-        found += _of_cell(cell.metrics, dataset=results.dataset, model=cell.model, seed=cell.seed)
-    return found
-
-
-def _of_cell(metrics: Metrics, **cell: Any) -> list[Record]:
-    found = [cell | {"subset": subset} | values for subset, values in metrics.subsets.items()]
-    next(record for record in found if record["subset"] == TOTAL).update(metrics.whole)
+    found: list[Record] = []
+    for each in results:
+        cells = [(CONSTANT, None, each.constant), *((c.model, c.seed, c.metrics) for c in each.cells)]
+        for model, seed, metrics in cells:
+            cell = {"dataset": each.dataset, "model": model, "seed": seed}
+            for subset, values in metrics.subsets.items():
+                found.append(cell | {"subset": subset} | values | (metrics.whole if subset == TOTAL else {}))
     return found
 
 

@@ -1,9 +1,10 @@
 """The papers' claims that one model is better than another or than its ablation, held against the records."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.stats import ttest_ind
+from scipy.special import stdtrit
 
 from pipeline.scoring.metric_names import CLAIMED, TRUE_CHANGES
 from pipeline.statistics import Comparison, compare_all
@@ -106,10 +107,12 @@ def seeds_margin(a: Group, b: Group, metric: str = TRUE_CHANGES) -> float | None
     Welch's, for models whose spreads differ: few seeds say little of the spread, too, so that three of each
     want a difference of 2.8 (equal spreads) to 4.3 (all of it one model's) times its standard error.
     """
-    runs = [[one.score("total", metric).mean for one in group.each()] for group in (a, b)]
-    if min(map(len, runs)) < 2:
+    scores = [group.score("total", metric) for group in (a, b)]
+    if any(score.sd is None for score in scores):
         return None
-    if all(len(set(own)) == 1 for own in runs):
+    parts = [((score.sd or 0.0) ** 2 / score.runs, score.runs - 1) for score in scores]
+    variance = sum(part for part, _ in parts)
+    if variance == 0:
         return 0.0
-    interval = ttest_ind(*runs, equal_var=False).confidence_interval(0.95)
-    return float(interval.high - interval.low) / 2
+    freedom = variance**2 / sum(part**2 / own for part, own in parts)  # Welch and Satterthwaite
+    return math.sqrt(variance) * float(stdtrit(freedom, 0.975))

@@ -9,7 +9,7 @@ dataset's pairs.json beside it: what a paired bootstrap needs.
 import csv
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,9 @@ def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> None:
         "settings": settings(cell),
         "key": cell.key,
         "train": _recipe(cell)["train"],
-        "scores": {name: _of(metrics[name]) for name in ("total", *subsets(pairs))},
+        "scores": {
+            name: {metric: metrics[name][metric] for metric in CORPUS} for name in ("total", *subsets(pairs))
+        },
         "attributes": metrics.get("attributes", {}),
         "localisation": metrics.get("localisation", {}),
         "validation": _curve(workspace / "results/curves" / Path(*cell.made.parts[2:]) / "validation.csv"),
@@ -99,10 +101,6 @@ def has_records(root: Path, dataset: str) -> bool:
 
 def _test_pairs(root: Path, dataset: str) -> list[Pair]:
     return of_split(read_pairs(root / f"data/pairs/{dataset}.jsonl"), "test")
-
-
-def _of(scores: Mapping[str, float]) -> dict[str, float]:
-    return {metric: scores[metric] for metric in CORPUS}
 
 
 def _curve(path: Path) -> dict[str, float]:

@@ -236,9 +236,6 @@ def test_over_seeds(values):
     assert found.sd == pytest.approx(stdev(values))
     assert found.runs == len(values)
     assert statistics.over_seeds(values[:1]) == statistics.MeanSd(values[0], None, 1)
-
-
-def test_no_run_is_no_mean():
     with pytest.raises(InputError, match="no run to average"):
         statistics.over_seeds([])
 

@@ -53,12 +53,6 @@ def test_p_is_that_of_f_written_out(tmp_path):
     assert not found.by[CIDER].matters
 
 
-def test_values_no_further_apart_than_seeds_do_not_matter(tmp_path):
-    record(tmp_path, "scorer", WRONG | {1.0: (9, 2, 5)})
-    (found,) = tried(tmp_path)
-    assert not found.by[ACCURACY].matters
-
-
 def test_a_value_that_has_not_begun_is_left_out(tmp_path):
     silent = {3.0: (PAIRS, PAIRS - 1, PAIRS)}
     record(tmp_path, "scorer", WRONG | silent)

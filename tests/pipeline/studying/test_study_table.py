@@ -5,7 +5,6 @@ from pathlib import Path
 from statistics import mean, stdev
 
 import pytest
-import yaml
 
 from pipeline import params, statistics
 from pipeline.studying import printing, study_cells, study_file, study_table
@@ -116,16 +115,6 @@ def test_neighbours_are_compared_on_their_own_pairs(repository):
         "SCORER again − SCORER: 0.0 CIDEr-D [0.0, 0.0], p = 1.000: they are the same cells"
     )
     assert "Holm's correction for 3 comparisons" in said[-1]
-
-
-def test_swapped_rows_turn_the_sign(repository):
-    _, found = made(repository)
-    study = yaml.safe_load(STUDY)
-    study["rows"] = study["rows"][1::-1]
-    (repository / "studies/two.yaml").write_text(yaml.safe_dump(study))
-    _, swapped = made(repository)
-    assert [swapped["comparisons"][0][end] for end in ("a", "b")] == ["RR", "SCORER"]
-    assert swapped["comparisons"][0]["difference"] == -found["comparisons"][0]["difference"] < 0
 
 
 def test_a_record_is_the_same_bytes_again(repository):

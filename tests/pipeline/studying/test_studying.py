@@ -75,21 +75,12 @@ def test_what_a_row_sets_is_what_its_recipe_has():
     assert tree == shipped.tree(), "the tree itself was changed"
 
 
-def test_cells_of_a_pre_trained_model_have_its_phase_and_negatives(repository):
+def test_cells_have_their_models_phase_and_negatives_where_a_row_has_fda(repository):
     study = study_file.read("idc-pcl-table-3", ROOT / "studies")
     planned = study_cells.plan(repository, "idc-pcl-table-3", study, "tabletop", [1])
-    found = {own.row.model: own.cells[0].params for own in planned}
-    assert found["idc_pcl"]["pretrained"] == ["idc_pcl"]
-    assert found["idc_pcl"]["negatives"]["datasets"] == ["tabletop"]
-    assert found["idc_pcl_no_pretrain"]["pretrained"] == []
-    assert found["idc_pcl_no_pretrain"]["negatives"]["datasets"] == []
-
-
-def test_a_row_without_fda_needs_no_negatives(repository):
-    study = study_file.read("idc-pcl-table-3", ROOT / "studies")
-    planned = study_cells.plan(repository, "idc-pcl-table-3", study, "tabletop", [1])
-    found = [own.cells[0].params["negatives"]["datasets"] for own in planned]
-    assert found == [[], [], [], ["tabletop"]]
+    trees = [own.cells[0].params for own in planned]
+    assert [tree["negatives"]["datasets"] for tree in trees] == [[], [], [], ["tabletop"]]
+    assert [tree["pretrained"] for tree in trees] == [[], *[["idc_pcl"]] * 3]
 
 
 EXPANDED = """

@@ -1,7 +1,13 @@
-"""The card of shared weights: what they are, of what data and seeds, how good, and what not to expect."""
+"""The card of shared weights: what they are, of what data and seeds, how good, and what not to expect.
 
+Its words stand in model_card.md.j2.
+"""
+
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import jinja2
 
 from pipeline.captioning.feature_backbone import Made
 from pipeline.datasets import cards
@@ -12,6 +18,7 @@ from pipeline.recipes.trained_model import Trained
 from pipeline.scoring.metric_names import ACCURACY, AGREES, FITS, HEADINGS, SHOWN, TRUE, TRUE_CHANGES
 from pipeline.statistics.seeds import over_seeds
 
+TEMPLATE = Path(__file__).with_name("model_card.md.j2")
 SELECTED = {"truth": "true captions", "last": "CIDEr-D"}  # what chose the snapshot -> the score that is kept
 TRUTH = {TRUE: "true", FITS: "fits, be it other things, too", AGREES: "agrees with a reference"}
 SUBSETS = {  # of the test split -> its name
@@ -23,116 +30,66 @@ SUBSETS = {  # of the test split -> its name
 
 def text(trained: Trained, made: Made, scores: dict[str, Any], lab: Path, licence: str) -> str:
     """The card, as Markdown."""
-    recipe = trained.recipe
-    parts = [
-        f"# {recipe.model} on {recipe.dataset}, seed {trained.seed}",
-        "A change captioner: a before and an after picture in, one sentence out that says what changed.",
-        _use(recipe.dataset),
-        "## Data",
-        _data(recipe.dataset, lab),
-        "## Training",
-        _training(trained, made),
-        "## Scores",
-        _scored(scores),
-        "## Limits",
-        _limits(trained, scores),
-        "## Licence",
-        licence,
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _use(dataset: str) -> str:
-    return (
-        "```\npython -m stages.caption before.png after.png --weights THIS\n```\n\n"
-        "In a notebook: `from pipeline.captioning import PictureCaptioner`, "
-        '`PictureCaptioner.load("THIS")(before, after)`. '
-        f"Nothing of the dataset {dataset} is needed."
+    recipe, select = trained.recipe, trained.recipe.train.get("select", "CIDEr-D")
+    card = lab / cards.path_of(recipe.dataset)
+    own, seeds = scores["own"], scores["seeds"]
+    environment = jinja2.Environment(
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
     )
-
-
-def _data(dataset: str, lab: Path) -> str:
-    lines = [f"- dataset: {dataset}"]
-    if (path := lab / cards.path_of(dataset)).exists():
-        card = cards.load(path)
-        lines += [f"- citation: {card.citation}", f"- source: {card.source}"]
-        lines += [f"- {note}" for note in card.notes]
-    if (path := lab / f"data/pairs/{dataset}.manifest.json").exists():
-        counts = read_manifest(path).counts
-        pairs = " / ".join(f"{counts[split]['pairs']:,}" for split in ("train", "val", "test"))
-        lines.append(f"- pairs: {pairs} (train / val / test)")
-    return "\n".join(lines)
-
-
-def _training(trained: Trained, made: Made) -> str:
-    recipe = trained.recipe
-    spec = ", ".join(f"{key} {value}" for key, value in recipe.features.items())
-    select = recipe.train.get("select", "CIDEr-D")
+    environment.filters |= {
+        "listed": lambda values: ", ".join(f"{key} {value}" for key, value in values.items()),
+        "percent": lambda share: f"{100 * share:.1f}",
+        "thousands": lambda number: f"{number:,}",
+    }
     shown = {
         "settings": recipe.settings,
         "sizes": recipe.sizes,
         "loss weights": recipe.loss,
         "run": recipe.train,
     }
-    told = [
-        f"- {name}: {', '.join(f'{k} {v}' for k, v in each.items())}" for name, each in shown.items() if each
-    ]
-    return "\n".join(
-        [
-            *told,
-            f"- seed {trained.seed}; the snapshot of iteration {trained.iteration:,}, "
-            f"validation {SELECTED.get(select, select)} {100 * trained.validation:.1f}",
-            f"- reads: {spec}; {made.weights_id}, {made.precision}",
-            f"- vocabulary: {trained.vocabulary:,} tokens; captions of at most {trained.longest - 2} words",
-        ]
+    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+        trained=trained,
+        made=made,
+        recipe=recipe,
+        shown=shown,
+        selected=SELECTED.get(select, select),
+        card=cards.load(card) if card.exists() else None,
+        counts=_counts(lab / f"data/pairs/{recipe.dataset}.manifest.json"),
+        own=own,
+        seeds=seeds,
+        scores=[
+            (HEADINGS.get(name, name), own[name], _spread(seeds, name)) for name in SHOWN if _has(own, name)
+        ],
+        truth=_truth(scores["truth"]),
+        squashed=recorded_spec(recipe.features).squashed,
+        untrue=_percent_wrong(own, TRUE_CHANGES),
+        mistaken=_percent_wrong(own, ACCURACY),
+        licence=licence,
     )
 
 
-def _scored(scores: dict[str, Any]) -> str:
-    if scores["own"] is None:
-        return "This run was not scored."
-    seeds = scores["seeds"]
-    truth = _truth(scores["truth"])
-    rows = ["| × 100, test split | this file | mean ± sd over seeds |", "|---|---|---|"]
-    for name in (name for name in SHOWN if scores["own"].get(name) is not None):
-        values = [each[name] for each in seeds.values() if each.get(name) is not None]
-        found = over_seeds(values)
-        spread = "no sd: one seed" if found.sd is None else f"{100 * found.mean:.1f} ± {100 * found.sd:.1f}"
-        rows.append(f"| {HEADINGS.get(name, name)} | {100 * scores['own'][name]:.1f} | {spread} |")
-    told = f"Seeds: {', '.join(seeds)}." + (" One seed is no evidence." if len(seeds) == 1 else "")
-    return "\n\n".join([*truth, "\n".join(rows), told])
+def _counts(manifest: Path) -> str | None:
+    if not manifest.exists():
+        return None
+    counts = read_manifest(manifest).counts
+    return " / ".join(f"{counts[split]['pairs']:,}" for split in ("train", "val", "test"))
 
 
-def _truth(truth: dict[str, dict[str, float]]) -> list[str]:
-    """What is true of each kind of change, as a table; none where that is not known."""
-    known = [name for name in TRUTH if any(name in own for own in truth.values())]
-    if not known:
-        return []
+def _has(scores: Mapping[str, Any] | None, name: str) -> bool:
+    return scores is not None and scores.get(name) is not None
+
+
+def _spread(seeds: Mapping[str, Any], name: str) -> Any:
+    return over_seeds([each[name] for each in seeds.values() if _has(each, name)])
+
+
+def _percent_wrong(own: Mapping[str, Any] | None, name: str) -> str | None:
+    return f"{100 * (1 - own[name]):.0f}" if own is not None and _has(own, name) else None
+
+
+def _truth(truth: Mapping[str, Mapping[str, float]]) -> dict[str, Any] | None:
+    """What is true of each kind of change, by columns and rows of a table; None where that is not known."""
     columns = [subset for subset in SUBSETS if subset in truth]
-    head = ["captions of this file, percent", *(SUBSETS[subset] for subset in columns)]
-    rows = [head, ["---"] * len(head)]
-    rows += [[TRUTH[name], *(_percent(truth[subset].get(name)) for subset in columns)] for name in known]
-    return ["\n".join(f"| {' | '.join(row)} |" for row in rows)]
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.1f}"
-
-
-def _limits(trained: Trained, scores: dict[str, Any]) -> str:
-    width, height = recorded_spec(trained.recipe.features).squashed
-    lines = [
-        f"- It knows pictures like those of {trained.recipe.dataset}, and {trained.vocabulary - 4:,} words. "
-        "Of any other picture it says something just as surely, and it means nothing.",
-        f"- Pictures are squashed to {width} × {height} pixels: what is small is lost.",
-        "- One sentence for one change. Where the model looked at a word is no reason for the word.",
-    ]
-    true = (scores["own"] or {}).get(TRUE_CHANGES)
-    if true is not None:
-        lines.append(f"- Of 100 changes of test pairs, it says something untrue of {100 * (1 - true):.0f}.")
-    accuracy = (scores["own"] or {}).get(ACCURACY)
-    if accuracy is not None:
-        lines.append(
-            f"- Of 100 test pairs, {100 * (1 - accuracy):.0f} are told wrongly to be changed or not."
-        )
-    return "\n".join(lines)
+    known = [name for name in TRUTH if any(name in own for own in truth.values())]
+    rows = {TRUTH[name]: [truth[subset].get(name) for subset in columns] for name in known}
+    return {"columns": [SUBSETS[subset] for subset in columns], "rows": rows} if known else None

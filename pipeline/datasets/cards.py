@@ -44,7 +44,7 @@ class Expected(Strict):
     train: Split
     val: Split
     test: Split
-    types: dict[Kind | Literal["unknown"], Number] | None = None
+    types: dict[Literal[Kind, "unknown"], Number] | None = None
     pairs: Number | None = None
     images: Number | None = None
     captions: Number | None = None

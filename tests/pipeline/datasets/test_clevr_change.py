@@ -78,6 +78,7 @@ def test_every_scene_gives_two_pairs(clevr_change):
         ("no_change_captions.json", lambda c: c.update({"x.png": ["a"]}), "'x.png' is not named like"),
         ("no_change_captions.json", lambda c: [c], "Input should be an object"),
         ("type_mapping.json", lambda t: t["add"].append(t["drop"][0]), "is listed twice"),
+        ("type_mapping.json", lambda t: t.update(none=[]), "must have the keys color, material"),
         (
             "type_mapping.json",
             lambda t: {"add": t["add"]},

@@ -60,6 +60,12 @@ def test_wrong_entries_are_refused(root, changes, said):
         readers.read("image_editing_request", root)
 
 
+def test_every_split_needs_entries(root):
+    write_json(root / "valid.json", [])
+    with pytest.raises(InputError, match=r"valid\.json has no pair in 'val'"):
+        readers.read("image_editing_request", root)
+
+
 @pytest.mark.skipif(not SHARED.exists(), reason="Image Editing Request's own annotation files are not here")
 def test_real_counts_are_the_published_ones():
     pairs = readers.read("image_editing_request", SHARED)

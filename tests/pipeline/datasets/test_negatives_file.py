@@ -28,6 +28,7 @@ def test_what_is_written_is_read(tmp_path):
     [
         ({"pair_id": 1}, "line 2: pair_id: Input should be a valid string"),
         ({"negatives": []}, "line 2: negatives: Tuple should have at least 6 items"),
+        ({"negatives": [{"kind": "replace", "caption": "a"}] * 7}, "at most 6 items"),
         ({"negatives": [{"kind": "guess", "caption": "a"}] * 6}, "line 2: negatives.0.kind: .* not 'guess'"),
         ({}, "the pair_id '000.png' stands there before; run `dvc repro negatives`"),
     ],

@@ -1,4 +1,4 @@
-"""The page of results (results.md.j2): what the recorded cells say, in tables, and of each claim one line."""
+"""The page of results: what the recorded cells say, in tables, and of each claim one line."""
 
 import math
 from collections.abc import Callable, Sequence

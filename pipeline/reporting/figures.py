@@ -1,4 +1,4 @@
-"""Figures as SVG, of the report's page and of docs/results.md: the same bytes every time, and no date."""
+"""Figures as SVG, of the report and of the page of results: the same bytes every time, and no date."""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""The page of results (results.md.j2): what the recorded cells say, in tables, and of each claim one line."""
+"""The page of results: what the recorded cells say, in tables, and of each claim one line."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -54,7 +54,7 @@ def page(datasets: Sequence[Sequence[Group]], figures: Sequence[str], params: Pa
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    text = environment.get_template("results.md.j2").render(
+    text = environment.get_template("results_page.j2").render(
         figures=figures,
         datasets=[_dataset(groups, list(params.model)) for groups in datasets if groups],
         claims=_claims([found for groups in datasets for found in verdicts(groups)]),

@@ -90,21 +90,23 @@ def styles(models: Iterable[str]) -> dict[str, Style]:
 def looks(models: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Of every model the colour, marks and dashes that its name has, whatever models stand beside it.
 
-    Where two names would look alike, the later one of the alphabet takes the next look.
+    Where two names would look alike, the later one of the alphabet takes the next look; beyond 108 models
+    looks come again.
     """
-    taken: dict[int, str] = {}
+    found: dict[str, int] = {}
+    left: set[int] = set()
     for model in sorted(models):
-        number = zlib.crc32(model.encode())
-        while number % (len(HUES) * len(MARKS)) in taken:
-            number += 1
-        taken[number % (len(HUES) * len(MARKS))] = model
+        left = left or set(range(len(HUES) * len(MARKS)))
+        number = zlib.crc32(model.encode()) % (len(HUES) * len(MARKS))
+        found[model] = min(left, key=lambda each: (each - number) % (len(HUES) * len(MARKS)))
+        left.remove(found[model])
     return {
         model: {
             "color": HUES[number % len(HUES)],
             "marker": MARKS[number // len(HUES)],
             "linestyle": (0, DASHES[number // len(HUES) % len(DASHES)]),
         }
-        for number, model in taken.items()
+        for model, number in found.items()
     }
 
 

@@ -8,10 +8,8 @@ from pipeline import params
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import of_split, read_pairs
 from pipeline.errors import InputError, printable
-from pipeline.inputs import read_json
 from pipeline.outputs import file_to_write, write_json
 from pipeline.scoring import constant_baseline, results
-from pipeline.scoring.results import write_summary
 from stages import run
 
 
@@ -46,10 +44,12 @@ def main() -> None:
         print(f"warning: {printable(warning)}", file=sys.stderr)
     write_json(arguments.captions, [{"image_id": key, "caption": text} for key, text in captions.items()])
     results.write_metrics(
-        arguments.out, scores, told, references=manifest.read(arguments.manifest).references
+        arguments.out,
+        scores,
+        told,
+        references=manifest.read(arguments.manifest).references,
+        summary_path=arguments.summary,
     )
-    if arguments.summary:
-        write_summary(arguments.summary, read_json(arguments.out, "score again"))
     print(f"{arguments.dataset}: {chosen.caption!r}, validation CIDEr-D {chosen.cider_d:.3f}")
 
 

@@ -17,13 +17,12 @@ from pipeline import params
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS
 from pipeline.errors import printable
-from pipeline.inputs import read_json
 from pipeline.outputs import file_to_write
 from pipeline.scoring import attention_localisation, results
 from pipeline.scoring.attention_localisation import Localisation
 from pipeline.scoring.coco_files import read_references, read_results
 from pipeline.scoring.corpus import Scores, score
-from pipeline.scoring.results import Told, write_summary
+from pipeline.scoring.results import Told
 from pipeline.scoring.tokenizer import OF_SCORES
 from stages import run
 from stages.arguments import check_apart, pairs_of
@@ -40,9 +39,7 @@ def main() -> None:
     for warning in scores.warnings:
         print(f"warning: {printable(warning)}", file=sys.stderr)
     references = manifest.read(arguments.manifest).references if arguments.manifest else None
-    results.write_metrics(arguments.out, scores, told, located.summary, references)
-    if arguments.summary:
-        write_summary(arguments.summary, read_json(arguments.out, "score again"))
+    results.write_metrics(arguments.out, scores, told, located.summary, references, arguments.summary)
     if arguments.per_pair:
         results.write_each(arguments.per_pair, scores, captions, told, located.pairs)
     _show(scores, told)

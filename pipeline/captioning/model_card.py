@@ -1,6 +1,6 @@
 """The card of shared weights: what they are, of what data and seeds, how good, and what not to expect.
 
-Its words stand in model_card.md.j2.
+Its words stand in model_card.j2.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from pipeline.recipes.trained_model import Trained
 from pipeline.scoring.metric_names import ACCURACY, AGREES, FITS, HEADINGS, SHOWN, TRUE, TRUE_CHANGES
 from pipeline.statistics.seeds import over_seeds
 
-TEMPLATE = Path(__file__).with_name("model_card.md.j2")
+TEMPLATE = Path(__file__).with_name("model_card.j2")
 SELECTED = {"truth": "true captions", "last": "CIDEr-D"}  # what chose the snapshot -> the score that is kept
 TRUTH = {TRUE: "true", FITS: "fits, be it other things, too", AGREES: "agrees with a reference"}
 SUBSETS = {  # of the test split -> its name

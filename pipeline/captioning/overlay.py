@@ -29,12 +29,14 @@ def drawn(before: Image.Image, after: Image.Image, attended: Attended) -> Image.
 
 def heated(picture: Image.Image, map_: np.ndarray) -> Image.Image:
     """A picture with a map of shares, H x W, over it: its largest value is the strongest."""
-    shares = np.asarray(map_, dtype=np.float32)
-    cells = Image.fromarray(
-        np.rint(255 * STRONGEST * shares / max(float(shares.max()), 1e-9)).astype(np.uint8)
-    )
-    mask = cells.resize(picture.size, Image.Resampling.BICUBIC)
+    mask = Image.fromarray(opacities(map_, 255 * STRONGEST)).resize(picture.size, Image.Resampling.BICUBIC)
     return Image.composite(Image.new("RGB", picture.size, HEAT), picture, mask)
+
+
+def opacities(map_: np.ndarray, strongest: float) -> np.ndarray:
+    """uint8, H x W: `strongest` where a map of shares is largest."""
+    shares = np.asarray(map_, dtype=np.float32)
+    return np.rint(strongest * shares / max(float(shares.max()), 1e-9)).astype(np.uint8)
 
 
 def _thumbnail(picture: Image.Image) -> Image.Image:

@@ -14,6 +14,7 @@ import numpy as np
 from PIL import Image
 
 from pipeline.captioning.features import opened
+from pipeline.captioning.overlay import HEAT, opacities
 from pipeline.captioning.picture_captioner import PictureCaptioner
 from pipeline.datasets.schema import Pair
 from pipeline.decoding.attention_maps import Attended
@@ -25,7 +26,6 @@ HERE = Path(__file__).parent
 HEAD = f"<script>{(HERE / 'page.js').read_text(encoding='utf-8')}</script>"
 CSS = (HERE / "page.css").read_text(encoding="utf-8")
 SHOWN = 640  # pixels of a picture's longer side, on the page
-HEAT = (220, 30, 30)
 STRONGEST = 200  # opacity of the cell that was looked at most, of 255
 LARGEST = 20_000_000  # bytes of an uploaded picture
 UNTRUE = ' aria-description="not true"'  # of a word; page.css underlines it
@@ -105,11 +105,8 @@ def _heats(attended: Attended) -> list[str]:
 
 
 def _heat(map_: np.ndarray) -> Image.Image:
-    shares = np.asarray(map_, dtype=np.float32)
-    pixels = np.empty((*shares.shape, 4), dtype=np.uint8)
-    pixels[..., :3] = HEAT
-    pixels[..., 3] = np.rint(STRONGEST * shares / max(float(shares.max()), 1e-9))
-    return Image.fromarray(pixels)
+    opaque = opacities(map_, STRONGEST)
+    return Image.fromarray(np.dstack([np.full((*opaque.shape, 3), HEAT, np.uint8), opaque]))
 
 
 def _uri(picture: Image.Image, form: str) -> str:

@@ -92,11 +92,12 @@ def write_metrics(
     told: Told | None,
     localisation: Mapping[str, float] | None = None,
     references: str | None = None,
+    summary_path: str | Path | None = None,
 ) -> None:
     """Write metrics.json: {"total": {...}, ..., "exact_match": ..., "scorers": {...}}.
 
     What is not known is left out: change_accuracy, attributes, localisation, and what the `references`
-    are, which stands among the scorers.
+    are, which stands among the scorers. `summary_path`: also the few scores that DVC shows.
     """
     known = {
         ACCURACY: told.change_accuracy if told else None,
@@ -105,7 +106,10 @@ def write_metrics(
     }
     known = {name: value for name, value in known.items() if value not in (None, {})}
     scorers = scores.scorers if references is None else scores.scorers | {"references": references}
-    write_json(path, rounded(scores.subsets | scores.wording | known) | {"scorers": scorers})
+    metrics = rounded(scores.subsets | scores.wording | known) | {"scorers": scorers}
+    write_json(path, metrics)
+    if summary_path is not None:
+        write_summary(summary_path, metrics)
 
 
 def write_each(

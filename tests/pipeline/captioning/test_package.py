@@ -3,6 +3,7 @@
 import json
 import shutil
 from copy import copy
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -100,7 +101,7 @@ def of_a_file(lab, tmp_path, monkeypatch):
 
 
 def say(folder, made):
-    (folder / "features.yaml").write_text(yaml.safe_dump(sources.record(made)))
+    (folder / "features.yaml").write_text(yaml.safe_dump(asdict(made)))
 
 
 def refused(folder, trained):

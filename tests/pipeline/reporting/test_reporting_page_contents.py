@@ -269,5 +269,5 @@ def test_a_look_in_a_file_belongs_to_the_name_whatever_models_stand_beside_it():
     assert len({repr(look) for look in shipped.values()}) == len(names)
     more = figures.looks([*names[:3], "another_model", *reversed(names[3:])])
     assert {name: more[name] for name in names} == shipped
-    many = figures.looks([f"m{number}" for number in range(150)])
-    assert len({repr(look) for look in many.values()}) == 100
+    many = figures.looks([f"m{number}" for number in range(150)])  # more than there are
+    assert len({repr(look) for look in many.values()}) == 108

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pipeline import params
 from pipeline.compute import devices
-from pipeline.compute.kept_memory import keep_freed
+from pipeline.compute.memory import keep_freed
 from pipeline.compute.process_group import join
 from pipeline.datasets.images import read_index
 from pipeline.datasets.pretraining_schema import IMAGES

@@ -221,7 +221,7 @@ def test_the_file_that_is_wrong_is_named(tmp_path, own, published, said):
 
 def test_params_are_read_in_two_minutes():
     lines = REAL.read_text().splitlines()
-    # DVC breaks long lists over lines where it writes the file anew for -S: ten more than the 150 of the shipped text
+    # 150, and ten more where DVC, writing the file anew for -S, breaks long lists over lines
     assert len(lines) <= 160
     assert max(map(len, lines)) <= 110
     assert len((REAL.parent / "dvc.yaml").read_text().splitlines()) <= 500

@@ -12,7 +12,7 @@ from typing import Any
 
 from pipeline import params, provenance
 from pipeline.compute import devices
-from pipeline.compute.kept_memory import keep_freed
+from pipeline.compute.memory import keep_freed
 from pipeline.compute.process_group import Ranks, join
 from pipeline.datasets.images import Indexed, read_index
 from pipeline.datasets.schema import images_of, of_split, read_pairs

@@ -14,10 +14,11 @@ from pathlib import Path
 from torch import Tensor
 
 from models.clip4idc.model import Retrieval
+from models.trainable import Trainable
 from pipeline import params, provenance, vocabularies
-from pipeline.authors_checkpoints import checkpoint_file, clip4idc, idc_pcl, importing
+from pipeline.authors_checkpoints import checkpoint_file, clip4idc, idc_pcl, scorer_dirl
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
-from pipeline.authors_checkpoints.expectations import check_features
+from pipeline.authors_checkpoints.tensor_names import check_features
 from pipeline.errors import InputError
 from pipeline.features.store_contents import pixel_spec, spec
 from pipeline.outputs import file_to_write, replacing
@@ -26,9 +27,6 @@ from pipeline.recipes.trained_model import Trained
 from stages import run
 from stages.arguments import SEEDS, whole
 from stages.train import CURVES
-
-Imported = tuple[Trained, dict[str, Tensor], tuple[str, ...], str]
-"""What is known, the weights, the names of the loss terms, and the validation's metric."""
 
 
 def main() -> None:
@@ -67,7 +65,9 @@ def import_checkpoint(arguments: argparse.Namespace) -> None:
         if path.exists() or path.is_symlink():
             raise InputError(f"{path} is there already; remove it, or name another place")
     file = checkpoint_file.read(arguments.checkpoint)
-    trained, tensors, terms, metric = imported(arguments, file)
+    trained, tensors, model = imported(arguments, file)
+    metric = "R@1" if isinstance(model, Retrieval) else "CIDEr-D"
+    terms = ("cap",) if idc_pcl.recognised(file) else model.terms  # of either phase of IDC-PCL
     with ExitStack() as outputs:  # all of them appear at its end, or none
         trained_model.save(
             outputs.enter_context(replacing(arguments.out, trained_model.CONTENTS)), trained, tensors
@@ -84,43 +84,23 @@ def import_checkpoint(arguments: argparse.Namespace) -> None:
     print(f"{arguments.out}: {len(tensors)} tensors of {file.path.name}, sha256 {file.sha256}")
 
 
-def imported(arguments: argparse.Namespace, file: CheckpointFile) -> Imported:
-    """The file's weights, by the system that it is of."""
+def imported(
+    arguments: argparse.Namespace, file: CheckpointFile
+) -> tuple[Trained, dict[str, Tensor], Trainable]:
+    """What is known of the file's weights, these, and the bare model, by the system that it is of."""
+    everything, dataset, seed = params.load(), arguments.dataset, arguments.seed
     if clip4idc.is_one(file):
-        return of_clip4idc(arguments, file)
-    return of_idc_pcl(arguments, file) if idc_pcl.recognised(file) else of_scorer_or_dirl(arguments, file)
-
-
-def of_scorer_or_dirl(arguments: argparse.Namespace, file: CheckpointFile) -> Imported:
-    everything = params.load()
-    wanted = spec(everything.features, everything.of(arguments.dataset))
-    check_features(wanted, importing.FEATURES)
-    vocabulary = vocabularies.fixed(arguments.vocab, [], lower_case=False)
-    trained, tensors = importing.imported(
-        file, vocabulary, arguments.dataset, wanted, arguments.heads, arguments.seed
-    )
-    return trained, tensors, importing.terms(trained), "CIDEr-D"
-
-
-def of_clip4idc(arguments: argparse.Namespace, file: CheckpointFile) -> Imported:
-    everything = params.load()
-    wanted = pixel_spec(everything.features, everything.of(arguments.dataset))
-    vocabulary = vocabularies.load(arguments.vocab)
-    trained, tensors, model = clip4idc.imported(
-        file, vocabulary, arguments.dataset, wanted, arguments.intra, arguments.seed
-    )
-    return trained, tensors, model.terms, "R@1" if isinstance(model, Retrieval) else "CIDEr-D"
-
-
-def of_idc_pcl(arguments: argparse.Namespace, file: CheckpointFile) -> Imported:
-    everything = params.load()
-    wanted = spec(everything.features, everything.of(arguments.dataset))
-    vocabulary = vocabularies.fixed(arguments.vocab, [], lower_case=False)
-    vocabulary = replace(vocabulary, longest=arguments.longest)
-    trained, tensors = idc_pcl.imported(
-        file, arguments.vocab, vocabulary, arguments.dataset, wanted, arguments.heads, arguments.seed
-    )
-    return trained, tensors, ("cap",), "CIDEr-D"
+        pixels = pixel_spec(everything.features, everything.of(dataset))
+        vocabulary = vocabularies.load(arguments.vocab)
+        return clip4idc.imported(file, vocabulary, dataset, pixels, arguments.intra, seed)
+    wanted = spec(everything.features, everything.of(dataset))
+    if not idc_pcl.recognised(file):
+        check_features(wanted, scorer_dirl.FEATURES)
+    words = vocabularies.fixed(arguments.vocab, [], lower_case=False)
+    if not idc_pcl.recognised(file):
+        return scorer_dirl.imported(file, words, dataset, wanted, arguments.heads, seed)
+    words = replace(words, longest=arguments.longest)
+    return idc_pcl.imported(file, arguments.vocab, words, dataset, wanted, arguments.heads, seed)
 
 
 def curves(terms: tuple[str, ...], metric: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from safetensors.torch import save_file
 
-from pipeline.authors_checkpoints import clip_checkpoint
+from pipeline.authors_checkpoints import clip
 from pipeline.errors import InputError
 from pipeline.outputs import file_to_write, replacing
 from stages import run
@@ -22,8 +22,8 @@ def main() -> None:
     out = arguments.out
     if out.exists() or out.is_symlink():
         raise InputError(f"{out} is there already; remove it, or name another place by --out")
-    file = clip_checkpoint.read(arguments.file)
-    tensors = clip_checkpoint.imported(file)
+    file = clip.read(arguments.file)
+    tensors = clip.imported(file)
     with replacing(out) as beside:  # of several facts the order in the file would change from run to run
         save_file(tensors, beside, metadata={"sha256": file.sha256})
     print(f"{out}: {len(tensors)} tensors of {file.path.name}, sha256 {file.sha256}")

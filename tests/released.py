@@ -8,8 +8,8 @@ import torch
 
 import models
 from models.captioner import Sizes
-from pipeline.authors_checkpoints import importing
-from pipeline.authors_checkpoints.systems import SCORER
+from pipeline.authors_checkpoints import scorer_dirl
+from pipeline.authors_checkpoints.scorer_dirl import SCORER
 from pipeline.vocabularies import SPECIAL, WordVocabulary
 
 SIZES = Sizes(1024, (14, 14), 11, 7, 8, 2, 2, 2, 6)
@@ -20,7 +20,7 @@ def model(system=SCORER, sizes=SIZES, beside=None):
     """A model with random weights, biases and norms included; `beside`: how many coordinates it reads."""
     torch.manual_seed(0)
     beside = system.coordinates[0] if beside is None else beside
-    made = models.build(system.model, sizes, importing.settings(system, beside)).eval()
+    made = models.build(system.model, sizes, scorer_dirl.settings(system, beside)).eval()
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.copy_(torch.randn(parameter.shape) * 0.2)
@@ -29,10 +29,12 @@ def model(system=SCORER, sizes=SIZES, beside=None):
 
 def states(made, system=SCORER):
     """Its tensors as the released program names them; what is one tensor there, put together."""
-    flat = {importing.POSITIONS: made.decoder.positions}
+    flat = {scorer_dirl.POSITIONS: made.decoder.positions}
     flat |= dict.fromkeys(system.unused(SIZES.layers), torch.tensor(0.5))
     for name, value in made.state_dict().items():
-        place = system.place(name, SIZES.layers).name  # of joined ones query, key and value follow each other
+        place = (
+            system.names_of(SIZES.layers).place(name).name
+        )  # of joined ones query, key and value follow each other
         flat[place] = torch.cat([flat[place], value]) if place in flat else value
     found = {"change_detector_state": OrderedDict(), "speaker_state": OrderedDict()}
     for name, value in flat.items():

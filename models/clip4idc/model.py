@@ -31,6 +31,11 @@ def tower(place: str) -> dict[str, str]:
     return {f"{place}{part}.": f"{part}." for part in ("patches", "blocks", "project")}
 
 
+# of the adaptation, and (difference.inter) of the captioning
+STARTS = tower("encoding.") | tower("inter.") | tower("difference.inter.")
+STARTS |= {"text.": "text.", "log_scale": "log_scale"}
+
+
 class Compared(nn.Module):
     """F' through the captioner's encoder: what each layer of its decoder attends to."""
 
@@ -51,7 +56,7 @@ class Retrieval(Retrieves):
 
     terms = ("retrieval",)
     encoding: ImageEncoder
-    starts = tower("encoding.") | tower("inter.") | {"text.": "text.", "log_scale": "log_scale"}
+    starts = STARTS
 
     def __init__(self, sizes: ClipSizes, switches: ClipSwitches, coef: float, temperature: float):
         super().__init__()

@@ -1,13 +1,14 @@
-"""Checkpoints that others made with torch.save: what pipeline/torch_files.py reads, with its hash."""
+"""Checkpoints that others made, with hashes: torch.save's (pipeline/torch_files.py) and safetensors'."""
 
 import hashlib
 import re
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 
 from pipeline import torch_files
 from pipeline.errors import InputError
@@ -15,7 +16,11 @@ from pipeline.inputs import check_regular
 
 LARGEST = 16 << 30  # bytes of a checkpoint
 REMEDY = "download it again, or save it anew with torch.save"
-FLOATS = (torch.float32, torch.float16, torch.bfloat16)  # each is some float32, exactly
+CONVERT = (
+    "import torch, sys; from safetensors.torch import save_file; "
+    "save_file({k: v.contiguous() for k, v in torch.jit.load(sys.argv[1], 'cpu').state_dict().items()}, "
+    "sys.argv[2])"
+)
 
 
 @dataclass(frozen=True)
@@ -26,30 +31,38 @@ class CheckpointFile:
     sha256: str
     tree: Any
 
-    def floats(self, name: str, tensor: Tensor) -> Tensor:
-        """A tensor of it in 32-bit floats. Raises InputError naming it where these cannot hold it exactly."""
-        if tensor.layout is not torch.strided or tensor.device.type != "cpu" or tensor.dtype not in FLOATS:
-            kind = f"{tensor.layout}, {tensor.dtype}"
-            raise InputError(f"{self.path}: {name} is {kind}, not of floats of at most 32 bits; {REMEDY}")
-        # few numbers can be spread over a shape without end
-        if tensor.numel() * tensor.itemsize > tensor.untyped_storage().nbytes():
-            raise InputError(f"{self.path}: {name} has more elements than the file has numbers; {REMEDY}")
-        return tensor.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
-
 
 def read(path: str | Path) -> CheckpointFile:
     """Read a file of torch.save, also of before torch 1.6. Raises InputError saying what is wrong with it."""
     path = Path(path)
-    try:
-        check_regular(path, LARGEST)
-        with path.open("rb") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); name a checkpoint's file") from None
+    sha256 = _hashed(path, "name a checkpoint's file")
     try:
         return CheckpointFile(path, sha256, torch_files.load(path))
     except Exception as error:  # what torch raises on damaged files is of any kind
         raise InputError(f"{path} cannot be read as a checkpoint: {_reason(error)}; {REMEDY}") from None
+
+
+def read_safetensors(path: Path, remedy: str) -> CheckpointFile:
+    """Read a safetensors file. Raises InputError where it is missing, damaged, or a TorchScript archive."""
+    sha256 = _hashed(path, remedy)
+    try:
+        with path.open("rb") as file:
+            zipped = file.read(4) == b"PK\x03\x04"
+        if zipped:
+            raise InputError(f"{path} is {_kind_of(path, remedy)}")
+        return CheckpointFile(path, sha256, load_file(path))
+    except SafetensorError as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{path} is no whole safetensors file ({reason}); download it again") from None
+
+
+def _hashed(path: Path, remedy: str) -> str:
+    try:
+        check_regular(path, LARGEST)
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}); {remedy}") from None
 
 
 def _reason(error: Exception) -> str:
@@ -58,3 +71,18 @@ def _reason(error: Exception) -> str:
     if named := re.search(r"\bGLOBAL (\S+)", said):
         return f"it names {named[1]}, which no checkpoint needs; nothing of it was executed"
     return said.split("\n")[0].rstrip(".") or "it is cut off"
+
+
+def _kind_of(path: Path, remedy: str) -> str:
+    """What a zip file is, and what to do with a TorchScript archive."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            scripted = any("/code/" in name for name in archive.namelist())
+    except zipfile.BadZipFile:
+        return f"a damaged zip file; {remedy}"
+    if not scripted:
+        return f"a file of torch.save; {remedy}"
+    return (
+        "a TorchScript archive, a program that is not run here; convert it where you downloaded it: "
+        f'python -c "{CONVERT}" {path.name} clip.safetensors'
+    )

@@ -7,24 +7,30 @@ row a word of their vocabulary, marks included; ours are in our order.
 
 import math
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from models.backbones.resnet101 import CHANNELS
 from models.idc_pcl.network import PclSizes, positions
 from models.idc_pcl.switches import RELEASED
+from models.trainable import Trainable
+from pipeline.authors_checkpoints import tensor_names
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
-from pipeline.authors_checkpoints.expectations import check_features, check_finite, check_tensors
+from pipeline.authors_checkpoints.tensor_names import (
+    Names,
+    Shapes,
+    check_features,
+    checked,
+    shapes_of,
+    theirs,
+)
 from pipeline.errors import InputError
 from pipeline.features.store_contents import IMPORTED, Spec
 from pipeline.inputs import read_json
-from pipeline.recipes import recipe_file, resolving
-from pipeline.recipes.recipe_file import Recipe
 from pipeline.recipes.trained_model import Trained
 from pipeline.vocabularies import WordVocabulary
 
@@ -39,24 +45,41 @@ SETTINGS |= {"tau1": 1.0, "tau2": 1.0}
 WORDS, PROJECT, TIED = "word_embedding.weight", "img_project.0.weight", "feat_regress.weight"
 POSITIONS, LONGEST = "position_encoding.pe", 200
 TRANSFORMERS = {"single": "single_img_encoder", "pair": "double_img_encoder", "cross": "encoder"}
-MODULES = {
-    r"project": "img_project.0",
-    r"words": "word_embedding",
-    r"types": "position_encoding.type_pe",
-    r"norm": "position_encoding.layernorm",
-    r"output": "output_layer",
-    r"(\w+)\.norm": "{0}.norm",
-    r"(\w+)\.blocks\.(\d+)\.norm_1": "{0}.layers.{1}.sublayer.0.norm",
-    r"(\w+)\.blocks\.(\d+)\.norm_2": "{0}.layers.{1}.sublayer.1.norm",
-    r"(\w+)\.blocks\.(\d+)\.attention\.query": "{0}.layers.{1}.attn.q_linear",
-    r"(\w+)\.blocks\.(\d+)\.attention\.key": "{0}.layers.{1}.attn.k_linear",
-    r"(\w+)\.blocks\.(\d+)\.attention\.value": "{0}.layers.{1}.attn.v_linear",
-    r"(\w+)\.blocks\.(\d+)\.attention\.output": "{0}.layers.{1}.attn.out",
-    r"(\w+)\.blocks\.(\d+)\.feed_forward\.0": "{0}.layers.{1}.feed_forward.w_1",
-    r"(\w+)\.blocks\.(\d+)\.feed_forward\.3": "{0}.layers.{1}.feed_forward.w_2",
-}
-HEADS = {"cell_head.map": "feat_regress.net.0", "cell_head.norm": "feat_regress.net.2", "judge": "pooler.0"}
-NORMS = {"weight": "a_2", "bias": "b_2"}
+
+
+def _norm(ours: str, its: str) -> dict[str, str]:
+    return {rf"{ours}\.weight": f"{its}.a_2", rf"{ours}\.bias": f"{its}.b_2"}
+
+
+def _transformer(ours: str, its: str) -> dict[str, str]:
+    block, layer = rf"difference\.{ours}\.blocks\.(\d+)\.", f"{its}.layers.{{0}}."
+    parts = {"query": "q_linear", "key": "k_linear", "value": "v_linear", "output": "out"}
+    return {
+        **_norm(rf"difference\.{ours}\.norm", f"{its}.norm"),
+        **_norm(f"{block}norm_1", f"{layer}sublayer.0.norm"),
+        **_norm(f"{block}norm_2", f"{layer}sublayer.1.norm"),
+        **{rf"{block}attention\.{part}": f"{layer}attn.{name}" for part, name in parts.items()},
+        rf"{block}feed_forward\.0": f"{layer}feed_forward.w_1",
+        rf"{block}feed_forward\.3": f"{layer}feed_forward.w_2",
+    }
+
+
+NAMES = Names(
+    {
+        r"difference\.project": "img_project.0",
+        r"difference\.words": "word_embedding",
+        r"difference\.types": "position_encoding.type_pe",
+        r"difference\.output": "output_layer",
+        **_norm(r"difference\.norm", "position_encoding.layernorm"),
+        r"cell_head\.bias": "feat_regress.bias",
+        r"cell_head\.map": "feat_regress.net.0",
+        **_norm(r"cell_head\.norm", "feat_regress.net.2"),
+        r"judge": "pooler.0",
+        **_transformer("single", TRANSFORMERS["single"]),
+        **_transformer("pair", TRANSFORMERS["pair"]),
+        **_transformer("cross", TRANSFORMERS["cross"]),
+    }
+)
 UNUSED = re.compile(r"(pooler|classifier|aligner)\.0\.(weight|bias)")  # of the pre-trained ones
 
 
@@ -71,24 +94,6 @@ def _state(file: CheckpointFile) -> Mapping[str, Any]:
     return inner if isinstance(inner, dict) else tree
 
 
-def place(name: str) -> str:
-    """Where our parameter of that name stands. Raises KeyError where nowhere."""
-    module, _, kind = name.rpartition(".")
-    if name == "cell_head.bias":
-        return "feat_regress.bias"
-    theirs = HEADS.get(module)
-    if theirs is None:
-        inner = module.removeprefix("difference.")
-        for ours, pattern in MODULES.items():
-            if match := re.fullmatch(ours, inner):
-                groups = [TRANSFORMERS.get(each, each) for each in match.groups()]
-                theirs = pattern.format(*groups)
-                break
-    if theirs is None:
-        raise KeyError(name)
-    return f"{theirs}.{NORMS[kind] if 'norm' in module else kind}"
-
-
 def imported(
     file: CheckpointFile,
     path: Path,
@@ -97,7 +102,7 @@ def imported(
     features: Spec,
     heads: int,
     seed: int,
-) -> tuple[Trained, dict[str, Tensor]]:
+) -> tuple[Trained, dict[str, Tensor], Trainable]:
     """The checkpoint as our weights, of the phase that it is of, and what is known of them.
 
     `path` is its vocabulary's file, `vocabulary` the same in our order. Raises InputError naming the tensor
@@ -108,21 +113,18 @@ def imported(
     sizes = sizes_of(file.path, found, heads, vocabulary)
     judged = tuple(getattr(found.get("pooler.0.weight"), "shape", ())) == (2, 2 * sizes.width)
     switches = {} if judged or TIED in found else {"distractor_judging": False}
-    recipe = _recipe(dataset, features, sizes, SETTINGS | {"variant": "released", "switches": switches})
-    with torch.device("meta"):  # names and shapes only
-        first = TIED in found
-        model: nn.Module = recipe_file.build(recipe, sizes, phase="pretrain" if first else None)
-    ids = read_json(path, "name a JSON file of word -> id")
-    rows = _rows(path, ids, vocabulary)
-    used = {name: tensor for name, tensor in found.items() if not (first and UNUSED.fullmatch(name))}
-    check_tensors(file.path, used, _wanted(model, first), TITLE, REMEDY)
-    tensors = {name: file.floats(name, tensor) for name, tensor in found.items()}
-    check_finite(file.path, tensors)
+    settings = SETTINGS | {"variant": "released", "switches": switches}
+    first = TIED in found
+    recipe, model = tensor_names.bare(dataset, MODEL, settings, sizes, features, first)
+    ours = shapes_of(model)
+    rows = _rows(path, read_json(path, "name a JSON file of word -> id"), vocabulary)
+    unused = {name: tuple(t.shape) for name, t in found.items() if first and UNUSED.fullmatch(name)}
+    tensors = checked(file.path, found, unused | _wanted(ours, first), TITLE, REMEDY)
     _check_computed(file.path, tensors, sizes)
-    weights = {name: tensors[place(name)] for name in model.state_dict()}
+    weights = {name: NAMES.place(name).of(tensors) for name in ours}
     for name in ("difference.words.weight", "difference.output.weight", "difference.output.bias"):
         weights[name] = weights[name][rows].clone()
-    return Trained(recipe, seed, SHAPE, len(vocabulary), sizes.longest, 0, math.nan), weights
+    return Trained(recipe, seed, SHAPE, len(vocabulary), sizes.longest, 0, math.nan), weights, model
 
 
 def _rows(path: Path, ids: Mapping[str, int], vocabulary: WordVocabulary) -> list[int]:
@@ -144,7 +146,10 @@ def sizes_of(path: Path, found: Mapping[str, Tensor], heads: int, vocabulary: Wo
         raise InputError(
             f"{path}: {PROJECT} reads {channels} channels; stride {FEATURES.stride} has {SHAPE[0]}"
         )
-    single, pair, cross = (blocks_of(found, theirs) for theirs in TRANSFORMERS.values())
+    single, pair, cross = (
+        tensor_names.layers(found, rf"{transformer}\.layers\.(\w+)\.")
+        for transformer in TRANSFORMERS.values()
+    )
     try:
         data = channels, SHAPE[1:], len(vocabulary), vocabulary.longest
         return PclSizes(*data, width, heads, single, pair, cross, pool=1)
@@ -154,20 +159,9 @@ def sizes_of(path: Path, found: Mapping[str, Tensor], heads: int, vocabulary: Wo
         ) from None
 
 
-def blocks_of(names: Iterable[str], transformer: str) -> int:
-    """How many blocks of a transformer the names speak of; at least one, whose absence is told by name."""
-    pattern = re.compile(rf"{transformer}\.layers\.(\w+)\.")
-    return max(1, len({match[1] for name in names if (match := pattern.match(name))}))
-
-
-def _recipe(dataset: str, features: Spec, sizes: PclSizes, own: dict[str, Any]) -> Recipe:
-    widths = {key: getattr(sizes, key) for key in ("width", "heads", "single", "pair", "cross", "pool")}
-    return Recipe(dataset, MODEL, own, widths, {}, {}, asdict(features), resolving.code_of(MODEL))
-
-
-def _wanted(model: nn.Module, first: bool) -> dict[str, tuple[int, ...]]:
+def _wanted(ours: Shapes, first: bool) -> dict[str, tuple[int, ...]]:
     """Names and shapes of all tensors of a checkpoint of this model, theirs."""
-    shapes = {place(name): tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    shapes = theirs(ours, NAMES.place)
     tied = {TIED: shapes[PROJECT]} if first else {}
     return shapes | {POSITIONS: (1, LONGEST, shapes[PROJECT][0])} | tied
 

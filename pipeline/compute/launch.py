@@ -2,9 +2,9 @@
 
 The program that is called starts them and waits; it computes nothing itself. Where one of them fails or is
 killed it ends the others; where it is killed itself, its end of their standard input closes, and they go.
-That is what torch's own launchers lack: tried (torch 2.15), what torch.multiprocessing.spawn and torchrun's
-elastic_launch started lived on when they were killed (SIGKILL; the former's after SIGTERM, too). The former
-waits 30 seconds for a process that does not listen, the latter reports a failure in a page, not in a line.
+torch's own launchers lack that: tried (torch 2.15), the processes of `python -m torch.distributed.run` and
+of torch.multiprocessing.spawn lived on when the launcher was killed (SIGKILL). The former also ends by Ctrl-C
+with a page, not a line; the latter waits 30 seconds for a process that does not listen.
 """
 
 import os

@@ -1,7 +1,8 @@
-"""How much memory is free: a GPU's, the machine's, or a container's where it has less; and where it ends."""
+"""Memory: how much is free (a GPU's, the machine's, a container's), where it ends, and how it is kept."""
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ FILES = (
     ("memory.max", "memory.current", "inactive_file"),  # control groups of version 2
     ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),  # of version 1
 )
+
+TRIM_THRESHOLD, MMAP_MAX = -1, -4  # of mallopt, in glibc's malloc.h
 
 
 def free(device: torch.device | None = None) -> int | None:
@@ -80,6 +83,20 @@ def enough(batch: int, processes: int = 1) -> Iterator[None]:
         remedy = f"half of it may fit: batch: {half}" if half else "take smaller `sizes` of the model"
         said = str(error).partition("\n")[0][:200]
         raise InputError(f"memory ran out with batch: {batch}; {remedy} ({said})") from None
+
+
+def keep_freed() -> bool:
+    """From now on memory that is freed stays with the process; False where the C library cannot do so.
+
+    glibc takes blocks above 32 MiB from the kernel and gives them back at once; each time the kernel clears
+    their pages anew. Extraction, whose maps are that large, spent two fifths of its time so
+    (benchmarks/README.md, "Extraction of the embedded dataset's features").
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, TypeError, AttributeError):  # not glibc, or not Linux
+        return False
+    return bool(mallopt(MMAP_MAX, 0)) and bool(mallopt(TRIM_THRESHOLD, 2**31 - 1))
 
 
 def _ran_out(error: Exception) -> bool:

@@ -11,11 +11,10 @@ from pipeline.errors import InputError
 REMEDY = "bring CLIP's weights by `python -m stages.import_clip FILE`, or set `start: null`"
 
 
-def name_in_file(model: Trainable, name: str) -> str | None:
-    """The name there of a tensor of the model's, None where it has none."""
-    return next(
-        (there + name[len(here) :] for here, there in model.starts.items() if name.startswith(here)), None
-    )
+def name_in_file(starts: Mapping[str, str], name: str) -> str | None:
+    """The name there of a model's tensor, by its `starts`; None where it has none."""
+    found = (there + name[len(here) :] for here, there in starts.items() if name.startswith(here))
+    return next(found, None)
 
 
 def take_over(model: Trainable, path: Path) -> None:
@@ -24,7 +23,7 @@ def take_over(model: Trainable, path: Path) -> None:
     Raises InputError where the file is missing or damaged, lacks a tensor, or has one of another shape.
     """
     own = model.state_dict()
-    places = {name: there for name in own if (there := name_in_file(model, name))}
+    places = {name: there for name in own if (there := name_in_file(model.starts, name))}
     try:
         with safe_open(path, "pt") as file:
             known = set(file.keys())

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import stages
-from pipeline.authors_checkpoints.systems import DIRL
+from pipeline.authors_checkpoints.scorer_dirl import DIRL
 from pipeline.recipes import trained_model
 from stages import import_checkpoint
 from tests import shipped

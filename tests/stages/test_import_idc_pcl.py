@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.recipes import trained_model
 from tests import shipped
-from tests.pipeline.authors_checkpoints.test_importing_idc_pcl import IDS, write
+from tests.pipeline.authors_checkpoints.test_idc_pcl_checkpoints import IDS, write
 from tests.running import refuse, succeed
 
 COMMAND = (

@@ -12,7 +12,7 @@ from collections import OrderedDict, defaultdict
 import pytest
 import torch
 
-from pipeline.authors_checkpoints import checkpoint_file
+from pipeline.authors_checkpoints import checkpoint_file, tensor_names
 from pipeline.errors import InputError
 from tests.released import foreign_class, model, states, write
 
@@ -217,7 +217,11 @@ def test_a_file_that_is_absent_or_a_folder_is_named(tmp_path):
 def save(path, tensors, **how):
     torch.save({"tensors": tensors}, path, **how)
     file = checkpoint_file.read(path)
-    return {name: file.floats(name, tensor) for name, tensor in file.tree["tensors"].items()}
+    return {name: floats(file, name, tensor) for name, tensor in file.tree["tensors"].items()}
+
+
+def floats(file, name, tensor):
+    return tensor_names.floats(file.path, name, tensor, "download it again")
 
 
 @pytest.mark.parametrize("zipped", [True, False])
@@ -243,7 +247,7 @@ def test_numbers_of_either_byte_order(tmp_path):
         for name, data in records.items():
             archive.writestr(name, data)
     file = checkpoint_file.read(path)
-    assert torch.equal(file.floats("a", file.tree["tensors"]["a"]), tensor)
+    assert torch.equal(floats(file, "a", file.tree["tensors"]["a"]), tensor)
 
 
 def tensor_pickle(offset, size, stride, count):
@@ -267,7 +271,7 @@ def one_tensor(path, offset, size, stride, count):
         archive.writestr("x/data.pkl", tensor_pickle(offset, size, stride, count))
         archive.writestr("x/data/0", b"\0" * 24)
     file = checkpoint_file.read(path)
-    return file.floats("it", file.tree)
+    return floats(file, "it", file.tree)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import zipfile
 import pytest
 import torch
 
-from pipeline.authors_checkpoints import checkpoint_file, clip_checkpoint, importing
+from pipeline.authors_checkpoints import checkpoint_file, clip, scorer_dirl
 from pipeline.features import backbone_weights
 from tests.hostile import endless, hole, pipe, refused
 from tests.released import VOCABULARY, model, states, write
@@ -174,7 +174,7 @@ def old_head():
 def test_a_checkpoint_is_refused_for(tmp_path, make, said):
     path = tmp_path / "their.pt"
     make(path)
-    found = refused(lambda: importing.tensors_of(checkpoint_file.read(path)))
+    found = refused(lambda: scorer_dirl.tensors_of(checkpoint_file.read(path)))
     assert said in found
     assert str(path) in found
 
@@ -203,15 +203,15 @@ def test_a_released_checkpoint_is_refused_for(tmp_path, change, said):
     tree = states(model())
     tree["change_detector_state"]["img.0.bias"] = change(tree["change_detector_state"]["img.0.bias"])
     path = write(tmp_path / "their.pt", tree)
-    features = importing.FEATURES
+    features = scorer_dirl.FEATURES
     read = checkpoint_file.read(path)
-    assert said in refused(lambda: importing.imported(read, VOCABULARY, "clevr_change", features, 2, 1))
+    assert said in refused(lambda: scorer_dirl.imported(read, VOCABULARY, "clevr_change", features, 2, 1))
 
 
 @pytest.mark.parametrize("make", [pipe, endless], ids=["a pipe", "a device"])
 def test_clips_weights_are_refused_for(tmp_path, make):
     make(tmp_path / "clip.safetensors")
-    assert "is a pipe or a device" in refused(lambda: clip_checkpoint.read(tmp_path / "clip.safetensors"))
+    assert "is a pipe or a device" in refused(lambda: clip.read(tmp_path / "clip.safetensors"))
 
 
 def test_what_holds_one_another_twice_is_read_as_it_is(tmp_path):

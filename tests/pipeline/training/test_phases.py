@@ -282,7 +282,7 @@ def test_a_first_phase_starts_from_clips_weights(pixels, tmp_path, phase):
     file = {
         clip: torch.randn(tensor.shape)
         for name, tensor in unstarted.state_dict().items()
-        if (clip := name_in_file(unstarted, name))
+        if (clip := name_in_file(unstarted.starts, name))
     }
     save_file(file, tmp_path / "clip")
     made = make(chosen).make(pixels.store.shape, pixels.vocabulary).state_dict()

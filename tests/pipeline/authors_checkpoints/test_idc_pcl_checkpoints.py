@@ -36,7 +36,9 @@ def model(first):
 
 def state(made, first):
     """Its tensors as the released program names them."""
-    found = OrderedDict((idc_pcl.place(name), tensor.clone()) for name, tensor in made.state_dict().items())
+    found = OrderedDict(
+        (idc_pcl.NAMES.place(name).name, tensor.clone()) for name, tensor in made.state_dict().items()
+    )
     for name in ("word_embedding.weight", "output_layer.weight", "output_layer.bias"):
         whole = torch.zeros_like(found[name])
         whole[ROWS] = found[name]
@@ -66,7 +68,7 @@ def bring_in(path, heads=2, **features):
     vocabulary = replace(vocabularies.fixed(words, [], lower_case=False), longest=12)
     assert vocabulary.words == (*SPECIAL, "b", "a", "c", "d", "e")
     own = replace(idc_pcl.FEATURES, **features)
-    return idc_pcl.imported(file, words, vocabulary, "clevr_change", own, heads, 1)
+    return idc_pcl.imported(file, words, vocabulary, "clevr_change", own, heads, 1)[:2]
 
 
 @pytest.mark.parametrize("first", [True, False])

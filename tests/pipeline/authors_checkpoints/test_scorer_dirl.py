@@ -10,9 +10,9 @@ import torch
 
 import models
 from models.captioner import Sizes
-from pipeline.authors_checkpoints import checkpoint_file, importing
-from pipeline.authors_checkpoints.expectations import check_features
-from pipeline.authors_checkpoints.systems import DIRL, SCORER, SYSTEMS
+from pipeline.authors_checkpoints import checkpoint_file, scorer_dirl
+from pipeline.authors_checkpoints.scorer_dirl import DIRL, SCORER, SYSTEMS
+from pipeline.authors_checkpoints.tensor_names import check_features, shapes_of
 from pipeline.errors import InputError
 from pipeline.features.store_contents import IMPORTED
 from pipeline.recipes import trained_model
@@ -23,8 +23,8 @@ GOLDEN = Path(__file__).parents[2] / "golden"
 
 
 def bring_in(path, vocabulary=VOCABULARY, heads=2):
-    file, features = checkpoint_file.read(path), importing.FEATURES
-    return importing.imported(file, vocabulary, "clevr_change", features, heads, 1)
+    file, features = checkpoint_file.read(path), scorer_dirl.FEATURES
+    return scorer_dirl.imported(file, vocabulary, "clevr_change", features, heads, 1)[:2]
 
 
 @pytest.mark.parametrize("zipped", [True, False])
@@ -41,7 +41,7 @@ def test_round_trip(tmp_path, system, zipped):
     assert trained.recipe.features["resize"] == "opencv_bicubic"
     assert trained.recipe.settings["variant"] == "released"
     assert trained.recipe.model == system.model
-    assert importing.terms(trained) == made.terms
+    assert again.terms == made.terms
     before, after = torch.randn(2, 2, 1024, 14, 14)
     tokens = torch.tensor([[2, 4, 5, 3], [2, 6, 3, 0]])
     with torch.no_grad():
@@ -58,8 +58,8 @@ def test_round_trip(tmp_path, system, zipped):
 def test_names_and_shapes_are_the_released_ones(system, vocabulary, longest):
     sizes = Sizes(1024, (14, 14), vocabulary, longest, 512, 8, 2, 2, 300)
     with torch.device("meta"):
-        made = models.build(system.model, sizes, importing.settings(system, system.coordinates[0]))
-    wanted = importing.wanted(system, made)
+        made = models.build(system.model, sizes, scorer_dirl.settings(system, system.coordinates[0]))
+    wanted = scorer_dirl.wanted(system, sizes, shapes_of(made))
     golden = json.loads((GOLDEN / f"released_{system.title.lower()}_shapes.json").read_text())
     assert wanted == {
         f"{s}.{name}": tuple(shape) for s, names in golden.items() for name, shape in names.items()
@@ -248,7 +248,7 @@ def test_other_words_and_heads_are_refused(tmp_path):
 
 
 def test_features_are_the_released_ones_or_imported():
-    released = importing.FEATURES
+    released = scorer_dirl.FEATURES
     check_features(released, released)
     check_features(replace(released, weights=IMPORTED, resize=IMPORTED), released)
     others = {"backbone": "resnet18", "weights": "w.pth", "stride": 32, "finer": True, "standardise": True}

@@ -37,7 +37,6 @@ def make_study(
         }
     tree["model"]["clip4idc_again"] = tree["model"]["clip4idc"]
     tree |= {"datasets": list(names), "models": list(models), "seeds": list(seeds)}
-    tree["adapted"] = [model for model in models if model in ADAPTED]
     shipped.save(root, tree)
     write_json(root / "results/experiments.json", [])
     write_published(root / "data/published")
@@ -78,7 +77,7 @@ def make_cell(root: Path, name: str, model: str, seed: int, pairs: list[Pair], s
     looked = {pair.pair_id: attended(said(pair), place, model) for place, pair in enumerate(pairs)}
     attention_maps.write(folder / "attention.npz", looked)
     if model in ADAPTED:
-        make_retrieval(folder, pairs, score)
+        make_retrieval(folder / "retrieval", pairs, score)
     curves = root / "results/curves" / name / model / str(seed)
     curves.mkdir(parents=True)
     terms = "cap,cv" if model == "scorer" else "cap"
@@ -86,7 +85,7 @@ def make_cell(root: Path, name: str, model: str, seed: int, pairs: list[Pair], s
     (curves / "loss.csv").write_text("\n".join([f"iteration,{terms}", *losses]) + "\n")
     (curves / "validation.csv").write_text(f"iteration,CIDEr-D\n150,{score / 2}\n300,{score}\n")
     if model in ADAPTED:
-        earlier = curves.parent / "adaptation" / str(seed)
+        earlier = curves.parent / "first" / str(seed)
         earlier.mkdir(parents=True)
         (earlier / "loss.csv").write_text("iteration,retrieval\n10,7.5\n20,7.25\n")
         (earlier / "validation.csv").write_text("iteration,R@1\n20,0.5\n")

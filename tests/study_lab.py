@@ -52,11 +52,11 @@ CODE_OF = cache(resolving.code_of)
 BUILT: dict[str, Captioner] = {}
 
 
-def built_once(recipe: Recipe, sizes: DataSizes) -> Captioner:
+def built_once(recipe: Recipe, sizes: DataSizes, phase: str | None = None) -> Captioner:
     """All that `build` looks at is in the key, and of the model on "meta" only the terms are read."""
-    key = repr((recipe.model, recipe.settings, sizes))
+    key = repr((recipe.model, recipe.settings, sizes, phase))
     if key not in BUILT:
-        BUILT[key] = recipe_file.build(recipe, sizes)
+        BUILT[key] = recipe_file.build(recipe, sizes, phase=phase)
     return BUILT[key]
 
 

@@ -1,6 +1,7 @@
 """Weights that a model starts from: one file, CLIP's as stages.import_clip writes them."""
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open

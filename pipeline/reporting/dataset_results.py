@@ -9,7 +9,6 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, FiniteFloat, TypeAdapter
 
-from models import MODELS
 from pipeline import statistics
 from pipeline.datasets.images import Indexed, read_index
 from pipeline.datasets.schema import NO_CHANGE, Pair, of_split, read_pairs
@@ -20,7 +19,7 @@ from pipeline.inputs import read_text
 from pipeline.params import Params
 from pipeline.reporting import paper_results, retrieval_results
 from pipeline.reporting.paper_results import Published, PublishedRetrieval
-from pipeline.reporting.retrieval_results import Retrieved, parsed
+from pipeline.reporting.retrieval_results import Retrieved, filled, parsed
 from pipeline.scoring.metric_names import CIDER, CORPUS
 from pipeline.statistics import Evidence, ScoredPair
 
@@ -117,16 +116,20 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
         {model: _evidence(model, cells) for model in params.models},
         gallery,
         paper_results.rows(dataset, published),
-        {
-            model: {
-                seed: retrieval_results.read(constant.parent / model / str(seed)) for seed in params.seeds
-            }
-            for model in params.models
-            if MODELS[model].retrieves
-        },
+        _retrieved(constant.parent, params),
         sum(pair.change_type != NO_CHANGE for pair in of_split(pairs, "val")),
         paper_results.retrieval(dataset, published),
     )
+
+
+def _retrieved(cells: Path, params: Params) -> dict[str, dict[int, Retrieved]]:
+    """By model and seed, of the listed models that learnt to retrieve."""
+    found: dict[str, dict[int, Retrieved]] = {}
+    for model in params.models:
+        places = {seed: cells / model / str(seed) / "retrieval" for seed in params.seeds}
+        own = {seed: retrieval_results.read(place) for seed, place in places.items() if filled(place)}
+        found |= {model: own} if own else {}
+    return found
 
 
 def _evidence(model: str, cells: Sequence[Cell]) -> Evidence:
@@ -204,10 +207,11 @@ def read_curve(path: Path, *columns: str) -> Curve:
 def read_phases(folder: Path, seed: int) -> dict[Phase, Curves]:
     """The phases of the model whose curves lie in `folder`, in their order."""
     places: dict[Phase, Path] = {}
-    entry, own = MODELS[folder.name], folder / "first" / str(seed)
-    if entry.phases:
+    own = folder / "first" / str(seed)
+    if filled(own):
         places |= {"images": own / "images"} if (own / "images").is_dir() else {}
-        places["adaptation" if entry.retrieves else "pretraining"] = own
+        retrieves = "retrieval" in read_curve(own / "loss.csv", "iteration")
+        places["adaptation" if retrieves else "pretraining"] = own
     found = {
         phase: Curves(*(read_curve(own / f"{name}.csv", "iteration") for name in ("loss", "validation")))
         for phase, own in places.items()

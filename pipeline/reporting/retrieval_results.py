@@ -65,9 +65,14 @@ class Line:
     values: dict[str, str]  # figure -> as it is printed
 
 
+def filled(folder: Path) -> bool:
+    """Whether a stage had something to write into it: of models without its phase it is empty."""
+    return folder.is_dir() and any(folder.iterdir())
+
+
 def read(folder: Path) -> Retrieved:
     """What stands in a cell's folder. Raises InputError naming the file that is missing or something else."""
-    path, lines = folder / "retrieval/retrieval.json", folder / "retrieval/retrieved.jsonl"
+    path, lines = folder / "retrieval.json", folder / "retrieved.jsonl"
     figures = parsed(path, TypeAdapter(Figures), read_text(path, REMEDY), REMEDY)
     text = read_text(lines, REMEDY).split("\n")[:-1]
     rows = [parsed(lines, TypeAdapter(_Ranks), line, REMEDY) for line in text]

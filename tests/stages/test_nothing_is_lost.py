@@ -23,7 +23,6 @@ COMMANDS = sorted(path.stem for path in (ROOT / "stages").glob("[!_]*.py") if pa
 # command -> its outputs, but those that its parser cannot check: --out of `report`, which --show only reads,
 # and of `results`, which writes single files there
 OUTPUTS = {
-    "adapt": {"weights", "curves", "provenance"},
     "caption": {"overlay", "out"},
     "code": {"out"},
     "constant": {"captions", "out", "summary"},
@@ -32,18 +31,18 @@ OUTPUTS = {
     "export": {"out"},
     "extract": {"out", "provenance"},
     "extract_pretraining": {"out", "provenance"},
+    "first": {"weights", "curves", "provenance"},
     "import_checkpoint": {"out", "curves", "provenance"},
     "import_clip": {"out"},
     "negatives": {"out"},
     "prepare": {"pairs", "images", "manifest"},
     "prepare_pretraining": {"out"},
-    "pretrain": {"weights", "curves", "provenance"},
     "probe": {"out"},
     "recipe": {"out", "first"},
     "render": {"out", "card"},
-    "retrieve": {"out", "per_pair"},
+    "retrieve": {"out"},
     "score": {"out", "summary", "per_pair"},
-    "settings": {"out"},
+    "plan": {"out"},
     "start": {"out"},
     "train": {"weights", "curves", "provenance"},
     "vocab": {"out"},
@@ -51,7 +50,8 @@ OUTPUTS = {
 LATER = {("report", "out"), ("results", "out")}
 # what any command reads or is told
 READ = {
-    "adapted",
+    "first",
+    "needed",
     "after",
     "against",
     "before",

@@ -44,7 +44,7 @@ def test_both_phases_and_then_the_captioning(prepared_birds):
     assert all(float(row["class_pairs"]) > 0 and 0 <= float(row["same_accuracy"]) <= 1 for row in validation)
     assert json.loads((root / "out/provenance-images.json").read_text())["seconds"] > 0
     assert sorted(path.name for path in (root / "out").iterdir()) == [
-        *("curves", "pretrained", "provenance-images.json", "provenance.json")
+        *("curves", "first", "provenance-images.json", "provenance.json")
     ]
     trained = load_file(root / "out/first/weights.safetensors")
     captioner = phases.captioning(recipe, root / "out/first", "plain").make((5, 4, 4), vocabulary(root))
@@ -59,7 +59,7 @@ def test_the_second_phase_takes_over_all_that_the_first_one_trained(prepared_bir
         patched.setattr(train, "clear", lambda _: None)  # which removes what the first phase left
         succeed(prepared_birds, command("kept"))
     (first,) = [
-        path.parent for path in (prepared_birds / "kept").glob(".pretrained.*.scratch/weights.safetensors")
+        path.parent for path in (prepared_birds / "kept").glob(".first.*.scratch/weights.safetensors")
     ]
     trained = load_file(first / "weights.safetensors")
     model = phase_before(recipe, weights=first).make((5, 4, 4), vocabulary(prepared_birds))
@@ -114,9 +114,9 @@ def test_sigkill_in_the_second_phase_and_then_the_same_bytes(prepared_birds, mon
     succeed(root, command("quiet"))
     called = [sys.executable, "-m", *f"stages.{command('shot')}".split()]
     with subprocess.Popen(called, cwd=root, env=os.environ | {"PYTHONPATH": str(ROOT)}) as process:
-        while process.poll() is None and len(list(root.glob("shot/.pretrained.*.scratch/loss.csv"))) < 1:
+        while process.poll() is None and len(list(root.glob("shot/.first.*.scratch/loss.csv"))) < 1:
             time.sleep(0.005)
-        while process.poll() is None and not list(root.glob("shot/.pretrained.*.scratch/state.pt")):
+        while process.poll() is None and not list(root.glob("shot/.first.*.scratch/state.pt")):
             time.sleep(0.001)
         process.send_signal(signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL

@@ -48,14 +48,14 @@ def lab(prepared, tmp_path_factory):
 
 
 def test_ranks_and_examples_are_those_of_the_similarities(lab, prepared):
-    succeed(lab, f"{COMMAND} --per-pair p.jsonl")
+    succeed(lab, COMMAND)
     pairs = [pair for pair in of_split(prepared.pairs, "test") if pair.changed]
     torch.manual_seed(0)
     sizes = ClipSizes(3, (16, 24), len(prepared.vocabulary), prepared.vocabulary.longest, **SIZES)
     model = build("clip4idc", sizes, SETTINGS, "adapt")
     store = FeatureStore(lab / "stores/pixels.zarr", {})
     found = similarities(model, pairs, store, prepared.vocabulary, 256).numpy()
-    lines = [json.loads(line) for line in (lab / "p.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (lab / "r/retrieved.jsonl").read_text().splitlines()]
     assert [line["pair_id"] for line in lines] == [pair.pair_id for pair in pairs]
     row = 0
     for place, pair in enumerate(pairs):
@@ -63,7 +63,7 @@ def test_ranks_and_examples_are_those_of_the_similarities(lab, prepared):
             assert 1 + (found[row] > found[row, place]).sum() <= rank <= len(pairs)
             row += 1
         assert len(lines[place]["text_to_pair"]) == len(pair.captions)
-    record = json.loads((lab / "r.json").read_text())
+    record = json.loads((lab / "r/retrieval.json").read_text())
     each = [rank <= 1 for line in lines for rank in line["text_to_pair"]]
     assert record["text_to_pair"]["R@1"] == pytest.approx(sum(each) / len(each), abs=1e-4)
     assert record["pair_to_text"]["MnR"] == pytest.approx(np.mean([line["pair_to_text"] for line in lines]))
@@ -79,9 +79,9 @@ def test_ranks_and_examples_are_those_of_the_similarities(lab, prepared):
 def test_a_split_without_changes_is_refused(lab, prepared, tmp_path):
     still = [replace(pair, change_type="none") for pair in prepared.pairs]
     write_pairs(tmp_path / "still.jsonl", still)
-    command = COMMAND.replace("pairs.jsonl", str(tmp_path / "still.jsonl")).replace("r.json", "none.json")
-    refuse(lab, f"{command} --per-pair none.jsonl", "has no pair of the split test where something changed")
-    assert not list(lab.glob("none.json*"))
+    command = COMMAND.replace("pairs.jsonl", str(tmp_path / "still.jsonl")).replace("--out r", "--out none")
+    refuse(lab, command, "has no pair of the split test where something changed")
+    assert not list(lab.glob("none*"))
 
 
 def test_captions_keep_where_the_encoder_looked(lab, prepared):

@@ -128,7 +128,7 @@ def test_without_adapted_models_there_is_no_retrieval(tmp_path):
 )
 def test_files_that_are_wrong_are_named(lab, tmp_path, name, text, said):
     root, _ = lab
-    own = root / "results/cells/tabletop/clip4idc/1"
+    own = root / "results/cells/tabletop/clip4idc/1/retrieval"
     for each in ("retrieval.json", "retrieved.jsonl"):
         (tmp_path / each).write_bytes((own / each).read_bytes())
     if text is None:

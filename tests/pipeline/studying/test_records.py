@@ -8,6 +8,8 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.inputs import read_yaml
+from pipeline.params import Params
+from pipeline.recipes import resolving
 from pipeline.studying import records
 from pipeline.studying.overrides import overlay
 from pipeline.studying.study_cells import Cell
@@ -112,7 +114,9 @@ def test_a_record_of_a_rendered_dataset_that_params_do_not_render_is_checked_all
     *_, found = written(repository)
     tree = read_yaml(repository / "params.yaml", "")
     for dataset in ("tabletop_wide", "tabletop_extreme"):
-        cell = Cell("", dataset, "rr", 1, overlay(tree, Row(label="rr", model="rr"), dataset, ""), "")
+        changed = overlay(tree, Row(label="rr", model="rr"), dataset, "")
+        recipe = resolving.resolve(Params.model_validate(changed), dataset, "rr")
+        cell = Cell("", dataset, "rr", 1, changed, recipe, "")
         own = found | {"dataset": dataset, "settings": records.settings(cell)}
         records.check(repository, [found, own])
         with pytest.raises(InputError, match="of other settings than"):

@@ -9,6 +9,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from pipeline.errors import InputError
+from pipeline.params import Params
+from pipeline.recipes import resolving
 from pipeline.reporting import figures
 from pipeline.scoring.metric_names import ACCURACY
 from pipeline.studying import record_comparisons, records, results_figures, results_page
@@ -263,7 +265,8 @@ def test_a_record_of_other_settings_is_on_no_page(tmp_path):
     for name, dropout in (("rr-1", None), ("rr-dropout=0.2-1", 0.2)):
         tree["model"]["rr"]["dropout"] = dropout or tree["model"]["rr"]["dropout"]
         file = tmp_path / f"results/records/tabletop/{name}.json"
-        own = records.settings(Cell("", "tabletop", "rr", 1, tree, ""))
+        recipe = resolving.resolve(Params.model_validate(tree), "tabletop", "rr")
+        own = records.settings(Cell("", "tabletop", "rr", 1, tree, recipe, ""))
         file.write_text(file.read_text().replace('"settings": ""', f'"settings": "{own}"'))
     succeed(tmp_path, "results")
     other = shipped.tree()

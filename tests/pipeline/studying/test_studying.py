@@ -78,9 +78,9 @@ def test_what_a_row_sets_is_what_its_recipe_has():
 def test_cells_have_their_models_phase_and_negatives_where_a_row_has_fda(repository):
     study = study_file.read("idc-pcl-table-3", ROOT / "studies")
     planned = study_cells.plan(repository, "idc-pcl-table-3", study, "tabletop", [1])
-    trees = [own.cells[0].params for own in planned]
-    assert [tree["negatives"]["datasets"] for tree in trees] == [[], [], [], ["tabletop"]]
-    assert [tree["pretrained"] for tree in trees] == [[], *[["idc_pcl"]] * 3]
+    recipes = [own.cells[0].recipe for own in planned]
+    assert [recipe.asks_negatives for recipe in recipes] == [False, False, False, True]
+    assert [bool(recipe.adapt) for recipe in recipes] == [False, True, True, True]
 
 
 EXPANDED = """

@@ -77,9 +77,9 @@ def there(folder: Path) -> bool:
 def load_first(folder: Path) -> tuple[Trainable, Trained]:
     """The same of the last phase before captioning. Raises InputError where the model has none, too."""
     trained, sizes = _described(folder, FIRST)
-    if not trained.recipe.before:
+    if not (phases := trained.recipe.entry.phases):
         raise InputError(f"{folder}: {trained.recipe.model} has no phase before captioning; {FIRST}")
-    phase = trained.recipe.before[-1].settings
+    phase = phases[-1].settings
     model: Trainable = recipe_file.build(trained.recipe, sizes, folder / "model.yaml", phase)
     _fill(model, folder, FIRST)
     return model.eval(), trained

@@ -258,7 +258,7 @@ def test_an_empty_folder_is_taken_and_an_empty_one_within_is_a_strangers(tmp_pat
 
 
 def test_a_folder_named_as_a_figure_of_the_results_is_left(tmp_path):
-    name = results_figures.FIGURES[0]
+    name = results_figures.SEEDS
     write(tmp_path, {f"{name}/mine": b"a stranger's"})
     before = state(tmp_path)
     with pytest.raises(InputError, match="is a folder, which a file does not replace"):

@@ -10,6 +10,7 @@ import time
 from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -124,13 +125,13 @@ PIPELINE = """
 stages:
   code: {cmd: mkdir -p data && cp stages/x data/code, deps: [stages], outs: [data/code]}
   prepare: {matrix: {dataset: '${datasets}'}, cmd: echo pairs > data/pairs, outs: [data/pairs]}
-  settings:
+  plan:
     matrix: {dataset: '${datasets}'}
     cmd: cp params.yaml data/plans
     params: [dataset]
     outs: [data/plans]
   extract:
-    matrix: {dataset: '${datasets}', input: '${inputs}'}
+    matrix: {dataset: '${datasets}', input: [grid]}
     cmd: echo features > data/features
     outs: [data/features]
   vocab: {matrix: {dataset: '${datasets}'}, cmd: echo vocab > data/vocab, outs: [data/vocab]}
@@ -159,10 +160,13 @@ PARAMS = {
     "datasets": ["d"],
     "models": ["m"],
     "seeds": [1],
-    "inputs": ["grid"],
     "loss": {"x": 1},
     "dataset": {"d": {"y": 1}},
 }
+
+
+# of a model that has no phase before captioning
+PLAIN = SimpleNamespace(adapt={}, asks_negatives=False, input="grid", entry=SimpleNamespace(retrieves=False))
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +196,7 @@ def lab(tmp_path_factory) -> Path:
 @pytest.mark.slow
 def test_a_cell_trains_once_and_leaves_the_working_tree(lab):
     before = tree(lab)
-    cell = study_cells.Cell("one", "d", "m", 1, PARAMS | {"loss": {"x": 2}}, "key")
+    cell = study_cells.Cell("one", "d", "m", 1, PARAMS | {"loss": {"x": 2}}, PLAIN, "key")
     with workspace.opened(lab, "d", ["grid"]) as place:
         place.run(cell)
         made = (place.folder / "results/metrics.json").read_text()
@@ -216,7 +220,7 @@ def test_a_cell_trains_once_and_leaves_the_working_tree(lab):
 
 @pytest.mark.slow
 def test_a_cell_of_other_code_trains_anew(lab):
-    cell = study_cells.Cell("one", "d", "m", 3, PARAMS | {"seeds": [3]}, "key")
+    cell = study_cells.Cell("one", "d", "m", 3, PARAMS | {"seeds": [3]}, PLAIN, "key")
     for text, count in (("other", 1), ("", 2)):
         (lab / "stages/x").write_text(text)
         with workspace.opened(lab, "d", ["grid"]) as place:
@@ -242,7 +246,7 @@ def test_data_of_other_code_are_refused(lab):
 
 def test_a_cell_that_fails_ends_the_study(tmp_path, monkeypatch):
     monkeypatch.setattr(workspace.Workspace, "dvc", lambda self, *arguments: 255)
-    cell = study_cells.Cell("one, seed 1", "d", "m", 1, PARAMS, "key")
+    cell = study_cells.Cell("one, seed 1", "d", "m", 1, PARAMS, PLAIN, "key")
     with (tmp_path / "lock").open("w") as lock, pytest.raises(InputError) as refused:
         workspace.Workspace(tmp_path, lock, {}).run(cell)
     assert str(refused.value).startswith(

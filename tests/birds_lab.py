@@ -84,6 +84,6 @@ def vocabulary(root):
 
 
 def left(root, out):
-    weights = load_file(root / out / "pretrained/weights.safetensors")
+    weights = load_file(root / out / "first/weights.safetensors")
     curves = {file.name: file.read_bytes() for file in (root / out / "curves").rglob("*.csv")}
     return weights, curves

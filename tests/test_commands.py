@@ -172,7 +172,7 @@ def test_every_command_of_a_page_can_be_typed(path, made):
     assert len(said) > {"cookbook.md": 90}.get(path.name, -1)
 
 
-@pytest.mark.parametrize("name", ["extract", "adapt", "pretrain", "train"])
+@pytest.mark.parametrize("name", ["extract", "first", "train"])
 def test_stages_that_several_processes_share_can_be_started_by_torchrun(name):
     """As dvc.yaml starts them: torchrun takes what looks like an option of its own for one."""
     command = _filled(STAGES[name]["cmd"]).removeprefix("python ")

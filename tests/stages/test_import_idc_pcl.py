@@ -28,7 +28,7 @@ def test_weights_and_curves(folder, first):
     write(folder, first)
     succeed(folder, f"{COMMAND} --curves curves --seed 3")
     load = trained_model.load_first if first else trained_model.load
-    _, trained = load(folder / "out", "idc_pcl") if first else load(folder / "out")
+    _, trained = load(folder / "out")
     assert (trained.seed, trained.shape, trained.longest, trained.vocabulary) == (3, (2048, 7, 7), 12, 9)
     assert trained.recipe.dataset == "clevr_change"
     assert (folder / "curves/validation.csv").read_text() == "iteration,CIDEr-D\n"

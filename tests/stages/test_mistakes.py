@@ -85,7 +85,7 @@ def test_annotations_that_disagree(raw):
     refuse(raw, PREPARE, "change_captions.json has scene 99, which is in no split")
     (folder / "change_captions.json").write_text(original)
     edit(folder / "change_captions.json", lambda c: c.update({"CLEVR_default_000004.png": []}))
-    refuse(raw, PREPARE, "CLEVR_default_000004.png: has no caption")
+    refuse(raw, PREPARE, "CLEVR_default_000004.png: must say something")
     (folder / "change_captions.json").write_text(original)
     edit(folder / "splits.json", lambda s: s["train"].append(77))
     refuse(raw, PREPARE, "splits.json names scene 77")

@@ -168,8 +168,7 @@ def test_start_names_what_the_pre_training_reads_by_hash(prepared_birds):
     [
         (
             f"data/negatives/{BIRDS}.jsonl",
-            "is missing, and idc_pcl learns from negatives (its task fda); add birds_to_words to "
-            "negatives.datasets in params.yaml, and run `dvc repro negatives`",
+            "is missing, and idc_pcl learns from negatives (its task fda); run `dvc repro negatives`",
         ),
         (
             "data/pretraining/records/cub/records.jsonl",

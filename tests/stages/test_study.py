@@ -238,7 +238,9 @@ def test_code_that_cannot_be_read_ends_the_study(lab):
 def test_data_of_other_code_are_refused(lab):
     text = (lab / "dvc.yaml").read_text()
     (lab / "dvc.yaml").write_text(text.replace("echo vocab", "echo words"))
-    said = "the prepared data of d are not up to date or not in DVC's cache; name d in `datasets` and grid in"
+    said = (
+        "the prepared data of d are not up to date or not in DVC's cache; name d in `datasets` of params.yaml"
+    )
     with pytest.raises(InputError, match=said), workspace.opened(lab, "d", ["grid"]):
         pass
     (lab / "dvc.yaml").write_text(text)

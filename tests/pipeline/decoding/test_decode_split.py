@@ -20,7 +20,7 @@ def make(name, prepared):
     torch.manual_seed(6)
     sizes = Sizes(6, (3, 3), len(prepared.vocabulary), prepared.vocabulary.longest, 8, 2, 2, 2, 4)
     base = name.removesuffix("-respective")
-    switches = {"initialisation": "torch", "fusion": "respective" if name == RESPECTIVE else "cat"}
+    switches = {"initialisation": "torch"} | ({"fusion": "respective"} if name == RESPECTIVE else {})
     model = build(base, sizes, settings_of(base, dropout=0.1) | {"switches": switches}).eval()
     # what the decoder sees weighs more, so that captions differ in words and length from pair to pair
     with torch.no_grad():

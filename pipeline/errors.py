@@ -6,10 +6,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pydantic import ValidationError
 
 # these come of writing alone, so that they need not name the file
 UNWRITABLE = {
@@ -44,14 +40,6 @@ class InputError(Exception):
 def printable(text: str) -> str:
     """A text for a terminal, which a stranger's word or name could steer, but as JSON writes it: \\u001b."""
     return STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def in_words(error: "ValidationError") -> str:
-    """The first thing that pydantic found wrong, after its key."""
-    first = error.errors()[0]
-    key = ".".join(str(part) for part in first["loc"] if part != "[key]")
-    said = first["msg"].removeprefix("Value error, ")
-    return f"{key}: {said}" if key else said
 
 
 def listed(

@@ -8,8 +8,9 @@ from typing import Any
 
 from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
-from pipeline.errors import InputError, in_words
+from pipeline.errors import InputError
 from pipeline.inputs import read_text
+from pipeline.records import first_fault
 
 REMEDY = "run `python -m stages.experiments` to make it"
 PARAMS = "params.yaml"
@@ -105,4 +106,6 @@ def read(path: Path) -> list[Experiment]:
     try:
         return _EXPERIMENTS.validate_json(read_text(path, REMEDY))
     except ValidationError as error:
-        raise InputError(f"{path} is not a list of experiments ({in_words(error)}); {REMEDY} again") from None
+        raise InputError(
+            f"{path} is not a list of experiments ({first_fault(error)}); {REMEDY} again"
+        ) from None

@@ -11,10 +11,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from pipeline.dataset_params import Count, Dataset, DatasetTrain, Name, OwnSettings, Positive, Strict
-from pipeline.errors import InputError, in_words
+from pipeline.errors import InputError
 from pipeline.features.store_contents import pixel_spec, spec
 from pipeline.inputs import read_yaml
 from pipeline.params import Params
+from pipeline.records import first_fault
 from pipeline.scoring.metric_names import PRINTED
 
 FOLDER = Path("data/published")
@@ -247,4 +248,4 @@ def _read(path: Path) -> _File:
     try:
         return _File.model_validate(read_yaml(path, "restore it with git"))
     except ValidationError as error:
-        raise InputError(f"{path}: {in_words(error)}; mend it") from None
+        raise InputError(f"{path}: {first_fault(error)}; mend it") from None

@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, FiniteFloat, TypeAdapter, ValidationError
 
-from pipeline.errors import InputError, in_words
+from pipeline.errors import InputError
 from pipeline.inputs import read_text
+from pipeline.records import first_fault
 from pipeline.reporting.paper_results import PublishedRetrieval
 from pipeline.statistics import Evidence, compare_all, of_retrieval, over_seeds
 
@@ -89,7 +90,9 @@ def parsed(path: Path, kind: TypeAdapter[Kind], text: str, remedy: str) -> Kind:
     try:
         return kind.validate_json(text)
     except ValidationError as error:
-        raise InputError(f"{path} is unreadable ({in_words(error)}); remove it and {remedy} again") from None
+        raise InputError(
+            f"{path} is unreadable ({first_fault(error)}); remove it and {remedy} again"
+        ) from None
 
 
 def section(

@@ -8,8 +8,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, ValidationError
 
-from pipeline.errors import InputError, in_words
+from pipeline.errors import InputError
 from pipeline.inputs import read_text
+from pipeline.records import first_fault
 from pipeline.scoring.metric_names import (
     ACCURACY,
     AGREES,
@@ -110,7 +111,7 @@ def _pair(line: str, where: str) -> ScoredPair:
     try:
         return ScoredPair.model_validate_json(line)
     except ValidationError as error:
-        said = f"{where} is not a scored pair ({in_words(error)})"
+        said = f"{where} is not a scored pair ({first_fault(error)})"
         raise InputError(f"{said}; remove the file and {REMEDY} again") from None
 
 

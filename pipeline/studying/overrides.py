@@ -13,8 +13,9 @@ from pydantic import ValidationError
 
 import models
 from models import switches
-from pipeline.errors import InputError, in_words
+from pipeline.errors import InputError
 from pipeline.params import Params
+from pipeline.records import first_fault
 from pipeline.studying.study_file import Row
 
 Tree = dict[str, Any]
@@ -38,7 +39,7 @@ def overlay(tree: Tree, row: Row, dataset: str, where: str) -> Tree:
             branch[last] = value
         Params.model_validate(changed)
     except ValidationError as error:
-        raise InputError(f"{where}: {in_words(error)}") from None
+        raise InputError(f"{where}: {first_fault(error)}") from None
     except ValueError as error:
         raise InputError(f"{where}: {error}") from None
     return changed

@@ -17,8 +17,9 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, model_validator
 
 from pipeline.dataset_params import Name, Positive, Strict
-from pipeline.errors import InputError, in_words
+from pipeline.errors import InputError
 from pipeline.inputs import read_yaml
+from pipeline.records import first_fault
 from pipeline.reporting.paper_results import Subset
 
 FOLDER = Path("studies")
@@ -65,4 +66,4 @@ def read(name: str, folder: Path = FOLDER) -> Study:
     try:
         return Study.model_validate(read_yaml(path, "restore it with git"))
     except ValidationError as error:
-        raise InputError(f"{path}: {in_words(error)}; mend it") from None
+        raise InputError(f"{path}: {first_fault(error)}; mend it") from None

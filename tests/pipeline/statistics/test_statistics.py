@@ -248,8 +248,8 @@ def without(key: str) -> dict:
     ("rows", "said"),
     [
         ([], "holds no pair; remove it"),
-        ([without("bleu")], "line 1 is not a scored pair (bleu: Field required)"),
-        ([line(0), without("meteor")], "line 2 is not a scored pair (meteor: Field required)"),
+        ([without("bleu")], "line 1 is not a scored pair (the key bleu is missing)"),
+        ([line(0), without("meteor")], "line 2 is not a scored pair (the key meteor is missing)"),
         (
             [line(0) | {"meteor": [1.0] * 22}],
             "line 1 is not a scored pair (meteor: List should have at least 23",

@@ -1,7 +1,7 @@
 """What the laboratory knows of a model beside its modules: the one thing to write when a model is added."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from models.captioner import Captioner
@@ -38,6 +38,7 @@ class Entry:
     reads: Callable[[Any], str] = lambda switches: GRID
     phases: tuple[Phase, ...] = ()  # before captioning, in their order
     captioning: tuple[str, ...] = ()  # switches that concern the captioning alone, and no phase before
+    loss: Mapping[str, float] = field(default_factory=dict)  # weights of its terms where a dataset has none
     # how many marks a caption has beside its words where it is filled up to a phase's max_tokens, 0 where it
     # is as long as the longest training caption; None: its phases have no max_tokens
     fills: Callable[[Any], int] | None = None

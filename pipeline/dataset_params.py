@@ -190,6 +190,7 @@ class Dataset(Strict):
     # of the models without sizes of their own, where `model` has null; 0.1 is SCORER's and DIRL's
     settings: dict[str, Any] = {"dropout": 0.1}
     own: dict[Name, OwnSettings] = {}
+    model: dict[Name, dict[str, Any]] = {}  # of single models, over what `model` says of them everywhere
 
 
 PHASES = ("adapt", "images", "pretrain", "train")

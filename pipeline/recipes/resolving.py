@@ -24,7 +24,8 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
     overrides = {k: v for k, v in everything.train.model_dump().items() if v is not None}
     own = _own(entry, of_dataset, dataset, model)
     sizes, train, adapt = _phases(entry, of_dataset, own, f"dataset.{dataset}.own.{entry.own}")
-    settings = _settings(everything.model[model], own.settings if own else of_dataset.settings, entry)
+    stated = _stated(everything.model[model], of_dataset.model.get(model, {}))
+    settings = _settings(stated, own.settings if own else of_dataset.settings, entry)
     read = entry.reads(_switches(model, settings))
     recipe = Recipe(
         dataset=dataset,
@@ -41,9 +42,7 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
     _check_lengths(recipe)
     shape = (3, *of_dataset.features.pixels) if read == PIXELS else (16, 14, 14)
     terms = _bare(recipe, shape, None).terms
-    loss = {
-        term: _weight(everything, of_dataset, f"lambda_{term}", dataset) for term in terms if term != "cap"
-    }
+    loss = {term: _weight(everything, of_dataset, term, recipe) for term in terms if term != "cap"}
     if own and any(phase.learns == "tasks" for phase in recipe.before):
         adapt = _tasks(recipe, own, shape)
         if "images" in adapt and everything.text.tokeniser == "words":
@@ -85,6 +84,15 @@ def _phases(
     if (last := getattr(own, name)) is None:
         raise InputError(f"params.yaml: {key}.{name} is missing; add it")
     return own.sizes, own.train.model_dump(), last.model_dump() | start
+
+
+def _stated(found: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]:
+    """What `model` says of a model, and over it what the dataset does; of switches each by itself."""
+    stated = {**found, **here}
+    everywhere, own = found.get("switches"), here.get("switches")
+    if isinstance(everywhere, dict) and isinstance(own, dict):
+        stated["switches"] = everywhere | own
+    return stated
 
 
 def _settings(
@@ -166,10 +174,11 @@ def _check_lengths(recipe: Recipe) -> None:
         )
 
 
-def _weight(everything: params.Params, dataset: Dataset, key: str, name: str) -> float:
-    override = everything.loss.get(key)
-    if override is not None:
-        return override
-    if key not in dataset.loss:
-        raise InputError(f"params.yaml: dataset.{name}.loss.{key} is missing; add it, or set loss.{key}")
-    return dataset.loss[key]
+def _weight(everything: params.Params, dataset: Dataset, term: str, recipe: Recipe) -> float:
+    """That of everywhere, of the dataset, or where neither has one of the model's entry."""
+    key = f"lambda_{term}"
+    for found in (everything.loss.get(key), dataset.loss.get(key), recipe.entry.loss.get(term)):
+        if found is not None:
+            return found
+    where = f"dataset.{recipe.dataset}.loss.{key}"
+    raise InputError(f"params.yaml: {where} is missing; add it, or set loss.{key}")

@@ -1,6 +1,6 @@
 """Recipes: nulls become the dataset's values, and nothing that a model does not use is in its recipe."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -57,6 +57,37 @@ def test_every_term_has_its_weight_on_every_dataset():
     for dataset in REAL.dataset:
         for model, terms in (("scorer_cbr", {"cv", "cbr"}), ("dirl_ccr", {"dirl", "ccr"})):
             assert set(resolving.resolve(REAL, dataset, model).loss) == terms
+
+
+def on_tabletop(**changes):
+    """The parameters, with other values in tabletop's entry."""
+    return with_(dataset=REAL.dataset | {"tabletop": REAL.dataset["tabletop"].model_copy(update=changes)})
+
+
+def test_a_dataset_has_settings_of_single_models():
+    here = {"scorer": {"temperature": 0.25, "switches": {"mtm": "summed"}}}
+    changed = on_tabletop(model=here)
+    plain, own = (resolving.resolve(each, "tabletop", "scorer") for each in (REAL, changed))
+    assert own.settings == plain.settings | {"temperature": 0.25, "switches": {"mtm": "summed"}}
+    for dataset, model in (("clevr_dc", "scorer"), ("tabletop", "scorer_cbr")):
+        assert resolving.resolve(changed, dataset, model) == resolving.resolve(REAL, dataset, model)
+    everywhere = changed.model_copy(
+        update={"model": REAL.model | {"scorer": REAL.model["scorer"] | {"switches": {"coordinates": True}}}}
+    )
+    switches = resolving.resolve(everywhere, "tabletop", "scorer").settings["switches"]
+    assert switches == {"coordinates": True, "mtm": "summed"}
+    with pytest.raises(InputError, match=r"unknown key model\.scorer\.temprature"):
+        resolving.resolve(on_tabletop(model={"scorer": {"temprature": 1.0}}), "tabletop", "scorer")
+
+
+def test_a_models_entry_weighs_a_term_where_no_dataset_does(monkeypatch):
+    loss = {key: value for key, value in REAL.dataset["tabletop"].loss.items() if key != "lambda_cv"}
+    without = on_tabletop(loss=loss)
+    with pytest.raises(InputError, match=r"dataset\.tabletop\.loss\.lambda_cv is missing"):
+        resolving.resolve(without, "tabletop", "scorer")
+    monkeypatch.setitem(MODELS, "scorer", replace(MODELS["scorer"], loss={"cv": 0.75}))
+    assert resolving.resolve(without, "tabletop", "scorer").loss == {"cv": 0.75}
+    assert resolving.resolve(REAL, "tabletop", "scorer").loss == {"cv": 0.1}
 
 
 def test_training_overrides_reach_every_model():

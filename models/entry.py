@@ -12,7 +12,7 @@ GRID, PIXELS = "grid", "pixels"  # what a model reads: a backbone's features, or
 
 
 @dataclass(frozen=True)
-class Phase:
+class EarlierPhase:
     """What a model learns before captioning: a Trainable of its own, from the same sizes and settings."""
 
     settings: Literal["adapt", "images", "pretrain"]  # their name in dataset.<name>.own.<own>
@@ -36,7 +36,7 @@ class Entry:
         None  # below which name of dataset.<name>.own its sizes and phases stand; None: not there
     )
     reads: Callable[[Any], str] = lambda switches: GRID
-    phases: tuple[Phase, ...] = ()  # before captioning, in their order
+    phases: tuple[EarlierPhase, ...] = ()  # before captioning, in their order
     captioning: tuple[str, ...] = ()  # switches that concern the captioning alone, and no phase before
     loss: Mapping[str, float] = field(default_factory=dict)  # weights of its terms where a dataset has none
     # how many marks a caption has beside its words where it is filled up to a phase's max_tokens, 0 where it
@@ -48,10 +48,10 @@ class Entry:
         """Whether it learns to retrieve before it captions."""
         return any(phase.learns == "retrieval" for phase in self.phases)
 
-    def phases_of(self, switches: Any) -> tuple[Phase, ...]:
+    def phases_of(self, switches: Any) -> tuple[EarlierPhase, ...]:
         """The phases before captioning of a model of these switches."""
         return tuple(phase for phase in self.phases if phase.asked(switches))
 
-    def phase(self, settings: str) -> Phase | None:
+    def phase(self, settings: str) -> EarlierPhase | None:
         """The phase before captioning of that name."""
         return next((phase for phase in self.phases if phase.settings == settings), None)

@@ -86,7 +86,7 @@ class DatasetTrain(Strict):
     select: Select = "CIDEr-D"
 
 
-class Phase(DatasetTrain):
+class PhaseSettings(DatasetTrain):
     """A phase of a model that has settings of its own: what else the training loop can do."""
 
     references: Count = 1
@@ -111,7 +111,7 @@ class Phase(DatasetTrain):
     select_after: Annotated[int, Field(ge=0)] = 0  # no snapshot of an iteration up to this one is chosen
 
     @model_validator(mode="after")
-    def _complete(self) -> "Phase":
+    def _complete(self) -> "PhaseSettings":
         if self.schedule == "noam" and self.warm_up is None:
             raise ValueError("the schedule noam needs warm_up; add it")
         if self.schedule == "halves" and not self.milestones:
@@ -125,7 +125,7 @@ class Phase(DatasetTrain):
         return self
 
 
-class Pretrain(Phase):
+class Pretrain(PhaseSettings):
     """A pre-training of several tasks, of which an iteration has one."""
 
     # how often each is drawn, by weight; class_pairs: only with NABirds
@@ -156,10 +156,10 @@ class OwnSettings(Strict):
     # a file of CLIP's weights, of stages.import_clip
     start: Annotated[str, Field(min_length=1)] | None = None
     settings: dict[str, Any] = {}  # of the model, where `model` has null, or lacks a switch
-    adapt: Phase | None = None
+    adapt: PhaseSettings | None = None
     images: ImagePretrain | None = None  # before `pretrain`, where extra_data has cub
     pretrain: Pretrain | None = None
-    train: Phase
+    train: PhaseSettings
 
 
 class Sizes(Strict):
@@ -196,7 +196,7 @@ class Dataset(Strict):
 PHASES = ("adapt", "images", "pretrain", "train")
 DEFAULTS = {
     name: [] if each.default == () else each.default
-    for name, each in Phase.model_fields.items()
+    for name, each in PhaseSettings.model_fields.items()
     if not each.is_required()
 }
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from models.entry import Phase
+from models.entry import EarlierPhase
 from pipeline import provenance
 from pipeline.compute import devices
 from pipeline.datasets import cub_nabirds
@@ -68,7 +68,7 @@ def nothing(arguments: argparse.Namespace) -> None:
     print("it learns nothing before it captions")
 
 
-def beside(arguments: argparse.Namespace, recipe: Recipe, phase: Phase) -> Beside:
+def beside(arguments: argparse.Namespace, recipe: Recipe, phase: EarlierPhase) -> Beside:
     """What a phase on the dataset's pairs reads beside them."""
     tasks = recipe.settings_of(phase).get("tasks", {})
     found = negatives_of(arguments.negatives) if FDA in tasks else Beside()
@@ -85,7 +85,7 @@ def negatives_of(path: Path | None, how: str = REMEDY) -> Beside:
     return Beside(read_negatives(path, how), keys=(sha256(read_text(path, how)),))
 
 
-def classes_of(folder: Path, recipe: Recipe, phase: Phase) -> tuple[dict[str, ClassItems], str]:
+def classes_of(folder: Path, recipe: Recipe, phase: EarlierPhase) -> tuple[dict[str, ClassItems], str]:
     """NABirds' pairs by split, and what says which they are."""
     path, how = records_of(folder, "nabirds") / RECORDS, remedy("nabirds")
     pairs = list(read_records(path, ClassPair, how))
@@ -98,7 +98,7 @@ def classes_of(folder: Path, recipe: Recipe, phase: Phase) -> tuple[dict[str, Cl
     return found, sha256(path.read_bytes(), store.record)
 
 
-def on_images(arguments: argparse.Namespace, recipe: Recipe, declared: Phase) -> tuple[Path, Path]:
+def on_images(arguments: argparse.Namespace, recipe: Recipe, declared: EarlierPhase) -> tuple[Path, Path]:
     """The folders of the weights and of the curves that the phase on CUB leaves; trained, if they lack."""
     records, stores = records_of(arguments.pretraining, "cub"), stores_of(arguments.pretraining, "cub")
     asked = FDA in recipe.settings_of(declared)["tasks"]

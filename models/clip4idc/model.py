@@ -18,7 +18,7 @@ from models.clip4idc.half_weights import halve
 from models.clip4idc.pair_encoders import JointEncoder, SeparateEncoder, class_maps
 from models.clip4idc.switches import RELEASED, ClipSwitches
 from models.distributed_batch import everyone, own, processes
-from models.entry import GRID, PIXELS, Entry, Phase
+from models.entry import GRID, PIXELS, EarlierPhase, Entry
 from models.trainable import Group, Labels, Retrieves
 
 LARGEST = math.log(100.0)  # of the learned scale's logarithm: CLIP's
@@ -213,6 +213,6 @@ CLIP4IDC = Entry(
     ClipSizes,
     "clip",
     reads,
-    phases=(Phase("adapt", adaptation, "retrieval"),),
+    phases=(EarlierPhase("adapt", adaptation, "retrieval"),),
     captioning=("memory", "words"),
 )

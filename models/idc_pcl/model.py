@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from models.captioner import NEVER, Captioner
 from models.distributed_batch import total
-from models.entry import Entry, Phase
+from models.entry import EarlierPhase, Entry
 from models.idc_pcl.decoding import MaskDecoder
 from models.idc_pcl.masking import masked_words
 from models.idc_pcl.network import Cells, Network, PclSizes
@@ -151,8 +151,10 @@ IDC_PCL = Entry(
     PclSizes,
     "idc_pcl",
     phases=(
-        Phase("images", image_pretraining, "tasks", lambda switches: "cub" in switches.extra_data, "cub"),
-        Phase("pretrain", pretraining, "tasks"),
+        EarlierPhase(
+            "images", image_pretraining, "tasks", lambda switches: "cub" in switches.extra_data, "cub"
+        ),
+        EarlierPhase("pretrain", pretraining, "tasks"),
     ),
     captioning=LATER,
     fills=filled,

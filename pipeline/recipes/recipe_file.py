@@ -33,7 +33,7 @@ class Recipe:
     train: dict[str, Any]  # params.DatasetTrain: iterations, batch, ...
     features: dict[str, Any]  # what the store must hold
     code: dict[str, str]  # model source file -> sha256
-    # params.Phase of the one before captioning, if any; its `images`: of the one before that, on CUB
+    # params.PhaseSettings of the one before captioning, if any; its `images`: of the one before that, on CUB
     adapt: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -59,7 +59,7 @@ class Recipe:
         return models.entry_of(self.model)
 
     @property
-    def before(self) -> tuple[models.entry.Phase, ...]:
+    def before(self) -> tuple[models.entry.EarlierPhase, ...]:
         """Its phases before captioning, in their order."""
         last = self.entry.phases[-1:]
         return tuple(
@@ -68,7 +68,7 @@ class Recipe:
             if self.adapt and (phase in last or phase.settings in self.adapt)
         )
 
-    def settings_of(self, phase: models.entry.Phase) -> dict[str, Any]:
+    def settings_of(self, phase: models.entry.EarlierPhase) -> dict[str, Any]:
         """The settings of one of these: the last one's are `adapt`, in which those of one before it stand."""
         found: dict[str, Any] = self.adapt.get(phase.settings, self.adapt)
         return found

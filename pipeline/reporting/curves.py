@@ -8,7 +8,7 @@ from typing import Literal
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from pipeline.reporting.dataset_results import Phase, Results
+from pipeline.reporting.dataset_results import PhaseName, Results
 from pipeline.reporting.figures import QUIET, Panel, Style, panel, styles
 
 MARKED = 20  # points at most, of a line whose points are marked
@@ -22,7 +22,7 @@ TERMS = {  # the papers' words
 }
 JUDGING = "judge_accuracy"  # logged beside the losses
 # of a pre-training, in the order of their panels
-PRETRAININGS: tuple[tuple[Phase, str], ...] = (("images", "on CUB’s images, "), ("pretraining", ""))
+PRETRAININGS: tuple[tuple[PhaseName, str], ...] = (("images", "on CUB’s images, "), ("pretraining", ""))
 TASKS = {"mlm": "masked words", "mvcl": "masked cells", "fda": "negatives", "class_pairs": "pairs of classes"}
 
 
@@ -101,12 +101,12 @@ def _loss(term: str, title: str) -> Measure:
     return Measure(term, title, min, kind="losses")
 
 
-def _panels(results: Results, phase: Phase, measures: Iterable[Measure]) -> list[Panel]:
+def _panels(results: Results, phase: PhaseName, measures: Iterable[Measure]) -> list[Panel]:
     found = [(own, _lines(results, phase, own)) for own in measures]
     return [_panel(results.dataset, own, lines) for own, lines in found if lines]
 
 
-def _lines(results: Results, phase: Phase, own: Measure) -> list[Line]:
+def _lines(results: Results, phase: PhaseName, own: Measure) -> list[Line]:
     """The measure's curve of each run that has it, without what no iteration measured."""
     looks, found = styles(cell.model for cell in results.cells), []
     for cell in results.cells:

@@ -26,7 +26,7 @@ from pipeline.statistics import Evidence, ScoredPair
 REMEDY = "run `dvc repro` to make it"
 Curve = dict[str, list[float]]
 """Column -> values, the iteration first."""
-Phase = Literal[
+PhaseName = Literal[
     "adaptation", "images", "pretraining", "captioning"
 ]  # images: pre-training on CUB's single ones
 Value = TypeVar("Value")
@@ -59,7 +59,7 @@ class Cell:
     captions: dict[str, str]  # by pair id
     told: dict[str, ScoredPair]  # how good they are
     attended: dict[str, Attended]  # by pair id: of the first seed, the gallery's pairs
-    phases: dict[Phase, Curves]
+    phases: dict[PhaseName, Curves]
 
 
 @dataclass(frozen=True)
@@ -204,9 +204,9 @@ def read_curve(path: Path, *columns: str) -> Curve:
         raise _wrong(path, f"is not a table of numbers ({error})") from None
 
 
-def read_phases(folder: Path, seed: int) -> dict[Phase, Curves]:
+def read_phases(folder: Path, seed: int) -> dict[PhaseName, Curves]:
     """The phases of the model whose curves lie in `folder`, in their order."""
-    places: dict[Phase, Path] = {}
+    places: dict[PhaseName, Path] = {}
     own = folder / "first" / str(seed)
     if filled(own):
         places |= {"images": own / "images"} if (own / "images").is_dir() else {}

@@ -44,7 +44,7 @@ NOTHING = Beside()
 class Phase:
     """One phase of a recipe."""
 
-    settings: dict[str, Any]  # params.DatasetTrain, or params.Phase
+    settings: dict[str, Any]  # params.DatasetTrain, or params.PhaseSettings
     make: Callable[[tuple[int, int, int], Vocabulary], Trainable]  # from an image's shape
     validation: Callable[
         [Sequence[Pair], FeatureStore, Vocabulary], Callable[[Any], float | dict[str, float]]
@@ -104,7 +104,7 @@ def captioning(recipe: Recipe, first: Path | None, tokens: str = "ptb") -> Phase
     )
 
 
-def before(recipe: Recipe, declared: models.entry.Phase, beside: Beside = NOTHING) -> Phase:
+def before(recipe: Recipe, declared: models.entry.EarlierPhase, beside: Beside = NOTHING) -> Phase:
     """A phase before captioning, as the model declares it."""
     settings = recipe.settings_of(declared)
     phase = Phase(
@@ -132,7 +132,7 @@ def before(recipe: Recipe, declared: models.entry.Phase, beside: Beside = NOTHIN
     )
 
 
-def bare(recipe: Recipe, declared: models.entry.Phase) -> Trainable:
+def bare(recipe: Recipe, declared: models.entry.EarlierPhase) -> Trainable:
     """The model of a phase, names and shapes only."""
     pool = recipe.sizes.get("pool", 1)
     with torch.device("meta"):
@@ -163,7 +163,7 @@ def _cutting(
 
 def _made(
     recipe: Recipe,
-    declared: models.entry.Phase | None,
+    declared: models.entry.EarlierPhase | None,
     settings: dict[str, Any],
     first: Path | None,
     shape: tuple[int, int, int],

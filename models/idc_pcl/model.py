@@ -5,6 +5,7 @@ phase: idc_pcl_pretraining.py; decoding: idc_pcl_decoding.py. Equations: docs/me
 """
 
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import torch
@@ -99,6 +100,7 @@ def captioning(
 
 
 def pretraining(
+    single: bool,
     sizes: PclSizes,
     switches: PclSwitches,
     *,
@@ -109,23 +111,8 @@ def pretraining(
     tau1: float,
     tau2: float,
 ) -> Pretraining:
-    """The first phase."""
-    return Pretraining(sizes, switches, dropout, masked_words, masked_cells, tau1, tau2)
-
-
-def image_pretraining(
-    sizes: PclSizes,
-    switches: PclSwitches,
-    *,
-    dropout: float,
-    masked_words: float,
-    masked_words_captioning: float,
-    masked_cells: float,
-    tau1: float,
-    tau2: float,
-) -> Pretraining:
-    """What comes before the first phase with CUB: the same on single images."""
-    return Pretraining(sizes, switches, dropout, masked_words, masked_cells, tau1, tau2, single=True)
+    """The first phase; `single`: what comes before it with CUB, the same on single images."""
+    return Pretraining(sizes, switches, dropout, masked_words, masked_cells, tau1, tau2, single)
 
 
 def no_pretraining(
@@ -152,9 +139,13 @@ IDC_PCL = Entry(
     "idc_pcl",
     phases=(
         EarlierPhase(
-            "images", image_pretraining, "tasks", lambda switches: "cub" in switches.extra_data, "cub"
+            "images",
+            partial(pretraining, True),
+            "tasks",
+            lambda switches: "cub" in switches.extra_data,
+            "cub",
         ),
-        EarlierPhase("pretrain", pretraining, "tasks"),
+        EarlierPhase("pretrain", partial(pretraining, False), "tasks"),
     ),
     captioning=LATER,
     fills=filled,

@@ -103,6 +103,16 @@ def test_wall_times_and_versions_are_neither_output_nor_dependency(name):
     assert ("--provenance results/provenance/" in STAGES[name]["cmd"]) == (name in PROVENANCE)
 
 
+@pytest.mark.parametrize(
+    "path",
+    [path for path in FILES if path.parent.name in ("training", "decoding", "features", "recipes")],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_rooms_that_train_know_no_family_of_models(path):
+    families = (ROOT / "models/clip4idc", ROOT / "models/idc_pcl")
+    assert not [file for file in imports(path) if file.parent in families]
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_stay_short(path):
     assert len(path.read_text().splitlines()) <= 300

@@ -1,5 +1,6 @@
 """`make` with the Makefile alone: its programs stand in a folder of their own, and print their arguments."""
 
+import os
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -16,7 +17,10 @@ class Making:
 
     def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = ["make", "--no-print-directory", *arguments]
-        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
+        # what an outer `make test TESTS=…` exports is not this one's
+        outer = ("NAME", "DATASET", "SEEDS", "TESTS", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS")
+        own = {name: value for name, value in os.environ.items() if name not in outer}
+        return subprocess.run(command, cwd=self.folder, env=own, capture_output=True, text=True, check=False)
 
 
 def making(folder: Path) -> Making:

@@ -70,10 +70,10 @@ MODELS = {
     "features of a billion channels": (put(MODEL, "- 768", "- 1000000000"), "shape is 1000000000"),
     "features of two numbers": (put(MODEL, "- 768\n", ""), "shape"),
     "64 heads of 4096 cells": (
-        several(put(MODEL, "heads: 2", "heads: 64"), put(MODEL, "- 768\n- 7\n- 7", "- 768\n- 64\n- 64")),
+        several(put(MODEL, "heads: 2", "heads: 64"), put(MODEL, "- 768\n- 10\n- 10", "- 768\n- 64\n- 64")),
         "64 heads of 64 x 64 cells would take more than 1 GB a pair",
     ),
-    "features that the backbone does not give": (put(MODEL, "size: 224", "size: 256"), "names features of"),
+    "features that the backbone does not give": (put(MODEL, "size: 320", "size: 256"), "names features of"),
     "a dataset of a date": (put(MODEL, "dataset: tabletop", "dataset: 2026-01-02"), "recipe.dataset: a date"),
     "a day that no calendar has": (put(MODEL, "dataset: tabletop", "dataset: 2026-99-99"), "not valid YAML"),
     "a dataset of bytes": (put(MODEL, "dataset: tabletop", "dataset: !!binary aGVsbG8="), "a bytes"),

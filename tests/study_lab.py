@@ -103,7 +103,7 @@ class Fake:
         write_pairs(self.folder / f"data/pairs/{cell.dataset}.jsonl", map(pair, range(PAIRS)))
         curves = self.folder / "results/curves" / Path(*cell.made.parts[2:])
         curves.mkdir(parents=True, exist_ok=True)
-        (curves / "validation.csv").write_text("iteration,CIDEr-D\n300,0.25\n600,0.5\n")
+        (curves / "validation.csv").write_text("iteration,CIDEr-D,true/change\n300,0.25,0.0\n600,0.5,0.1\n")
         write_cell(self.folder / cell.made, score_of(cell.model, cell.seed))
 
 
@@ -129,6 +129,8 @@ def write_cell(folder: Path, score: float, ids: Sequence[str] | None = None) -> 
     even = [n % 2 == 0 for n in range(PAIRS)]
     told = [{"right": own, "changed": own, "true": own and n < PAIRS * score} for n, own in enumerate(even)]
     rows = [line(n) | {"CIDEr-D": score + 0.001 * (n % 2)} | told[n] for n in range(PAIRS)]
+    for n, row in enumerate(rows):
+        row |= {"caption": f"caption {n}", "faults": "" if row["true"] else "cs" if row["right"] else "t"}
     write(folder / "pairs.jsonl", rows)
 
 

@@ -169,6 +169,7 @@ def test_scores_of_each_pair(folder: Path) -> None:
         "caption",
         "changed",
         *JUDGED,
+        "faults",
         "BLEU-4",
         "METEOR",
         "ROUGE-L",
@@ -188,6 +189,7 @@ def test_scores_of_each_pair(folder: Path) -> None:
         (None, None, True),
         (None, None, None),  # "the cube left" names no kind of change
     ]
+    assert [line["faults"] for line in lines] == ["", "", None, None, None]
     assert lines[0]["bleu"] == {
         "matches": [4, 1, 0, 0],
         "guesses": [5, 4, 3, 2],
@@ -210,7 +212,7 @@ def test_alone_and_under_a_german_locale_the_numbers_are_the_same(folder: Path) 
         for name in ("alone", "pipeline")
     )
     # alone, nobody knows what changed, nor where
-    unknown = dict.fromkeys(("changed", *JUDGED, "right"))
+    unknown = dict.fromkeys(("changed", *JUDGED, "faults", "right"))
     assert lines == [
         {name: value for name, value in (line | unknown).items() if name not in MEASURES} for line in told
     ]

@@ -232,7 +232,7 @@ def test_a_verdict(caption: str, pair: Pair, wrong: str | None) -> None:
 
 
 def test_the_phrases_say_what_no_change_is() -> None:
-    assert judge("I see no difference", STILL) == Verdict(False, False, "I see no difference")
+    assert judge("I see no difference", STILL) == Verdict(False, False, "I see no difference", "g")
     assert judge("I see no difference", STILL, ["no difference"]) == TRUE
     assert judge("I see no difference", DROPPED, ["no difference"]).true is False  # type: ignore[union-attr]
 

@@ -94,7 +94,7 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
     pairs = read_pairs(path)
     if not (test := of_split(pairs, "test")):
         raise InputError(f"{path} has no pair of the split test; {REMEDY} again")
-    gallery = gallery_pairs.choose(test, params.report.gallery)
+    gallery = gallery_pairs.gallery(test, params.report.gallery)
     shown = [pair for pairs in gallery.values() for pair in pairs]
     constant = root / "results" / "cells" / dataset / "constant"
     cells = [
@@ -185,9 +185,6 @@ def read_attended(path: Path, pairs: Sequence[Pair], captions: dict[str, str]) -
     for pair in pairs:
         if list(found[pair.pair_id].words) != captions[pair.pair_id].split():
             raise _wrong(path, f"is of another caption of the pair {pair.pair_id} than captions.json")
-    aligned = [found[pair.pair_id].alignment is not None for pair in pairs]
-    if any(aligned) and not all(aligned):
-        raise _wrong(path, f"has no alignment of the pair {pairs[aligned.index(False)].pair_id}")
     return {pair.pair_id: found[pair.pair_id] for pair in pairs}
 
 

@@ -1,7 +1,7 @@
 """IDC-PCL (Yao et al., AAAI 2022): pre-trained on three tasks, then captions by filling masks.
 
-B pairs, C feature channels, N cells an image, D width, L words. The network: idc_pcl_network.py; the first
-phase: idc_pcl_pretraining.py; decoding: idc_pcl_decoding.py. Equations: docs/methods.md, "IDC-PCL".
+B pairs, C feature channels, N cells an image, D width, L words. The network: network.py; the first phase:
+pretraining.py; decoding: decoding.py. Equations: docs/methods.md, "IDC-PCL".
 """
 
 from dataclasses import fields

@@ -34,8 +34,8 @@ def of_module(path: Path, root: Path = ROOT) -> dict[str, str]:
 
 
 def of_class(found: Callable[..., Any]) -> dict[str, str]:
-    """The same of the module that a class stands in."""
-    return of_module(Path(inspect.getfile(found)).resolve())
+    """The same of the module that a class, a function, or what a partial calls, stands in."""
+    return of_module(Path(inspect.getfile(getattr(found, "func", found))).resolve())
 
 
 def closure(path: Path, root: Path = ROOT) -> set[Path]:

@@ -7,7 +7,7 @@ import torch
 
 
 def device() -> torch.device:
-    """This process's GPU where there is one (distributed.py; the first one alone), else the processor."""
+    """This process's GPU where there is one (process_group.py; the first one alone), else the processor."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
     return torch.device(

@@ -10,7 +10,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from pipeline.datasets.schema import SPLITS, Pair
 from pipeline.errors import InputError
-from pipeline.inputs import read_text
 
 
 class Published(BaseModel):
@@ -50,14 +49,6 @@ ImageName = Annotated[str, AfterValidator(_inside)]
 """A file inside the dataset's folder."""
 Captions = Annotated[tuple[str, ...], AfterValidator(_said)]
 """Those that say something, at least one."""
-
-
-def read_plain(path: Path, remedy: str) -> str:
-    """A UTF-8 text file. Raises InputError naming the file."""
-    try:
-        return read_text(path, remedy)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); {remedy}") from None
 
 
 def shown(value: Any) -> str:

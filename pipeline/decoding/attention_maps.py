@@ -1,6 +1,6 @@
 """attention.npz: where the decoder looked for each word of each caption, and how a pair's images align.
 
-P captions of W words in all, H x W_grid cells, N = H * W_grid, G pairs of the report's gallery. No pickle. A
+P captions of W words in all, H x W_grid cells, N = H * W_grid, G pairs (gallery_pairs.ALIGNED). No pickle. A
 word has I maps: one that is shown on both images, two of before and after, none where nothing is looked at.
 pair_id    P strings
 start      P + 1 integers: the words of caption p are word[start[p]:start[p + 1]]

@@ -6,11 +6,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import FiniteFloat, TypeAdapter, ValidationError
+from pydantic import FiniteFloat
 
 from pipeline.errors import InputError
-from pipeline.inputs import read_text
-from pipeline.records import first_fault
+from pipeline.records import read_record
 
 REMEDY = "run `python -m stages.experiments` to make it"
 PARAMS = "params.yaml"
@@ -25,9 +24,6 @@ class Experiment:
     name: str
     params: dict[str, Value]  # those that differ between the experiments, "loss.lambda_cbr" …
     metrics: dict[str, dict[str, FiniteFloat]]  # "dataset/model/seed" -> metric of all pairs -> value
-
-
-_EXPERIMENTS = TypeAdapter(list[Experiment])
 
 
 def gather(shown: Any) -> list[Experiment]:
@@ -103,9 +99,4 @@ def records(experiments: Iterable[Experiment]) -> list[dict[str, Any]]:
 
 def read(path: Path) -> list[Experiment]:
     """What stages.experiments wrote. Raises InputError where it is missing or something else."""
-    try:
-        return _EXPERIMENTS.validate_json(read_text(path, REMEDY))
-    except ValidationError as error:
-        raise InputError(
-            f"{path} is not a list of experiments ({first_fault(error)}); {REMEDY} again"
-        ) from None
+    return read_record(path, list[Experiment], REMEDY)

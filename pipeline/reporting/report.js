@@ -91,7 +91,7 @@ function prepare(card, form) {
   for (const encoder of card.querySelectorAll(".blocks")) roving(encoder, showBlock);
   card.addEventListener("keydown", (event) => event.key === "Escape" && clear());
 
-  if (!form.elements.aligned) return;
+  if (!Object.values(maps).some((own) => own.alignment)) return; // of the pairs beyond decoding's number
   const grid = () => maps[form.elements.aligned.value].cells;
   form.addEventListener("change", () => cell && showCell(cell));
   after.tabIndex = 0;

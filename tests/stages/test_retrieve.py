@@ -84,8 +84,9 @@ def test_a_split_without_changes_is_refused(lab, prepared, tmp_path):
     assert not list(lab.glob("none*"))
 
 
-def test_captions_keep_where_the_encoder_looked(lab, prepared):
-    set_params(lab, report__gallery=3)
+def test_captions_keep_where_the_encoder_looked(lab, prepared, monkeypatch):
+    set_params(lab)
+    monkeypatch.setattr("stages.decode.ALIGNED", 3)
     command = "decode --weights weights --pairs pairs.jsonl --vocab vocab.json --features stores"
     succeed(lab, f"{command} --out c.json --attention a.npz")
     found = attention_maps.read(lab / "a.npz")

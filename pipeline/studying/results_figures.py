@@ -5,14 +5,16 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from matplotlib.axes import Axes
 
 from pipeline.outputs import check_file, write_text
 from pipeline.params import Params
 from pipeline.reporting import figures
-from pipeline.reporting.figures import HUES, Tradeoff, draw_tradeoffs, svg_file
+from pipeline.reporting.figures import HUES, WIDE, Tradeoff, draw_tradeoffs, svg_file
 from pipeline.scoring.metric_names import HEADINGS, TRUE, TRUE_CHANGES
 from pipeline.scoring.subsets import QUARTILES
+from pipeline.studying.false_words import NAMES, PARTS, Faults
 from pipeline.studying.record_comparisons import Group
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ WITHOUT = {  # a model and its term -> the same model without the term
     ("dirl", "lambda_dirl"): "transformer",
     ("ccr", "lambda_ccr"): "transformer",
 }
+PART_HUES = ("#999999", "#bbbbbb", *HUES[:6], *HUES[7:])  # PARTS: gray where nothing of the change is said
 FILLS: "dict[FillStyleType, str]" = {"full": "full marks", "none": "open", "left": "half"}  # a dataset each
 GAP = 3  # models' places between two datasets
 PERCENT = f"{HEADINGS[TRUE_CHANGES]}, percent"
@@ -79,6 +82,24 @@ def _seeds(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> Non
         at += GAP
     axes.set_xticks([at for at, _ in ticks], [model for _, model in ticks], rotation=90)
     axes.set_ylabel(PERCENT)
+
+
+def of_bars(number: int) -> tuple[float, float]:
+    """The size of a diagram of lying bars, in inches."""
+    return WIDE[0], 1.2 + 0.2 * number
+
+
+def draw_faults(axes: Axes, found: Sequence[Faults]) -> None:
+    """A bar a model, as long as what it tells falsely of the changes, cut by what of captions is false."""
+    left = np.zeros(len(found))
+    for part, hue in zip(PARTS, PART_HUES, strict=True):
+        shares = np.array([100 * own.split(part) for own in found])
+        axes.barh(range(len(found)), shares, left=left, height=0.75, color=hue, label=NAMES[part])
+        left += shares
+    axes.set_yticks(range(len(found)), [own.name for own in found])
+    axes.invert_yaxis()
+    axes.set_xlabel("changes told falsely, percent: by what of the caption is false")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.4, -0.25), ncols=5, handlelength=1)
 
 
 def _viewpoint(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> None:

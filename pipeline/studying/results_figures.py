@@ -130,7 +130,7 @@ def draw_judges(axes: Axes, datasets: Mapping[str, Sequence[Judge]]) -> None:
         )
     axes.axvline(0, color=RULE, linewidth=0.8)
     axes.axvline(1, color=RULE, linewidth=0.8, linestyle="dotted")
-    axes.set_yticks(range(len(metrics)), metrics)
+    axes.set_yticks(range(len(metrics)), [HEADINGS.get(metric, metric) for metric in metrics])
     axes.invert_yaxis()
     axes.set_xlabel("rank correlation with truth (1: ranks as truth does; 0: knows nothing of it)")
     axes.legend(loc="upper center", bbox_to_anchor=(0.4, -0.2), ncols=2)

@@ -80,11 +80,7 @@ def page(
         disagreements=_disagreements(held),
         judges=_judges([groups for groups in ordered if groups]),
         readings=[
-            {
-                "model": own.model,
-                "text": own.text,
-                "captions": markdown_table(readings.HEADINGS, own.captions),
-            }
+            (own.model, own.text, markdown_table(readings.HEADINGS, own.captions))
             for own in readings.readings(ordered, said or {})
         ],
         settings=_settings([setting for groups in datasets for setting in tried(groups)]),
@@ -191,12 +187,10 @@ def _judges(datasets: Sequence[Sequence[Group]]) -> str:
     for groups in datasets:
         begun = {own.metric: own for own in judges([group for group in groups if group.begun])}
         for own in judges(groups):
-            told = begun.get(own.metric)
-            parts = [told.cells.printed, _percent(told.otherwise)] if told else ["–", "–"]
-            pairs = own.pairs.printed if own.pairs else "–"
-            rows.append(
-                [own.metric, groups[0].dataset, own.cells.printed, *parts, pairs, _percent(own.prefers)]
-            )
+            told, name = begun.get(own.metric), HEADINGS.get(own.metric, own.metric)
+            of_begun = [told.cells.printed, _percent(told.otherwise)] if told else ["–", "–"]
+            over_pairs = [own.pairs.printed if own.pairs else "–", _percent(own.prefers)]
+            rows.append([name, groups[0].dataset, own.cells.printed, *of_begun, *over_pairs])
     return markdown_table(JUDGED_BY, rows) if rows else ""
 
 

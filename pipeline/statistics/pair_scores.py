@@ -61,6 +61,7 @@ class ScoredPair(BaseModel):
     true: bool | None = None  # by the scene, where it is known
     fits: bool | None = None
     agrees: bool | None = None  # with the references, where it is not
+    faults: str | None = None  # what of the caption is false, letters of truth.FAULTS
 
 
 def read(paths: Sequence[Path]) -> Evidence:

@@ -235,7 +235,13 @@ def test_without_a_record_the_page_says_so_and_how_to_make_one(root, monkeypatch
     monkeypatch.chdir(root)
     results.write(root / "docs")
     drawn = {path.name for path in (root / "docs").iterdir()}
-    assert drawn == {"results.md", "results-seeds.svg", "results-viewpoint.svg"}
+    assert drawn == {
+        "results.md",
+        "results-seeds.svg",
+        "results-viewpoint.svg",
+        "results-judges.svg",
+        "results-false-words.svg",
+    }
     assert "There is no record yet" not in (root / "docs/results.md").read_text()
     for path in (root / "results/records/tabletop").iterdir():
         path.unlink()

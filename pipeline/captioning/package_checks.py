@@ -8,15 +8,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import torch
-from pydantic import AfterValidator, Field
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from models.captioner import Captioner
-from pipeline.dataset_params import Count, Strict, Stride
+from pipeline import vocabularies
+from pipeline.dataset_params import Stride
 from pipeline.errors import InputError
 from pipeline.features.preprocessing import RESIZES
 from pipeline.features.store_contents import GRID, IMPORTED, PIXELS, PixelSpec, Spec
@@ -24,7 +24,6 @@ from pipeline.inputs import check_regular
 from pipeline.recipes import recipe_file
 from pipeline.recipes.trained_model import Trained
 from pipeline.records import parsed
-from pipeline.vocabularies import SPECIAL
 
 Value = TypeVar("Value")
 MOST_BYTES = 1 << 30  # bytes of a file: 268 million numbers
@@ -50,29 +49,6 @@ MOST = {"longest": 1024, "vocabulary": 1_000_000}  # tokens of a caption, words
 SHAPE = 1 << 16, LARGEST, LARGEST  # C, H, W
 
 
-def _without_gaps(ids: dict[str, int]) -> dict[str, int]:
-    words = sorted(ids, key=ids.__getitem__)
-    if sorted(ids.values()) != list(range(len(ids))) or tuple(words[: len(SPECIAL)]) != SPECIAL:
-        raise ValueError(f"ids must run from 0 without gaps, beginning with {' '.join(SPECIAL)}")
-    return ids
-
-
-class Words(Strict):
-    """vocabulary.json, but for CLIP's."""
-
-    ids: Annotated[dict[str, int], AfterValidator(_without_gaps)]
-    longest: Count
-    lower_case: bool
-    counts: dict[str, int] = Field(default_factory=dict)
-
-
-class ClipWords(Strict):
-    """vocabulary.json of CLIP's tokens, which the project has."""
-
-    tokeniser: str
-    longest: Count
-
-
 def model(path: Path, record: Any, remedy: str) -> Trained:
     """What model.yaml says. Raises InputError naming the key of it that is not what training writes."""
     trained = read(path, Trained, record, remedy)
@@ -89,8 +65,7 @@ def model(path: Path, record: Any, remedy: str) -> Trained:
 
 def check_vocabulary(path: Path, record: Any, remedy: str) -> None:
     """The same of vocabulary.json."""
-    clip = isinstance(record, dict) and record.get("tokeniser") == "clip_bpe"
-    read(path, ClipWords if clip else Words, record, remedy)
+    read(path, vocabularies.kind_of(record), record, remedy)
 
 
 def read(path: Path, kind: type[Value], record: Any, remedy: str) -> Value:

@@ -28,9 +28,8 @@ from pipeline.statistics import Evidence, ScoredPair
 REMEDY = "run `dvc repro` to make it"
 Curve = dict[str, list[float]]
 """Column -> values, the iteration first."""
-PhaseName = Literal[
-    "adaptation", "images", "pretraining", "captioning"
-]  # images: pre-training on CUB's single ones
+PhaseName = Literal["adaptation", "images", "pretraining", "captioning"]
+"""images: the pre-training on CUB's single ones."""
 Value = TypeVar("Value")
 Tree = dict[str, FiniteFloat | str | dict[str, FiniteFloat | str | None] | None]
 

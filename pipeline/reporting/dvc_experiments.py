@@ -77,14 +77,12 @@ def _differing(flat: Iterable[dict[str, Value]]) -> list[str]:
 
 
 def _metrics(files: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """All pairs' numbers, of each results/cells/dataset/model/seed/summary.json or older metrics.json."""
+    """All pairs' numbers, of each results/cells/dataset/model/seed/summary.json."""
     found = {}
     for name, file in sorted(files.items()):
         *_, dataset, model, seed, _ = ("", "", "", *Path(name).parts)
-        values = file.get("data", {})
-        total = values.get("total", values)
-        if seed.isdecimal() and total:
-            found[f"{dataset}/{model}/{seed}"] = {k: v for k, v in sorted(total.items()) if _is_number(v)}
+        if seed.isdecimal() and (values := file.get("data", {})):
+            found[f"{dataset}/{model}/{seed}"] = {k: v for k, v in sorted(values.items()) if _is_number(v)}
     return found
 
 

@@ -243,30 +243,15 @@ def refused(
     return said.err
 
 
-@pytest.mark.parametrize(
-    ("captions", "references", "said"),
-    [
-        ([("1", "a")], {"1": ["a"], "2": ["b"]}, "2: has no prediction"),
-        ([("1", "a"), ("3", "b")], {"1": ["a"]}, "3: is predicted but has no references"),
-        ([("1", "a"), (1, "b")], {"1": ["a"]}, "predicts an id more than once"),
-        ([], {"1": ["a"]}, "holds no prediction"),
-        ([("1", "a")], {}, "holds no references"),
-    ],
-)
 def test_wrong_input_is_one_error_and_no_output(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    captions: list[tuple[Any, str]],
-    references: dict[str, list[str]],
-    said: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = write_captions(tmp_path / "captions.json", captions)
-    (tmp_path / "references.json").write_text(json.dumps(references))
+    given = write_captions(tmp_path / "captions.json", [("1", "a")])
+    (tmp_path / "references.json").write_text('{"1": ["a"], "2": ["b"]}')
     against = str(tmp_path / "references.json")
     told = refused(monkeypatch, capsys, tmp_path, "--captions", given, "--references", against)
     assert told.startswith("error: ")
-    assert said in told
+    assert "2: has no prediction" in told
 
 
 def test_without_java_it_says_what_to_do(

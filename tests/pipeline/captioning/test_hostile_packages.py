@@ -126,6 +126,18 @@ TENSORS = {
         tensors(lambda found: found["deviation"].neg_(), STATISTICS),
         "a deviation is not above 0",
     ),
+    "statistics without the mean": (
+        tensors(lambda found: found.pop("mean"), STATISTICS),
+        "statistics.safetensors lacks the mean of 768 channels; bring the package again",
+    ),
+    "statistics of other channels": (
+        tensors(lambda found: found.update(deviation=found["deviation"][:7].clone()), STATISTICS),
+        "lacks the deviation of 768 channels",
+    ),
+    "a mean that is no number": (
+        tensors(lambda found: found["mean"].fill_(torch.nan), STATISTICS),
+        "statistics.safetensors: mean has a number that is not finite",
+    ),
     "statistics of 2 MB": (instead(STATISTICS, hole, 2 << 20), "such a file 1,048,576 at most"),
     "no statistics": (instead(STATISTICS, Path.unlink), "statistics.safetensors does not load"),
 }
@@ -157,6 +169,7 @@ BESIDE = {
     "a list of words": (whole(WORDS, "[]"), "Input should be an object"),
     "a pipe as words": (instead(WORDS, pipe), "is a pipe or a device"),
     "no words": (instead(WORDS, Path.unlink), "vocabulary.json is missing"),
+    "a backbone without a hash": (whole(FEATURES, "carried: false"), "the key weights_id is missing"),
     "an alias in features.yaml": (
         whole(FEATURES, "weights_id: &a x\nprecision: *a\n"),
         "features.yaml, line 2: an alias",

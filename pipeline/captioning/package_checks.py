@@ -114,7 +114,7 @@ def _too_large(trained: Trained) -> str | None:
 
 
 def _not_plain(record: Any) -> str | None:
-    """What no file of ours holds: dates, whole numbers beyond 64 bits, keys that are no text, length, depth."""
+    """What no file of ours holds: dates, numbers beyond 64 bits, keys that are no text, length, depth."""
     waiting: list[tuple[str, Any, int]] = [("", record, 0)]
     while waiting:
         key, value, depth = waiting.pop()

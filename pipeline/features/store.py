@@ -96,8 +96,10 @@ class FeatureStore:
                 raise self._error(f": its {name} is {_cut(repr(found))}, params.yaml wants {value!r}")
         sizes = self.attributes["shard_bytes"]
         files = [f"{ARRAY}/{shard_file(shard)}" for shard in range(len(sizes))]
-        lasts, more = self.location.have(files, [size - 1 for size in sizes]), self.location.have(files, sizes)
-        for file, size, last, longer in zip(files, sizes, lasts, more, strict=True):
+        lasts = self.location.have(files, [size - 1 for size in sizes])
+        for file, size, last, longer in zip(
+            files, sizes, lasts, self.location.have(files, sizes), strict=True
+        ):
             if not last:
                 raise self._error(f": {file} is missing or shorter than its {size} bytes")
             if longer:

@@ -33,6 +33,7 @@ LOOKS = 1 << 28  # numbers of an attention's weights, of a pair: 1 GiB
 STRIDES: tuple[int, ...] = get_args(Stride)
 LARGEST = 1024  # pixels a side, as in params.yaml
 DEEPEST = 64  # lists and objects within each other
+LONGEST = 1000  # letters of a text: more than a caption's
 MOST_BLOCKS, WIDEST = 64, 8192
 BLOCKS = (
     "layers",
@@ -88,17 +89,21 @@ def _too_large(trained: Trained) -> str | None:
 
 
 def _not_plain(record: Any) -> str | None:
-    """What no file of ours holds: dates, whole numbers beyond 64 bits, keys that are no text, great depth."""
+    """What no file of ours holds: dates, numbers beyond 64 bits, keys that are no text, length, depth."""
     waiting: list[tuple[str, Any, int]] = [("", record, 0)]
     while waiting:
         key, value, depth = waiting.pop()
-        where = f"{key}: " if key else ""
+        where = f"{key[:80]}: " if key else ""
         if depth > DEEPEST:
             return f"{key[:80]} …: more than {DEEPEST} lists and objects within each other"
         if isinstance(value, dict):
             if odd := [each for each in value if not isinstance(each, str)]:
                 return f"{where}the key {odd[0]!s:.80} is no text"
+            if long := next((each for each in value if len(each) > LONGEST), None):
+                return f"{where}a key of {len(long):,} letters, which has {LONGEST:,} at most"
             waiting += [(f"{key}.{name}".strip("."), each, depth + 1) for name, each in value.items()]
+        elif isinstance(value, str) and len(value) > LONGEST:
+            return f"{where}a text of {len(value):,} letters, which has {LONGEST:,} at most"
         elif isinstance(value, list):
             waiting += [(key, each, depth + 1) for each in value]
         elif isinstance(value, int) and not -(2**63) <= value < 2**63:

@@ -70,12 +70,12 @@ def layer_normed(x, norm):
 def image_map(module, own, differences):
     """a of each cell."""
     pairs = zip(own, differences, strict=True)
-    embedded = [module.embed.weight @ torch.cat(pair) + module.embed.bias for pair in pairs]
+    embedded = [module.embed.weight[:, :, 0, 0] @ torch.cat(pair) + module.embed.bias for pair in pairs]
     parts = [normed([x[part : part + 4] for x in embedded], 1e-5) for part in (0, 4)]
     found = []
     for place in range(N):
         x = torch.cat([part[place] for part in parts]) * module.norm.weight + module.norm.bias
-        found.append(sigmoid(module.weigh.weight[0] @ x.clamp(min=0) + module.weigh.bias[0]))
+        found.append(sigmoid(module.weigh.weight[0, :, 0, 0] @ x.clamp(min=0) + module.weigh.bias[0]))
     return found
 
 

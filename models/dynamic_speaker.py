@@ -112,8 +112,8 @@ def attended(maps: Tensor, cells: Tensor, pooled: Pooled) -> Tensor:
 class SpeakerState:
     """What the speaker keeps of a batch."""
 
-    memory: Tensor  # R x 3 x K
     looking: Tensor  # R x H, of the memory: the same at each word
+    heard: Tensor  # R x 3 x 4H, what each vector of the memory says to the gates of LSTM_c
     weighing: tuple[Tensor, Tensor]  # h_d, c_d, R x H each
     speaking: tuple[Tensor, Tensor]  # h_c, c_c
     maps: Tensor  # B x 2 x N, as pairs stood in `begin`
@@ -132,7 +132,7 @@ class SpeakerState:
             return places.kept(rows.unflatten(0, (-1, self.beam))).flatten(0, 1)
 
         (h_d, c_d), (h_c, c_c) = self.weighing, self.speaking
-        self.memory, self.looking = kept(self.memory), kept(self.looking)
+        self.looking, self.heard = kept(self.looking), kept(self.heard)
         self.weighing, self.speaking = (kept(h_d), kept(c_d)), (kept(h_c), kept(c_c))
 
 
@@ -166,10 +166,12 @@ class DynamicSpeaker(nn.Module):
     def begin(self, difference: Difference, beam: int = 1) -> SpeakerState:
         """What `step` keeps of a batch, to write `beam` captions of each pair."""
         assert isinstance(difference, Attended)
-        memory = difference.memory.repeat_interleave(beam, 0)  # bef, diff, aft
-        looking = torch.relu(self.look(memory.flatten(1)))
+        looking = torch.relu(self.look(difference.memory.flatten(1)))  # bef, diff, aft
+        # W l_dyn is the weighted sum of W l_bef, W l_diff, W l_aft: no step multiplies K by 4H
+        heard = F.linear(difference.memory, self.speaking.weight_ih[:, self.words.embedding_dim :])
+        looking, heard = (each.repeat_interleave(beam, 0) for each in (looking, heard))
         zero = torch.zeros_like(looking)
-        return SpeakerState(memory, looking, (zero, zero), (zero, zero), difference.maps, beam)
+        return SpeakerState(looking, heard, (zero, zero), (zero, zero), difference.maps, beam)
 
     def step(self, tokens: Tensor, position: int, state: SpeakerState) -> NextWord:
         """The word after `tokens` (R); beside it the three weights that it was said with."""
@@ -181,10 +183,18 @@ class DynamicSpeaker(nn.Module):
         v = self.dropout(state.looking)  # drawn anew at each word
         state.weighing = self.weighing(torch.cat([v, state.speaking[0]], 1), state.weighing)
         weights = self.weights(state.weighing[0]).softmax(-1)
-        dynamic = (weights[:, None] @ state.memory)[:, 0]  # R x K
+        heard = (weights[:, None] @ state.heard)[:, 0]  # R x 4H, of l_dyn
         x = self.dropout(torch.relu(self.words(words)))
-        state.speaking = self.speaking(torch.cat([x, dynamic], 1), state.speaking)
+        state.speaking = self._speak(x, heard, *state.speaking)
         return self.dropout(state.speaking[0]), weights
+
+    def _speak(self, x: Tensor, heard: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        """LSTM_c on [x ; l_dyn], of which `heard` is the product with its weights."""
+        cell = self.speaking
+        said = F.linear(x, cell.weight_ih[:, : x.shape[1]], cell.bias_ih)
+        i, f, g, o = (heard + said + F.linear(h, cell.weight_hh, cell.bias_hh)).chunk(4, 1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        return o.sigmoid() * c.tanh(), c
 
     def maps(self, looked: Tensor | None, state: SpeakerState) -> Tensor:
         """The maps of both images, each divided by its sum, the same for every word: B x L x 2 x N."""

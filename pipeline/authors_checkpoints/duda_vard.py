@@ -1,7 +1,7 @@
 """Released checkpoints of DUDA and VARD (with LSTMs) -> our model of that name in its released variant.
 
 Such a file is made as SCORER's is: change_detector_state and speaker_state, tensors by name, and model_cfg,
-an object of a class of theirs, which is left alone. Names and shapes: docs/methods.md, "Released checkpoints".
+an object of a class of theirs, which is left alone. Names and shapes: docs/methods.md, "DUDA".
 Their captions end with <NULL>, and <END> is no token of any; ours have it the other way round. So the rows of
 both change places, and what the model computes stays what it was.
 """

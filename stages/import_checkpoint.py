@@ -1,8 +1,8 @@
-"""Import a released checkpoint of SCORER, DIRL, CLIP4IDC or IDC-PCL as weights of our model, as released.
+"""Import a released checkpoint of SCORER, DIRL, CLIP4IDC, IDC-PCL, DUDA or VARD as weights of our model.
 
-The model is `scorer`, `dirl_ccr`, `clip4idc` or `idc_pcl`, and of the last two the phase: the file tells
-which. Not a stage of dvc.yaml: its outputs stand where those of train@dataset-model-seed (or of the phase
-before, adapt or pretrain) do, for `dvc commit`.
+The model is `scorer`, `dirl_ccr`, `clip4idc`, `idc_pcl`, `duda` or `vard`, as released, and of `clip4idc` and
+`idc_pcl` the phase: the file tells which. Not a stage of dvc.yaml: its outputs stand where those of
+train@dataset-model-seed (or of the phase before, adapt or pretrain) do, for `dvc commit`.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from torch import Tensor
 from models.clip4idc.model import Retrieval
 from models.trainable import Trainable
 from pipeline import params, provenance, vocabularies
-from pipeline.authors_checkpoints import checkpoint_file, clip4idc, idc_pcl, scorer_dirl
+from pipeline.authors_checkpoints import checkpoint_file, clip4idc, duda_vard, idc_pcl, scorer_dirl
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.tensor_names import check_features
 from pipeline.errors import InputError
@@ -27,6 +27,8 @@ from pipeline.recipes.trained_model import Trained
 from stages import run
 from stages.arguments import SEEDS, whole
 from stages.train import CURVES
+
+HEADS, PCL_LONGEST, DUDA_LONGEST = 8, 40, 24  # where the command names none
 
 
 def main() -> None:
@@ -43,13 +45,15 @@ def main() -> None:
     )
     parser.add_argument("--dataset", default="clevr_change", help="what it was trained on")
     parser.add_argument(
-        "--heads", type=whole(1), default=8, help="attention heads (not of CLIP4IDC), in no tensor"
+        "--heads", type=whole(1), help="attention heads (not of CLIP4IDC), in no tensor: 8, of VARD 4"
     )
     parser.add_argument(
         "--intra", type=whole(0), default=9, help="CLIP4IDC's blocks on each image alone, likewise"
     )
     parser.add_argument(
-        "--longest", type=whole(1), default=40, help="tokens of IDC-PCL's longest caption: 40, of birds 80"
+        "--longest",
+        type=whole(1),
+        help="tokens of IDC-PCL's longest caption: 40, of birds 80; of DUDA's and VARD's: 24",
     )
     parser.add_argument("--seed", type=whole(*SEEDS), default=1, help="of the cell that it shall stand in")
     parser.add_argument("--curves", type=CURVES.to_write, help="the folder of empty learning curves to write")
@@ -94,13 +98,22 @@ def imported(
         vocabulary = vocabularies.load(arguments.vocab)
         return clip4idc.imported(file, vocabulary, dataset, pixels, arguments.intra, seed)
     wanted = spec(everything.features, everything.of(dataset))
+    if duda_vard.is_one(file):
+        words, longest = fixed(arguments.vocab), arguments.longest or DUDA_LONGEST
+        return duda_vard.imported(file, words, dataset, wanted, arguments.heads, longest, seed)
+    heads = arguments.heads or HEADS
     if not idc_pcl.recognised(file):
         check_features(wanted, scorer_dirl.FEATURES)
-    words = vocabularies.fixed(arguments.vocab, [], lower_case=False)
+    words = fixed(arguments.vocab)
     if not idc_pcl.recognised(file):
-        return scorer_dirl.imported(file, words, dataset, wanted, arguments.heads, seed)
-    words = replace(words, longest=arguments.longest)
-    return idc_pcl.imported(file, arguments.vocab, words, dataset, wanted, arguments.heads, seed)
+        return scorer_dirl.imported(file, words, dataset, wanted, heads, seed)
+    words = replace(words, longest=arguments.longest or PCL_LONGEST)
+    return idc_pcl.imported(file, arguments.vocab, words, dataset, wanted, heads, seed)
+
+
+def fixed(path: Path) -> vocabularies.WordVocabulary:
+    """A released program's vocabulary."""
+    return vocabularies.fixed(path, [], lower_case=False)
 
 
 def curves(terms: tuple[str, ...], metric: str) -> dict[str, str]:

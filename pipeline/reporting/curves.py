@@ -19,6 +19,8 @@ TERMS = {  # the papers' words
     "dirl": "channel correlation",
     "ccr": "cross-modal contrast",
     "judge": "distractor judging",
+    "maps": "size of the attention maps",
+    "entropy": "minus the weights’ entropy",
 }
 JUDGING = "judge_accuracy"  # logged beside the losses
 # of a pre-training, in the order of their panels

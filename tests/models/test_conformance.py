@@ -17,6 +17,7 @@ from models.captioner import Captioner, rows
 from models.clip4idc.encoders import ClipSizes
 from models.decoder_protocol import Exchange, NextWord
 from models.idc_pcl.network import PclSizes
+from models.mccformers import MccSizes
 from models.subtraction import Subtraction
 from models.trainable import Labels
 from pipeline.compute.process_group import join
@@ -33,9 +34,11 @@ V, LONGEST, GRID = 14, 9, (4, 6)
 SIZES = {
     Sizes: Sizes(5, GRID, V, LONGEST, 8, 2, 2, 2, 4),
     PclSizes: PclSizes(5, GRID, V, LONGEST, 8, 2, 1, 2, 2, 2),
+    MccSizes: MccSizes(5, GRID, V, LONGEST, 8, 2, 2, 2),
     ClipSizes: ClipSizes(3, (16, 24), V, LONGEST, 8, 16, 2, 2, 1, 12, 2, 2, 10, 12, 2, 2),
 }
 VALUES = {"coef_lr": 0.001, "tau1": 0.7, "tau2": 0.6}
+VALUES |= {"default_dropout": 0.0}
 VALUES |= dict.fromkeys(("masked_words", "masked_words_captioning", "masked_cells"), 0.3)
 EVERY = [(name, variant) for name in MODELS for variant in ("paper", "released")]
 EVERY += [("lstm", "two maps"), ("lstm", "no map")]

@@ -19,6 +19,8 @@ TERMS = {  # the papers' words
     "dirl": "channel correlation",
     "ccr": "cross-modal contrast",
     "judge": "distractor judging",
+    "con": "context consistency",
+    "ind": "context independence",
 }
 JUDGING = "judge_accuracy"  # logged beside the losses
 # of a pre-training, in the order of their panels

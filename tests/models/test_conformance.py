@@ -14,6 +14,7 @@ import torch
 import models
 from models import MODELS, Sizes
 from models.captioner import Captioner, rows
+from models.card import CardSizes
 from models.clip4idc.encoders import ClipSizes
 from models.decoder_protocol import Exchange, NextWord
 from models.idc_pcl.network import PclSizes
@@ -35,6 +36,7 @@ SIZES = {
     Sizes: Sizes(5, GRID, V, LONGEST, 8, 2, 2, 2, 4),
     PclSizes: PclSizes(5, GRID, V, LONGEST, 8, 2, 1, 2, 2, 2),
     MccSizes: MccSizes(5, GRID, V, LONGEST, 8, 2, 2, 2),
+    CardSizes: CardSizes(5, GRID, V, LONGEST, 8, 2, 2, 4),
     ClipSizes: ClipSizes(3, (16, 24), V, LONGEST, 8, 16, 2, 2, 1, 12, 2, 2, 10, 12, 2, 2),
 }
 VALUES = {"coef_lr": 0.001, "tau1": 0.7, "tau2": 0.6}

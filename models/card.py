@@ -66,10 +66,11 @@ class CellMap(nn.Module):
 
     def __init__(self, sizes: CardSizes):
         super().__init__()
-        self.project = nn.Linear(sizes.channels, sizes.width)
+        self.project = nn.Conv2d(sizes.channels, sizes.width, 1)
 
     def forward(self, features: Tensor) -> Tensor:
-        return self.project(features.flatten(2).transpose(1, 2))
+        cells = features.flatten(2).transpose(1, 2)  # B x N x C
+        return F.linear(cells, self.project.weight.flatten(1), self.project.bias)
 
 
 class Block(nn.Module):

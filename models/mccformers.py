@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from models.attention import MultiHeadAttention, all_of
 from models.captioner import NEVER, Aligned, Captioner, Sizes, initialise_jointly, initialise_xavier
 from models.counterpart_weights import grid_places, look_across, side_of
-from models.decoder import CaptionDecoder
+from models.decoder import CaptionDecoder, DecoderLayer
 from models.entry import Entry
 from models.grid_embedding import DataSizes, PairEncoding
 
@@ -29,9 +29,10 @@ class MccSwitches:
     layers_start: Literal["separate", "equal"] = "separate"
     # decoding never writes <NULL>, <UNK> and <START> | may write any token
     barred: Literal["marks", "none"] = "marks"
-    # the encoder's first weights: the program's | those, but the first layer subtracts from each cell the
-    # same cell of the other image (models/counterpart_weights.py); ours, for few pairs
-    first_weights: Literal["program", "counterpart"] = "program"
+    # first weights: the program's | those, but the decoder begins by looking at x_bef - x_aft | those, but
+    # the encoder's first layer subtracts from each cell the same cell of the other image
+    # (models/counterpart_weights.py); both ours, for few pairs
+    first_weights: Literal["program", "opposed", "counterpart"] = "program"
 
 
 RELEASED = MccSwitches(layers_start="equal", barred="none")
@@ -156,6 +157,8 @@ def captioner(
     initialise(encoding, difference, decoder, copied=switches.layers_start == "equal")
     if switches.first_weights == "counterpart":
         compare(encoding, difference)
+    if switches.first_weights == "opposed":
+        oppose(decoder)
     model = Captioner(sizes, difference, {}, dropout, encoding=encoding, decoder=decoder)
     model.never = NEVER if switches.barred == "marks" else ()
     return model
@@ -194,6 +197,16 @@ def compare(encoding: PairEncoding, difference: Encoder) -> None:
     if isinstance(difference, JointEncoder):
         difference.images.weight.copy_(torch.stack([side, -side]))
     look_across(all_of(Layer, difference.layers)[0].attention, encoding.positions(), side)
+
+
+@torch.no_grad()
+def oppose(decoder: WideDecoder) -> None:
+    """What the decoder looks at, keys and values, begins as a map of x_bef - x_aft (first_weights)."""
+    for layer in all_of(DecoderLayer, decoder.layers):
+        assert isinstance(layer.cross_attention, MultiHeadAttention)
+        for each in (layer.cross_attention.key, layer.cross_attention.value):
+            of_before, of_after = each.weight.chunk(2, 1)  # M x D each
+            of_after.copy_(-of_before)
 
 
 def mccformers_d(

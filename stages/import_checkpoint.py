@@ -1,8 +1,8 @@
-"""Import a released checkpoint of SCORER, DIRL, CLIP4IDC or IDC-PCL as weights of our model, as released.
+"""Import a released checkpoint of SCORER, DIRL, CLIP4IDC, IDC-PCL, MCCFormers or CARD as ours, as released.
 
-The model is `scorer`, `dirl_ccr`, `clip4idc` or `idc_pcl`, and of the last two the phase: the file tells
-which. Not a stage of dvc.yaml: its outputs stand where those of train@dataset-model-seed (or of the phase
-before, adapt or pretrain) do, for `dvc commit`.
+The model is `scorer`, `dirl_ccr`, `clip4idc`, `idc_pcl`, `mccformers_d`, `mccformers_s` or `card`, and of
+CLIP4IDC and IDC-PCL the phase: the file tells which. Not a stage of dvc.yaml: its outputs stand where those
+of train@dataset-model-seed (or of the phase before, adapt or pretrain) do, for `dvc commit`.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from torch import Tensor
 from models.clip4idc.model import Retrieval
 from models.trainable import Trainable
 from pipeline import params, provenance, vocabularies
-from pipeline.authors_checkpoints import checkpoint_file, clip4idc, idc_pcl, scorer_dirl
+from pipeline.authors_checkpoints import card, checkpoint_file, clip4idc, idc_pcl, mccformers, scorer_dirl
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.tensor_names import check_features
 from pipeline.errors import InputError
@@ -49,7 +49,10 @@ def main() -> None:
         "--intra", type=whole(0), default=9, help="CLIP4IDC's blocks on each image alone, likewise"
     )
     parser.add_argument(
-        "--longest", type=whole(1), default=40, help="tokens of IDC-PCL's longest caption: 40, of birds 80"
+        "--longest",
+        type=whole(1),
+        default=40,
+        help="tokens of IDC-PCL's longest caption (40, of birds 80), or of MCCFormers' (66)",
     )
     parser.add_argument("--seed", type=whole(*SEEDS), default=1, help="of the cell that it shall stand in")
     parser.add_argument("--curves", type=CURVES.to_write, help="the folder of empty learning curves to write")
@@ -94,13 +97,15 @@ def imported(
         vocabulary = vocabularies.load(arguments.vocab)
         return clip4idc.imported(file, vocabulary, dataset, pixels, arguments.intra, seed)
     wanted = spec(everything.features, everything.of(dataset))
-    if not idc_pcl.recognised(file):
-        check_features(wanted, scorer_dirl.FEATURES)
     words = vocabularies.fixed(arguments.vocab, [], lower_case=False)
-    if not idc_pcl.recognised(file):
-        return scorer_dirl.imported(file, words, dataset, wanted, arguments.heads, seed)
-    words = replace(words, longest=arguments.longest)
-    return idc_pcl.imported(file, arguments.vocab, words, dataset, wanted, arguments.heads, seed)
+    if card.recognised(file):
+        return card.imported(file, words, dataset, wanted, arguments.heads, seed)
+    for system in (idc_pcl, mccformers):  # whose longest caption stands in no tensor
+        if system.recognised(file):
+            named = replace(words, longest=arguments.longest)
+            return system.imported(file, arguments.vocab, named, dataset, wanted, arguments.heads, seed)
+    check_features(wanted, scorer_dirl.FEATURES)
+    return scorer_dirl.imported(file, words, dataset, wanted, arguments.heads, seed)
 
 
 def curves(terms: tuple[str, ...], metric: str) -> dict[str, str]:

@@ -21,6 +21,8 @@ NULL, UNK, START, END = 0, 1, 2, 3
 SPECIAL = ("<NULL>", "<UNK>", "<START>", "<END>")
 PCL_MARKS = ("<PAD>", "<UNK>", "<BOS>", "<EOS>")  # the same in IDC-PCL's files, at any ids
 PCL_OTHERS = ("<MASK>", "<CLS>")  # which its model has behind the vocabulary, and may write
+MCC_MARKS = ("<pad>", "<unk>", "<start>", "<end>")  # of MCCFormers' files, also at any ids
+FOREIGN_MARKS = ((*PCL_MARKS, *PCL_OTHERS), MCC_MARKS)
 CLIP_START, CLIP_END = 49_406, 49_407  # the marks in CLIP's own numbering
 CLIP_LONGEST = 33  # <START> and 32 tokens, <END> among them: what CLIP4IDC's captioner reads and predicts
 
@@ -170,14 +172,14 @@ def fixed(
 ) -> WordVocabulary:
     """A given vocabulary: a JSON file of word -> id, as the released programs write it.
 
-    IDC-PCL's have other marks, which become ours.
+    IDC-PCL's and MCCFormers' have other marks, which become ours.
     """
     table = read_json(path, "name a JSON file of word -> id, or null")
     if not isinstance(table, dict) or not all(type(number) is int for number in table.values()):
         raise InputError(f"{path} must map words to ids; see data/README.md")
     words = sorted(table, key=table.__getitem__)
-    if {*PCL_MARKS, *PCL_OTHERS} <= table.keys():
-        words = [*SPECIAL, *(word for word in words if word not in (*PCL_MARKS, *PCL_OTHERS))]
+    if marks := next((marks for marks in FOREIGN_MARKS if {*marks} <= table.keys()), None):
+        words = [*SPECIAL, *(word for word in words if word not in marks)]
     else:
         try:
             _without_gaps(table)

@@ -1,8 +1,9 @@
-"""Import a released checkpoint of SCORER, DIRL, CLIP4IDC, IDC-PCL, DUDA or VARD as weights of our model.
+"""Import a released checkpoint of one of the systems below as weights of our model, as released.
 
-The model is `scorer`, `dirl_ccr`, `clip4idc`, `idc_pcl`, `duda` or `vard`, as released, and of `clip4idc` and
-`idc_pcl` the phase: the file tells which. Not a stage of dvc.yaml: its outputs stand where those of
-train@dataset-model-seed (or of the phase before, adapt or pretrain) do, for `dvc commit`.
+SCORER, DIRL, CLIP4IDC, IDC-PCL, DUDA, VARD, MCCFormers, CARD: the file tells which model (`scorer`,
+`dirl_ccr`, `clip4idc`, `idc_pcl`, `duda`, `vard`, `mccformers_d`, `mccformers_s`, `card`), and of CLIP4IDC and
+IDC-PCL which phase. Not a stage of dvc.yaml: its outputs stand where those of train@dataset-model-seed (or of
+the phase before, adapt or pretrain) do, for `dvc commit`.
 """
 
 import argparse
@@ -16,7 +17,15 @@ from torch import Tensor
 from models.clip4idc.model import Retrieval
 from models.trainable import Trainable
 from pipeline import params, provenance, vocabularies
-from pipeline.authors_checkpoints import checkpoint_file, clip4idc, duda_vard, idc_pcl, scorer_dirl
+from pipeline.authors_checkpoints import (
+    card,
+    checkpoint_file,
+    clip4idc,
+    duda_vard,
+    idc_pcl,
+    mccformers,
+    scorer_dirl,
+)
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.tensor_names import check_features
 from pipeline.errors import InputError
@@ -28,7 +37,7 @@ from stages import run
 from stages.arguments import SEEDS, whole
 from stages.train import CURVES
 
-HEADS, PCL_LONGEST, DUDA_LONGEST = 8, 40, 24  # where the command names none
+HEADS, PCL_LONGEST, DUDA_LONGEST, MCC_LONGEST = 8, 40, 24, 66  # where the command names none
 
 
 def main() -> None:
@@ -53,7 +62,7 @@ def main() -> None:
     parser.add_argument(
         "--longest",
         type=whole(1),
-        help="tokens of IDC-PCL's longest caption: 40, of birds 80; of DUDA's and VARD's: 24",
+        help="tokens of the longest caption: IDC-PCL's 40, of birds 80; DUDA's and VARD's 24; MCCFormers' 66",
     )
     parser.add_argument("--seed", type=whole(*SEEDS), default=1, help="of the cell that it shall stand in")
     parser.add_argument("--curves", type=CURVES.to_write, help="the folder of empty learning curves to write")
@@ -98,22 +107,18 @@ def imported(
         vocabulary = vocabularies.load(arguments.vocab)
         return clip4idc.imported(file, vocabulary, dataset, pixels, arguments.intra, seed)
     wanted = spec(everything.features, everything.of(dataset))
+    words, heads = vocabularies.fixed(arguments.vocab, [], lower_case=False), arguments.heads or HEADS
     if duda_vard.is_one(file):
-        words, longest = fixed(arguments.vocab), arguments.longest or DUDA_LONGEST
+        longest = arguments.longest or DUDA_LONGEST
         return duda_vard.imported(file, words, dataset, wanted, arguments.heads, longest, seed)
-    heads = arguments.heads or HEADS
-    if not idc_pcl.recognised(file):
-        check_features(wanted, scorer_dirl.FEATURES)
-    words = fixed(arguments.vocab)
-    if not idc_pcl.recognised(file):
-        return scorer_dirl.imported(file, words, dataset, wanted, heads, seed)
-    words = replace(words, longest=arguments.longest or PCL_LONGEST)
-    return idc_pcl.imported(file, arguments.vocab, words, dataset, wanted, heads, seed)
-
-
-def fixed(path: Path) -> vocabularies.WordVocabulary:
-    """A released program's vocabulary."""
-    return vocabularies.fixed(path, [], lower_case=False)
+    if card.recognised(file):
+        return card.imported(file, words, dataset, wanted, heads, seed)
+    for system, longest in ((idc_pcl, PCL_LONGEST), (mccformers, MCC_LONGEST)):
+        if system.recognised(file):
+            named = replace(words, longest=arguments.longest or longest)
+            return system.imported(file, arguments.vocab, named, dataset, wanted, heads, seed)
+    check_features(wanted, scorer_dirl.FEATURES)
+    return scorer_dirl.imported(file, words, dataset, wanted, heads, seed)
 
 
 def curves(terms: tuple[str, ...], metric: str) -> dict[str, str]:

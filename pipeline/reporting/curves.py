@@ -21,6 +21,8 @@ TERMS = {  # the papers' words
     "judge": "distractor judging",
     "maps": "size of the attention maps",
     "entropy": "minus the weights’ entropy",
+    "con": "context consistency",
+    "ind": "context independence",
 }
 JUDGING = "judge_accuracy"  # logged beside the losses
 # of a pre-training, in the order of their panels

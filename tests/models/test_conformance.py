@@ -14,10 +14,12 @@ import torch
 import models
 from models import MODELS, Sizes
 from models.captioner import Captioner, rows
+from models.card import CardSizes
 from models.clip4idc.encoders import ClipSizes
 from models.decoder_protocol import Exchange, NextWord
 from models.dynamic_speaker import SpeakerSizes
 from models.idc_pcl.network import PclSizes
+from models.mccformers import MccSizes
 from models.subtraction import Subtraction
 from models.trainable import Labels
 from models.vard import TransformerSizes, VardSizes
@@ -38,9 +40,12 @@ SIZES = {
     SpeakerSizes: SpeakerSizes(5, GRID, V, LONGEST, 8, 8, 4),
     VardSizes: VardSizes(5, GRID, V, LONGEST, 8, 8, 4, 8, 2),
     TransformerSizes: TransformerSizes(5, GRID, V, LONGEST, 8, 2, 2, 4),
+    MccSizes: MccSizes(5, GRID, V, LONGEST, 8, 2, 2, 2),
+    CardSizes: CardSizes(5, GRID, V, LONGEST, 8, 2, 2, 4),
     ClipSizes: ClipSizes(3, (16, 24), V, LONGEST, 8, 16, 2, 2, 1, 12, 2, 2, 10, 12, 2, 2),
 }
 VALUES = {"coef_lr": 0.001, "tau1": 0.7, "tau2": 0.6}
+VALUES |= {"default_dropout": 0.0}
 VALUES |= dict.fromkeys(("masked_words", "masked_words_captioning", "masked_cells"), 0.3)
 EVERY = [(name, variant) for name in MODELS for variant in ("paper", "released")]
 EVERY += [("lstm", "two maps"), ("lstm", "no map")]

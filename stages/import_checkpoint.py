@@ -1,9 +1,9 @@
 """Import a released checkpoint of one of the systems below as weights of our model, as released.
 
-SCORER, DIRL, CLIP4IDC, IDC-PCL, DUDA, VARD, MCCFormers, CARD: the file tells which model (`scorer`,
-`dirl_ccr`, `clip4idc`, `idc_pcl`, `duda`, `vard`, `mccformers_d`, `mccformers_s`, `card`), and of CLIP4IDC and
-IDC-PCL which phase. Not a stage of dvc.yaml: its outputs stand where those of train@dataset-model-seed (or of
-the phase before, adapt or pretrain) do, for `dvc commit`.
+SCORER, DIRL, CLIP4IDC, IDC-PCL, DUDA, VARD, MCCFormers, CARD: the file tells which model it is (`scorer`,
+`dirl_ccr`, `clip4idc`, `idc_pcl`, `duda`, `vard`, `mccformers_d`, `mccformers_s`, `card`) and, of CLIP4IDC
+and IDC-PCL, which phase. Not a stage of dvc.yaml: its outputs stand where those of train@dataset-model-seed
+(or of the phase before, adapt or pretrain) do, for `dvc commit`.
 """
 
 import argparse

@@ -104,7 +104,7 @@ def test_a_sound_jpeg_with_marks_of_scans_in_what_is_no_pixel_opens(progressive)
     noise.save(file, "JPEG", progressive=progressive, quality=99, exif=b"Exif\0\0" + 200 * MARK)
     data = file.getvalue()
     assert data.count(MARK) >= 200
-    assert opened(data + 200 * MARK, "x").size == (300, 300)
+    assert opened(data + bytes(4) + 200 * MARK, "x").size == (300, 300)
 
 
 def test_large_pictures_are_decoded_one_at_a_time(monkeypatch):

@@ -14,14 +14,16 @@ PAGE = ROOT / "docs/bad_inputs.md"
 HEAD = """\
 # Bad inputs: what was tried, and what happened
 
-Files that strangers made, or that were damaged: each was tried, in 1 GB of memory beside what the program has, and was
-refused in one line that names the file. The line holds the words in the second column; a stage prints it as `error: …`
-and leaves with exit code 2. A line of a table of pairs is its pair's own fault: that pair has an `error` in place of a
-caption, and the others are captioned. No row ended in a traceback or executed anything.
+Files that strangers made, or that were damaged: each was tried, in 1 GB of memory beside what the program
+has, and was refused in one line that names the file. The line holds the words in the second column; a stage
+prints it as `error: …` and leaves with exit code 2. A line of a table of pairs is its pair's own fault: that
+pair has an `error` in place of a caption, and the others are captioned. No row ended in a traceback or
+executed anything.
 
-Each row is a test: the first column is its id. `python -m tests.bad_inputs` makes this page of the tests, and a test
-holds it to them. The commonest mistakes at the command line are in tests/stages/test_mistakes.py, what no output
-deletes in tests/stages/test_nothing_is_lost.py, whom the demo answers in tests/pipeline/demo/test_served.py.
+Each row is a test: the first column is its id. `python -m tests.bad_inputs` makes this page of the tests,
+and a test holds it to them. The commonest mistakes at the command line are in tests/stages/test_mistakes.py,
+what no output deletes in tests/stages/test_nothing_is_lost.py, whom the demo answers in
+tests/pipeline/demo/test_served.py.
 """
 
 
@@ -47,7 +49,7 @@ def _of(path: Path) -> Iterator[str]:
 
 
 def _tables(module: ModuleType) -> Iterator[tuple[str, dict[str, tuple[Any, ...]]]]:
-    """Tests by their names, and what each goes through: what was tried -> how it is made, and what is said."""
+    """Tests by name, and what each goes through: what was tried -> how it is made, and what is said."""
     for name, test in vars(module).items():
         for mark in getattr(test, "pytestmark", ()):
             ids = mark.kwargs.get("ids")

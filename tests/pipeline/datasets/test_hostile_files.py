@@ -206,6 +206,21 @@ def test_a_line_is_its_pairs_own_fault_for(tmp_path, line, said):
     assert sound.fault is None
 
 
+def test_a_lines_end_in_a_name_makes_no_other_line(tmp_path, capfd):
+    """It could say what the program never said."""
+    forged = "a\nerror: rm -rf is needed\n  b"
+    with (tmp_path / "pairs.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["before", "after", forged], ["a.png", "b.png", "a"]])
+    with pytest.raises(SystemExit):
+        run(lambda: pairs_csv.read(tmp_path))
+    said = capfd.readouterr().err
+    assert said.count("\n") == 2  # what is wrong with the table, and its one problem
+    assert "\\nerror: rm" in said
+    with pytest.raises(SystemExit):
+        run(lambda: opened(tmp_path / f"{forged}.png"))
+    assert capfd.readouterr().err.count("\n") == 1
+
+
 ESCAPES = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202egnp"
 
 

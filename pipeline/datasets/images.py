@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageFile, UnidentifiedImageError
 
 from pipeline import inputs
 from pipeline.errors import InputError, listed
@@ -80,11 +80,12 @@ def decode(data: bytes, name: str) -> Image.Image:
         return _rgb(image, data, name)
 
 
-def _rgb(image: Image.Image, data: bytes, name: str) -> Image.Image:
+def _rgb(file: ImageFile.ImageFile, data: bytes, name: str) -> Image.Image:
     """By the rules of `decode`, up to 16 bytes a pixel on the way."""
-    raw = image.tile[0].args if image.tile else None  # Pillow's name for how pixels lie in the file
+    raw = file.tile[0].args if file.tile else None  # Pillow's name for how pixels lie in the file
     with _named(name):
-        image.load()
+        file.load()
+    image: Image.Image = file
     if image.format == "PNG" and END_OF_PNG not in data:  # Pillow does not mind
         raise InputError(f"{name} does not open (image file is truncated: no end mark); replace the file")
     if image.mode.startswith("I"):

@@ -115,7 +115,7 @@ class FeatureStore:
         if math.prod(shape[1:]) * self.array.dtype.numpy_dtype.itemsize > LARGEST_IMAGE:
             raise self._error(f": an image of {shape[1:]} takes more than {LARGEST_IMAGE:,} bytes")
         images, shards = len(self.row), len(self.attributes["shard_bytes"])
-        shard = self.array.chunk_layout.write_chunk.shape[0]
+        shard = (self.array.chunk_layout.write_chunk.shape or (None,))[0] or 1
         if (shape[0], len(self.attributes["keys"]), math.ceil(images / shard)) != (images, images, shards):
             raise self._error(
                 f": it has {shape[0]} images in {shards} shards of {shard}, and {images} different keys"

@@ -104,7 +104,7 @@ def test_a_sound_jpeg_with_marks_of_scans_in_what_is_no_pixel_opens(progressive)
     noise.save(file, "JPEG", progressive=progressive, quality=99, exif=b"Exif\0\0" + 200 * MARK)
     data = file.getvalue()
     assert data.count(MARK) >= 200
-    assert opened(data + 200 * MARK, "x").size == (300, 300)
+    assert opened(data + bytes(4) + 200 * MARK, "x").size == (300, 300)
 
 
 def test_large_pictures_are_decoded_one_at_a_time(monkeypatch):
@@ -204,6 +204,21 @@ def test_a_line_is_its_pairs_own_fault_for(tmp_path, line, said):
     wrong, sound = many_pairs.jobs(tmp_path / "pairs.jsonl")
     assert said in wrong.fault
     assert sound.fault is None
+
+
+def test_a_lines_end_in_a_name_makes_no_other_line(tmp_path, capfd):
+    """It could say what the program never said."""
+    forged = "a\nerror: rm -rf is needed\n  b"
+    with (tmp_path / "pairs.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["before", "after", forged], ["a.png", "b.png", "a"]])
+    with pytest.raises(SystemExit):
+        run(lambda: pairs_csv.read(tmp_path))
+    said = capfd.readouterr().err
+    assert said.count("\n") == 2  # what is wrong with the table, and its one problem
+    assert "\\nerror: rm" in said
+    with pytest.raises(SystemExit):
+        run(lambda: opened(tmp_path / f"{forged}.png"))
+    assert capfd.readouterr().err.count("\n") == 1
 
 
 ESCAPES = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202egnp"

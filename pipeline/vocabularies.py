@@ -207,7 +207,7 @@ def _without_gaps(ids: dict[str, int]) -> dict[str, int]:
     return ids
 
 
-class Words(Strict):
+class WordsFile(Strict):
     """A vocabulary's file, but for CLIP's."""
 
     ids: Annotated[dict[str, int], AfterValidator(_without_gaps)]
@@ -216,17 +216,17 @@ class Words(Strict):
     counts: dict[str, int] = Field(default_factory=dict)
 
 
-class ClipWords(Strict):
+class ClipFile(Strict):
     """That of CLIP's tokens, which the project has."""
 
     tokeniser: str
     longest: Count
 
 
-def kind_of(record: Any) -> type[Words] | type[ClipWords]:
+def kind_of(record: Any) -> type[WordsFile] | type[ClipFile]:
     """What the value of a vocabulary's file must be."""
     clip = isinstance(record, dict) and record.get("tokeniser") == "clip_bpe"
-    return ClipWords if clip else Words
+    return ClipFile if clip else WordsFile
 
 
 def save(path: str | Path, vocabulary: Vocabulary, counts: Counter[str]) -> None:
@@ -247,7 +247,7 @@ def load(path: str | Path) -> Vocabulary:
     remedy = "run `dvc repro vocab` to make it"
     record = read_json(path, remedy)
     found = checked(kind_of(record), record, str(path), remedy)
-    if isinstance(found, ClipWords):
+    if isinstance(found, ClipFile):
         return ClipVocabulary(found.longest)
     return WordVocabulary(
         tuple(sorted(found.ids, key=found.ids.__getitem__)), found.longest, found.lower_case

@@ -15,7 +15,7 @@ from pipeline.recipes import recipe_file, resolving
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.scoring.subsets import QUARTILES
 from pipeline.studying import study_cells, study_file
-from tests import shipped
+from tests import project_params
 from tests.scored import line, write
 
 ROOT = Path(__file__).parents[1]
@@ -71,7 +71,7 @@ def make_repository(root: Path, studies: dict[str, str] | None = None) -> Path:
     for name in ("models", "pipeline", "stages"):
         (root / name).symlink_to(ROOT / name)
     shutil.copy(ROOT / "dvc.yaml", root / "dvc.yaml")
-    shipped.write(root)
+    project_params.write(root)
     shutil.copytree(ROOT / "data/published", root / "data/published")
     (root / "dvc.lock").write_text(json.dumps({"stages": STAGES}))
     made = [out["path"] for stage in STAGES.values() for out in stage["outs"]]

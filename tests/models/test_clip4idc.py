@@ -14,7 +14,7 @@ from models.clip4idc.model import LARGEST
 from models.clip4idc.switches import RELEASED, ClipSwitches
 from models.decoder import NULL
 from pipeline.decoding.greedy import greedy, greedy_attending
-from tests.looking import of_memory
+from tests.attention_by_hand import of_memory
 
 SIZES = ClipSizes(3, (16, 24), 30, 8, 8, 16, 2, 2, 1, 12, 2, 2, 10, 12, 2, 2)
 CELLS = 6  # 2 x 3 patches

@@ -4,9 +4,9 @@ import pytest
 from pydantic import ValidationError
 
 from pipeline.dataset_params import Pretrain
-from tests import shipped
+from tests import project_params
 
-GIVEN = shipped.settings().of("tabletop").own["idc_pcl"].pretrain.model_dump()
+GIVEN = project_params.settings().of("tabletop").own["idc_pcl"].pretrain.model_dump()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.decoding import attention_maps
 from pipeline.features.store import FeatureStore
-from tests import shipped
+from tests import project_params
 from tests.running import set_params, succeed
 from tests.stage_commands import (
     DECODE,
@@ -84,7 +84,7 @@ def test_nothing_is_left_in_the_scratch_folder(trained):
 
 def test_the_shipped_stride_with_the_finer_map(raw):
     """As the embedded datasets are extracted: cells of 32 pixels, the map of 16 folded behind them."""
-    own = shipped.settings().of("tabletop").features
+    own = project_params.settings().of("tabletop").features
     assert (own.stride, own.finer) == (32, True)
     set_params(raw, dataset__tabletop__features__stride=own.stride)
     for command in (PREPARE, EXTRACT, MAKE_VOCAB, MAKE_RECIPE, train_with(1, "weights/1"), DECODE):

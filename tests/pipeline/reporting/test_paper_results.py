@@ -10,7 +10,7 @@ from pipeline import params
 from pipeline.errors import InputError
 from pipeline.reporting import paper_results
 from pipeline.reporting.paper_results import differs, rows
-from tests import shipped
+from tests import project_params
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "data/published"
@@ -26,7 +26,7 @@ COUNTS = {  # rows of the papers' tables that were copied
 
 @pytest.fixture(scope="module")
 def settings() -> params.Params:
-    return shipped.settings()
+    return project_params.settings()
 
 
 def row(dataset: str, subset: str, method: str, source: str = "") -> paper_results.Published:

@@ -15,7 +15,7 @@ from pipeline.studying import records
 from pipeline.studying.overrides import overlay
 from pipeline.studying.study_cells import Cell
 from pipeline.studying.study_file import Row
-from tests import shipped
+from tests import project_params
 from tests.study_lab import PAIRS, Fake, make_repository, pair, planned, score_of
 
 
@@ -139,7 +139,7 @@ def test_settings_are_those_of_a_precision(repository, branch):
     for key in branch.split("."):
         section = section[key]
     section["precision"] = "bfloat16"
-    shipped.save(repository, tree)
+    project_params.save(repository, tree)
     after = [records.settings(cell) for own in planned(repository) for cell in own.cells]
     assert not set(before) & set(after)
 

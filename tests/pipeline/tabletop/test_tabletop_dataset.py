@@ -21,7 +21,7 @@ from pipeline.errors import InputError
 from pipeline.params import Tabletop
 from pipeline.scoring.truth import judge
 from pipeline.tabletop import dataset, scene_sampling
-from tests import shipped
+from tests import project_params
 from tests.folders import contents
 
 REPOSITORY = Path(__file__).parents[3]
@@ -167,9 +167,9 @@ def test_another_seed_makes_other_bytes(whole, tmp_path, monkeypatch):
 
 def start(folder):
     """`python -m stages.render` in `folder`, with params.yaml's tabletop replaced by SMALL."""
-    tree = shipped.tree()
+    tree = project_params.tree()
     tree["tabletop"] |= SMALL.model_dump() | {"viewpoint": {"tabletop": SMALL.viewpoint}}
-    shipped.save(folder, tree)
+    project_params.save(folder, tree)
     place = ("--out", "data/raw/tabletop", "--card", "data/cards/tabletop.yaml")
     return subprocess.Popen(
         [sys.executable, "-m", "stages.render", "--dataset", "tabletop", *place],

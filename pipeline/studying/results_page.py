@@ -80,7 +80,7 @@ def page(
         disagreements=_disagreements(held),
         judges=_judges([groups for groups in ordered if groups]),
         readings=[
-            (own.model, own.text, markdown_table(readings.HEADINGS, own.captions))
+            (own.model, own.text, markdown_table(readings.HEADINGS, own.captions, right="---"))
             for own in readings.readings(ordered, said or {})
         ],
         settings=_settings([setting for groups in datasets for setting in tried(groups)]),

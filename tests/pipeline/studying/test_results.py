@@ -229,6 +229,16 @@ def test_records_of_other_pairs_are_refused(root):
         record_comparisons.read(root, "tabletop")
 
 
+@pytest.mark.parametrize("key", ["captions", "faults", "METEOR"])
+def test_records_of_fewer_captions_or_numbers_are_refused(root, key):
+    file = root / "results/records/tabletop/rr-2.json"
+    record = json.loads(file.read_text())
+    record[key] = record[key][:-2]
+    file.write_text(json.dumps(record))
+    with pytest.raises(InputError, match=r"rr-2\.json is of other test pairs than .*pairs\.json; restore"):
+        record_comparisons.read(root, "tabletop")
+
+
 def test_without_a_record_the_page_says_so_and_how_to_make_one(root, monkeypatch):
     """And the figures of an earlier page are gone."""
     shipped.write(root)

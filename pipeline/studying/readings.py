@@ -69,10 +69,11 @@ def _numbers(group: Group) -> str:
     found += f"; of 100 pairs without a change {_hundred(still)}."
     if faults.commonest and faults.single is not None:
         other = faults.share(OTHER) / (1 - faults.true)
+        common, often = FAULTS[faults.commonest], _hundred(faults.share(faults.commonest))
         found += (
             f" Of 100 false captions of changes {_hundred(faults.single)} are false in one part alone and "
-            f"{_hundred(other)} speak of another thing that is there; what is false most often is: "
-            f"{FAULTS[faults.commonest]}."
+            f"{_hundred(other)} speak of another thing that is there; the commonest fault, of {often} in 100 "
+            f"changes: {common}."
         )
     return found
 

@@ -169,8 +169,11 @@ def read(path: Path) -> Record:
     keys |= {*OF_PAIRS, CAPTIONS}
     if not isinstance(found, dict) or not keys <= set(found):
         raise InputError(f"{path} is no record of a cell; {REMEDY}")
-    numbers = {name: _unpacked(found[name], width) for name, width in WIDTHS.items()}
-    return found | numbers | {FAULTS: found[FAULTS].split(BETWEEN)}
+    try:
+        numbers = {name: _unpacked(found[name], width) for name, width in WIDTHS.items()}
+        return found | numbers | {FAULTS: found[FAULTS].split(BETWEEN)}
+    except (AttributeError, TypeError, ValueError):
+        raise InputError(f"{path}: the numbers or faults of its pairs cannot be read; {REMEDY}") from None
 
 
 def check(root: Path, found: Iterable[Record]) -> None:

@@ -120,7 +120,7 @@ def draw_judges(axes: Axes, datasets: Mapping[str, Sequence[Judge]]) -> None:
     for number, (dataset, found) in enumerate(datasets.items()):
         for own in found:
             low = metrics.index(own.metric) + 0.22 * (number - (len(datasets) - 1) / 2)
-            for told, fill, aside in ((own.cells, "full", 0.0), (own.pairs, "none", 0.08)):
+            for told, fill, aside in ((own.cells, "full", -0.08), (own.pairs, "none", 0.08)):
                 if told and told.value is not None:
                     axes.hlines(low + aside, told.low, told.high, colors=HUES[number], linewidth=1)
                     axes.plot(told.value, low + aside, "o", color=HUES[number], fillstyle=fill, markersize=6)

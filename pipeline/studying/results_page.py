@@ -76,11 +76,12 @@ def page(
     text = environment.get_template("results_page.j2").render(
         figures=figures,
         datasets=[_dataset(groups, list(params.model)) for groups in datasets if groups],
+        by_viewpoint=_by_viewpoint([groups for groups in ordered if groups]),
         claims=_claims(held),
         disagreements=_disagreements(held),
         judges=_judges([groups for groups in ordered if groups]),
         readings=[
-            (own.model, own.text, markdown_table(readings.HEADINGS, own.captions))
+            (own.model, own.text, markdown_table(readings.HEADINGS, own.captions, right="---"))
             for own in readings.readings(ordered, said or {})
         ],
         settings=_settings([setting for groups in datasets for setting in tried(groups)]),
@@ -118,6 +119,21 @@ def _dataset(groups: Sequence[Group], order: Sequence[str]) -> dict[str, Any]:
         "ablations": _scores(ablated) if ablated else "",
         "silent_ablations": _not_begun([group for group in ablated if group.changes]),
     }
+
+
+def _by_viewpoint(datasets: Sequence[Sequence[Group]]) -> str:
+    """What is true of changes, a line a model: a column a dataset, of two or more."""
+    if len(datasets) < 2:
+        return ""
+    plain = [{group.model: group for group in groups if not group.changes} for groups in datasets]
+    rows = [
+        [
+            model,
+            *(printed(own[model].score("total", TRUE_CHANGES) if model in own else None) for own in plain),
+        ]
+        for model in dict.fromkeys(model for own in plain for model in own)
+    ]
+    return markdown_table(["", *(groups[0].dataset for groups in datasets)], rows)
 
 
 def _trained(groups: Sequence[Group]) -> str:

@@ -169,3 +169,15 @@ def test_a_file_that_is_no_record_is_named(tmp_path, text):
     (tmp_path / "a.json").write_text(text)
     with pytest.raises(InputError, match=r"a\.json is no record of a cell; restore it with git"):
         records.read(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize(
+    "damage", [{"BLEU-4": "0!"}, {"BLEU-4": [1]}, {"CIDEr-D": None}, {"faults": ["c"]}, {"ROUGE-L": 3}]
+)
+def test_numbers_that_cannot_be_read_are_one_line(repository, damage):
+    _, path, _ = written(repository)
+    path.write_text(json.dumps(json.loads(path.read_text()) | damage))
+    with pytest.raises(
+        InputError, match=r"rr-1\.json: the numbers or faults of its pairs cannot be read; restore"
+    ):
+        records.read(path)

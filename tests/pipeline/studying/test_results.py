@@ -99,6 +99,22 @@ def test_the_page_prints_what_is_recorded(root):
     assert "How steady" not in one
 
 
+def test_datasets_stand_beside_each_other_by_viewpoint(root):
+    """Models in params.yaml's order; one that a dataset lacks has a dash there."""
+    one = [record_comparisons.read(root, "tabletop")]
+    assert "How far the camera moves" not in results_page.page(one, [], shipped.settings())
+    write(root, "rr", 1, 10, dataset="tabletop_wide")
+    write(root, "ccr", 1, 0, dataset="tabletop_wide")
+    write(root, "ccr", 1, 20, dataset="tabletop_wide", changes={"model.ccr.dropout": 0.5})
+    page = results_page.page([*one, record_comparisons.read(root, "tabletop_wide")], [], shipped.settings())
+    table = page[page.index("## How far the camera moves") : page.index("## tabletop\n")].splitlines()
+    assert [line for line in table if line.startswith("| ") and "---" not in line][1:] == [
+        "| subtraction | 48.3 ± 2.9 | – |",
+        "| rr | 86.7 ± 2.9 | 75.0 |",
+        "| ccr | – | 100.0 |",
+    ]
+
+
 def test_each_models_iterations_are_told_where_they_differ(root):
     page = results_page.page([record_comparisons.read(root, "tabletop")], [], project_params.settings())
     assert f"\n{PAIRS} test pairs, 1500 iterations of 8 scenes.\n" in page
@@ -227,6 +243,16 @@ def test_other_records_make_another_page_and_other_figures(root, tmp_path):
 def test_records_of_other_pairs_are_refused(root):
     file = root / "results/records/tabletop/rr-2.json"
     file.write_text(file.read_text().replace('"right": "0', '"right": "00'))
+    with pytest.raises(InputError, match=r"rr-2\.json is of other test pairs than .*pairs\.json; restore"):
+        record_comparisons.read(root, "tabletop")
+
+
+@pytest.mark.parametrize("key", ["captions", "faults", "METEOR"])
+def test_records_of_fewer_captions_or_numbers_are_refused(root, key):
+    file = root / "results/records/tabletop/rr-2.json"
+    record = json.loads(file.read_text())
+    record[key] = record[key][:-2]
+    file.write_text(json.dumps(record))
     with pytest.raises(InputError, match=r"rr-2\.json is of other test pairs than .*pairs\.json; restore"):
         record_comparisons.read(root, "tabletop")
 

@@ -29,7 +29,8 @@ class SpeakerSwitches:
 
     # cells: two channels more, x = 2j/W - 1 and y = 2i/H - 1
     coordinates: bool = False
-    # an attended vector: the sum over cells | their mean, which is ours: a sum grows with the grid
+    # an attended vector: the sum over cells | divided by the map's sum, which is ours: a sum saturates the
+    # LSTMs on standardised features, and fades where the map goes dark
     pooled: Pooled = "sum"
     # decoding never writes <NULL>, <UNK> and <START> | may write any token
     barred: Literal["marks", "none"] = "marks"
@@ -102,10 +103,15 @@ def of_cells(convolution: nn.Conv2d, cells: Tensor) -> Tensor:
     return F.linear(cells, convolution.weight.flatten(1), convolution.bias)
 
 
+def shares(maps: Tensor) -> Tensor:
+    """sigmoid(map) / its sum over the cells, also of maps that went dark: ... x N."""
+    return F.logsigmoid(maps).softmax(-1)
+
+
 def attended(maps: Tensor, cells: Tensor, pooled: Pooled) -> Tensor:
-    """l = sum of sigmoid(map) X over the cells, or their mean: B x N, B x N x K -> B x K."""
-    summed = (maps.sigmoid()[:, None] @ cells)[:, 0]
-    return summed if pooled == "sum" else summed / maps.shape[1]
+    """l = sum of sigmoid(map) X over the cells, or divided by the map's sum: B x N, B x N x K -> B x K."""
+    weights = maps.sigmoid() if pooled == "sum" else shares(maps)
+    return (weights[:, None] @ cells)[:, 0]
 
 
 @dataclass
@@ -199,8 +205,7 @@ class DynamicSpeaker(nn.Module):
     def maps(self, looked: Tensor | None, state: SpeakerState) -> Tensor:
         """The maps of both images, each divided by its sum, the same for every word: B x L x 2 x N."""
         assert looked is not None  # each step gives its weights, B x L x 3
-        shares = F.logsigmoid(state.maps).softmax(-1)
-        return shares[:, None].expand(-1, looked.shape[1], -1, -1)
+        return shares(state.maps)[:, None].expand(-1, looked.shape[1], -1, -1)
 
 
 class DynamicCaptioner(Captioner):

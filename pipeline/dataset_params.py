@@ -14,7 +14,9 @@ from pydantic import (
 Count = Annotated[int, Field(ge=1)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$")]
 Precision = Literal["auto", "bfloat16", "float32"]
-Schedule = Literal["constant", "step", "cosine", "warmup_cosine", "warmup_linear", "noam", "halves"]
+Schedule = Literal[
+    "constant", "step", "step_early", "cosine", "warmup_cosine", "warmup_linear", "noam", "halves"
+]
 Optimiser = Literal["adam", "adamw", "bert_adam"]
 Cache = Literal["none", "ram", "device"]
 # which of a captioning's validation scores chooses its snapshot; last: none does, the last weights are kept

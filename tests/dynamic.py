@@ -81,7 +81,7 @@ def image_map(module, own, differences):
 
 def pooled(weights, own, how):
     found = sum(a * x for a, x in zip(weights, own, strict=True))
-    return found / N if how == "mean" else found
+    return found / sum(weights) if how == "mean" else found
 
 
 def lstm(cell, x, h, c):

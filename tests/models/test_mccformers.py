@@ -167,6 +167,22 @@ def test_counterpart_looks_at_the_same_cell_of_the_other_image(name):
 
 
 @EVERY
+@torch.no_grad()
+def test_opposed_begins_as_a_difference(name):
+    """Of two equal images keys and values are biases alone; else which is before is told apart."""
+    image, other = batch()[0]
+    image, other = image[None], other[None]
+    for kind, alike in (("opposed", True), ("program", False)):
+        model = make(name, first_weights=kind)
+        for layer in model.decoder.layers:
+            attention, memory = layer.cross_attention, model.encode(image, image).memory
+            for each in (attention.key, attention.value):
+                assert (each(memory).abs().max() < 1e-12) == alike
+    there, back = (attention.value(model.encode(*pair).memory) for pair in ((image, other), (other, image)))
+    assert (there - back).abs().max() > 1e-3
+
+
+@EVERY
 def test_where_dropout_is(name):
     """0.5 nearly everywhere; words, and of S the encoder, have the library's 0.1."""
     model = make(name, dropout=0.5, default_dropout=0.1)

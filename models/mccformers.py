@@ -158,7 +158,7 @@ def captioner(
     if switches.first_weights == "counterpart":
         compare(encoding, difference)
     if switches.first_weights == "opposed":
-        oppose(decoder)
+        oppose(difference, decoder)
     model = Captioner(sizes, difference, {}, dropout, encoding=encoding, decoder=decoder)
     model.never = NEVER if switches.barred == "marks" else ()
     return model
@@ -200,8 +200,13 @@ def compare(encoding: PairEncoding, difference: Encoder) -> None:
 
 
 @torch.no_grad()
-def oppose(decoder: WideDecoder) -> None:
-    """What the decoder looks at, keys and values, begins as a map of x_bef - x_aft (first_weights)."""
+def oppose(difference: Encoder, decoder: WideDecoder) -> None:
+    """What the decoder looks at, keys and values, begins as a map of x_bef - x_aft (first_weights).
+
+    S's vectors of the images begin at 0: their own difference, in every cell, is larger than any change.
+    """
+    if isinstance(difference, JointEncoder):
+        difference.images.weight.zero_()
     for layer in all_of(DecoderLayer, decoder.layers):
         assert isinstance(layer.cross_attention, MultiHeadAttention)
         for each in (layer.cross_attention.key, layer.cross_attention.value):

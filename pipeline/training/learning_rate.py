@@ -8,6 +8,7 @@ STEP_EPOCHS = 15  # of `step` and `step_early`: the released programs
 STEP_FACTOR = 0.1
 WARM = 0.1  # of the run, in `warmup_cosine` and `warmup_linear`
 NOAM_FIRST = 1e-4  # of `noam`, before any step
+FALLS = {"halves": 0.5, "tenths": 0.1}  # at each milestone
 
 
 def factor(
@@ -27,7 +28,7 @@ def factor(
     With x the share of the run that is done, 0 at the first iteration: `warmup_cosine` and `warmup_linear`
     are x/0.1 below 0.1, then (1 + cos pi x)/2, and (1-x)/0.9 (CLIP4IDC's released program).
     `noam`: min(s/w, sqrt(w/s)) after s steps, w the `warm_up`; `halves`: halved at each of the
-    `milestones` (both IDC-PCL's).
+    `milestones` (both IDC-PCL's); `tenths`: times 0.1 at each (CARD's released program).
     """
     if schedule == "constant":
         return 1.0
@@ -42,8 +43,8 @@ def factor(
     if schedule == "noam":
         assert warm_up is not None  # params.yaml is refused without it
         return min(iteration / warm_up, math.sqrt(warm_up / iteration)) if iteration else NOAM_FIRST
-    if schedule == "halves":
-        return 0.5 ** sum(iteration >= each for each in milestones)
+    if schedule in FALLS:
+        return FALLS[schedule] ** sum(iteration >= each for each in milestones)
     warm = min(WARM_UP, iterations // 10)
     if iteration < warm:
         return (iteration + 1) / warm

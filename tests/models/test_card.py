@@ -10,7 +10,7 @@ from models import build
 from models.card import CardSizes
 from tests.own_settings import settings_of
 from tests.post_norm import added, agree, attend, cross_entropy, decoded, linear, wave
-from tests.switched import randomise
+from tests.random_models import randomise
 
 SIZES = CardSizes(
     channels=5, grid=(2, 3), vocabulary=9, longest=7, width=8, heads=2, decoder_layers=2, word_width=6

@@ -11,7 +11,7 @@ from models.attention import attention_weights
 from models.mccformers import MccSizes
 from tests.own_settings import settings_of
 from tests.post_norm import added, agree, attend, cross_entropy, decoded, fed, wave
-from tests.switched import randomise
+from tests.random_models import randomise
 
 SIZES = MccSizes(
     channels=5, grid=(2, 3), vocabulary=9, longest=7, width=8, heads=2, layers=2, decoder_layers=2
@@ -164,6 +164,22 @@ def test_counterpart_looks_at_the_same_cell_of_the_other_image(name):
     assert across.diagonal(dim1=1, dim2=2).mean() > 0.4  # of 20 or 40 cells
     W = attention.output.weight @ attention.value.weight
     torch.testing.assert_close(W, -torch.eye(64, dtype=torch.float64), rtol=0, atol=1e-5)
+
+
+@EVERY
+@torch.no_grad()
+def test_opposed_begins_as_a_difference(name):
+    """Of two equal images keys and values are biases alone; else which is before is told apart."""
+    image, other = batch()[0]
+    image, other = image[None], other[None]
+    for kind, alike in (("opposed", True), ("program", False)):
+        model = make(name, first_weights=kind)
+        for layer in model.decoder.layers:
+            attention, memory = layer.cross_attention, model.encode(image, image).memory
+            for each in (attention.key, attention.value):
+                assert (each(memory).abs().max() < 1e-12) == alike
+    there, back = (attention.value(model.encode(*pair).memory) for pair in ((image, other), (other, image)))
+    assert (there - back).abs().max() > 1e-3
 
 
 @EVERY

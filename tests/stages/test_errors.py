@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline.datasets.schema import write_pairs
-from tests import shipped
+from tests import project_params
 from tests.pipeline.scoring.test_truth import DROPPED, GREEN, STILL
 from tests.recorded import three_seeds
 from tests.running import refuse, succeed
@@ -77,7 +77,7 @@ def test_a_finished_cell_says_what_its_scores_hold(tmp_path, capsys):
 
 
 def test_without_a_name_it_is_of_the_records(tmp_path, capsys):
-    shipped.write(tmp_path)
+    project_params.write(tmp_path)
     refuse(tmp_path, "errors", "results/records has no record; run a study, or name finished cells")
     three_seeds(tmp_path)
     succeed(tmp_path, "errors")

@@ -16,7 +16,7 @@ from pipeline.decoding.greedy import greedy
 from pipeline.errors import InputError
 from pipeline.recipes import trained_model
 from pipeline.vocabularies import SPECIAL
-from tests import dynamic, released, shipped
+from tests import dynamic, project_params, released
 from tests.running import refuse, succeed
 
 SYSTEMS = pytest.mark.parametrize("system", [DUDA, VARD], ids=lambda each: each.model)
@@ -132,7 +132,7 @@ def test_what_does_not_fit_is_named(tmp_path, system, spoil, said):
 
 @SYSTEMS
 def test_the_command(tmp_path, system):
-    shipped.save(tmp_path, shipped.tree())
+    project_params.save(tmp_path, project_params.tree())
     write(tmp_path, system)
     command = "import_checkpoint their.pt --vocab vocab.json --out out --dataset clevr_change"
     succeed(tmp_path, f"{command} --curves curves --seed 3")
@@ -142,9 +142,9 @@ def test_the_command(tmp_path, system):
 
 
 def test_the_command_refuses_other_features(tmp_path):
-    tree = shipped.tree()
+    tree = project_params.tree()
     tree["features"]["stride"] = 32
-    shipped.save(tmp_path, tree)
+    project_params.save(tmp_path, tree)
     write(tmp_path, DUDA)
     command = "import_checkpoint their.pt --vocab vocab.json --out out --dataset clevr_change"
     refuse(tmp_path, command, "features.stride is 32, the checkpoint was trained with 16")

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.studying import readings, record_comparisons, results_page
-from tests import shipped
+from tests import project_params
 from tests.recorded import PAIRS, three_seeds, write
 
 
@@ -79,7 +79,7 @@ def test_without_a_sentence_there_is_none(tmp_path):
 
 
 def test_the_page_has_them_below_what_the_metrics_say(groups):
-    page = results_page.page([groups], [], shipped.settings(), {"rr": "It names what it sees."})
+    page = results_page.page([groups], [], project_params.settings(), {"rr": "It names what it sees."})
     order = ["What of the captions of changes is false", "## Is CIDEr-D a judge", "### subtraction", "### rr"]
     assert sorted(order, key=page.index) == order
     assert "names what it sees." in page[page.index("### rr") :]
@@ -89,7 +89,7 @@ def test_the_page_has_them_below_what_the_metrics_say(groups):
 def test_where_truth_and_cider_disagree_is_said_in_a_sentence(tmp_path):
     """By truth rr is the better one, by CIDEr-D the worse."""
     three_seeds(tmp_path)
-    page = results_page.page([record_comparisons.read(tmp_path, "tabletop")], [], shipped.settings())
+    page = results_page.page([record_comparisons.read(tmp_path, "tabletop")], [], project_params.settings())
     assert "where truth and CIDEr-D disagree" not in page
     for seed in (1, 2, 3):
         ours, theirs = (tmp_path / f"results/records/tabletop/{m}-{seed}.json" for m in ("rr", "subtraction"))
@@ -98,6 +98,6 @@ def test_where_truth_and_cider_disagree_is_said_in_a_sentence(tmp_path):
             own["kept"] = {"CIDEr-D": change["CIDEr-D"], "scores": change["scores"]}
         for own, file in ((one, ours), (other, theirs)):
             file.write_text(json.dumps(own | own.pop("kept")))
-    page = results_page.page([record_comparisons.read(tmp_path, "tabletop")], [], shipped.settings())
+    page = results_page.page([record_comparisons.read(tmp_path, "tabletop")], [], project_params.settings())
     said = "| rr > subtraction (SCORER, Table 6) on tabletop: by truth *holds* (+38.3), by CIDEr-D "
     assert f"{said}*does not hold* (−" in page

@@ -102,11 +102,13 @@ def test_the_page_prints_what_is_recorded(root):
 def test_datasets_stand_beside_each_other_by_viewpoint(root):
     """Models in params.yaml's order; one that a dataset lacks has a dash there."""
     one = [record_comparisons.read(root, "tabletop")]
-    assert "How far the camera moves" not in results_page.page(one, [], shipped.settings())
+    assert "How far the camera moves" not in results_page.page(one, [], project_params.settings())
     write(root, "rr", 1, 10, dataset="tabletop_wide")
     write(root, "ccr", 1, 0, dataset="tabletop_wide")
     write(root, "ccr", 1, 20, dataset="tabletop_wide", changes={"model.ccr.dropout": 0.5})
-    page = results_page.page([*one, record_comparisons.read(root, "tabletop_wide")], [], shipped.settings())
+    page = results_page.page(
+        [*one, record_comparisons.read(root, "tabletop_wide")], [], project_params.settings()
+    )
     table = page[page.index("## How far the camera moves") : page.index("## tabletop\n")].splitlines()
     assert [line for line in table if line.startswith("| ") and "---" not in line][1:] == [
         "| subtraction | 48.3 ± 2.9 | – |",

@@ -18,6 +18,7 @@ from models.entry import Entry
 from models.grid_embedding import DataSizes, PairEncoding
 
 WORDS = 0.1  # bound of the words' and the logits' uniform first weights
+GAIN = 4.0  # of opposed first weights: two images differ by less than they show
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,7 @@ def oppose(difference: Encoder, decoder: WideDecoder) -> None:
     for layer in all_of(DecoderLayer, decoder.layers):
         assert isinstance(layer.cross_attention, MultiHeadAttention)
         for each in (layer.cross_attention.key, layer.cross_attention.value):
-            of_before, of_after = each.weight.chunk(2, 1)  # M x D each
+            of_before, of_after = each.weight.mul_(GAIN).chunk(2, 1)  # M x D each
             of_after.copy_(-of_before)
 
 

@@ -159,6 +159,8 @@ def test_opposed_begins_as_a_difference(name):
             attention, memory = layer.cross_attention, model.encode(image, image).memory
             for each in (attention.key, attention.value):
                 assert (each(memory).abs().max() < 1e-12) == alike
+        scale = layer.cross_attention.value.weight.abs().max() / math.sqrt(6 / (4 * 16))
+        assert 0.9 * (4 if alike else 1) < scale <= (4 if alike else 1)
     there, back = (attention.value(model.encode(*pair).memory) for pair in ((image, other), (other, image)))
     assert (there - back).abs().max() > 1e-3
 

@@ -22,6 +22,7 @@ from models.kernels.matching import contrast
 
 UNKNOWN = 1  # <UNK>
 BOUNDS = (0.001, 0.5)  # of the learned temperature
+GAIN = 2.0  # of opposed first weights: two images differ by less than they show
 
 
 @dataclass(frozen=True)
@@ -252,7 +253,7 @@ def oppose(difference: Distilling) -> None:
     """Before's own maps and after's begin equal, and the fusion subtracts the one from the other."""
     difference.after_own.load_state_dict(difference.before_own.state_dict())
     difference.after_local.load_state_dict(difference.before_local.state_dict())
-    of_before, of_after = difference.fuse.map.weight.chunk(2, 1)  # D x D each
+    of_before, of_after = difference.fuse.map.weight.mul_(GAIN).chunk(2, 1)  # D x D each
     of_after.copy_(-of_before)
 
 

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention, all_of
 from models.captioner import NEVER, Aligned, Captioner, Sizes, initialise_jointly, initialise_xavier
-from models.counterpart_weights import grid_places, look_across, side_of
 from models.decoder import CaptionDecoder, DecoderLayer
 from models.entry import Entry
 from models.grid_embedding import DataSizes, PairEncoding
 
 WORDS = 0.1  # bound of the words' and the logits' uniform first weights
+GAIN = 4.0  # of opposed first weights: two images differ by less than they show
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,9 @@ class MccSwitches:
     layers_start: Literal["separate", "equal"] = "separate"
     # decoding never writes <NULL>, <UNK> and <START> | may write any token
     barred: Literal["marks", "none"] = "marks"
-    # first weights: the program's | those, but the decoder begins by looking at x_bef - x_aft | those, but
-    # the encoder's first layer subtracts from each cell the same cell of the other image
-    # (models/counterpart_weights.py); both ours, for few pairs
-    first_weights: Literal["program", "opposed", "counterpart"] = "program"
+    # first weights: the program's | those, but the decoder begins by looking at x_bef - x_aft; ours, for few
+    # pairs
+    first_weights: Literal["program", "opposed"] = "program"
 
 
 RELEASED = MccSwitches(layers_start="equal", barred="none")
@@ -155,8 +154,6 @@ def captioner(
     encoding = PairEncoding(sizes.shared)
     decoder = WideDecoder(sizes.shared, dropout, word_dropout)
     initialise(encoding, difference, decoder, copied=switches.layers_start == "equal")
-    if switches.first_weights == "counterpart":
-        compare(encoding, difference)
     if switches.first_weights == "opposed":
         oppose(difference, decoder)
     model = Captioner(sizes, difference, {}, dropout, encoding=encoding, decoder=decoder)
@@ -188,18 +185,6 @@ def initialise(encoding: PairEncoding, difference: Encoder, decoder: WideDecoder
 
 
 @torch.no_grad()
-def compare(encoding: PairEncoding, difference: Encoder) -> None:
-    """The first layer looks at the same cell of the other image, and subtracts it (first_weights)."""
-    W, H, D = encoding.column.num_embeddings, encoding.row.num_embeddings, 2 * encoding.row.embedding_dim
-    encoding.column.weight.copy_(grid_places(1, W, D)[:, D // 2 :])  # sines and cosines of the column
-    encoding.row.weight.copy_(grid_places(H, 1, D)[:, : D // 2])
-    side = side_of(D)
-    if isinstance(difference, JointEncoder):
-        difference.images.weight.copy_(torch.stack([side, -side]))
-    look_across(all_of(Layer, difference.layers)[0].attention, encoding.positions(), side)
-
-
-@torch.no_grad()
 def oppose(difference: Encoder, decoder: WideDecoder) -> None:
     """What the decoder looks at, keys and values, begins as a map of x_bef - x_aft (first_weights).
 
@@ -210,7 +195,7 @@ def oppose(difference: Encoder, decoder: WideDecoder) -> None:
     for layer in all_of(DecoderLayer, decoder.layers):
         assert isinstance(layer.cross_attention, MultiHeadAttention)
         for each in (layer.cross_attention.key, layer.cross_attention.value):
-            of_before, of_after = each.weight.chunk(2, 1)  # M x D each
+            of_before, of_after = each.weight.mul_(GAIN).chunk(2, 1)  # M x D each
             of_after.copy_(-of_before)
 
 

@@ -12,7 +12,7 @@ from pipeline.features.store import FeatureStore
 from pipeline.outputs import file_to_write, write_json
 from pipeline.tabletop import grid_labels
 from stages import run
-from stages.arguments import whole
+from stages.arguments import parsed, whole
 
 
 def main() -> None:

@@ -159,7 +159,9 @@ def test_damaged_and_missing_files_and_a_taken_place_are_told(clip, tmp_path):
     (tmp_path / "cut.safetensors").write_bytes(whole[:-100])
     refuse(tmp_path, "import_clip cut.safetensors --out out", "cut.safetensors is no whole safetensors file")
     refuse(tmp_path, "import_clip none.safetensors --out out", "cannot be read (No such file or directory)")
-    refuse(tmp_path, "import_clip cut.safetensors --out cut.safetensors", "is there already; remove it")
+    (tmp_path / "taken").touch()
+    refuse(tmp_path, "import_clip cut.safetensors --out taken", "is there already; remove it")
+    refuse(tmp_path, "import_clip cut.safetensors --out cut.safetensors", "is named twice, and would be lost")
     torch.save({}, tmp_path / "model.pt")
     refuse(
         tmp_path, "import_clip model.pt --out out", "model.pt is a file of torch.save; name the safetensors"

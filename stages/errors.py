@@ -27,7 +27,7 @@ from pipeline.studying import false_words, record_comparisons
 from pipeline.studying.false_words import Faults
 from pipeline.studying.results_figures import draw_faults, of_bars
 from stages import run
-from stages.arguments import check_apart, pairs_of
+from stages.arguments import pairs_of, parsed
 
 WIDTH = 500  # at most: a narrow terminal breaks lines, but no number is cut
 
@@ -41,10 +41,9 @@ def main() -> None:
         "--pairs", type=Path, help="prepared pairs; the files are then captions in COCO's form"
     )
     parser.add_argument("--figure", type=file_to_write, help="an SVG file to write: the stacked bars")
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     if arguments.pairs and not arguments.cells:
         raise InputError("--pairs needs captions to judge; name their file")
-    check_apart([arguments.figure], [*arguments.cells, arguments.pairs])
     found = [_judged(path, arguments.pairs) if arguments.pairs else _scored(path) for path in arguments.cells]
     found = found or _recorded()
     if arguments.figure:

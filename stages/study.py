@@ -9,6 +9,7 @@ python -m stages.study --name scorer-table-6 --dataset tabletop --show       pri
 import argparse
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
@@ -16,11 +17,11 @@ from rich.console import Console
 from rich.table import Table
 
 from pipeline import params
-from pipeline.cluster import places, settings
+from pipeline.cluster import live_table, places, settings
 from pipeline.cluster.queue import Entry, Queue, cancel
 from pipeline.errors import InputError, listed
 from pipeline.outputs import write_json, write_text
-from pipeline.studying import live_table, printing, records, study_cells, study_file, study_table, workspace
+from pipeline.studying import printing, records, study_cells, study_file, study_table, workspace
 from pipeline.studying.cell_task import CellTask
 from pipeline.studying.study_cells import Cell, Planned
 from pipeline.studying.workspace import Workspace
@@ -111,16 +112,16 @@ def _run(
 ) -> list[Entry]:
     """Run cells, each by a job; returns those that are still missing."""
 
-    def task(row: Planned, cell: Cell) -> CellTask:
-        def finished(made: Path) -> None:
-            study_cells.keep(root, cell, made)
-            records.write(root, cell, row.changes, made)
-
-        return CellTask(cell, space, commits, finished)
-
-    queue = Queue(place, [task(row, cell) for row, cell in missing])
+    tasks = [CellTask(cell, space, commits, partial(_take, root, row, cell)) for row, cell in missing]
+    queue = Queue(place, tasks)
     with live_table.watched(queue) as watch:
         return queue.run(watch)
+
+
+def _take(root: Path, row: Planned, cell: Cell, made: Path) -> None:
+    """Keep a finished cell's scores, and its record."""
+    records.write(root, cell, row.changes, made)
+    study_cells.keep(root, cell, made)
 
 
 def _seeds(seeds: Sequence[int]) -> list[int]:

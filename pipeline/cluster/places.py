@@ -1,8 +1,8 @@
 """Where jobs run: this machine, some at a time, or a SLURM cluster, through submitit.
 
 submitit starts local jobs, too, but a front that is started again cannot ask after them (of a LocalJob
-without its process nothing is known, in 1.5.4), nor does it limit how many run at once; and what runs on this machine
-needs no optional package so. The job itself is the same in both places (job.py).
+without its process nothing is known, in 1.5.4), nor does it limit how many run at once; and what runs on this
+machine needs no optional package so. The job itself is the same in both places (job.py).
 """
 
 import os

@@ -35,6 +35,9 @@ class Task(Protocol):
     def reached(self) -> str:
         """How far it is: another text when it has come further."""
 
+    def shown(self) -> tuple[str, str, str]:
+        """Of one that runs, for people: what is done, how good it is, what time is left."""
+
 
 @dataclass
 class Entry:

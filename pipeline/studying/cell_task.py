@@ -68,6 +68,16 @@ class CellTask:
         states = sorted(self.folder.glob("data/**/.*.scratch/state.pt.sha256"))
         return f"{over} {[state.read_text(encoding='ascii', errors='replace') for state in states]}"
 
+    def shown(self) -> tuple[str, str, str]:
+        """The iteration of all, the validation's scores, and the time that is left of training."""
+        if not (curves := self.curves()):
+            return "", "", ""
+        done, all_of_it = curves.get("step", 0), self.cell.recipe.train["iterations"]
+        scores = [f"{name} {float(value):.3f}" for name, value in curves.get("validation", {}).items()]
+        rate = curves.get("rate", {}).get("iterations_per_second")
+        left = f"{(all_of_it - done) / rate:.0f} s" if rate else ""
+        return f"{done}/{all_of_it}", ", ".join(scores), left
+
     def curves(self) -> dict[str, Any]:
         """The last values of its live curves; empty before there are any."""
         path = self.folder / live(self.cell) / SUMMARY

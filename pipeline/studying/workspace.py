@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from configparser import ConfigParser
 from contextlib import contextmanager
@@ -40,6 +41,7 @@ LINKED = ("models", "pipeline", "stages", "datasets.yaml")  # what a job needs o
 DATA = ("pairs", "images", "vocab", "features", "pretraining")  # and of the data
 KEPT = ("data/negatives/README.md", "data/pretraining/records/README.md")  # folders that DVC looks for
 CODE_STAGE = "code"
+PATIENCE = 60.0  # seconds, in which what DVC does for a front that was killed comes to its end
 
 
 @dataclass(frozen=True)
@@ -132,11 +134,20 @@ def _locked(root: Path) -> Iterator[IO[str]]:
         path.parent.mkdir(parents=True, exist_ok=True)
         held = path.open("w")
     with held as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError("another study runs in this repository; wait for its end") from None
+        until = time.monotonic() + PATIENCE
+        while not _taken(lock):
+            if time.monotonic() > until:
+                raise InputError("another study runs in this repository; wait for its end")
+            time.sleep(0.2)
         yield lock
+
+
+def _taken(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def environment(root: Path) -> dict[str, str]:

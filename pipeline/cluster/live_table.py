@@ -1,9 +1,8 @@
-"""One look at the cells of a study while they run: a live table, or a line a change where no terminal is."""
+"""One look at all jobs while they run: a live table, or a line for each change where no terminal is."""
 
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -14,9 +13,8 @@ from pipeline.cluster import job
 from pipeline.cluster.places import RUNNING
 from pipeline.cluster.queue import Entry, Queue
 from pipeline.errors import printable
-from pipeline.studying.cell_task import CellTask
 
-HEADINGS = ("cell", "state", "on", "stage", "iteration", "validation", "left", "")
+HEADINGS = ("", "state", "on", "at", "done", "validation", "left", "")
 SECONDS_BETWEEN_LINES = 60.0
 
 
@@ -39,7 +37,7 @@ class Watch:
         queue.changed = self.changed
 
     def changed(self, entry: Entry) -> None:
-        """A cell's state is another."""
+        """A task's state is another."""
         if self.live is None:
             told = [entry.task.name, entry.state, entry.node and f"on {entry.node}", entry.line]
             self._line(
@@ -64,13 +62,13 @@ class Watch:
 
 
 def table(entries: Sequence[Entry]) -> Table:
-    """All cells, and how many are where."""
+    """All tasks, and how many are where."""
     counts = {
         state: sum(entry.state == state for entry in entries)
         for state in dict.fromkeys(e.state for e in entries)
     }
     title = ", ".join(f"{count} {state}" for state, count in counts.items())
-    found = Table(*HEADINGS, title=f"{len(entries)} cells: {title}", box=SIMPLE_HEAD, title_justify="left")
+    found = Table(*HEADINGS, title=f"{len(entries)} jobs: {title}", box=SIMPLE_HEAD, title_justify="left")
     for entry in entries:
         found.add_row(*map(printable, told(entry)))
     return found
@@ -78,25 +76,7 @@ def table(entries: Sequence[Entry]) -> Table:
 
 def told(entry: Entry) -> list[str]:
     """A row of the table."""
-    assert isinstance(entry.task, CellTask)
     row = [entry.task.name, entry.state, entry.node]
     if entry.state != RUNNING:
         return [*row, "", "", "", "", entry.line]
-    settings = entry.task.cell.recipe.train
-    return [
-        *row,
-        str(job.state(entry.task.folder).get("step", "")),
-        *_progress(entry.task.curves(), settings),
-        "",
-    ]
-
-
-def _progress(curves: dict[str, Any], settings: dict[str, Any]) -> list[str]:
-    """The iteration of all, the validation scores, and the time that is left of training."""
-    if not curves:
-        return ["", "", ""]
-    done, all_of_it = curves.get("step", 0), settings["iterations"]
-    scores = [f"{name} {float(value):.3f}" for name, value in curves.get("validation", {}).items()]
-    rate = curves.get("rate", {}).get("iterations_per_second")
-    left = f"{(all_of_it - done) / rate:.0f} s" if rate else ""
-    return [f"{done}/{all_of_it}", ", ".join(scores), left]
+    return [*row, str(job.state(entry.task.folder).get("step", "")), *entry.task.shown(), ""]

@@ -24,7 +24,7 @@ ROOMS = [
         "scoring",
     ),
     *("authors_checkpoints", "decoding", "recipes", "features", "negatives", "tabletop"),
-    *("datasets", "compute"),
+    *("datasets", "compute", "cluster"),
     *("pipeline", "models"),
 ]
 PROVENANCE = {

@@ -28,6 +28,14 @@ def whole(least: int, most: int | None = None) -> Callable[[str], int]:
     return number
 
 
+def part_of(text: str) -> tuple[int, int]:
+    """`I/N`, the I-th of N parts, counted from 0."""
+    index, _, count = text.partition("/")
+    if not (index.isdecimal() and count.isdecimal() and int(index) < int(count)):
+        raise argparse.ArgumentTypeError(f"{text} is not I/N, the I-th of N parts, counted from 0")
+    return int(index), int(count)
+
+
 def check_apart(written: Sequence[Path | None], read: Sequence[str | Path | None]) -> None:
     """Raises InputError where an output is a file that is read, or another output."""
     taken = {

@@ -15,18 +15,22 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from pipeline.cluster.places import Local
+from pipeline.cluster.queue import Queue
 from pipeline.errors import InputError
 from pipeline.params import read_tree
 from pipeline.studying import study_cells, workspace
+from pipeline.studying.cell_task import CellTask
 from stages import study
 from tests import project_params
-from tests.running import refuse
-from tests.study_lab import Fake, make_models_once, make_repository, opening
+from tests.running import ROOT, refuse
+from tests.study_lab import Fake, make_models_once, make_repository, opening, run_all
 
 
 @pytest.fixture(autouse=True)
 def made_once(monkeypatch):
     make_models_once(monkeypatch)
+    monkeypatch.setattr(study, "_run", run_all)
 
 
 @pytest.fixture
@@ -37,6 +41,7 @@ def repository(tmp_path):
 def run(folder: Path, fake: Fake, seeds=(1, 2), show=False, name="two", unrecorded=False):
     """Run the study with a workspace that makes cells up; returns the cells that ran."""
     asked = {"seeds": seeds, "show": show, "unrecorded": unrecorded}
+    asked |= {"on": "local", "jobs": None, "cluster": None, "commit": True, "cancel": False}
     arguments = argparse.Namespace(name=name, dataset="tabletop", **asked)
     with chdir(folder):
         study.study(arguments, opening(fake))
@@ -113,9 +118,18 @@ def test_show_runs_and_writes_nothing(repository, capsys):
             "--name two --dataset tabletop --seeds 2147483648",
             "the seed 2147483648 is not a whole number from 0",
         ),
+        (
+            "--name two --dataset tabletop --on slurm --cluster absent.yaml",
+            "absent.yaml is missing; name a file of a cluster's settings by --cluster",
+        ),
+        (
+            "--name two --dataset tabletop --on slurm --cluster wrong.yaml",
+            "wrong.yaml: unknown key partitoin; mend it",
+        ),
     ],
 )
 def test_mistakes_are_one_line(repository, arguments, said):
+    (repository / "wrong.yaml").write_text("{minutes: 5, partitoin: gpu}")
     refuse(repository, f"study {arguments}", said)
     assert not (repository / ".scratch").exists()
 
@@ -123,8 +137,8 @@ def test_mistakes_are_one_line(repository, arguments, said):
 # Stages that write what they were given, and count how often they ran.
 PIPELINE = """
 stages:
-  code: {cmd: mkdir -p data && cp stages/x data/code, deps: [stages], outs: [data/code]}
-  prepare: {matrix: {dataset: '${datasets}'}, cmd: echo pairs > data/pairs, outs: [data/pairs]}
+  code: {cmd: mkdir -p data && cp stages/x data/code, deps: [stages/x], outs: [data/code]}
+  prepare: {matrix: {dataset: '${datasets}'}, cmd: mkdir data/pairs && touch data/pairs/p, outs: [data/pairs]}
   plan:
     matrix: {dataset: '${datasets}'}
     cmd: cp params.yaml data/plans
@@ -132,26 +146,37 @@ stages:
     outs: [data/plans]
   extract:
     matrix: {dataset: '${datasets}', input: [grid]}
-    cmd: echo features > data/features
+    cmd: mkdir data/features && echo features > data/features/f
     outs: [data/features]
-  vocab: {matrix: {dataset: '${datasets}'}, cmd: echo vocab > data/vocab, outs: [data/vocab]}
+  vocab:
+    matrix: {dataset: '${datasets}'}
+    cmd: mkdir data/vocab && echo vocab > data/vocab/v
+    outs: [data/vocab]
   recipe:
     matrix: {dataset: '${datasets}', model: '${models}'}
-    cmd: cp params.yaml recipe
+    cmd: mkdir -p data/recipes/d && cp params.yaml data/recipes/d/m.yaml && touch data/recipes/d/m.first.yaml
     deps: [data/plans]
     params: [loss]
-    outs: [recipe]
-  start: {matrix: {dataset: '${datasets}', model: '${models}', seed: '${seeds}'}, cmd: 'true'}
+    outs: [data/recipes/d/m.yaml, data/recipes/d/m.first.yaml]
+  start:
+    matrix: {dataset: '${datasets}', model: '${models}', seed: '${seeds}'}
+    cmd: mkdir -p starts && echo ${item.model} > starts/s
+    deps: [data/features]
+    outs: [starts/s]
   train:
     matrix: {dataset: '${datasets}', model: '${models}', seed: '${seeds}'}
-    cmd: echo ${item.seed} >> RUNS && cat recipe data/features > weights
-    deps: [recipe, data/features, data/code]
+    cmd: echo ${item.seed} >> RUNS && cat data/recipes/d/m.yaml data/features/f > weights
+    deps: [data/recipes/d/m.yaml, data/features, data/code, starts/s]
     outs: [weights]
-  decode: {matrix: {dataset: '${datasets}', model: '${models}', seed: '${seeds}'}, cmd: 'true'}
+  decode:
+    matrix: {dataset: '${datasets}', model: '${models}', seed: '${seeds}'}
+    cmd: if grep -q 13 params.yaml; then echo 'error, the last line'; exit 1; fi; cp weights captions
+    deps: [weights]
+    outs: [captions]
   score:
     matrix: {dataset: '${datasets}', model: '${models}', seed: '${seeds}'}
-    cmd: mkdir -p results && cp weights results/metrics.json
-    deps: [weights]
+    cmd: mkdir -p results && cp captions results/metrics.json
+    deps: [captions]
     outs: [results/metrics.json: {cache: false}]
 """
 
@@ -166,15 +191,19 @@ PARAMS = {
 
 
 # of a model that has no phase before captioning
-PLAIN = SimpleNamespace(adapt={}, asks_negatives=False, input="grid", entry=SimpleNamespace(retrieves=False))
+PLAIN = SimpleNamespace(
+    adapt={}, asks_negatives=False, input="grid", entry=SimpleNamespace(retrieves=False), train={}
+)
 
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory) -> Path:
     """A DVC repository whose dataset d is prepared; beside it the runs of its training stage."""
     root = tmp_path_factory.mktemp("study") / "lab"
-    for folder in ("models", "pipeline", "stages", "data/cards", ".dvc"):
+    for folder in ("data/cards", ".dvc"):
         (root / folder).mkdir(parents=True)
+    for folder in ("models", "pipeline", "stages"):
+        shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
     (root / "data/cards/d.yaml").write_text("{}")
     (root / "stages/x").touch()
     for name in workspace.KEPT:
@@ -193,39 +222,75 @@ def lab(tmp_path_factory) -> Path:
     return root
 
 
+def cell_of(key: str, **changes) -> study_cells.Cell:
+    """Of the model m on the dataset d; its params.yaml has these changes."""
+    (seed,) = changes.get("seeds", [1])
+    return study_cells.Cell(f"cell {key}", "d", "m", seed, PARAMS | changes, PLAIN, key)
+
+
+def ran(lab: Path, *cells: study_cells.Cell, commits: bool = True) -> dict[str, str]:
+    """Run them, one after another; what the finished ones made, and what the others said last, by key."""
+    found = {}
+
+    def taking(key):
+        return lambda made: found.update({key: (made / "results/metrics.json").read_text()})
+
+    with workspace.opened(lab, "d", ["grid"]) as place:
+        tasks = [CellTask(cell, place, commits, taking(cell.key)) for cell in cells]
+        failed = Queue(Local(1), tasks).run()
+    return found | {entry.task.cell.key: entry.line for entry in failed}
+
+
+def runs(lab: Path) -> list[str]:
+    return (lab.parent / "runs").read_text().split()
+
+
 @pytest.mark.slow
 def test_a_cell_trains_once_and_leaves_the_working_tree(lab):
     before = tree(lab)
-    cell = study_cells.Cell("one", "d", "m", 1, PARAMS | {"loss": {"x": 2}}, PLAIN, "key")
-    with workspace.opened(lab, "d", ["grid"]) as place:
-        place.run(cell)
-        made = (place.folder / "results/metrics.json").read_text()
-        assert made == yaml.safe_dump(cell.params, sort_keys=False) + "features\n"
-        # as if other cells had come between: it is forgotten where it ran, but not in the run cache
-        (place.folder / "weights").unlink()
-        (place.folder / "dvc.lock").write_bytes((lab / "dvc.lock").read_bytes())
-        place.run(cell)
-        assert (place.folder / "results/metrics.json").read_text() == made
-        with pytest.raises(InputError, match="another study runs"), workspace.opened(lab, "d", ["grid"]):
-            pass
-        # what a row sets of the dataset's own settings reaches its recipe
-        other = replace(cell, seed=2, params=cell.params | {"seeds": [2], "dataset": {"d": {"y": 5}}})
-        place.run(other)
-        assert "y: 5" in (place.folder / "results/metrics.json").read_text()
-    with workspace.opened(lab, "d", ["grid"]):
-        pass  # a cell's own settings leave the data what they are
-    assert (lab.parent / "runs").read_text() == "1\n2\n"
+    cells = [cell_of("one", loss={"x": 2}), cell_of("two", seeds=[2], dataset={"d": {"y": 5}})]
+    found = ran(lab, *cells)
+    assert found["one"] == yaml.safe_dump(cells[0].params, sort_keys=False) + "features\n"
+    assert "y: 5" in found["two"]  # what a row sets of the dataset's own settings reaches its recipe
+    assert runs(lab) == ["1", "2"]
+    # forgotten, but in the run cache, as if a study of another name or `dvc repro` had trained it
+    assert ran(lab, replace(cells[0], key="other")) == {"other": found["one"]}
+    assert runs(lab) == ["1", "2"]
     assert before == tree(lab)
+    assert not list((lab / workspace.FOLDER / "cells").iterdir())
 
 
 @pytest.mark.slow
-def test_a_cell_of_other_code_trains_anew(lab):
-    cell = study_cells.Cell("one", "d", "m", 3, PARAMS | {"seeds": [3]}, PLAIN, "key")
+def test_dvc_itself_finds_what_a_study_committed_and_nothing_else(lab):
+    ran(lab, cell_of("kept", seeds=[4]))
+    ran(lab, cell_of("dropped", seeds=[5]), commits=False)
+    for seed, count in ((4, 1), (5, 2)):
+        copy = lab.parent / f"copy{seed}"
+        shutil.copytree(lab, copy, ignore=shutil.ignore_patterns(".scratch"), symlinks=True)
+        (copy / "params.yaml").write_text(yaml.safe_dump(PARAMS | {"seeds": [seed]}))
+        command = [sys.executable, "-m", "dvc", "repro", "-q", f"score@d-m-{seed}"]
+        subprocess.run(command, cwd=copy, check=True)
+        assert runs(lab).count(str(seed)) == count
+
+
+@pytest.mark.slow
+def test_a_cell_of_other_code_trains_anew_and_one_that_fails_stops_no_other(lab):
     for text, count in (("other", 1), ("", 2)):
         (lab / "stages/x").write_text(text)
-        with workspace.opened(lab, "d", ["grid"]) as place:
-            place.run(cell)
-        assert (lab.parent / "runs").read_text().split().count("3") == count
+        found = ran(lab, cell_of(f"bad{count}", loss={"x": 13}), cell_of(f"good{count}", seeds=[3]))
+        assert found[f"bad{count}"] == "error, the last line"
+        assert found[f"good{count}"].endswith("features\n")
+        assert runs(lab).count("3") == count
+
+
+def test_one_study_at_a_time(lab, monkeypatch):
+    monkeypatch.setattr(workspace, "PATIENCE", 0.0)
+    with (
+        workspace._locked(lab),
+        pytest.raises(InputError, match="another study runs"),
+        workspace.opened(lab, "d", ["grid"]),
+    ):
+        pass
 
 
 def test_code_that_cannot_be_read_ends_the_study(lab):
@@ -246,27 +311,16 @@ def test_data_of_other_code_are_refused(lab):
     (lab / "dvc.yaml").write_text(text)
 
 
-def test_a_cell_that_fails_ends_the_study(tmp_path, monkeypatch):
-    monkeypatch.setattr(workspace.Workspace, "dvc", lambda self, *arguments: 255)
-    cell = study_cells.Cell("one, seed 1", "d", "m", 1, PARAMS, PLAIN, "key")
-    with (tmp_path / "lock").open("w") as lock, pytest.raises(InputError) as refused:
-        workspace.Workspace(tmp_path, lock, {}).run(cell)
-    assert str(refused.value).startswith(
-        "the cell one, seed 1 failed (`dvc repro` left with 255; what it said"
-    )
-
-
 def test_what_dvc_started_ends_with_the_study(tmp_path, monkeypatch):
-    monkeypatch.setattr(workspace, "DVC", ("sh", "-c", "sleep 60 & echo $! > child; wait", "dvc"))
-
     def interrupted(*_):
         while not (tmp_path / "child").exists() or not (tmp_path / "child").read_text():
             time.sleep(0.01)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(subprocess.Popen, "wait", once(interrupted, subprocess.Popen.wait))
+    monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
+    command = ("sh", "-c", "sleep 60 & echo $! > child; wait", "dvc")
     with (tmp_path / "lock").open("w") as lock, pytest.raises(KeyboardInterrupt):
-        workspace.Workspace(tmp_path, lock, dict(os.environ)).dvc("repro")
+        workspace.Workspace(tmp_path, tmp_path, lock, dict(os.environ)).run(command)
     child = Path("/proc") / (tmp_path / "child").read_text().strip() / "cmdline"
     deadline = time.monotonic() + 10
     while child.exists() and child.read_bytes() and time.monotonic() < deadline:
@@ -274,16 +328,10 @@ def test_what_dvc_started_ends_with_the_study(tmp_path, monkeypatch):
     assert not child.exists() or not child.read_bytes()  # a zombie has no command line
 
 
-def once(first, then):
-    """A function that is `first` when it is called first, and `then` afterwards."""
-    calls = iter([first])
-    return lambda *arguments, **keywords: next(calls, then)(*arguments, **keywords)
-
-
 def tree(root: Path) -> dict[str, bytes]:
     """All files outside DVC's and our scratch folders."""
     return {
         str(path.relative_to(root)): path.read_bytes()
         for path in root.rglob("*")
-        if path.is_file() and not {".dvc", ".scratch"} & set(path.relative_to(root).parts)
+        if path.is_file() and not {".dvc", ".scratch", "__pycache__"} & set(path.relative_to(root).parts)
     }

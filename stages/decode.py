@@ -18,7 +18,7 @@ from pipeline.features.store import FeatureStore
 from pipeline.outputs import file_to_write, write_json
 from pipeline.recipes import trained_model
 from stages import run
-from stages.arguments import pairs_of
+from stages.arguments import pairs_of, parsed
 
 
 def main() -> None:
@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--split", choices=SPLITS, default="test")
     parser.add_argument("--out", type=file_to_write, required=True, help="captions.json to write")
     parser.add_argument("--attention", type=file_to_write, required=True, help="attention.npz to write")
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     devices.repeatable()
     model, trained = trained_model.load(arguments.weights)
     vocabulary = vocabularies.load(arguments.vocab)

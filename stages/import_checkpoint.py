@@ -34,7 +34,7 @@ from pipeline.outputs import file_to_write, replacing
 from pipeline.recipes import trained_model
 from pipeline.recipes.trained_model import Trained
 from stages import run
-from stages.arguments import SEEDS, whole
+from stages.arguments import SEEDS, parsed, whole
 from stages.train import CURVES
 
 HEADS, PCL_LONGEST, DUDA_LONGEST, MCC_LONGEST = 8, 40, 24, 66  # where the command names none
@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument(
         "--provenance", type=file_to_write, help="the file to write of where the weights come from"
     )
-    import_checkpoint(parser.parse_args())
+    import_checkpoint(parsed(parser))
 
 
 def import_checkpoint(arguments: argparse.Namespace) -> None:

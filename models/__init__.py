@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from models import cbr, ccr, dirl, scorer, subtraction, switches
+from models import card, cbr, ccr, dirl, duda, mccformers, scorer, subtraction, switches, vard
 from models.clip4idc import model as clip_models
 from models.entry import GRID as GRID
 from models.entry import PIXELS as PIXELS
@@ -28,6 +28,12 @@ MODELS: dict[str, Entry] = {
     "clip4idc": clip_models.CLIP4IDC,
     "idc_pcl_no_pretrain": pcl_models.NO_PRETRAINING,
     "idc_pcl": pcl_models.IDC_PCL,
+    "duda": duda.DUDA,
+    "vard": vard.VARD,
+    "vard_transformer": vard.VARD_TRANSFORMER,
+    "mccformers_d": mccformers.MCCFORMERS_D,
+    "mccformers_s": mccformers.MCCFORMERS_S,
+    "card": card.CARD,
 }
 # what every model's settings may hold beside its own, and what holds where they do not
 SHARED = {"variant": "paper", "switches": {}}

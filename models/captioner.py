@@ -108,7 +108,7 @@ class Captioner(Trainable):
 
         `tokens`: R captions of each pair, one after another; the regularisers see the words of its first one.
         A pair is contrasted with the pairs of its own part (SCORER section 4.3: both pairs of a scene).
-        Where processes share a batch, each returns its share of a term: they add up to it (gathering.py).
+        Where processes share a batch, each returns its share of a term (distributed_batch.py).
         """
         difference = self.difference(before, after)
         tokens = self.padded(tokens)

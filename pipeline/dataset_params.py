@@ -14,7 +14,9 @@ from pydantic import (
 Count = Annotated[int, Field(ge=1)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$")]
 Precision = Literal["auto", "bfloat16", "float32"]
-Schedule = Literal["constant", "step", "cosine", "warmup_cosine", "warmup_linear", "noam", "halves"]
+Schedule = Literal[
+    "constant", "step", "step_early", "cosine", "warmup_cosine", "warmup_linear", "noam", "halves", "tenths"
+]
 Optimiser = Literal["adam", "adamw", "bert_adam"]
 Cache = Literal["none", "ram", "device"]
 # which of a captioning's validation scores chooses its snapshot; last: none does, the last weights are kept
@@ -107,15 +109,15 @@ class PhaseSettings(DatasetTrain):
     shift: Annotated[int, Field(ge=0)] = 0  # pixels that each scene's images are moved by at most
     half_weights: bool = False  # CLIP's maps and activations in 16 bits, as the released program has them
     warm_up: Count | None = None  # iterations of the schedule noam
-    milestones: tuple[Count, ...] = Field((), strict=False)  # of the schedule halves
+    milestones: tuple[Count, ...] = Field((), strict=False)  # of the schedules halves and tenths
     select_after: Annotated[int, Field(ge=0)] = 0  # no snapshot of an iteration up to this one is chosen
 
     @model_validator(mode="after")
     def _complete(self) -> "PhaseSettings":
         if self.schedule == "noam" and self.warm_up is None:
             raise ValueError("the schedule noam needs warm_up; add it")
-        if self.schedule == "halves" and not self.milestones:
-            raise ValueError("the schedule halves needs milestones; add them")
+        if self.schedule in ("halves", "tenths") and not self.milestones:
+            raise ValueError(f"the schedule {self.schedule} needs milestones; add them")
         if self.select_after >= self.iterations:
             raise ValueError("select_after is not below iterations: no snapshot could be chosen; lower it")
         if self.select == "last" and self.patience is not None:

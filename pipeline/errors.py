@@ -33,8 +33,12 @@ class InputError(Exception):
     """Bad input, said so that a person can act on it.
 
     The message names the file, key or pair and the remedy. Stages print it as
-    ``error: …`` and leave with exit code 2, without a traceback.
+    ``error: …`` and leave with exit code 2, without a traceback. Each of its arguments is a line of
+    its own: a name with a line's end in it makes no other.
     """
+
+    def __str__(self) -> str:
+        return "\n  ".join(str(line).replace("\n", "\\n") for line in self.args)
 
 
 def printable(text: str) -> str:
@@ -51,8 +55,7 @@ def listed(
     """
     count = len(problems) if count is None else count
     rest = f" (the first {shown} of {count})" if count > shown else ""
-    lines = "".join(f"\n  {problem}" for problem in problems[:shown])
-    return InputError(f"{what}: {count} problem(s){rest}; {remedy}{lines}")
+    return InputError(f"{what}: {count} problem(s){rest}; {remedy}", *problems[:shown])
 
 
 @contextmanager

@@ -68,6 +68,8 @@ def _named(path: str | Path, remedy: str) -> Iterator[None]:
         raise InputError(f"{path} is missing; {remedy}") from None
     except IsADirectoryError:
         raise InputError(f"{path} is a folder, not a file; {remedy}") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}); {remedy}") from None
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text (byte {error.start}); {remedy}") from None
 

@@ -7,7 +7,7 @@ A record is any type that pydantic knows: a dataclass of ours, a model, tuple[Mo
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
@@ -15,8 +15,8 @@ from pipeline.errors import InputError, listed
 from pipeline.inputs import json_of, read_lines, read_text
 
 Kind = TypeVar("Kind")
+Extra = Literal["forbid", "ignore"]
 LONGEST = 80  # letters of a wrong value that are told
-
 
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
@@ -29,27 +29,29 @@ def checked(kind: type[Kind], value: Any, where: str, remedy: str) -> Kind:
         raise InputError(f"{where}: {first_fault(error)}; {remedy}") from None
 
 
-def parsed(kind: type[Kind], text: str, where: str, remedy: str) -> Kind:
-    """JSON as a `kind`; a key that it does not have is wrong. Raises as `checked` does."""
+def parsed(kind: type[Kind], text: str, where: str, remedy: str, extra: Extra = "forbid") -> Kind:
+    """JSON as a `kind`; a key that it does not have is wrong, or ignored. Raises as `checked` does."""
     try:
-        return _adapter(kind).validate_json(text, strict=True, extra="forbid")
+        return _adapter(kind).validate_json(text, strict=True, extra=extra)
     except ValidationError as error:
         raise InputError(f"{where}: {first_fault(error)}; {remedy}") from None
 
 
-def read_record(path: str | Path, kind: type[Kind], remedy: str) -> Kind:
+def read_record(path: str | Path, kind: type[Kind], remedy: str, extra: Extra = "forbid") -> Kind:
     """A JSON file of ours; raises as `read_json` and `checked` do."""
     text = read_text(path, remedy)
     json_of(text, path, remedy)  # which minds keys that stand twice
-    return parsed(kind, text, str(path), remedy)
+    return parsed(kind, text, str(path), remedy, extra)
 
 
-def read_records(path: str | Path, kind: type[Kind], remedy: str, key: str | None = None) -> Iterator[Kind]:
+def read_records(
+    path: str | Path, kind: type[Kind], remedy: str, key: str | None = None, extra: Extra = "forbid"
+) -> Iterator[Kind]:
     """One record a line, as they come; InputError naming the line that is none, or has a `key` again."""
     seen = set()
     for number, line in enumerate(read_lines(path, remedy), 1):
         where = f"{path}, line {number}"
-        record = parsed(kind, line, where, remedy)
+        record = parsed(kind, line, where, remedy, extra)
         if key is not None:
             if (name := getattr(record, key)) in seen:
                 raise InputError(f"{where}: the {key} {name!r} stands there before; {remedy}")
@@ -59,10 +61,7 @@ def read_records(path: str | Path, kind: type[Kind], remedy: str, key: str | Non
 
 def read_foreign(path: Path, kind: type[Kind], remedy: str) -> Kind:
     """A JSON file made elsewhere, whose further keys do not matter. Raises InputError naming all faults."""
-    try:
-        text = read_text(path, remedy)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); {remedy}") from None
+    text = read_text(path, remedy)
     json_of(text, path, remedy)
     try:
         return _adapter(kind).validate_json(text, strict=True, extra="ignore")

@@ -34,8 +34,8 @@ def of_module(path: Path, root: Path = ROOT) -> dict[str, str]:
 
 
 def of_class(found: Callable[..., Any]) -> dict[str, str]:
-    """The same of the module that a class stands in."""
-    return of_module(Path(inspect.getfile(found)).resolve())
+    """The same of the module that a class, a function, or what a partial calls, stands in."""
+    return of_module(Path(inspect.getfile(getattr(found, "func", found))).resolve())
 
 
 def closure(path: Path, root: Path = ROOT) -> set[Path]:
@@ -49,7 +49,7 @@ def closure(path: Path, root: Path = ROOT) -> set[Path]:
 
 
 def imports(path: Path, root: Path = ROOT) -> set[Path]:
-    """Files of ours that a module imports by name: `from a import b` is a/b.py where there is one, else a.
+    """Files of ours that a module imports by name: `from a import b` is b in the folder a, if there, else a.
 
     An import within a function counts as any other. A package that is passed on the way to a module does not,
     for ours do nothing. Raises InputError for what is no Python, or imports relatively.

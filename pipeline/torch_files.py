@@ -2,8 +2,9 @@
 
 That calls what is on torch's list and refuses the rest; ours is shorter, for some of what is on torch's takes
 as much memory as the file says. A released checkpoint also names a class of the authors', which holds their
-settings: such a name is let in as one of `Empty`, so that nothing that can be called is added by it. Nothing
-is looked up by a name that a file gives, let alone imported.
+settings: such a name is let in as one of `Empty`, so that nothing that can be called is added by it. So are
+torch's own modules, of which a model that was saved whole is made: its tensors come out by name. Nothing is
+looked up by a name that a file gives, let alone imported.
 """
 
 import io
@@ -27,6 +28,8 @@ WIDEST_TUPLE = 1000  # entries, those of tuples within it too: a key's are all l
 INSTALLED = sys.stdlib_module_names | set(IMPORT_MAPPING) | {"torch", "torchvision", "numpy"}
 # what settings are made of besides: a dictionary with defaults, and functions that make them
 HARMLESS = {"collections.defaultdict", *(f"builtins.{name}" for name in ("dict", "list", "int", "float"))}
+# what a model that was saved whole is made of, and its optimiser
+MODULES = re.compile(r"torch\.(nn\.modules(\.\w+)+|nn\.functional\.\w+|_C\._nn\.\w+|optim(\.\w+)+)")
 # what tensors are made of; none of these makes anything larger than the file
 NEEDED = re.compile(
     r"collections\.OrderedDict|builtins\.set|torch\.(Size|Tensor|device|nn\.parameter\.Parameter)"
@@ -59,11 +62,12 @@ def load(path: Path) -> Any:
     else:
         raise ValueError("it is not a file of torch.save")
     foreign = {name for name in names if name.split(".")[0] not in INSTALLED}
-    for name in sorted(names - foreign - HARMLESS):
+    modules = {name for name in names if MODULES.fullmatch(name)}
+    for name in sorted(names - foreign - HARMLESS - modules):
         if not NEEDED.fullmatch(name):
             raise ValueError(f"it names {name}, which no checkpoint needs; nothing of it was executed")
     empty: list[Callable[..., Any] | tuple[Callable[..., Any], str]]
-    empty = [(Empty, name) for name in foreign | HARMLESS]
+    empty = [(Empty, name) for name in foreign | HARMLESS | modules]
     with torch.serialization.safe_globals(empty), warnings.catch_warnings(action="ignore"):
         # mapped, a storage cannot reach beyond the file, whatever length its pickle says
         tree = torch.load(path, "cpu", weights_only=True, mmap=zipped)
@@ -158,6 +162,15 @@ class _Tuples:
         return taken
 
 
+def _module(value: dict[Any, Any]) -> dict[Any, Any] | None:
+    """A module's parameters, buffers and modules by name, as an `Empty` has them; None of anything else."""
+    kept = getattr(value, "__dict__", {})
+    parts = [kept.get(key) for key in ("_parameters", "_buffers", "_modules")]
+    if not all(isinstance(part, dict) for part in parts):
+        return None
+    return {key: entry for part in parts if part for key, entry in dict.items(part) if entry is not None}
+
+
 def _plain(tree: Any, size: int) -> Any:
     """Without the attributes that a file may give to a dictionary or tensor, in a method's place.
 
@@ -177,7 +190,8 @@ def _plain(tree: Any, size: int) -> Any:
         if not isinstance(value, dict):
             return value
         if id(value) not in made:
-            made[id(value)] = {key: plain(entry) for key, entry in dict.items(value)}
+            entries = dict.items(value) if (module := _module(value)) is None else module.items()
+            made[id(value)] = {key: plain(entry) for key, entry in entries}
         return made[id(value)]
 
     return plain(tree)

@@ -5,19 +5,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
+from pydantic import AfterValidator, Field
 
 from pipeline.clip_bpe import bpe
+from pipeline.dataset_params import Count, Strict
 from pipeline.errors import InputError
 from pipeline.inputs import read_json
 from pipeline.outputs import write_json
+from pipeline.records import checked
 
 NULL, UNK, START, END = 0, 1, 2, 3
 SPECIAL = ("<NULL>", "<UNK>", "<START>", "<END>")
 PCL_MARKS = ("<PAD>", "<UNK>", "<BOS>", "<EOS>")  # the same in IDC-PCL's files, at any ids
 PCL_OTHERS = ("<MASK>", "<CLS>")  # which its model has behind the vocabulary, and may write
+MCC_MARKS = ("<pad>", "<unk>", "<start>", "<end>")  # of MCCFormers' files, also at any ids
+FOREIGN_MARKS = ((*PCL_MARKS, *PCL_OTHERS), MCC_MARKS)
 CLIP_START, CLIP_END = 49_406, 49_407  # the marks in CLIP's own numbering
 CLIP_LONGEST = 33  # <START> and 32 tokens, <END> among them: what CLIP4IDC's captioner reads and predicts
 
@@ -167,17 +172,19 @@ def fixed(
 ) -> WordVocabulary:
     """A given vocabulary: a JSON file of word -> id, as the released programs write it.
 
-    IDC-PCL's have other marks, which become ours.
+    IDC-PCL's and MCCFormers' have other marks, which become ours.
     """
     table = read_json(path, "name a JSON file of word -> id, or null")
     if not isinstance(table, dict) or not all(type(number) is int for number in table.values()):
         raise InputError(f"{path} must map words to ids; see data/README.md")
     words = sorted(table, key=table.__getitem__)
-    if {*PCL_MARKS, *PCL_OTHERS} <= table.keys():
-        words = [*SPECIAL, *(word for word in words if word not in (*PCL_MARKS, *PCL_OTHERS))]
-        return WordVocabulary(tuple(words), longest_of(captions, lower_case, max_tokens), lower_case)
-    if sorted(table.values()) != list(range(len(table))) or tuple(words[:4]) != SPECIAL:
-        raise InputError(f"{path}: ids must run from 0 without gaps, beginning with {' '.join(SPECIAL)}")
+    if marks := next((marks for marks in FOREIGN_MARKS if {*marks} <= table.keys()), None):
+        words = [*SPECIAL, *(word for word in words if word not in marks)]
+    else:
+        try:
+            _without_gaps(table)
+        except ValueError as error:
+            raise InputError(f"{path}: {error}") from None
     return WordVocabulary(tuple(words), longest_of(captions, lower_case, max_tokens), lower_case)
 
 
@@ -191,6 +198,35 @@ def of_clip(captions: Sequence[str], max_tokens: int | None = None) -> ClipVocab
     """CLIP's vocabulary; captions of more than `max_tokens`, or of CLIP_LONGEST, are cut to it."""
     longest = 2 + max((len(bpe().encode(caption)) for caption in captions), default=0)
     return ClipVocabulary(min(longest, max_tokens or CLIP_LONGEST))
+
+
+def _without_gaps(ids: dict[str, int]) -> dict[str, int]:
+    words = sorted(ids, key=ids.__getitem__)
+    if sorted(ids.values()) != list(range(len(ids))) or tuple(words[: len(SPECIAL)]) != SPECIAL:
+        raise ValueError(f"ids must run from 0 without gaps, beginning with {' '.join(SPECIAL)}")
+    return ids
+
+
+class WordsFile(Strict):
+    """A vocabulary's file, but for CLIP's."""
+
+    ids: Annotated[dict[str, int], AfterValidator(_without_gaps)]
+    longest: Count
+    lower_case: bool
+    counts: dict[str, int] = Field(default_factory=dict)
+
+
+class ClipFile(Strict):
+    """That of CLIP's tokens, which the project has."""
+
+    tokeniser: str
+    longest: Count
+
+
+def kind_of(record: Any) -> type[WordsFile] | type[ClipFile]:
+    """What the value of a vocabulary's file must be."""
+    clip = isinstance(record, dict) and record.get("tokeniser") == "clip_bpe"
+    return ClipFile if clip else WordsFile
 
 
 def save(path: str | Path, vocabulary: Vocabulary, counts: Counter[str]) -> None:
@@ -207,16 +243,15 @@ def save(path: str | Path, vocabulary: Vocabulary, counts: Counter[str]) -> None
 
 
 def load(path: str | Path) -> Vocabulary:
-    """Read what `save` wrote."""
-    record = read_json(path, "run `dvc repro vocab` to make it")
-    try:
-        if record.get("tokeniser") == "clip_bpe":
-            return ClipVocabulary(int(record["longest"]))
-        ids = record["ids"]
-        words = tuple(sorted(ids, key=ids.__getitem__))
-        return WordVocabulary(words, record["longest"], record["lower_case"])
-    except (AttributeError, KeyError, TypeError) as error:
-        raise InputError(f"{path} is not a vocabulary ({error}); run `dvc repro vocab` to make it") from None
+    """Read what `save` wrote. Raises InputError naming the key that is wrong."""
+    remedy = "run `dvc repro vocab` to make it"
+    record = read_json(path, remedy)
+    found = checked(kind_of(record), record, str(path), remedy)
+    if isinstance(found, ClipFile):
+        return ClipVocabulary(found.longest)
+    return WordVocabulary(
+        tuple(sorted(found.ids, key=found.ids.__getitem__)), found.longest, found.lower_case
+    )
 
 
 def pad(sequences: list[list[int]]) -> np.ndarray:

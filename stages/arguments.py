@@ -7,9 +7,11 @@ from pathlib import Path
 from pipeline.datasets.schema import Pair, of_split, read_pairs
 from pipeline.errors import InputError
 from pipeline.inputs import read_yaml
+from pipeline.outputs import Contents, file_to_write
 
 SEEDS = (0, 2**31 - 1)
 PORTS = (1, 65_535)
+WRITTEN = (file_to_write.__name__, Contents.to_write.__name__)  # what the arguments of outputs are read by
 
 
 def whole(least: int, most: int | None = None) -> Callable[[str], int]:
@@ -34,6 +36,19 @@ def part_of(text: str) -> tuple[int, int]:
     if not (index.isdecimal() and count.isdecimal() and int(index) < int(count)):
         raise argparse.ArgumentTypeError(f"{text} is not I/N, the I-th of N parts, counted from 0")
     return int(index), int(count)
+
+
+def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The command line. Raises InputError where an output is a file that is read, or another output."""
+    arguments = parser.parse_args()
+    written: list[Path] = []
+    read: list[Path] = []
+    for action in parser._actions:
+        value = getattr(arguments, action.dest, None)
+        paths = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, Path)]
+        (written if getattr(action.type, "__name__", "") in WRITTEN else read).extend(paths)
+    check_apart(written, read)
+    return arguments
 
 
 def check_apart(written: Sequence[Path | None], read: Sequence[str | Path | None]) -> None:

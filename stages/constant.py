@@ -11,6 +11,7 @@ from pipeline.errors import InputError, printable
 from pipeline.outputs import file_to_write, write_json
 from pipeline.scoring import constant_baseline, results
 from stages import run
+from stages.arguments import parsed
 
 
 def main() -> None:
@@ -21,7 +22,7 @@ def main() -> None:
     parser.add_argument("--captions", type=file_to_write, required=True, help="captions.json to write")
     parser.add_argument("--out", type=file_to_write, required=True, help="metrics.json to write")
     parser.add_argument("--summary", type=file_to_write, help="summary.json to write: what DVC shows")
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     everything = params.load()
     settings = everything.score
     pairs = read_pairs(arguments.pairs)

@@ -1,6 +1,7 @@
 """decode@dataset-model-seed: captions of the test pairs, as COCO results, and their attention.
 
-The report's gallery pairs also get the alignment of their two images, where the model has one.
+Some pairs, which the report's gallery shows, also get the alignment of their two images, where the model has
+one.
 """
 
 import argparse
@@ -11,13 +12,13 @@ from pipeline.compute import devices
 from pipeline.datasets.schema import SPLITS
 from pipeline.decoding import attention_maps
 from pipeline.decoding.decode_split import attended_captions, searching
-from pipeline.decoding.gallery_pairs import choose
+from pipeline.decoding.gallery_pairs import ALIGNED, choose
 from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
 from pipeline.outputs import file_to_write, write_json
 from pipeline.recipes import trained_model
 from stages import run
-from stages.arguments import pairs_of
+from stages.arguments import pairs_of, parsed
 
 
 def main() -> None:
@@ -29,19 +30,18 @@ def main() -> None:
     parser.add_argument("--split", choices=SPLITS, default="test")
     parser.add_argument("--out", type=file_to_write, required=True, help="captions.json to write")
     parser.add_argument("--attention", type=file_to_write, required=True, help="attention.npz to write")
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     devices.repeatable()
-    settings = params.load()
     model, trained = trained_model.load(arguments.weights)
     vocabulary = vocabularies.load(arguments.vocab)
     trained.check_vocabulary(vocabulary)
     store = FeatureStore(store_of(arguments.features, trained.recipe.input), expected=trained.recipe.features)
     pairs = pairs_of(arguments.pairs, arguments.split)
-    gallery = {pair.pair_id for kind in choose(pairs, settings.report.gallery).values() for pair in kind}
+    aligned = {pair.pair_id for kind in choose(pairs, ALIGNED).values() for pair in kind}
     model = model.to(devices.device())
-    decode = settings.decode
+    decode = params.load().decode
     search = searching(decode.beam, decode.length_penalty)
-    found = attended_captions(model, pairs, store, vocabulary, decode.batch, gallery, search)
+    found = attended_captions(model, pairs, store, vocabulary, decode.batch, aligned, search)
     attention_maps.write(arguments.attention, found)
     write_json(arguments.out, [{"image_id": pair, "caption": each.caption} for pair, each in found.items()])
 

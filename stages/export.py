@@ -12,6 +12,7 @@ from pathlib import Path
 from pipeline.captioning import package
 from pipeline.compute import devices
 from stages import run
+from stages.arguments import parsed
 
 LICENCE = "MIT, as the program that trained them. The terms of the dataset hold beside it."
 
@@ -25,7 +26,7 @@ def main() -> None:
     parser.add_argument("--lab", type=Path, default=Path(), help="the repository that trained them")
     parser.add_argument("--licence", default=LICENCE, help="a sentence for the model card")
     parser.add_argument("--with-backbone", action="store_true", help="pack a backbone of a file, too")
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     devices.repeatable()
     package.write(arguments.weights, arguments.lab, arguments.out, arguments.licence, arguments.with_backbone)
     out: Path = arguments.out

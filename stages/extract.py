@@ -25,7 +25,7 @@ from pipeline.features.writer import CONTENTS, Writer
 from pipeline.outputs import file_to_write, replacing
 from pipeline.scratch_folders import alone, clear, in_turn
 from stages import run
-from stages.arguments import needed, part_of
+from stages.arguments import needed, parsed, part_of
 
 STAGE = "extract"
 Made = tuple[Writer, dict[str, Any]]  # a filled store, and its attributes
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--images", type=Path, required=True, help="the index of its images")
     add_outputs(parser)
     parser.add_argument("--needed", type=Path, help="the file that says whether a model reads the input")
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     if not needed(arguments.needed):
         with replacing(arguments.out, CONTENTS) as folder:
             folder.mkdir()

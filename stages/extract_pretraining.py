@@ -8,6 +8,7 @@ from pipeline.datasets.cub_nabirds import IMAGES
 from pipeline.datasets.images import read_index
 from pipeline.features.store_contents import Spec, chosen
 from stages import run
+from stages.arguments import parsed
 from stages.extract import add_outputs, extract, make
 
 
@@ -16,7 +17,7 @@ def main() -> None:
     parser.add_argument("--dataset", required=True, choices=("cub", "nabirds"))
     parser.add_argument("--records", type=Path, required=True, help="the folder of prepare_pretraining")
     add_outputs(parser)
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     everything = params.load()
     own, settings = everything.pretraining, everything.features
     wanted = Spec(**chosen(settings, own), standardise=False, resize=settings.resize, size=settings.size)

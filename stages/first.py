@@ -31,6 +31,7 @@ from pipeline.training.class_pairs import CLASS_PAIRS, ClassItems
 from pipeline.training.phases import Beside
 from pipeline.training.task_sampling import FDA
 from stages import run, train
+from stages.arguments import parsed
 
 
 def main() -> None:
@@ -43,7 +44,7 @@ def main() -> None:
         default=cub_nabirds.FOLDER,
         help="the folder of CUB's and NABirds' records and stores",
     )
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     if read_yaml(arguments.recipe, "run `dvc repro recipe` to make it") is None:
         nothing(arguments)
         return

@@ -1,8 +1,9 @@
-"""Import a released checkpoint of SCORER, DIRL, CLIP4IDC or IDC-PCL as weights of our model, as released.
+"""Import a released checkpoint of one of the systems below as weights of our model, as released.
 
-The model is `scorer`, `dirl_ccr`, `clip4idc` or `idc_pcl`, and of the last two the phase: the file tells
-which. Not a stage of dvc.yaml: its outputs stand where those of train@dataset-model-seed (or of the phase
-before, adapt or pretrain) do, for `dvc commit`.
+SCORER, DIRL, CLIP4IDC, IDC-PCL, DUDA, VARD, MCCFormers, CARD: the file tells which model it is (`scorer`,
+`dirl_ccr`, `clip4idc`, `idc_pcl`, `duda`, `vard`, `mccformers_d`, `mccformers_s`, `card`) and, of CLIP4IDC
+and IDC-PCL, which phase. Not a stage of dvc.yaml: its outputs stand where those of train@dataset-model-seed
+(or of the phase before, adapt or pretrain) do, for `dvc commit`.
 """
 
 import argparse
@@ -16,7 +17,15 @@ from torch import Tensor
 from models.clip4idc.model import Retrieval
 from models.trainable import Trainable
 from pipeline import params, provenance, vocabularies
-from pipeline.authors_checkpoints import checkpoint_file, clip4idc, idc_pcl, scorer_dirl
+from pipeline.authors_checkpoints import (
+    card,
+    checkpoint_file,
+    clip4idc,
+    duda_vard,
+    idc_pcl,
+    mccformers,
+    scorer_dirl,
+)
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.tensor_names import check_features
 from pipeline.errors import InputError
@@ -25,8 +34,10 @@ from pipeline.outputs import file_to_write, replacing
 from pipeline.recipes import trained_model
 from pipeline.recipes.trained_model import Trained
 from stages import run
-from stages.arguments import SEEDS, whole
+from stages.arguments import SEEDS, parsed, whole
 from stages.train import CURVES
+
+HEADS, PCL_LONGEST, DUDA_LONGEST, MCC_LONGEST = 8, 40, 24, 66  # where the command names none
 
 
 def main() -> None:
@@ -43,20 +54,22 @@ def main() -> None:
     )
     parser.add_argument("--dataset", default="clevr_change", help="what it was trained on")
     parser.add_argument(
-        "--heads", type=whole(1), default=8, help="attention heads (not of CLIP4IDC), in no tensor"
+        "--heads", type=whole(1), help="attention heads (not of CLIP4IDC), in no tensor: 8, of VARD 4"
     )
     parser.add_argument(
         "--intra", type=whole(0), default=9, help="CLIP4IDC's blocks on each image alone, likewise"
     )
     parser.add_argument(
-        "--longest", type=whole(1), default=40, help="tokens of IDC-PCL's longest caption: 40, of birds 80"
+        "--longest",
+        type=whole(1),
+        help="tokens of the longest caption: IDC-PCL's 40, of birds 80; DUDA's and VARD's 24; MCCFormers' 66",
     )
     parser.add_argument("--seed", type=whole(*SEEDS), default=1, help="of the cell that it shall stand in")
     parser.add_argument("--curves", type=CURVES.to_write, help="the folder of empty learning curves to write")
     parser.add_argument(
         "--provenance", type=file_to_write, help="the file to write of where the weights come from"
     )
-    import_checkpoint(parser.parse_args())
+    import_checkpoint(parsed(parser))
 
 
 def import_checkpoint(arguments: argparse.Namespace) -> None:
@@ -94,13 +107,18 @@ def imported(
         vocabulary = vocabularies.load(arguments.vocab)
         return clip4idc.imported(file, vocabulary, dataset, pixels, arguments.intra, seed)
     wanted = spec(everything.features, everything.of(dataset))
-    if not idc_pcl.recognised(file):
-        check_features(wanted, scorer_dirl.FEATURES)
-    words = vocabularies.fixed(arguments.vocab, [], lower_case=False)
-    if not idc_pcl.recognised(file):
-        return scorer_dirl.imported(file, words, dataset, wanted, arguments.heads, seed)
-    words = replace(words, longest=arguments.longest)
-    return idc_pcl.imported(file, arguments.vocab, words, dataset, wanted, arguments.heads, seed)
+    words, heads = vocabularies.fixed(arguments.vocab, [], lower_case=False), arguments.heads or HEADS
+    if duda_vard.is_one(file):
+        longest = arguments.longest or DUDA_LONGEST
+        return duda_vard.imported(file, words, dataset, wanted, arguments.heads, longest, seed)
+    if card.recognised(file):
+        return card.imported(file, words, dataset, wanted, heads, seed)
+    for system, longest in ((idc_pcl, PCL_LONGEST), (mccformers, MCC_LONGEST)):
+        if system.recognised(file):
+            named = replace(words, longest=arguments.longest or longest)
+            return system.imported(file, arguments.vocab, named, dataset, wanted, heads, seed)
+    check_features(wanted, scorer_dirl.FEATURES)
+    return scorer_dirl.imported(file, words, dataset, wanted, heads, seed)
 
 
 def curves(terms: tuple[str, ...], metric: str) -> dict[str, str]:

@@ -12,13 +12,14 @@ from pipeline.authors_checkpoints import clip
 from pipeline.errors import InputError
 from pipeline.outputs import file_to_write, replacing
 from stages import run
+from stages.arguments import parsed
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("file", type=Path, help="model.safetensors of CLIP ViT-B/32")
     parser.add_argument("--out", type=file_to_write, default=Path("data/weights/clip.safetensors"))
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     out = arguments.out
     if out.exists() or out.is_symlink():
         raise InputError(f"{out} is there already; remove it, or name another place by --out")

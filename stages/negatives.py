@@ -13,7 +13,7 @@ from pipeline.negatives.generation import SPLITS, generate
 from pipeline.outputs import file_to_write, write_text
 from pipeline.progress import track
 from stages import run
-from stages.arguments import needed
+from stages.arguments import needed, parsed
 
 
 def main() -> None:
@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=Path, required=True)
     parser.add_argument("--out", type=file_to_write, required=True, help="the negatives to write, JSON lines")
     parser.add_argument("--needed", type=Path, help="the file that says whether a model asks for them")
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     if not needed(arguments.needed):
         write_text(arguments.out, "\n")  # of an empty file DVC warns
         print(f"no model of `models` learns from negatives of {arguments.dataset}: none are made")

@@ -13,6 +13,7 @@ from pipeline.outputs import Contents, replacing, yaml_of
 from pipeline.recipes import resolving
 from pipeline.recipes.recipe_file import Recipe
 from stages import run
+from stages.arguments import parsed
 
 NEEDS = ("grid", "pixels", "negatives")  # which of its stores some model reads, and whether its negatives
 NAMES = (*Dataset.model_fields, *(f"needs/{name}" for name in NEEDS))
@@ -23,7 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--dataset", required=True, help="its name under 'dataset' in params.yaml")
     parser.add_argument("--out", type=CONTENTS.to_write, required=True, help="the folder to write")
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     everything = params.load()
     found = everything.of(arguments.dataset).model_dump()
     recipes = [resolving.resolve(everything, arguments.dataset, model) for model in everything.models]

@@ -9,6 +9,7 @@ from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.schema import images_of, write_pairs
 from pipeline.outputs import file_to_write
 from stages import run
+from stages.arguments import parsed
 
 
 def main() -> None:
@@ -20,7 +21,7 @@ def main() -> None:
         "--images", type=file_to_write, required=True, help="the index of images to write, JSON lines"
     )
     parser.add_argument("--manifest", type=file_to_write, required=True, help="how it was prepared, to write")
-    prepare(parser.parse_args())
+    prepare(parsed(parser))
 
 
 def prepare(arguments: argparse.Namespace) -> None:

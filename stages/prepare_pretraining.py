@@ -16,13 +16,14 @@ from pipeline.negatives.generation import generate
 from pipeline.outputs import replacing
 from pipeline.progress import track
 from stages import run
+from stages.arguments import parsed
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--dataset", required=True, choices=("cub", "nabirds"))
     parser.add_argument("--out", type=CONTENTS.to_write, required=True, help="the folder to write")
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     settings = params.load().pretraining
     root = Path(settings.root[arguments.dataset])
     cub = arguments.dataset == "cub"

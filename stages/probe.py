@@ -8,11 +8,11 @@ from pipeline.backbone import linear_probe
 from pipeline.backbone.linear_probe import Cells, Scores
 from pipeline.datasets.images import read_named
 from pipeline.datasets.schema import images_of, of_split, read_pairs
-from pipeline.errors import InputError
 from pipeline.features.store import FeatureStore
 from pipeline.outputs import file_to_write, write_json
 from pipeline.tabletop import grid_labels
 from stages import run
+from stages.arguments import parsed, whole
 
 
 def main() -> None:
@@ -22,14 +22,12 @@ def main() -> None:
     parser.add_argument("--images", type=Path, required=True, help="the index of the images")
     parser.add_argument("--scenes", type=Path, required=True, help="the scenes.json that render wrote")
     parser.add_argument("--split", choices=("val", "test"), default="val", help="whose cells are told")
-    parser.add_argument("--cells", type=int, default=20_000, help="of each split at most")
+    parser.add_argument("--cells", type=whole(1), default=20_000, help="of each split at most")
     parser.add_argument("--out", type=file_to_write, help="a JSON file for the figures")
-    probe(parser.parse_args())
+    probe(parsed(parser))
 
 
 def probe(arguments: argparse.Namespace) -> None:
-    if arguments.cells < 1:
-        raise InputError(f"--cells: {arguments.cells} are none; name at least 1")
     store = FeatureStore(arguments.features, expected={})
     train, held_out = (read(arguments, store, split) for split in ("train", arguments.split))
     scores = linear_probe.probe(train, held_out)

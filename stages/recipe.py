@@ -10,6 +10,7 @@ from pipeline import params
 from pipeline.outputs import file_to_write, write_text
 from pipeline.recipes import recipe_file, resolving
 from stages import run
+from stages.arguments import parsed
 
 
 def main() -> None:
@@ -18,7 +19,7 @@ def main() -> None:
     parser.add_argument("--model", required=True)
     parser.add_argument("--out", type=file_to_write, required=True)
     parser.add_argument("--first", type=file_to_write, help="that of the phase before captioning, to write")
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     recipe = resolving.resolve(params.load(), arguments.dataset, arguments.model)
     recipe_file.save(arguments.out, recipe)
     if arguments.first and recipe.adapt:

@@ -8,6 +8,7 @@ import stages
 from pipeline import params
 from pipeline.outputs import file_to_write
 from pipeline.tabletop import dataset, dataset_card
+from stages.arguments import parsed
 
 
 def main() -> None:
@@ -16,7 +17,7 @@ def main() -> None:
     parser.add_argument("--out", type=dataset.CONTENTS.to_write, required=True, help="the folder to make")
     parser.add_argument("--card", type=file_to_write, required=True, help="its card to write")
     parser.add_argument("--params", type=Path, default=Path("params.yaml"))
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     settings = params.load(arguments.params).tabletop.of(arguments.dataset)
     dataset.render(settings, arguments.out, cores())
     notes = dataset_card.facts(arguments.out, settings)

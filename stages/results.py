@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pipeline import params
 from pipeline.outputs import write_text
-from pipeline.studying import record_comparisons, records, results_figures, results_page
+from pipeline.studying import readings, record_comparisons, records, results_figures, results_page
 from stages import run
 
 
@@ -28,8 +28,10 @@ def write(folder: Path) -> None:
     """Write the page and its figures."""
     settings = params.load()
     found = [record_comparisons.read(Path(), dataset) for dataset in settings.tabletop.viewpoint]
+    models = sorted({group.model for groups in found for group in groups if not group.changes})
+    said = readings.read(readings.FILE, models)
     figures = results_figures.write(folder, found, settings)
-    write_text(f"{folder}/results.md", results_page.page(found, figures, settings))
+    write_text(f"{folder}/results.md", results_page.page(found, figures, settings, said))
     print(f"{folder}/results.md: {sum(len(g.records) for groups in found for g in groups)} cells")
 
 

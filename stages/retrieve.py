@@ -23,6 +23,7 @@ from pipeline.recipes import trained_model
 from pipeline.recipes.trained_model import Trained
 from pipeline.scoring.retrieval import Ranks, figures, ranks, retrievable, similarities
 from stages import run
+from stages.arguments import parsed
 
 FIGURES, RANKS = "retrieval.json", "retrieved.jsonl"  # the second one of each pair
 CONTENTS = Contents(FIGURES, (RANKS,))
@@ -39,7 +40,7 @@ def main() -> None:
     parser.add_argument("--split", choices=SPLITS, default="test")
     parser.add_argument("--ties", choices=("strict", "all_ties"), default="strict")
     parser.add_argument("--out", type=CONTENTS.to_write, required=True, help="the folder to write")
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     model = trained_model.load_first(arguments.first) if trained_model.there(arguments.first) else None
     with replacing(arguments.out, CONTENTS) as folder:
         folder.mkdir()

@@ -17,6 +17,7 @@ from pipeline.outputs import file_to_write, write_json
 from pipeline.provenance import sha256
 from pipeline.recipes import first_weights
 from stages import run
+from stages.arguments import parsed
 
 STORE = ("zarr.json", "features/zarr.json")  # every image's hash, what was made of it, every shard's size
 
@@ -30,7 +31,7 @@ def main() -> None:
         "--pretraining", type=Path, default=cub_nabirds.FOLDER, help="the folder of CUB and NABirds"
     )
     parser.add_argument("--out", type=file_to_write, required=True, help="the JSON file to write")
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     recipe = read_yaml(arguments.recipe, "run `dvc repro recipe` to make it")
     name, wanted = recipe["model"], recipe["features"]["input"]
     store = Path(store_of(arguments.features, wanted))

@@ -33,6 +33,7 @@ from pipeline.training.loop import Training, seed_all
 from pipeline.training.phases import Phase
 from pipeline.training.resuming import History
 from stages import run
+from stages.arguments import parsed
 
 FIRST = "first"  # the folder, in what a cell starts from, of the weights that it begins with
 IMAGES = "images"  # the folder of the curves of a pre-training on single images, among those after it
@@ -55,7 +56,7 @@ def main() -> None:
         default="ptb",
         help="of validation: ptb, as scores have (default) | plain: lower-case words only, needs no Java",
     )
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     recipe = recipe_file.load(arguments.recipe)
     before = arguments.start_from
     first = before / FIRST if recipe.adapt and before else None

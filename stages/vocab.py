@@ -12,6 +12,7 @@ from pipeline.outputs import file_to_write
 from pipeline.params import Params
 from pipeline.vocabularies import Vocabulary
 from stages import run
+from stages.arguments import parsed
 
 
 def main() -> None:
@@ -20,7 +21,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=Path, required=True)
     parser.add_argument("--pretraining", type=Path, default=cub_nabirds.FOLDER, help="what it reads")
     parser.add_argument("--out", type=file_to_write, required=True)
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     everything = params.load()
     captions, others = training_captions(arguments.pairs), []
     if other := everything.of(arguments.dataset).text.counted_with:

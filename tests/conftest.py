@@ -6,8 +6,9 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -75,6 +76,21 @@ def clevr_change(tmp_path: Path) -> Path:
     return make_clevr_change(tmp_path / "raw")
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A headless Chromium: CHROMIUM, or one on the path; Playwright drives it, and downloads none."""
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    names = ("chromium", "chromium-browser", "google-chrome")
+    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if not path:
+        pytest.skip(f"no browser: set CHROMIUM, or install {names[0]}")
+    with sync_api.sync_playwright() as playwright:
+        # no sandbox: containers, which tests run in, have none to give
+        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
 @dataclass
 class Prepared:
     """A small dataset with a store of made-up features (6 x 3 x 3) and its vocabulary."""
@@ -95,3 +111,14 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     captions = [caption for pair in of_split(pairs, "train") for caption in pair.captions]
     vocabulary = vocabularies.build(captions, min_count=1, lower_case=True)
     return Prepared(pairs, FeatureStore(folder / "features/grid.zarr", {}), vocabulary)
+
+
+@pytest.fixture(scope="session")
+def pixels(prepared: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    """The same dataset with a store of made-up pixels, 3 x 16 x 24."""
+    folder, keys = tmp_path_factory.mktemp("pixels"), images_of(prepared.pairs)
+    writer = Writer(folder / "scratch", len(keys), (3, 16, 24), "uint8")
+    random = np.random.default_rng(0)
+    writer.write(0, random.integers(0, 256, (len(keys), 3, 16, 24), dtype=np.uint8))
+    writer.finish(folder / "stores/pixels.zarr", {"keys": keys, "input": "pixels"})
+    return replace(prepared, store=FeatureStore(folder / "stores/pixels.zarr", {}))

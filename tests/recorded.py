@@ -3,7 +3,7 @@
 import json
 
 from pipeline.scoring.metric_names import CORPUS
-from pipeline.studying import record_comparisons
+from pipeline.studying import record_comparisons, records
 
 PAIRS = 40
 
@@ -23,7 +23,10 @@ def write(root, model, seed, wrong, dataset="tabletop", changes=None):
         "localisation": {"pointing": 0.25},
         "true": "".join(right),
         "right": "".join(right),
-        "CIDEr-D": [1000 if one == "1" else 0 for one in right],
+        "faults": ",".join("" if one == "1" else "cs" if n % 2 == 0 else "t" for n, one in enumerate(right)),
+        **{name: records.packed(map(int, right), width) for name, width in records.WIDTHS.items()},
+        "validation": {"CIDEr-D": {"750": 0.5, "1500": 0.6}, "true/change": {"750": 0.0, "1500": 0.25}},
+        "captions": [f"{model} says {n}" for n in range(records.READ)],
     }
     folder = root / "results/records" / dataset
     folder.mkdir(parents=True, exist_ok=True)
@@ -34,7 +37,8 @@ def write(root, model, seed, wrong, dataset="tabletop", changes=None):
     members = {"change": list(range(0, PAIRS, 2)), "no_change": list(range(1, PAIRS, 2))} | quarters
     members["color"] = members["change"]
     pairs = {"pairs": [f"{n}.png" for n in range(PAIRS)], "viewpoint_iou": [n / PAIRS for n in range(PAIRS)]}
-    (folder / "pairs.json").write_text(json.dumps(pairs | {"subsets": members}))
+    read = {str(n): f"reference {n}" for n in range(records.READ)}
+    (folder / "pairs.json").write_text(json.dumps(pairs | {"subsets": members, "captions": read}))
 
 
 def three_seeds(root):

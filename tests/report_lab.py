@@ -15,7 +15,7 @@ from pipeline.datasets.schema import Pair, images_of, of_split, write_pairs
 from pipeline.decoding import attention_maps
 from pipeline.decoding.attention_maps import Attended
 from pipeline.scoring.subsets import subsets
-from tests import shipped
+from tests import project_params
 from tests.synthetic import make_clevr_change
 
 SCENES = 100  # 10 of them, two of each change type, are test scenes
@@ -30,14 +30,14 @@ def make_study(
     root: Path, names: tuple[str, ...] = ("tabletop",), models=("subtraction", "scorer"), seeds=(1, 2)
 ) -> params.Params:
     """Data, cells and curves of each dataset under `root`, and the params.yaml that lists them."""
-    tree = shipped.tree()
+    tree = project_params.tree()
     for name in names:
         tree["dataset"][name] = tree["dataset"]["tabletop"] | {
             "prepare": {"reader": "clevr_change", "root": f"data/raw/{name}", "protocol": None}
         }
     tree["model"]["clip4idc_again"] = tree["model"]["clip4idc"]
     tree |= {"datasets": list(names), "models": list(models), "seeds": list(seeds)}
-    shipped.save(root, tree)
+    project_params.save(root, tree)
     write_json(root / "results/experiments.json", [])
     write_published(root / "data/published")
     for name in names:

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import pytest
 
 from stages import run
-from tests import shipped
+from tests import project_params
 
 ROOT = Path(__file__).parents[1]
 
@@ -55,7 +55,7 @@ def refuse(folder, command, said):
 
 def set_params(folder, **changes):
     """Write params.yaml: the project's, small, with `changes` by dotted path (dots written as __)."""
-    tree = shipped.tree()
+    tree = project_params.tree()
     small = {
         "features__size": 64,
         "train__iterations": 4,
@@ -73,4 +73,4 @@ def set_params(folder, **changes):
         for key in parents:
             branch = branch[key]
         branch[last] = value
-    shipped.save(folder, tree)
+    project_params.save(folder, tree)

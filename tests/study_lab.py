@@ -16,7 +16,7 @@ from pipeline.recipes.recipe_file import Recipe
 from pipeline.scoring.subsets import QUARTILES
 from pipeline.studying import study_cells, study_file
 from stages import study
-from tests import shipped
+from tests import project_params
 from tests.scored import line, write
 
 ROOT = Path(__file__).parents[1]
@@ -72,7 +72,7 @@ def make_repository(root: Path, studies: dict[str, str] | None = None) -> Path:
     for name in ("models", "pipeline", "stages"):
         (root / name).symlink_to(ROOT / name)
     shutil.copy(ROOT / "dvc.yaml", root / "dvc.yaml")
-    shipped.write(root)
+    project_params.write(root)
     shutil.copytree(ROOT / "data/published", root / "data/published")
     (root / "dvc.lock").write_text(json.dumps({"stages": STAGES}))
     made = [out["path"] for stage in STAGES.values() for out in stage["outs"]]
@@ -104,7 +104,7 @@ class Fake:
         write_pairs(self.folder / f"data/pairs/{cell.dataset}.jsonl", map(pair, range(PAIRS)))
         curves = self.folder / "results/curves" / Path(*cell.made.parts[2:])
         curves.mkdir(parents=True, exist_ok=True)
-        (curves / "validation.csv").write_text("iteration,CIDEr-D\n300,0.25\n600,0.5\n")
+        (curves / "validation.csv").write_text("iteration,CIDEr-D,true/change\n300,0.25,0.0\n600,0.5,0.1\n")
         write_cell(self.folder / cell.made, score_of(cell.model, cell.seed))
 
 
@@ -130,6 +130,8 @@ def write_cell(folder: Path, score: float, ids: Sequence[str] | None = None) -> 
     even = [n % 2 == 0 for n in range(PAIRS)]
     told = [{"right": own, "changed": own, "true": own and n < PAIRS * score} for n, own in enumerate(even)]
     rows = [line(n) | {"CIDEr-D": score + 0.001 * (n % 2)} | told[n] for n in range(PAIRS)]
+    for n, row in enumerate(rows):
+        row |= {"caption": f"caption {n}", "faults": "" if row["true"] else "cs" if row["right"] else "t"}
     write(folder / "pairs.jsonl", rows)
 
 

@@ -33,6 +33,13 @@ def write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value))
 
 
+def edit_json(path: Path, change: Callable[[Any], Any]) -> None:
+    """Change a file's value in place, or put in its place what the change gives."""
+    value = json.loads(path.read_text())
+    changed = change(value)
+    path.write_text(json.dumps(value if changed is None else changed))
+
+
 def make_clevr_dc(root: Path) -> Path:
     """CLEVR-DC as its authors lay it out, with a file of types."""
     write_images(root, [f"{side}/{n}.png" for side in ("bef", "aft") for n in range(PAIRS)])

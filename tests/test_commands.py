@@ -20,7 +20,7 @@ from torch.distributed.run import get_args_parser
 from benchmarks import __main__ as benchmarks
 from benchmarks import side_by_side
 from pipeline.inputs import read_yaml
-from tests.making import making
+from tests.makefile import making
 from tests.test_docs import PAGES, ROOT
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

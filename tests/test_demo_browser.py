@@ -1,10 +1,4 @@
-"""The demo's answer in a real browser: a word that is pointed at, tapped or reached by key shows a map.
-
-As tests/test_report_browser.py: a headless Chromium, without which these tests are skipped.
-"""
-
-import os
-import shutil
+"""The demo's answer in a real browser: a word that is pointed at, tapped or reached by key shows a map."""
 
 import pytest
 
@@ -13,63 +7,60 @@ from pipeline.demo.pair_html import CSS, HEAD
 from pipeline.tabletop.words import COLORS
 from tests.pipeline.demo.test_pair_html import SETTINGS, Saying, Told
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-BROWSER = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
-pytestmark = pytest.mark.skipif(not BROWSER, reason=f"no browser: set CHROMIUM, or install {NAMES[0]}")
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """An answer's HTML as a page of that width."""
+
+    def show(html, width):
+        (tmp_path / "page.html").write_text(f"{HEAD}<style>{CSS}</style>{html}", encoding="utf-8")
+        view = browser.new_page(viewport={"width": width, "height": 900})
+        view.goto((tmp_path / "page.html").as_uri())
+        return view
+
+    return show
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-def test_a_word_shows_where_the_model_looked_in_both_pictures(tmp_path, width):
+def test_a_word_shows_where_the_model_looked_in_both_pictures(opened, width):
     drawn = drawn_scenes.draw(SETTINGS, "color", "moderate", 1)
     html = pair_html.answer({"told": Told()}, drawn)
-    (tmp_path / "page.html").write_text(f"{HEAD}<style>{CSS}</style>{html}", encoding="utf-8")
-    with sync_api.sync_playwright() as playwright:
-        # no sandbox: containers, which tests run in, have none to give
-        running = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        view = running.new_page(viewport={"width": width, "height": 900})
-        view.goto((tmp_path / "page.html").as_uri())
-        heat, words = view.locator(".lab-heat:visible"), view.locator(".lab-word")
-        assert (heat.count(), words.count()) == (0, 3)
-        words.nth(1).hover()
-        assert heat.count() == 2
-        picture = view.locator(".lab-picture > img").first.bounding_box()
-        assert heat.first.bounding_box() == picture
-        assert view.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        view.mouse.move(0, 0)
-        assert heat.count() == 0
-        words.nth(0).focus()
-        assert heat.count() == 2
-        words.nth(0).click()
-        view.mouse.move(0, 0)
-        assert (heat.count(), words.nth(0).get_attribute("aria-pressed")) == (2, "true")
-        words.nth(0).click()
-        words.nth(0).blur()
-        view.mouse.move(0, 0)
-        assert heat.count() == 0
-        running.close()
+    view = opened(html, width)
+    heat, words = view.locator(".lab-heat:visible"), view.locator(".lab-word")
+    assert (heat.count(), words.count()) == (0, 3)
+    words.nth(1).hover()
+    assert heat.count() == 2
+    picture = view.locator(".lab-picture > img").first.bounding_box()
+    assert heat.first.bounding_box() == picture
+    assert view.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    view.mouse.move(0, 0)
+    assert heat.count() == 0
+    words.nth(0).focus()
+    assert heat.count() == 2
+    words.nth(0).click()
+    view.mouse.move(0, 0)
+    assert (heat.count(), words.nth(0).get_attribute("aria-pressed")) == (2, "true")
+    words.nth(0).click()
+    words.nth(0).blur()
+    view.mouse.move(0, 0)
+    assert heat.count() == 0
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-def test_a_wrong_word_is_underlined_and_named_beside_the_truth(tmp_path, width):
+def test_a_wrong_word_is_underlined_and_named_beside_the_truth(opened, width):
     """By more than a colour: a line under the word, and words beneath the caption."""
     drawn = drawn_scenes.draw(SETTINGS, "color", "moderate", 1)
     true = drawn.pair.captions[0]
     value = next(color for color in COLORS if color not in true)  # said once, it is named alone
     models = {"honest": Saying(true), "liar": Saying(" ".join([*true.split()[:-1], value]))}
     html = pair_html.answer(models, drawn)
-    (tmp_path / "page.html").write_text(f"{HEAD}<style>{CSS}</style>{html}", encoding="utf-8")
-    with sync_api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        view = running.new_page(viewport={"width": width, "height": 900})
-        view.goto((tmp_path / "page.html").as_uri())
-        verdicts = view.locator(".lab-verdict")
-        assert verdicts.nth(0).inner_text() == "✓ True of this pair."
-        assert verdicts.nth(1).inner_text() == f"✗ Not true: “{value}”. What happened: “{true}”."
-        underlined = view.locator(".lab-word").evaluate_all(
-            "all => all.filter((one) => getComputedStyle(one).textDecorationLine === 'underline')"
-            ".map((one) => one.textContent)"
-        )
-        assert underlined == [value]
-        assert view.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        running.close()
+    view = opened(html, width)
+    verdicts = view.locator(".lab-verdict")
+    assert verdicts.nth(0).inner_text() == "✓ True of this pair."
+    assert verdicts.nth(1).inner_text() == f"✗ Not true: “{value}”. What happened: “{true}”."
+    underlined = view.locator(".lab-word").evaluate_all(
+        "all => all.filter((one) => getComputedStyle(one).textDecorationLine === 'underline')"
+        ".map((one) => one.textContent)"
+    )
+    assert underlined == [value]
+    assert view.evaluate("document.documentElement.scrollWidth <= innerWidth")

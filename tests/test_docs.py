@@ -6,6 +6,7 @@ import re
 import tokenize
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ PAGES = [
 FENCE = re.compile(r"^ *(```|~~~).*?^ *\1[^\n]*$", re.MULTILINE | re.DOTALL)
 REFERENCE = re.compile(r"([\w./-]+\.md)\b(?:, \"([^\"]+)\")?")
 NAMED = re.compile(r"(?<![\w./])(?:docs/|data/|benchmarks/|)[\w-]+\.md\b")
+MODULE = re.compile(r"(?<![\w./*-])(?:[\w-]+/)*\w[\w-]*\.(?:py|j2|js)\b")
 LINK = re.compile(r"\]\(([^()\s]+)\)")
 CITATION = {"cff-version", "message", "type", "title", "authors", "license", "references"}
 
@@ -50,8 +52,13 @@ def anchors(page: str) -> set[str]:
     return set(found)
 
 
-def prose(source: str) -> Iterator[str]:
+@cache
+def prose(source: str) -> tuple[str, ...]:
     """The docstrings and the runs of comments of a Python source, white space collapsed."""
+    return tuple(_prose(source))
+
+
+def _prose(source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (
             text := ast.get_docstring(node)
@@ -88,6 +95,13 @@ def lost_pages(source: str, root: Path) -> list[str]:
     texts = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)]
     named = {name for text in texts if isinstance(text, str) for name in NAMED.findall(text)}
     return sorted(name for name in named if not (root / name).is_file())
+
+
+def lost_modules(text: str, files: list[str]) -> list[str]:
+    """The modules and templates that a text names, by path or by name alone, which are none of the files."""
+    return [
+        name for name in MODULE.findall(text) if not any(f"/{file}".endswith(f"/{name}") for file in files)
+    ]
 
 
 def lost_links(page: Path) -> list[str]:
@@ -142,6 +156,18 @@ def test_messages_name_pages_that_exist():
     assert {path: lost for path, lost in found.items() if lost} == {}
 
 
+def test_modules_that_are_named_are_there():
+    there = [
+        *SOURCES,
+        *(path for ending in ("j2", "js") for path in (ROOT / "pipeline").rglob(f"*.{ending}")),
+    ]
+    files = [str(path.relative_to(ROOT)) for path in there]
+    told = {path: "\n".join(prose(path.read_text(encoding="utf-8"))) for path in PROGRAM}
+    told |= {path: path.read_text(encoding="utf-8").replace("\\", "") for path in PAGES}
+    found = {path: lost_modules(text, files) for path, text in told.items()}
+    assert {path: lost for path, lost in found.items() if lost} == {}
+
+
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_to_files_and_headings(path):
     assert lost_links(path) == []
@@ -162,9 +188,8 @@ def test_every_switch_is_described_with_its_values():
 
 def test_every_dataset_is_described():
     entries = read_tree(ROOT / "params.yaml")["dataset"]
-    names = [
-        name for name, entry in entries.items() if entry["prepare"]["reader"] != "table"
-    ]  # not one's own
+    # "table" is one's own
+    names = [name for name, entry in entries.items() if entry["prepare"]["reader"] != "table"]
     assert unnamed(names, (ROOT / "docs/datasets.md").read_text(encoding="utf-8")) == []
 
 
@@ -197,6 +222,14 @@ def test_a_lost_page_is_found(tmp_path):
     (tmp_path / "here.md").write_text("")
     source = 'raise E(f"{x}; see data/README.md")\nprint("here.md", f"{x}.md", b"gone.md", "a.mdx")\n'
     assert lost_pages(source, tmp_path) == ["data/README.md"]
+
+
+def test_a_lost_module_is_found():
+    files = ["models/scorer.py", "pipeline/demo/page.js"]
+    assert (
+        lost_modules("scorer.py; models/scorer.py, demo/page.js, models/<yours>.py, test_*_x.py", files) == []
+    )
+    assert lost_modules("orer.py; models/page.js", files) == ["orer.py", "models/page.js"]
 
 
 def test_a_lost_link_is_found(tmp_path):

@@ -1,21 +1,10 @@
-"""The report in a real browser: a headless Chromium, and what appears on a click or a key.
-
-The browser is CHROMIUM, or chromium, chromium-browser or google-chrome on the path; without one these
-tests are skipped. Playwright drives it, and downloads none.
-"""
-
-import os
-import shutil
+"""The report in a real browser, and what appears on a click or a key."""
 
 import pytest
 
 from pipeline.reporting import dataset_results, overview_table, page
 from tests.report_lab import make_study
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-NAMES = ("chromium", "chromium-browser", "google-chrome")
-BROWSER = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
-pytestmark = pytest.mark.skipif(not BROWSER, reason=f"no browser: set CHROMIUM, or install {NAMES[0]}")
 MODELS = ("subtraction", "scorer", "scorer_cbr")
 WIDTHS = (390, 1440)
 
@@ -30,15 +19,6 @@ def address(tmp_path_factory):
         page.render(results, overview_table.records(results), params), encoding="utf-8"
     )
     return (root / "index.html").as_uri()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        # no sandbox: containers, which tests run in, have none to give
-        running = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield running
-        running.close()
 
 
 @pytest.fixture(params=WIDTHS)

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 import yaml
 
-from tests.making import ROOT, making
+from tests.makefile import ROOT, making
 
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 FILES = [".venv", "Makefile", "demo", "requirements.lock"]

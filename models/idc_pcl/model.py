@@ -1,12 +1,12 @@
 """IDC-PCL (Yao et al., AAAI 2022): pre-trained on three tasks, then captions by filling masks.
 
-B pairs, C feature channels, N cells an image, D width, L words. The network: idc_pcl_network.py; the first
-phase: idc_pcl_pretraining.py; decoding: idc_pcl_decoding.py. Equations: docs/methods.md, "IDC-PCL".
+B pairs, C feature channels, N cells an image, D width, L words. The network: network.py; the first phase:
+pretraining.py; decoding: decoding.py. Equations: docs/methods.md, "IDC-PCL".
 """
 
 from dataclasses import fields
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -84,7 +84,8 @@ def never(network: Network, switches: PclSwitches) -> tuple[int, ...]:
     return (*NEVER, network.mask, network.cls) if switches.softmax == "all" else NEVER
 
 
-def captioning(
+def built(
+    phase: Literal["images", "pretrain", "captioning"],
     sizes: PclSizes,
     switches: PclSwitches,
     *,
@@ -94,31 +95,17 @@ def captioning(
     masked_cells: float,
     tau1: float,
     tau2: float,
-) -> Captioner:
-    """The second phase; of the first one's settings it needs none."""
-    return MaskedCaptioner(sizes, switches, dropout, masked_words_captioning)
-
-
-def pretraining(
-    single: bool,
-    sizes: PclSizes,
-    switches: PclSwitches,
-    *,
-    dropout: float,
-    masked_words: float,
-    masked_words_captioning: float,
-    masked_cells: float,
-    tau1: float,
-    tau2: float,
-) -> Pretraining:
-    """The first phase; `single`: what comes before it with CUB, the same on single images."""
-    return Pretraining(sizes, switches, dropout, masked_words, masked_cells, tau1, tau2, single)
+) -> Any:
+    """One of its phases: the pre-training, with CUB the same on single images before, and the captioning."""
+    if phase == "captioning":
+        return MaskedCaptioner(sizes, switches, dropout, masked_words_captioning)
+    return Pretraining(sizes, switches, dropout, masked_words, masked_cells, tau1, tau2, phase == "images")
 
 
 def no_pretraining(
     sizes: PclSizes, switches: PclSwitches, *, dropout: float, masked_words_captioning: float
 ) -> Captioner:
-    """The second phase from first weights (its Table 3)."""
+    """The captioning from first weights (its Table 3)."""
     return MaskedCaptioner(sizes, switches, dropout, masked_words_captioning)
 
 
@@ -132,7 +119,7 @@ EARLIER = frozenset(("padding", "mvcl_negatives", "idle_gradients", "tasks", "ex
 EVERY = frozenset(field.name for field in fields(PclSwitches))
 NO_PRETRAINING = Entry(no_pretraining, RELEASED, EVERY - EARLIER, PclSizes, "idc_pcl", fills=filled)
 IDC_PCL = Entry(
-    captioning,
+    partial(built, "captioning"),
     RELEASED,
     EVERY,
     PclSizes,
@@ -140,12 +127,12 @@ IDC_PCL = Entry(
     phases=(
         EarlierPhase(
             "images",
-            partial(pretraining, True),
+            partial(built, "images"),
             "tasks",
             lambda switches: "cub" in switches.extra_data,
             "cub",
         ),
-        EarlierPhase("pretrain", partial(pretraining, False), "tasks"),
+        EarlierPhase("pretrain", partial(built, "pretrain"), "tasks"),
     ),
     captioning=LATER,
     fills=filled,

@@ -35,7 +35,7 @@ class PclSwitches:
     idle_gradients: Literal["none", "zero"] = "none"
     # first weights: torch's, N(0, 1) for words and types, in which cells of sigma(W x) drown | words and
     # types scaled down and W up, so that they weigh alike | those, and the pair transformer's first block
-    # looks at the same cell of the other image (counterpart.py); both not published: for few pairs
+    # looks at the same cell of the other image (counterpart_weights.py); both not published: for few pairs
     first_weights: Literal["torch", "balanced", "counterpart"] = "torch"
     # ablations (its Tables 3-5), in either variant: the tasks of pre-training
     tasks: Literal["all", "mlm_mvcl", "mlm"] = "all"

@@ -1,8 +1,8 @@
 """CLIP's weights in a safetensors file, in OpenAI's names or in Hugging Face's -> ours, in 32-bit floats.
 
 Source: docs/methods.md, "CLIP4IDC".
-Ours are those of models/clip.py: patches, blocks, project and text, with the scale's logarithm; blocks are
-numbered through the whole image tower, so that one file fits every split.
+Ours are those of models/clip4idc/encoders.py: patches, blocks, project and text, with the scale's logarithm;
+blocks are numbered through the whole image tower, so that one file fits every split.
 """
 
 import re

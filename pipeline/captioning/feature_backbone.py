@@ -24,6 +24,7 @@ from pipeline.recipes.trained_model import Trained
 
 MADE, WEIGHTS, CHANNELS = "features.yaml", "backbone.safetensors", "statistics.safetensors"
 REMEDY = "bring the package again, whole"
+MADE_ANEW = "run `dvc repro extract` to make it again"
 MOST_NUMBERS = 200_000_000  # four times ResNet-101
 
 
@@ -47,13 +48,16 @@ def of_lab(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
             "no features of other pictures can be had"
         )
     attributes = FeatureStore(place, expected=trained.recipe.features).attributes
+    said = {key: attributes.get(key) for key in ("weights_id", "precision")}
+    made = package_checks.read(place, Made, said, MADE_ANEW)
     # a file of weights is named as the laboratory's stages see it: from its root
     here = spec if spec.weights == IMAGENET else replace(spec, weights=str(lab / spec.weights))
-    network = _checked(here, attributes["weights_id"], str(place))
+    network = _checked(here, made.weights_id, str(place))
     if network.standardise is not None:
-        found = {key: torch.tensor(values) for key, values in attributes[STATISTICS].items()}
+        numbers = package_checks.read(place, dict[str, list[float]], attributes.get(STATISTICS), MADE_ANEW)
+        found = {key: torch.tensor(values) for key, values in numbers.items()}
         _take_statistics(network, found, str(place))
-    return network, Made(attributes["weights_id"], attributes["precision"])
+    return network, made
 
 
 def of_package(folder: Path, weights: Path, spec: Spec) -> tuple[Backbone, Made]:

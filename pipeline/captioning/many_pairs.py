@@ -185,7 +185,7 @@ def _checked(line: bytes, where: str, pairs: Sequence[Job], place: int, by: str)
     try:
         record = json.loads(line.decode())
         own = [record[key] for key in ("pair_id", "before", "after", "by")]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise InputError(f"{where} is no caption of a pair; {REMEDY}") from None
     if place >= len(pairs):
         raise InputError(f"{where}: there are only {len(pairs)} pairs; {REMEDY}")

@@ -8,15 +8,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args
 
 import torch
-from pydantic import AfterValidator, Field
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from models.captioner import Captioner
-from pipeline.dataset_params import Count, Strict, Stride
+from pipeline import vocabularies
+from pipeline.dataset_params import Stride
 from pipeline.errors import InputError
 from pipeline.features.preprocessing import RESIZES
 from pipeline.features.store_contents import GRID, IMPORTED, PIXELS, PixelSpec, Spec
@@ -24,7 +24,6 @@ from pipeline.inputs import check_regular
 from pipeline.recipes import recipe_file
 from pipeline.recipes.trained_model import Trained
 from pipeline.records import parsed
-from pipeline.vocabularies import SPECIAL
 
 Value = TypeVar("Value")
 MOST_BYTES = 1 << 30  # bytes of a file: 268 million numbers
@@ -34,6 +33,7 @@ LOOKS = 1 << 28  # numbers of an attention's weights, of a pair: 1 GiB
 STRIDES: tuple[int, ...] = get_args(Stride)
 LARGEST = 1024  # pixels a side, as in params.yaml
 DEEPEST = 64  # lists and objects within each other
+LONGEST = 1000  # letters of a text: more than a caption's
 MOST_BLOCKS, WIDEST = 64, 8192
 BLOCKS = (
     "layers",
@@ -48,29 +48,6 @@ BLOCKS = (
 )
 MOST = {"longest": 1024, "vocabulary": 1_000_000}  # tokens of a caption, words
 SHAPE = 1 << 16, LARGEST, LARGEST  # C, H, W
-
-
-def _without_gaps(ids: dict[str, int]) -> dict[str, int]:
-    words = sorted(ids, key=ids.__getitem__)
-    if sorted(ids.values()) != list(range(len(ids))) or tuple(words[: len(SPECIAL)]) != SPECIAL:
-        raise ValueError(f"ids must run from 0 without gaps, beginning with {' '.join(SPECIAL)}")
-    return ids
-
-
-class Words(Strict):
-    """vocabulary.json, but for CLIP's."""
-
-    ids: Annotated[dict[str, int], AfterValidator(_without_gaps)]
-    longest: Count
-    lower_case: bool
-    counts: dict[str, int] = Field(default_factory=dict)
-
-
-class ClipWords(Strict):
-    """vocabulary.json of CLIP's tokens, which the project has."""
-
-    tokeniser: str
-    longest: Count
 
 
 def model(path: Path, record: Any, remedy: str) -> Trained:
@@ -89,8 +66,7 @@ def model(path: Path, record: Any, remedy: str) -> Trained:
 
 def check_vocabulary(path: Path, record: Any, remedy: str) -> None:
     """The same of vocabulary.json."""
-    clip = isinstance(record, dict) and record.get("tokeniser") == "clip_bpe"
-    read(path, ClipWords if clip else Words, record, remedy)
+    read(path, vocabularies.kind_of(record), record, remedy)
 
 
 def read(path: Path, kind: type[Value], record: Any, remedy: str) -> Value:
@@ -113,17 +89,21 @@ def _too_large(trained: Trained) -> str | None:
 
 
 def _not_plain(record: Any) -> str | None:
-    """What no file of ours holds: dates, whole numbers beyond 64 bits, keys that are no text, great depth."""
+    """What no file of ours holds: dates, numbers beyond 64 bits, keys that are no text, length, depth."""
     waiting: list[tuple[str, Any, int]] = [("", record, 0)]
     while waiting:
         key, value, depth = waiting.pop()
-        where = f"{key}: " if key else ""
+        where = f"{key[:80]}: " if key else ""
         if depth > DEEPEST:
             return f"{key[:80]} …: more than {DEEPEST} lists and objects within each other"
         if isinstance(value, dict):
             if odd := [each for each in value if not isinstance(each, str)]:
                 return f"{where}the key {odd[0]!s:.80} is no text"
+            if long := next((each for each in value if len(each) > LONGEST), None):
+                return f"{where}a key of {len(long):,} letters, which has {LONGEST:,} at most"
             waiting += [(f"{key}.{name}".strip("."), each, depth + 1) for name, each in value.items()]
+        elif isinstance(value, str) and len(value) > LONGEST:
+            return f"{where}a text of {len(value):,} letters, which has {LONGEST:,} at most"
         elif isinstance(value, list):
             waiting += [(key, each, depth + 1) for each in value]
         elif isinstance(value, int) and not -(2**63) <= value < 2**63:

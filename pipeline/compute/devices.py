@@ -7,12 +7,11 @@ import torch
 
 
 def device() -> torch.device:
-    """This process's GPU where there is one (distributed.py; the first one alone), else the processor."""
+    """This process's GPU where there is one (process_group.py; the first one alone), else the processor."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
-    return torch.device(
-        "cuda", torch.cuda.current_device()
-    )  # by number: other threads have their own current one
+    # by number: other threads have their own current one
+    return torch.device("cuda", torch.cuda.current_device())
 
 
 def identity() -> str:

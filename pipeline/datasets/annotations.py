@@ -6,11 +6,13 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from pipeline.datasets.schema import SPLITS, Pair
 from pipeline.errors import InputError
-from pipeline.inputs import read_text
 
 
 class Published(BaseModel):
@@ -52,14 +54,6 @@ Captions = Annotated[tuple[str, ...], AfterValidator(_said)]
 """Those that say something, at least one."""
 
 
-def read_plain(path: Path, remedy: str) -> str:
-    """A UTF-8 text file. Raises InputError naming the file."""
-    try:
-        return read_text(path, remedy)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); {remedy}") from None
-
-
 def shown(value: Any) -> str:
     """A value of any type and size in a few words, for an error."""
     return reprlib.repr(value)
@@ -77,20 +71,15 @@ def scenes_by_images(pairs: list[Pair]) -> list[Pair]:
 
     scene_id is the id of the scene's first pair.
     """
-    parent: dict[tuple[str, str], tuple[str, str]] = {}
-
-    def root_of(image: tuple[str, str]) -> tuple[str, str]:
-        path = []
-        while parent.setdefault(image, image) != image:
-            path.append(image)
-            image = parent[image]
-        parent.update(dict.fromkeys(path, image))
-        return image
-
-    for pair in pairs:
-        parent[root_of((pair.split, pair.after))] = root_of((pair.split, pair.before))
-    first: dict[tuple[str, str], str] = {}
+    numbers: dict[tuple[str, str], int] = {}
+    before, after = (
+        [numbers.setdefault((pair.split, getattr(pair, side)), len(numbers)) for pair in pairs]
+        for side in ("before", "after")
+    )
+    shared = coo_array((np.ones(len(pairs)), (before, after)), shape=(len(numbers), len(numbers)))
+    _, scene = connected_components(shared, directed=False)
+    first: dict[int, str] = {}
     return [
-        replace(pair, scene_id=first.setdefault(root_of((pair.split, pair.before)), pair.pair_id))
-        for pair in pairs
+        replace(pair, scene_id=first.setdefault(int(scene[image]), pair.pair_id))
+        for pair, image in zip(pairs, before, strict=True)
     ]

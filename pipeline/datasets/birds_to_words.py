@@ -9,9 +9,10 @@ says otherwise: {address of the image: file}, for every image.
 import re
 from pathlib import Path, PurePosixPath
 
-from pipeline.datasets.annotations import ImageName, check_splits, read_plain, scenes_by_images, shown
+from pipeline.datasets.annotations import ImageName, check_splits, scenes_by_images, shown
 from pipeline.datasets.schema import SPLITS, Pair
 from pipeline.errors import InputError, listed
+from pipeline.inputs import read_text
 from pipeline.records import read_foreign
 
 TABLE = "birds-to-words-v1.0.tsv"
@@ -68,7 +69,7 @@ def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
     A row is a line and a tab always parts two fields, as in the published file: csv's own rule would take
     a description that begins with a quotation mark to run on over the next lines.
     """
-    lines = read_plain(path, REMEDY).removesuffix("\n").split("\n")
+    lines = read_text(path, REMEDY).removesuffix("\n").split("\n")
     if tuple(lines[0].split("\t")) != COLUMNS:
         raise InputError(f"{path}: its first line must name the columns {', '.join(COLUMNS)}; {REMEDY}")
     rows, problems = [], []

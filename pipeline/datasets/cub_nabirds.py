@@ -16,9 +16,10 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from pipeline.datasets.annotations import image_fault, read_plain, shown
+from pipeline.datasets.annotations import image_fault, shown
 from pipeline.datasets.schema import ClassPair, Pair
 from pipeline.errors import InputError, listed
+from pipeline.inputs import read_text
 from pipeline.outputs import Contents
 
 FOLDER = Path("data/pretraining")
@@ -77,7 +78,7 @@ def read_cub(root: Path) -> list[Pair]:
 def _captions(path: Path) -> tuple[str, ...]:
     """The sentences, one a line, white space collapsed; none where the file cannot be read."""
     try:
-        text = read_plain(path, REMEDY)
+        text = read_text(path, REMEDY)
     except InputError:
         return ()
     # some published sentences hold what a wrong encoding left
@@ -162,7 +163,7 @@ def _read_images(root: Path) -> list[_Image]:
 def _read_list(path: Path) -> Mapping[str, str]:
     """Id -> the rest of its line."""
     found: dict[str, str] = {}
-    for number, line in enumerate(read_plain(path, REMEDY).splitlines(), 1):
+    for number, line in enumerate(read_text(path, REMEDY).splitlines(), 1):
         name, _, value = line.strip().partition(" ")
         if not name:
             continue

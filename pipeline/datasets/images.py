@@ -7,12 +7,13 @@ import re
 import threading
 import warnings
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageFile, UnidentifiedImageError
 
 from pipeline import inputs
 from pipeline.errors import InputError, listed
@@ -24,6 +25,8 @@ from pipeline.records import read_records
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "PPM")
 """What is opened, by content. Not all that Pillow can: for an EPS it would start Ghostscript."""
 MOST_PIXELS = 89_478_485  # Pillow's own limit, at which it only warns; it refuses twice as many
+LARGE = 1 << 24  # pixels: larger ones are decoded one at a time
+MOST_SCANS = 100  # of a JPEG, as libtiff has it; encoders make about ten
 MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBX", "RGBA", "RGBa", "CMYK", "YCbCr")
 """Pillow's names of the kinds of pixels that it converts to RGB as `decode` says."""
 END_OF_PNG = b"IEND\xaeB`\x82"  # its last chunk: name, CRC
@@ -31,6 +34,7 @@ SHOWN = 20  # broken images named in an error
 REMEDY = "run `dvc repro prepare` to make it"
 _QUIET = ("ignore", None, Warning, re.compile(r"PIL\."), 0)
 _LOCK = threading.Lock()
+_LARGE = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +63,31 @@ def decode(data: bytes, name: str) -> Image.Image:
       others over Pillow) do not turn it either.
 
     Raises InputError naming a file that is empty, no image of FORMATS, truncated, without pixels,
-    above MOST_PIXELS (told from its header, before it is decoded), or of pixels that the rules
-    above do not cover.
+    above MOST_PIXELS (told from its header, before it is decoded) or MOST_SCANS, or of pixels that the
+    rules above do not cover.
     """
     if not data:
         raise InputError(f"{name} is empty (0 bytes); replace the file")
     _hush()
-    image, raw = _loaded(data, name)
+    with _named(name):
+        image = Image.open(io.BytesIO(data), formats=FORMATS)
+        if image.width * image.height > MOST_PIXELS:
+            raise Image.DecompressionBombError
+        if image.format == "JPEG" and _scans(data) > MOST_SCANS:
+            raise ValueError(f"it has more than {MOST_SCANS} scans")
+    # of as many as there are threads a few kilobytes each would take all memory
+    with _LARGE if image.width * image.height > LARGE else nullcontext():
+        return _rgb(image, data, name)
+
+
+def _rgb(file: ImageFile.ImageFile, data: bytes, name: str) -> Image.Image:
+    """By the rules of `decode`, up to 16 bytes a pixel on the way."""
+    raw = file.tile[0].args if file.tile else None  # Pillow's name for how pixels lie in the file
+    with _named(name):
+        file.load()
+    image: Image.Image = file
+    if image.format == "PNG" and END_OF_PNG not in data:  # Pillow does not mind
+        raise InputError(f"{name} does not open (image file is truncated: no end mark); replace the file")
     if image.mode.startswith("I"):
         image = _high_byte(image, name)
     if image.mode not in MODES:
@@ -79,6 +101,21 @@ def decode(data: bytes, name: str) -> Image.Image:
     return Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")
 
 
+def _scans(data: bytes) -> int:
+    """How many times a JPEG's pixels are gone through, MOST_SCANS + 1 at most: a progressive one's many."""
+    scans, place = 0, 2
+    while scans <= MOST_SCANS and (place := data.find(b"\xff", place)) >= 0:
+        marker = data[place + 1 : place + 2]
+        if marker in (b"", b"\xd9"):  # the end
+            break
+        scans += marker == b"\xda"
+        # within the pixels there are FF 00 and FF D0 to D7; all else is a segment, which says its length
+        alone = marker in b"\x00\x01" or b"\xd0" <= marker <= b"\xd8"
+        length = 0 if alone else int.from_bytes(data[place + 2 : place + 4])
+        place += 1 if marker == b"\xff" else 2 + length
+    return scans
+
+
 def _hush() -> None:
     """Hide Pillow's warnings, of damaged metadata mostly; what matters of them is refused here.
 
@@ -89,14 +126,11 @@ def _hush() -> None:
             warnings.filterwarnings("ignore", module=r"PIL\.")
 
 
-def _loaded(data: bytes, name: str) -> tuple[Image.Image, object]:
-    """The image with its pixels, and Pillow's name for how they lie in the file."""
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """What Pillow says of a damaged file, as an InputError."""
     try:
-        image = Image.open(io.BytesIO(data), formats=FORMATS)
-        if image.width * image.height > MOST_PIXELS:
-            raise Image.DecompressionBombError
-        raw = image.tile[0].args if image.tile else None
-        image.load()
+        yield
     except Image.DecompressionBombError:
         raise InputError(f"{name} has more than {MOST_PIXELS:,} pixels; scale it down") from None
     except UnidentifiedImageError:
@@ -105,9 +139,6 @@ def _loaded(data: bytes, name: str) -> tuple[Image.Image, object]:
     except Exception as error:  # what Pillow raises on damaged files is of any kind
         reason = str(error) or type(error).__name__
         raise InputError(f"{name} does not open ({reason}); replace the file") from None
-    if image.format == "PNG" and END_OF_PNG not in data:  # Pillow does not mind
-        raise InputError(f"{name} does not open (image file is truncated: no end mark); replace the file")
-    return image, raw
 
 
 def _high_byte(image: Image.Image, name: str) -> Image.Image:

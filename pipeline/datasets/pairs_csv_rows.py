@@ -42,10 +42,7 @@ def find(folder: Path) -> Path:
 
 def read_rows(path: Path) -> list[Row]:
     """The rows of a table, by its extension. Raises InputError where the file holds none."""
-    try:
-        rows = list(_csv(path) if path.suffix.lower() == ".csv" else _json_lines(path))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); {REMEDY}") from None
+    rows = list(_csv(path) if path.suffix.lower() == ".csv" else _json_lines(path))
     if not rows:
         raise InputError(f"{path} has no row; {REMEDY}")
     return rows

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pipeline.datasets import (
     birds_to_words,
@@ -29,22 +30,22 @@ class Reader:
     faults: Callable[[Path], list[str]] | None = None  # all that is wrong with a folder, where it can tell
 
 
+def _of(module: Any, **more: Any) -> Reader:
+    return Reader(module.read, module.FILES, module.OPTIONAL, **more)
+
+
 READERS: dict[str, Reader] = {
-    "clevr_change": Reader(clevr_change.read, clevr_change.FILES, clevr_change.OPTIONAL),
-    "clevr_dc": Reader(clevr_dc.read, clevr_dc.FILES, clevr_dc.OPTIONAL),
-    "spot_the_diff": Reader(
-        spot_the_diff.read,
-        spot_the_diff.FILES,
-        spot_the_diff.OPTIONAL,
-        spot_the_diff.PROTOCOLS,
-        spot_the_diff.UNKNOWN_PROTOCOL,
+    "clevr_change": _of(clevr_change),
+    "clevr_dc": _of(clevr_dc),
+    "spot_the_diff": _of(
+        spot_the_diff,
+        protocols=spot_the_diff.PROTOCOLS,
+        unknown_protocol=spot_the_diff.UNKNOWN_PROTOCOL,
     ),
-    "image_editing_request": Reader(
-        image_editing_request.read, image_editing_request.FILES, image_editing_request.OPTIONAL
-    ),
-    "birds_to_words": Reader(birds_to_words.read, birds_to_words.FILES, birds_to_words.OPTIONAL),
-    "levir_cc": Reader(levir_cc.read, levir_cc.FILES, levir_cc.OPTIONAL),
-    "table": Reader(pairs_csv.read, pairs_csv.FILES, pairs_csv.OPTIONAL, faults=pairs_csv.faults),
+    "image_editing_request": _of(image_editing_request),
+    "birds_to_words": _of(birds_to_words),
+    "levir_cc": _of(levir_cc),
+    "table": _of(pairs_csv, faults=pairs_csv.faults),
 }
 
 

@@ -1,6 +1,6 @@
 """attention.npz: where the decoder looked for each word of each caption, and how a pair's images align.
 
-P captions of W words in all, H x W_grid cells, N = H * W_grid, G pairs of the report's gallery. No pickle. A
+P captions of W words in all, H x W_grid cells, N = H * W_grid, G pairs (gallery_pairs.ALIGNED). No pickle. A
 word has I maps: one that is shown on both images, two of before and after, none where nothing is looked at.
 pair_id    P strings
 start      P + 1 integers: the words of caption p are word[start[p]:start[p + 1]]
@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.errors import InputError
+from pipeline.inputs import opened
 from pipeline.outputs import replacing
 
 REMEDY = "run `dvc repro decode` to make it"
@@ -97,14 +98,25 @@ def read(path: str | Path) -> dict[str, Attended]:
     """What `write` wrote. Raises InputError where the file is missing, damaged or of another form."""
     try:
         # np.load leaves a file that it opened itself open where it fails
-        with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+        with opened(path) as numbers, np.load(numbers, allow_pickle=False) as file:
+            _check_unpacked(file.zip, Path(path).stat().st_size)
             return dict(_attended({name: file[name] for name in file.files}))
     except FileNotFoundError:
         raise InputError(f"{path} is missing; {REMEDY}") from None
-    # a .npy gives an array, which is no context manager: TypeError
-    except (OSError, EOFError, TypeError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        reason = " ".join(str(error).split())
+    except InputError:
+        raise
+    except Exception as error:  # what NumPy raises on damaged headers is of any kind
+        reason = " ".join(str(error).split()) or type(error).__name__
         raise InputError(f"{path} does not hold attention maps ({reason}); {REMEDY} again") from None
+
+
+def _check_unpacked(file: zipfile.ZipFile, size: int) -> None:
+    """Raises ValueError for arrays that are more than the file: `write` packs none."""
+    parts = file.infolist()
+    if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
+        raise ValueError("its arrays are packed")
+    if sum(part.file_size for part in parts) > size:
+        raise ValueError("its arrays overlap")
 
 
 def _attended(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, Attended]]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import os
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -134,7 +135,7 @@ def in_order(file: Path, tensors: Mapping[str, Tensor], wanted: Mapping[str, Ten
 
 def _of_file(path: Path) -> dict[str, Tensor]:
     """A safetensors or state-dict file, read without executing anything that it names."""
-    if not path.is_file():
+    if not os.path.isfile(path):  # noqa: PTH113  # Path.is_file raises where a name is too long
         raise InputError(f"features.weights: {path} is missing; name a file, or imagenet")
     try:
         found = load_file(path) if path.suffix == ".safetensors" else torch_files.load(path)

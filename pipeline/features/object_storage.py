@@ -3,6 +3,7 @@
 https://google.github.io/tensorstore/kvstore/ has the addresses and how each finds its credentials.
 """
 
+import sys
 from collections.abc import Sequence
 from concurrent.futures import TimeoutError as Unanswered
 from pathlib import Path
@@ -11,12 +12,14 @@ from typing import Any, TypeVar
 import tensorstore
 
 from pipeline.errors import InputError
+from pipeline.inputs import check_regular
 
 SCHEMES = ("http://", "https://", "s3://", "gs://")
 PATIENCE = 60.0  # seconds for one answer: a batch of 25 MB at half a megabyte a second
 RETRIES = {"max_retries": 3, "initial_delay": "200ms", "max_delay": "2s"}  # TensorStore's own: 32, minutes
 CONTEXT = dict.fromkeys(("http_request_retries", "s3_request_retries", "gcs_request_retries"), RETRIES)
 DAMAGE = ("DATA_LOSS", "FAILED_PRECONDITION", "NOT_FOUND")  # how TensorStore begins its messages
+LONGEST = 300  # letters of its messages that are told: they may quote the file
 Result = TypeVar("Result")
 STORES = "the folder of the dataset's stores, one for each input, or its address (http, s3, gs)"
 
@@ -46,15 +49,27 @@ class Location:
             return f"{self.name.rstrip('/')}/{below}"
         return {"driver": "file", "path": f"{Path(self.name).resolve()}/{below}"}  # it takes no ..
 
-    def get(self, keys: Sequence[str], starts: Sequence[int]) -> list[bytes | None]:
-        """The bytes of each key from its start on; None where there is no such key or no such byte.
+    def get(self, key: str, most: int) -> bytes | None:
+        """The bytes of a key; None where there is none.
 
-        Raises InputError where the place does not answer, or refuses to.
+        Raises InputError where they are more than `most`, and where the place does not answer, or refuses to.
         """
+        if self.have([key], [most])[0]:
+            raise InputError(f"{self.name}: {key} has more than {most:,} bytes; {self.remedy}")
+        return self._read([key], [slice(None)])[0]
+
+    def have(self, keys: Sequence[str], places: Sequence[int]) -> list[bool]:
+        """Whether each key has a byte at that place; raises as `get` does."""
+        found = self._read(keys, [slice(place, place + 1) for place in places])
+        return [byte is not None for byte in found]
+
+    def _read(self, keys: Sequence[str], parts: Sequence[slice]) -> list[bytes | None]:
+        if not self.remote:
+            for path in (Path(self.name, key) for key in keys):
+                if path.exists():  # for a pipe TensorStore would wait
+                    check_regular(path, sys.maxsize)
         store = self.answer(tensorstore.KvStore.open(self.spec(), context=tensorstore.Context(CONTEXT)))
-        asked = [
-            store.read(key, byte_range=slice(start, None)) for key, start in zip(keys, starts, strict=True)
-        ]
+        asked = [store.read(key, byte_range=part) for key, part in zip(keys, parts, strict=True)]
         return [self._value(future) for future in asked]
 
     def answer(self, future: "tensorstore.Future[Result]") -> Result:
@@ -86,4 +101,4 @@ def _kind(error: Exception) -> str:
 
 
 def _clause(error: Exception) -> str:
-    return " ".join(str(error).split("[")[0].split())
+    return " ".join(str(error).split("[")[0].split())[:LONGEST]

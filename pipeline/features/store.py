@@ -1,14 +1,16 @@
 """Reading a feature store (store_codec.py): features by image key, every shard checked when it is opened."""
 
-import json
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import tensorstore
 import torch
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from torch import Tensor
+from typing_extensions import TypedDict
 
 from pipeline.compute import memory
 from pipeline.datasets.schema import Pair
@@ -16,6 +18,7 @@ from pipeline.errors import InputError
 from pipeline.features.object_storage import CONTEXT, Location
 from pipeline.features.store_codec import ARRAY, SCHEMA, array_spec, shard_file
 from pipeline.prefetch import prefetch
+from pipeline.records import first_fault
 
 # a store does not change while it is open
 READING = {
@@ -27,6 +30,26 @@ READING = {
 # from the disk at half its speed: for stores that stay in memory once they are read.
 MAPPED = {"file_io_mode": {"mode": "memmap"}}
 CACHED = 0.5  # of the free memory is what such a store takes at most
+LARGEST = 1 << 28  # bytes of the group's metadata: of some millions of images
+LARGEST_IMAGE = 1 << 26  # bytes of one image's features: a hundred times ResNet-101's
+SHOWN = 80  # letters of a wrong value that are told
+
+
+class _Attributes(TypedDict):
+    """What every store says of itself; further keys say what made it."""
+
+    __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]  # pydantic's own place
+
+    schema: int
+    keys: list[str]
+    shard_bytes: list[Annotated[int, Field(ge=1, lt=2**62)]]
+
+
+class _Group(TypedDict):
+    attributes: _Attributes
+
+
+_GROUP: TypeAdapter[Any] = TypeAdapter(_Group)
 
 
 class FeatureStore:
@@ -45,6 +68,7 @@ class FeatureStore:
         self._check(expected)
         self.row = {key: row for row, key in enumerate(self.attributes["keys"])}
         self.array = self.location.answer(tensorstore.open(self._reading(), read=True))
+        self._check_array()
 
     def _reading(self) -> dict[str, Any]:
         fits = sum(self.attributes["shard_bytes"]) < CACHED * (memory.free() or 0)
@@ -53,33 +77,49 @@ class FeatureStore:
 
     def _group(self) -> bytes:
         """The group's metadata; they hold every image's hash and what made the features of it."""
-        if (found := self.location.get(["zarr.json"], [0])[0]) is None:
+        if (found := self.location.get("zarr.json", LARGEST)) is None:
             raise self._error(" is not a feature store")
         return found
 
     def _attributes(self) -> dict[str, Any]:
         try:
-            attributes = json.loads(self.record)["attributes"]
-        except (ValueError, KeyError, TypeError):
-            raise self._error(" is not a feature store") from None
-        if attributes.get("schema") != SCHEMA:
-            raise self._error(f": its schema is {attributes.get('schema')!r}, not {SCHEMA}")
+            attributes: dict[str, Any] = _GROUP.validate_json(self.record)["attributes"]
+        except ValidationError as error:
+            raise self._error(f" is not a feature store ({first_fault(error)})") from None
+        if attributes["schema"] != SCHEMA:
+            raise self._error(f": its schema is {attributes['schema']}, not {SCHEMA}")
         return attributes
 
     def _check(self, expected: dict[str, Any]) -> None:
         for name, value in expected.items():
             if (found := self.attributes.get(name)) != value:
-                raise self._error(f": its {name} is {found!r}, params.yaml wants {value!r}")
+                raise self._error(f": its {name} is {_cut(repr(found))}, params.yaml wants {value!r}")
         sizes = self.attributes["shard_bytes"]
         files = [f"{ARRAY}/{shard_file(shard)}" for shard in range(len(sizes))]
-        # one byte of each: the last, with nothing after it
-        for file, size, last in zip(
-            files, sizes, self.location.get(files, [size - 1 for size in sizes]), strict=True
+        lasts = self.location.have(files, [size - 1 for size in sizes])
+        for file, size, last, longer in zip(
+            files, sizes, lasts, self.location.have(files, sizes), strict=True
         ):
             if not last:
                 raise self._error(f": {file} is missing or shorter than its {size} bytes")
-            if len(last) > 1:
+            if longer:
                 raise self._error(f": {file} is longer than its {size} bytes")
+
+    def _check_array(self) -> None:
+        """That it is such an array as `extract` writes, of as many images and shards as there are keys."""
+        shape, kind = self.array.shape, self.array.dtype.name
+        if len(shape) != 4 or kind not in ("float16", "uint8"):
+            raise self._error(f": its array is {kind} of {shape}, not float16 or uint8 of images x C x H x W")
+        if self.array.chunk_layout.read_chunk.shape != (1, *shape[1:]):
+            raise self._error(": its chunks are not of one image each")
+        if math.prod(shape[1:]) * self.array.dtype.numpy_dtype.itemsize > LARGEST_IMAGE:
+            raise self._error(f": an image of {shape[1:]} takes more than {LARGEST_IMAGE:,} bytes")
+        images, shards = len(self.row), len(self.attributes["shard_bytes"])
+        shard = (self.array.chunk_layout.write_chunk.shape or (None,))[0] or 1
+        if (shape[0], len(self.attributes["keys"]), math.ceil(images / shard)) != (images, images, shards):
+            raise self._error(
+                f": it has {shape[0]} images in {shards} shards of {shard}, and {images} different keys"
+            )
 
     def _error(self, fault: str) -> InputError:
         return InputError(f"{self.location.name}{fault}; {self.location.remedy}")
@@ -128,3 +168,7 @@ def feature_batches(
 def _features(store: FeatureStore, pairs: Sequence[Pair]) -> tuple[Tensor, Tensor]:
     grids = torch.from_numpy(store.read([name for pair in pairs for name in (pair.before, pair.after)]))
     return grids[0::2], grids[1::2]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SHOWN else text[:SHOWN] + "…"

@@ -11,9 +11,8 @@ class Index:
     """Captions as vectors: count × (1 + ln((1 + n) / (1 + df))) of each word, of unit length."""
 
     def __init__(self, documents: Iterable[str]):
-        self.documents = sorted(
-            set(documents)
-        )  # as tokens joined by one space; ties in the order of the text
+        # as tokens joined by one space; ties in the order of the text
+        self.documents = sorted(set(documents))
         counts = [Counter(text.split()) for text in self.documents]
         self._having = Counter(word for own in counts for word in own)
         places: dict[str, list[tuple[int, float]]] = {word: [] for word in self._having}

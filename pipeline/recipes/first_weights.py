@@ -1,12 +1,12 @@
 """Weights that a model starts from: one file, CLIP's as stages.import_clip writes them."""
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
 from models.trainable import Trainable
+from pipeline.datasets.checking import sha256
 from pipeline.errors import InputError
 
 REMEDY = "bring CLIP's weights by `python -m stages.import_clip FILE`, or set `start: null`"
@@ -51,7 +51,6 @@ def fit(there: str) -> str:
 def identity(path: Path) -> str:
     """The file's sha256. Raises InputError where there is none."""
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return sha256(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); {REMEDY}") from None

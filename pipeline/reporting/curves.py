@@ -19,6 +19,10 @@ TERMS = {  # the papers' words
     "dirl": "channel correlation",
     "ccr": "cross-modal contrast",
     "judge": "distractor judging",
+    "maps": "size of the attention maps",
+    "entropy": "minus the weights’ entropy",
+    "con": "context consistency",
+    "ind": "context independence",
 }
 JUDGING = "judge_accuracy"  # logged beside the losses
 # of a pre-training, in the order of their panels

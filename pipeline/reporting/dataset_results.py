@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from pydantic import BaseModel, FiniteFloat, TypeAdapter
+from pydantic import FiniteFloat
 
 from pipeline import statistics
 from pipeline.datasets.images import Indexed, read_index
@@ -17,19 +17,21 @@ from pipeline.decoding.attention_maps import Attended
 from pipeline.errors import InputError
 from pipeline.inputs import read_text
 from pipeline.params import Params
+from pipeline.records import read_record
 from pipeline.reporting import paper_results, retrieval_results
 from pipeline.reporting.paper_results import Published, PublishedRetrieval
-from pipeline.reporting.retrieval_results import Retrieved, filled, parsed
+from pipeline.reporting.retrieval_results import Retrieved, filled
+from pipeline.scoring import coco_files
 from pipeline.scoring.metric_names import CIDER, CORPUS
 from pipeline.statistics import Evidence, ScoredPair
 
 REMEDY = "run `dvc repro` to make it"
 Curve = dict[str, list[float]]
 """Column -> values, the iteration first."""
-PhaseName = Literal[
-    "adaptation", "images", "pretraining", "captioning"
-]  # images: pre-training on CUB's single ones
+PhaseName = Literal["adaptation", "images", "pretraining", "captioning"]
+"""images: the pre-training on CUB's single ones."""
 Value = TypeVar("Value")
+Tree = dict[str, FiniteFloat | str | dict[str, FiniteFloat | str | None] | None]
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
     pairs = read_pairs(path)
     if not (test := of_split(pairs, "test")):
         raise InputError(f"{path} has no pair of the split test; {REMEDY} again")
-    gallery = gallery_pairs.choose(test, params.report.gallery)
+    gallery = gallery_pairs.gallery(test, params.report.gallery)
     shown = [pair for pairs in gallery.values() for pair in pairs]
     constant = root / "results" / "cells" / dataset / "constant"
     cells = [
@@ -157,7 +159,7 @@ def _cell(
 
 def read_metrics(path: Path) -> Metrics:
     """A metrics.json as stages.score writes it; what is no number is left out."""
-    tree = parsed(path, _TREE, read_text(path, REMEDY), REMEDY)
+    tree = read_record(path, Tree, REMEDY, "ignore")
     groups = {name: values for name, values in tree.items() if isinstance(values, dict)}
     scorers = groups.pop("scorers", {})
     subsets = {
@@ -175,8 +177,7 @@ def read_metrics(path: Path) -> Metrics:
 
 def read_captions(path: Path, pairs: Sequence[Pair]) -> dict[str, str]:
     """Pair id -> caption, of a captions.json that has one for each of `pairs`."""
-    predictions = parsed(path, _PREDICTIONS, read_text(path, REMEDY), REMEDY)
-    return _of_all(path, {prediction.image_id: prediction.caption for prediction in predictions}, pairs)
+    return _of_all(path, coco_files.read_results(path, REMEDY), pairs)
 
 
 def read_attended(path: Path, pairs: Sequence[Pair], captions: dict[str, str]) -> dict[str, Attended]:
@@ -185,9 +186,6 @@ def read_attended(path: Path, pairs: Sequence[Pair], captions: dict[str, str]) -
     for pair in pairs:
         if list(found[pair.pair_id].words) != captions[pair.pair_id].split():
             raise _wrong(path, f"is of another caption of the pair {pair.pair_id} than captions.json")
-    aligned = [found[pair.pair_id].alignment is not None for pair in pairs]
-    if any(aligned) and not all(aligned):
-        raise _wrong(path, f"has no alignment of the pair {pairs[aligned.index(False)].pair_id}")
     return {pair.pair_id: found[pair.pair_id] for pair in pairs}
 
 
@@ -219,15 +217,6 @@ def read_phases(folder: Path, seed: int) -> dict[PhaseName, Curves]:
     own = folder / str(seed)
     validation = read_curve(own / "validation.csv", "iteration", CIDER)
     return found | {"captioning": Curves(read_curve(own / "loss.csv", "iteration"), validation)}
-
-
-class _Prediction(BaseModel):
-    image_id: str
-    caption: str
-
-
-_PREDICTIONS = TypeAdapter(list[_Prediction])
-_TREE = TypeAdapter(dict[str, FiniteFloat | str | dict[str, FiniteFloat | str | None] | None])
 
 
 def _of_all(path: Path, values: dict[str, Value], pairs: Sequence[Pair]) -> dict[str, Value]:

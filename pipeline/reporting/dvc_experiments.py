@@ -6,11 +6,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import FiniteFloat, TypeAdapter, ValidationError
+from pydantic import FiniteFloat
 
 from pipeline.errors import InputError
-from pipeline.inputs import read_text
-from pipeline.records import first_fault
+from pipeline.records import read_record
 
 REMEDY = "run `python -m stages.experiments` to make it"
 PARAMS = "params.yaml"
@@ -25,9 +24,6 @@ class Experiment:
     name: str
     params: dict[str, Value]  # those that differ between the experiments, "loss.lambda_cbr" …
     metrics: dict[str, dict[str, FiniteFloat]]  # "dataset/model/seed" -> metric of all pairs -> value
-
-
-_EXPERIMENTS = TypeAdapter(list[Experiment])
 
 
 def gather(shown: Any) -> list[Experiment]:
@@ -81,14 +77,12 @@ def _differing(flat: Iterable[dict[str, Value]]) -> list[str]:
 
 
 def _metrics(files: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """All pairs' numbers, of each results/cells/dataset/model/seed/summary.json or older metrics.json."""
+    """All pairs' numbers, of each results/cells/dataset/model/seed/summary.json."""
     found = {}
     for name, file in sorted(files.items()):
         *_, dataset, model, seed, _ = ("", "", "", *Path(name).parts)
-        values = file.get("data", {})
-        total = values.get("total", values)
-        if seed.isdecimal() and total:
-            found[f"{dataset}/{model}/{seed}"] = {k: v for k, v in sorted(total.items()) if _is_number(v)}
+        if seed.isdecimal() and (values := file.get("data", {})):
+            found[f"{dataset}/{model}/{seed}"] = {k: v for k, v in sorted(values.items()) if _is_number(v)}
     return found
 
 
@@ -103,9 +97,4 @@ def records(experiments: Iterable[Experiment]) -> list[dict[str, Any]]:
 
 def read(path: Path) -> list[Experiment]:
     """What stages.experiments wrote. Raises InputError where it is missing or something else."""
-    try:
-        return _EXPERIMENTS.validate_json(read_text(path, REMEDY))
-    except ValidationError as error:
-        raise InputError(
-            f"{path} is not a list of experiments ({first_fault(error)}); {REMEDY} again"
-        ) from None
+    return read_record(path, list[Experiment], REMEDY)

@@ -143,9 +143,9 @@ def svg(draw: Callable[[Axes], None], salt: str) -> str:
     return re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", svg)  # figure_1 …: doubled from panel to panel
 
 
-def svg_file(draw: Callable[[Axes], None]) -> str:
+def svg_file(draw: Callable[[Axes], None], size: tuple[float, float] = WIDE) -> str:
     """What `draw` puts on a diagram's axes, as an SVG file."""
-    written = _document(draw, WIDE, "results", FILE_COLOURS)
+    written = _document(draw, size, "results", FILE_COLOURS)
     return "\n".join(line.rstrip() for line in written.splitlines()) + "\n"
 
 

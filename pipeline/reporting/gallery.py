@@ -79,14 +79,10 @@ def gallery(results: Results, params: Params) -> dict[str, Any]:
     own = [cell for cell in results.cells if cell.seed == params.seeds[0]]
     attended = {cell.model: list(cell.attended.values()) for cell in own}
     every = [one for each in attended.values() for one in each]
-    factor = attention_images.coarsening(every)
-    aligned = next((one.grid for one in every if one.alignment is not None), ())
     named = {KINDS.get(kind, str(kind)): (kind, pairs) for kind, pairs in results.gallery.items()}
     return {
         "cards": [
-            _card(pair, name, results, own, params, factor)
-            for name, (_, pairs) in named.items()
-            for pair in pairs
+            _card(pair, name, results, own, params) for name, (_, pairs) in named.items() for pair in pairs
         ],
         "kinds": {  # -> how many are shown, of how many
             name: (len(pairs), sum(pair.change_type == kind for pair in results.test))
@@ -95,20 +91,17 @@ def gallery(results: Results, params: Params) -> dict[str, Any]:
         # models whose captions are known to be right or wrong; whether it is known that they are true
         "judged": [cell.model for cell in own if any(told.right is not None for told in cell.told.values())],
         "checked": any(_true(told) is not None for cell in own for told in cell.told.values()),
-        # models with cross-view attention; cells of an alignment, where it is coarser than the maps
+        # models with cross-view attention
         "aligned": [
             model for model, each in attended.items() if any(one.alignment is not None for one in each)
         ],
-        "cells": [side // factor for side in aligned] if factor > 1 else None,
         "grids": list(dict.fromkeys(one.grid for one in every if one.images)),  # rows, columns of maps
         "encoded": [model for model, each in attended.items() if any(one.blocks for one in each)],
     }
 
 
-def _card(
-    pair: Pair, kind: str, results: Results, cells: Sequence[Cell], params: Params, factor: int
-) -> Card:
-    embedded = {cell.model: attention_images.embedded(cell.attended[pair.pair_id], factor) for cell in cells}
+def _card(pair: Pair, kind: str, results: Results, cells: Sequence[Cell], params: Params) -> Card:
+    embedded = {cell.model: attention_images.embedded(cell.attended[pair.pair_id]) for cell in cells}
     predictions = [_prediction(pair, cell, params.score.no_change_phrases) for cell in cells]
     before, after = picture(results, pair.before), picture(results, pair.after)
     return Card(pair, kind, before, after, predictions, script(embedded))

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from pipeline.errors import InputError
 from pipeline.inputs import read_json
+from pipeline.records import checked
 from pipeline.reporting.dataset_results import REMEDY, Results
 from pipeline.scoring import metric_names
 from pipeline.scoring.metric_names import ACCURACY, CIDER, CORPUS, PLACES, SPICE
@@ -127,7 +127,7 @@ def has(rows: Sequence[Row], subset: str, metric: str) -> bool:
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", strict=True)
     __pydantic_extra__: dict[str, float]
     dataset: str
     model: str
@@ -138,8 +138,5 @@ class _Record(BaseModel):
 def read(path: Path) -> list[Record]:
     """The records of a scores.json. Raises InputError where it is missing or something else."""
     found: list[Record] = read_json(path, REMEDY)
-    try:
-        TypeAdapter(list[_Record]).validate_python(found, strict=True)
-    except ValidationError:
-        raise InputError(f"{path} is not a list of scores; remove it and {REMEDY} again") from None
+    checked(list[_Record], found, str(path), REMEDY)
     return found

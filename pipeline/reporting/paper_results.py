@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from pipeline.dataset_params import Count, Dataset, DatasetTrain, Name, OwnSettings, Positive, Strict
 from pipeline.errors import InputError
 from pipeline.features.store_contents import pixel_spec, spec
 from pipeline.inputs import read_yaml
 from pipeline.params import Params
-from pipeline.records import first_fault
+from pipeline.records import checked
 from pipeline.scoring.metric_names import PRINTED
 
 FOLDER = Path("data/published")
@@ -245,7 +245,4 @@ class _File(Strict):
 
 
 def _read(path: Path) -> _File:
-    try:
-        return _File.model_validate(read_yaml(path, "restore it with git"))
-    except ValidationError as error:
-        raise InputError(f"{path}: {first_fault(error)}; mend it") from None
+    return checked(_File, read_yaml(path, "restore it with git"), str(path), "mend it")

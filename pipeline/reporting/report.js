@@ -71,11 +71,11 @@ function prepare(card, form) {
     clear();
     const model = form.elements.aligned.value;
     const own = maps[model];
-    const [rows, columns] = own.cells;
+    const [rows, columns] = own.grid;
     cell = [clamp(chosen[0], rows), clamp(chosen[1], columns)];
-    const map = row(own.alignment, cell[0] * columns + cell[1], own.cells);
-    cover(card.querySelector(".before .picture"), map, own.cells);
-    mark(after, cell, own.cells);
+    const map = row(own.alignment, cell[0] * columns + cell[1], own.grid);
+    cover(card.querySelector(".before .picture"), map, own.grid);
+    mark(after, cell, own.grid);
     const brightest = map.indexOf(Math.max(...map));
     const there = [Math.floor(brightest / columns), brightest % columns];
     told.textContent = `${model} aligns row ${cell[0] + 1}, column ${cell[1] + 1} of after with row ${there[0] + 1}, column ${there[1] + 1} of before.`;
@@ -91,8 +91,8 @@ function prepare(card, form) {
   for (const encoder of card.querySelectorAll(".blocks")) roving(encoder, showBlock);
   card.addEventListener("keydown", (event) => event.key === "Escape" && clear());
 
-  if (!form.elements.aligned) return;
-  const grid = () => maps[form.elements.aligned.value].cells;
+  if (!Object.values(maps).some((own) => own.alignment)) return; // of the pairs beyond decoding's number
+  const grid = () => maps[form.elements.aligned.value].grid;
   form.addEventListener("change", () => cell && showCell(cell));
   after.tabIndex = 0;
   after.setAttribute("role", "application");

@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from pydantic import BaseModel, FiniteFloat, TypeAdapter, ValidationError
+from pydantic import BaseModel, FiniteFloat
 
 from pipeline.errors import InputError
-from pipeline.inputs import read_text
-from pipeline.records import first_fault
+from pipeline.records import read_record, read_records
 from pipeline.reporting.paper_results import PublishedRetrieval
 from pipeline.statistics import Evidence, compare_all, of_retrieval, over_seeds
 
@@ -19,7 +18,6 @@ WAYS = {
     "text_to_pair_shared": "The same, where a pair with the very same sentence counts too",
     "pair_to_text": "Sentences found by a pair",
 }
-Kind = TypeVar("Kind")
 FIGURES = ("R@1", "R@5", "R@10", "MdR", "MnR")
 
 
@@ -73,26 +71,15 @@ def filled(folder: Path) -> bool:
 
 def read(folder: Path) -> Retrieved:
     """What stands in a cell's folder. Raises InputError naming the file that is missing or something else."""
-    path, lines = folder / "retrieval.json", folder / "retrieved.jsonl"
-    figures = parsed(path, TypeAdapter(Figures), read_text(path, REMEDY), REMEDY)
-    text = read_text(lines, REMEDY).split("\n")[:-1]
-    rows = [parsed(lines, TypeAdapter(_Ranks), line, REMEDY) for line in text]
+    lines = folder / "retrieved.jsonl"
+    figures = read_record(folder / "retrieval.json", Figures, REMEDY, "ignore")
+    rows = list(read_records(lines, _Ranks, REMEDY, extra="ignore"))
     if not rows or not all(row.text_to_pair for row in rows):
         raise InputError(f"{lines} lacks the ranks of a pair; remove it and {REMEDY} again")
     by_sentence = [sum(rank <= 1 for rank in row.text_to_pair) / len(row.text_to_pair) for row in rows]
     by_pair = [float(row.pair_to_text <= 1) for row in rows]
     first = {"text_to_pair": by_sentence, "pair_to_text": by_pair}
     return Retrieved(figures, [row.pair_id for row in rows], first)
-
-
-def parsed(path: Path, kind: TypeAdapter[Kind], text: str, remedy: str) -> Kind:
-    """JSON that a stage wrote into `path`. Raises InputError naming the first key that is wrong."""
-    try:
-        return kind.validate_json(text)
-    except ValidationError as error:
-        raise InputError(
-            f"{path} is unreadable ({first_fault(error)}); remove it and {remedy} again"
-        ) from None
 
 
 def section(

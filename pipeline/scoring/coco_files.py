@@ -50,14 +50,14 @@ class Coco(BaseModel):
     annotations: list[Captioned]
 
 
-def read_results(path: str | Path) -> dict[str, str]:
+def read_results(path: str | Path, remedy: str = RESULTS) -> dict[str, str]:
     """Id -> predicted caption, which may be empty.
 
     Raises InputError where the file is missing, empty or of another form, or predicts an id twice.
     """
-    found = checked(list[Captioned], read_json(path, RESULTS), str(path), RESULTS)
+    found = checked(list[Captioned], read_json(path, remedy), str(path), remedy)
     if not found:
-        raise InputError(f"{path} holds no prediction; {RESULTS}")
+        raise InputError(f"{path} holds no prediction; {remedy}")
     _refuse_doubled((each.image_id for each in found), f"{path} predicts an id more than once")
     return {str(each.image_id): each.caption for each in found}
 

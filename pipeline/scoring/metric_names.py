@@ -12,6 +12,7 @@ PRINTED = (*CORPUS, SPICE)  # those that papers print; SPICE where it could run
 TRUE = "true"  # judged by the scene that the pictures were drawn from
 FITS = "fits"  # the same, where other things may fit as well
 AGREES = "agrees"  # read against the references, where no scene is published
+FAULTS = "faults"  # of a pair what of its caption is false, letters of truth.FAULTS
 JUDGED = (TRUE, FITS, AGREES)  # of a pair whether it is so, of a subset the share
 RIGHT, ACCURACY = "right", "change_accuracy"  # whether a change is told rightly: of a pair, the share
 TRUE_CHANGES, TRUE_NO_CHANGE = "true_changes", "true_no_change"

@@ -11,9 +11,9 @@ from pipeline.outputs import write_json, write_json_lines, write_text
 from pipeline.scoring import accuracy, attributes
 from pipeline.scoring.agreement import agrees
 from pipeline.scoring.corpus import TOTAL, Scores, score
-from pipeline.scoring.metric_names import ACCURACY, AGREES, FITS, JUDGED, RIGHT, SHOWN, TRUE, of_parts
+from pipeline.scoring.metric_names import ACCURACY, AGREES, FAULTS, FITS, JUDGED, RIGHT, SHOWN, TRUE, of_parts
 from pipeline.scoring.subsets import subsets
-from pipeline.scoring.truth import judge
+from pipeline.scoring.truth import Verdict, judge
 
 GEOMETRIC = "geometric"  # the grammar of captions that agreement reads
 DIGITS = 6  # of what is written: beyond, processors differ in the last bits of a logarithm
@@ -24,6 +24,7 @@ class Told:
     """What the captions say, held against what happened; None and {} where that is not known."""
 
     judged: dict[str, dict[str, bool | None]]  # id -> each of JUDGED
+    faults: dict[str, str | None]  # id -> what of the caption is false, letters of truth.FAULTS
     changed: dict[str, bool | None]  # id -> whether something changed
     right: dict[str, bool | None]  # id -> whether change or no change is told correctly
     change_accuracy: float | None  # the share of those
@@ -69,8 +70,16 @@ def told(
         pair.pair_id: accuracy.right(captions[pair.pair_id], pair.changed, no_change_phrases)
         for pair in pairs
     }
+    # of the same sentences as in training and on the demo's page
+    verdicts = {pair.pair_id: judge(captions[pair.pair_id], pair) for pair in pairs}
+    agreed = {
+        pair.pair_id: agrees(captions[pair.pair_id], pair, no_change_phrases)
+        for pair in pairs
+        if grammar == GEOMETRIC and verdicts[pair.pair_id] is None
+    }
     return Told(
-        {pair.pair_id: _judged(captions[pair.pair_id], pair, no_change_phrases, grammar) for pair in pairs},
+        {key: _judged(verdict, agreed.get(key)) for key, verdict in verdicts.items()},
+        {key: verdict.faults if verdict else None for key, verdict in verdicts.items()},
         {pair.pair_id: pair.changed for pair in pairs},
         right,
         accuracy.share(right.values()),
@@ -78,12 +87,11 @@ def told(
     )
 
 
-def _judged(caption: str, pair: Pair, phrases: Sequence[str], grammar: str | None) -> dict[str, bool | None]:
+def _judged(verdict: Verdict | None, agreed: bool | None) -> dict[str, bool | None]:
     """Each of JUDGED of one caption."""
-    if verdict := judge(caption, pair):  # of the same sentences as in training and on the demo's page
-        return {TRUE: verdict.true, FITS: verdict.fits, AGREES: None}
-    agreed = agrees(caption, pair, phrases) if grammar == GEOMETRIC else None
-    return {TRUE: None, FITS: None, AGREES: agreed}
+    if verdict is None:
+        return {TRUE: None, FITS: None, AGREES: agreed}
+    return {TRUE: verdict.true, FITS: verdict.fits, AGREES: None}
 
 
 def write_metrics(
@@ -124,6 +132,7 @@ def write_each(
     lines = (
         {"pair_id": key, "caption": captions[key], "changed": told.changed[key] if told else None}
         | (told.judged[key] if told else dict.fromkeys(JUDGED))
+        | {FAULTS: told.faults[key] if told else None}
         | rounded(own | {RIGHT: told.right[key] if told else None} | located.get(key, {}))
         for key, own in scores.pairs.items()
     )

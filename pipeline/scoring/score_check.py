@@ -1,6 +1,5 @@
 """Have scores fallen against those that a git revision holds?"""
 
-import json
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pipeline.errors import InputError
-from pipeline.inputs import read_json
+from pipeline.inputs import json_of, read_json
 from pipeline.scoring.metric_names import of_parts
 
 CELLS = "results/cells"
@@ -66,10 +65,7 @@ def _cells(root: Path, revision: str) -> list[str]:
 
 
 def _shown(root: Path, revision: str, path: str) -> Any:
-    try:
-        return json.loads(_git(root, "show", f"{revision}:./{path}"))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{revision}:{path} is not valid JSON ({error}); name another revision") from None
+    return json_of(_git(root, "show", f"{revision}:./{path}"), f"{revision}:{path}", "name another revision")
 
 
 def _scores(tree: Any, where: str, tolerance: Mapping[str, float]) -> dict[str, float]:

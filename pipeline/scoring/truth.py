@@ -3,10 +3,13 @@
 A caption is read strictly, as a sentence of tabletop's grammar: `the [size] [color] [material] noun`, perhaps
 `that is RELATION the [size] [color] [material] noun`, and a verb phrase. What is no such sentence is false.
 A relation holds as the camera of the picture sees it (pipeline/tabletop/relations.py).
+
+All that is false of a caption is known, as letters of FAULTS: each attribute that its subject names is held
+against the thing that changed.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pipeline.datasets.schema import NO_CHANGE, Pair, Placed, SceneFacts, changed_things
@@ -21,6 +24,23 @@ NEW_VALUE = {
     "color": "color",
     "texture": "material",
 }  # kind of change -> the attribute that it changes
+
+ATTRIBUTES = {"size": "z", "color": "c", "material": "m", "shape": "s"}  # their letters
+RELATION, KIND, VALUE, OTHER, ALSO, SILENT, INVENTED, UNREADABLE = "rkvoantg"
+FAULTS = {
+    SILENT: "says nothing of a change that there is",
+    INVENTED: "tells a change where there is none",
+    UNREADABLE: "no sentence of the grammar",
+    KIND: "kind of change",
+    ATTRIBUTES["color"]: "colour",
+    ATTRIBUTES["material"]: "material",
+    ATTRIBUTES["shape"]: "shape",
+    ATTRIBUTES["size"]: "size",
+    RELATION: "relation",
+    VALUE: "new value",
+    OTHER: "speaks of another thing",  # one that is there; beside the attributes in which they differ
+    ALSO: "fits another thing, too",
+}  # letter -> what of a caption is false
 
 
 def _any(options: Sequence[str]) -> str:
@@ -51,6 +71,7 @@ class Verdict:
     true: bool
     fits: bool  # true, or only not said of one thing alone
     wrong: str | None = None  # None where true; the whole caption where it cannot be read
+    faults: str = ""  # all that is false, letters in the order of FAULTS; none where true
 
 
 def judge(caption: str, pair: Pair, phrases: Sequence[str] = words.NO_CHANGE) -> Verdict | None:
@@ -69,16 +90,23 @@ def judge(caption: str, pair: Pair, phrases: Sequence[str] = words.NO_CHANGE) ->
         return Verdict(true=True, fits=True)
     sentence = SENTENCE.fullmatch(text)
     if sentence is None:
-        return Verdict(true=False, fits=False, wrong=caption)
+        return _false(caption, SILENT if says_no_change(text, phrases) else UNREADABLE)
     if pair.change_type == NO_CHANGE:
-        return Verdict(true=False, fits=False, wrong=sentence["verb"])
-    wrong = _wrong(sentence, pair, pair.scene)
-    alone = wrong is None and len(_meant(sentence, *_spoken_of(pair.scene, pair.change_type))) == 1
-    return Verdict(alone, wrong is None, None if alone else wrong or sentence["subject"])
+        return _false(sentence["verb"], INVENTED)
+    wrong = dict(_contradictions(sentence, pair, pair.scene))
+    meant = _meant(sentence, *_spoken_of(pair.scene, pair.change_type))
+    if wrong:
+        subject = wrong.keys() & {*ATTRIBUTES.values(), RELATION}
+        return _false(next(iter(wrong.values())), *wrong, *(OTHER if subject and meant else ""))
+    return Verdict(True, True) if len(meant) == 1 else Verdict(False, True, sentence["subject"], ALSO)
 
 
-def _wrong(sentence: re.Match[str], pair: Pair, scene: SceneFacts) -> str | None:
-    """The first words that contradict the change; None where none does."""
+def _false(wrong: str, *faults: str) -> Verdict:
+    return Verdict(False, False, wrong, "".join(letter for letter in FAULTS if letter in faults))
+
+
+def _contradictions(sentence: re.Match[str], pair: Pair, scene: SceneFacts) -> Iterator[tuple[str, str]]:
+    """What contradicts the change: letters of FAULTS, each with the caption's words, in their order."""
     kind = str(pair.change_type)
     try:
         before, after = changed_things(scene, kind)
@@ -86,18 +114,17 @@ def _wrong(sentence: re.Match[str], pair: Pair, scene: SceneFacts) -> str | None
         raise InputError(f"pair {pair.pair_id}: {error}; run `dvc repro prepare` again") from None
     thing = before or after
     assert thing is not None  # it is in one of the pictures
-    for attribute in MEANINGS:
+    for attribute, letter in ATTRIBUTES.items():
         if not _agrees(sentence[attribute], attribute, thing):
-            return sentence[attribute]
+            yield letter, sentence[attribute]
     if sentence["landmark"] and not _lies_so(sentence, thing, *_spoken_of(scene, kind)):
-        return sentence["landmark"].strip()
-    if VERB_PHRASES[sentence["verb"].lower()] != kind:
-        return sentence["verb"]
+        yield RELATION, sentence["landmark"].strip()
     value = sentence["verb"].split()[-1]
-    if kind in NEW_VALUE and not _agrees(value, NEW_VALUE[kind], after):
+    if VERB_PHRASES[sentence["verb"].lower()] != kind:
+        yield KIND, sentence["verb"]
+    elif kind in NEW_VALUE and not _agrees(value, NEW_VALUE[kind], after):
         # the word alone, unless it stands in the subject too
-        return value if value not in sentence["subject"].split() else sentence["verb"]
-    return None
+        yield VALUE, value if value not in sentence["subject"].split() else sentence["verb"]
 
 
 def _spoken_of(scene: SceneFacts, kind: str) -> tuple[tuple[Placed, ...], Point]:

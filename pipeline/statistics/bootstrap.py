@@ -22,7 +22,7 @@ def scores(models: Sequence[Evidence], counts: Array) -> list[dict[str, Array]]:
     each = iter(zip(sums, blocks, strict=True))
     return [
         {
-            metric: SUMMED[metric].score(own.reshape(len(counts), len(block), -1)).mean(1)
+            metric: SUMMED[metric](own.reshape(len(counts), len(block), -1)).mean(1)
             for metric, (own, block) in zip(model.numbers, each, strict=False)  # as many as it has metrics
         }
         for model in models

@@ -6,24 +6,11 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, ValidationError
+from pydantic import BaseModel, Field, FiniteFloat, NonNegativeInt
 
 from pipeline.errors import InputError
-from pipeline.inputs import read_text
-from pipeline.records import first_fault
-from pipeline.scoring.metric_names import (
-    ACCURACY,
-    AGREES,
-    AGREES_CHANGES,
-    BLEU_4,
-    CIDER,
-    FITS,
-    METEOR,
-    ROUGE_L,
-    SPICE,
-    TRUE,
-    TRUE_CHANGES,
-)
+from pipeline.records import read_records
+from pipeline.scoring import metric_names as named
 from pipeline.statistics.corpus_sums import MILLION, SUMMED, Array, mean
 
 REMEDY = "run `dvc repro score` to make it"
@@ -50,7 +37,7 @@ class Evidence:
     def counted(self, metric: str) -> int:
         """How many pairs have a value of the metric."""
         own = self.numbers[metric]
-        return int(own[0, :, 1].sum()) if SUMMED[metric].score is mean else own.shape[1]
+        return int(own[0, :, 1].sum()) if SUMMED[metric] is mean else own.shape[1]
 
 
 class _Bleu(BaseModel):
@@ -63,7 +50,6 @@ class _Bleu(BaseModel):
 class ScoredPair(BaseModel):
     """A line of pairs.jsonl: how good one caption is."""
 
-    model_config = ConfigDict(strict=True)
     pair_id: str
     bleu: _Bleu
     meteor: Line
@@ -75,6 +61,7 @@ class ScoredPair(BaseModel):
     true: bool | None = None  # by the scene, where it is known
     fits: bool | None = None
     agrees: bool | None = None  # with the references, where it is not
+    faults: str | None = None  # what of the caption is false, letters of truth.FAULTS
 
 
 def read(paths: Sequence[Path]) -> Evidence:
@@ -101,18 +88,10 @@ def evidence(runs: Mapping[str, Sequence[ScoredPair]]) -> Evidence:
 
 def read_pairs(path: Path) -> list[ScoredPair]:
     """A pairs.jsonl. Raises InputError where it is missing, or not what stages.score writes."""
-    lines = read_text(path, REMEDY).split("\n")[:-1]
-    if not lines:
+    found = list(read_records(path, ScoredPair, REMEDY, extra="ignore"))
+    if not found:
         raise InputError(f"{path} holds no pair; remove it and {REMEDY} again")
-    return [_pair(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
-
-
-def _pair(line: str, where: str) -> ScoredPair:
-    try:
-        return ScoredPair.model_validate_json(line)
-    except ValidationError as error:
-        said = f"{where} is not a scored pair ({first_fault(error)})"
-        raise InputError(f"{said}; remove the file and {REMEDY} again") from None
+    return found
 
 
 def of_retrieval(ids: Sequence[str], runs: Sequence[Mapping[str, Sequence[float]]]) -> Evidence:
@@ -136,18 +115,21 @@ def _numbers(run: Sequence[ScoredPair]) -> dict[str, Array]:
     """Metric -> pairs x numbers; a metric that no pair has is left out."""
     bleu = [[*b.matches, *b.guesses, b.length, b.reference_length] for b in (pair.bleu for pair in run)]
     means: dict[str, Sequence[float | None]] = {
-        TRUE_CHANGES: [pair.true if pair.changed else None for pair in run],
-        TRUE: [pair.true for pair in run],
-        FITS: [pair.fits for pair in run],
-        AGREES_CHANGES: [pair.agrees if pair.changed else None for pair in run],
-        AGREES: [pair.agrees for pair in run],
-        ROUGE_L: [pair.rouge_l for pair in run],
-        CIDER: [pair.cider_d for pair in run],
-        SPICE: [pair.spice for pair in run],
-        ACCURACY: [pair.right for pair in run],
+        named.TRUE_CHANGES: [pair.true if pair.changed else None for pair in run],
+        named.TRUE: [pair.true for pair in run],
+        named.FITS: [pair.fits for pair in run],
+        named.AGREES_CHANGES: [pair.agrees if pair.changed else None for pair in run],
+        named.AGREES: [pair.agrees for pair in run],
+        named.ROUGE_L: [pair.rouge_l for pair in run],
+        named.CIDER: [pair.cider_d for pair in run],
+        named.SPICE: [pair.spice for pair in run],
+        named.ACCURACY: [pair.right for pair in run],
     }
     known = {name: _millionths(own) for name, own in means.items() if any(v is not None for v in own)}
-    found = known | {BLEU_4: np.array(bleu, float), METEOR: np.array([pair.meteor for pair in run])}
+    found = known | {
+        named.BLEU_4: np.array(bleu, float),
+        named.METEOR: np.array([pair.meteor for pair in run]),
+    }
     return {name: found[name] for name in SUMMED if name in found}
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from scipy.special import stdtrit
 
-from pipeline.scoring.metric_names import CLAIMED, TRUE_CHANGES
-from pipeline.statistics import Comparison, compare_all
+from pipeline.scoring.metric_names import CIDER, CLAIMED, TRUE_CHANGES
+from pipeline.statistics import Comparison, compare_all, signed
 from pipeline.studying.record_comparisons import Group
 
 
@@ -68,6 +68,16 @@ class Verdict:
     dataset: str
     seeds: int  # of the model that has fewer
     by: dict[str, Finding]
+
+    @property
+    def disagreement(self) -> str | None:
+        """What truth and CIDEr-D say, in a sentence; None where they say the same."""
+        truth, cider = self.by[TRUE_CHANGES], self.by[CIDER]
+        if truth.said == cider.said:
+            return None
+        claim = f"{self.claim.better} > {self.claim.worse} ({self.claim.source}) on {self.dataset}"
+        told = [f"*{own.said}* ({signed(own.difference.difference)})" for own in (truth, cider)]
+        return f"{claim}: by truth {told[0]}, by {CIDER} {told[1]}."
 
 
 def verdicts(groups: Sequence[Group]) -> list[Verdict]:

@@ -139,8 +139,8 @@ def markdown(record: Record) -> str:
     return "\n\n".join(parts).rstrip() + "\n"
 
 
-def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table whose first column is text; it ends its last line."""
-    rule = "|".join(["---", *["---:"] * (len(headings) - 1)])
+def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: str = "---:") -> str:
+    """A table whose first column is text, the others as `right` says; it ends its last line."""
+    rule = "|".join(["---", *[right] * (len(headings) - 1)])
     lines = [f"| {' | '.join(row)} |" for row in (headings, *rows)]
     return "\n".join([lines[0], f"|{rule}|", *lines[1:], ""])

@@ -13,7 +13,7 @@ from pipeline.inputs import read_json
 from pipeline.scoring.metric_names import ACCURACY, CIDER, RIGHT, TRUE, TRUE_CHANGES
 from pipeline.statistics import Evidence, MeanSd, over_seeds
 from pipeline.studying import records
-from pipeline.studying.records import FOLDER, MARKED_OF_PAIRS, PAIRS, REMEDY, Record
+from pipeline.studying.records import CAPTIONS, FOLDER, OF_PAIRS, PAIRS, REMEDY, Record
 
 Changes = Mapping[str, Any]
 MARKED = {TRUE: TRUE, TRUE_CHANGES: TRUE, ACCURACY: RIGHT}  # metric -> the record's marks
@@ -114,7 +114,8 @@ def read(root: Path, dataset: str) -> list[Group]:
     for file in sorted(folder.glob("*.json")):
         if file.name != PAIRS:
             record = records.read(file)
-            if any(len(record[own]) != len(pairs["pairs"]) for own in MARKED_OF_PAIRS):
+            lengths = {len(record[own]) for own in OF_PAIRS}
+            if lengths != {len(pairs["pairs"])} or len(record[CAPTIONS]) != len(pairs.get(CAPTIONS, ())):
                 raise InputError(f"{file} is of other test pairs than {folder / PAIRS}; {REMEDY}")
             found.setdefault(file.stem.rsplit("-", 1)[0], []).append(record)
     return [_group(dataset, own, pairs) for own in found.values()]

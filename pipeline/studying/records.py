@@ -1,9 +1,11 @@
 """Small records of finished cells, a JSON file each, which git keeps: the page of results is made of them.
 
 A finished cell's own files (study_cells.KEPT) are too large for that. A record says which model with which
-settings was trained on what, its scores by subset, its validation curve, and for each test pair CIDEr-D,
-whether the caption is true, and whether it told rightly that something changed, in the order of the
-dataset's pairs.json beside it: what a paired bootstrap needs.
+settings was trained on what, its scores by subset, its validation curves, and for each test pair, in the
+order of the dataset's pairs.json beside it, whether the caption is true and what of it is false, whether it
+told rightly that something changed, and the metrics of the sentence: what a paired bootstrap and a
+correlation need. Of READ pairs it has the caption itself. The numbers of pairs are thousandths, written with
+base 36 so that a record stays small; `read` gives them as lists.
 """
 
 import csv
@@ -11,17 +13,20 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from pipeline.datasets.schema import Pair, of_split, read_pairs
+import numpy as np
+
+from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE, Pair, of_split, read_pairs
 from pipeline.errors import InputError
 from pipeline.inputs import read_json, read_text
 from pipeline.outputs import write_text
 from pipeline.params import Params, read_tree
 from pipeline.provenance import sha256
 from pipeline.recipes import resolving
-from pipeline.scoring.metric_names import CORPUS, RIGHT, TRUE
+from pipeline.scoring.metric_names import CIDER, CORPUS, FAULTS, RIGHT, TRUE
 from pipeline.scoring.subsets import subsets
 from pipeline.studying.overrides import Tree, overlay
 from pipeline.studying.study_cells import Cell
@@ -29,9 +34,16 @@ from pipeline.studying.study_file import Row
 
 FOLDER = Path("results/records")
 PAIRS = "pairs.json"
+CAPTIONS = "captions"
 LONGEST = 120  # letters of what a file's name tells of the changes; systems allow 255 of the whole
-MOST_PAIRS = 400  # of a test split: beyond, a record is no small file
+MOST_PAIRS = 1_000  # of a test split: beyond, a record is no small file
+READ = 10  # captions that a reader reads
 MARKED_OF_PAIRS = (TRUE, RIGHT)
+OF_PAIRS = (*MARKED_OF_PAIRS, FAULTS, *CORPUS)  # each has a part for every test pair
+CURVES = ("CIDEr-D", "true", "true/change")  # of validation.csv, where scenes are known
+BASE = 36
+WIDTHS = {name: 3 if name == CIDER else 2 for name in CORPUS}  # digits of a thousandth: CIDEr-D goes to 10
+BETWEEN = ","  # of the pairs' letters of truth.FAULTS; "-" where the scene is not known
 MARKS = {True: "1", False: "0", None: "-"}  # of a test pair; None: not known
 REMEDY = "restore it with git, or remove it and run the study again"
 Record = dict[str, Any]
@@ -82,13 +94,16 @@ def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> None:
         "key": cell.key,
         "train": _recipe(cell)["train"],
         "scores": {
-            name: {metric: metrics[name][metric] for metric in CORPUS} for name in ("total", *subsets(pairs))
+            name: {metric: round(metrics[name][metric], 4) for metric in CORPUS}
+            for name in ("total", *subsets(pairs))
         },
         "attributes": metrics.get("attributes", {}),
         "localisation": metrics.get("localisation", {}),
-        "validation": _curve(workspace / "results/curves" / Path(*cell.made.parts[2:]) / "validation.csv"),
+        "validation": _curves(workspace / "results/curves" / Path(*cell.made.parts[2:]) / "validation.csv"),
         **{name: "".join(MARKS[line[name]] for line in ordered) for name in MARKED_OF_PAIRS},
-        "CIDEr-D": [round(1000 * line["CIDEr-D"]) for line in ordered],
+        FAULTS: BETWEEN.join(MARKS[None] if line[FAULTS] is None else line[FAULTS] for line in ordered),
+        **{name: packed([line[name] for line in ordered], width) for name, width in WIDTHS.items()},
+        CAPTIONS: [ordered[place]["caption"] for place in read_places(pairs)],
     }
     _write(path(root, cell, changes), found)
     _write(root / FOLDER / cell.dataset / PAIRS, _described(pairs))
@@ -103,17 +118,42 @@ def _test_pairs(root: Path, dataset: str) -> list[Pair]:
     return of_split(read_pairs(root / f"data/pairs/{dataset}.jsonl"), "test")
 
 
-def _curve(path: Path) -> dict[str, float]:
+def packed(values: Iterable[float], width: int) -> str:
+    """Fractions in thousandths, of so many digits each."""
+    return "".join(np.base_repr(round(1000 * value), BASE).rjust(width, "0") for value in values)
+
+
+def _unpacked(digits: str, width: int) -> list[int]:
+    return [int(digits[at : at + width], BASE) for at in range(0, len(digits), width)]
+
+
+def _curves(path: Path) -> dict[str, dict[str, float]]:
+    """Score -> iteration -> value, of those that were computed."""
     with path.open(newline="", encoding="utf-8") as file:
-        return {row["iteration"]: round(float(row["CIDEr-D"]), 4) for row in csv.DictReader(file)}
+        rows = list(csv.DictReader(file))
+    return {
+        name: {row["iteration"]: round(float(row[name]), 4) for row in rows}
+        for name in CURVES
+        if rows and name in rows[0]
+    }
+
+
+def read_places(pairs: Sequence[Pair]) -> list[int]:
+    """Which READ test pairs a reader reads: of each kind of change and of none in turn, the first ones."""
+    kinds: dict[str, list[int]] = {kind: [] for kind in (*CHANGE_TYPES, CHANGE, NO_CHANGE)}
+    for place, pair in enumerate(pairs):
+        kinds[pair.change_type or CHANGE].append(place)
+    turns = zip_longest(*kinds.values())
+    return [place for turn in turns for place in turn if place is not None][:READ]
 
 
 def _described(pairs: Sequence[Pair]) -> Record:
-    """Each test pair's id and its views' overlap, and the subsets' members by their places."""
+    """Of the test pairs ids, overlaps of the views, subsets by places, and references of what is read."""
     places = {pair.pair_id: place for place, pair in enumerate(pairs)}
     members = {name: [places[one] for one in ids] for name, ids in subsets(pairs).items()}
     overlaps = [pair.viewpoint_iou for pair in pairs]
-    return {"pairs": list(places), "viewpoint_iou": overlaps, "subsets": members}
+    read = {str(place): pairs[place].captions[0] for place in read_places(pairs)}
+    return {"pairs": list(places), "viewpoint_iou": overlaps, "subsets": members, CAPTIONS: read}
 
 
 def _write(path: Path, tree: Record) -> None:
@@ -123,12 +163,17 @@ def _write(path: Path, tree: Record) -> None:
 
 
 def read(path: Path) -> Record:
-    """A record. Raises InputError where it is none."""
+    """A record, its pairs' numbers and faults as lists. Raises InputError where it is none."""
     found = read_json(path, REMEDY)
-    keys = {"dataset", "model", "seed", "changes", "settings", "scores", *MARKED_OF_PAIRS, "CIDEr-D"}
+    keys = {"dataset", "model", "seed", "changes", "settings", "scores", "validation"}
+    keys |= {*OF_PAIRS, CAPTIONS}
     if not isinstance(found, dict) or not keys <= set(found):
         raise InputError(f"{path} is no record of a cell; {REMEDY}")
-    return found
+    try:
+        numbers = {name: _unpacked(found[name], width) for name, width in WIDTHS.items()}
+        return found | numbers | {FAULTS: found[FAULTS].split(BETWEEN)}
+    except (AttributeError, TypeError, ValueError):
+        raise InputError(f"{path}: the numbers or faults of its pairs cannot be read; {REMEDY}") from None
 
 
 def check(root: Path, found: Iterable[Record]) -> None:

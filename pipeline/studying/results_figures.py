@@ -5,20 +5,24 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from matplotlib.axes import Axes
 
 from pipeline.outputs import check_file, write_text
 from pipeline.params import Params
 from pipeline.reporting import figures
-from pipeline.reporting.figures import HUES, Tradeoff, draw_tradeoffs, svg_file
+from pipeline.reporting.figures import HUES, RULE, WIDE, Tradeoff, draw_tradeoffs, svg_file
 from pipeline.scoring.metric_names import HEADINGS, TRUE, TRUE_CHANGES
 from pipeline.scoring.subsets import QUARTILES
+from pipeline.studying.false_words import NAMES, PARTS, Faults, of_group
+from pipeline.studying.judges import Judge, judges
 from pipeline.studying.record_comparisons import Group
 
 if TYPE_CHECKING:
     from matplotlib.typing import FillStyleType
 
 SEEDS, VIEWPOINT, TRADEOFFS = "results-seeds.svg", "results-viewpoint.svg", "results-tradeoffs.svg"
+FALSE, JUDGES = "results-false-words.svg", "results-judges.svg"
 WEIGHTS = ("lambda_cv", "lambda_cbr", "lambda_dirl", "lambda_ccr")
 WITHOUT = {  # a model and its term -> the same model without the term
     ("scorer", "lambda_cv"): "rr",
@@ -26,6 +30,7 @@ WITHOUT = {  # a model and its term -> the same model without the term
     ("dirl", "lambda_dirl"): "transformer",
     ("ccr", "lambda_ccr"): "transformer",
 }
+PART_HUES = ("#999999", "#bbbbbb", *HUES[:6], *HUES[7:])  # PARTS: gray where nothing of the change is said
 FILLS: "dict[FillStyleType, str]" = {"full": "full marks", "none": "open", "left": "half"}  # a dataset each
 GAP = 3  # models' places between two datasets
 PERCENT = f"{HEADINGS[TRUE_CHANGES]}, percent"
@@ -41,6 +46,8 @@ def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> 
     shown = [sorted(own, key=lambda group: order.index(group.model)) for own in plain if own]
     looks = figures.looks(order)
     curves = tradeoffs([group for groups in datasets for group in groups], params)
+    faults = [of_group(g, g.dataset * (len(shown) > 1)) for groups in shown for g in groups]
+    judged = {groups[0].dataset: found for groups in datasets if groups and (found := judges(groups))}
     every: dict[str, tuple[str, Callable[[Axes], None] | None]] = {
         SEEDS: (
             "What is true of changes, of every seed",
@@ -50,6 +57,14 @@ def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> 
             "What is true of changes against the overlap of the two views",
             (lambda axes: _viewpoint(axes, shown, looks)) if shown else None,
         ),
+        FALSE: (
+            "What of the captions of changes is false",
+            (lambda axes: draw_faults(axes, faults)) if faults else None,
+        ),
+        JUDGES: (
+            "How well each metric ranks as truth does",
+            (lambda axes: draw_judges(axes, judged)) if judged else None,
+        ),
         TRADEOFFS: (
             "What is true of changes against a loss term's weight",
             (lambda axes: _tradeoffs(axes, curves)) if curves else None,
@@ -57,7 +72,7 @@ def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> 
     }
     for name, (_, draw) in every.items():
         if draw:
-            write_text(folder / name, svg_file(draw))
+            write_text(folder / name, svg_file(draw, of_bars(len(faults)) if name == FALSE else figures.WIDE))
         else:
             check_file(folder / name)
             (folder / name).unlink(missing_ok=True)
@@ -79,6 +94,46 @@ def _seeds(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> Non
         at += GAP
     axes.set_xticks([at for at, _ in ticks], [model for _, model in ticks], rotation=90)
     axes.set_ylabel(PERCENT)
+
+
+def of_bars(number: int) -> tuple[float, float]:
+    """The size of a diagram of lying bars, in inches."""
+    return WIDE[0], 1.2 + 0.2 * number
+
+
+def draw_faults(axes: Axes, found: Sequence[Faults]) -> None:
+    """A bar a model, as long as what it tells falsely of the changes, cut by what of captions is false."""
+    left = np.zeros(len(found))
+    for part, hue in zip(PARTS, PART_HUES, strict=True):
+        shares = np.array([100 * own.split(part) for own in found])
+        axes.barh(range(len(found)), shares, left=left, height=0.75, color=hue, label=NAMES[part])
+        left += shares
+    axes.set_yticks(range(len(found)), [own.name for own in found])
+    axes.invert_yaxis()
+    axes.set_xlabel("changes told falsely, percent: by what of the caption is false")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.4, -0.25), ncols=5, handlelength=1)
+
+
+def draw_judges(axes: Axes, datasets: Mapping[str, Sequence[Judge]]) -> None:
+    """A line a metric: its rank correlation with truth over cells (dots), and over a cell's pairs (open)."""
+    metrics = list(dict.fromkeys(own.metric for found in datasets.values() for own in found))
+    for number, (dataset, found) in enumerate(datasets.items()):
+        for own in found:
+            low = metrics.index(own.metric) + 0.22 * (number - (len(datasets) - 1) / 2)
+            for told, fill, aside in ((own.cells, "full", -0.08), (own.pairs, "none", 0.08)):
+                if told and told.value is not None:
+                    axes.hlines(low + aside, told.low, told.high, colors=HUES[number], linewidth=1)
+                    axes.plot(told.value, low + aside, "o", color=HUES[number], fillstyle=fill, markersize=6)
+        axes.plot([], [], "o", color=HUES[number], label=f"{dataset}: over cells")
+        axes.plot(
+            [], [], "o", color=HUES[number], fillstyle="none", label=f"{dataset}: over a cell's changes"
+        )
+    axes.axvline(0, color=RULE, linewidth=0.8)
+    axes.axvline(1, color=RULE, linewidth=0.8, linestyle="dotted")
+    axes.set_yticks(range(len(metrics)), [HEADINGS.get(metric, metric) for metric in metrics])
+    axes.invert_yaxis()
+    axes.set_xlabel("rank correlation with truth (1: ranks as truth does; 0: knows nothing of it)")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.4, -0.2), ncols=2)
 
 
 def _viewpoint(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> None:

@@ -1,7 +1,7 @@
 """The page of results: what the recorded cells say, in tables, and of each claim one line."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import NormalDist, fmean
 from typing import Any
@@ -25,7 +25,9 @@ from pipeline.scoring.metric_names import (
 from pipeline.scoring.subsets import QUARTILES
 from pipeline.statistics import MeanSd, p_value
 from pipeline.statistics.bootstrap import resampled
+from pipeline.studying import false_words, readings
 from pipeline.studying.claims import LEAST_SEEDS, OPEN, Finding, Verdict, verdicts
+from pipeline.studying.judges import judges
 from pipeline.studying.printing import markdown_table
 from pipeline.studying.record_comparisons import BEGUN, Group, plain
 from pipeline.studying.settings_tried import Setting, Spread, tried
@@ -45,19 +47,43 @@ COLUMNS: dict[str, Callable[[Group], MeanSd | None]] = {
     "pointing": Group.pointing,
 }
 
+JUDGED_BY = [
+    "metric",
+    "dataset",
+    "over all cells",
+    "over cells that have begun",
+    "two of these ranked otherwise",
+    "over the changes of a cell",
+    "true preferred to false",
+]
 
-def page(datasets: Sequence[Sequence[Group]], figures: Sequence[str], params: Params) -> str:
-    """The whole page, of each dataset's groups; `figures` are lines of Markdown."""
+
+def page(
+    datasets: Sequence[Sequence[Group]],
+    figures: Sequence[str],
+    params: Params,
+    said: Mapping[str, str] | None = None,
+) -> str:
+    """The whole page, of each dataset's groups; `figures` are lines of Markdown, `said` of readings.read."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    held = [found for groups in datasets for found in verdicts(groups)]
+    ordered = [sorted(groups, key=lambda group: list(params.model).index(group.model)) for groups in datasets]
     text = environment.get_template("results_page.j2").render(
         figures=figures,
         datasets=[_dataset(groups, list(params.model)) for groups in datasets if groups],
-        claims=_claims([found for groups in datasets for found in verdicts(groups)]),
+        by_viewpoint=_by_viewpoint([groups for groups in ordered if groups]),
+        claims=_claims(held),
+        disagreements=_disagreements(held),
+        judges=_judges([groups for groups in ordered if groups]),
+        readings=[
+            (own.model, own.text, markdown_table(readings.HEADINGS, own.captions, right="---"))
+            for own in readings.readings(ordered, said or {})
+        ],
         settings=_settings([setting for groups in datasets for setting in tried(groups)]),
         steady=[own for groups in datasets for own in _steadiness(groups)],
     )
@@ -85,11 +111,29 @@ def _dataset(groups: Sequence[Group], order: Sequence[str]) -> dict[str, Any]:
         "silent": _not_begun(models),
         "true_by_kind": _by(models, kinds, lambda group, subset: group.score(subset, TRUE)),
         "true_by_overlap": _by(models, QUARTILES, lambda group, subset: group.score(subset, TRUE_CHANGES)),
+        "faults": markdown_table(
+            false_words.HEADINGS, [false_words.row(false_words.of_group(group)) for group in models]
+        ),
         "accuracy_by_kind": _by(models, kinds, lambda group, subset: group.score(subset, ACCURACY)),
         "accuracy_by_overlap": _by(models, QUARTILES, Group.balanced),
         "ablations": _scores(ablated) if ablated else "",
         "silent_ablations": _not_begun([group for group in ablated if group.changes]),
     }
+
+
+def _by_viewpoint(datasets: Sequence[Sequence[Group]]) -> str:
+    """What is true of changes, a line a model: a column a dataset, of two or more."""
+    if len(datasets) < 2:
+        return ""
+    plain = [{group.model: group for group in groups if not group.changes} for groups in datasets]
+    rows = [
+        [
+            model,
+            *(printed(own[model].score("total", TRUE_CHANGES) if model in own else None) for own in plain),
+        ]
+        for model in dict.fromkeys(model for own in plain for model in own)
+    ]
+    return markdown_table(["", *(groups[0].dataset for groups in datasets)], rows)
 
 
 def _trained(groups: Sequence[Group]) -> str:
@@ -145,6 +189,29 @@ def _claims(found: Sequence[Verdict]) -> str:
         for own in found
     ]
     return markdown_table(["claim", "dataset", "seeds", *headings], rows) if rows else ""
+
+
+def _disagreements(found: Sequence[Verdict]) -> str:
+    """A sentence for each claim of which truth and CIDEr-D say otherwise."""
+    rows = [[own.disagreement] for own in found if own.disagreement]
+    return markdown_table(["where truth and CIDEr-D disagree"], rows) if rows else ""
+
+
+def _judges(datasets: Sequence[Sequence[Group]]) -> str:
+    """A line for each dataset and metric: over all its cells, over those that have begun, over pairs."""
+    rows = []
+    for groups in datasets:
+        begun = {own.metric: own for own in judges([group for group in groups if group.begun])}
+        for own in judges(groups):
+            told, name = begun.get(own.metric), HEADINGS.get(own.metric, own.metric)
+            of_begun = [told.cells.printed, _percent(told.otherwise)] if told else ["–", "–"]
+            over_pairs = [own.pairs.printed if own.pairs else "–", _percent(own.prefers)]
+            rows.append([name, groups[0].dataset, own.cells.printed, *of_begun, *over_pairs])
+    return markdown_table(JUDGED_BY, rows) if rows else ""
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.0f} %"
 
 
 def _found(own: Finding) -> list[str]:

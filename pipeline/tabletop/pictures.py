@@ -55,14 +55,7 @@ def camera_axes(camera: tuple[float, float, float]) -> np.ndarray:
     """3 x 3: unit vectors right, down and forward (rows) of a camera that looks at the origin."""
     forward = -np.asarray(camera) / math.hypot(*camera)
     right = np.array([forward[1], -forward[0], 0.0]) / math.hypot(forward[0], forward[1])
-    down = np.array(
-        [
-            forward[1] * right[2] - forward[2] * right[1],
-            forward[2] * right[0] - forward[0] * right[2],
-            forward[0] * right[1] - forward[1] * right[0],
-        ]
-    )
-    return np.stack([right, down, forward])
+    return np.stack([right, np.cross(forward, right), forward])
 
 
 def focal_length(width: int, height: int) -> float:

@@ -13,7 +13,7 @@ from models.kernels import matching
 from models.kernels.matching import partner_matching, pooled
 from models.switches import PAPER, RELEASED, Fusion, Mtm
 from tests import transcription
-from tests.switched import batch, found, make, randomise
+from tests.random_models import batch, found, make, randomise
 from tests.transcription import SIZES
 
 ABLATIONS = [("mtm", value) for value in get_args(Mtm)[1:]]  # Fig. 3

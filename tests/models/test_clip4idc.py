@@ -14,7 +14,7 @@ from models.clip4idc.model import LARGEST
 from models.clip4idc.switches import RELEASED, ClipSwitches
 from models.decoder import NULL
 from pipeline.decoding.greedy import greedy, greedy_attending
-from tests.looking import of_memory
+from tests.attention_by_hand import of_memory
 
 SIZES = ClipSizes(3, (16, 24), 30, 8, 8, 16, 2, 2, 1, 12, 2, 2, 10, 12, 2, 2)
 CELLS = 6  # 2 x 3 patches
@@ -213,11 +213,19 @@ def test_clip_ft_compares_no_images():
 def test_the_split_moves_blocks_and_keeps_their_number(intra):
     sizes = replace(SIZES, intra=intra, inter=3 - intra)
     model = models.build("clip4idc", sizes, settings("clip4idc"), "adapt")
-    places = [name for name, _ in model.named_parameters() if re.search(r"^(encoding|inter)\.blocks", name)]
-    numbers = {int(re.search(r"blocks\.(\d+)", name)[1]) for name in places}
-    assert numbers == {0, 1, 2}
+    places = named(model, r"^(encoding|inter)\.blocks")
+    assert {int(re.search(r"blocks\.(\d+)", name)[1]) for name in places} == {0, 1, 2}
     assert model.inter.blocks.keys() == {str(number) for number in range(intra, 3)}
     assert model.inter(*model.encoding(images(2)).chunk(2)).shape == (1, 14, 12)
+
+
+def learning(model, learns=True):
+    """The names of the parameters that learn, or do not."""
+    return {name for name, p in model.named_parameters() if p.requires_grad == learns}
+
+
+def named(model, pattern):
+    return {name for name, _ in model.named_parameters() if re.search(pattern, name)}
 
 
 def rate(model, name):
@@ -228,11 +236,8 @@ def rate(model, name):
 @pytest.mark.parametrize("variant", ["paper", "released"])
 def test_which_tensors_the_adaptation_trains_and_how(variant):
     model = adapting(variant)
-    frozen = {name for name, p in model.named_parameters() if not p.requires_grad}
-    first = {
-        name for name, _ in model.named_parameters() if re.search(r"^encoding\.patches|^text\.tables", name)
-    }
-    assert frozen == (first if variant == "released" else set())
+    first = named(model, r"^encoding\.patches|^text\.tables")
+    assert learning(model, False) == (first if variant == "released" else set())
     new = 1.0 if variant == "released" else 0.001
     assert rate(model, "inter.positions") == rate(model, "inter.images") == (new, True)
     if variant == "released":
@@ -246,10 +251,8 @@ def test_which_tensors_the_adaptation_trains_and_how(variant):
 @pytest.mark.parametrize("name", NAMES)
 def test_which_tensors_the_captioning_trains_and_how(name, variant):
     model = built(name, variant)
-    frozen = {name for name, p in model.named_parameters() if not p.requires_grad}
-    known = r"^encoding\.patches|^decoder\.tables"
-    first = {name for name, _ in model.named_parameters() if re.search(known, name)}
-    assert frozen == (first if variant == "released" else set())
+    first = named(model, r"^encoding\.patches|^decoder\.tables")
+    assert learning(model, False) == (first if variant == "released" else set())
     for parameter, _ in model.named_parameters():
         clips = parameter.startswith(("encoding.", "difference.inter."))
         words = variant == "released" and parameter.startswith("decoder.tables.")
@@ -260,30 +263,22 @@ def test_which_tensors_the_captioning_trains_and_how(name, variant):
 
 
 def test_table_7_captions_with_the_encoder_as_it_was_adapted():
-    trained = {name for name, p in built(frozen="encoder").named_parameters() if p.requires_grad}
-    assert trained == {
-        name
-        for name, _ in built().named_parameters()
-        if not name.startswith(("encoding.", "difference.inter."))
-    }
-    frozen = {name for name, p in adapting(frozen="encoder").named_parameters() if not p.requires_grad}
-    assert frozen == {name for name, p in adapting("released").named_parameters() if not p.requires_grad}
+    assert learning(built(frozen="encoder"), False) == named(built(), r"^encoding\.|^difference\.inter\.")
+    assert learning(adapting(frozen="encoder"), False) == learning(adapting("released"), False)
 
 
 def test_the_word_table_may_learn_while_captioning():
     """As the program has it on Spot-the-Diff: of the captioner's tables the positions alone stay."""
     model, stem = built(variant="released", frozen="stem_but_words"), built(variant="released")
-    trained, before = ({n for n, p in each.named_parameters() if p.requires_grad} for each in (model, stem))
-    assert trained - before == {"decoder.tables.tokens.weight"}
-    assert not before - trained
+    assert learning(model) == learning(stem) | {"decoder.tables.tokens.weight"}
+    assert "decoder.tables.tokens.weight" not in learning(stem)
     assert rate(model, "decoder.tables.tokens.weight") == (0.001, True)
     encoded = model.encoding(images(4))
     sum(model.losses_of(encoded[:2], encoded[2:], captions(2)).values()).backward()
     assert model.decoder.tables.tokens.weight.grad.abs().sum() > 0
     assert model.decoder.tables.positions.grad is None
     adapted = adapting("released", frozen="stem_but_words")
-    frozen = {name for name, p in adapted.named_parameters() if not p.requires_grad}
-    assert frozen == {name for name, p in adapting("released").named_parameters() if not p.requires_grad}
+    assert learning(adapted, False) == learning(adapting("released"), False)
 
 
 def test_every_tensor_that_is_to_train_gets_a_gradient():
@@ -291,8 +286,7 @@ def test_every_tensor_that_is_to_train_gets_a_gradient():
         for model in (adapting(variant), built(variant=variant)):
             encoded = model.encoding(images(4))
             sum(model.losses_of(encoded[:2], encoded[2:], captions(2)).values()).backward()
-            without = {name for name, p in model.named_parameters() if p.requires_grad and p.grad is None}
-            assert without == set()
+            assert not [name for name, p in model.named_parameters() if p.requires_grad and p.grad is None]
 
 
 def test_the_variants_differ_in_every_switch_but_the_patches():

@@ -14,11 +14,15 @@ import torch
 import models
 from models import MODELS, Sizes
 from models.captioner import Captioner, rows
+from models.card import CardSizes
 from models.clip4idc.encoders import ClipSizes
 from models.decoder_protocol import Exchange, NextWord
+from models.dynamic_speaker import SpeakerSizes
 from models.idc_pcl.network import PclSizes
+from models.mccformers import MccSizes
 from models.subtraction import Subtraction
 from models.trainable import Labels
+from models.vard import TransformerSizes, VardSizes
 from pipeline.compute.process_group import join
 from pipeline.decoding import attention_maps
 from pipeline.decoding.beam_search import beam_attending, beam_search, n_best
@@ -33,9 +37,15 @@ V, LONGEST, GRID = 14, 9, (4, 6)
 SIZES = {
     Sizes: Sizes(5, GRID, V, LONGEST, 8, 2, 2, 2, 4),
     PclSizes: PclSizes(5, GRID, V, LONGEST, 8, 2, 1, 2, 2, 2),
+    SpeakerSizes: SpeakerSizes(5, GRID, V, LONGEST, 8, 8, 4),
+    VardSizes: VardSizes(5, GRID, V, LONGEST, 8, 8, 4, 8, 2),
+    TransformerSizes: TransformerSizes(5, GRID, V, LONGEST, 8, 2, 2, 4),
+    MccSizes: MccSizes(5, GRID, V, LONGEST, 8, 2, 2, 2),
+    CardSizes: CardSizes(5, GRID, V, LONGEST, 8, 2, 2, 4),
     ClipSizes: ClipSizes(3, (16, 24), V, LONGEST, 8, 16, 2, 2, 1, 12, 2, 2, 10, 12, 2, 2),
 }
 VALUES = {"coef_lr": 0.001, "tau1": 0.7, "tau2": 0.6}
+VALUES |= {"default_dropout": 0.0}
 VALUES |= dict.fromkeys(("masked_words", "masked_words_captioning", "masked_cells"), 0.3)
 EVERY = [(name, variant) for name in MODELS for variant in ("paper", "released")]
 EVERY += [("lstm", "two maps"), ("lstm", "no map")]
@@ -175,7 +185,8 @@ def test_maps_are_of_one_or_both_images_and_sum_to_1_or_there_are_none(name, var
     if maps is None:
         assert (name, variant) == ("lstm", "no map")
         return
-    assert maps.shape == (*words.shape, 2 if name == "lstm" else 1, math.prod(model.cells))
+    assert maps.shape[2] in (1, 2)
+    assert maps.shape == (*words.shape, maps.shape[2], math.prod(model.cells))
     assert maps.dtype == torch.float16
     said = maps[words != NULL].float()
     torch.testing.assert_close(said.sum(-1), torch.ones(said.shape[:2]), rtol=0, atol=2e-3)

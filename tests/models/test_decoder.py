@@ -7,7 +7,7 @@ import torch
 
 from models.attention import MultiHeadAttention, attention_weights
 from models.decoder import CaptionDecoder, sinusoids
-from tests.looking import of_memory
+from tests.attention_by_hand import of_memory
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from models.ccr import CrossModalContrast
 from models.decoder_protocol import States
 from models.dirl import correlation
 from models.switches import PAPER, RELEASED_DIRL
-from tests import switched
+from tests import random_models
 from tests import transcription_dirl as loops
-from tests.looking import of_memory
+from tests.attention_by_hand import of_memory
 from tests.own_settings import settings_of
-from tests.switched import batch, found, randomise
+from tests.random_models import batch, found, randomise
 from tests.transcription import SIZES, TAU
 
 NAMES = ("transformer", "dirl", "ccr", "dirl_ccr")
@@ -35,7 +35,7 @@ VISIBLE = {  # switches that show without dropout, and where
 
 
 def make(switches=None, name="dirl_ccr", **rest):
-    return switched.make(switches, name, **rest)
+    return random_models.make(switches, name, **rest)
 
 
 @pytest.mark.parametrize(("variant", "switches"), [("paper", PAPER), ("released", RELEASED_DIRL)])

@@ -5,8 +5,8 @@ import torch
 
 from pipeline.compute.process_group import join
 from tests.models.test_dirl import make
+from tests.random_models import randomise
 from tests.spawned import spawn
-from tests.switched import randomise
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,8 @@ import torch
 from models.attention import MultiHeadAttention
 from models.captioner import Sizes
 from models.switches import Fusion
-from tests.looking import of_memory
-from tests.switched import batch, make, randomise
+from tests.attention_by_hand import of_memory
+from tests.random_models import batch, make, randomise
 
 
 @torch.no_grad()

@@ -7,7 +7,7 @@ from models.decoder import NULL, NextWord
 from models.idc_pcl.masking import masked_cells, masked_words
 from pipeline.decoding.beam_search import beam_attending, beam_search
 from pipeline.decoding.greedy import greedy, greedy_attending
-from tests.looking import of_memory
+from tests.attention_by_hand import of_memory
 from tests.pcl import MASK, captioner, captions
 
 VARIANTS = pytest.mark.parametrize("variant", ["paper", "released"])

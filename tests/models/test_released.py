@@ -11,9 +11,9 @@ import torch
 
 from models import Sizes, build
 from models.switches import DECODER, PAPER, RELEASED, RELEASED_DIRL, resolve
-from tests.looking import of_memory
+from tests.attention_by_hand import of_memory
 from tests.own_settings import GRID_MODELS, settings_of
-from tests.switched import batch, found, make, randomise
+from tests.random_models import batch, found, make, randomise
 from tests.transcription import SIZES, transcription
 
 # what a switch does without dropout shows in these, by loops; the others have tests of their own

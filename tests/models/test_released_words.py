@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from models.decoder import NULL
-from tests.looking import of_memory
-from tests.switched import batch, make, randomise
+from tests.attention_by_hand import of_memory
+from tests.random_models import batch, make, randomise
 from tests.transcription import SIZES
 
 PLACES = range(SIZES.longest)

@@ -18,7 +18,7 @@ from pipeline.decoding.attention_maps import attended
 from pipeline.errors import InputError
 from pipeline.vocabularies import END, NULL, START, ClipVocabulary
 from stages.vocab import numbered
-from tests import shipped
+from tests import project_params
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 PACKAGE = Path(find_spec("clip").origin).parent
@@ -142,7 +142,7 @@ def test_a_words_map_is_the_mean_of_its_tokens():
 
 
 def test_settings_choose_it(monkeypatch):
-    everything = shipped.settings()
+    everything = project_params.settings()
     text = everything.text.model_copy(update={"tokeniser": "clip_bpe"})
     assert numbered(everything.model_copy(update={"text": text}), "tabletop", ["a cube"]) == ClipVocabulary(4)
     other = everything.model_copy(update={"text": text.model_copy(update={"tokeniser": "words"})})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline import inputs, outputs, params
 from pipeline.errors import InputError
-from tests import shipped
+from tests import project_params
 
 ROOT = Path(__file__).parents[2]
 NUMBERS = ["5e-05", "1e5", "0o17", "089", "1_000", "0x1f", ".5", "1.", "=", "<<", "~", "yes", "off", "1:30"]
@@ -87,7 +87,7 @@ def test_a_rate_as_dvc_writes_it_is_a_number(tmp_path):
     """`dvc exp run -S train.learning_rate=0.00005` writes 5e-05, which YAML 1.1 calls a word."""
     from dvc.utils.serialize import modify_yaml
 
-    shipped.write(tmp_path)
+    project_params.write(tmp_path)
     with modify_yaml(str(tmp_path / "params.yaml")) as tree:
         tree["train"]["learning_rate"] = 0.00005
         tree["train"]["compile"] = "off"

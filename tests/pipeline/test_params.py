@@ -8,14 +8,14 @@ from pipeline import params
 from pipeline.errors import InputError
 from pipeline.inputs import read_yaml
 from pipeline.outputs import yaml_of
-from tests import shipped
+from tests import project_params
 
 REAL = Path(__file__).parents[2] / "params.yaml"
 SIZES = {"layers": 1, "decoder_layers": 1, "word_width": 64}
 
 
 def write(tmp_path, path, value):
-    tree = shipped.tree()
+    tree = project_params.tree()
     *parents, last = path.split(".")
     branch = tree
     for key in parents:
@@ -24,7 +24,7 @@ def write(tmp_path, path, value):
         del branch[last]
     else:
         branch[last] = value
-    shipped.save(tmp_path, tree)
+    project_params.save(tmp_path, tree)
     return tmp_path / "params.yaml"
 
 
@@ -116,7 +116,7 @@ def test_features_have_the_datasets_own_precision(tmp_path, everywhere, own, pre
     tree["features"]["precision"] = everywhere
     del tree["dataset"]["tabletop"]["features"]["precision"]
     tree["dataset"]["tabletop"]["features"] |= {"precision": own} if own else {}
-    shipped.save(tmp_path, tree)
+    project_params.save(tmp_path, tree)
     found = params.load(tmp_path / "params.yaml").features_of("tabletop")
     assert found.precision == precision
     assert found.size == tree["features"]["size"]
@@ -166,7 +166,7 @@ def test_a_like_that_leads_nowhere(tmp_path, like):
     write(tmp_path, "dataset.other", entry | {"like": "tabletop"})
     tree = read_yaml(tmp_path / "params.yaml", "")
     tree["dataset"]["mine"] = entry | {"like": like}
-    shipped.save(tmp_path, tree)
+    project_params.save(tmp_path, tree)
     with pytest.raises(InputError, match=rf"dataset\.mine\.like must name one of .*levir_cc.*, not {like!r}"):
         params.load(tmp_path / "params.yaml")
 
@@ -178,15 +178,15 @@ def test_a_dataset_like_another_needs_a_place_of_its_own(tmp_path):
 
 def with_published(tmp_path, own, published):
     """params.yaml with `own` of datasets, beside a datasets.yaml."""
-    tree = shipped.tree()
+    tree = project_params.tree()
     whole = tree["dataset"]["clevr_dc"]
-    shipped.save(tmp_path, tree | {"dataset": {"tabletop": tree["dataset"]["tabletop"]} | own})
+    project_params.save(tmp_path, tree | {"dataset": {"tabletop": tree["dataset"]["tabletop"]} | own})
     (tmp_path / "datasets.yaml").write_text(yaml_of({"clevr_dc": whole} | published))
     return tmp_path / "params.yaml"
 
 
 def test_params_lie_over_what_is_published(tmp_path):
-    real = shipped.settings().of("clevr_dc")
+    real = project_params.settings().of("clevr_dc")
     mine = {"like": "clevr_dc", "prepare": {"reader": "table", "root": "r", "protocol": None}}
     own = {"clevr_dc": {"train": {"batch": 3}}, "mine": mine}
     found = params.load(with_published(tmp_path, own, {})).dataset

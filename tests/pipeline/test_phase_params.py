@@ -4,9 +4,9 @@ import pytest
 from pydantic import ValidationError
 
 from pipeline.dataset_params import Pretrain
-from tests import shipped
+from tests import project_params
 
-GIVEN = shipped.settings().of("tabletop").own["idc_pcl"].pretrain.model_dump()
+GIVEN = project_params.settings().of("tabletop").own["idc_pcl"].pretrain.model_dump()
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,7 @@ GIVEN = shipped.settings().of("tabletop").own["idc_pcl"].pretrain.model_dump()
     [
         ({"schedule": "noam", "warm_up": None}, "the schedule noam needs warm_up"),
         ({"schedule": "halves"}, "the schedule halves needs milestones"),
+        ({"schedule": "tenths"}, "the schedule tenths needs milestones"),
         ({"select_after": 9999}, "select_after is not below iterations"),
         ({"select": "last", "patience": 3}, "patience waits for a new best, and select: last has none"),
         ({"select": "last", "keep": "later"}, "keep says which of equal scores, and select: last asks none"),

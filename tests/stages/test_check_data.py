@@ -10,7 +10,7 @@ import pytest
 from pipeline.datasets import images, manifest
 from pipeline.params import read_tree
 from stages import check_data, prepare, run
-from tests import shipped
+from tests import project_params
 from tests.synthetic_real import MAKERS, make_spot_the_diff
 
 ROOT = Path(__file__).parents[2]
@@ -91,7 +91,7 @@ def test_unknown_datasets_and_protocols(repository, monkeypatch, capsys):
     assert (code, err.split(";")[0]) == (2, "error: unknown dataset 'coco'")
     tree = read_tree(repository / "params.yaml")
     tree["dataset"]["spot_the_diff"]["prepare"]["protocol"] = "single"
-    shipped.save(repository, tree)
+    project_params.save(repository, tree)
     code, _, err = check(monkeypatch, capsys)
     assert code == 2
     assert "prepare.protocol 'single' of spot_the_diff: there is merged, per_entry, multi" in err

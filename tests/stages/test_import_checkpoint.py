@@ -15,7 +15,7 @@ import stages
 from pipeline.authors_checkpoints.scorer_dirl import DIRL
 from pipeline.recipes import trained_model
 from stages import import_checkpoint
-from tests import shipped
+from tests import project_params
 from tests.pipeline.test_outputs import small_files
 from tests.released import VOCABULARY, model, states, write
 
@@ -24,9 +24,9 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    tree = shipped.tree()
+    tree = project_params.tree()
     tree["features"]["resize"] = "opencv_bicubic"
-    shipped.save(tmp_path, tree)
+    project_params.save(tmp_path, tree)
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "checkpoint_9000.pt", states(model()))
     (tmp_path / "vocab.json").write_text(json.dumps(VOCABULARY.ids))
@@ -161,6 +161,6 @@ def _run_through(folder, *options):
 
 
 def test_other_features_are_refused(folder):
-    shipped.write(folder)
+    project_params.write(folder)
     refused(folder, "features.resize is 'pil_bicubic', the checkpoint was trained with 'opencv_bicubic'")
     refused(folder, "unknown dataset 'nowhere'", "--dataset", "nowhere")

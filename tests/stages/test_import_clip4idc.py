@@ -11,7 +11,7 @@ from pipeline import vocabularies
 from pipeline.authors_checkpoints import clip4idc
 from pipeline.recipes import trained_model
 from pipeline.vocabularies import ClipVocabulary, exchanged
-from tests import shipped
+from tests import project_params
 from tests.running import refuse, succeed
 
 SIZES = ClipSizes(3, (16, 16), 49_408, 9, 8, 128, 2, 2, 1, 64, 1, 1, 12, 64, 1, 1)
@@ -125,9 +125,9 @@ def checkpoint(first):
 
 @pytest.fixture
 def folder(tmp_path):
-    tree = shipped.tree()
+    tree = project_params.tree()
     tree["dataset"]["clevr_change"]["features"]["pixels"] = [16, 16]
-    shipped.save(tmp_path, tree)
+    project_params.save(tmp_path, tree)
     vocabularies.save(tmp_path / "vocab.json", ClipVocabulary(9), {})
     return tmp_path
 

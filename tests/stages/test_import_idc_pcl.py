@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pipeline.recipes import trained_model
-from tests import shipped
+from tests import project_params
 from tests.pipeline.authors_checkpoints.test_idc_pcl_checkpoints import IDS, write
 from tests.running import refuse, succeed
 
@@ -17,9 +17,9 @@ MARKS = {"<PAD>": "<NULL>", "<UNK>": "<UNK>", "<BOS>": "<START>", "<EOS>": "<END
 
 @pytest.fixture
 def folder(tmp_path):
-    tree = shipped.tree()
+    tree = project_params.tree()
     tree["features"]["stride"] = 32
-    shipped.save(tmp_path, tree)
+    project_params.save(tmp_path, tree)
     return tmp_path
 
 

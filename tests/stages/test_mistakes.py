@@ -16,6 +16,7 @@ from tests.stage_commands import (
     VOCAB,
     train_with,
 )
+from tests.synthetic_real import edit_json
 
 
 def test_as_a_process_of_its_own(raw):
@@ -72,22 +73,8 @@ def test_missing_and_truncated_images(raw):
     assert not (raw / "data/pairs").exists()
 
 
-def edit(path, change):
-    value = json.loads(path.read_text())
-    change(value)
-    path.write_text(json.dumps(value))
-
-
 def test_annotations_that_disagree(raw):
-    folder = raw / "data/raw/tabletop"
-    original = (folder / "change_captions.json").read_text()
-    edit(folder / "change_captions.json", lambda c: c.update({"CLEVR_default_000099.png": ["a"]}))
-    refuse(raw, PREPARE, "change_captions.json has scene 99, which is in no split")
-    (folder / "change_captions.json").write_text(original)
-    edit(folder / "change_captions.json", lambda c: c.update({"CLEVR_default_000004.png": []}))
-    refuse(raw, PREPARE, "CLEVR_default_000004.png: must say something")
-    (folder / "change_captions.json").write_text(original)
-    edit(folder / "splits.json", lambda s: s["train"].append(77))
+    edit_json(raw / "data/raw/tabletop/splits.json", lambda splits: splits["train"].append(77))
     refuse(raw, PREPARE, "splits.json names scene 77")
 
 

@@ -219,6 +219,42 @@ def test_neither_a_file_by_a_folder_nor_a_folder_by_a_file(command, name, kind, 
         refused(tmp_path, command, name, place)
 
 
+def typed(action, place):
+    """What a user types for an option, or in the place of an argument."""
+    if action.choices:
+        place = str(next(iter(action.choices)))
+    elif action.type is int or "whole" in str(action.type):
+        place = "1"
+    return [*action.option_strings[:1], place]
+
+
+APART = [
+    (command, out, read)
+    for command, outs in OUTPUTS.items()
+    for found in [options(command)]
+    for out in sorted(outs)
+    for read, action in found.items()
+    if read != out and (action.type is Path or read in outs)
+    if command not in ("caption", "score")  # which have their own: test_arguments.py
+]
+
+
+@pytest.mark.parametrize(("command", "out", "read"), APART)
+def test_no_output_is_an_input_or_another_output(command, out, read, tmp_path, monkeypatch):
+    """Nothing is there yet: their names alone tell."""
+    monkeypatch.chdir(tmp_path)
+    words = [
+        word
+        for name, action in options(command).items()
+        if action.required or name in (out, read)
+        for word in typed(action, "same" if name in (out, read) else f"own-{name}")
+    ]
+    monkeypatch.setattr("sys.argv", [command, *words])
+    with pytest.raises(InputError, match="same is named twice, and would be lost"):
+        importlib.import_module(f"stages.{command}").main()
+    assert not list(tmp_path.iterdir())
+
+
 def _made_meanwhile(path, kind, mine):
     with replacing(path, kind) as beside:
         write(beside, dict.fromkeys(own_files(kind), b"made"))

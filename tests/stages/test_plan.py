@@ -3,15 +3,15 @@
 import pytest
 
 from pipeline.inputs import read_yaml
-from tests import shipped
+from tests import project_params
 from tests.running import refuse, succeed
 
 NEEDS = ("grid", "pixels", "negatives")
 
 
 def planned(folder, dataset, *models):
-    tree = shipped.tree() | {"models": list(models)}
-    shipped.save(folder, tree)
+    tree = project_params.tree() | {"models": list(models)}
+    project_params.save(folder, tree)
     succeed(folder, f"plan --dataset {dataset} --out plan")
     return [name for name in NEEDS if read_yaml(folder / f"plan/needs/{name}.yaml", "")]
 
@@ -32,22 +32,22 @@ def test_what_the_listed_models_need(tmp_path, dataset, models, needed):
 
 
 def test_a_switch_takes_the_negatives_out(tmp_path):
-    tree = shipped.tree() | {"models": ["idc_pcl"]}
+    tree = project_params.tree() | {"models": ["idc_pcl"]}
     tree["model"]["idc_pcl"]["switches"] = {"tasks": "mlm_mvcl"}
-    shipped.save(tmp_path, tree)
+    project_params.save(tmp_path, tree)
     succeed(tmp_path, "plan --dataset tabletop --out plan")
     assert not read_yaml(tmp_path / "plan/needs/negatives.yaml", "")
 
 
 def test_a_model_that_cannot_be_there_is_one_line(tmp_path):
-    shipped.save(tmp_path, shipped.tree() | {"models": ["clip4idc"]})
+    project_params.save(tmp_path, project_params.tree() | {"models": ["clip4idc"]})
     said = "dataset.levir_cc.own.clip is missing, the settings of clip4idc; add it"
     refuse(tmp_path, "plan --dataset levir_cc --out plan", said)
     assert not (tmp_path / "plan").exists()
 
 
 def test_what_nobody_needs_is_left_empty(tmp_path, capsys):
-    shipped.write(tmp_path)
+    project_params.write(tmp_path)
     (tmp_path / "no.yaml").write_text("false\n")
     places = "--pairs p --images i --out grid.zarr --provenance made.json"
     succeed(tmp_path, f"extract --dataset tabletop --input grid {places} --needed no.yaml")

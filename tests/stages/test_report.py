@@ -15,6 +15,7 @@ from pipeline.datasets.schema import of_split, read_pairs
 from pipeline.scoring import corpus
 from pipeline.scoring.meteor import Meteor
 from stages import constant, report, run, score
+from tests.folders import contents
 from tests.report_lab import make_cell, make_study, write_json
 
 ROOT = Path(__file__).parents[2]
@@ -34,10 +35,6 @@ def study(tmp_path_factory):
     make_study(root)
     assert stage(root, report, "--out", "results/report") == 0
     return root
-
-
-def bytes_of(folder):
-    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_the_report_is_one_page_and_its_numbers(study):
@@ -60,23 +57,23 @@ def test_the_report_is_one_page_and_its_numbers(study):
 
 
 def test_written_again_it_is_the_same_bytes_and_stale_cells_do_not_count(study):
-    before = bytes_of(study / "results/report")
+    before = contents(study / "results/report")
     test = of_split(read_pairs(study / "data/pairs/tabletop.jsonl"), "test")
     make_cell(study, "tabletop", "rr", 1, test, 0.9)
     (study / "results/cells/clevr_change/constant").mkdir(parents=True)
     assert stage(study, report) == 0
-    assert bytes_of(study / "results/report") == before
+    assert contents(study / "results/report") == before
 
 
 def test_a_large_page_is_written_with_a_warning(study, capsys, monkeypatch):
     assert stage(study, report) == 0
     assert capsys.readouterr().err == ""
-    before = bytes_of(study / "results/report")
+    before = contents(study / "results/report")
     monkeypatch.setattr("pipeline.reporting.page.LIMIT", 100_000)
     assert stage(study, report) == 0
     said = capsys.readouterr().err
     assert re.fullmatch(r"warning: the page takes \d\.\d MB; a smaller report\.gallery .*\n", said)
-    assert bytes_of(study / "results/report") == before
+    assert contents(study / "results/report") == before
 
 
 def test_the_file_of_experiments_is_named_where_it_is_missing(study, capsys):
@@ -92,10 +89,10 @@ def test_the_file_of_experiments_is_named_where_it_is_missing(study, capsys):
 
 
 def test_show_prints_the_numbers_and_writes_nothing(study, capsys):
-    before = bytes_of(study)
+    before = contents(study)
     assert stage(study, report, "--show") == 0
     printed = capsys.readouterr().out
-    assert bytes_of(study) == before
+    assert contents(study) == before
     rows = [line.split() for line in printed.splitlines()]
     file = json.loads((study / "results/cells/tabletop/scorer/2/metrics.json").read_text())
     names = ("BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")
@@ -155,7 +152,7 @@ def test_show_without_a_report_is_one_line(tmp_path, capsys):
 
 def test_a_missing_cell_is_named_and_the_old_report_stays(study, capsys):
     path = study / "results/cells/tabletop/scorer/1/captions.json"
-    kept, before = path.read_bytes(), bytes_of(study / "results/report")
+    kept, before = path.read_bytes(), contents(study / "results/report")
     path.unlink()
     try:
         assert stage(study, report) == 2
@@ -166,7 +163,7 @@ def test_a_missing_cell_is_named_and_the_old_report_stays(study, capsys):
         said
         == "error: results/cells/tabletop/scorer/1/captions.json is missing; run `dvc repro` to make it\n"
     )
-    assert bytes_of(study / "results/report") == before
+    assert contents(study / "results/report") == before
 
 
 @pytest.fixture

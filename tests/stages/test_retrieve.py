@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,10 +11,9 @@ import torch
 from models import build
 from models.clip4idc.encoders import ClipSizes
 from pipeline import vocabularies
-from pipeline.datasets.schema import images_of, of_split, write_pairs
+from pipeline.datasets.schema import of_split, write_pairs
 from pipeline.decoding import attention_maps
 from pipeline.features.store import FeatureStore
-from pipeline.features.writer import Writer
 from pipeline.recipes import recipe_file, trained_model
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.recipes.trained_model import Trained
@@ -27,14 +27,10 @@ COMMAND = "retrieve --first first --pairs pairs.jsonl --vocab vocab.json --featu
 
 
 @pytest.fixture(scope="module")
-def lab(prepared, tmp_path_factory):
+def lab(prepared, pixels, tmp_path_factory):
     """Pixels, pairs, vocabulary, and random weights of both phases."""
     folder = tmp_path_factory.mktemp("lab")
-    keys = images_of(prepared.pairs)
-    writer = Writer(folder / "scratch", len(keys), (3, 16, 24), "uint8")
-    random = np.random.default_rng(0)
-    writer.write(0, random.integers(0, 256, (len(keys), 3, 16, 24), dtype=np.uint8))
-    writer.finish(folder / "stores/pixels.zarr", {"keys": keys, "input": "pixels"})
+    (folder / "stores").symlink_to(Path(pixels.store.location.name).parent)
     write_pairs(folder / "pairs.jsonl", prepared.pairs)
     vocabularies.save(folder / "vocab.json", prepared.vocabulary, {})
     recipe = Recipe("tabletop", "clip4idc", SETTINGS, SIZES, {}, {}, {"input": "pixels"}, {})
@@ -84,8 +80,9 @@ def test_a_split_without_changes_is_refused(lab, prepared, tmp_path):
     assert not list(lab.glob("none*"))
 
 
-def test_captions_keep_where_the_encoder_looked(lab, prepared):
-    set_params(lab, report__gallery=3)
+def test_captions_keep_where_the_encoder_looked(lab, prepared, monkeypatch):
+    set_params(lab)
+    monkeypatch.setattr("stages.decode.ALIGNED", 3)
     command = "decode --weights weights --pairs pairs.jsonl --vocab vocab.json --features stores"
     succeed(lab, f"{command} --out c.json --attention a.npz")
     found = attention_maps.read(lab / "a.npz")

@@ -22,7 +22,7 @@ from pipeline.params import read_tree
 from pipeline.studying import study_cells, workspace
 from pipeline.studying.cell_task import CellTask
 from stages import study
-from tests import shipped
+from tests import project_params
 from tests.running import ROOT, refuse
 from tests.study_lab import Fake, make_models_once, make_repository, opening, run_all
 
@@ -94,7 +94,7 @@ def test_recorded_cells_are_left_alone_where_that_is_asked(repository, capsys):
     assert run(repository, Fake(repository / "work"), unrecorded=True) == [("RR, seed 2", 2)], "it was lost"
     settings = read_tree(repository / "params.yaml")
     settings["dataset"]["tabletop"]["train"]["iterations"] += 1
-    shipped.save(repository, settings)
+    project_params.save(repository, settings)
     assert len(run(repository, Fake(repository / "work"), unrecorded=True)) == 6, "settings are others"
     assert "6 cells: 0 finished, 6 missing" in capsys.readouterr().out
 

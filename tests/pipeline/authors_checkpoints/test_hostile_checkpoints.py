@@ -221,3 +221,18 @@ def test_what_holds_one_another_twice_is_read_as_it_is(tmp_path):
         assert tree["a"] is tree["b"]
         tree = tree["a"]
     assert tree == {}
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"\x80\x02" + b"N0" * 3 + b".", "Unsupported operand 48"),
+        (b"\x80\x02X\xff\xff\xff\x7fabc.", "cut off"),
+        (b"\x80\x02N", "cut off"),
+        (b"\x80\x02c__builtin__\nbytearray\nJ\xff\xff\xff\x7f\x85" * 3, "cut off"),
+        (b"\x80\x02}q\x00X\x01\x00\x00\x00ah\x00s.", "maximum recursion depth"),  # holds itself
+    ],
+)
+def test_a_hostile_pickle_is_refused_in_words(tmp_path, data, said):
+    pickled(data)(tmp_path / "x.pt")
+    assert said in refused(lambda: checkpoint_file.read(tmp_path / "x.pt"))

@@ -30,7 +30,9 @@ def test_a_run_goes_on_behind_a_line_that_was_cut_anywhere(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "own", [b"notes of mine", b'{"pair_id": "another', b"\xff\xfe", b"{", b"x\n", b"\xe4\n"]
+    "own",
+    [b"notes of mine", b'{"pair_id": "another', b"\xff\xfe", b"{", b"x\n", b"\xe4\n", b"[" * 100_000 + b"\n"],
+    ids=lambda own: repr(own[:10]),
 )
 @pytest.mark.parametrize("before", [0, 1, 3])
 def test_what_is_no_line_of_these_captions_is_left(run, tmp_path, own, before):

@@ -78,6 +78,11 @@ MODELS = {
     "a day that no calendar has": (put(MODEL, "dataset: tabletop", "dataset: 2026-99-99"), "not valid YAML"),
     "a dataset of bytes": (put(MODEL, "dataset: tabletop", "dataset: !!binary aGVsbG8="), "a bytes"),
     "a key of a date": (put(MODEL, "seed: 1", "seed: 1\n2026-01-02: 1"), "the key 2026-01-02 is no text"),
+    "a dataset of 10000 letters": (
+        put(MODEL, "dataset: tabletop", f"dataset: {'x' * 10_000}"),
+        "recipe.dataset: a text of 10,000 letters",
+    ),
+    "a key of 10000 letters": (put(MODEL, "seed: 1", f"seed: 1\n? {'x' * 10_000}\n: 1"), "a key of 10,000"),
     "a key of a list": (put(MODEL, "seed: 1", "seed: 1\n? [a]\n: 1"), "a list or a mapping is no key"),
     "a key that stands twice": (put(MODEL, "seed: 1", "seed: 1\nseed: 2"), "the key 'seed' stands in line"),
     "a key of terminal escapes": (put(MODEL, "seed: 1", 'seed: 1\n"\\e[2J": 1'), "unknown key \\u001b[2J"),
@@ -126,6 +131,18 @@ TENSORS = {
         tensors(lambda found: found["deviation"].neg_(), STATISTICS),
         "a deviation is not above 0",
     ),
+    "statistics without the mean": (
+        tensors(lambda found: found.pop("mean"), STATISTICS),
+        "statistics.safetensors lacks the mean of 768 channels; bring the package again",
+    ),
+    "statistics of other channels": (
+        tensors(lambda found: found.update(deviation=found["deviation"][:7].clone()), STATISTICS),
+        "lacks the deviation of 768 channels",
+    ),
+    "a mean that is no number": (
+        tensors(lambda found: found["mean"].fill_(torch.nan), STATISTICS),
+        "statistics.safetensors: mean has a number that is not finite",
+    ),
     "statistics of 2 MB": (instead(STATISTICS, hole, 2 << 20), "such a file 1,048,576 at most"),
     "no statistics": (instead(STATISTICS, Path.unlink), "statistics.safetensors does not load"),
 }
@@ -157,6 +174,7 @@ BESIDE = {
     "a list of words": (whole(WORDS, "[]"), "Input should be an object"),
     "a pipe as words": (instead(WORDS, pipe), "is a pipe or a device"),
     "no words": (instead(WORDS, Path.unlink), "vocabulary.json is missing"),
+    "a backbone without a hash": (whole(FEATURES, "carried: false"), "the key weights_id is missing"),
     "an alias in features.yaml": (
         whole(FEATURES, "weights_id: &a x\nprecision: *a\n"),
         "features.yaml, line 2: an alias",
@@ -184,6 +202,10 @@ BESIDE = {
     "a file of the machine as the backbone's weights": (
         put(MODEL, "weights: imagenet", "weights: /etc/passwd"),
         "/etc/passwd is no file of tensors (it is not a file of torch.save)",
+    ),
+    "a name of 300 letters as the backbone's weights": (
+        put(MODEL, "weights: imagenet", f"weights: {'ä' * 300}"),
+        "is missing; name a file, or imagenet",
     ),
     "scores of a list": (whole(SCORES, "[]"), "Input should be an object"),
     "a score of 5000 digits": (whole(SCORES, '{"own": ' + "9" * 5000 + "}"), "an integer too long"),

@@ -131,18 +131,6 @@ def test_a_file_of_other_weights_is_refused(of_a_file, tmp_path, carried):
     assert "package was made with features of sha256:0: bring the weights that made them" in said
 
 
-def test_a_package_too_large_is_not_unpacked(lab, tmp_path, monkeypatch):
-    package.write(lab / WEIGHTS, lab, tmp_path / "it.zip", "")
-    monkeypatch.setitem(sources.LARGEST, "weights.safetensors", 1 << 10)
-    with (
-        pytest.raises(
-            InputError, match=r"it\.zip: weights\.safetensors has \d+,\d+ bytes, and such a file 1,024"
-        ),
-        sources.opened(tmp_path / "it.zip"),
-    ):
-        pass
-
-
 def test_features_that_overflow_name_the_picture(here):
     features = copy(here.features)
     features.network = lambda images: torch.full((len(images), 4, 2, 2), 1e5)

@@ -8,15 +8,9 @@ import pytest
 from pipeline.datasets import readers
 from pipeline.datasets.schema import Look, Placed, SceneFacts, images_of, of_split, read_pairs, write_pairs
 from pipeline.errors import InputError
+from tests.synthetic_real import edit_json
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "clevr-change"
-
-
-def edit(root, name, change):
-    path = root / name
-    value = json.loads(path.read_text())
-    changed = change(value)
-    path.write_text(json.dumps(value if changed is None else changed))
 
 
 def read(root):
@@ -88,7 +82,7 @@ def test_every_scene_gives_two_pairs(clevr_change):
     ],
 )
 def test_files_that_disagree_are_refused(clevr_change, name, change, said):
-    edit(clevr_change, name, change)
+    edit_json(clevr_change / name, change)
     with pytest.raises(InputError, match=said):
         read(clevr_change)
 

@@ -5,9 +5,13 @@ it is what takes memory or time, is no file, or steers a terminal.
 """
 
 import csv
+import io
 import json
 import struct
+import threading
 import zlib
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,7 +19,7 @@ from PIL import Image
 
 from pipeline.captioning import many_pairs
 from pipeline.captioning.features import opened
-from pipeline.datasets import pairs_csv
+from pipeline.datasets import images, pairs_csv
 from stages import run
 from tests.hostile import endless, hole, pipe, refused
 
@@ -32,6 +36,16 @@ def head(width, height, kind=2):
     return chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0))
 
 
+def scanned(times):
+    """A JPEG whose pixels are gone through so many times by scans of a few bytes; its comment has an end."""
+    file = io.BytesIO()
+    Image.new("L", (64, 64), 128).save(file, "JPEG", progressive=True, comment=b"\xff\xda\xff\xd9")
+    data = file.getvalue()
+    scan = data[data.rindex(b"\xff\xda") : -2]
+    return data[:-2] + times * scan + data[-2:]
+
+
+MARK = b"\xff\xda\0\2"  # the head of a scan
 END = chunk(b"IEND", b"")
 ZEROS = chunk(b"IDAT", zlib.compress(bytes(100_000_000), 9))
 PICTURES = {
@@ -64,6 +78,7 @@ PICTURES = {
         "has more than 89,478,485 pixels",
     ),
     "a PPM whose width has 5000 digits": (b"P6 " + b"9" * 5000 + b" 1 255\n", "replace the file"),
+    "a JPEG of 10000 scans in 300 kB": (scanned(10_000), "has more than 100 scans"),
     "a TIFF that begins nowhere": (b"II*\0" + struct.pack("<I", 2**32 - 1), "replace the file"),
     "a TIFF that leads back to itself": (
         b"II*\0" + struct.pack("<IHHHIII", 8, 1, 256, 4, 1, 8, 8),
@@ -79,6 +94,48 @@ def test_a_picture_is_refused_for(tmp_path, data, said):
     assert said in found
     assert str(tmp_path / "a.png") in found
     assert said in refused(lambda: opened(data, "the upload"))
+
+
+@pytest.mark.parametrize("progressive", [False, True])
+def test_a_sound_jpeg_with_marks_of_scans_in_what_is_no_pixel_opens(progressive):
+    """In a thumbnail, say: only what is decoded counts. Noise has FF in its pixels."""
+    noise = Image.effect_noise((300, 300), 90).convert("RGB")
+    file = io.BytesIO()
+    noise.save(file, "JPEG", progressive=progressive, quality=99, exif=b"Exif\0\0" + 200 * MARK)
+    data = file.getvalue()
+    assert data.count(MARK) >= 200
+    assert opened(data + bytes(4) + 200 * MARK, "x").size == (300, 300)
+
+
+def test_large_pictures_are_decoded_one_at_a_time(monkeypatch):
+    """Each takes up to 16 bytes a pixel, and there are as many threads as cores."""
+    monkeypatch.setattr(images, "LARGE", 63)
+    at_once, most, patience = 0, [], 0.0
+    together = threading.Barrier(2)
+
+    def rgb(image, data, name):
+        nonlocal at_once
+        at_once += 1
+        most.append(at_once)
+        with suppress(threading.BrokenBarrierError):
+            together.wait(patience)
+        at_once -= 1
+        return image
+
+    monkeypatch.setattr(images, "_rgb", rgb)
+
+    def decoded(side, seconds):
+        nonlocal patience
+        patience = seconds
+        most.clear()
+        together.reset()
+        data = png(head(side, side), END)
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda _: images.decode(data, "x"), range(2)))
+        return max(most)
+
+    assert decoded(7, 30.0) == 2
+    assert decoded(8, 0.2) == 1
 
 
 NO_FILES = {
@@ -147,6 +204,21 @@ def test_a_line_is_its_pairs_own_fault_for(tmp_path, line, said):
     wrong, sound = many_pairs.jobs(tmp_path / "pairs.jsonl")
     assert said in wrong.fault
     assert sound.fault is None
+
+
+def test_a_lines_end_in_a_name_makes_no_other_line(tmp_path, capfd):
+    """It could say what the program never said."""
+    forged = "a\nerror: rm -rf is needed\n  b"
+    with (tmp_path / "pairs.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["before", "after", forged], ["a.png", "b.png", "a"]])
+    with pytest.raises(SystemExit):
+        run(lambda: pairs_csv.read(tmp_path))
+    said = capfd.readouterr().err
+    assert said.count("\n") == 2  # what is wrong with the table, and its one problem
+    assert "\\nerror: rm" in said
+    with pytest.raises(SystemExit):
+        run(lambda: opened(tmp_path / f"{forged}.png"))
+    assert capfd.readouterr().err.count("\n") == 1
 
 
 ESCAPES = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202egnp"

@@ -1,13 +1,11 @@
 """The LEVIR-CC reader: one file in the form of COCO, with a flag for change."""
 
-import json
-
 import pytest
 
 from pipeline.datasets import readers
 from pipeline.datasets.schema import Pair
 from pipeline.errors import InputError
-from tests.synthetic_real import make_levir_cc
+from tests.synthetic_real import edit_json, make_levir_cc
 
 
 @pytest.fixture
@@ -17,10 +15,7 @@ def root(tmp_path):
 
 def edit(root, **changes):
     """Change keys of the first image."""
-    path = root / "LevirCCcaptions.json"
-    table = json.loads(path.read_text())
-    table["images"][0] |= changes
-    path.write_text(json.dumps(table))
+    edit_json(root / "LevirCCcaptions.json", lambda table: table["images"][0].update(changes))
 
 
 def test_pairs_and_their_flags(root):
@@ -55,9 +50,9 @@ def test_wrong_entries_are_refused(root, changes, said):
 
 
 def test_every_split_needs_pairs(root):
-    path = root / "LevirCCcaptions.json"
-    table = json.loads(path.read_text())
-    table["images"] = [image for image in table["images"] if image["split"] != "val"]
-    path.write_text(json.dumps(table))
+    edit_json(
+        root / "LevirCCcaptions.json",
+        lambda table: {"images": [image for image in table["images"] if image["split"] != "val"]},
+    )
     with pytest.raises(InputError, match="has no pair in 'val'"):
         readers.read("levir_cc", root)

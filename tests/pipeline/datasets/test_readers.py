@@ -1,6 +1,5 @@
 """What holds of every reader: all pairs, by names; what is missing or unknown is refused by name."""
 
-import json
 import os
 import re
 from pathlib import Path
@@ -12,7 +11,7 @@ from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE, Pair, imag
 from pipeline.decoding.gallery_pairs import choose
 from pipeline.errors import InputError
 from pipeline.scoring.subsets import subsets
-from tests.synthetic_real import MAKERS
+from tests.synthetic_real import MAKERS, edit_json
 
 
 @pytest.fixture(params=MAKERS)
@@ -127,8 +126,6 @@ def test_a_change_of_no_named_type_is_a_change():
 
 def test_captions_stay_as_they_are_written(tmp_path):
     root = MAKERS["levir_cc"](tmp_path / "raw")
-    path = root / "LevirCCcaptions.json"
-    table = json.loads(path.read_text())
-    table["images"][0]["sentences"] = [{"raw": text} for text in ("  A \u2028b", "", " \t", "c")]
-    path.write_text(json.dumps(table))
+    sentences = [{"raw": text} for text in ("  A \u2028b", "", " \t", "c")]
+    edit_json(root / "LevirCCcaptions.json", lambda table: table["images"][0].update(sentences=sentences))
     assert readers.read("levir_cc", root)[0].captions == ("  A \u2028b", "c")

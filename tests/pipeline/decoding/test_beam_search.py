@@ -10,7 +10,7 @@ from models.captioner import NEVER
 from pipeline.decoding.beam_search import beam_attending, beam_search, best
 from pipeline.decoding.greedy import greedy, greedy_attending
 from pipeline.vocabularies import END, NULL, START
-from tests.looking import looked, of_memory
+from tests.attention_by_hand import looked, of_memory
 
 pytestmark = pytest.mark.slow
 

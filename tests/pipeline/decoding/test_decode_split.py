@@ -10,7 +10,7 @@ from pipeline.decoding.beam_search import beam_search
 from pipeline.decoding.decode_split import attended_captions, searching
 from pipeline.decoding.greedy import captions, greedy_attending
 from pipeline.vocabularies import END
-from tests.looking import looked, of_memory
+from tests.attention_by_hand import looked, of_memory
 from tests.own_settings import GRID_MODELS, settings_of
 
 RESPECTIVE = "scorer-respective"  # its decoder attends to each image by itself

@@ -8,7 +8,7 @@ from models.captioner import NEVER
 from pipeline.datasets.schema import of_split
 from pipeline.decoding.greedy import captions, greedy, greedy_attending
 from pipeline.vocabularies import END, NULL, START
-from tests.looking import of_memory
+from tests.attention_by_hand import of_memory
 
 
 def make(vocabulary, longest, variant):

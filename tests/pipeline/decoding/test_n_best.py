@@ -9,7 +9,7 @@ import models
 from models.captioner import Sizes
 from pipeline.decoding.beam_search import beam_search, n_best
 from pipeline.vocabularies import END, NULL, START
-from tests.looking import of_memory
+from tests.attention_by_hand import of_memory
 from tests.own_settings import settings_of
 
 WORDS = (END, 4, 5, 6)

@@ -4,11 +4,11 @@ import pytest
 
 from pipeline.errors import InputError
 from pipeline.features.store_contents import IMAGENET, IMPORTED, Spec, spec
-from tests import shipped
+from tests import project_params
 
 
 def asked(weights=None, npy=None, own=None, **changes):
-    everything = shipped.settings()
+    everything = project_params.settings()
     dataset = everything.of("clevr_change")
     features = dataset.features.model_copy(update={"npy": npy} | (own or {}))
     settings = everything.features.model_copy(update={"weights": weights} | changes)
@@ -25,7 +25,7 @@ def test_what_is_null_is_the_datasets_own():
 
 
 def test_the_embedded_datasets_have_a_network_that_a_package_brings():
-    everything = shipped.settings()
+    everything = project_params.settings()
     for name in ("tabletop", "tabletop_wide", "tabletop_extreme"):
         found = spec(everything.features, everything.of(name))
         assert (found.backbone, found.weights, found.standardise) == ("tf_efficientnet_lite0", IMAGENET, True)

@@ -9,15 +9,15 @@ import pytest
 
 import models
 from pipeline.recipes import recipe_file, resolving
-from tests import shipped
+from tests import project_params
 from tests.running import succeed
 
 
 def resolved(model, change=lambda tree: None):
     """The first phase's recipe on tabletop."""
-    tree = shipped.tree()
+    tree = project_params.tree()
     change(tree)
-    settings = shipped.Params.model_validate(tree)
+    settings = project_params.Params.model_validate(tree)
     return resolving.resolve(settings, "tabletop", model).first_phase()
 
 
@@ -89,7 +89,7 @@ def test_the_phase_reads_no_switch_of_the_captioning(model, monkeypatch):
 
 
 def test_it_is_a_file_of_its_own_that_says_where_there_is_no_phase(tmp_path):
-    shipped.write(tmp_path)
+    project_params.write(tmp_path)
     for model in ("idc_pcl", "subtraction"):
         succeed(tmp_path, f"recipe --dataset tabletop --model {model} --out {model}.yaml --first {model}.1")
     recipe_file.save(tmp_path / "expected", resolved("idc_pcl"))

@@ -7,9 +7,9 @@ import pytest
 from models import MODELS
 from pipeline.errors import InputError
 from pipeline.recipes import recipe_file, resolving
-from tests import shipped
+from tests import project_params
 
-REAL = shipped.settings()
+REAL = project_params.settings()
 
 
 def with_(**changes):

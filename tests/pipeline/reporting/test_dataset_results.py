@@ -86,7 +86,6 @@ def test_attention_is_read_of_the_first_seed_alone(made):
     ("change", "said"),
     [
         (lambda own: {"words": ("other", *own.words[1:])}, "is of another caption of the pair {} "),
-        (lambda _: {"alignment": None}, "has no alignment of the pair {}"),
         (None, "has nothing of the test pair {}"),
     ],
 )

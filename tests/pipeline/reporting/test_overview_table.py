@@ -102,7 +102,5 @@ def test_what_some_runs_lack_has_no_mean():
 @pytest.mark.parametrize("value", [{}, [1], [{"model": "m"}], [made_up(0.5)[0] | {"CIDEr-D": "x"}]])
 def test_scores_that_are_none_are_refused(tmp_path, value):
     write_json(tmp_path / "scores.json", value)
-    with pytest.raises(
-        InputError, match=r"scores\.json is not a list of scores; remove it and run `dvc repro`"
-    ):
+    with pytest.raises(InputError, match=r"scores\.json: .*; run `dvc repro`"):
         overview_table.read(tmp_path / "scores.json")

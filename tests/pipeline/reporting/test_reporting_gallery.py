@@ -10,7 +10,7 @@ from PIL import Image
 
 from pipeline.datasets.images import index
 from pipeline.datasets.schema import CHANGE_TYPES, Pair
-from pipeline.decoding.gallery_pairs import choose
+from pipeline.decoding.gallery_pairs import ALIGNED, choose, gallery
 from pipeline.errors import InputError
 from pipeline.reporting.gallery import picture
 
@@ -50,6 +50,17 @@ def test_a_kinds_pairs_are_spread_over_the_split_without_repetition():
     (chosen,) = choose(pairs(color=100), 4).values()
     assert [pair.pair_id for pair in chosen] == ["0", "25", "50", "75"]
     assert set(Counter(pair.pair_id for pair in chosen).values()) == {1}
+
+
+@pytest.mark.parametrize("count", [1, 10, ALIGNED, ALIGNED + 1])
+def test_a_gallery_is_of_the_pairs_that_decoding_keeps_more_of_while_they_are_enough(count):
+    everything = pairs(none=40, move=80, color=81)
+    kept, shown = (
+        [pair.pair_id for members in chosen.values() for pair in members]
+        for chosen in (choose(everything, ALIGNED), gallery(everything, count))
+    )
+    assert len(shown) == count
+    assert (set(shown) <= set(kept)) == (count <= ALIGNED)
 
 
 def indexed(root):

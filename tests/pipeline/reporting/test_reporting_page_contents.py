@@ -256,9 +256,9 @@ def test_many_models_still_have_a_style_each():
 
 def test_a_look_in_a_file_belongs_to_the_name_whatever_models_stand_beside_it():
     names = list(MODELS)
-    shipped = figures.looks(names)
-    assert len({repr(look) for look in shipped.values()}) == len(names)
+    chosen = figures.looks(names)
+    assert len({repr(look) for look in chosen.values()}) == len(names)
     more = figures.looks([*names[:3], "another_model", *reversed(names[3:])])
-    assert {name: more[name] for name in names} == shipped
+    assert {name: more[name] for name in names} == chosen
     many = figures.looks([f"m{number}" for number in range(150)])  # more than there are
     assert len({repr(look) for look in many.values()}) == 108

@@ -120,9 +120,13 @@ def test_without_adapted_models_there_is_no_retrieval(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("retrieval.json", "{}", "retrieval.json is unreadable (the key pairs is missing)"),
+        ("retrieval.json", "{}", "retrieval.json: the key pairs is missing"),
         ("retrieved.jsonl", "", "retrieved.jsonl lacks the ranks of a pair"),
-        ("retrieved.jsonl", '{"pair_id": "a", "text_to_pair": []}\n', "(the key pair_to_text is missing)"),
+        (
+            "retrieved.jsonl",
+            '{"pair_id": "a", "text_to_pair": []}\n',
+            "line 1: the key pair_to_text is missing",
+        ),
         ("retrieval.json", None, "retrieval.json is missing; run `dvc repro retrieve`"),
     ],
 )

@@ -17,6 +17,11 @@ def pair(number, split, *captions):
     return Pair(f"{number}.png", str(number), split, "b.png", "a.png", captions)
 
 
+def dataset(training, *validation):
+    """One training pair with all of the captions, a validation pair for each of the others."""
+    return [pair(0, "train", *training), *(pair(n, "val", text) for n, text in enumerate(validation, 1))]
+
+
 def sentence(random_, words=WORDS):
     return " ".join(random_.choices(words, k=random_.randrange(1, 9)))
 
@@ -69,33 +74,22 @@ def test_validation_decides_and_test_is_never_looked_at():
 
 def test_sentences_are_compared_as_the_metrics_tokenizer_reads_them(monkeypatch):
     monkeypatch.undo()
-    pairs = [
-        pair(1, "train", "it isn't", "it isn't", "The BALL, red, moved!"),
-        pair(2, "val", "The ball red moved"),
-        pair(3, "val", "a cube"),
-    ]
+    pairs = dataset(["it isn't", "it isn't", "The BALL, red, moved!"], "The ball red moved", "a cube")
     chosen = choose(pairs, 10, 60)
     # the same tokens as one of the two references: half of the most that a pair can have
     assert chosen == constant_baseline.Constant("The BALL, red, moved!", pytest.approx(5.0))
 
 
 def test_only_the_most_frequent_captions_are_candidates():
-    pairs = [
-        pair(1, "train", "the ball moved", "the ball moved", "nothing has changed"),
-        pair(2, "val", "nothing has changed"),
-        pair(3, "val", "the cube left"),
-    ]
+    training = ["the ball moved", "the ball moved", "nothing has changed"]
+    pairs = dataset(training, "nothing has changed", "the cube left")
     assert choose(pairs, 1, 60).caption == "the ball moved"
     assert choose(pairs, 2, 60).caption == "nothing has changed"
 
 
 def test_of_equals_the_more_frequent_caption_is_chosen():
     # the same tokens: "Gone ." stands first among the candidates
-    pairs = [
-        pair(1, "train", "gone", "Gone .", "Gone ."),
-        pair(2, "val", "it is gone"),
-        pair(3, "val", "it moved"),
-    ]
+    pairs = dataset(["gone", "Gone .", "Gone ."], "it is gone", "it moved")
     assert choose(pairs, 10, 60).caption == "Gone ."
     # a single validation pair: CIDEr-D is 0 by definition for all
     assert choose(pairs[:2], 10, 60) == constant_baseline.Constant("Gone .", 0.0)
@@ -104,9 +98,8 @@ def test_of_equals_the_more_frequent_caption_is_chosen():
 def test_captions_of_the_same_tokens_are_compared_once(monkeypatch):
     asked = []
     monkeypatch.setattr(constant_baseline, "cider_d", lambda captions, _: asked.append(captions) or 1.0)
-    pairs = [pair(1, "train", "gone", "Gone .", "moved"), pair(2, "val", "it is gone")]
-    choose(pairs, 10, 60)
-    assert asked == [{"2.png": "gone"}, {"2.png": "moved"}]
+    choose(dataset(["gone", "Gone .", "moved"], "it is gone"), 10, 60)
+    assert asked == [{"1.png": "gone"}, {"1.png": "moved"}]
 
 
 @pytest.mark.parametrize(
@@ -124,10 +117,6 @@ def test_a_split_without_captions_is_named(pairs, split):
 
 
 def test_without_a_tokeniser_the_constant_is_chosen_as_written():
-    pairs = [
-        pair(1, "train", "gone", "Gone .", "Gone ."),
-        pair(2, "val", "gone now"),
-        pair(3, "val", "it moved"),
-    ]
+    pairs = dataset(["gone", "Gone .", "Gone ."], "gone now", "it moved")
     assert choose(pairs, 10, 60).caption == "Gone ."
     assert choose(pairs, 10, 60, "none").caption == "gone"

@@ -12,15 +12,11 @@ from tests.hostile import endless, folder, hole, pipe, refused
 
 FILES = {
     "a whole number of 5000 digits": ('[{"image_id": ' + "9" * 5000 + "}]", "an integer too long to be read"),
-    "100000 lists within each other": ("[" * 100_000, "is not valid JSON"),
     "100000 objects within each other": ('{"a":' * 100_000, "is not valid JSON"),
-    "text in place of JSON": ("captions", "is not valid JSON"),
     "no UTF-8": (b"[\xff]", "is not UTF-8 text"),
     "a null byte": (b"\0", "is not valid JSON"),
-    "nothing": ("", "is not valid JSON"),
     "two values": ("[] []", "is not valid JSON"),
     "a number that is none": ("NaN", "Input should be a valid"),
-    "a key that stands twice": ('{"a": [], "a": []}', "has the key 'a' more than once"),
     "a key of terminal escapes that stands twice": ('{"\\u001b[2J": [], "\\u001b[2J": []}', "more than once"),
     "a megabyte in place of a list": ('"' + "x" * 1_000_000 + '"', "Input should be a valid"),
 }

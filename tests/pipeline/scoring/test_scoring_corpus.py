@@ -22,7 +22,6 @@ TESTS = Path(__file__).parents[2]
 SPOT_THE_DIFF = TESTS.parents[1] / "shared/data/spot-the-diff/annotations/test.json"
 GOLDEN = json.loads((TESTS / "golden/spot_the_diff_scores.json").read_text())
 FIRST, CONSTANT = "first reference against the rest", "the constant 'there are no differences .'"
-
 Corpus = tuple[dict[str, str], dict[str, list[str]]]
 
 SANE: Corpus = (

@@ -12,9 +12,7 @@ CONTENT = {"alpha-1.jar": b"the first", "beta-2-models.jar": b"the second"}
 
 
 def jar(artifact: str, version: str, classifier: str, content: bytes) -> Jar:
-    return Jar(
-        "org.example", artifact, version, len(content), hashlib.sha256(content).hexdigest(), classifier
-    )
+    return Jar("org.example", artifact, version, hashlib.sha256(content).hexdigest(), classifier)
 
 
 JARS = (

@@ -12,7 +12,7 @@ from pipeline.datasets.schema import Pair, Placed, SceneFacts
 from pipeline.errors import InputError
 from pipeline.negatives.generation import generate
 from pipeline.scoring.attributes import MEANINGS, NOUNS, VALUES
-from pipeline.scoring.truth import Verdict, judge
+from pipeline.scoring.truth import FAULTS, Verdict, judge
 from pipeline.tabletop import words
 from tests.tabletop_pairs import draw_pairs
 
@@ -111,6 +111,24 @@ class Twin:
                 found.append(thing)
         return found
 
+    def faults(self) -> set[str]:
+        """The definition once more, each part by itself."""
+        letters = {"size": "z", "color": "c", "material": "m", "shape": "s"}
+        found = {
+            letters[name] for name, value in self.subject.items() if getattr(self.changed, name) != value
+        }
+        others = [other for other in self.things if other.number != self.changed.number]
+        like = [o for o in others if all(getattr(o, name) == value for name, value in self.other.items())]
+        if self.relation and not any(self.relation in self.sides(self.changed, other) for other in like):
+            found.add("r")
+        if found and self.meant():
+            found.add("o")
+        if self.said != self.kind:
+            found.add("k")
+        elif not self.right_value:
+            found.add("v")
+        return found or ({"a"} if self.meant() != [self.changed] else set())
+
     def verdict(self) -> tuple[bool, bool]:
         told = self.said == self.kind and self.right_value
         return told and self.meant() == [self.changed], told and self.changed in self.meant()
@@ -132,6 +150,7 @@ class Twin:
 def test_a_plain_twin_judges_alike(pairs: list[Pair]) -> None:
     chance = random.Random(5)
     seen = set()
+    letters: set[str] = set()
     for pair in (pair for pair in pairs if pair.changed):
         for _ in range(40):
             twin = Twin(pair, chance)
@@ -139,11 +158,15 @@ def test_a_plain_twin_judges_alike(pairs: list[Pair]) -> None:
             verdict = judge(sentence, pair)
             assert verdict is not None
             assert (verdict.true, verdict.fits) == twin.verdict(), (sentence, pair)
+            assert set(verdict.faults) == twin.faults(), (sentence, pair)
+            assert list(verdict.faults) == [letter for letter in FAULTS if letter in verdict.faults]
             assert (verdict.wrong is None) == verdict.true
             assert verdict.true or f" {verdict.wrong} " in f" {sentence} "
+            letters.update(verdict.faults)
             seen.add((pair.change_type, verdict.true, verdict.fits, twin.relation))
     every = {(kind, *own) for kind in (*words.VERBS, "texture") for own in ((True, True), (False, True))}
     every |= {(kind, False, False) for kind in (*words.VERBS, "texture")}
+    assert letters == set(FAULTS) - {"n", "t", "g"}  # each is made at least once
     assert {key[:3] for key in seen} == {key for key in every if key[0] != "material"}
     assert len({key[3] for key in seen if key[1]}) == 5  # each relation, and none, in true ones
 
@@ -231,8 +254,35 @@ def test_a_verdict(caption: str, pair: Pair, wrong: str | None) -> None:
     assert verdict.fits == (verdict.true or alone)
 
 
+@pytest.mark.parametrize(
+    ("caption", "pair", "faults"),
+    [
+        ("the metal cube has disappeared", DROPPED, ""),
+        ("the cube is missing", DROPPED, "a"),
+        ("the tiny blue shiny ball has been moved", DROPPED, "kcsz"),  # no ball here is shiny
+        ("the small blue ball is gone", DROPPED, "cszo"),  # all that is wrong, not the first word alone
+        ("the metal ball is missing", DROPPED, "s"),
+        ("the red cube that is right of the cylinder is missing", DROPPED, "r"),
+        ("the red cube that is left of the metal cube is missing", DROPPED, "ro"),  # the other red one is
+        ("the shiny cube changed to blue", GREEN, "v"),
+        ("the rubber cube turned matte", GREEN, "kmo"),  # of another kind no new value is asked
+        ("there is no change", DROPPED, "n"),
+        ("the tiny thing is the same as before, nothing was modified", DROPPED, "n"),
+        ("the red metal cube", DROPPED, "g"),
+        ("the ball has been moved", STILL, "t"),
+        ("a ball", STILL, "g"),
+        ("there is no change", STILL, ""),
+    ],
+)
+def test_all_that_is_false_is_told(caption: str, pair: Pair, faults: str) -> None:
+    verdict = judge(caption, pair)
+    assert verdict is not None
+    assert verdict.faults == faults
+    assert verdict.true == (faults == "")
+
+
 def test_the_phrases_say_what_no_change_is() -> None:
-    assert judge("I see no difference", STILL) == Verdict(False, False, "I see no difference")
+    assert judge("I see no difference", STILL) == Verdict(False, False, "I see no difference", "g")
     assert judge("I see no difference", STILL, ["no difference"]) == TRUE
     assert judge("I see no difference", DROPPED, ["no difference"]).true is False  # type: ignore[union-attr]
 
@@ -274,7 +324,7 @@ def test_any_text_is_judged_and_only_sentences_are_true(text: str, pair: Pair) -
     verdict = judge(text, pair)
     assert verdict is not None
     assert verdict.fits or not verdict.true
-    assert (verdict.wrong is None) == verdict.true
+    assert (verdict.wrong is None) == (verdict.faults == "") == verdict.true
     if verdict.true and pair is not STILL:
         spoken = text.lower().rstrip(" .\n").split()
         assert spoken[0] == "the"

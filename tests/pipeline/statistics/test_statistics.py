@@ -248,16 +248,16 @@ def without(key: str) -> dict:
     ("rows", "said"),
     [
         ([], "holds no pair; remove it"),
-        ([without("bleu")], "line 1 is not a scored pair (the key bleu is missing)"),
-        ([line(0), without("meteor")], "line 2 is not a scored pair (the key meteor is missing)"),
+        ([without("bleu")], "line 1: the key bleu is missing"),
+        ([line(0), without("meteor")], "line 2: the key meteor is missing"),
         (
             [line(0) | {"meteor": [1.0] * 22}],
-            "line 1 is not a scored pair (meteor: List should have at least 23",
+            "line 1: meteor: List should have at least 23",
         ),
-        ([line(0) | {"ROUGE-L": None}], "line 1 is not a scored pair (ROUGE-L: "),
-        ([line(0) | {"right": 1}], "line 1 is not a scored pair (right: "),
-        ([line(0) | {"true": "yes"}], "line 1 is not a scored pair (true: "),
-        ([line(0) | {"CIDEr-D": float("nan")}], "line 1 is not a scored pair ("),
+        ([line(0) | {"ROUGE-L": None}], "line 1: ROUGE-L: "),
+        ([line(0) | {"right": 1}], "line 1: right: "),
+        ([line(0) | {"true": "yes"}], "line 1: true: "),
+        ([line(0) | {"CIDEr-D": float("nan")}], "line 1: "),
     ],
 )
 def test_a_file_that_is_something_else(tmp_path, rows, said):
@@ -275,7 +275,7 @@ def test_files_that_are_missing_or_no_text(tmp_path):
     with pytest.raises(InputError, match=r"pairs\.jsonl is missing; run `dvc repro score`"):
         statistics.read([tmp_path / "pairs.jsonl"])
     (tmp_path / "pairs.jsonl").write_text("captions\n")
-    with pytest.raises(InputError, match=r"line 1 is not a scored pair \(Invalid JSON"):
+    with pytest.raises(InputError, match=r"line 1: Invalid JSON"):
         statistics.read([tmp_path / "pairs.jsonl"])
 
 

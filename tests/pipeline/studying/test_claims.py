@@ -11,7 +11,7 @@ from pipeline.params import Params
 from pipeline.recipes import resolving
 from pipeline.scoring.metric_names import ACCURACY, CIDER, TRUE_CHANGES
 from pipeline.studying import claims, record_comparisons
-from tests import shipped
+from tests import project_params
 from tests.recorded import PAIRS, groups, three_seeds, write
 
 
@@ -105,7 +105,7 @@ def test_a_claim_of_an_ablation_names_what_is_changed(root):
 
 @pytest.mark.parametrize("name", sorted({name for own in claims.CLAIMS for name in (own.better, own.worse)}))
 def test_every_name_of_a_claim_is_a_model_and_its_switches(name):
-    tree = shipped.tree()
+    tree = project_params.tree()
     model, _, changed = name.partition(" (")
     switch, _, value = changed.removesuffix(")").partition(" ")
     if changed:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from statistics import mean
 
 import pytest
@@ -14,7 +15,7 @@ from pipeline.studying import records
 from pipeline.studying.overrides import overlay
 from pipeline.studying.study_cells import Cell
 from pipeline.studying.study_file import Row
-from tests import shipped
+from tests import project_params
 from tests.study_lab import PAIRS, Fake, make_repository, pair, planned, score_of
 
 
@@ -39,12 +40,20 @@ def test_a_record_has_what_the_stages_wrote(repository):
     assert (found["model"], found["dataset"], found["seed"], found["changes"]) == ("rr", "tabletop", 1, {})
     assert found["key"] == own.cells[0].key
     assert found["scores"]["total"]["CIDEr-D"] == found["scores"]["color"]["CIDEr-D"] == score_of("rr", 1)
-    assert found["validation"] == {"300": 0.25, "600": 0.5}
+    assert found["validation"] == {
+        "CIDEr-D": {"300": 0.25, "600": 0.5},
+        "true/change": {"300": 0.0, "600": 0.1},
+    }
     assert found["right"] == "10" * (PAIRS // 2)
     told = PAIRS * score_of("rr", 1)  # of the pairs before that, those with a change
     assert found["true"] == "".join("01"[n % 2 == 0 and n < told] for n in range(PAIRS))
     assert mean(found["CIDEr-D"]) / 1000 == pytest.approx(score_of("rr", 1) + 0.0005)
-    assert path.stat().st_size < 5000
+    assert found["faults"] == [
+        "" if true == "1" else "t" if n % 2 else "cs" for n, true in enumerate(found["true"])
+    ]
+    assert [found[name] for name in ("BLEU-4", "METEOR", "ROUGE-L")] == [[0] * PAIRS] * 3
+    # of colour and of no change in turn, the first of each
+    assert found["captions"] == [f"caption {n}" for n in range(10)]
 
 
 def test_the_pairs_stand_beside_with_their_subsets(repository):
@@ -53,6 +62,32 @@ def test_the_pairs_stand_beside_with_their_subsets(repository):
     assert found["pairs"] == [pair(number).pair_id for number in range(PAIRS)]
     assert found["subsets"]["change"] == found["subsets"]["color"] == list(range(0, PAIRS, 2))
     assert found["subsets"]["viewpoint_iou_q1"] == list(range(PAIRS // 4))
+    assert found["captions"] == {str(n): "x" for n in range(10)}
+
+
+def test_a_record_of_six_hundred_pairs_is_small(repository, monkeypatch):
+    """As large as tabletop's, every number of as many digits as it can have."""
+    monkeypatch.setattr("tests.study_lab.PAIRS", 600)
+    monkeypatch.setattr("tests.study_lab.score_of", lambda *_: 9.876)
+    *_, path, found = written(repository)
+    assert len(found["true"]) == 600
+    assert path.stat().st_size < 12_000
+    assert (path.parent / "pairs.json").stat().st_size < 24_000
+
+
+@pytest.mark.parametrize("width", [2, 3])
+def test_numbers_of_pairs_are_read_as_they_were_written(width):
+    values = [0, 0.001, 0.0355, 0.036, 0.5, 0.9994, 1, *([9.9999, 10] if width == 3 else [])]
+    said = records.packed(values, width)
+    assert len(said) == width * len(values)
+    assert records._unpacked(said, width) == [round(1000 * value) for value in values]
+
+
+def test_what_is_read_is_of_each_kind_in_turn():
+    kinds = ["none", "color", "none", "move", "color", "color", "drop", "none", "add", "move", "texture"]
+    pairs = [replace(pair(n), change_type=kind) for n, kind in enumerate(kinds)]
+    assert records.read_places(pairs) == [1, 10, 8, 6, 3, 0, 4, 9, 2, 5]
+    assert records.read_places(pairs[:3]) == [1, 0, 2]
 
 
 def test_what_a_row_changes_is_in_the_name(repository):
@@ -104,7 +139,7 @@ def test_settings_are_those_of_a_precision(repository, branch):
     for key in branch.split("."):
         section = section[key]
     section["precision"] = "bfloat16"
-    shipped.save(repository, tree)
+    project_params.save(repository, tree)
     after = [records.settings(cell) for own in planned(repository) for cell in own.cells]
     assert not set(before) & set(after)
 
@@ -134,3 +169,15 @@ def test_a_file_that_is_no_record_is_named(tmp_path, text):
     (tmp_path / "a.json").write_text(text)
     with pytest.raises(InputError, match=r"a\.json is no record of a cell; restore it with git"):
         records.read(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize(
+    "damage", [{"BLEU-4": "0!"}, {"BLEU-4": [1]}, {"CIDEr-D": None}, {"faults": ["c"]}, {"ROUGE-L": 3}]
+)
+def test_numbers_that_cannot_be_read_are_one_line(repository, damage):
+    _, path, _ = written(repository)
+    path.write_text(json.dumps(json.loads(path.read_text()) | damage))
+    with pytest.raises(
+        InputError, match=r"rr-1\.json: the numbers or faults of its pairs cannot be read; restore"
+    ):
+        records.read(path)

@@ -16,7 +16,7 @@ from pipeline.scoring.metric_names import ACCURACY
 from pipeline.studying import record_comparisons, records, results_figures, results_page
 from pipeline.studying.study_cells import Cell
 from stages import results
-from tests import shipped
+from tests import project_params
 from tests.recorded import PAIRS, groups, three_seeds, write
 from tests.running import refuse, succeed
 
@@ -55,7 +55,7 @@ def test_the_spread_of_the_page_is_pooled_over_models_that_have_begun(root):
         write(root, "ccr", seed, (0, 4, 8)[seed - 1])
         write(root, "scorer", seed, 38)
         (root / f"results/records/tabletop/subtraction-{seed}.json").unlink()
-    page = results_page.page([record_comparisons.read(root, "tabletop")], [], shipped.settings())
+    page = results_page.page([record_comparisons.read(root, "tabletop")], [], project_params.settings())
     said = " ".join(page[page.index("**tabletop**") :].split())
     sd = 100 * math.sqrt((stdev([18, 17, 17]) ** 2 + stdev([20, 18, 16]) ** 2) / 2) / 20
     assert said.startswith(f"**tabletop** (2 models): what is true of changes varies by {sd:.1f} points")
@@ -85,7 +85,7 @@ def test_the_spread_over_pairs_is_a_single_runs(root):
 def test_the_page_prints_what_is_recorded(root):
     write(root, "rr", 1, 3, changes={"model.rr.switches.norm_epsilon": 0.1})
     found = record_comparisons.read(root, "tabletop")
-    said = results_page.page([found], ["![a](b.svg)"], shipped.settings())
+    said = results_page.page([found], ["![a](b.svg)"], project_params.settings())
     assert "| rr (3) | 86.7 ± 2.9 | 88.3 ± 2.9 | 87.5 ± 2.5 | 52.0 ± 1.0 | 52.0 ± 1.0 |" in said
     assert "| rr (norm_epsilon 0.1) (1) | 90.0 | 95.0 | 92.5 | 51.0 |" in said
     assert said.index("True captions by kind") < said.index("Change accuracy by kind")
@@ -94,19 +94,37 @@ def test_the_page_prints_what_is_recorded(root):
     assert "| rr > subtraction (SCORER, Table 6) | tabletop | 3 | holds | +38.3 [" in said
     assert " | holds | +37.5 [" in said
     assert said.index("| subtraction (3) |") < said.index("| rr (3) |"), "the models' order is params.yaml's"
-    one = results_page.page([[group.each()[0] for group in found]], [], shipped.settings())
+    one = results_page.page([[group.each()[0] for group in found]], [], project_params.settings())
     assert "cannot be told" in one
     assert "How steady" not in one
 
 
+def test_datasets_stand_beside_each_other_by_viewpoint(root):
+    """Models in params.yaml's order; one that a dataset lacks has a dash there."""
+    one = [record_comparisons.read(root, "tabletop")]
+    assert "How far the camera moves" not in results_page.page(one, [], project_params.settings())
+    write(root, "rr", 1, 10, dataset="tabletop_wide")
+    write(root, "ccr", 1, 0, dataset="tabletop_wide")
+    write(root, "ccr", 1, 20, dataset="tabletop_wide", changes={"model.ccr.dropout": 0.5})
+    page = results_page.page(
+        [*one, record_comparisons.read(root, "tabletop_wide")], [], project_params.settings()
+    )
+    table = page[page.index("## How far the camera moves") : page.index("## tabletop\n")].splitlines()
+    assert [line for line in table if line.startswith("| ") and "---" not in line][1:] == [
+        "| subtraction | 48.3 ± 2.9 | – |",
+        "| rr | 86.7 ± 2.9 | 75.0 |",
+        "| ccr | – | 100.0 |",
+    ]
+
+
 def test_each_models_iterations_are_told_where_they_differ(root):
-    page = results_page.page([record_comparisons.read(root, "tabletop")], [], shipped.settings())
+    page = results_page.page([record_comparisons.read(root, "tabletop")], [], project_params.settings())
     assert f"\n{PAIRS} test pairs, 1500 iterations of 8 scenes.\n" in page
     for seed in (1, 2, 3):
         file = root / f"results/records/tabletop/rr-{seed}.json"
         train = {"iterations": 900, "batch": 16}
         file.write_text(json.dumps(json.loads(file.read_text()) | {"train": train}))
-    page = results_page.page([record_comparisons.read(root, "tabletop")], [], shipped.settings())
+    page = results_page.page([record_comparisons.read(root, "tabletop")], [], project_params.settings())
     own = "1500 iterations of 8 scenes (subtraction); 900 iterations of 16 scenes (rr)"
     assert f"\n{PAIRS} test pairs, {own}.\n" in page
 
@@ -117,7 +135,7 @@ def test_ablations_come_after_their_model_a_weight_by_its_size(root):
         write(root, "scorer", 1, 4, changes=changes)
     write(root, "rr", 1, 4, changes={heads: 8})
     write(root, "scorer", 1, 4)
-    page = results_page.page([record_comparisons.read(root, "tabletop")], [], shipped.settings())
+    page = results_page.page([record_comparisons.read(root, "tabletop")], [], project_params.settings())
     table = page[page.index("### Ablations") :]
     rows = [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines() if line.startswith("| ")]
     ours = ["rr (3)", "rr (heads 8) (1)", "scorer (1)", "scorer (lambda_cv 1e-05) (1)"]
@@ -134,7 +152,7 @@ def test_a_model_that_has_not_begun_is_named(root, wrong, said):
     """Right of one change in 20, which is nothing, or of two."""
     for seed in (1, 2, 3):
         write(root, "subtraction", seed, wrong)
-    page = results_page.page([record_comparisons.read(root, "tabletop")], [], shipped.settings())
+    page = results_page.page([record_comparisons.read(root, "tabletop")], [], project_params.settings())
     assert ("Not begun within these iterations" in page) == (said is not None)
     assert said is None or f"than one in 10 pairs that have one): {said}" in page
 
@@ -142,7 +160,7 @@ def test_a_model_that_has_not_begun_is_named(root, wrong, said):
 def test_an_ablation_that_has_not_begun_is_named_below_the_ablations(root):
     write(root, "scorer", 1, 4)
     write(root, "scorer", 1, 38, changes={"model.scorer.switches.fusion": "sum"})
-    page = results_page.page([record_comparisons.read(root, "tabletop")], [], shipped.settings())
+    page = results_page.page([record_comparisons.read(root, "tabletop")], [], project_params.settings())
     models, ablations = page.split("### Ablations")
     assert "Not begun" not in models
     assert "than one in 10 pairs that have one): scorer (fusion sum).\n" in ablations
@@ -150,7 +168,7 @@ def test_an_ablation_that_has_not_begun_is_named_below_the_ablations(root):
 
 def test_curves_over_a_weight_have_the_weight_of_params_yaml_among_them(root, tmp_path):
     key = "dataset.tabletop.loss.lambda_cv"
-    default = shipped.settings().of("tabletop").loss["lambda_cv"]
+    default = project_params.settings().of("tabletop").loss["lambda_cv"]
     for seed, wrong in ((1, 4), (2, 6)):
         write(root, "scorer", seed, wrong)
         write(root, "scorer", seed, wrong + 9, changes={key: 3 * default})
@@ -158,7 +176,7 @@ def test_curves_over_a_weight_have_the_weight_of_params_yaml_among_them(root, tm
     write(root, "ccr", 1, 3)  # one weight makes no curve, and 0 beside it none either
     write(root, "transformer", 1, 3)
     found = record_comparisons.read(root, "tabletop")
-    (title, curve), *others = results_figures.tradeoffs(found, shipped.settings()).items()
+    (title, curve), *others = results_figures.tradeoffs(found, project_params.settings()).items()
     assert (title, others) == ("tabletop: scorer, lambda_cv (seeds 1, 2)", [])
     assert [(weight, group.model, len(group.records)) for weight, group in curve] == [
         (
@@ -170,7 +188,9 @@ def test_curves_over_a_weight_have_the_weight_of_params_yaml_among_them(root, tm
         (3 * default, "scorer", 2),
     ]
     (drawn,) = [
-        line for line in results_figures.write(tmp_path, [found], shipped.settings()) if "trade" in line
+        line
+        for line in results_figures.write(tmp_path, [found], project_params.settings())
+        if "trade" in line
     ]
     assert drawn == "![What is true of changes against a loss term's weight](results-tradeoffs.svg)"
     assert "true of changes, percent" in (tmp_path / "results-tradeoffs.svg").read_text()
@@ -182,15 +202,15 @@ def test_what_a_model_has_without_the_term_is_drawn_at_0(root):
     write(root, "scorer", 1, 9, changes={key: 0.7})
     axes = Figure().subplots()
     found = record_comparisons.read(root, "tabletop")
-    results_figures._tradeoffs(axes, results_figures.tradeoffs(found, shipped.settings()))
+    results_figures._tradeoffs(axes, results_figures.tradeoffs(found, project_params.settings()))
     (curve,) = axes.get_lines()
-    assert list(curve.get_xdata()) == [0, shipped.settings().of("tabletop").loss["lambda_cv"], 0.7]
+    assert list(curve.get_xdata()) == [0, project_params.settings().of("tabletop").loss["lambda_cv"], 0.7]
     assert curve.get_ydata()[0] == pytest.approx(90.0)  # of rr's first seed
     for n in (1, 2, 3):
         (root / f"results/records/tabletop/rr-{n}.json").unlink()
     write(root, "rr", 2, 4)  # no seed that all have: no curve
     found = record_comparisons.read(root, "tabletop")
-    assert results_figures.tradeoffs(found, shipped.settings()) == {}
+    assert results_figures.tradeoffs(found, project_params.settings()) == {}
 
 
 def test_no_line_joins_two_datasets(root):
@@ -210,9 +230,9 @@ def test_no_line_joins_two_datasets(root):
 def test_other_records_make_another_page_and_other_figures(root, tmp_path):
     def made():
         found = record_comparisons.read(root, "tabletop")
-        figures = results_figures.write(tmp_path / "out", [found], shipped.settings())
+        figures = results_figures.write(tmp_path / "out", [found], project_params.settings())
         drawn = [path.read_bytes() for path in sorted((tmp_path / "out").iterdir())]
-        return results_page.page([found], figures, shipped.settings()), drawn
+        return results_page.page([found], figures, project_params.settings()), drawn
 
     (page, drawn), again = made(), made()
     assert (page, drawn) == again
@@ -229,13 +249,29 @@ def test_records_of_other_pairs_are_refused(root):
         record_comparisons.read(root, "tabletop")
 
 
+@pytest.mark.parametrize("key", ["captions", "faults", "METEOR"])
+def test_records_of_fewer_captions_or_numbers_are_refused(root, key):
+    file = root / "results/records/tabletop/rr-2.json"
+    record = json.loads(file.read_text())
+    record[key] = record[key][:-2]
+    file.write_text(json.dumps(record))
+    with pytest.raises(InputError, match=r"rr-2\.json is of other test pairs than .*pairs\.json; restore"):
+        record_comparisons.read(root, "tabletop")
+
+
 def test_without_a_record_the_page_says_so_and_how_to_make_one(root, monkeypatch):
     """And the figures of an earlier page are gone."""
-    shipped.write(root)
+    project_params.write(root)
     monkeypatch.chdir(root)
     results.write(root / "docs")
     drawn = {path.name for path in (root / "docs").iterdir()}
-    assert drawn == {"results.md", "results-seeds.svg", "results-viewpoint.svg"}
+    assert drawn == {
+        "results.md",
+        "results-seeds.svg",
+        "results-viewpoint.svg",
+        "results-judges.svg",
+        "results-false-words.svg",
+    }
     assert "There is no record yet" not in (root / "docs/results.md").read_text()
     for path in (root / "results/records/tabletop").iterdir():
         path.unlink()
@@ -260,8 +296,8 @@ def test_a_record_without_truth_is_none(root):
 def test_a_record_of_other_settings_is_on_no_page(tmp_path):
     write(tmp_path, "rr", 1, 4, changes={"model.rr.dropout": 0.2})
     write(tmp_path, "rr", 1, 5)
-    shipped.write(tmp_path)
-    tree = shipped.tree()
+    project_params.write(tmp_path)
+    tree = project_params.tree()
     for name, dropout in (("rr-1", None), ("rr-dropout=0.2-1", 0.2)):
         tree["model"]["rr"]["dropout"] = dropout or tree["model"]["rr"]["dropout"]
         file = tmp_path / f"results/records/tabletop/{name}.json"
@@ -269,18 +305,18 @@ def test_a_record_of_other_settings_is_on_no_page(tmp_path):
         own = records.settings(Cell("", "tabletop", "rr", 1, tree, recipe, ""))
         file.write_text(file.read_text().replace('"settings": ""', f'"settings": "{own}"'))
     succeed(tmp_path, "results")
-    other = shipped.tree()
+    other = project_params.tree()
     other["decode"]["beam"] = 3
-    shipped.save(tmp_path, other)
+    project_params.save(tmp_path, other)
     (tmp_path / "docs/results.md").unlink()
     refuse(tmp_path, "results", "rr-1.json is of other settings than params.yaml; remove it")
     assert not (tmp_path / "docs/results.md").exists()
 
 
 def test_the_committed_page_is_that_of_the_committed_records(tmp_path, monkeypatch):
-    monkeypatch.chdir(shipped.FILE.parent)
+    monkeypatch.chdir(project_params.FILE.parent)
     results.write(tmp_path)
-    committed = {path.name for path in (shipped.FILE.parent / "docs").glob("results*")}
+    committed = {path.name for path in (project_params.FILE.parent / "docs").glob("results*")}
     assert {path.name for path in tmp_path.iterdir()} == committed
     for path in tmp_path.iterdir():
-        assert (shipped.FILE.parent / "docs" / path.name).read_bytes() == path.read_bytes(), path.name
+        assert (project_params.FILE.parent / "docs" / path.name).read_bytes() == path.read_bytes(), path.name

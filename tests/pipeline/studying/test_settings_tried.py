@@ -7,7 +7,7 @@ from scipy.special import fdtrc
 
 from pipeline.scoring.metric_names import ACCURACY, CIDER
 from pipeline.studying import record_comparisons, results_page, settings_tried
-from tests import shipped
+from tests import project_params
 from tests.recorded import PAIRS, write
 
 WEIGHT = "dataset.tabletop.loss.lambda_cv"
@@ -91,7 +91,7 @@ def test_where_seeds_do_not_differ_nothing_is_divided_by_zero(tmp_path, last, p)
 def test_the_page_says_which_matter(tmp_path):
     record(tmp_path, "scorer", WRONG)
     found = record_comparisons.read(tmp_path, "tabletop")
-    said = results_page.page([found], [], shipped.settings())
+    said = results_page.page([found], [], project_params.settings())
     (line,) = [line for line in said.splitlines() if line.startswith("| lambda_cv of scorer |")]
     _, _, _, truth, sure, accuracy, *_ = line.split(" | ")
     assert (truth, sure) == ("55.0 (1.0) to 86.7 (default)", "matters, p < 0.001")
@@ -99,4 +99,4 @@ def test_the_page_says_which_matter(tmp_path):
     (file,) = (tmp_path / "results/records/tabletop").glob("scorer-lambda_cv=1.0-3.json")
     file.unlink()
     found = record_comparisons.read(tmp_path, "tabletop")
-    assert "Which settings matter" not in results_page.page([found], [], shipped.settings())
+    assert "Which settings matter" not in results_page.page([found], [], project_params.settings())

@@ -13,7 +13,7 @@ from pipeline.recipes import resolving
 from pipeline.reporting import paper_results
 from pipeline.studying import study_cells, study_file, study_table, workspace
 from pipeline.studying.overrides import changes, overlay
-from tests import shipped
+from tests import project_params
 from tests.study_lab import ROOT, STUDY, make_repository, planned
 
 READY = study_file.names(ROOT / "studies")
@@ -35,7 +35,7 @@ def published_once(monkeypatch):
 @pytest.mark.parametrize("name", READY)
 def test_every_study_is_well_formed(name, published_once):
     study = study_file.read(name, ROOT / "studies")
-    assert set(study.datasets) <= set(shipped.tree()["dataset"])
+    assert set(study.datasets) <= set(project_params.tree()["dataset"])
     for dataset in (*study.datasets, "tabletop"):
         study_table.check(ROOT, study, dataset)
 
@@ -47,7 +47,7 @@ def test_every_row_of_a_published_table_has_its_figures(name):
 
 @pytest.mark.parametrize("name", READY)
 def test_every_cell_of_a_study_resolves(name):
-    tree = shipped.tree()
+    tree = project_params.tree()
     tree["dataset"]["birds_to_words"]["text"]["counted_with"] = "cub"
     study = study_file.read(name, ROOT / "studies")
     for dataset in study.datasets if name in OF_BIRDS else ("tabletop", *study.datasets):
@@ -59,7 +59,7 @@ def test_every_cell_of_a_study_resolves(name):
 
 
 def test_what_a_row_sets_is_what_its_recipe_has():
-    tree = shipped.tree()
+    tree = project_params.tree()
     sets = {
         "dataset.{dataset}.sizes.heads": 4,
         "loss.lambda_cv": 0.25,
@@ -72,7 +72,7 @@ def test_what_a_row_sets_is_what_its_recipe_has():
     assert recipe.sizes["heads"] == 4
     assert recipe.loss == {"cv": 0.25}
     assert recipe.settings["switches"] == {"mtm": "summed"}
-    assert tree == shipped.tree(), "the tree itself was changed"
+    assert tree == project_params.tree(), "the tree itself was changed"
 
 
 def test_cells_have_their_models_phase_and_negatives_where_a_row_has_fda(repository):
@@ -95,7 +95,7 @@ rows:
 
 def test_a_row_of_extra_data_stands_on_its_records_and_store(tmp_path):
     root = make_repository(tmp_path, {"two": EXPANDED})
-    tree = shipped.tree()
+    tree = project_params.tree()
     tree["dataset"]["tabletop"]["own"]["idc_pcl"]["pretrain"]["tasks"]["class_pairs"] = 1.0
     (root / "params.yaml").write_text(yaml.safe_dump(tree))
     with pytest.raises(InputError, match=r"nabirds is not prepared .*add nabirds to pretraining"):
@@ -115,7 +115,7 @@ def test_a_row_of_extra_data_stands_on_its_records_and_store(tmp_path):
 
 
 def test_a_multiplied_key():
-    tree = shipped.tree()
+    tree = project_params.tree()
     row = study_file.Row(label="a", model="scorer", times={"dataset.{dataset}.loss.lambda_cv": 0.1})
     before = tree["dataset"]["tabletop"]["loss"]["lambda_cv"]
     found = overlay(tree, row, "tabletop", "")["dataset"]["tabletop"]["loss"]["lambda_cv"]
@@ -139,7 +139,7 @@ def test_a_multiplied_key():
 def test_a_switch_that_a_model_has_anyway_is_no_change(model, own, counts):
     row = study_file.Row(label="a", model=model, set={f"model.{model}.{k}": v for k, v in own.items()})
     wanted = {f"model.{model}.{k}": v for k, v in (own if counts is None else counts).items()}
-    assert changes(shipped.tree(), row, "tabletop") == wanted
+    assert changes(project_params.tree(), row, "tabletop") == wanted
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +183,7 @@ def test_a_row_that_makes_no_cell_is_refused(made, row, said):
 def test_a_value_that_params_yaml_hides_is_refused(repository):
     tree = params.read_tree(repository / "params.yaml")
     tree["loss"]["lambda_cv"] = 0.5
-    shipped.save(repository, tree)
+    project_params.save(repository, tree)
     with pytest.raises(InputError, match=r"row 'λ': dataset\.tabletop\.loss\.lambda_cv has no effect, as "):
         planned(repository)
 

@@ -2,8 +2,8 @@
 
 import json
 import math
-import os
 from collections import Counter
+from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,12 +26,8 @@ NAMES = ("images/CLEVR_default", "sc_images/CLEVR_semantic", "nsc_images/CLEVR_n
 @pytest.fixture(scope="module")
 def root(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("cells")
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
+    with chdir(folder):
         dataset.render(SETTINGS, Path("raw"), processes=2)
-    finally:
-        os.chdir(before)
     return folder / "raw"
 
 

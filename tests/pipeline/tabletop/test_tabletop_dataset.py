@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,8 @@ from pipeline.errors import InputError
 from pipeline.params import Tabletop
 from pipeline.scoring.truth import judge
 from pipeline.tabletop import dataset, scene_sampling
-from tests import shipped
+from tests import project_params
+from tests.folders import contents
 
 REPOSITORY = Path(__file__).parents[3]
 SMALL = Tabletop(scenes=30, seed=3, min_objects=3, max_objects=6, width=96, height=64, viewpoint="moderate")
@@ -28,20 +30,12 @@ TINY = SMALL.model_copy(update={"scenes": 10, "max_objects": 4, "width": 48, "he
 NAMES = ("images/CLEVR_default", "sc_images/CLEVR_semantic", "nsc_images/CLEVR_nonsemantic")
 
 
-def contents(folder):
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """SMALL, rendered by two processes without interruption."""
     folder = tmp_path_factory.mktemp("whole")
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
+    with chdir(folder):
         dataset.render(SMALL, Path("data/raw/tabletop"), processes=2)
-    finally:
-        os.chdir(before)
     assert [path.name for path in (folder / "data/raw").iterdir()] == ["tabletop"]
     return folder / "data/raw/tabletop"
 
@@ -173,9 +167,9 @@ def test_another_seed_makes_other_bytes(whole, tmp_path, monkeypatch):
 
 def start(folder):
     """`python -m stages.render` in `folder`, with params.yaml's tabletop replaced by SMALL."""
-    tree = shipped.tree()
+    tree = project_params.tree()
     tree["tabletop"] |= SMALL.model_dump() | {"viewpoint": {"tabletop": SMALL.viewpoint}}
-    shipped.save(folder, tree)
+    project_params.save(folder, tree)
     place = ("--out", "data/raw/tabletop", "--card", "data/cards/tabletop.yaml")
     return subprocess.Popen(
         [sys.executable, "-m", "stages.render", "--dataset", "tabletop", *place],

@@ -17,6 +17,12 @@ def test_step_divides_by_ten_every_fifteen_epochs():
     assert rates == pytest.approx([1, 1, 0.1, 0.1, 0.01])
 
 
+def test_step_early_divides_by_ten_an_epoch_earlier():
+    """DUDA's program: 265 iterations an epoch, so after 3,710 and 7,685."""
+    rates = [factor("step_early", i, 10_070, 265) for i in (0, 3709, 3710, 7684, 7685, 10_069)]
+    assert rates == pytest.approx([1, 1, 0.1, 0.1, 0.01, 0.01])
+
+
 def test_cosine_rises_over_a_hundred_iterations_and_falls_to_nothing():
     rates = [factor("cosine", i, 1100, 1) for i in range(1100)]
     assert rates[:100] == pytest.approx([(i + 1) / 100 for i in range(100)])

@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -14,10 +13,8 @@ from torch import nn
 
 from models.trainable import Group
 from pipeline.compute import devices
-from pipeline.datasets.schema import NO_CHANGE, images_of, of_split
+from pipeline.datasets.schema import NO_CHANGE, of_split
 from pipeline.errors import InputError
-from pipeline.features.store import FeatureStore
-from pipeline.features.writer import Writer
 from pipeline.recipes import trained_model
 from pipeline.recipes.first_weights import identity, name_in_file
 from pipeline.recipes.recipe_file import Recipe
@@ -50,18 +47,6 @@ def recipe(**changes):
         code={},
         adapt=PHASE | changes,
     )
-
-
-@pytest.fixture(scope="module")
-def pixels(prepared, tmp_path_factory):
-    """The prepared dataset with a store of made-up pixels, 3 x 16 x 24."""
-    folder = tmp_path_factory.mktemp("pixels")
-    keys = images_of(prepared.pairs)
-    writer = Writer(folder / "scratch", len(keys), (3, 16, 24), "uint8")
-    random = np.random.default_rng(0)
-    writer.write(0, random.integers(0, 256, (len(keys), 3, 16, 24), dtype=np.uint8))
-    writer.finish(folder / "pixels.zarr", {"keys": keys})
-    return replace(prepared, store=FeatureStore(folder / "pixels.zarr", {}))
 
 
 class KilledError(Exception):

@@ -268,3 +268,8 @@ def test_its_schedules():
     assert factor("noam", 0, 50, 1, 8) == 1e-4
     found = [factor("halves", i, 50, 1, None, (10, 20)) for i in (0, 9, 10, 19, 20, 49)]
     assert found == [1, 1, 0.5, 0.5, 0.25, 0.25]
+
+
+def test_the_schedule_of_cards_program():
+    found = [factor("tenths", i, 50, 1, None, (10, 20)) for i in (0, 9, 10, 19, 20, 49)]
+    assert found == pytest.approx([1, 1, 0.1, 0.1, 0.01, 0.01])

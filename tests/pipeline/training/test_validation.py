@@ -15,7 +15,7 @@ from pipeline.scoring.tokenizer import plain
 from pipeline.training import phases, validation
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.validation import Validation
-from tests import shipped
+from tests import project_params
 from tests.tabletop_pairs import draw_pairs
 
 SIZES = {"width": 8, "heads": 2, "layers": 1, "decoder_layers": 1, "word_width": 6}
@@ -120,7 +120,7 @@ def test_the_snapshot_is_the_best_by_what_is_selected(prepared, tmp_path, select
 
 
 def test_rendered_datasets_select_by_truth_and_all_others_as_their_papers_do():
-    settings = shipped.settings()
+    settings = project_params.settings()
     for name in settings.dataset:
         rendered = name in settings.tabletop.viewpoint
         assert settings.of(name).train.select == ("truth" if rendered else "CIDEr-D")
@@ -132,7 +132,7 @@ def test_rendered_datasets_select_by_truth_and_all_others_as_their_papers_do():
 
 
 def test_one_setting_selects_for_every_dataset():
-    tree = shipped.tree()
+    tree = project_params.tree()
     tree["train"]["select"] = "CIDEr-D/change"
     settings = Params.model_validate(tree)
     for name in ("tabletop", "clevr_change"):
@@ -140,8 +140,8 @@ def test_one_setting_selects_for_every_dataset():
 
 
 def test_an_unknown_score_is_refused(tmp_path):
-    tree = shipped.tree()
+    tree = project_params.tree()
     tree["train"]["select"] = "BLEU-4"
-    shipped.save(tmp_path, tree)
+    project_params.save(tmp_path, tree)
     with pytest.raises(InputError, match=r"train\.select: .*'truth', 'CIDEr-D'.*not 'BLEU-4'"):
         load(tmp_path / "params.yaml")

@@ -1,0 +1,79 @@
+"""Features of an oracle: the scenes' own symbols in place of what a network sees, one .npy file an image.
+
+    python -m benchmarks oracle --dataset tabletop --out data/oracle
+
+Trained on them, any model shows what it can say when nothing is misread: what is then still false is the
+model's and not the backbone's. In a copy of the repository set `dataset.tabletop.features` of params.yaml to
+
+    {backbone: tf_efficientnet_lite0, weights: imagenet, stride: 32, finer: false, standardise: false,
+     npy: data/oracle, precision: float32, pixels: [96, 144]}
+
+and run `dvc repro`; `python -m stages.errors` then has the oracle's false words.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from pipeline import params
+from pipeline.datasets.images import Indexed, read_index
+from pipeline.errors import InputError
+from pipeline.features.shapes import grid_shape
+from pipeline.features.store_contents import spec
+from pipeline.outputs import Contents, replacing, write_json
+from pipeline.progress import track
+from pipeline.tabletop.grid_labels import ATTRIBUTES, Shown, read_scenes
+from stages import run
+
+CONTENTS = Contents("oracle.json", ("*.npy",))
+CLASSES = [len(values) for values in ATTRIBUTES.values()]
+CHANNELS = 1 + sum(CLASSES) + 2  # a thing, its classes as zeros and ones, where its middle is in the cell
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks oracle",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--dataset", required=True, help="a rendered one, prepared")
+    parser.add_argument("--out", type=CONTENTS.to_write, required=True, help="the folder to write")
+    arguments = parser.parse_args()
+    everything = params.load()
+    own = everything.of(arguments.dataset)
+    shape = grid_shape(spec(everything.features, own))
+    scenes = read_scenes(Path(own.prepare.root) / "scenes.json")
+    index = read_index(Path(f"data/images/{arguments.dataset}.jsonl"))
+    with replacing(arguments.out, CONTENTS) as folder:
+        folder.mkdir()
+        write_json(folder / "oracle.json", {"dataset": arguments.dataset, "channels": CHANNELS})
+        for image in track(index, "writing symbols", "images", len(index)):
+            np.save(folder / f"{Path(image.name).name}.npy", symbols(scenes[image.name], image, shape))
+
+
+def symbols(shown: Shown, image: Indexed, shape: tuple[int, int, int]) -> np.ndarray:
+    """Channels x H x W float32: each thing in the cell of its middle; beyond CHANNELS, and elsewhere, 0.
+
+    Where two middles share a cell, the smaller one is in the nearest cell that is free.
+    Raises InputError where there are fewer channels than symbols.
+    """
+    channels, height, width = shape
+    if channels < CHANNELS:
+        raise InputError(f"{CHANNELS} symbols do not fit into {channels} channels; take another backbone")
+    grid = np.zeros(shape, np.float32)
+    cells = np.stack(np.meshgrid(np.arange(height), np.arange(width), indexing="ij"), -1).reshape(-1, 2)
+    for box, classes in sorted(zip(shown.boxes, shown.classes, strict=False), key=lambda own: -own[0][2]):
+        left, top, wide, high = box
+        middle = np.array([(top + high / 2) / image.height * height, (left + wide / 2) / image.width * width])
+        free = cells[grid[0].reshape(-1) == 0]
+        row, column = free[np.abs(free + 0.5 - middle).sum(1).argmin()]
+        grid[0, row, column] = 1
+        for place, value in zip(np.cumsum([1, *CLASSES]), classes, strict=False):
+            grid[place + value, row, column] = 1
+        grid[CHANNELS - 2 : CHANNELS, row, column] = middle - (row + 0.5, column + 0.5)
+    return grid
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,177 @@
+"""VARD: viewpoint-adaptive representation disentanglement (Tu et al., TIP 2023).
+
+An image's cells are related to each other with their places (PERL), what the other image shows of them is
+taken away (URD), and the rest says where to look. The equations: docs/methods.md, "VARD".
+B pairs, C feature channels, N cells an image, A width, h heads, d = A/h.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from models.attention import MultiHeadAttention
+from models.captioner import Captioner, Difference
+from models.decoder import CaptionDecoder
+from models.dynamic_speaker import (
+    LOSS,
+    RELEASED,
+    Attended,
+    CellMap,
+    Cells,
+    DynamicCaptioner,
+    SpeakerSizes,
+    SpeakerSwitches,
+    attended,
+)
+from models.entry import Entry
+from models.grid_embedding import DataSizes
+
+EPSILON = 1e-6  # of layer norms
+
+
+@dataclass(frozen=True)
+class VardSizes(SpeakerSizes):
+    """The speaker's, and the detector's."""
+
+    width: int  # A
+    heads: int
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where they make no model."""
+        super().__post_init__()
+        check_heads(self.width, self.heads)
+
+
+@dataclass(frozen=True)
+class TransformerSizes(DataSizes):
+    """The detector's, and those of the decoder over its cells."""
+
+    width: int  # A
+    heads: int
+    decoder_layers: int
+    word_width: int
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where they make no model."""
+        check_heads(self.width, self.heads)
+        if self.word_width % 2:
+            raise ValueError(f"word_width {self.word_width} is not even")
+
+
+def check_heads(width: int, heads: int) -> None:
+    """Raises ValueError where heads do not share the width."""
+    if width % heads:
+        raise ValueError(f"width {width} is not a multiple of heads ({heads})")
+
+
+class Perl(nn.Module):
+    """P = LN(MHA(U, U, U) + DW(v) + U): cells of one image related to each other, with their places.
+
+    No map behind the heads. DW is a 3 x 3 convolution of each channel of the values by itself, over the grid.
+    """
+
+    def __init__(self, grid: tuple[int, int], width: int, heads: int, dropout: float):
+        super().__init__()
+        self.grid = grid
+        self.attention = MultiHeadAttention(width, heads, dropout, output=False)
+        self.places = nn.Conv2d(width, width, 3, padding=1, groups=width)
+        self.norm = nn.LayerNorm(width, EPSILON)
+
+    def forward(self, cells: Tensor) -> Tensor:
+        """U, B x N x A -> P."""
+        attention, values = self.attention, self.attention.value(cells)
+        q, k = attention.queries(cells), attention.split(attention.key(cells))
+        related = attention.attend(q, k, attention.split(values))
+        on_grid = values.transpose(1, 2).unflatten(-1, self.grid)  # B x A x H x W
+        placed = self.places(on_grid).flatten(2).transpose(1, 2)
+        return self.norm(related + placed + cells)
+
+    def across(self, cells: Tensor, others: Tensor) -> Tensor:
+        """MHA(P_o, P_other, P_other) without a weight of its own: B x N x A each -> B x N x A."""
+        split = self.attention.split
+        return self.attention.attend(split(cells), split(others), split(others))
+
+
+class Disentangling(nn.Module):
+    """D: of each cell, what neither image finds in the other one (URD)."""
+
+    def __init__(self, grid: tuple[int, int], width: int, heads: int, dropout: float):
+        super().__init__()
+        self.perl = Perl(grid, width, heads, dropout)
+        self.same = nn.LayerNorm(width, EPSILON)  # of both directions
+        self.fuse, self.norm = nn.Linear(2 * width, width), nn.LayerNorm(width, EPSILON)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """U of both images, B x N x A each -> P of both, and D."""
+        b, a = self.perl(before), self.perl(after)
+        b_same = self.same(self.perl.across(b, a) + b)
+        a_same = self.same(self.perl.across(a, b) + a)
+        changed = self.norm(self.fuse(torch.cat([b - b_same, a - a_same], -1)))
+        return b, a, torch.relu(self.dropout(changed))
+
+
+class Detector(nn.Module):
+    """VARD's change detector: D says where to look in each image, as a subtraction does in DUDA."""
+
+    def __init__(self, sizes: VardSizes, switches: SpeakerSwitches, dropout: float):
+        super().__init__()
+        A = sizes.width
+        self.disentangle = Disentangling(sizes.grid, A, sizes.heads, dropout)
+        self.map = CellMap(2 * A, sizes.maps, dropout)
+        self.fuse, self.norm = nn.Linear(2 * A, A), nn.LayerNorm(A, EPSILON)
+        self.dropout, self.pooled = nn.Dropout(dropout), switches.pooled
+
+    def forward(self, before: Tensor, after: Tensor) -> Attended:
+        """U of both images, B x N x A each."""
+        b, a, D = self.disentangle(before, after)
+        maps = [self.map(image, D) for image in (b, a)]  # B x N each
+        l_bef, l_aft = (attended(own, image, self.pooled) for own, image in zip(maps, (b, a), strict=True))
+        both = torch.cat([l_bef - l_aft, l_aft - l_bef], -1)  # B x 2A
+        l_diff = torch.relu(self.dropout(self.norm(self.fuse(both))))
+        return Attended(torch.stack([l_bef, l_diff, l_aft], 1), before, after, torch.stack(maps, 1))
+
+
+class Changed(nn.Module):
+    """D as the memory of a decoder that attends to cells."""
+
+    def __init__(self, sizes: TransformerSizes, dropout: float):
+        super().__init__()
+        self.disentangle = Disentangling(sizes.grid, sizes.width, sizes.heads, dropout)
+
+    def forward(self, before: Tensor, after: Tensor) -> Difference:
+        """U of both images, B x N x A each."""
+        return Difference(self.disentangle(before, after)[2], before, after)
+
+
+def encoding(sizes: DataSizes, width: int, switches: SpeakerSwitches) -> nn.Module:
+    """U = W x + b of each cell: B x C x H x W -> B x N x A."""
+    return nn.Sequential(Cells(switches), nn.Linear(sizes.channels + 2 * switches.coordinates, width))
+
+
+def vard(sizes: VardSizes, switches: SpeakerSwitches, *, dropout: float) -> Captioner:
+    """VARD with LSTMs, as it is released; without its classifier, which no loss reads."""
+    cells, detector = encoding(sizes, sizes.width, switches), Detector(sizes, switches, dropout)
+    return DynamicCaptioner(sizes, sizes.width, switches, dropout, cells, detector)
+
+
+def vard_transformer(sizes: TransformerSizes, switches: SpeakerSwitches, *, dropout: float) -> Captioner:
+    """VARD with the papers' Transformer over D, which its published rows have and no program (inferred)."""
+    decoder = CaptionDecoder(
+        sizes.vocabulary,
+        sizes.longest,
+        sizes.word_width,
+        sizes.width,
+        sizes.heads,
+        sizes.decoder_layers,
+        dropout,
+    )
+    cells = encoding(sizes, sizes.width, switches)
+    return Captioner(sizes, Changed(sizes, dropout), {}, dropout, encoding=cells, decoder=decoder)
+
+
+VARD = Entry(vard, RELEASED, frozenset(("coordinates", "pooled", "barred")), VardSizes, "vard", loss=LOSS)
+VARD_TRANSFORMER = Entry(
+    vard_transformer, RELEASED, frozenset(("coordinates",)), TransformerSizes, "vard_transformer"
+)

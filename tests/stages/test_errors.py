@@ -1,0 +1,92 @@
+"""The command that says what of the false captions is false: of records, of cells, of captions."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from pipeline.datasets.schema import write_pairs
+from tests import project_params
+from tests.pipeline.scoring.test_truth import DROPPED, GREEN, STILL
+from tests.recorded import three_seeds
+from tests.running import refuse, succeed
+from tests.scored import line, write
+
+PAIRS = [replace(pair, pair_id=f"{n}.png") for n, pair in enumerate((DROPPED, DROPPED, GREEN, STILL))]
+SAID = [
+    "the cube is missing",
+    "the metal cube is gone",
+    "the red metal ball became brown",
+    "there is no change",
+]
+
+
+def rows(said):
+    """Name -> numbers, as printed."""
+    lines = [row.split() for row in said.splitlines()]
+    return {row[0]: row[1:] for row in lines if len(row) > 10 and "." in row[1]}
+
+
+def test_captions_are_judged_by_their_pairs(tmp_path, capsys):
+    write_pairs(tmp_path / "pairs.jsonl", PAIRS)
+    captions = [{"image_id": pair.pair_id, "caption": said} for pair, said in zip(PAIRS, SAID, strict=True)]
+    (tmp_path / "said.json").write_text(json.dumps(captions))
+    succeed(tmp_path, "errors said.json --pairs pairs.jsonl --figure bars.svg")
+    # true, n, g, k, c, m, s, z, r, v, a, another thing, one part alone, told of no change
+    third = "33.3"
+    expected = [
+        third,
+        "0.0",
+        "0.0",
+        "0.0",
+        "0.0",
+        "0.0",
+        third,
+        "0.0",
+        "0.0",
+        third,
+        third,
+        "0.0",
+        "50.0",
+        "0.0",
+    ]
+    assert rows(capsys.readouterr().out)["said.json"] == expected
+    assert "changes told falsely" in (tmp_path / "bars.svg").read_text()
+    (tmp_path / "said.json").write_text(json.dumps(captions[:2]))
+    refuse(
+        tmp_path, "errors said.json --pairs pairs.jsonl", "said.json has no caption of the test pair 2.png"
+    )
+    write_pairs(tmp_path / "pairs.jsonl", [replace(pair, scene=None) for pair in PAIRS])
+    refuse(
+        tmp_path, "errors said.json --pairs pairs.jsonl", "has no scene of the pair 0.png; take a rendered"
+    )
+
+
+def test_a_finished_cell_says_what_its_scores_hold(tmp_path, capsys):
+    folder = tmp_path / "tabletop/rr/1"
+    folder.mkdir(parents=True)
+    told = [("cs", True), ("", True), ("t", False), ("", False)]
+    scored = [line(n) | {"faults": own, "changed": changed} for n, (own, changed) in enumerate(told)]
+    write(folder / "pairs.jsonl", scored)
+    succeed(tmp_path, "errors tabletop/rr/1")
+    (found,) = rows(capsys.readouterr().out).items()
+    assert found[0] == "tabletop/rr/1"
+    assert found[1][0] == found[1][4] == found[1][6] == found[1][-1] == "50.0"
+    write(folder / "pairs.jsonl", [line(0)])
+    refuse(tmp_path, "errors tabletop/rr/1/pairs.jsonl", "pairs.jsonl does not say what is false; the scenes")
+
+
+def test_without_a_name_it_is_of_the_records(tmp_path, capsys):
+    project_params.write(tmp_path)
+    refuse(tmp_path, "errors", "results/records has no record; run a study, or name finished cells")
+    three_seeds(tmp_path)
+    succeed(tmp_path, "errors")
+    assert [*rows(capsys.readouterr().out)] == ["rr", "subtraction"]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [("errors --pairs x", "--pairs needs captions"), ("errors a --figure a", "a is named twice")],
+)
+def test_what_cannot_be_asked_is_refused(tmp_path, command, said):
+    refuse(tmp_path, command, said)

@@ -1,0 +1,44 @@
+"""import_checkpoint of MCCFormers' and CARD's files: the command as its user types it."""
+
+import pytest
+
+from pipeline.recipes import trained_model
+from tests import project_params
+from tests.pipeline.authors_checkpoints import test_card_checkpoints as card
+from tests.pipeline.authors_checkpoints import test_mccformers_checkpoints as mccformers
+from tests.running import refuse, succeed
+
+COMMAND = "import_checkpoint their.pt --vocab vocab.json --out out --heads 2 --longest 9 --curves curves"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    tree = project_params.tree()
+    tree["features"]["size"] = 256
+    project_params.save(tmp_path, tree)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["mccformers_d", "mccformers_s"])
+def test_mccformers(folder, name):
+    mccformers.write(folder, name)
+    succeed(folder, f"{COMMAND} --seed 3")
+    _, trained = trained_model.load(folder / "out")
+    assert (trained.recipe.model, trained.seed, trained.longest) == (name, 3, 9)
+    assert trained.shape == (1024, 16, 16)
+    assert (folder / "curves/loss.csv").read_text() == "iteration,cap\n"
+
+
+def test_card(folder):
+    card.write(folder)
+    refuse(
+        folder,
+        f"{COMMAND} --dataset spot_the_diff",
+        "features.size is 256, the checkpoint was trained with 224",
+    )
+    tree = project_params.tree()
+    project_params.save(folder, tree)
+    succeed(folder, f"{COMMAND} --dataset spot_the_diff")
+    _, trained = trained_model.load(folder / "out")
+    assert (trained.recipe.model, trained.recipe.dataset, trained.longest) == ("card", "spot_the_diff", 7)
+    assert (folder / "curves/loss.csv").read_text() == "iteration,cap,con,ind\n"

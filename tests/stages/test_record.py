@@ -1,0 +1,57 @@
+"""Records of the pipeline's own cells: those that are there, and made by today's settings."""
+
+import pytest
+
+from pipeline.recipes import recipe_file
+from pipeline.studying import records
+from stages import record
+from tests import project_params
+from tests.running import refuse, succeed
+from tests.study_lab import Fake, make_models_once, make_repository
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """rr's first seed is finished, its second is not."""
+    make_models_once(monkeypatch)
+    make_repository(tmp_path)
+    project_params.save(tmp_path, project_params.tree() | {"models": ["rr"], "seeds": [1, 2]})
+    monkeypatch.chdir(tmp_path)
+    cell, _ = record.cells(tmp_path)
+    Fake(tmp_path).run(cell)
+    recipe_file.save(tmp_path / "data/recipes/tabletop/rr.yaml", cell.recipe)
+    return tmp_path
+
+
+def test_finished_cells_have_records_and_a_study_takes_them(root):
+    succeed(root, "record")
+    one, two = record.cells(root)
+    assert records.recorded(root, one, {})
+    assert not records.recorded(root, two, {})
+    found = records.read(records.path(root, one, {}))
+    assert (found["key"], found["seed"], found["changes"]) == (one.key, 1, {})
+    assert found["validation"]["true/change"] == {"300": 0.0, "600": 0.1}
+
+
+def test_a_cell_of_other_settings_is_refused(root):
+    tree = project_params.tree()
+    tree["model"]["rr"]["dropout"] = 0.5
+    project_params.save(root, tree | {"models": ["rr"], "seeds": [1]})
+    refuse(
+        root, "record", "results/cells/tabletop/rr/1 is not what params.yaml and the code make now; run `dvc"
+    )
+    assert not (root / "results/records").exists()
+
+
+def test_without_a_finished_cell_there_is_nothing_to_record(root):
+    project_params.save(root, project_params.tree() | {"models": ["ccr"], "seeds": [1]})
+    refuse(root, "record", "no cell of params.yaml has pairs.jsonl in results/cells; run `dvc repro`")
+
+
+def test_a_large_test_split_is_said_to_leave_none(root, monkeypatch, capsys):
+    monkeypatch.setattr(records, "MOST_PAIRS", 3)
+    succeed(root, "record")
+    assert (
+        "results/cells/tabletop/rr/1: no record, as tabletop has over 3 test pairs" in capsys.readouterr().out
+    )
+    assert not (root / "results/records").exists()

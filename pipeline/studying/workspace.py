@@ -86,7 +86,7 @@ class Workspace:
 
     def run(self, command: Sequence[str]) -> tuple[int, str]:
         """A command's exit code and what it said; it and all that it started are ended where we are."""
-        process = subprocess.Popen(
+        with subprocess.Popen(
             command,
             cwd=self.folder,
             env=self.environment,
@@ -97,13 +97,13 @@ class Workspace:
             errors="replace",
             pass_fds=(self.lock.fileno(),),
             process_group=0,
-        )
-        try:
-            said, _ = process.communicate()
-        except BaseException:
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait()
-            raise
+        ) as process:
+            try:
+                said, _ = process.communicate()
+            except BaseException:
+                os.killpg(process.pid, signal.SIGTERM)
+                process.wait()
+                raise
         return process.returncode, said
 
 

@@ -61,7 +61,7 @@ picture: .venv/ready ## docs/report.png, of the report that make repro made
 
 # after editing pyproject.toml: pin the newest versions again
 lock:
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --group dev --generate-hashes \
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --group dev --group cluster --generate-hashes \
 		--no-emit-index-url pyproject.toml -o requirements.lock
 
 .PHONY: help repro demo demo-weights study check-data test lint bench picture lock

@@ -31,6 +31,7 @@ from pipeline.inputs import read_yaml
 from pipeline.records import first_fault
 
 PUBLISHED, REMEDY = "datasets.yaml", "restore it with git"  # it stands beside params.yaml
+Log = Literal["dvclive", "tensorboard", "none"]
 Viewpoint = Literal["moderate", "extreme"] | Annotated[float, Field(gt=0, le=180)]
 
 
@@ -100,6 +101,12 @@ class Train(Strict):
     cache: Cache | None
     processes: Count | None
     select: Select | None = None
+    log: Log | None = None  # decides no result, so no recipe has it
+
+    @property
+    def decides(self) -> dict[str, Any]:
+        """What is set here of that which a dataset's own `train` has."""
+        return {key: value for key, value in self.model_dump(exclude={"log"}).items() if value is not None}
 
 
 class Decode(Strict):

@@ -12,7 +12,7 @@ from pathlib import Path
 from pipeline.errors import InputError, writing
 from pipeline.outputs import remove
 
-LOCK = "lock"  # in place of a key
+LOCK, TURN = "lock", "turn"  # in place of a key
 
 
 def scratch(out: Path, key: str) -> Path:
@@ -44,7 +44,7 @@ def clear(out: Path) -> None:
     """Remove all scratch folders of `out`, those of other keys too. Raises InputError where it cannot."""
     with writing(out):
         for left in out.parent.glob(f".{glob.escape(out.name)}.*.scratch"):
-            if left != _beside(out, LOCK):
+            if left not in (_beside(out, LOCK), _beside(out, TURN)):
                 remove(left)
 
 
@@ -76,6 +76,20 @@ def alone(out: Path, first: bool = True) -> Iterator[Callable[[], None]]:
     finally:
         if _is(file, lock):
             lock.unlink()
+        os.close(file)
+
+
+@contextmanager
+def in_turn(out: Path) -> Iterator[None]:
+    """While no other process is in its turn on `out`; waits for one that is."""
+    turn = _beside(out, TURN)
+    with writing(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(turn, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
         os.close(file)
 
 

@@ -30,6 +30,14 @@ def whole(least: int, most: int | None = None) -> Callable[[str], int]:
     return number
 
 
+def part_of(text: str) -> tuple[int, int]:
+    """`I/N`, the I-th of N parts, counted from 0."""
+    index, _, count = text.partition("/")
+    if not (index.isdecimal() and count.isdecimal() and int(index) < int(count)):
+        raise argparse.ArgumentTypeError(f"{text} is not I/N, the I-th of N parts, counted from 0")
+    return int(index), int(count)
+
+
 def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
     """The command line. Raises InputError where an output is a file that is read, or another output."""
     arguments = parser.parse_args()

@@ -21,7 +21,7 @@ from pipeline.compute import devices
 from pipeline.errors import InputError, printable
 from pipeline.outputs import file_to_write, replacing
 from stages import run
-from stages.arguments import check_apart, whole
+from stages.arguments import check_apart, part_of, whole
 
 
 def main() -> None:
@@ -32,7 +32,12 @@ def main() -> None:
     # before the weights, which take seconds
     pairs = many_pairs.jobs(arguments.pairs) if arguments.pairs else []
     captioner = PictureCaptioner.load(arguments.weights, arguments.lab)
-    if arguments.pairs:
+    if arguments.part:
+        whole_file = many_pairs.caption_part(
+            captioner, pairs, arguments.out, search, arguments.top, arguments.part
+        )
+        print(f"{arguments.out} is {'whole' if whole_file else 'waiting for other parts'}")
+    elif arguments.pairs:
         failed = many_pairs.caption(captioner, pairs, arguments.out, search, arguments.top)
         print(f"{arguments.out}: {len(pairs)} pairs, {failed} of them with an error")
         if failed:
@@ -58,6 +63,9 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--pairs", type=Path, help="many pairs")
     made.add_argument("--out", type=file_to_write, help="captions of --pairs: JSON Lines, appended to")
+    made.add_argument(
+        "--part", type=part_of, help="I/N: only these pairs (python -m stages.parts starts all parts)"
+    )
     return made
 
 
@@ -75,6 +83,8 @@ def check(arguments: argparse.Namespace) -> None:
             )
         if not arguments.out:
             raise InputError("--pairs needs --out FILE.jsonl")
+    elif arguments.part:
+        raise InputError("--part is for --pairs")
     elif not arguments.after:
         raise InputError("name a before and an after picture, or --pairs")
     elif arguments.out:

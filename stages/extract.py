@@ -1,19 +1,21 @@
 """extract@dataset-input: fill the store of an input: a backbone's grids (or others' .npy files), or pixels.
 
 On several GPUs: torchrun --nproc-per-node 4 -m stages.extract ... (the command of dvc.yaml).
+On a cluster, as jobs that need not run at once: python -m stages.parts --parts 8 --on slurm extract ...
 """
 
 import argparse
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pipeline import params, provenance
 from pipeline.compute import devices
 from pipeline.compute.memory import keep_freed
-from pipeline.compute.process_group import Ranks, join
+from pipeline.compute.process_group import Part, Ranks, join
 from pipeline.datasets.images import Indexed, read_index
 from pipeline.datasets.schema import images_of, of_split, read_pairs
 from pipeline.features import backbone_weights, extraction, npy_import
@@ -21,9 +23,9 @@ from pipeline.features.shapes import grid_shape
 from pipeline.features.store_contents import GRID, PIXELS, PixelSpec, Spec, pixel_spec, spec
 from pipeline.features.writer import CONTENTS, Writer
 from pipeline.outputs import file_to_write, replacing
-from pipeline.scratch_folders import alone, clear
+from pipeline.scratch_folders import alone, clear, in_turn
 from stages import run
-from stages.arguments import needed, parsed
+from stages.arguments import needed, parsed, part_of
 
 STAGE = "extract"
 Made = tuple[Writer, dict[str, Any]]  # a filled store, and its attributes
@@ -51,6 +53,9 @@ def add_outputs(parser: argparse.ArgumentParser) -> None:
         "--out", type=CONTENTS.to_write, required=True, help="the store to write, a Zarr group"
     )
     parser.add_argument("--provenance", type=file_to_write, required=True, help="to write: how it was made")
+    parser.add_argument(
+        "--part", type=part_of, help="I/N: only these shards (python -m stages.parts starts all parts)"
+    )
 
 
 def make(arguments: argparse.Namespace, fill: Callable[[Ranks], Made | None]) -> None:
@@ -58,12 +63,29 @@ def make(arguments: argparse.Namespace, fill: Callable[[Ranks], Made | None]) ->
     start = time.monotonic()
     devices.repeatable()
     keep_freed()
+    if arguments.part:
+        make_part(arguments, start, fill)
+        return
     ranks = join()
     with alone(arguments.out, first=ranks.rank == 0) as still_alone:
         made = fill(ranks)
         if made is not None and ranks.rank == 0:
             finish(arguments, start, made, ranks, still_alone)
     ranks.leave()
+
+
+def make_part(arguments: argparse.Namespace, start: float, fill: Callable[[Ranks], Made | None]) -> None:
+    """Fill a part's shards; the part that finds none missing puts the store in its place."""
+    out: Path = arguments.out
+    index, count = arguments.part
+    part = Part(index, count, turn=partial(in_turn, out))
+    made = fill(part)
+    if made is None:
+        return
+    with in_turn(out):
+        if not made[0].missing:
+            with alone(out) as still_alone:
+                finish(arguments, start, made, part, still_alone)
 
 
 def fill(arguments: argparse.Namespace, ranks: Ranks) -> Made | None:

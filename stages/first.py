@@ -116,6 +116,7 @@ def on_images(arguments: argparse.Namespace, recipe: Recipe, declared: EarlierPh
     )
     if not curves.exists():  # it is written last
         own = {"pairs": records / RECORDS, "features": str(stores), "weights": weights, "curves": curves}
+        own["live"] = arguments.live and arguments.live / train.IMAGES
         own["provenance"] = arguments.provenance.with_stem(f"{arguments.provenance.stem}-images")
         given = argparse.Namespace(**vars(arguments) | own)
         train.run_phase("first", given, recipe, phase, out=arguments.weights)

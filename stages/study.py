@@ -1,12 +1,15 @@
 """Run what is missing of a study (studies/*.yaml) and print its table, beside the paper's.
 
 make study NAME=scorer-table-6 DATASET=tabletop [SEEDS="1 2 3"]
-python -m stages.study --name scorer-table-6 --dataset tabletop --show     print what there is, run nothing
+python -m stages.study --name scorer-table-6 --dataset tabletop --jobs 2     two cells at a time
+python -m stages.study --name scorer-table-6 --dataset tabletop --on slurm   a job a cell, of a cluster
+python -m stages.study --name scorer-table-6 --dataset tabletop --show       print what there is, run nothing
 """
 
 import argparse
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
@@ -14,12 +17,16 @@ from rich.console import Console
 from rich.table import Table
 
 from pipeline import params
-from pipeline.errors import InputError
+from pipeline.cluster import live_table, places, settings
+from pipeline.cluster.queue import Entry, Queue, cancel
+from pipeline.errors import InputError, listed
 from pipeline.outputs import write_json, write_text
 from pipeline.studying import printing, records, study_cells, study_file, study_table, workspace
+from pipeline.studying.cell_task import CellTask
 from pipeline.studying.study_cells import Cell, Planned
 from pipeline.studying.workspace import Workspace
 from stages import run
+from stages.arguments import whole
 
 SEEDS = (1, 2, 3)
 RESULTS = Path("results/studies")
@@ -34,33 +41,87 @@ def main() -> None:
     parser.add_argument("--name", required=True, help="of studies/<name>.yaml")
     parser.add_argument("--dataset", required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, help="(default: 1 2 3)")
+    add_places(parser)
+    parser.add_argument(
+        "--jobs", type=whole(1), help="cells at a time (default: one here, of SLURM as its file says)"
+    )
+    parser.add_argument(
+        "--commit",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="have DVC's cache take all that the cells made (default), or keep scores and records alone",
+    )
     parser.add_argument(
         "--unrecorded", action="store_true", help="run only cells of which results/records has nothing"
     )
-    parser.add_argument("--show", action="store_true", help="print what is finished; run and write nothing")
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--show", action="store_true", help="print what is finished; run and write nothing")
+    only.add_argument("--cancel", action="store_true", help="end the study's jobs, and nothing else")
     study(parser.parse_args())
 
 
+def add_places(parser: argparse.ArgumentParser) -> None:
+    """Where jobs run, and what a cluster is asked for each."""
+    parser.add_argument(
+        "--on", choices=("local", "slurm"), default="local", help="where jobs run (default: this machine)"
+    )
+    parser.add_argument(
+        "--cluster", type=Path, default=settings.FILE, help=f"what SLURM is asked (default: {settings.FILE})"
+    )
+
+
 def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> None:
-    """Check everything, run the missing cells one after another, print and write the table."""
+    """Check everything, run the missing cells, print and write the table.
+
+    Raises InputError where cells failed, with the last line of each, when all others are done.
+    """
     root, name, dataset = Path(), arguments.name, arguments.dataset
     everything, own = params.load(), study_file.read(name)
     planned = study_cells.plan(root, name, own, dataset, _seeds(arguments.seeds))
     study_table.check(root, own, dataset)
     missing = _told(root, planned, arguments.unrecorded)
+    failed: list[Entry] = []
     if missing and not arguments.show:
-        with opened(root, dataset, study_cells.inputs_of(planned)) as place:
-            for number, (row, cell) in enumerate(missing, 1):
-                print(f"\n── cell {number} of {len(missing)}: {cell.name} ──", flush=True)
-                place.run(cell)
-                study_cells.keep(root, cell, place.folder)
-                records.write(root, cell, row.changes, place.folder)
+        place = _place(arguments)
+        if arguments.cancel:
+            ended = cancel(place, workspace.held_cells([cell for _, cell in missing], root))
+            print(f"ended {ended} job(s); what they did is kept, and a new start goes on from there")
+            return
+        with opened(root, dataset, study_cells.inputs_of(planned)) as space:
+            failed = _run(root, missing, space, place, arguments.commit)
     record = study_table.record(root, name, own, dataset, planned, everything)
     _show(record)
     if not arguments.show:
         write_json(RESULTS / name / f"{dataset}.json", record)
         write_text(RESULTS / name / f"{dataset}.md", printing.markdown(record))
         print(f"to paste: {RESULTS / name / f'{dataset}.md'}")
+    if failed:
+        lines = [f"{entry.task.name}: {entry.line or entry.state}" for entry in failed]
+        raise listed(
+            lines, "cells that are missing", "mend it and start the study again; the others are kept"
+        )
+
+
+def _place(arguments: argparse.Namespace) -> places.Place:
+    cluster = settings.read(arguments.cluster) if arguments.on == "slurm" else None
+    return places.of(arguments.on, arguments.jobs, cluster)
+
+
+def _run(
+    root: Path, missing: Sequence[tuple[Planned, Cell]], space: Workspace, place: places.Place, commits: bool
+) -> list[Entry]:
+    """Run cells, each by a job; returns those that are still missing."""
+
+    tasks = [CellTask(cell, space, commits, partial(_take, root, row, cell)) for row, cell in missing]
+    queue = Queue(place, tasks)
+    with live_table.watched(queue) as watch:
+        return queue.run(watch)
+
+
+def _take(root: Path, row: Planned, cell: Cell, made: Path) -> None:
+    """Keep a finished cell's scores, and its record."""
+    records.write(root, cell, row.changes, made)
+    study_cells.keep(root, cell, made)
 
 
 def _seeds(seeds: Sequence[int]) -> list[int]:

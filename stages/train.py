@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pipeline import provenance, source_code, vocabularies
+from pipeline import params, provenance, source_code, vocabularies
 from pipeline.compute import devices, launch, memory
 from pipeline.compute.process_group import Ranks, joined
 from pipeline.datasets.schema import images_of, of_split, read_pairs
@@ -28,6 +28,7 @@ from pipeline.recipes.recipe_file import Recipe
 from pipeline.scoring import tokenizer
 from pipeline.scratch_folders import alone, clear
 from pipeline.training import compiling, phases
+from pipeline.training.live_curves import LiveCurves
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.phases import Phase
 from pipeline.training.resuming import History
@@ -77,6 +78,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--curves", type=CURVES.to_write, required=True, help="the folder of loss.csv and validation.csv"
     )
     parser.add_argument("--provenance", type=file_to_write, required=True)
+    parser.add_argument(
+        "--live", type=Path, help="the folder of curves that grow while it runs (train.log in params.yaml)"
+    )
 
 
 def run_phase(
@@ -125,7 +129,9 @@ def train(
         keys = (str(arguments.seed), code, *phase.keys, devices.identity())
         scratch = provenance.scratch(stage, arguments.weights, *inputs, store.record, *keys)
         validation = phase.validation(of_split(pairs, "val"), store, vocabulary) if ranks.rank == 0 else None
-        training = Training(model, recipe, arguments.seed, scratch / "state.pt", validation, ranks, phase)
+        state = scratch / "state.pt"
+        live = growing(arguments.live if ranks.rank == 0 else None, phase)
+        training = Training(model, recipe, arguments.seed, state, validation, ranks, phase, live)
         if training.damaged and ranks.rank == 0:
             print(f"note: {training.damaged}", flush=True)
         training.compile(compiling.backend(phase.settings["compile"], training.device))
@@ -139,6 +145,12 @@ def train(
         provenance.write(stage, arguments.provenance, time.monotonic() - start, **made)
         clear(arguments.weights)
         print(f"kept iteration {history.best_iteration}: validation {phase.metric} {history.best_score:.3f}")
+
+
+def growing(folder: Path | None, phase: Phase) -> LiveCurves:
+    """The curves that grow, as params.yaml has it, where there is one."""
+    log = params.load().train.log if folder and Path("params.yaml").exists() else None
+    return LiveCurves(folder, log or "dvclive", images=2 * phase.settings["batch"])
 
 
 def write(

@@ -31,6 +31,17 @@ OUTPUTS = {
 LATER = {("report", "out"), ("results", "out")}
 # what any command reads or is told
 READ = {
+    "stages",
+    "parts",
+    "part",
+    "on",
+    "live",
+    "jobs",
+    "given",
+    "commit",
+    "command",
+    "cluster",
+    "cancel",
     "first",
     "needed",
     "after",

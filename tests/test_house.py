@@ -14,7 +14,7 @@ STAGES = yaml.load((ROOT / "dvc.yaml").read_text(), yaml.CSafeLoader)["stages"]
 ROOMS = [
     *("stages", "studying", "demo", "captioning", "reporting", "backbone", "statistics", "training"),
     *("scoring", "authors_checkpoints", "decoding", "recipes", "features", "negatives", "tabletop"),
-    *("datasets", "compute"),
+    *("datasets", "compute", "cluster"),
     *("pipeline", "models"),
 ]
 PROVENANCE = {"extract", "extract_pretraining", "first", "train"}  # they say when and where

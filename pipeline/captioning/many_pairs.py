@@ -7,6 +7,7 @@ stopped goes on behind the last whole line. A pair that cannot be captioned has 
 
 import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +19,16 @@ from pipeline.captioning.picture_captioner import PictureCaptioner, Search
 from pipeline.datasets.checking import IMAGES
 from pipeline.datasets.pairs_csv_rows import NAMES, Row, find, read_rows
 from pipeline.errors import InputError, writing
+from pipeline.outputs import remove, replacing, write_text
 from pipeline.prefetch import prefetch
 from pipeline.progress import track
+from pipeline.provenance import sha256
+from pipeline.scratch_folders import in_turn, scratch
 
 BATCH = 16  # pairs: 32 pictures, as extraction has them
+SHARD = (
+    16 * BATCH
+)  # pairs that a part captions before it marks them as done: whole batches, as one run has them
 FOLDERS = ("before", "after")
 REMEDY = "name another --out, or move the file away"
 Images = tuple[np.ndarray, np.ndarray]
@@ -88,10 +95,57 @@ def caption(
         with out.open("a", encoding="utf-8") as file:
             found = _records(captioner, pairs[len(failed) :], search, top)
             for record in track(found, "captioning", "pairs", len(pairs), len(failed)):
-                file.write(json.dumps(record | {"by": by}, ensure_ascii=False) + "\n")
+                file.write(_line(record, by))
                 file.flush()
                 failed.append("error" in record)
     return sum(failed)
+
+
+def caption_part(
+    captioner: PictureCaptioner,
+    pairs: Sequence[Job],
+    out: Path,
+    search: Search,
+    top: int | None,
+    part: tuple[int, int],
+) -> bool:
+    """Caption the shards of one part of several; the one that finds all there joins them, in order.
+
+    A shard's file is whole or absent. Returns whether `out` is whole. Raises InputError where it is of a run
+    without parts, or of other pairs, weights or settings.
+    """
+    by = _described(captioner, search, top)
+    if out.exists():
+        if len(_done(out, pairs, by)) < len(pairs):
+            raise InputError(f"{out} is half of a run without parts; {REMEDY}")
+        return True
+    folder = scratch(out, sha256(by, repr(pairs))[:16])
+    shards = [folder / f"{start}.jsonl" for start in range(0, len(pairs), SHARD)]
+    index, count = part
+    for number in range(index, len(shards), count):
+        if not shards[number].exists():
+            own = pairs[number * SHARD : (number + 1) * SHARD]
+            found = _records(captioner, own, search, top)
+            write_text(shards[number], "".join(_line(record, by) for record in found))
+            print(f"captioning: shard {number + 1} of {len(shards)}", file=sys.stderr, flush=True)
+    with in_turn(out):
+        if not all(shard.exists() for shard in shards):
+            return out.exists()
+        with replacing(out) as beside, beside.open("wb") as file:
+            for shard in shards:
+                file.write(shard.read_bytes())
+        remove(folder)
+    return True
+
+
+def errors_in(out: Path) -> int:
+    """How many pairs of a whole file have an error."""
+    with out.open(encoding="utf-8") as file:
+        return sum("error" in json.loads(line) for line in file)
+
+
+def _line(record: dict[str, Any], by: str) -> str:
+    return json.dumps(record | {"by": by}, ensure_ascii=False) + "\n"
 
 
 def _described(captioner: PictureCaptioner, search: Search, top: int | None) -> str:

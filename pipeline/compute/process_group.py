@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
@@ -68,6 +68,35 @@ class Ranks:
 
 
 ALONE = Ranks(0, 1)
+
+
+@dataclass(frozen=True)
+class Part(Ranks):
+    """One of `world` parts of a work, each a job of its own that never meets the others.
+
+    What is shared by number is always this part's, whatever the others have done; `turn` is entered by one
+    at a time.
+    """
+
+    turn: Callable[[], AbstractContextManager[None]] = nullcontext
+
+    def wait(self) -> None:
+        """Nobody is waited for."""
+
+    def first(self, make: Callable[[], Made]) -> Made:
+        """make() in each, one at a time: the others find what the first left on disk."""
+        with self.turn():
+            return make()
+
+    def share(self, items: Sequence[Item]) -> Sequence[Item]:
+        """Of numbers those of this part."""
+        return [item for item in items if item % self.world == self.rank]  # type: ignore[operator]
+
+    def agree(self, network: nn.Module) -> None:
+        """Each part computes the same, on the same kind of machine."""
+
+    def leave(self) -> None:
+        """There is no group."""
 
 
 def join() -> Ranks:

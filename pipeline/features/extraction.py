@@ -15,7 +15,7 @@ from torch import Tensor
 from models.backbones import backbone
 from models.backbones.backbone import Backbone, for_inference
 from pipeline.compute import devices
-from pipeline.compute.process_group import Ranks
+from pipeline.compute.process_group import Part, Ranks
 from pipeline.datasets.images import Indexed
 from pipeline.errors import InputError
 from pipeline.features.preprocessing import pixels
@@ -60,7 +60,7 @@ class Extractor:
             return
         if not train:
             raise InputError("features.standardise: there is no train image to take the statistics from")
-        if ranks.rank == 0:
+        if ranks.rank == 0 or isinstance(ranks, Part):
             images = batches(self.root, train[:STANDARD], self.spec)
             backbone.take_statistics(self.network, (batch.to(self.device) for batch in images))
         ranks.agree(part)

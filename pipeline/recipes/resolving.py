@@ -21,7 +21,6 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
         known = ", ".join(everything.model)
         raise InputError(f"unknown model {model!r}; params.yaml has {known} under 'model'")
     entry, of_dataset = entry_of(model), everything.of(dataset)
-    overrides = {k: v for k, v in everything.train.model_dump().items() if v is not None}
     own = _own(entry, of_dataset, dataset, model)
     sizes, train, adapt = _phases(entry, of_dataset, own, f"dataset.{dataset}.own.{entry.own}")
     stated = _stated(everything.model[model], of_dataset.model.get(model, {}))
@@ -33,7 +32,7 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
         settings=settings,
         sizes=sizes,
         loss={},
-        train=train | overrides,
+        train=train | everything.train.decides,
         features=asdict((pixel_spec if read == PIXELS else spec)(everything.features, of_dataset)),
         code=code_of(model),
         adapt=adapt,

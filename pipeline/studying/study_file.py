@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, model_validator
 
+from pipeline.cluster.settings import FILE as CLUSTER
 from pipeline.dataset_params import Name, Positive, Strict
 from pipeline.errors import InputError
 from pipeline.inputs import read_yaml
@@ -54,8 +55,8 @@ class Study(Strict):
 
 
 def names(folder: Path = FOLDER) -> list[str]:
-    """The studies that there are."""
-    return sorted(path.stem for path in folder.glob("*.yaml"))
+    """The studies that there are; what a cluster is asked stands beside them."""
+    return sorted(path.stem for path in folder.glob("*.yaml") if path.name != CLUSTER.name)
 
 
 def read(name: str, folder: Path = FOLDER) -> Study:

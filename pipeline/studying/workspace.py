@@ -1,12 +1,12 @@
-"""Where cells run: a copy of the code with a params.yaml of its own, which shares the repository's DVC cache.
+"""What the cells of a study stand on: a copy of the code, the prepared data, and the repository's DVC cache.
 
 The working tree is not touched, and what either has trained the other one finds in DVC's run cache: a stage
-has the same command, inputs and outputs in both. The copy is made when a study starts, so that code which
-is edited while it runs does not come between its cells. A stage that was killed goes on from its own scratch
-folder in the workspace.
+has the same command, inputs and outputs in both. DVC is asked here alone, by the one front of a study: for
+what the run cache has of a cell before its job starts, and to take what the job made.
 
-DVC's own queue (`dvc exp run --queue`) makes a new folder for every run, where no scratch folder is; tried, a
-run whose DVC was killed counts as failed and begins anew. It also needs git, and rewrites the working tree.
+A copy is of one state of code and data, and is not changed while jobs run on it; an edit makes another. A
+cell's own folder (cell_task.py) outlives both, for its key says which code and data it needs: so a killed
+training goes on where it was after an edit of what it does not run.
 """
 
 import fcntl
@@ -15,7 +15,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from configparser import ConfigParser
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,59 +27,84 @@ from pipeline.errors import InputError, writing
 from pipeline.inputs import read_yaml
 from pipeline.outputs import remove, replacing, write_text, yaml_of
 from pipeline.params import read_tree
+from pipeline.provenance import sha256
 from pipeline.scoring.spice_files import DEFAULT, VARIABLE
+from pipeline.studying import cell_commands
 from pipeline.studying.study_cells import Cell, prepared, prepared_beside, to_prepare
 
 FOLDER = Path(".scratch/study")
+COPIES, CELLS = "copies", "cells"
 DVC = (sys.executable, "-m", "dvc")
+CACHED = (sys.executable, "-m", "stages.cached")
 CODE = ("models", "pipeline", "stages", "datasets.yaml", "dvc.yaml", "dvc.lock", ".dvcignore")
+LINKED = ("models", "pipeline", "stages", "datasets.yaml")  # what a job needs of it
+DATA = ("pairs", "images", "vocab", "features", "pretraining")  # and of the data
 KEPT = ("data/negatives/README.md", "data/pretraining/records/README.md")  # folders that DVC looks for
 CODE_STAGE = "code"
-OWN = "plan"
+PATIENCE = 60.0  # seconds, in which what DVC does for a front that was killed comes to its end
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """A folder where `dvc repro` makes cells of one dataset."""
+    """A copy, and what the front asks DVC there."""
 
+    root: Path
     folder: Path
-    lock: IO[str]  # held as long as a process of the study runs
+    lock: IO[str]  # held as long as a process of DVC runs
     environment: dict[str, str]
 
-    def run(self, cell: Cell) -> None:
-        """Train, decode and score a cell; what is in the run cache is taken from it.
+    @property
+    def cells(self) -> Path:
+        """Where the cells' own folders lie."""
+        return self.root.resolve() / FOLDER / CELLS
 
-        Raises InputError where a stage fails, which has then said why.
+    def prepare(self, cell: Cell) -> None:
+        """Resolve a cell's settings here, and check out what DVC's run cache has of its stages.
+
+        Raises InputError where a stage fails, with what it said last.
         """
         write_text(self.folder / "params.yaml", yaml_of(cell.params))
-        base = f"{cell.dataset}-{cell.model}"
-        own = [f"{OWN}@{cell.dataset}", f"recipe@{base}"]
-        own += [f"negatives@{cell.dataset}"] * cell.recipe.asks_negatives
-        before = ["first"] * bool(cell.recipe.adapt) + ["retrieve"] * cell.recipe.entry.retrieves
-        targets = [f"{stage}@{base}-{cell.seed}" for stage in ("start", *before, "train", "decode", "score")]
-        # the data were checked out: what is upstream of them is not looked at for every cell
-        if code := self.dvc("repro", "--single-item", *own, *targets):
-            raise InputError(
-                f"the cell {cell.name} failed (`dvc repro` left with {code}; what it said stands above); "
-                "mend it and start the study again: it goes on where it was"
-            )
+        for step in cell_commands.steps(self.folder, cell):
+            for out in step.outs:
+                remove(self.folder / out)
+        self._asked((*DVC, "repro", "--single-item", *cell_commands.own_targets(cell)), cell)
+        self._asked((*CACHED, *cell_commands.targets(cell)), cell)
 
-    def dvc(self, *arguments: str) -> int:
-        """The exit code of a DVC command; it and all that it started are ended where we are."""
-        process = subprocess.Popen(
-            [*DVC, *arguments],
+    def commit(self, cell: Cell, made: Path) -> None:
+        """Have DVC take what a cell's job made in the folder `made`, as if `dvc repro` had made it."""
+        write_text(self.folder / "params.yaml", yaml_of(cell.params))
+        outs = [out for step in cell_commands.steps(self.folder, cell) for out in step.outs]
+        for path in (*cell_commands.recipes(cell), *cell_commands.negatives(cell), *outs):
+            take(made / path, self.folder / path)
+        self._asked((*DVC, "commit", "--force", *cell_commands.targets(cell)), cell)
+
+    def _asked(self, command: Sequence[str], cell: Cell) -> None:
+        code, said = self.run(command)
+        if code:
+            last = (said.strip().splitlines() or [f"it left with {code}"])[-1].removeprefix("error: ")
+            raise InputError(f"{cell.name}: `{command[2]} {command[3]}` failed: {last}")
+
+    def run(self, command: Sequence[str]) -> tuple[int, str]:
+        """A command's exit code and what it said; it and all that it started are ended where we are."""
+        with subprocess.Popen(
+            command,
             cwd=self.folder,
             env=self.environment,
             stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
             pass_fds=(self.lock.fileno(),),
             process_group=0,
-        )
-        try:
-            return process.wait()
-        except BaseException:
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait()
-            raise
+        ) as process:
+            try:
+                said, _ = process.communicate()
+            except BaseException:
+                os.killpg(process.pid, signal.SIGTERM)
+                process.wait()
+                raise
+        return process.returncode, said
 
 
 @contextmanager
@@ -88,63 +114,117 @@ def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Workspac
     `inputs`: what its cells read. Raises InputError where another study is at work, and where the data are
     not those that the code and params.yaml would make.
     """
-    folder = root.resolve() / FOLDER
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        held = (folder.parent / "study.lock").open("w")
-    with held as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                "another study runs in this repository, or a stage of one that was killed; wait for its end"
-            ) from None
-        workspace = Workspace(folder, lock, _environment(root))
+    with _locked(root) as lock:
+        folder = root.resolve() / FOLDER / COPIES / _state(root, dataset)
+        workspace = Workspace(root, folder, lock, environment(root))
         with writing(folder):
+            _forget(root, folder)
             _fill(root, folder, dataset)
-        if workspace.dvc("repro", "--quiet", "--single-item", CODE_STAGE):  # every stage depends on it
-            raise InputError("the stage code failed (what it said stands above); mend it")
+        code, said = workspace.run((*DVC, "repro", "--quiet", "--single-item", CODE_STAGE))
+        if code:  # every stage depends on it
+            raise InputError(f"the stage code failed; mend it: {said.strip()}")
         _check_out(workspace, dataset, inputs)
         yield workspace
 
 
-def _environment(root: Path) -> dict[str, str]:
+@contextmanager
+def _locked(root: Path) -> Iterator[IO[str]]:
+    path = root.resolve() / FOLDER.parent / "study.lock"
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        held = path.open("w")
+    with held as lock:
+        until = time.monotonic() + PATIENCE
+        while not _taken(lock):
+            if time.monotonic() > until:
+                raise InputError("another study runs in this repository; wait for its end")
+            time.sleep(0.2)
+        yield lock
+
+
+def _taken(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def environment(root: Path) -> dict[str, str]:
+    """In which the stages run."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     return {VARIABLE: str(root.resolve() / DEFAULT)} | os.environ | {"PATH": path}
 
 
+def take(made: Path, path: Path) -> None:
+    """Put a file or folder in another place of the same disk, without a copy where links are possible."""
+    remove(path)
+    if made.is_dir():
+        path.mkdir(parents=True)
+        for each in made.iterdir():
+            take(each, path / each.name)
+    elif made.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            path.hardlink_to(made.resolve())
+        except OSError:
+            shutil.copyfile(made, path)
+
+
+def _state(root: Path, dataset: str) -> str:
+    """Which code and data a copy is of."""
+    files = [root / name for name in CODE]
+    for name in CODE[:3]:
+        files += sorted(path for path in (root / name).rglob("*") if "__pycache__" not in path.parts)
+    parts = [f"{path.relative_to(root)}".encode() + path.read_bytes() for path in files if path.is_file()]
+    card = (root / f"data/cards/{dataset}.yaml").read_bytes()
+    return sha256(dataset, card, (root / "params.yaml").read_bytes(), *parts)[:16]
+
+
+def _forget(root: Path, folder: Path) -> None:
+    """Remove the copies that no cell's folder stands on."""
+    at = root.resolve() / FOLDER
+    used = {link.resolve().parent for link in at.glob(f"{CELLS}/*/stages")} | {folder}
+    for copy in (at / COPIES).glob("*"):
+        if copy not in used:
+            remove(copy)
+
+
 def _fill(root: Path, folder: Path, dataset: str) -> None:
-    """Put the code as it is now into the workspace; stages' scratch folders there stay."""
-    for name in CODE:
-        remove(folder / name)
-        if (root / name).is_dir():
-            shutil.copytree(root / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copyfile(root / name, folder / name)
-    remove(folder / "data/pretraining")  # what params.yaml names of it is checked out
-    for name in KEPT:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(root / name, folder / name)
+    """Put the code as it is now into the workspace, where it is not there."""
+    if not (folder / ".dvc/config").exists():
+        remove(folder)
+        folder.mkdir(parents=True)
+        for name in (*CODE, *KEPT, f"data/cards/{dataset}.yaml"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            if (root / name).is_dir():
+                shutil.copytree(root / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copyfile(root / name, folder / name)
+        _write_config(root.resolve(), folder / ".dvc/config")
     tree = read_tree(root / "params.yaml") | {"datasets": [dataset]}
     write_text(folder / "params.yaml", yaml_of(tree))
-    (folder / "data/cards").mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(root / f"data/cards/{dataset}.yaml", folder / f"data/cards/{dataset}.yaml")
-    for own in tree["dataset"][dataset].get("own", {}).values():
-        _link(root, folder, own.get("start"))
-    _write_config(root.resolve(), folder / ".dvc/config")
+    link_starts(root, folder, tree, dataset)
 
 
-def _link(root: Path, folder: Path, start: str | None) -> None:
+def link_starts(root: Path, folder: Path, tree: dict, dataset: str) -> None:  # type: ignore[type-arg]
     """Weights that cells start from, and that no stage makes; where they lack, the stage start says so.
 
-    Raises InputError where the name leads out of the repository, and so out of the workspace.
+    Raises InputError where a name leads out of the repository, and so out of the folder.
     """
-    if start is not None and not Path(start).is_absolute():
-        if not Path(os.path.normpath(folder / start)).is_relative_to(folder):
-            raise InputError(f"start: {start} leads out of the repository; name it from / on")
-        remove(folder / start)
-        (folder / start).parent.mkdir(parents=True, exist_ok=True)
-        (folder / start).symlink_to(root.resolve() / start)
+    for own in tree["dataset"][dataset].get("own", {}).values():
+        start = own.get("start")
+        if start is not None and not Path(start).is_absolute():
+            if not Path(os.path.normpath(folder / start)).is_relative_to(folder):
+                raise InputError(f"start: {start} leads out of the repository; name it from / on")
+            link(root.resolve() / start, folder / start)
+
+
+def link(there: Path, path: Path) -> None:
+    """Make `path` a link, in place of what is there."""
+    remove(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(there)
 
 
 def _write_config(root: Path, path: Path) -> None:
@@ -167,10 +247,15 @@ def _check_out(workspace: Workspace, dataset: str, inputs: Sequence[str]) -> Non
     )
     stages = [*prepared(dataset, inputs), *prepared_beside(beside)]
     # a cell has settings of its own, which its run resolves; those of the data stand in `extract` and `vocab`
-    same = [stage for stage in stages if not stage.startswith(f"{OWN}@")]
+    same = [stage for stage in stages if not stage.startswith(f"{cell_commands.OWN}@")]
     for arguments in (("checkout", "--quiet", *stages), ("status", "--quiet", *same)):
-        if workspace.dvc(*arguments):
+        if workspace.run((*DVC, *arguments))[0]:
             raise InputError(
                 f"the prepared data of {dataset} are not up to date or not in DVC's cache; "
                 + to_prepare(dataset, inputs, beside)
             )
+
+
+def held_cells(cells: Iterable[Cell], root: Path) -> list[Path]:
+    """The folders of these cells, whether or not they are there."""
+    return [root.resolve() / FOLDER / CELLS / cell.key for cell in cells]

@@ -29,6 +29,7 @@ from pipeline.recipes.recipe_file import Recipe
 from pipeline.training import compiling, optimisers, resuming
 from pipeline.training.gradient_all_reduce import add_gradients
 from pipeline.training.learning_rate import factor
+from pipeline.training.live_curves import LiveCurves
 from pipeline.training.phases import Phase, captioning
 from pipeline.training.resuming import History
 from pipeline.training.sampling import Batch, Draws, training_batches
@@ -49,7 +50,7 @@ class Training:
     The phase says its settings, what `validate` measures and which snapshot is kept; without one it is the
     recipe's captioning. `validate` scores the model on the validation split, higher is better, by one number
     or several with names; it is called in the first of `ranks`. `state` is the file that the run is resumed
-    from.
+    from, `live` is told what the history is.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Training:
         validate: Callable[[Any], float | dict[str, float]] | None,
         ranks: Ranks = ALONE,
         phase: Phase | None = None,
+        live: LiveCurves | None = None,
     ):
         phase = phase or captioning(recipe, None)
         self.phase, self.settings = phase, phase.settings
@@ -68,7 +70,7 @@ class Training:
         self.dtype = devices.precision(self.settings["precision"], self.device)
         self.model = model.to(self.device)
         self.recipe, self.seed, self.state, self.validate = recipe, seed, state, validate
-        self.ranks = ranks
+        self.ranks, self.live = ranks, live or LiveCurves(None)
         self.optimiser = optimisers.build(self.model, self.model.groups, self.settings)
         self._check_weights()
         self.history, self.damaged = resuming.resume(state, self.model, self.optimiser, self.device)
@@ -100,6 +102,7 @@ class Training:
         batches = training_batches(sampler, store, vocabulary, todo, self.ranks.part(sampler.batch))
         shown = track(batches, "training", "iterations", iterations, done=todo.start)
         logged: list[Tensor] = []
+        self.live.begin(self.history)
         self.model.train()
         for iteration, batch in zip(todo, shown, strict=True):
             self._set_rate(iteration, sampler.epoch)
@@ -193,6 +196,7 @@ class Training:
         means = torch.where(known.isnan().any(0), known.nanmean(0), table.mean(0)).tolist()
         names = (*self.model.terms, *self.model.measures)
         self.history.losses.append({"iteration": iteration, **dict(zip(names, means, strict=True))})
+        self.live.losses(self.history.losses[-1])
 
     def _validate(self, iteration: int) -> None:
         self._check_finite(iteration)
@@ -215,6 +219,7 @@ class Training:
         history, metric = self.history, self.phase.metric
         scores = found if isinstance(found, dict) else {metric: found}
         history.validation.append({"iteration": iteration, **scores})
+        self.live.validation(history.validation[-1])
         score, best = scores[metric], history.best_score
         better = score > best or (self.phase.keep == "later" and score == best) or self.phase.keep == "last"
         if better and iteration > self.settings.get("select_after", 0):

@@ -64,7 +64,7 @@ def test_every_output_of_a_command_is_known(command):
     found = options(command)
     own = {name for name, action in found.items() if contents(action.type) is not False}
     assert own == OUTPUTS.get(command, set())
-    assert {name for name in found.keys() - own if (command, name) not in LATER} <= READ
+    assert {name for name in found.keys() - own if (command, name) not in LATER} <= {*READ}
 
 
 def own_files(kind):

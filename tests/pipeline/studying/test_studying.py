@@ -288,6 +288,7 @@ def test_a_dataset_that_is_not_prepared(repository):
 def test_weights_that_lead_out_of_the_workspace_remove_nothing(tmp_path, start):
     (tmp_path / "workspace/a").mkdir(parents=True)
     (tmp_path / "mine").write_text("x")
+    tree = {"dataset": {"d": {"own": {"clip": {"start": start}}}}}
     with pytest.raises(InputError, match=r"^start: .*mine leads out of the repository; name it from / on$"):
-        workspace._link(tmp_path / "lab", tmp_path / "workspace", start)
+        workspace.link_starts(tmp_path / "lab", tmp_path / "workspace", tree, "d")
     assert (tmp_path / "mine").read_text() == "x"

@@ -1,0 +1,92 @@
+"""Curves that grow while a training runs: what is in them, after a kill too, and that they decide nothing."""
+
+import csv
+
+import pytest
+
+from pipeline import params
+from pipeline.params import Params
+from pipeline.recipes import resolving
+from pipeline.tabletop.dataset_card import write_card
+from pipeline.training import resuming
+from tests import project_params
+from tests.running import set_params, stage, succeed
+from tests.stage_commands import CARD, EXTRACT, MAKE_RECIPE, MAKE_VOCAB, PREPARE, train_with
+from tests.synthetic import make_clevr_change
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("live")
+    write_card(folder / CARD, make_clevr_change(folder / "data/raw/tabletop", scenes=10), "tabletop", [])
+    set_params(folder)
+    for command in (PREPARE, EXTRACT, MAKE_VOCAB, MAKE_RECIPE, train_with(1, "whole")):
+        succeed(folder, command)
+    return folder
+
+
+def live_rows(folder, kind, name):
+    """Iterations and values of a live curve."""
+    (path,) = (folder / "plots/metrics" / kind).glob(f"{name}.tsv")
+    with path.open() as file:
+        return [(int(row["step"]), float(row[name])) for row in csv.DictReader(file, delimiter="\t")]
+
+
+def reported(path):
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+class KilledError(Exception):
+    pass
+
+
+@pytest.mark.slow
+def test_they_grow_and_a_run_that_goes_on_has_no_double_rows(folder, monkeypatch):
+    save = resuming.save
+
+    def dying(*given):
+        save(*given)
+        raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(resuming, "save", dying)
+        with pytest.raises(KilledError):
+            stage(folder, f"{train_with(1, 'killed')} --live live")
+    assert [step for step, _ in live_rows(folder / "live", "validation", "CIDEr-D")] == [2]
+    succeed(folder, f"{train_with(1, 'killed')} --live live")
+    for kind in ("loss", "validation"):
+        rows = reported(folder / f"curves/killed/{kind}.csv")
+        assert len(rows) > (kind == "validation")
+        for name in rows[0].keys() - {"iteration"}:
+            found = live_rows(folder / "live", kind, name.replace("/", "-"))
+            assert [step for step, _ in found] == [int(row["iteration"]) for row in rows]
+            assert [value for _, value in found] == pytest.approx([float(row[name]) for row in rows])
+    whole, again = ((folder / to / "weights.safetensors").read_bytes() for to in ("whole", "killed"))
+    assert whole == again
+
+
+@pytest.mark.slow
+def test_tensorboard_has_them_where_that_is_asked(folder):
+    pytest.importorskip("tensorboard")
+    set_params(folder, train__log="tensorboard")
+    try:
+        succeed(folder, f"{train_with(1, 'boarded')} --live board")
+    finally:
+        set_params(folder)
+    (events,) = (folder / "board/tensorboard").iterdir()
+    assert b"validation/CIDEr-D" in events.read_bytes()
+    whole, boarded = ((folder / to / "weights.safetensors").read_bytes() for to in ("whole", "boarded"))
+    assert whole == boarded
+
+
+@pytest.mark.parametrize("log", params.Log.__args__)
+def test_where_they_are_written_is_in_no_recipe(log):
+    tree, other = project_params.tree(), project_params.tree()
+    other["train"]["log"] = log
+    first, second = (
+        resolving.resolve(Params.model_validate(each), "tabletop", "scorer_cbr") for each in (tree, other)
+    )
+    assert first == second
+    other["train"]["iterations"] = 7
+    assert first != resolving.resolve(Params.model_validate(other), "tabletop", "scorer_cbr")

@@ -1,0 +1,42 @@
+"""A SLURM of two nodes for as long as a block lasts, where it is installed (.ci/slurm-two-nodes)."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.cluster_jobs import ROOT
+
+MISSING = [name for name in ("sbatch", "slurmctld", "slurmd", "munged") if not shutil.which(name)]
+MISSING += ["submitit"] * (find_spec("submitit") is None)
+ASKED = os.environ.get("SLURM_TESTS") == "1"
+needs_slurm = pytest.mark.skipif(
+    bool(MISSING) or not ASKED,
+    reason=f"not installed: {', '.join(MISSING)}" if MISSING else "SLURM_TESTS=1 runs them",
+)
+SAID = "import os; print(os.environ['SLURM_CONF'], flush=True); input()"
+
+
+@contextmanager
+def two_nodes() -> Iterator[Path]:
+    """SLURM's commands find it in this process, too; yields the folder of its daemons' numbers."""
+    command = [sys.executable, str(ROOT / ".ci/slurm-two-nodes"), sys.executable, "-c", SAID]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, **pipes) as slurm:
+        conf = slurm.stdout.readline().strip()
+        assert conf, "it did not start"
+        before = os.environ.get("SLURM_CONF")
+        os.environ["SLURM_CONF"] = conf
+        try:
+            yield Path(conf).parent
+        finally:
+            os.environ.pop("SLURM_CONF")
+            if before:
+                os.environ["SLURM_CONF"] = before
+            slurm.communicate("\n")

@@ -28,7 +28,7 @@ from pipeline.outputs import write_json
 
 JOB, LOCK, STATE, LOG = "job.json", "lock", "state.json", "log"
 POLL = 1.0  # seconds
-# seconds in which the signal that ended a command comes here, too: SLURM sends it to each process in turn, and
+# seconds in which the signal that ended a command comes here, too: SLURM sends it to each process in turn;
 # whoever leaves before it came would not be put into the queue again
 SIGNALLED = 1.0
 TAIL = 20_000  # bytes of the log, of which the last error line is one

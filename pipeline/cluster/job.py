@@ -28,6 +28,9 @@ from pipeline.outputs import write_json
 
 JOB, LOCK, STATE, LOG = "job.json", "lock", "state.json", "log"
 POLL = 1.0  # seconds
+# seconds in which the signal that ended a command comes here, too: SLURM sends it to each process in turn;
+# whoever leaves before it came would not be put into the queue again
+SIGNALLED = 1.0
 TAIL = 20_000  # bytes of the log, of which the last error line is one
 RUNNING, DONE, FAILED, LOST = "running", "done", "failed", "ended"
 # exit codes of what was ended from outside, by itself or through the shell
@@ -94,6 +97,7 @@ class Job:
                 check=False,
             ).returncode
         if code in ENDED:
+            time.sleep(SIGNALLED)
             _tell(place, LOST, step=step.name, line=f"{step.name} was ended from outside (exit code {code})")
         elif code:
             _tell(place, FAILED, step=step.name, line=last_error(place / LOG))

@@ -73,7 +73,9 @@ def _wrong(words: list[str], made) -> str:
             return _dvc(arguments)
         case ["make", *arguments]:
             return _make(arguments, made)
-    return "" if words[0] in ("export", "head", "ruff", "mypy", "tensorboard", "train") else "no known program"
+    return (
+        "" if words[0] in ("export", "head", "ruff", "mypy", "tensorboard", "train") else "no known program"
+    )
 
 
 def _said(parse) -> str:

@@ -54,7 +54,7 @@ def write(folder, spoil=None):
 
 def bring_in(folder, heads=2, **features):
     file = checkpoint_file.read(folder / "their.pt")
-    assert card.recognised(file)
+    assert card.is_one(file)
     vocabulary = vocabularies.fixed(folder / "vocab.json", [], lower_case=False)
     own = replace(card.FEATURES, **features)
     return card.imported(file, vocabulary, "spot_the_diff", own, heads, 1)[:2]

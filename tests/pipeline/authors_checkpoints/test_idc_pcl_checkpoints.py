@@ -63,7 +63,7 @@ def write(folder, first, spoil=None, **how):
 
 def bring_in(path, heads=2, **features):
     file = checkpoint_file.read(path)
-    assert idc_pcl.recognised(file)
+    assert idc_pcl.is_one(file)
     words = path.with_name("vocab.json")
     vocabulary = replace(vocabularies.fixed(words, [], lower_case=False), longest=12)
     assert vocabulary.words == (*SPECIAL, "b", "a", "c", "d", "e")

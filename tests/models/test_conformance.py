@@ -152,7 +152,8 @@ def test_a_beam_of_one_is_greedy_search(name, variant):
     words, maps = greedy_attending(model, difference)
     assert len(set(lengths(words))) > 2
     assert torch.equal(words, greedy(model, difference))
-    assert torch.equal(words, beam_search(model, difference, 1))
+    for length_penalty in (0.0, 1.0):
+        assert torch.equal(words, beam_search(model, difference, 1, length_penalty))
     beams, looked = beam_attending(model, difference, 1)
     assert torch.equal(words, beams)
     found = [own[0].tokens for own in n_best(model, difference, 1, 1)]

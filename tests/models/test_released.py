@@ -11,7 +11,6 @@ import torch
 
 from models import Sizes, build
 from models.switches import DECODER, PAPER, RELEASED, RELEASED_DIRL, resolve
-from tests.attention_by_hand import of_memory
 from tests.own_settings import GRID_MODELS, settings_of
 from tests.random_models import batch, found, make, randomise
 from tests.transcription import SIZES, transcription
@@ -107,17 +106,6 @@ def test_the_inner_residual_is_not_dropped():
 
 
 # --- decoding ---
-
-
-@torch.no_grad()
-def test_cached_steps_equal_all_words_at_once():
-    decoder = randomise(make(variant="released", dropout=0.1)).decoder
-    tokens, memory = batch()[2], torch.randn(3, 6, 8)
-    whole = decoder(tokens, of_memory(memory)).logits
-    state = decoder.begin(of_memory(memory))
-    for position in range(tokens.shape[1] - 1):
-        step = decoder.step(tokens[:, position], position, state)
-        torch.testing.assert_close(step.logits, whole[:, position], rtol=1e-5, atol=1e-5)
 
 
 @torch.no_grad()

@@ -4,29 +4,19 @@ import shutil
 
 import pytest
 
-from pipeline.tabletop.dataset_card import write_card
-from tests.running import set_params, succeed
-from tests.stage_commands import CARD, EXTRACT, MAKE_RECIPE, MAKE_VOCAB, PREPARE, train_with
-from tests.synthetic import make_clevr_change
+from tests import stage_commands
 
 
 @pytest.fixture
 def raw(tmp_path):
     """A folder with params.yaml and raw images."""
-    write_card(tmp_path / CARD, make_clevr_change(tmp_path / "data/raw/tabletop", scenes=10), "tabletop", [])
-    set_params(tmp_path)
-    return tmp_path
+    return stage_commands.raw(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A folder in which every stage up to training has run."""
-    folder = tmp_path_factory.mktemp("trained")
-    write_card(folder / CARD, make_clevr_change(folder / "data/raw/tabletop", scenes=20), "tabletop", [])
-    set_params(folder)
-    for command in (PREPARE, EXTRACT, MAKE_VOCAB, MAKE_RECIPE, train_with(1, "weights/1")):
-        succeed(folder, command)
-    return folder
+    return stage_commands.trained(tmp_path_factory.mktemp("trained"), "weights/1", scenes=20)
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ class Done:
 
 
 def stage(folder, command):
-    """Run a stage's script in `folder`."""
-    name, *arguments = command.split()
+    """Run a stage's script in `folder`; the command is its words, or a line of them."""
+    name, *arguments = command.split() if isinstance(command, str) else map(str, command)
     stderr = io.StringIO()
     with (
         chdir(folder),

@@ -1,10 +1,12 @@
 """A small dataset, raw and with every stage up to training run."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 
 from tests import stage_commands
+from tests.running import stage
 
 
 @pytest.fixture
@@ -23,3 +25,14 @@ def trained(tmp_path_factory):
 def copy(trained, tmp_path):
     """A copy of `trained`, to damage."""
     return shutil.copytree(trained, tmp_path / "copy")
+
+
+@pytest.fixture
+def leaves(capsys):
+    """Runs a stage in the working folder: its exit code, its standard output and its standard error."""
+
+    def run(*words):
+        done = stage(Path.cwd(), words)
+        return done.returncode, capsys.readouterr().out, done.stderr
+
+    return run

@@ -9,7 +9,6 @@ from typing import Literal, TypeVar
 
 from pydantic import FiniteFloat
 
-from pipeline import statistics
 from pipeline.datasets.images import Indexed, read_index
 from pipeline.datasets.schema import NO_CHANGE, Pair, of_split, read_pairs
 from pipeline.decoding import attention_maps, gallery_pairs
@@ -23,7 +22,8 @@ from pipeline.reporting.paper_results import Published, PublishedRetrieval
 from pipeline.reporting.retrieval_results import Retrieved, filled
 from pipeline.scoring import coco_files
 from pipeline.scoring.metric_names import CIDER, CORPUS
-from pipeline.statistics import Evidence, ScoredPair
+from pipeline.statistics import pair_scores
+from pipeline.statistics.pair_scores import Evidence, ScoredPair
 
 REMEDY = "run `dvc repro` to make it"
 Curve = dict[str, list[float]]
@@ -136,7 +136,7 @@ def _retrieved(cells: Path, params: Params) -> dict[str, dict[int, Retrieved]]:
 
 def _evidence(model: str, cells: Sequence[Cell]) -> Evidence:
     own = [cell for cell in cells if cell.model == model]
-    return statistics.evidence({f"the scores of {model} {cell.seed}": [*cell.told.values()] for cell in own})
+    return pair_scores.evidence({f"the scores of {model} {cell.seed}": [*cell.told.values()] for cell in own})
 
 
 def _cell(
@@ -145,7 +145,7 @@ def _cell(
     dataset, model, seed = name
     own = results / "cells" / dataset / model / str(seed)
     captions = read_captions(own / "captions.json", test)
-    told = {pair.pair_id: pair for pair in statistics.read_pairs(own / "pairs.jsonl")}
+    told = {pair.pair_id: pair for pair in pair_scores.read_pairs(own / "pairs.jsonl")}
     return Cell(
         model,
         seed,

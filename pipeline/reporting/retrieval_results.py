@@ -10,7 +10,9 @@ from pydantic import BaseModel, FiniteFloat
 from pipeline.errors import InputError
 from pipeline.records import read_record, read_records
 from pipeline.reporting.paper_results import PublishedRetrieval
-from pipeline.statistics import Evidence, compare_all, of_retrieval, over_seeds
+from pipeline.statistics.comparisons import compare_all
+from pipeline.statistics.pair_scores import Evidence, of_retrieval
+from pipeline.statistics.seeds import over_seeds
 
 REMEDY = "run `dvc repro retrieve` to make it"
 WAYS = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from scipy.special import stdtrit
 
 from pipeline.scoring.metric_names import CIDER, CLAIMED, TRUE_CHANGES
-from pipeline.statistics import Comparison, compare_all, signed
+from pipeline.statistics.comparisons import Comparison, compare_all, signed
 from pipeline.studying.record_comparisons import Group
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from pipeline.reporting.overview_table import HEADINGS, TOTAL
 from pipeline.reporting.retrieval_results import FIGURES, WAYS
-from pipeline.statistics import MeanSd, p_value, signed
+from pipeline.statistics.comparisons import p_value, signed
+from pipeline.statistics.seeds import MeanSd
 from pipeline.studying.study_table import TOLD, Record
 
 NONE = "–"

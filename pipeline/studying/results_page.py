@@ -23,8 +23,9 @@ from pipeline.scoring.metric_names import (
     TRUE_NO_CHANGE,
 )
 from pipeline.scoring.subsets import QUARTILES
-from pipeline.statistics import MeanSd, p_value
 from pipeline.statistics.bootstrap import resampled
+from pipeline.statistics.comparisons import p_value
+from pipeline.statistics.seeds import MeanSd
 from pipeline.studying import false_words, readings
 from pipeline.studying.claims import LEAST_SEEDS, OPEN, Finding, Verdict, verdicts
 from pipeline.studying.judges import judges

@@ -6,7 +6,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from pipeline import statistics
 from pipeline.datasets.schema import of_split, read_pairs
 from pipeline.errors import InputError
 from pipeline.params import Params
@@ -27,7 +26,10 @@ from pipeline.scoring.metric_names import (
 )
 from pipeline.scoring.results import rounded
 from pipeline.scoring.subsets import subsets
-from pipeline.statistics import Evidence, compare_all, over_seeds
+from pipeline.statistics import pair_scores
+from pipeline.statistics.comparisons import compare_all
+from pipeline.statistics.pair_scores import Evidence
+from pipeline.statistics.seeds import over_seeds
 from pipeline.studying.overrides import filled
 from pipeline.studying.study_cells import RETRIEVAL, Cell, Planned, finished
 from pipeline.studying.study_file import Study
@@ -198,7 +200,7 @@ def _compared(subset: str, own: dict[str, Any]) -> list[str]:
 
 def _evidence(root: Path, planned: Planned) -> Evidence:
     done = [cell for cell in planned.cells if finished(root, cell)]
-    return statistics.read([root / cell.folder / "pairs.jsonl" for cell in done])
+    return pair_scores.read([root / cell.folder / "pairs.jsonl" for cell in done])
 
 
 def _part(root: Path, subset: str, dataset: str, whole: Evidence) -> Evidence:

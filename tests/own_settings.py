@@ -11,6 +11,17 @@ GRID_MODELS = [name for name, entry in MODELS.items() if entry.own is None]
 VALUES = {"dropout": 0.0, "temperature": 0.5, "alpha": 0.003}
 
 
+class Noted:
+    """Switches that note in `names` which of them are read."""
+
+    def __init__(self, switches, names=None):
+        self._switches, self.names = switches, set() if names is None else names
+
+    def __getattr__(self, name):
+        self.names.add(name)
+        return getattr(self._switches, name)
+
+
 def settings_of(name, **values):
     """Those of the values (VALUES where not given) that the model takes."""
     wanted = inspect.signature(MODELS[name].build).parameters

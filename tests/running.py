@@ -55,7 +55,6 @@ def refuse(folder, command, said):
 
 def set_params(folder, **changes):
     """Write params.yaml: the project's, small, with `changes` by dotted path (dots written as __)."""
-    tree = project_params.tree()
     small = {
         "features__size": 64,
         "train__iterations": 4,
@@ -67,10 +66,4 @@ def set_params(folder, **changes):
         "dataset__tabletop__train__select": "CIDEr-D",
         "dataset__tabletop__own__clip__train__select": "CIDEr-D",
     }
-    for path, value in (small | changes).items():
-        *parents, last = path.split("__")
-        branch = tree
-        for key in parents:
-            branch = branch[key]
-        branch[last] = value
-    project_params.save(folder, tree)
+    project_params.write(folder, **(small | changes))

@@ -30,7 +30,7 @@ from pipeline.decoding.decode_split import searching, told
 from pipeline.decoding.greedy import greedy, greedy_attending
 from pipeline.vocabularies import END, NULL, START, WordVocabulary
 from tests.lstm_speaker import Speaker
-from tests.own_settings import settings_of
+from tests.own_settings import Noted, settings_of
 from tests.spawned import spawn
 
 V, LONGEST, GRID = 14, 9, (4, 6)
@@ -273,17 +273,8 @@ def test_a_term_without_its_share_does_not_add_up(shares):
 
 def test_an_entry_names_the_switches_that_its_model_reads(monkeypatch):
     """Building it and its phases, their losses and captions: each switch that is read, and no other."""
-
-    class Noted:
-        def __init__(self, switches):
-            self._switches = switches
-
-        def __getattr__(self, name):
-            read.add(name)
-            return getattr(self._switches, name)
-
     resolve = models.switches.resolve
-    monkeypatch.setattr(models.switches, "resolve", lambda *given: Noted(resolve(*given)))
+    monkeypatch.setattr(models.switches, "resolve", lambda *given: Noted(resolve(*given), read))
     for name, entry in MODELS.items():
         read = set()
         for phase in (None, *(phase.settings for phase in entry.phases)):
@@ -295,5 +286,5 @@ def test_an_entry_names_the_switches_that_its_model_reads(monkeypatch):
                 labels = Labels(torch.tensor([1, 0, 1, 1]), task)
                 model.losses_of(before, after, captions(4), labels=labels)
         for asked in (entry.reads, entry.phases_of, *filter(None, [entry.fills])):
-            asked(Noted(entry.released))
+            asked(Noted(entry.released, read))
         assert read == entry.switches, name

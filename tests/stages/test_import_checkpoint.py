@@ -23,9 +23,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    tree = project_params.tree()
-    tree["features"]["resize"] = "opencv_bicubic"
-    project_params.save(tmp_path, tree)
+    project_params.write(tmp_path, features__resize="opencv_bicubic")
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "checkpoint_9000.pt", states(model()))
     (tmp_path / "vocab.json").write_text(json.dumps(VOCABULARY.ids))

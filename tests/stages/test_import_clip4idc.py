@@ -125,9 +125,7 @@ def checkpoint(first):
 
 @pytest.fixture
 def folder(tmp_path):
-    tree = project_params.tree()
-    tree["dataset"]["clevr_change"]["features"]["pixels"] = [16, 16]
-    project_params.save(tmp_path, tree)
+    project_params.write(tmp_path, dataset__clevr_change__features__pixels=[16, 16])
     vocabularies.save(tmp_path / "vocab.json", ClipVocabulary(9), {})
     return tmp_path
 

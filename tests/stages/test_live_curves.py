@@ -5,7 +5,6 @@ import csv
 import pytest
 
 from pipeline import params
-from pipeline.params import Params
 from pipeline.recipes import resolving
 from tests import project_params
 from tests.killed import at_the_first_state
@@ -63,11 +62,8 @@ def test_tensorboard_has_them_where_that_is_asked(folder):
 
 @pytest.mark.parametrize("log", params.Log.__args__)
 def test_where_they_are_written_is_in_no_recipe(log):
-    tree, other = project_params.tree(), project_params.tree()
-    other["train"]["log"] = log
-    first, second = (
-        resolving.resolve(Params.model_validate(each), "tabletop", "scorer_cbr") for each in (tree, other)
+    first, second, other = (
+        resolving.resolve(project_params.settings(**changes), "tabletop", "scorer_cbr")
+        for changes in ({}, {"train__log": log}, {"train__log": log, "train__iterations": 7})
     )
-    assert first == second
-    other["train"]["iterations"] = 7
-    assert first != resolving.resolve(Params.model_validate(other), "tabletop", "scorer_cbr")
+    assert first == second != other

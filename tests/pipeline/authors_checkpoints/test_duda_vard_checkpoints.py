@@ -132,7 +132,7 @@ def test_what_does_not_fit_is_named(tmp_path, system, spoil, said):
 
 @SYSTEMS
 def test_the_command(tmp_path, system):
-    project_params.save(tmp_path, project_params.tree())
+    project_params.write(tmp_path)
     write(tmp_path, system)
     command = "import_checkpoint their.pt --vocab vocab.json --out out --dataset clevr_change"
     succeed(tmp_path, f"{command} --curves curves --seed 3")
@@ -142,9 +142,7 @@ def test_the_command(tmp_path, system):
 
 
 def test_the_command_refuses_other_features(tmp_path):
-    tree = project_params.tree()
-    tree["features"]["stride"] = 32
-    project_params.save(tmp_path, tree)
+    project_params.write(tmp_path, features__stride=32)
     write(tmp_path, DUDA)
     command = "import_checkpoint their.pt --vocab vocab.json --out out --dataset clevr_change"
     refuse(tmp_path, command, "features.stride is 32, the checkpoint was trained with 16")

@@ -242,9 +242,7 @@ def test_a_record_of_other_settings_is_on_no_page(tmp_path):
         own = records.settings(Cell("", "tabletop", "rr", 1, tree, recipe, ""))
         file.write_text(file.read_text().replace('"settings": ""', f'"settings": "{own}"'))
     succeed(tmp_path, "results")
-    other = project_params.tree()
-    other["decode"]["beam"] = 3
-    project_params.save(tmp_path, other)
+    project_params.write(tmp_path, decode__beam=3)
     (tmp_path / "docs/results.md").unlink()
     refuse(tmp_path, "results", "rr-1.json is of other settings than params.yaml; remove it")
     assert not (tmp_path / "docs/results.md").exists()

@@ -15,13 +15,8 @@ from pipeline.studying import record_comparisons, records, results_figures, resu
 from pipeline.studying.study_cells import Cell
 from stages import results
 from tests import project_params
-from tests.recorded import PAIRS, groups, three_seeds, write
+from tests.recorded import PAIRS, groups, write
 from tests.running import refuse, succeed
-
-
-@pytest.fixture
-def root(tmp_path):
-    return three_seeds(tmp_path)
 
 
 def test_means_and_deviations_by_hand(root):

@@ -6,7 +6,7 @@ python -m stages.compare A/1/pairs.jsonl A/2/pairs.jsonl --against B/1/pairs.jso
 import argparse
 from pathlib import Path
 
-from pipeline import statistics
+from pipeline.statistics import comparisons, pair_scores
 from stages import run
 from stages.arguments import SEEDS, whole
 
@@ -21,10 +21,10 @@ def main() -> None:
     parser.add_argument("--resamples", type=whole(1), default=10_000, help="(default: 10000)")
     parser.add_argument("--seed", type=whole(*SEEDS), default=1, help="of the resamples (default: 1)")
     arguments = parser.parse_args()
-    a, b = statistics.read(arguments.model), statistics.read(arguments.against)
+    a, b = pair_scores.read(arguments.model), pair_scores.read(arguments.against)
     one, other = arguments.names
     print(f"{len(a.pair_ids)} test pairs; {one}: {a.seeds} seed(s), {other}: {b.seeds} seed(s)")
-    for comparison in statistics.compare(a, b, arguments.resamples, arguments.seed).values():
+    for comparison in comparisons.compare(a, b, arguments.resamples, arguments.seed).values():
         print(comparison.sentence(one, other))
 
 

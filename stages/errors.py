@@ -22,7 +22,7 @@ from pipeline.outputs import file_to_write, write_text
 from pipeline.reporting.figures import svg_file
 from pipeline.scoring.coco_files import read_results
 from pipeline.scoring.truth import judge
-from pipeline.statistics import read_pairs
+from pipeline.statistics.pair_scores import read_pairs
 from pipeline.studying import false_words, record_comparisons
 from pipeline.studying.false_words import Faults
 from pipeline.studying.results_figures import draw_faults, of_bars

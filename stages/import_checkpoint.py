@@ -80,7 +80,7 @@ def import_checkpoint(arguments: argparse.Namespace) -> None:
     file = checkpoint_file.read(arguments.checkpoint)
     trained, tensors, model = imported(arguments, file)
     metric = "R@1" if isinstance(model, Retrieval) else "CIDEr-D"
-    terms = ("cap",) if idc_pcl.recognised(file) else model.terms  # of either phase of IDC-PCL
+    terms = ("cap",) if idc_pcl.is_one(file) else model.terms  # of either phase of IDC-PCL
     with ExitStack() as outputs:  # all of them appear at its end, or none
         trained_model.save(
             outputs.enter_context(replacing(arguments.out, trained_model.CONTENTS)), trained, tensors
@@ -111,10 +111,10 @@ def imported(
     if duda_vard.is_one(file):
         longest = arguments.longest or DUDA_LONGEST
         return duda_vard.imported(file, words, dataset, wanted, arguments.heads, longest, seed)
-    if card.recognised(file):
+    if card.is_one(file):
         return card.imported(file, words, dataset, wanted, heads, seed)
     for system, longest in ((idc_pcl, PCL_LONGEST), (mccformers, MCC_LONGEST)):
-        if system.recognised(file):
+        if system.is_one(file):
             named = replace(words, longest=arguments.longest or longest)
             return system.imported(file, arguments.vocab, named, dataset, wanted, heads, seed)
     check_features(wanted, scorer_dirl.FEATURES)

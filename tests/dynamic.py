@@ -8,6 +8,7 @@ import models
 from models.dynamic_speaker import SpeakerSizes
 from models.trainable import Labels
 from models.vard import TransformerSizes, VardSizes
+from tests.random_models import randomise
 
 C, GRID, N, V, L = 5, (2, 3), 6, 9, 6
 SIZES = {
@@ -22,17 +23,23 @@ TOKENS = torch.tensor([[2, 4, 5, 3, 0], [2, 6, 7, 8, 3], [2, 4, 3, 0, 0], [2, 8,
 def make(name, variant="paper", **switches):
     """All parameters random, by name; in float64, without dropout."""
     model = models.build(name, SIZES[name], {"variant": variant, "switches": switches, "dropout": 0.5})
-    with torch.no_grad():
-        for place, parameter in model.double().named_parameters():
-            random = torch.Generator().manual_seed(sum(map(ord, place)))
-            parameter.copy_(0.6 * torch.randn(parameter.shape, generator=random, dtype=torch.float64))
-    return model.eval()
+    return randomise(model.double(), 0.6)
 
 
 def images(count=4):
     """Of both sides: B x C x 2 x 3 each."""
     random = torch.Generator().manual_seed(1)
     return torch.randn(2, count, C, *GRID, generator=random, dtype=torch.float64)
+
+
+def same_maps(model, detect):
+    """The detector's maps and vectors are those of the loops, of each pair."""
+    difference = model.encode(*images())
+    for row in range(4):
+        maps, vectors = detect(row)
+        torch.testing.assert_close(difference.memory[row], torch.stack(vectors))
+        for side in range(2):
+            torch.testing.assert_close(difference.maps[row, side].sigmoid(), torch.stack(maps[side]))
 
 
 def losses(model, parts=2, changed=CHANGED, tokens=TOKENS):

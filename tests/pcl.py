@@ -8,6 +8,7 @@ import models
 from models.decoder import NULL
 from models.idc_pcl.network import PclSizes
 from models.idc_pcl.switches import RELEASED, PclSwitches
+from tests.random_models import randomise
 
 SIZES = PclSizes(5, (4, 6), 11, 8, 8, 2, 1, 2, 2, 2)  # 2 x 3 cells, 11 words, captions of up to 8 tokens
 N, MASK = 6, 11
@@ -28,22 +29,12 @@ def switches_of(variant):
 
 
 def captioner(variant="paper", name="idc_pcl", **switches):
-    return randomised(models.build(name, SIZES, settings(name, variant, switches)))
+    return randomise(models.build(name, SIZES, settings(name, variant, switches)).double())
 
 
 def pretraining(variant="paper", single=False, **switches):
     own = settings("idc_pcl", variant, switches)
-    return randomised(models.build("idc_pcl", SIZES, own, "images" if single else "pretrain"))
-
-
-@torch.no_grad()
-def randomised(model):
-    """All tensors random, biases and norms too; in float64, in evaluation mode."""
-    model = model.double()
-    for name, parameter in model.named_parameters():
-        random = torch.Generator().manual_seed(sum(map(ord, name)))
-        parameter.copy_(0.5 * torch.randn(parameter.shape, generator=random, dtype=torch.float64))
-    return model.eval()
+    return randomise(models.build("idc_pcl", SIZES, own, "images" if single else "pretrain").double())
 
 
 def images(count, seed=1):

@@ -24,14 +24,21 @@ def _tree() -> dict[str, Any]:
     return found
 
 
-def tree() -> dict[str, Any]:
-    """The file's tree, whose top level leaves every dataset its own values."""
-    return deepcopy(_tree())
+def tree(**changes: Any) -> dict[str, Any]:
+    """The file's tree, whose top level leaves datasets their own values; `changes`: path, by __ -> value."""
+    found = deepcopy(_tree())
+    for path, value in changes.items():
+        *parents, last = path.split("__")
+        branch = found
+        for key in parents:
+            branch = branch[key]
+        branch[last] = value
+    return found
 
 
-def write(folder: Path) -> None:
+def write(folder: Path, **changes: Any) -> None:
     """Write it into a folder."""
-    save(folder, _tree())
+    save(folder, tree(**changes))
 
 
 def save(folder: Path, tree: dict[str, Any]) -> None:
@@ -40,6 +47,6 @@ def save(folder: Path, tree: dict[str, Any]) -> None:
     (folder / "params.yaml").write_text(text)
 
 
-def settings() -> Params:
+def settings(**changes: Any) -> Params:
     """What the stages make of it."""
-    return Params.model_validate(_tree())
+    return Params.model_validate(tree(**changes))

@@ -18,7 +18,7 @@ def randomise(model, scale=0.5):
     """All parameters random, by name: biases and norms too, and the same ones in every variant."""
     for name, parameter in model.named_parameters():
         random = torch.Generator().manual_seed(sum(map(ord, name)))
-        parameter.copy_(scale * torch.randn(parameter.shape, generator=random))
+        parameter.copy_(scale * torch.randn(parameter.shape, generator=random, dtype=parameter.dtype))
     return model.eval()
 
 

@@ -29,12 +29,18 @@ def model(system=SCORER, sizes=SIZES, beside=None):
 
 def states(made, system=SCORER):
     """Its tensors as the released program names them; what is one tensor there, put together."""
-    flat = {scorer_dirl.POSITIONS: made.decoder.positions}
-    flat |= dict.fromkeys(system.unused(SIZES.layers), torch.tensor(0.5))
+    beside = dict.fromkeys(system.unused(SIZES.layers), torch.tensor(0.5))
+    return named(
+        made, system.names_of(SIZES.layers), {scorer_dirl.POSITIONS: made.decoder.positions} | beside
+    )
+
+
+def named(made, names, beside):
+    """A model's tensors by their names and states, with those `beside`."""
+    flat = dict(beside)
     for name, value in made.state_dict().items():
-        place = (
-            system.names_of(SIZES.layers).place(name).name
-        )  # of joined ones query, key and value follow each other
+        place = names.place(name).name
+        # of joined ones query, key and value follow each other
         flat[place] = torch.cat([flat[place], value]) if place in flat else value
     found = {"change_detector_state": OrderedDict(), "speaker_state": OrderedDict()}
     for name, value in flat.items():
@@ -62,3 +68,20 @@ def write(path, tree, **how):
     finally:
         del sys.modules["their_configs"]
     return path
+
+
+def drop(*path):
+    """Takes an entry of a checkpoint's tree away."""
+    return lambda tree: within(tree, path).pop(path[-1])
+
+
+def put(*given):
+    """Puts one in, or in another's place: its path, then its value."""
+    *path, value = given
+    return lambda tree: within(tree, path).update({path[-1]: value})
+
+
+def within(tree, path):
+    for key in path[:-1]:
+        tree = tree[key]
+    return tree

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from unittest.mock import patch
 
 from pipeline.reporting import figures, overview_table, page
-from pipeline.statistics import ScoredPair
+from pipeline.statistics.pair_scores import ScoredPair
 from tests.report_lab import attended
 
 VOID = {"meta", "link", "img", "br", "rect", "line"}

@@ -23,8 +23,8 @@ class Done:
 
 
 def stage(folder, command):
-    """Run a stage's script in `folder`."""
-    name, *arguments = command.split()
+    """Run a stage's script in `folder`; the command is its words, or a line of them."""
+    name, *arguments = command.split() if isinstance(command, str) else map(str, command)
     stderr = io.StringIO()
     with (
         chdir(folder),
@@ -55,7 +55,6 @@ def refuse(folder, command, said):
 
 def set_params(folder, **changes):
     """Write params.yaml: the project's, small, with `changes` by dotted path (dots written as __)."""
-    tree = project_params.tree()
     small = {
         "features__size": 64,
         "train__iterations": 4,
@@ -67,10 +66,4 @@ def set_params(folder, **changes):
         "dataset__tabletop__train__select": "CIDEr-D",
         "dataset__tabletop__own__clip__train__select": "CIDEr-D",
     }
-    for path, value in (small | changes).items():
-        *parents, last = path.split("__")
-        branch = tree
-        for key in parents:
-            branch = branch[key]
-        branch[last] = value
-    project_params.save(folder, tree)
+    project_params.write(folder, **(small | changes))

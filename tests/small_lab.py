@@ -9,30 +9,25 @@ from models import MODELS
 from pipeline import params, vocabularies
 from pipeline.recipes import recipe_file, resolving, trained_model
 from pipeline.recipes.trained_model import Trained
-from pipeline.tabletop.dataset_card import write_card
-from tests.running import set_params, succeed
-from tests.synthetic import make_clevr_change
+from tests.running import succeed
+from tests.stage_commands import IMAGES, MAKE_VOCAB, PAIRS, PREPARE, VOCAB, raw
 
-PAIRS, IMAGES = "data/pairs/tabletop.jsonl", "data/images/tabletop.jsonl"
-VOCAB, STORES = "data/vocab/tabletop.json", "data/features/tabletop"
-STORE = f"{STORES}/grid.zarr"
-CARD, MANIFEST = "data/cards/tabletop.yaml", "data/pairs/tabletop.manifest.json"
+STORES = "data/features/tabletop"
 STAGES = (
-    f"prepare --dataset tabletop --card {CARD} --pairs {PAIRS} --images {IMAGES} --manifest {MANIFEST}",
+    PREPARE,
     *(
         f"extract --dataset tabletop --input {input} --pairs {PAIRS} --images {IMAGES} "
         f"--out {STORES}/{input}.zarr --provenance extract.json"
         for input in ("grid", "pixels")
     ),
-    f"vocab --dataset tabletop --pairs {PAIRS} --out {VOCAB}",
+    MAKE_VOCAB,
 )
 SHAPES = {"grid": (272, 4, 4), "pixels": (3, 32, 48)}
 
 
 def make_lab(folder: Path, scenes: int = 10) -> Path:
     """A prepared dataset with its features and vocabulary."""
-    write_card(folder / CARD, make_clevr_change(folder / "data/raw/tabletop", scenes=scenes), "tabletop", [])
-    set_params(folder, dataset__tabletop__features__pixels=list(SHAPES["pixels"][1:]))
+    raw(folder, scenes, dataset__tabletop__features__pixels=list(SHAPES["pixels"][1:]))
     for command in STAGES:
         succeed(folder, command)
     return folder

@@ -1,5 +1,9 @@
 """The stages of one small dataset as DVC calls them: where each reads and writes."""
 
+from pipeline.tabletop.dataset_card import write_card
+from tests.running import set_params, succeed
+from tests.synthetic import make_clevr_change
+
 PAIRS, IMAGES = "data/pairs/tabletop.jsonl", "data/images/tabletop.jsonl"
 STORE, VOCAB, RECIPE = (
     "data/features/tabletop/grid.zarr",
@@ -20,3 +24,18 @@ DECODE = f"decode --weights weights/1 {INPUTS} --out captions.json --attention a
 def train_with(seed, to):
     outputs = f"--weights {to} --curves curves/{to} --provenance p.json"
     return f"train --recipe {RECIPE} --seed {seed} {INPUTS} {outputs}"
+
+
+def raw(folder, scenes=10, **changes):
+    """In the folder: params.yaml, made-up pictures and their card."""
+    write_card(folder / CARD, make_clevr_change(folder / "data/raw/tabletop", scenes=scenes), "tabletop", [])
+    set_params(folder, **changes)
+    return folder
+
+
+def trained(folder, to, scenes=10):
+    """In the folder: what every stage up to training leaves."""
+    raw(folder, scenes)
+    for command in (PREPARE, EXTRACT, MAKE_VOCAB, MAKE_RECIPE, train_with(1, to)):
+        succeed(folder, command)
+    return folder

@@ -4,11 +4,9 @@ Such a file has the entries of SCORER's (scorer_dirl.py), names and shapes of it
 "Released checkpoints").
 """
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from models.card import CardSizes
@@ -26,14 +24,7 @@ from pipeline.authors_checkpoints.scorer_dirl import (
     tensors_of,
 )
 from pipeline.authors_checkpoints.scorer_dirl import FEATURES as FEATURES
-from pipeline.authors_checkpoints.tensor_names import (
-    Names,
-    check_features,
-    checked,
-    dimensions,
-    shapes_of,
-    theirs,
-)
+from pipeline.authors_checkpoints.tensor_names import Names, checked, dimensions, shapes_of, theirs
 from pipeline.errors import InputError
 from pipeline.features.store_contents import Spec
 from pipeline.recipes.trained_model import Trained
@@ -79,7 +70,7 @@ NAMES = Names(
 )
 
 
-def recognised(file: CheckpointFile) -> bool:
+def is_one(file: CheckpointFile) -> bool:
     """Whether the file is one of this system's."""
     state = file.tree.get(DETECTOR[:-1]) if isinstance(file.tree, dict) else None
     return isinstance(state, dict) and CELLS.removeprefix(DETECTOR) in state
@@ -92,21 +83,17 @@ def imported(
 
     Raises InputError naming the tensor or the file that does not fit.
     """
-    check_features(features, FEATURES, KEYS)
+    tensor_names.check_features(features, FEATURES, KEYS)
     found = tensors_of(file)
     sizes = sizes_of(file.path, found, heads)
-    if sizes.vocabulary != len(vocabulary):
-        raise InputError(
-            f"{file.path}: {EMBEDDING} is of {sizes.vocabulary} words, the vocabulary of {len(vocabulary)}; "
-            "give the one that it was trained with"
-        )
+    tensor_names.check_words(file.path, EMBEDDING, sizes.vocabulary, vocabulary)
     recipe, model = tensor_names.bare(dataset, MODEL, SETTINGS, sizes, features, first=False)
     ours = shapes_of(model)
     wanted = theirs(ours, NAMES.place) | {POSITIONS: (sizes.longest, sizes.word_width)}
     tensors = checked(file.path, found, wanted, TITLE, REMEDY)
-    if not torch.allclose(tensors[POSITIONS], sinusoids(sizes.longest, sizes.word_width), atol=1e-3):
-        raise InputError(f"{file.path}: {POSITIONS} is not the sinusoids that the model adds to words")
-    trained = Trained(recipe, seed, SHAPE, len(vocabulary), sizes.longest, 0, math.nan)
+    waves = sinusoids(sizes.longest, sizes.word_width)
+    tensor_names.check_sinusoids(file.path, POSITIONS, tensors[POSITIONS], waves)
+    trained = tensor_names.trained(recipe, seed, SHAPE, vocabulary, sizes.longest)
     return trained, {name: NAMES.place(name).of(tensors) for name in ours}, model
 
 

@@ -5,7 +5,6 @@ Such a file is a dictionary of tensors: CLIP's in OpenAI's names behind "clip.",
 the second phase, the captioner's; the text tower is in both, where only the first one's is read.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -107,8 +106,7 @@ def imported(
     if captions and not torch.equal(found[HEADS_WORDS], found[WORDS]):
         raise InputError(f"{file.path}: {HEADS_WORDS} is not {WORDS}, which it is read by; download it again")
     tensors["images"] = torch.stack([tensors[side] for side in SIDES])
-    # its iteration and score are not in the file
-    trained = Trained(recipe, seed, (3, *sizes.grid), len(vocabulary), vocabulary.longest, 0, math.nan)
+    trained = tensor_names.trained(recipe, seed, (3, *sizes.grid), vocabulary, vocabulary.longest)
     return trained, clip.taken(tensors, ours, place), model
 
 

@@ -6,7 +6,6 @@ Their captions end with <NULL>, and <END> is no token of any; ours have it the o
 both change places, and what the model computes stays what it was.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,14 +19,7 @@ from models.vard import VardSizes
 from pipeline.authors_checkpoints import tensor_names
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.scorer_dirl import DETECTOR, FEATURES, SHAPE, SPEAKER, STATES, tensors_of
-from pipeline.authors_checkpoints.tensor_names import (
-    Names,
-    check_features,
-    checked,
-    dimensions,
-    shapes_of,
-    theirs,
-)
+from pipeline.authors_checkpoints.tensor_names import Names, checked, dimensions, shapes_of, theirs
 from pipeline.errors import InputError
 from pipeline.features.store_contents import Spec
 from pipeline.recipes.trained_model import Trained
@@ -109,15 +101,11 @@ def imported(
     `heads` (VARD's, HEADS where None) and `longest`, the tokens of the longest caption with both marks, stand
     in no tensor. Raises InputError naming the tensor or the file that does not fit.
     """
-    check_features(features, replace(FEATURES, resize=features.resize))
+    tensor_names.check_features(features, replace(FEATURES, resize=features.resize))
     found = tensors_of(file)
     system = VARD if IMG in found else DUDA
     sizes = sizes_of(file.path, found, system, heads or HEADS, longest)
-    if sizes.vocabulary != len(vocabulary):
-        raise InputError(
-            f"{file.path}: {WORDS} is of {sizes.vocabulary} words, the vocabulary of {len(vocabulary)}; "
-            "give the one that it was trained with"
-        )
+    tensor_names.check_words(file.path, WORDS, sizes.vocabulary, vocabulary)
     recipe, model = tensor_names.bare(dataset, system.model, SETTINGS, sizes, features, first=False)
     ours = shapes_of(model)
     width = ours["decoder.look.weight"][1] // 3
@@ -126,8 +114,7 @@ def imported(
     tensors = checked(file.path, found, wanted, system.title, system.remedy)
     weights = {name: system.names.place(name).of(tensors) for name in ours}
     weights |= {name: exchanged(weights[name]) for name in OF_WORDS}
-    trained = Trained(recipe, seed, SHAPE, len(vocabulary), longest, 0, math.nan)
-    return trained, weights, model
+    return tensor_names.trained(recipe, seed, SHAPE, vocabulary, longest), weights, model
 
 
 def exchanged(rows: Tensor) -> Tensor:

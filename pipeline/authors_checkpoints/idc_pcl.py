@@ -5,7 +5,6 @@ itself. Names and shapes: docs/methods.md, "Released checkpoints". The word tabl
 row a word of their vocabulary, marks included; ours are in our order.
 """
 
-import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,23 +19,16 @@ from models.idc_pcl.switches import RELEASED
 from models.trainable import Trainable
 from pipeline.authors_checkpoints import tensor_names
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
-from pipeline.authors_checkpoints.tensor_names import (
-    Names,
-    Shapes,
-    check_features,
-    checked,
-    shapes_of,
-    theirs,
-)
+from pipeline.authors_checkpoints.tensor_names import Names, Shapes, checked, shapes_of, theirs
 from pipeline.errors import InputError
 from pipeline.features.store_contents import IMPORTED, Spec
-from pipeline.inputs import read_json
 from pipeline.recipes.trained_model import Trained
 from pipeline.vocabularies import WordVocabulary
 
 TITLE, MODEL, STATE = "IDC-PCL", "idc_pcl", "model_state_dict"
 REMEDY = f"name a released checkpoint of {TITLE}, with its vocabulary"
 FEATURES = Spec("resnet101", "imagenet", stride=32, finer=False, standardise=False, resize=IMPORTED, size=224)
+KEYS = ("backbone", "weights", "stride", "finer", "standardise", "size")
 SIDE = FEATURES.size // FEATURES.stride
 SHAPE = CHANNELS[FEATURES.stride], SIDE, SIDE
 # of the model, as the program has them: nothing of it stands in a checkpoint
@@ -83,7 +75,7 @@ NAMES = Names(
 UNUSED = re.compile(r"(pooler|classifier|aligner)\.0\.(weight|bias)")  # of the pre-trained ones
 
 
-def recognised(file: CheckpointFile) -> bool:
+def is_one(file: CheckpointFile) -> bool:
     """Whether the file is one of this system's."""
     return WORDS in _state(file)
 
@@ -108,7 +100,7 @@ def imported(
     `path` is its vocabulary's file, `vocabulary` the same in our order. Raises InputError naming the tensor
     or the file that does not fit.
     """
-    check_features(features, FEATURES, ("backbone", "weights", "stride", "finer", "standardise", "size"))
+    tensor_names.check_features(features, FEATURES, KEYS)
     found = {name: tensor for name, tensor in _state(file).items() if isinstance(tensor, Tensor)}
     sizes = sizes_of(file.path, found, heads, vocabulary)
     judged = tuple(getattr(found.get("pooler.0.weight"), "shape", ())) == (2, 2 * sizes.width)
@@ -117,24 +109,16 @@ def imported(
     first = TIED in found
     recipe, model = tensor_names.bare(dataset, MODEL, settings, sizes, features, first)
     ours = shapes_of(model)
-    rows = _rows(path, read_json(path, "name a JSON file of word -> id"), vocabulary)
+    # [MASK] and [CLS] are no words here
+    words = ("<PAD>", "<UNK>", "<BOS>", "<EOS>", *vocabulary.words[4:], "<MASK>", "<CLS>")
+    rows = tensor_names.rows_of(path, words, TITLE)
     unused = {name: tuple(t.shape) for name, t in found.items() if first and UNUSED.fullmatch(name)}
     tensors = checked(file.path, found, unused | _wanted(ours, first), TITLE, REMEDY)
     _check_computed(file.path, tensors, sizes)
     weights = {name: NAMES.place(name).of(tensors) for name in ours}
     for name in ("difference.words.weight", "difference.output.weight", "difference.output.bias"):
         weights[name] = weights[name][rows].clone()
-    return Trained(recipe, seed, SHAPE, len(vocabulary), sizes.longest, 0, math.nan), weights, model
-
-
-def _rows(path: Path, ids: Mapping[str, int], vocabulary: WordVocabulary) -> list[int]:
-    """Their row of each of our words, then of [MASK] and [CLS], which are no words here."""
-    theirs = ["<PAD>", "<UNK>", "<BOS>", "<EOS>", *vocabulary.words[4:], "<MASK>", "<CLS>"]
-    if lacking := [word for word in theirs if word not in ids]:
-        raise InputError(f"{path} lacks {lacking[0]}; name the vocabulary of the checkpoint of {TITLE}")
-    if sorted(rows := [ids[word] for word in theirs]) != list(range(len(ids))):
-        raise InputError(f"{path}: ids must run from 0 without gaps; name the checkpoint's own vocabulary")
-    return rows
+    return tensor_names.trained(recipe, seed, SHAPE, vocabulary, sizes.longest), weights, model
 
 
 def sizes_of(path: Path, found: Mapping[str, Tensor], heads: int, vocabulary: WordVocabulary) -> PclSizes:
@@ -154,9 +138,7 @@ def sizes_of(path: Path, found: Mapping[str, Tensor], heads: int, vocabulary: Wo
         data = channels, SHAPE[1:], len(vocabulary), vocabulary.longest
         return PclSizes(*data, width, heads, single, pair, cross, pool=1)
     except (ValueError, ZeroDivisionError):
-        raise InputError(
-            f"{path}: its width, {width}, is not a multiple of {heads} heads; mend --heads"
-        ) from None
+        raise tensor_names.uneven(path, width, heads) from None
 
 
 def _wanted(ours: Shapes, first: bool) -> dict[str, tuple[int, ...]]:
@@ -168,7 +150,7 @@ def _wanted(ours: Shapes, first: bool) -> dict[str, tuple[int, ...]]:
 
 def _check_computed(path: Path, tensors: Mapping[str, Tensor], sizes: PclSizes) -> None:
     """What a checkpoint holds beside our weights: the table of positions, and W a second time."""
-    if not torch.allclose(tensors[POSITIONS][0], positions(LONGEST, sizes.width, RELEASED), atol=1e-3):
-        raise InputError(f"{path}: {POSITIONS} is not the sinusoids that the model adds to tokens")
+    waves = positions(LONGEST, sizes.width, RELEASED)
+    tensor_names.check_sinusoids(path, POSITIONS, tensors[POSITIONS][0], waves, "tokens")
     if TIED in tensors and not torch.equal(tensors[TIED], tensors[PROJECT]):
         raise InputError(f"{path}: {TIED} is not {PROJECT}, with which the model shares it")

@@ -5,12 +5,10 @@ executing; their tensors go by the path of their modules (docs/methods.md, "Rele
 file was at hand.
 """
 
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from models.backbones.resnet101 import CHANNELS
@@ -19,17 +17,9 @@ from models.mccformers import MccSizes
 from models.trainable import Trainable
 from pipeline.authors_checkpoints import tensor_names
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
-from pipeline.authors_checkpoints.tensor_names import (
-    Names,
-    check_features,
-    checked,
-    dimensions,
-    shapes_of,
-    theirs,
-)
+from pipeline.authors_checkpoints.tensor_names import Names, checked, dimensions, shapes_of, theirs
 from pipeline.errors import InputError
 from pipeline.features.store_contents import IMPORTED, Spec
-from pipeline.inputs import read_json
 from pipeline.recipes.trained_model import Trained
 from pipeline.vocabularies import MCC_MARKS, WordVocabulary
 
@@ -83,7 +73,7 @@ LAYERS = {
 DECODER_LAYERS = r"decoder\.transformer\.layers\.(\d+)\."
 
 
-def recognised(file: CheckpointFile) -> bool:
+def is_one(file: CheckpointFile) -> bool:
     """Whether the file is one of this system's."""
     tree = file.tree if isinstance(file.tree, dict) else {}
     return all(isinstance(tree.get(part), dict) for part in PARTS) and WORDS in tensors_of(file)
@@ -116,34 +106,23 @@ def imported(
     `path` is its vocabulary's file, `vocabulary` the same in our order. Raises InputError naming the tensor
     or the file that does not fit.
     """
-    check_features(features, FEATURES, KEYS)
+    tensor_names.check_features(features, FEATURES, KEYS)
     found, side = tensors_of(file), features.size // features.stride
     name = "mccformers_s" if IMAGES in found else "mccformers_d"
     sizes = sizes_of(file.path, found, heads, vocabulary, side, name)
     recipe, model = tensor_names.bare(dataset, name, SETTINGS, sizes, features, first=False)
-    ours, place, rows = shapes_of(model), NAMES[name].place, _rows(path, vocabulary)
+    ours, place = shapes_of(model), NAMES[name].place
+    rows = tensor_names.rows_of(path, (*MCC_MARKS, *vocabulary.words[len(MCC_MARKS) :]), TITLE)
     wanted = theirs(ours, place) | {table: tuple(found[table].shape) for table in (COLUMNS, ROWS)}
     wanted[POSITIONS] = (dimensions(file.path, found, POSITIONS, 3, REMEDY)[0], 1, 2 * sizes.width)
     tensors = checked(file.path, found, wanted, TITLE, REMEDY)
     waves = tensors[POSITIONS][:, 0]
-    if not torch.allclose(waves, sinusoids(*waves.shape), atol=1e-3):
-        raise InputError(f"{file.path}: {POSITIONS} is not the sinusoids that the model adds to words")
+    tensor_names.check_sinusoids(file.path, POSITIONS, waves, sinusoids(*waves.shape))
     weights = {each: place(each).of(tensors) for each in ours}
     weights |= {each: weights[each][rows].clone() for each in OURS}
     weights |= {each: weights[each][:side].clone() for each in TABLES}
     shape = CHANNELS[FEATURES.stride], side, side
-    return Trained(recipe, seed, shape, len(vocabulary), sizes.longest, 0, math.nan), weights, model
-
-
-def _rows(path: Path, vocabulary: WordVocabulary) -> list[int]:
-    """Their row of each of our words. Raises InputError where the file is no vocabulary of theirs."""
-    ids: Mapping[str, int] = read_json(path, "name a JSON file of word -> id")
-    named = [*MCC_MARKS, *vocabulary.words[len(MCC_MARKS) :]]
-    if lacking := [word for word in named if word not in ids]:
-        raise InputError(f"{path} lacks {lacking[0]}; name the vocabulary of the checkpoint of {TITLE}")
-    if sorted(rows := [ids[word] for word in named]) != list(range(len(ids))):
-        raise InputError(f"{path}: ids must run from 0 without gaps; name the checkpoint's own vocabulary")
-    return rows
+    return tensor_names.trained(recipe, seed, shape, vocabulary, sizes.longest), weights, model
 
 
 def sizes_of(
@@ -162,6 +141,4 @@ def sizes_of(
         data = channels, (side, side), len(vocabulary), vocabulary.longest
         return MccSizes(*data, width, heads, *counts)
     except (ValueError, ZeroDivisionError):
-        raise InputError(
-            f"{path}: its width, {width}, is not a multiple of {heads} heads; mend --heads"
-        ) from None
+        raise tensor_names.uneven(path, width, heads) from None

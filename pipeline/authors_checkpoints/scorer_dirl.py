@@ -5,14 +5,12 @@ checkpoints"); names are theirs with the state's in front. It also holds model_c
 theirs, which is left alone. Backward reasoning's weights are not in it.
 """
 
-import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from models.backbones.resnet101 import CHANNELS
@@ -150,8 +148,8 @@ def imported(
 ) -> tuple[Trained, dict[str, Tensor], Trainable]:
     """The checkpoint as our weights, to run on those `features`, what is known of them, and the bare model.
 
-    `seed` is the cell's that it shall stand in. Its iteration is not in the file: 0, its validation
-    NaN. Raises InputError naming the tensor or the file that does not fit.
+    `seed` is the cell's that it shall stand in. Raises InputError naming the tensor or the file that does not
+    fit.
     """
     found = tensors_of(file)
     system = system_of(file.path, found)
@@ -162,11 +160,10 @@ def imported(
     ours = shapes_of(model)
     _check_surroundings(file.path, sizes, beside, vocabulary)
     tensors = checked(file.path, found, wanted(system, sizes, ours), system.title, system.remedy)
-    # we compute the positions, which theirs saves, be it in 16 bits
-    if not torch.allclose(tensors[POSITIONS], sinusoids(sizes.longest, sizes.word_width), atol=1e-3):
-        raise InputError(f"{file.path}: {POSITIONS} is not the sinusoids that the model adds to words")
+    waves = sinusoids(sizes.longest, sizes.word_width)
+    tensor_names.check_sinusoids(file.path, POSITIONS, tensors[POSITIONS], waves)
     names = system.names_of(sizes.layers)
-    trained = Trained(recipe, seed, SHAPE, len(vocabulary), sizes.longest, 0, math.nan)
+    trained = tensor_names.trained(recipe, seed, SHAPE, vocabulary, sizes.longest)
     return trained, {name: names.place(name).of(tensors) for name in ours}, model
 
 
@@ -202,7 +199,7 @@ def sizes_of(path: Path, found: Mapping[str, Tensor], heads: int, system: System
 
     width, channels, _, _ = shape(PROJECT, 4)
     if heads < 1 or width % heads:
-        raise InputError(f"{path}: its width, {width}, is not a multiple of {heads} heads; mend --heads")
+        raise tensor_names.uneven(path, width, heads)
     vocabulary, word_width = shape(EMBEDDING, 2)
     beside = channels - SHAPE[0]
     return Sizes(
@@ -239,8 +236,4 @@ def _check_surroundings(path: Path, sizes: Sizes, beside: int, vocabulary: Vocab
             f"{path}: its model reads features of {shape} with {beside} coordinates more, "
             f"but stride {FEATURES.stride} at {FEATURES.size} pixels gives {SHAPE}"
         )
-    if sizes.vocabulary != len(vocabulary):
-        raise InputError(
-            f"{path}: {EMBEDDING} is of {sizes.vocabulary} words, the vocabulary of {len(vocabulary)}; "
-            f"give the one that it was trained with"
-        )
+    tensor_names.check_words(path, EMBEDDING, sizes.vocabulary, vocabulary)

@@ -3,6 +3,7 @@
 Each system is a table of names (scorer_dirl.py, clip.py, clip4idc.py, idc_pcl.py); what is here reads it.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -16,8 +17,11 @@ from models.grid_embedding import DataSizes
 from models.trainable import Trainable
 from pipeline.errors import InputError
 from pipeline.features.store_contents import IMPORTED, PixelSpec, Spec
+from pipeline.inputs import read_json
 from pipeline.recipes import recipe_file, resolving
 from pipeline.recipes.recipe_file import Recipe
+from pipeline.recipes.trained_model import Trained
+from pipeline.vocabularies import Vocabulary
 
 JOINED = ("query", "key", "value")  # the order in one tensor of torch's nn.MultiheadAttention
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)  # each is some float32, exactly
@@ -163,3 +167,44 @@ def check_features(wanted: Spec, trained_on: Spec, keys: Iterable[str] = KEYS) -
                 f"params.yaml: features.{key} is {found!r}, the checkpoint was trained with {theirs!r}; "
                 f"set it, or the dataset's features.npy"
             )
+
+
+def check_words(path: Path, name: str, count: int, vocabulary: Vocabulary) -> None:
+    """Raises InputError where the table of that name has other rows than the vocabulary words."""
+    if count != len(vocabulary):
+        raise InputError(
+            f"{path}: {name} is of {count} words, the vocabulary of {len(vocabulary)}; "
+            "give the one that it was trained with"
+        )
+
+
+def check_sinusoids(path: Path, name: str, saved: Tensor, computed: Tensor, of: str = "words") -> None:
+    """Raises InputError where the positions that theirs saves, be it in 16 bits, are not those we compute."""
+    if not torch.allclose(saved, computed, atol=1e-3):
+        raise InputError(f"{path}: {name} is not the sinusoids that the model adds to {of}")
+
+
+def uneven(path: Path, width: int, heads: int) -> InputError:
+    """What to say where heads, which stand in no tensor, do not divide the width."""
+    return InputError(f"{path}: its width, {width}, is not a multiple of {heads} heads; mend --heads")
+
+
+def rows_of(path: Path, words: Iterable[str], title: str) -> list[int]:
+    """The row of each of those words in tables of theirs, by their vocabulary in that file.
+
+    Raises InputError where the file is no vocabulary of theirs.
+    """
+    ids: Mapping[str, int] = read_json(path, "name a JSON file of word -> id")
+    named = list(words)
+    if lacking := [word for word in named if word not in ids]:
+        raise InputError(f"{path} lacks {lacking[0]}; name the vocabulary of the checkpoint of {title}")
+    if sorted(rows := [ids[word] for word in named]) != list(range(len(ids))):
+        raise InputError(f"{path}: ids must run from 0 without gaps; name the checkpoint's own vocabulary")
+    return rows
+
+
+def trained(
+    recipe: Recipe, seed: int, shape: tuple[int, int, int], vocabulary: Vocabulary, longest: int
+) -> Trained:
+    """What is known of a checkpoint's weights; iteration and validation are not in it: 0 and NaN."""
+    return Trained(recipe, seed, shape, len(vocabulary), longest, 0, math.nan)

@@ -88,7 +88,7 @@ def pretraining(results: Results) -> list[Panel]:
     found: list[Panel] = []
     for phase, where in PRETRAININGS:
         tasks = [_loss(term, f"Training loss, {where}{name}") for term, name in TASKS.items()]
-        checks = [replace(own, title=f"Validation, {where}{own.title}") for own in FOUND]
+        checks = [replace(measure, title=f"Validation, {where}{measure.title}") for measure in FOUND]
         found += _panels(results, phase, [*tasks, *checks])
     return found
 
@@ -106,31 +106,33 @@ def _loss(term: str, title: str) -> Measure:
 
 
 def _panels(results: Results, phase: PhaseName, measures: Iterable[Measure]) -> list[Panel]:
-    found = [(own, _lines(results, phase, own)) for own in measures]
-    return [_panel(results.dataset, own, lines) for own, lines in found if lines]
+    found = [(measure, _lines(results, phase, measure)) for measure in measures]
+    return [_panel(results.dataset, measure, lines) for measure, lines in found if lines]
 
 
-def _lines(results: Results, phase: PhaseName, own: Measure) -> list[Line]:
+def _lines(results: Results, phase: PhaseName, measure: Measure) -> list[Line]:
     """The measure's curve of each run that has it, without what no iteration measured."""
     looks, found = styles(cell.model for cell in results.cells), []
     for cell in results.cells:
-        curve = getattr(cell.phases.get(phase), own.kind, {})
-        points = zip(curve["iteration"], curve[own.column], strict=True) if own.column in curve else ()
-        if known := [(x, own.factor * y) for x, y in points if not math.isnan(y)]:
+        curve = getattr(cell.phases.get(phase), measure.kind, {})
+        points = (
+            zip(curve["iteration"], curve[measure.column], strict=True) if measure.column in curve else ()
+        )
+        if known := [(x, measure.factor * y) for x, y in points if not math.isnan(y)]:
             x, y = zip(*known, strict=True)
             found.append(Line(looks[cell.model], cell.seed, x, list(y)))
     return found
 
 
-def _panel(dataset: str, own: Measure, lines: Sequence[Line]) -> Panel:
+def _panel(dataset: str, measure: Measure, lines: Sequence[Line]) -> Panel:
     ends = "; ".join(
-        f"{line.style.model}, seed {line.seed}: {own.best.__name__}imum {own.best(line.y):.2f}, "
+        f"{line.style.model}, seed {line.seed}: {measure.best.__name__}imum {measure.best(line.y):.2f}, "
         f"last {line.y[-1]:.2f}"
         for line in lines
     )
-    level = "" if own.chance is None else f" Chance: {own.chance:.3g}."
-    told = f"{own.title} over iterations. {ends}.{level}"
-    return panel(own.title, told, dataset, lambda axes: _draw(axes, lines, own.chance))
+    level = "" if measure.chance is None else f" Chance: {measure.chance:.3g}."
+    told = f"{measure.title} over iterations. {ends}.{level}"
+    return panel(measure.title, told, dataset, lambda axes: _draw(axes, lines, measure.chance))
 
 
 def _draw(axes: Axes, lines: Sequence[Line], chance: float | None) -> None:

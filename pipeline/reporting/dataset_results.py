@@ -9,7 +9,6 @@ from typing import Literal, TypeVar
 
 from pydantic import FiniteFloat
 
-from pipeline import statistics
 from pipeline.datasets.images import Indexed, read_index
 from pipeline.datasets.schema import NO_CHANGE, Pair, of_split, read_pairs
 from pipeline.decoding import attention_maps, gallery_pairs
@@ -23,7 +22,8 @@ from pipeline.reporting.paper_results import Published, PublishedRetrieval
 from pipeline.reporting.retrieval_results import Retrieved, filled
 from pipeline.scoring import coco_files
 from pipeline.scoring.metric_names import CIDER, CORPUS
-from pipeline.statistics import Evidence, ScoredPair
+from pipeline.statistics import pair_scores
+from pipeline.statistics.pair_scores import Evidence, ScoredPair
 
 REMEDY = "run `dvc repro` to make it"
 Curve = dict[str, list[float]]
@@ -129,30 +129,32 @@ def _retrieved(cells: Path, params: Params) -> dict[str, dict[int, Retrieved]]:
     found: dict[str, dict[int, Retrieved]] = {}
     for model in params.models:
         places = {seed: cells / model / str(seed) / "retrieval" for seed in params.seeds}
-        own = {seed: retrieval_results.read(place) for seed, place in places.items() if filled(place)}
-        found |= {model: own} if own else {}
+        seeds = {seed: retrieval_results.read(place) for seed, place in places.items() if filled(place)}
+        found |= {model: seeds} if seeds else {}
     return found
 
 
 def _evidence(model: str, cells: Sequence[Cell]) -> Evidence:
-    own = [cell for cell in cells if cell.model == model]
-    return statistics.evidence({f"the scores of {model} {cell.seed}": [*cell.told.values()] for cell in own})
+    runs = [cell for cell in cells if cell.model == model]
+    return pair_scores.evidence(
+        {f"the scores of {model} {cell.seed}": [*cell.told.values()] for cell in runs}
+    )
 
 
 def _cell(
     results: Path, name: tuple[str, str, int], test: Sequence[Pair], attended: Sequence[Pair], params: Params
 ) -> Cell:
     dataset, model, seed = name
-    own = results / "cells" / dataset / model / str(seed)
-    captions = read_captions(own / "captions.json", test)
-    told = {pair.pair_id: pair for pair in statistics.read_pairs(own / "pairs.jsonl")}
+    place = results / "cells" / dataset / model / str(seed)
+    captions = read_captions(place / "captions.json", test)
+    told = {pair.pair_id: pair for pair in pair_scores.read_pairs(place / "pairs.jsonl")}
     return Cell(
         model,
         seed,
-        read_metrics(own / "metrics.json"),
+        read_metrics(place / "metrics.json"),
         captions,
-        _of_all(own / "pairs.jsonl", told, test),
-        read_attended(own / "attention.npz", attended, captions) if attended else {},
+        _of_all(place / "pairs.jsonl", told, test),
+        read_attended(place / "attention.npz", attended, captions) if attended else {},
         read_phases(results / "curves" / dataset / model, seed),
     )
 
@@ -205,18 +207,18 @@ def read_curve(path: Path, *columns: str) -> Curve:
 def read_phases(folder: Path, seed: int) -> dict[PhaseName, Curves]:
     """The phases of the model whose curves lie in `folder`, in their order."""
     places: dict[PhaseName, Path] = {}
-    own = folder / "first" / str(seed)
-    if filled(own):
-        places |= {"images": own / "images"} if (own / "images").is_dir() else {}
-        retrieves = "retrieval" in read_curve(own / "loss.csv", "iteration")
-        places["adaptation" if retrieves else "pretraining"] = own
+    place = folder / "first" / str(seed)
+    if filled(place):
+        places |= {"images": place / "images"} if (place / "images").is_dir() else {}
+        retrieves = "retrieval" in read_curve(place / "loss.csv", "iteration")
+        places["adaptation" if retrieves else "pretraining"] = place
     found = {
-        phase: Curves(*(read_curve(own / f"{name}.csv", "iteration") for name in ("loss", "validation")))
-        for phase, own in places.items()
+        phase: Curves(*(read_curve(place / f"{name}.csv", "iteration") for name in ("loss", "validation")))
+        for phase, place in places.items()
     }
-    own = folder / str(seed)
-    validation = read_curve(own / "validation.csv", "iteration", CIDER)
-    return found | {"captioning": Curves(read_curve(own / "loss.csv", "iteration"), validation)}
+    place = folder / str(seed)
+    validation = read_curve(place / "validation.csv", "iteration", CIDER)
+    return found | {"captioning": Curves(read_curve(place / "loss.csv", "iteration"), validation)}
 
 
 def _of_all(path: Path, values: dict[str, Value], pairs: Sequence[Pair]) -> dict[str, Value]:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from pipeline.reporting.overview_table import CONSTANT, Key, Row
-from pipeline.statistics import MeanSd
+from pipeline.statistics.seeds import MeanSd
 
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType

@@ -19,7 +19,7 @@ from pipeline.reporting.dataset_results import Cell, Results
 from pipeline.reporting.retrieval_results import Example
 from pipeline.scoring import truth
 from pipeline.scoring.accuracy import says_no_change
-from pipeline.statistics import ScoredPair
+from pipeline.statistics.pair_scores import ScoredPair
 
 KINDS = {NO_CHANGE: "no change", None: "kind of change unknown"}
 SIDE = 480  # pixels at most, of an embedded picture

@@ -12,7 +12,7 @@ from pipeline.records import checked
 from pipeline.reporting.dataset_results import REMEDY, Results
 from pipeline.scoring import metric_names
 from pipeline.scoring.metric_names import ACCURACY, CIDER, CORPUS, PLACES, SPICE
-from pipeline.statistics import MeanSd, over_seeds
+from pipeline.statistics.seeds import MeanSd, over_seeds
 
 CONSTANT = "constant"
 TOTAL = "total"

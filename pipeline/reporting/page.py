@@ -22,7 +22,7 @@ from pipeline.reporting.paper_comparison import literature
 from pipeline.reporting.significance import significance
 from pipeline.scoring.metric_names import ACCURACY, AGREES, CIDER, CORPUS, FITS, METEOR, TRUE
 from pipeline.scoring.subsets import QUARTILES, subsets
-from pipeline.statistics import p_value
+from pipeline.statistics.comparisons import p_value
 
 HERE = Path(__file__).parent
 TEMPLATE, SCRIPT = "report.html.j2", "report.js"

@@ -10,7 +10,9 @@ from pydantic import BaseModel, FiniteFloat
 from pipeline.errors import InputError
 from pipeline.records import read_record, read_records
 from pipeline.reporting.paper_results import PublishedRetrieval
-from pipeline.statistics import Evidence, compare_all, of_retrieval, over_seeds
+from pipeline.statistics.comparisons import compare_all
+from pipeline.statistics.pair_scores import Evidence, of_retrieval
+from pipeline.statistics.seeds import over_seeds
 
 REMEDY = "run `dvc repro retrieve` to make it"
 WAYS = {
@@ -94,7 +96,7 @@ def section(
     return {
         "pairs": first.pairs,
         "ways": [_way(name, title, found, first, theirs) for name, title in WAYS.items()],
-        "sentences": sure({name: [*own.values()] for name, own in found.items()}),
+        "sentences": sure({name: [*seeds.values()] for name, seeds in found.items()}),
         "model": model,
         "examples": first.examples,
     }
@@ -108,20 +110,22 @@ def _way(
     published: Sequence[PublishedRetrieval],
 ) -> dict[str, Any]:
     theirs = [] if name.endswith("shared") else [(row.method, getattr(row, name)) for row in published]
-    known = dict.fromkeys(key for _, own in theirs for key in own)
+    known = dict.fromkeys(key for _, values in theirs for key in values)
     return {
         "title": title,
         "figures": [*FIGURES, *(key for key in known if key not in FIGURES)],
-        "ours": [_of_model(model, name, own) for model, own in found.items()],
+        "ours": [_of_model(model, name, seeds) for model, seeds in found.items()],
         "chance": Line("chance", "", {key: printed(key, [value]) for key, value in first.chance.items()}),
-        "theirs": [Line(who, "", {key: printed(key, [own[key]]) for key in own}) for who, own in theirs],
+        "theirs": [
+            Line(who, "", {key: printed(key, [values[key]]) for key in values}) for who, values in theirs
+        ],
     }
 
 
 def _of_model(model: str, way: str, seeds: Mapping[int, Retrieved]) -> Line:
-    own = [getattr(each.figures, way) for each in seeds.values()]
-    values = {key: printed(key, [each[key] for each in own]) for key in own[0]}
-    return Line(model, f"mean of {len(own)}" if len(own) > 1 else str(next(iter(seeds))), values)
+    figures = [getattr(each.figures, way) for each in seeds.values()]
+    values = {key: printed(key, [each[key] for each in figures]) for key in figures[0]}
+    return Line(model, f"mean of {len(figures)}" if len(figures) > 1 else str(next(iter(seeds))), values)
 
 
 def printed(figure: str, values: Sequence[float]) -> str:
@@ -132,13 +136,13 @@ def printed(figure: str, values: Sequence[float]) -> str:
 def sure(models: Mapping[str, Sequence[Retrieved]]) -> list[str]:
     """In words, the paired bootstrap of every two models' R@1, the later model less the earlier one."""
     evidence: dict[str, Evidence] = {
-        name: of_retrieval(own[0].pair_ids, [each.first for each in own])
-        for name, own in reversed(list(models.items()))
+        name: of_retrieval(seeds[0].pair_ids, [each.first for each in seeds])
+        for name, seeds in reversed(list(models.items()))
     }
     labels = {"text_to_pair": "R@1 by a sentence", "pair_to_text": "R@1 by a pair"}
     return [
         comparison.sentence(a, b).replace(way.replace("_", " "), label)
-        for (a, b), own in compare_all(evidence).items()
+        for (a, b), by_way in compare_all(evidence).items()
         for way, label in labels.items()
-        for comparison in [own[way]]
+        for comparison in [by_way[way]]
     ]

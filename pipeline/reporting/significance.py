@@ -5,7 +5,7 @@ from typing import Any
 from pipeline.reporting.dataset_results import Results
 from pipeline.reporting.overview_table import HEADINGS
 from pipeline.scoring.metric_names import AGREES_CHANGES, CIDER, TRUE_CHANGES
-from pipeline.statistics import compare_all
+from pipeline.statistics.comparisons import compare_all
 
 # the metrics whose differences are told in sentences: truth first, where it is known
 SPOKEN = (TRUE_CHANGES, AGREES_CHANGES, CIDER)

@@ -10,7 +10,7 @@ from pipeline.reporting.dataset_results import Results
 from pipeline.reporting.dvc_experiments import LISTS, Experiment, Value
 from pipeline.reporting.figures import Panel, Style, Tradeoff, draw_tradeoffs, panel, styles
 from pipeline.scoring.metric_names import CIDER
-from pipeline.statistics import MeanSd, over_seeds
+from pipeline.statistics.seeds import MeanSd, over_seeds
 
 PREFIX = "loss.lambda_"
 

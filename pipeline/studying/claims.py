@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from scipy.special import stdtrit
 
 from pipeline.scoring.metric_names import CIDER, CLAIMED, TRUE_CHANGES
-from pipeline.statistics import Comparison, compare_all, signed
+from pipeline.statistics.comparisons import Comparison, compare_all, signed
 from pipeline.studying.record_comparisons import Group
 
 
@@ -76,7 +76,7 @@ class Verdict:
         if truth.said == cider.said:
             return None
         claim = f"{self.claim.better} > {self.claim.worse} ({self.claim.source}) on {self.dataset}"
-        told = [f"*{own.said}* ({signed(own.difference.difference)})" for own in (truth, cider)]
+        told = [f"*{finding.said}* ({signed(finding.difference.difference)})" for finding in (truth, cider)]
         return f"{claim}: by truth {told[0]}, by {CIDER} {told[1]}."
 
 
@@ -87,17 +87,17 @@ def verdicts(groups: Sequence[Group]) -> list[Verdict]:
     Holm's correction for all claims here, and the difference exceeds its margin over seeds. A model that
     has not begun to learn is a fault of the budget: that it be the better one neither holds nor fails.
     """
-    own = {group.name: group for group in groups}
-    asked = [claim for claim in CLAIMS if claim.better in own and claim.worse in own]
+    named = {group.name: group for group in groups}
+    asked = [claim for claim in CLAIMS if claim.better in named and claim.worse in named]
     if not asked:
         return []
     between = [(claim.better, claim.worse) for claim in asked]
-    found = compare_all({name: group.evidence() for name, group in own.items()}, between=between)
-    return [_verdict(claim, own, found[claim.better, claim.worse]) for claim in asked]
+    found = compare_all({name: group.evidence() for name, group in named.items()}, between=between)
+    return [_verdict(claim, named, found[claim.better, claim.worse]) for claim in asked]
 
 
-def _verdict(claim: Claim, own: dict[str, Group], found: dict[str, Comparison]) -> Verdict:
-    better, worse = own[claim.better], own[claim.worse]
+def _verdict(claim: Claim, named: dict[str, Group], found: dict[str, Comparison]) -> Verdict:
+    better, worse = named[claim.better], named[claim.worse]
     seeds = min(len(better.records), len(worse.records))
     by = {metric: _finding(better, worse, found[metric]) for metric in CLAIMED}
     return Verdict(claim, better.dataset, seeds, by)
@@ -124,5 +124,5 @@ def seeds_margin(a: Group, b: Group, metric: str = TRUE_CHANGES) -> float | None
     variance = sum(part for part, _ in parts)
     if variance == 0:
         return 0.0
-    freedom = variance**2 / sum(part**2 / own for part, own in parts)  # Welch and Satterthwaite
+    freedom = variance**2 / sum(part**2 / degrees for part, degrees in parts)  # Welch and Satterthwaite
     return math.sqrt(variance) * float(stdtrit(freedom, 0.975))

@@ -6,7 +6,8 @@ from typing import Any
 
 from pipeline.reporting.overview_table import HEADINGS, TOTAL
 from pipeline.reporting.retrieval_results import FIGURES, WAYS
-from pipeline.statistics import MeanSd, p_value, signed
+from pipeline.statistics.comparisons import p_value, signed
+from pipeline.statistics.seeds import MeanSd
 from pipeline.studying.study_table import TOLD, Record
 
 NONE = "–"
@@ -35,15 +36,19 @@ def _table(record: Record, subset: str) -> Printed:
     rows = record["rows"]
     scores = [row["scores"].get(subset, {}) for row in rows]
     paper = [row["published"].get(subset, {}) for row in rows]
-    ours = [m for m in TOLD if any(m in own for own in scores)]
-    theirs = [m for m in TOLD if any(own.get(m) is not None for own in paper)]
+    ours = [m for m in TOLD if any(m in values for values in scores)]
+    theirs = [m for m in TOLD if any(values.get(m) is not None for values in paper)]
     of = "" if subset == TOTAL else f", {subset.replace('_', ' ')} pairs"
     return Printed(
         f"{_title(record)}{of}: × 100, mean ± sd over seeds",
         ["", "seeds", *(HEADINGS.get(m, m) for m in ours), *(f"{PAPER}{m}" for m in theirs)],
         [
-            [*_row(row), *(_mean(own.get(m), 100) for m in ours), *(_number(his.get(m), 100) for m in theirs)]
-            for row, own, his in zip(rows, scores, paper, strict=True)
+            [
+                *_row(row),
+                *(_mean(values.get(m), 100) for m in ours),
+                *(_number(his.get(m), 100) for m in theirs),
+            ]
+            for row, values, his in zip(rows, scores, paper, strict=True)
         ],
         [*_beside(record, theirs), *_sentences(record, subset)],
     )
@@ -52,12 +57,12 @@ def _table(record: Record, subset: str) -> Printed:
 def _retrieval(record: Record, way: str, title: str) -> Printed:
     rows = [row for row in record["rows"] if row["retrieval"]]
     paper = [row["published_retrieval"].get(way, {}) for row in rows]
-    theirs = list(dict.fromkeys(key for own in paper for key in own))
+    theirs = list(dict.fromkeys(key for figures in paper for key in figures))
     chance = rows[0]["retrieval"]["chance"]
     lines = [["chance", "", *(_number(chance[f], _factor(f)) for f in FIGURES), *[NONE] * len(theirs)]]
     for row, his in zip(rows, paper, strict=True):
-        own = [_mean(row["retrieval"][way][figure], _factor(figure)) for figure in FIGURES]
-        lines.append([*_row(row), *own, *(_number(his.get(f), _factor(f)) for f in theirs)])
+        means = [_mean(row["retrieval"][way][figure], _factor(figure)) for figure in FIGURES]
+        lines.append([*_row(row), *means, *(_number(his.get(f), _factor(f)) for f in theirs)])
     return Printed(
         f"{_title(record)}: {title[0].lower()}{title[1:]}",
         ["", "seeds", *FIGURES, *(f"{PAPER}{figure}" for figure in theirs)],
@@ -98,11 +103,11 @@ def _beside(record: Record, theirs: Sequence[str]) -> list[str]:
 
 
 def _sentences(record: Record, subset: str) -> list[str]:
-    found = [own for own in record["comparisons"] if own["subset"] == subset]
+    found = [one for one in record["comparisons"] if one["subset"] == subset]
     keys = {row["label"]: row["cells"] for row in record["rows"]}
-    lines = [_sentence(own, keys[own["a"]] == keys[own["b"]]) for own in found]
+    lines = [_sentence(one, keys[one["a"]] == keys[one["b"]]) for one in found]
     if found:
-        compared = len({(own["a"], own["b"]) for own in found})
+        compared = len({(one["a"], one["b"]) for one in found})
         lines.append(
             "In brackets: the 95 % interval over the test pairs (paired bootstrap)"
             + (f"; p has Holm's correction for {compared} comparisons." if compared > 1 else ".")
@@ -112,16 +117,16 @@ def _sentences(record: Record, subset: str) -> list[str]:
     return lines
 
 
-def _sentence(own: dict[str, Any], same: bool) -> str:
+def _sentence(one: dict[str, Any], same: bool) -> str:
     """The difference of two neighbours, its 95 % interval over the test pairs, and whether it is sure."""
     name, interval = (
-        HEADINGS.get(own["metric"], own["metric"]),
-        f"[{signed(own['low'])}, {signed(own['high'])}]",
+        HEADINGS.get(one["metric"], one["metric"]),
+        f"[{signed(one['low'])}, {signed(one['high'])}]",
     )
-    said = f"{own['a']} − {own['b']}: {signed(own['difference'])} {name} {interval}, {p_value(own['p'])}"
+    said = f"{one['a']} − {one['b']}: {signed(one['difference'])} {name} {interval}, {p_value(one['p'])}"
     if same:
         return f"{said}: they are the same cells"
-    return said if own["significant"] else f"{said}, not significant"
+    return said if one["significant"] else f"{said}, not significant"
 
 
 def markdown(record: Record) -> str:

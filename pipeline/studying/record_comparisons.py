@@ -11,7 +11,8 @@ import numpy as np
 from pipeline.errors import InputError
 from pipeline.inputs import read_json
 from pipeline.scoring.metric_names import ACCURACY, CIDER, RIGHT, TRUE, TRUE_CHANGES
-from pipeline.statistics import Evidence, MeanSd, over_seeds
+from pipeline.statistics.pair_scores import Evidence
+from pipeline.statistics.seeds import MeanSd, over_seeds
 from pipeline.studying import records
 from pipeline.studying.records import CAPTIONS, FOLDER, OF_PAIRS, PAIRS, REMEDY, Record
 

@@ -43,7 +43,7 @@ def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> 
     """Write the figures beside the page, and remove those that nothing is left of; as lines of Markdown."""
     plain = [[group for group in groups if not group.changes] for groups in datasets]
     order = list(params.model)
-    shown = [sorted(own, key=lambda group: order.index(group.model)) for own in plain if own]
+    shown = [sorted(groups, key=lambda group: order.index(group.model)) for groups in plain if groups]
     looks = figures.looks(order)
     curves = tradeoffs([group for groups in datasets for group in groups], params)
     faults = [of_group(g, g.dataset * (len(shown) > 1)) for groups in shown for g in groups]
@@ -105,10 +105,10 @@ def draw_faults(axes: Axes, found: Sequence[Faults]) -> None:
     """A bar a model, as long as what it tells falsely of the changes, cut by what of captions is false."""
     left = np.zeros(len(found))
     for part, hue in zip(PARTS, PART_HUES, strict=True):
-        shares = np.array([100 * own.split(part) for own in found])
+        shares = np.array([100 * faults.split(part) for faults in found])
         axes.barh(range(len(found)), shares, left=left, height=0.75, color=hue, label=NAMES[part])
         left += shares
-    axes.set_yticks(range(len(found)), [own.name for own in found])
+    axes.set_yticks(range(len(found)), [faults.name for faults in found])
     axes.invert_yaxis()
     axes.set_xlabel("changes told falsely, percent: by what of the caption is false")
     axes.legend(loc="upper center", bbox_to_anchor=(0.4, -0.25), ncols=5, handlelength=1)
@@ -116,11 +116,11 @@ def draw_faults(axes: Axes, found: Sequence[Faults]) -> None:
 
 def draw_judges(axes: Axes, datasets: Mapping[str, Sequence[Judge]]) -> None:
     """A line a metric: its rank correlation with truth over cells (dots), and over a cell's pairs (open)."""
-    metrics = list(dict.fromkeys(own.metric for found in datasets.values() for own in found))
+    metrics = list(dict.fromkeys(judge.metric for found in datasets.values() for judge in found))
     for number, (dataset, found) in enumerate(datasets.items()):
-        for own in found:
-            low = metrics.index(own.metric) + 0.22 * (number - (len(datasets) - 1) / 2)
-            for told, fill, aside in ((own.cells, "full", -0.08), (own.pairs, "none", 0.08)):
+        for judge in found:
+            low = metrics.index(judge.metric) + 0.22 * (number - (len(datasets) - 1) / 2)
+            for told, fill, aside in ((judge.cells, "full", -0.08), (judge.pairs, "none", 0.08)):
                 if told and told.value is not None:
                     axes.hlines(low + aside, told.low, told.high, colors=HUES[number], linewidth=1)
                     axes.plot(told.value, low + aside, "o", color=HUES[number], fillstyle=fill, markersize=6)
@@ -178,11 +178,11 @@ def tradeoffs(groups: Sequence[Group], params: Params) -> dict[str, Curve]:
         for weight in WEIGHTS:
             default = params.of(group.dataset).loss.get(weight)
             key = f"dataset.{group.dataset}.loss.{weight}"
-            own = group.changes.get(key, None if group.changes else default)
-            if own is not None and len(group.changes) < 2:
+            value = group.changes.get(key, None if group.changes else default)
+            if value is not None and len(group.changes) < 2:
                 title = f"{group.dataset}: {group.model}, {weight}"
                 none = plain.get((group.dataset, WITHOUT.get((group.model, weight), "")))
-                found.setdefault(title, [(0.0, none)] if none else []).append((own, group))
+                found.setdefault(title, [(0.0, none)] if none else []).append((value, group))
     tried = {title: curve for title, curve in found.items() if sum(weight > 0 for weight, _ in curve) > 1}
     return dict(_of_shared_seeds(title, curve) for title, curve in tried.items() if _shared(curve))
 

@@ -23,8 +23,9 @@ from pipeline.scoring.metric_names import (
     TRUE_NO_CHANGE,
 )
 from pipeline.scoring.subsets import QUARTILES
-from pipeline.statistics import MeanSd, p_value
 from pipeline.statistics.bootstrap import resampled
+from pipeline.statistics.comparisons import p_value
+from pipeline.statistics.seeds import MeanSd
 from pipeline.studying import false_words, readings
 from pipeline.studying.claims import LEAST_SEEDS, OPEN, Finding, Verdict, verdicts
 from pipeline.studying.judges import judges
@@ -81,11 +82,11 @@ def page(
         disagreements=_disagreements(held),
         judges=_judges([groups for groups in ordered if groups]),
         readings=[
-            (own.model, own.text, markdown_table(readings.HEADINGS, own.captions, right="---"))
-            for own in readings.readings(ordered, said or {})
+            (reading.model, reading.text, markdown_table(readings.HEADINGS, reading.captions, right="---"))
+            for reading in readings.readings(ordered, said or {})
         ],
         settings=_settings([setting for groups in datasets for setting in tried(groups)]),
-        steady=[own for groups in datasets for own in _steadiness(groups)],
+        steady=[row for groups in datasets for row in _steadiness(groups)],
     )
     return text.rstrip() + "\n"
 
@@ -129,9 +130,12 @@ def _by_viewpoint(datasets: Sequence[Sequence[Group]]) -> str:
     rows = [
         [
             model,
-            *(printed(own[model].score("total", TRUE_CHANGES) if model in own else None) for own in plain),
+            *(
+                printed(groups[model].score("total", TRUE_CHANGES) if model in groups else None)
+                for groups in plain
+            ),
         ]
-        for model in dict.fromkeys(model for own in plain for model in own)
+        for model in dict.fromkeys(model for groups in plain for model in groups)
     ]
     return markdown_table(["", *(groups[0].dataset for groups in datasets)], rows)
 
@@ -181,19 +185,19 @@ def _claims(found: Sequence[Verdict]) -> str:
     headings = [heading for metric in CLAIMED for heading in (HEADINGS.get(metric, metric), "", "over seeds")]
     rows = [
         [
-            f"{own.claim.better} > {own.claim.worse} ({own.claim.source})",
-            own.dataset,
-            str(own.seeds),
-            *(cell for metric in CLAIMED for cell in _found(own.by[metric])),
+            f"{verdict.claim.better} > {verdict.claim.worse} ({verdict.claim.source})",
+            verdict.dataset,
+            str(verdict.seeds),
+            *(cell for metric in CLAIMED for cell in _found(verdict.by[metric])),
         ]
-        for own in found
+        for verdict in found
     ]
     return markdown_table(["claim", "dataset", "seeds", *headings], rows) if rows else ""
 
 
 def _disagreements(found: Sequence[Verdict]) -> str:
     """A sentence for each claim of which truth and CIDEr-D say otherwise."""
-    rows = [[own.disagreement] for own in found if own.disagreement]
+    rows = [[verdict.disagreement] for verdict in found if verdict.disagreement]
     return markdown_table(["where truth and CIDEr-D disagree"], rows) if rows else ""
 
 
@@ -201,12 +205,12 @@ def _judges(datasets: Sequence[Sequence[Group]]) -> str:
     """A line for each dataset and metric: over all its cells, over those that have begun, over pairs."""
     rows = []
     for groups in datasets:
-        begun = {own.metric: own for own in judges([group for group in groups if group.begun])}
-        for own in judges(groups):
-            told, name = begun.get(own.metric), HEADINGS.get(own.metric, own.metric)
+        begun = {judge.metric: judge for judge in judges([group for group in groups if group.begun])}
+        for judge in judges(groups):
+            told, name = begun.get(judge.metric), HEADINGS.get(judge.metric, judge.metric)
             of_begun = [told.cells.printed, _percent(told.otherwise)] if told else ["–", "–"]
-            over_pairs = [own.pairs.printed if own.pairs else "–", _percent(own.prefers)]
-            rows.append([name, groups[0].dataset, own.cells.printed, *of_begun, *over_pairs])
+            over_pairs = [judge.pairs.printed if judge.pairs else "–", _percent(judge.prefers)]
+            rows.append([name, groups[0].dataset, judge.cells.printed, *of_begun, *over_pairs])
     return markdown_table(JUDGED_BY, rows) if rows else ""
 
 
@@ -214,10 +218,10 @@ def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.0f} %"
 
 
-def _found(own: Finding) -> list[str]:
+def _found(finding: Finding) -> list[str]:
     """What one metric says, the difference, and what chance over seeds may make of it."""
-    chance = "–" if own.margin is None else f"± {100 * own.margin:.1f}"
-    return [own.said, own.difference.printed, chance]
+    chance = "–" if finding.margin is None else f"± {100 * finding.margin:.1f}"
+    return [finding.said, finding.difference.printed, chance]
 
 
 def _settings(found: Sequence[Setting]) -> str:
@@ -225,20 +229,20 @@ def _settings(found: Sequence[Setting]) -> str:
     headings = [heading for metric in CLAIMED for heading in (HEADINGS.get(metric, metric), "")]
     rows = [
         [
-            f"{own.key.rsplit('.', 1)[-1]} of {own.values[0].model}",
-            own.values[0].dataset,
-            f"{len(own.values)} × {own.seeds}",
-            *(cell for metric in CLAIMED for cell in _between(own.by[metric], metric)),
+            f"{setting.key.rsplit('.', 1)[-1]} of {setting.values[0].model}",
+            setting.values[0].dataset,
+            f"{len(setting.values)} × {setting.seeds}",
+            *(cell for metric in CLAIMED for cell in _between(setting.by[metric], metric)),
         ]
-        for own in found
+        for setting in found
     ]
     return markdown_table(["setting", "dataset", "values × seeds", *headings], rows) if rows else ""
 
 
-def _between(own: Spread, metric: str) -> list[str]:
+def _between(spread: Spread, metric: str) -> list[str]:
     """From which value to which, and whether that is more than chance over seeds."""
-    ends = [_end(group, metric) for group in (own.least, own.greatest)]
-    return [" to ".join(ends), f"{'matters' if own.matters else OPEN}, {p_value(own.p)}"]
+    ends = [_end(group, metric) for group in (spread.least, spread.greatest)]
+    return [" to ".join(ends), f"{'matters' if spread.matters else OPEN}, {p_value(spread.p)}"]
 
 
 def _end(group: Group, metric: str) -> str:
@@ -268,7 +272,7 @@ def _steadiness(groups: Sequence[Group]) -> list[dict[str, Any]]:
 
 def pooled(deviations: Sequence[float]) -> float:
     """The root of the mean square: what variances of like weight have in common."""
-    return math.sqrt(fmean(own**2 for own in deviations))
+    return math.sqrt(fmean(one**2 for one in deviations))
 
 
 def over_pairs(group: Group) -> float:

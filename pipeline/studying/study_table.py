@@ -6,7 +6,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from pipeline import statistics
 from pipeline.datasets.schema import of_split, read_pairs
 from pipeline.errors import InputError
 from pipeline.params import Params
@@ -27,7 +26,10 @@ from pipeline.scoring.metric_names import (
 )
 from pipeline.scoring.results import rounded
 from pipeline.scoring.subsets import subsets
-from pipeline.statistics import Evidence, compare_all, over_seeds
+from pipeline.statistics import pair_scores
+from pipeline.statistics.comparisons import compare_all
+from pipeline.statistics.pair_scores import Evidence
+from pipeline.statistics.seeds import over_seeds
 from pipeline.studying.overrides import filled
 from pipeline.studying.study_cells import RETRIEVAL, Cell, Planned, finished
 from pipeline.studying.study_file import Study
@@ -54,10 +56,10 @@ def record(
     theirs = _theirs(root, study, beside)
     found_by = {row.method: row for row in paper_results.retrieval(beside, root / paper_results.FOLDER)}
     rows = [
-        _row(root, study, own, theirs.get(own.row.label, []), found_by.get(own.row.published or ""))
-        for own in planned
+        _row(root, study, one, theirs.get(one.row.label, []), found_by.get(one.row.published or ""))
+        for one in planned
     ]
-    differing = [paper_results.differs(row, params) for own in theirs.values() for row in own]
+    differing = [paper_results.differs(row, params) for figures in theirs.values() for row in figures]
     return {
         "study": name,
         "title": study.title,
@@ -68,12 +70,14 @@ def record(
         "rows": rows,
         "published": {
             "dataset": beside,
-            "differs": list(dict.fromkeys(what for own in differing for what in own)),
+            "differs": list(dict.fromkeys(what for phrases in differing for what in phrases)),
         }
         if theirs
         else None,
         "comparisons": [
-            own for subset in study.subsets for own in _comparisons(root, subset, dataset, planned)
+            comparison
+            for subset in study.subsets
+            for comparison in _comparisons(root, subset, dataset, planned)
         ],
     }
 
@@ -93,18 +97,18 @@ def _theirs(root: Path, study: Study, dataset: str) -> dict[str, list[Published]
     rows = paper_results.rows(dataset, root / paper_results.FOLDER)
     found: dict[str, list[Published]] = {}
     for row in study.rows:
-        own = [
+        printed = [
             one
             for one in rows
             if one.method == row.published and one.conditions is not None and one.subset in study.subsets
         ]
-        if row.published and not own:
+        if row.published and not printed:
             raise InputError(
                 f"data/published/{dataset}.yaml has no row of {row.published} on {', '.join(study.subsets)}; "
                 f"add it, or mend `published` of the row {row.label!r}"
             )
-        if own:
-            found[row.label] = own
+        if printed:
+            found[row.label] = printed
     return found
 
 
@@ -136,7 +140,7 @@ def _retrieval(root: Path, cells: Sequence[Cell]) -> Record:
     if not found:
         return {}
     return {
-        way: {figure: _over_seeds([getattr(own, way)[figure] for own in found]) for figure in FIGURES}
+        way: {figure: _over_seeds([getattr(each, way)[figure] for each in found]) for figure in FIGURES}
         for way in WAYS
     } | {"chance": {figure: found[0].chance[figure] for figure in FIGURES}}
 
@@ -148,57 +152,57 @@ def _over_seeds(values: Sequence[float]) -> Record:
 
 def _label(planned: Planned) -> str:
     """The row's label, and what a multiplied key comes to, where that is another value."""
-    own = [filled(key, planned.row, planned.cells[0].dataset) for key in planned.row.times]
-    values = [planned.changes[key] for key in own if key in planned.changes]
+    keys = [filled(key, planned.row, planned.cells[0].dataset) for key in planned.row.times]
+    values = [planned.changes[key] for key in keys if key in planned.changes]
     return " = ".join([planned.row.label, *(f"{value:g}" for value in values)])
 
 
 def _spread(root: Path, subset: str, cells: Sequence[Cell]) -> dict[str, Record]:
     """Metric -> mean, deviation over seeds (n - 1) and runs, of the metrics that every cell has."""
     found = [read_metrics(root / cell.folder / "metrics.json") for cell in cells]
-    each = [_total(own) if subset == TOTAL else own.subsets.get(subset, {}) for own in found]
+    each = [_total(metrics) if subset == TOTAL else metrics.subsets.get(subset, {}) for metrics in found]
     return {
-        metric: _over_seeds([own[metric] for own in each])
+        metric: _over_seeds([scores[metric] for scores in each])
         for metric in TOLD
-        if all(metric in own for own in each)
+        if all(metric in scores for scores in each)
     }
 
 
-def _total(own: Metrics) -> dict[str, float]:
+def _total(metrics: Metrics) -> dict[str, float]:
     """The scores over all pairs, and what is true of those with a change and of those without."""
-    scores = {metric: value for metric, value in own.subsets[TOTAL].items() if metric not in JUDGED}
-    return of_parts(own.subsets) | scores | own.whole
+    scores = {metric: value for metric, value in metrics.subsets[TOTAL].items() if metric not in JUDGED}
+    return of_parts(metrics.subsets) | scores | metrics.whole
 
 
 def _comparisons(root: Path, subset: str, dataset: str, planned: Sequence[Planned]) -> list[Record]:
     """Each row less the one above it, where both have finished cells."""
     evidence = {
-        _label(own): _part(root, subset, dataset, _evidence(root, own))
-        for own in planned
-        if any(finished(root, cell) for cell in own.cells)
+        _label(row): _part(root, subset, dataset, _evidence(root, row))
+        for row in planned
+        if any(finished(root, cell) for cell in row.cells)
     }
-    labels = [_label(own) for own in planned]
+    labels = [_label(row) for row in planned]
     between = [(b, a) for a, b in pairwise(labels) if a in evidence and b in evidence]
     found = compare_all(evidence, between=between) if between else {}
     return [
-        rounded({"subset": subset, "a": a, "b": b, **asdict(own[metric])})
-        for (a, b), own in found.items()
-        for metric in _compared(subset, own)
+        rounded({"subset": subset, "a": a, "b": b, **asdict(by_metric[metric])})
+        for (a, b), by_metric in found.items()
+        for metric in _compared(subset, by_metric)
     ]
 
 
-def _compared(subset: str, own: dict[str, Any]) -> list[str]:
+def _compared(subset: str, by_metric: dict[str, Any]) -> list[str]:
     """What is compared: truth where it is known, CIDEr-D, and change accuracy where it means something and is
     known, else METEOR.
     """
     truth = (TRUE_CHANGES, AGREES_CHANGES) if subset == TOTAL else JUDGED
-    second = ACCURACY if subset == TOTAL and ACCURACY in own else "METEOR"
-    return [*(metric for metric in truth if metric in own), "CIDEr-D", second]
+    second = ACCURACY if subset == TOTAL and ACCURACY in by_metric else "METEOR"
+    return [*(metric for metric in truth if metric in by_metric), "CIDEr-D", second]
 
 
 def _evidence(root: Path, planned: Planned) -> Evidence:
     done = [cell for cell in planned.cells if finished(root, cell)]
-    return statistics.read([root / cell.folder / "pairs.jsonl" for cell in done])
+    return pair_scores.read([root / cell.folder / "pairs.jsonl" for cell in done])
 
 
 def _part(root: Path, subset: str, dataset: str, whole: Evidence) -> Evidence:
@@ -210,4 +214,4 @@ def _part(root: Path, subset: str, dataset: str, whole: Evidence) -> Evidence:
     if not places:
         raise InputError(f"{dataset} has no test pair of the subset {subset}; choose another dataset")
     ids = tuple(whole.pair_ids[place] for place in places)
-    return Evidence(ids, {metric: own[:, places] for metric, own in whole.numbers.items()})
+    return Evidence(ids, {metric: numbers[:, places] for metric, numbers in whole.numbers.items()})

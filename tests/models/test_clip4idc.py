@@ -13,7 +13,6 @@ from models.clip4idc.encoders import ClipSizes
 from models.clip4idc.model import LARGEST
 from models.clip4idc.switches import RELEASED, ClipSwitches
 from models.decoder import NULL
-from pipeline.decoding.greedy import greedy, greedy_attending
 from tests.attention_by_hand import of_memory
 
 SIZES = ClipSizes(3, (16, 24), 30, 8, 8, 16, 2, 2, 1, 12, 2, 2, 10, 12, 2, 2)
@@ -171,27 +170,6 @@ def attention(layer, x, memory, causal=False):
             scores = scores.masked_fill(torch.ones(len(x), len(x)).triu(1).bool(), -torch.inf)
         heads.append(scores.softmax(-1) @ v[:, part])
     return torch.cat(heads, 1) @ layer.output.weight.T + layer.output.bias
-
-
-@pytest.mark.parametrize("variant", ["paper", "released"])
-def test_cached_decoding_finds_what_the_decoder_says_word_by_word(variant):
-    model = built(variant=variant).eval()
-    encoded = images(6)
-    memory = model.encode(encoded[:3], encoded[3:]).memory
-    words, maps = greedy_attending(model, of_memory(memory))
-    assert torch.equal(words, greedy(model, of_memory(memory)))
-    assert maps.shape == (3, words.shape[1], 1, CELLS)
-    assert maps.sum(-1).float() == pytest.approx(torch.ones(maps.shape[:3]).numpy(), abs=2e-3)
-    for row in range(3):
-        said = [2]
-        for word in words[row].tolist():
-            tokens = torch.tensor([[*said, 0]])
-            logits = model.decoder(tokens, of_memory(memory[row : row + 1])).logits[0, -1]
-            logits[[0, 1, 2]] = -torch.inf
-            assert word == logits.argmax().item()
-            said.append(word)
-            if word == 3:
-                break
 
 
 def test_clip_ft_compares_no_images():

@@ -5,7 +5,6 @@ settings of its own a value in VALUES.
 """
 
 import math
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -23,15 +22,14 @@ from models.mccformers import MccSizes
 from models.subtraction import Subtraction
 from models.trainable import Labels
 from models.vard import TransformerSizes, VardSizes
-from pipeline.compute.process_group import join
 from pipeline.decoding import attention_maps
 from pipeline.decoding.beam_search import beam_attending, beam_search, n_best
 from pipeline.decoding.decode_split import searching, told
 from pipeline.decoding.greedy import greedy, greedy_attending
 from pipeline.vocabularies import END, NULL, START, WordVocabulary
 from tests.lstm_speaker import Speaker
-from tests.own_settings import settings_of
-from tests.spawned import spawn
+from tests.own_settings import Noted, settings_of
+from tests.random_models import randomise
 
 V, LONGEST, GRID = 14, 9, (4, 6)
 SIZES = {
@@ -52,7 +50,7 @@ EVERY += [("lstm", "two maps"), ("lstm", "no map")]
 CASES = pytest.mark.parametrize(("name", "variant"), EVERY)
 
 
-def built(name, variant):
+def built(name, variant, switches=None):
     """All parameters random, by name; in float64, without dropout."""
     if name == "lstm":
         speaker = Speaker(SIZES[Sizes], variant == "two maps")
@@ -60,12 +58,9 @@ def built(name, variant):
     else:
         kind = MODELS[name].sizes
         assert kind in SIZES, f"enter sizes of {kind.__name__} in SIZES of {__file__}"
-        model = models.build(name, SIZES[kind], settings_of(name, **VALUES) | {"variant": variant})
-    with torch.no_grad():
-        for place, parameter in model.double().named_parameters():
-            drawn = torch.randn(parameter.shape, generator=seeded(sum(map(ord, place))), dtype=torch.float64)
-            parameter.copy_(0.5 * drawn)
-    return model.eval()
+        own = {"variant": variant, "switches": switches or {}}
+        model = models.build(name, SIZES[kind], settings_of(name, **VALUES) | own)
+    return randomise(model.double())
 
 
 def seeded(number):
@@ -152,7 +147,8 @@ def test_a_beam_of_one_is_greedy_search(name, variant):
     words, maps = greedy_attending(model, difference)
     assert len(set(lengths(words))) > 2
     assert torch.equal(words, greedy(model, difference))
-    assert torch.equal(words, beam_search(model, difference, 1))
+    for length_penalty in (0.0, 1.0):
+        assert torch.equal(words, beam_search(model, difference, 1, length_penalty))
     beams, looked = beam_attending(model, difference, 1)
     assert torch.equal(words, beams)
     found = [own[0].tokens for own in n_best(model, difference, 1, 1)]
@@ -208,81 +204,10 @@ def test_what_a_speaker_looked_at_is_kept_and_read(tmp_path, variant, count):
             assert np.array_equal(each.on(side), wanted.numpy())
 
 
-def hidden(tokens, share, mask):
-    """In place of masks that are drawn: the same ones in whichever process."""
-    chosen = (tokens > 3) & (tokens % 2 == 0)
-    return tokens.masked_fill(chosen, mask), chosen
-
-
-def learned(name, variant, pairs=slice(None), spoil=False):
-    """Losses and gradients of some of four pairs."""
-    model = built(name, variant)
-    before, after = images(model, 4)[:, pairs]
-    labels = Labels(torch.tensor([1, 0, 1, 1])[pairs], "mlm")
-    with patch("models.idc_pcl.model.masked_words", hidden):
-        losses = model.losses_of(
-            model.encoding(before), model.encoding(after), captions(4)[pairs], labels=labels
-        )
-    if spoil:
-        losses["cap"] = losses["cap"] + model.decoder.vocabulary.bias.square().sum()  # without its share
-    sum(losses.values()).backward()
-    grown = {place: p.grad for place, p in model.named_parameters() if p.grad is not None}
-    return {term: loss.detach() for term, loss in losses.items()} | grown
-
-
-def share(folder):
-    ranks = join()
-    found = {case: learned(*case, ranks.part(4)) for case in EVERY}
-    spoilt = learned("subtraction", "paper", ranks.part(4), spoil=True)
-    torch.save(found | {("spoilt", ""): spoilt}, folder / f"{ranks.rank}.pt")
-    ranks.wait()
-    ranks.leave()
-
-
-@pytest.fixture(scope="module")
-def shares(tmp_path_factory):
-    """Of each case, what both processes found."""
-    folder = tmp_path_factory.mktemp("shares")
-    spawn(share, 2, folder)
-    each = [torch.load(folder / f"{rank}.pt") for rank in range(2)]
-    return {case: [own[case] for own in each] for case in each[0]}
-
-
-def adding_up(own, whole):
-    for key, value in whole.items():
-        summed = sum(found[key] for found in own)
-        torch.testing.assert_close(
-            summed, value, rtol=1e-6, atol=1e-9, msg=lambda said, key=key: f"{key}: {said}"
-        )
-
-
-@CASES
-@pytest.mark.slow
-def test_the_shares_of_two_processes_add_up(shares, name, variant):
-    whole = learned(name, variant)
-    assert all(value.abs().sum() > 0 for key, value in whole.items() if key in built(name, variant).terms)
-    adding_up(shares[name, variant], whole)
-
-
-@pytest.mark.slow
-def test_a_term_without_its_share_does_not_add_up(shares):
-    with pytest.raises(AssertionError, match=r"^cap: "):
-        adding_up(shares["spoilt", ""], learned("subtraction", "paper", spoil=True))
-
-
 def test_an_entry_names_the_switches_that_its_model_reads(monkeypatch):
     """Building it and its phases, their losses and captions: each switch that is read, and no other."""
-
-    class Noted:
-        def __init__(self, switches):
-            self._switches = switches
-
-        def __getattr__(self, name):
-            read.add(name)
-            return getattr(self._switches, name)
-
     resolve = models.switches.resolve
-    monkeypatch.setattr(models.switches, "resolve", lambda *given: Noted(resolve(*given)))
+    monkeypatch.setattr(models.switches, "resolve", lambda *given: Noted(resolve(*given), read))
     for name, entry in MODELS.items():
         read = set()
         for phase in (None, *(phase.settings for phase in entry.phases)):
@@ -294,5 +219,5 @@ def test_an_entry_names_the_switches_that_its_model_reads(monkeypatch):
                 labels = Labels(torch.tensor([1, 0, 1, 1]), task)
                 model.losses_of(before, after, captions(4), labels=labels)
         for asked in (entry.reads, entry.phases_of, *filter(None, [entry.fills])):
-            asked(Noted(entry.released))
+            asked(Noted(entry.released, read))
         assert read == entry.switches, name

@@ -1,4 +1,4 @@
-"""The caption decoder: causal, padded tokens without effect, cached = uncached, equations by loops."""
+"""The caption decoder: causal, padded tokens without effect, equations by loops."""
 
 import math
 
@@ -67,15 +67,6 @@ def test_a_word_does_not_see_later_words(decoder):
     logits, other = decoder(TOKENS, of_memory(memory)).logits, decoder(changed, of_memory(memory)).logits
     torch.testing.assert_close(logits[:, :3], other[:, :3])
     assert not torch.allclose(logits[:, 3], other[:, 3])
-
-
-def test_cached_steps_equal_all_words_at_once(decoder):
-    memory = torch.randn(2, 9, 8)
-    whole = decoder(TOKENS, of_memory(memory)).logits
-    state = decoder.begin(of_memory(memory))
-    for position in range(TOKENS.shape[1] - 1):
-        step = decoder.step(TOKENS[:, position], position, state)
-        torch.testing.assert_close(step.logits, whole[:, position], rtol=1e-5, atol=1e-5)
 
 
 def test_real_words_are_those_to_predict(decoder):

@@ -13,7 +13,6 @@ from models.dirl import correlation
 from models.switches import PAPER, RELEASED_DIRL
 from tests import random_models
 from tests import transcription_dirl as loops
-from tests.attention_by_hand import of_memory
 from tests.own_settings import settings_of
 from tests.random_models import batch, found, randomise
 from tests.transcription import SIZES, TAU
@@ -248,18 +247,6 @@ def test_the_after_image_is_compared_by_its_alignment():
 
 
 # --- decoding and settings ---
-
-
-@pytest.mark.parametrize("variant", ["paper", "released"])
-@torch.no_grad()
-def test_cached_steps_equal_all_words_at_once(variant):
-    decoder = randomise(make(variant=variant, dropout=0.1)).decoder
-    words, memory = batch()[2], torch.randn(3, 6, 8)
-    pairs = of_memory(memory)
-    whole, state = decoder(words, pairs).logits, decoder.begin(pairs)
-    for position in range(words.shape[1] - 1):
-        step = decoder.step(words[:, position], position, state)
-        torch.testing.assert_close(step.logits, whole[:, position], rtol=1e-5, atol=1e-5)
 
 
 def test_released_means_each_models_own_program():

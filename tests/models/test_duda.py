@@ -33,12 +33,7 @@ def detector(model, variant, pooled):
 @torch.no_grad()
 def test_maps_and_vectors_by_loops(variant, pooled):
     model = make("duda", variant, pooled=pooled)
-    detect, difference = detector(model, variant, pooled), model.encode(*images())
-    for row in range(4):
-        maps, vectors = detect(row)
-        torch.testing.assert_close(difference.memory[row], torch.stack(vectors))
-        for side in range(2):
-            torch.testing.assert_close(difference.maps[row, side].sigmoid(), torch.stack(maps[side]))
+    dynamic.same_maps(model, detector(model, variant, pooled))
 
 
 @CASES

@@ -14,6 +14,7 @@ from models.trainable import Labels
 from pipeline.recipes.trained_model import FILE
 from tests import pcl
 from tests.pcl import SIZES, captioner, captions, cosine, hide, images, joint, masks, pretraining
+from tests.random_models import randomise
 
 VARIANTS = pytest.mark.parametrize("variant", ["paper", "released"])
 
@@ -243,7 +244,7 @@ def test_both_phases_have_one_network():
 def test_class_pairs_by_loops(variant):
     """NABirds': the classes of all images, whether both are of one, and the contrast of every two images."""
     model = pretraining(variant)
-    net, task = model.difference, pcl.randomised(ClassPairs(SIZES, 4))
+    net, task = model.difference, randomise(ClassPairs(SIZES, 4).double())
     before, after = images(2), images(2, seed=3)
     classes, same = torch.tensor([[1, 3], [1, 0]]), torch.tensor([1, 0])
     found = task(net, model.encoding(before), model.encoding(after), classes, same)

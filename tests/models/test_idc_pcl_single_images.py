@@ -10,6 +10,7 @@ from models.idc_pcl.masking import masked_cells
 from models.trainable import Labels
 from tests import pcl
 from tests.pcl import SIZES, captions, cosine, hide, images, joint, masks, pretraining
+from tests.random_models import randomise
 
 VARIANTS = pytest.mark.parametrize("variant", ["paper", "released"])
 UNKNOWN = torch.tensor([-1, -1])
@@ -100,7 +101,7 @@ def test_nabirds_is_a_fourth_task():
     before, after = model.encoding(images(2)), model.encoding(images(2, seed=3))
     classes, nothing = torch.tensor([[1, 3], [1, 0]]), torch.zeros(2, 1, dtype=torch.int64)
     found = model.losses_of(before, after, nothing, labels=Labels(UNKNOWN, "class_pairs", classes))
-    head = pcl.randomised(ClassPairs(SIZES, CLASSES))
+    head = randomise(ClassPairs(SIZES, CLASSES).double())
     head.load_state_dict(model.class_pairs.state_dict())
     same = torch.tensor([1, 0])  # both images of the first pair are of class 1
     wanted = head(model.difference, before, after, classes, same)

@@ -11,8 +11,7 @@ import torch
 
 from models import Sizes, build
 from models.switches import DECODER, PAPER, RELEASED, RELEASED_DIRL, resolve
-from tests.attention_by_hand import of_memory
-from tests.own_settings import GRID_MODELS, settings_of
+from tests.own_settings import CANCELLED, GRID_MODELS, LEARNS, settings_of, unlearnt
 from tests.random_models import batch, found, make, randomise
 from tests.transcription import SIZES, transcription
 
@@ -110,17 +109,6 @@ def test_the_inner_residual_is_not_dropped():
 
 
 @torch.no_grad()
-def test_cached_steps_equal_all_words_at_once():
-    decoder = randomise(make(variant="released", dropout=0.1)).decoder
-    tokens, memory = batch()[2], torch.randn(3, 6, 8)
-    whole = decoder(tokens, of_memory(memory)).logits
-    state = decoder.begin(of_memory(memory))
-    for position in range(tokens.shape[1] - 1):
-        step = decoder.step(tokens[:, position], position, state)
-        torch.testing.assert_close(step.logits, whole[:, position], rtol=1e-5, atol=1e-5)
-
-
-@torch.no_grad()
 def test_the_last_layer_rebuilds_the_after_image_by_its_alignment():
     model = randomise(make(name="rr", variant="released", sizes=replace(SIZES, heads=1))).double()
     b, a = (model.encoding(x) for x in batch()[:2])
@@ -143,12 +131,7 @@ def test_gradients_reach_what_is_trained(name):
     assert bool(frozen) == name.endswith("_cbr")
     assert [n for n, p in model.named_parameters() if not p.requires_grad] == frozen
     assert all(model.get_parameter(n).grad is None for n in frozen)
-    without = {n for n, p in model.named_parameters() if p.grad is None or not p.grad.abs().sum()}
-    # what both images have alike is gone after a subtraction; and a bias added to every key shifts every
-    # score of a query alike, which softmax does not see
-    allowed = {"encoding.project.bias", "encoding.column.weight", "encoding.row.weight"}
-    unseen = without - set(frozen) - (allowed if name == "subtraction" else set())
-    assert [n for n in unseen if not n.endswith("key.bias")] == []
+    assert unlearnt(model) - {*frozen} - CANCELLED.get(name, set()) == set(), LEARNS
 
 
 def test_backward_reasoning_learns_where_it_is_told_to():

@@ -33,6 +33,11 @@ def related(perl, U):
     return found
 
 
+def encoded(model, row, variant):
+    """U of both images of a pair."""
+    return [[linear(model.encoding[1], x) for x in dynamic.cells(image[row], variant)] for image in images()]
+
+
 def disentangled(module, U_bef, U_aft):
     """P of both images, and D."""
     b, a = related(module.perl, U_bef), related(module.perl, U_aft)
@@ -47,15 +52,10 @@ def disentangled(module, U_bef, U_aft):
 
 def detector(model, variant, pooled="sum"):
     """A pair's row -> both maps, and its three vectors, by loops."""
-    before, after = images()
     detect_ = model.difference
 
     def detect(row):
-        U = [
-            [linear(model.encoding[1], x) for x in dynamic.cells(image[row], variant)]
-            for image in (before, after)
-        ]
-        b, a, D = disentangled(detect_.disentangle, *U)
+        b, a, D = disentangled(detect_.disentangle, *encoded(model, row, variant))
         maps = [dynamic.image_map(detect_.map, own, D) for own in (b, a)]
         l_bef, l_aft = (dynamic.pooled(w, own, pooled) for w, own in zip(maps, (b, a), strict=True))
         both = linear(detect_.fuse, torch.cat([l_bef - l_aft, l_aft - l_bef]))
@@ -68,12 +68,7 @@ def detector(model, variant, pooled="sum"):
 @torch.no_grad()
 def test_maps_and_vectors_by_loops(variant):
     model = make("vard", variant)
-    detect, difference = detector(model, variant), model.encode(*images())
-    for row in range(4):
-        maps, vectors = detect(row)
-        torch.testing.assert_close(difference.memory[row], torch.stack(vectors))
-        for side in range(2):
-            torch.testing.assert_close(difference.maps[row, side].sigmoid(), torch.stack(maps[side]))
+    dynamic.same_maps(model, detector(model, variant))
 
 
 @pytest.mark.parametrize(("variant", "pooled"), [("paper", "sum"), ("released", "sum"), ("paper", "mean")])
@@ -87,14 +82,9 @@ def test_every_term_and_its_gradients_by_loops(variant, pooled):
 @torch.no_grad()
 def test_the_transformer_attends_to_what_changed(variant):
     model = make("vard_transformer", variant)
-    before, after = images()
-    found = model.encode(before, after)
+    found = model.encode(*images())
     for row in range(4):
-        U = [
-            [linear(model.encoding[1], x) for x in dynamic.cells(image[row], variant)]
-            for image in (before, after)
-        ]
-        D = disentangled(model.difference.disentangle, *U)[2]
+        D = disentangled(model.difference.disentangle, *encoded(model, row, variant))[2]
         torch.testing.assert_close(found.memory[row], torch.stack(D))
     assert model.terms == ("cap",)
 

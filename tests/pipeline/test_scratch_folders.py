@@ -16,10 +16,8 @@ from pipeline.errors import InputError
 from pipeline.features.store import FeatureStore
 from pipeline.features.writer import Writer
 from pipeline.scratch_folders import alone
-from pipeline.tabletop.dataset_card import write_card
-from tests.running import ROOT, set_params, stage, succeed
-from tests.stage_commands import CARD, EXTRACT, PREPARE, STORE
-from tests.synthetic import make_clevr_change
+from tests.running import ROOT, stage, succeed
+from tests.stage_commands import EXTRACT, PREPARE, STORE, raw
 
 
 def test_scratch_is_cleared_with_that_of_other_keys_but_not_of_other_outputs(tmp_path):
@@ -176,9 +174,7 @@ def test_whoever_lost_the_lock_stops_and_touches_nothing(tmp_path):
 
 @pytest.mark.slow
 def test_an_extraction_whose_dvc_was_killed(tmp_path):
-    write_card(tmp_path / CARD, make_clevr_change(tmp_path / "data/raw/tabletop", scenes=6), "tabletop", [])
-    set_params(tmp_path)
-    succeed(tmp_path, PREPARE)
+    succeed(raw(tmp_path, scenes=6), PREPARE)
     with stopped(tmp_path, EXTRACTING, *EXTRACT.split()[1:]) as first:
         before = state(tmp_path)
         done = stage(tmp_path, EXTRACT)

@@ -2,14 +2,12 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from pipeline.datasets import images, manifest
 from pipeline.params import read_tree
-from stages import check_data, prepare, run
 from tests import project_params
 from tests.synthetic_real import MAKERS, make_spot_the_diff
 
@@ -29,32 +27,24 @@ def repository(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def leaves(monkeypatch, capsys, *arguments: str, stage=check_data) -> tuple[int, str, str]:
-    """Exit code, standard output, standard error."""
-    monkeypatch.setattr(sys, "argv", ["stage", *arguments])
-    with pytest.raises(SystemExit) as left:
-        run(stage.main)
-    said = capsys.readouterr()
-    return left.value.code, said.out, said.err
-
-
-def check(monkeypatch, capsys, dataset="spot_the_diff") -> tuple[int, str, str]:
-    return leaves(monkeypatch, capsys, "--dataset", dataset)
+@pytest.fixture
+def check(leaves):
+    return lambda dataset="spot_the_diff": leaves("check_data", "--dataset", dataset)
 
 
 @pytest.mark.parametrize("dataset", MAKERS)
-def test_a_complete_folder(repository, monkeypatch, capsys, dataset):
+def test_a_complete_folder(repository, check, dataset):
     MAKERS[dataset](repository / "data/raw" / dataset)
-    code, out, err = check(monkeypatch, capsys, dataset)
+    code, out, err = check(dataset)
     assert (code, err) == (0, "")
     assert "images are there\nnot prepared yet" in out
     assert "published" in out
     assert "\x1b" not in out
 
 
-def test_counts_stand_beside_the_published_ones(repository, monkeypatch, capsys):
+def test_counts_stand_beside_the_published_ones(repository, check):
     make_spot_the_diff(repository / STD)
-    _, out, _ = check(monkeypatch, capsys)
+    _, out, _ = check()
     assert "protocol merged" in out
     assert ["test", "pairs", "2", "1,270", "(7", "say", "nothing)"] in [
         line.split() for line in out.split("\n")
@@ -63,13 +53,13 @@ def test_counts_stand_beside_the_published_ones(repository, monkeypatch, capsys)
     assert "\n2 images that no pair names, such as resized_images/1.png, resized_images/1_2.png" in out
 
 
-def test_missing_and_empty_images(repository, monkeypatch, capsys):
+def test_missing_and_empty_images(repository, check):
     root = make_spot_the_diff(repository / STD)
     for number in range(2, 14):
         (root / f"resized_images/{number}.png").unlink()
         (root / f"resized_images/{number}_2.png").unlink()
     (root / "resized_images/0.png").write_bytes(b"")
-    code, out, err = check(monkeypatch, capsys)
+    code, out, err = check()
     assert code == 2
     assert "are there" not in out
     lines = err.splitlines()
@@ -78,44 +68,44 @@ def test_missing_and_empty_images(repository, monkeypatch, capsys):
     assert len(lines) == 21
 
 
-def test_an_annotation_file_that_is_not_there(repository, monkeypatch, capsys):
+def test_an_annotation_file_that_is_not_there(repository, check):
     (make_spot_the_diff(repository / STD) / "annotations/val.json").unlink()
-    code, _, err = check(monkeypatch, capsys)
+    code, _, err = check()
     assert code == 2
     assert "annotations/val.json is missing" in err
     assert "Traceback" not in err
 
 
-def test_unknown_datasets_and_protocols(repository, monkeypatch, capsys):
-    code, _, err = check(monkeypatch, capsys, "coco")
+def test_unknown_datasets_and_protocols(repository, check):
+    code, _, err = check("coco")
     assert (code, err.split(";")[0]) == (2, "error: unknown dataset 'coco'")
     tree = read_tree(repository / "params.yaml")
     tree["dataset"]["spot_the_diff"]["prepare"]["protocol"] = "single"
     project_params.save(repository, tree)
-    code, _, err = check(monkeypatch, capsys)
+    code, _, err = check()
     assert code == 2
     assert "prepare.protocol 'single' of spot_the_diff: there is merged, per_entry, multi" in err
 
 
-def test_a_dataset_without_a_card(repository, monkeypatch, capsys):
+def test_a_dataset_without_a_card(repository, check):
     MAKERS["clevr_change"](repository / "data/raw/tabletop")
-    code, out, _ = check(monkeypatch, capsys, "tabletop")
+    code, out, _ = check("tabletop")
     assert code == 0
     assert "40 pairs, 60 images, 80 captions; no published counts to compare" in out
 
 
-def test_what_changed_since_it_was_prepared(repository, monkeypatch, capsys):
+def test_what_changed_since_it_was_prepared(repository, check, leaves):
     root = make_spot_the_diff(repository / STD)
     files = ("--pairs", "data/pairs/spot_the_diff.jsonl", "--images", "data/images/spot_the_diff.jsonl")
     more = ("--card", "data/cards/spot_the_diff.yaml", "--manifest", "data/pairs/spot_the_diff.manifest.json")
-    told = leaves(monkeypatch, capsys, "--dataset", "spot_the_diff", *files, *more, stage=prepare)
+    told = leaves("prepare", "--dataset", "spot_the_diff", *files, *more)
     assert told[0] == 0
     assert "note: val has 2 pairs, published 1,493 (4 of them say nothing)" in told[1]
     assert (
         manifest.read("data/pairs/spot_the_diff.manifest.json").references == "spot_the_diff, protocol merged"
     )
     assert images.read_index("data/images/spot_the_diff.jsonl")
-    assert "nothing has changed since the dataset was prepared" in check(monkeypatch, capsys)[1]
+    assert "nothing has changed since the dataset was prepared" in check()[1]
     data = bytearray((root / "resized_images/3.png").read_bytes())
     data[-1] ^= 1
     (root / "resized_images/3.png").write_bytes(data)
@@ -127,7 +117,7 @@ def test_what_changed_since_it_was_prepared(repository, monkeypatch, capsys):
     (root / "annotations/train.json").write_text(
         (root / "annotations/train.json").read_text().replace('"1"', '"4"')
     )
-    code, out, _ = check(monkeypatch, capsys)
+    code, out, _ = check()
     assert code == 0
     told = out[out.index("since the dataset was prepared:") :].splitlines()
     assert told[1] == "  resized_images/3.png: other content"
@@ -143,11 +133,11 @@ def test_what_changed_since_it_was_prepared(repository, monkeypatch, capsys):
     ]
 
 
-def test_many_changes_are_counted(repository, monkeypatch, capsys):
+def test_many_changes_are_counted(repository, check):
     make_spot_the_diff(repository / STD)
     (repository / "data/images").mkdir()
     (repository / "data/images/spot_the_diff.jsonl").write_text("")
-    out = check(monkeypatch, capsys)[1]
+    out = check()[1]
     assert "\n  and 18 more\nprepare it again" in out
 
 

@@ -2,12 +2,9 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-from stages import check_scores, run
 
 PARAMS = Path(__file__).parents[2] / "params.yaml"
 CELLS = ("tabletop/constant", "tabletop/scorer/1", "tabletop/scorer/2")
@@ -42,29 +39,31 @@ def repository(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def leaves(monkeypatch, capsys, *arguments: str) -> tuple[int, str, list[str]]:
+@pytest.fixture
+def check(leaves):
     """Exit code, standard output, lines of standard error."""
-    monkeypatch.setattr(sys, "argv", ["check", *arguments])
-    with pytest.raises(SystemExit) as left:
-        run(check_scores.main)
-    said = capsys.readouterr()
-    return left.value.code, said.out, said.err.splitlines()
+
+    def run(*arguments: str) -> tuple[int, str, list[str]]:
+        code, out, err = leaves("check_scores", *arguments)
+        return code, out, err.splitlines()
+
+    return run
 
 
-def test_equal_scores_pass(repository, monkeypatch, capsys):
-    assert leaves(monkeypatch, capsys) == (0, "none of 12 scores fell against HEAD\n", [])
+def test_equal_scores_pass(repository, check):
+    assert check() == (0, "none of 12 scores fell against HEAD\n", [])
 
 
-def test_a_rise_and_a_small_fall_pass(repository, monkeypatch, capsys):
+def test_a_rise_and_a_small_fall_pass(repository, check):
     total = {"BLEU-4": 0.9, "CIDEr-D": 0.79, "SPICE": 0.195}
     write(repository, CELLS[1], TREE | {"total": total, "change": {"CIDEr-D": 0.0}})
-    assert leaves(monkeypatch, capsys, "--against", "HEAD")[0] == 0
+    assert check("--against", "HEAD")[0] == 0
 
 
-def test_each_fallen_score_is_a_line_that_names_its_cell(repository, monkeypatch, capsys):
+def test_each_fallen_score_is_a_line_that_names_its_cell(repository, check):
     write(repository, CELLS[1], TREE | {"total": TREE["total"] | {"CIDEr-D": 0.7899}})
     write(repository, CELLS[2], TREE | {"change_accuracy": 0.5, "total": TREE["total"] | {"SPICE": None}})
-    assert leaves(monkeypatch, capsys) == (
+    assert check() == (
         1,
         "",
         [
@@ -76,32 +75,32 @@ def test_each_fallen_score_is_a_line_that_names_its_cell(repository, monkeypatch
 
 
 @pytest.mark.parametrize("judged", ["true", "agrees"])
-def test_truth_of_changes_is_guarded_by_itself(repository, monkeypatch, capsys, judged):
+def test_truth_of_changes_is_guarded_by_itself(repository, judged, check):
     """Captions that say more often that nothing changed keep the share of all pairs, or raise it."""
     truth = {"total": TREE["total"] | {judged: 0.75}, "change": TREE["change"] | {judged: 0.6}}
     write(repository, CELLS[1], TREE | truth)
     git(repository, "commit", "--quiet", "-am", "truth")
-    assert leaves(monkeypatch, capsys)[:2] == (0, "none of 14 scores fell against HEAD\n")
+    assert check()[:2] == (0, "none of 14 scores fell against HEAD\n")
     write(repository, CELLS[1], TREE | truth | {"change": TREE["change"] | {judged: 0.5}})
     fell = f"tabletop/scorer/1: {judged}_changes fell by 0.1000, from 0.6000 to 0.5000; 0.01 is allowed"
-    assert leaves(monkeypatch, capsys) == (1, "", [fell])
+    assert check() == (1, "", [fell])
     write(repository, CELLS[1], TREE | {"total": truth["total"]})
     gone = f"tabletop/scorer/1: {judged}_changes is gone; it was 0.6000"
-    assert leaves(monkeypatch, capsys) == (1, "", [gone])
+    assert check() == (1, "", [gone])
 
 
-def test_the_revision_counts_and_not_the_index(repository, monkeypatch, capsys):
+def test_the_revision_counts_and_not_the_index(repository, check):
     write(repository, CELLS[0], TREE | {"total": {"CIDEr-D": 0.1}})
     git(repository, "add", ".")
-    assert leaves(monkeypatch, capsys)[0] == 1
+    assert check()[0] == 1
     git(repository, "commit", "--quiet", "-m", "worse")
-    assert leaves(monkeypatch, capsys)[0] == 0
-    code, _, said = leaves(monkeypatch, capsys, "--against", "HEAD~1")
+    assert check()[0] == 0
+    code, _, said = check("--against", "HEAD~1")
     assert code == 1
     assert [line.split(":")[0] for line in said] == ["tabletop/constant"] * 3
 
 
-def test_a_folder_below_the_repositorys_top(repository, monkeypatch, capsys):
+def test_a_folder_below_the_repositorys_top(repository, monkeypatch, check):
     git(repository, "init", "--quiet", "outer")
     lab = repository / "outer/lab"
     lab.mkdir()
@@ -110,53 +109,57 @@ def test_a_folder_below_the_repositorys_top(repository, monkeypatch, capsys):
     git(repository / "outer", "add", ".")
     git(repository / "outer", "commit", "--quiet", "-m", "scores")
     monkeypatch.chdir(lab)
-    assert leaves(monkeypatch, capsys)[0] == 0
+    assert check()[0] == 0
 
 
-def mistake(monkeypatch, capsys, *arguments: str) -> str:
-    code, out, said = leaves(monkeypatch, capsys, *arguments)
-    assert (code, out, len(said)) == (2, "", 1)
-    return said[0]
+@pytest.fixture
+def mistake(check):
+    def run(*arguments: str) -> str:
+        code, out, said = check(*arguments)
+        assert (code, out, len(said)) == (2, "", 1)
+        return said[0]
+
+    return run
 
 
-def test_files_that_are_missing_or_wrong_are_one_line(repository, monkeypatch, capsys):
+def test_files_that_are_missing_or_wrong_are_one_line(repository, mistake):
     path = repository / "results/cells" / CELLS[2] / "metrics.json"
     path.unlink()
-    assert f"results/cells/{CELLS[2]}/metrics.json is missing" in mistake(monkeypatch, capsys)
+    assert f"results/cells/{CELLS[2]}/metrics.json is missing" in mistake()
     path.write_text("{")
-    assert f"results/cells/{CELLS[2]}/metrics.json is not valid JSON" in mistake(monkeypatch, capsys)
+    assert f"results/cells/{CELLS[2]}/metrics.json is not valid JSON" in mistake()
     path.write_text("[]")
     git(repository, "commit", "--quiet", "-am", "wrong")
-    assert f"HEAD:results/cells/{CELLS[2]}/metrics.json is no metrics.json" in mistake(monkeypatch, capsys)
+    assert f"HEAD:results/cells/{CELLS[2]}/metrics.json is no metrics.json" in mistake()
     path.write_text("{")
     git(repository, "commit", "--quiet", "-am", "wrong")
-    assert f"HEAD:results/cells/{CELLS[2]}/metrics.json is not valid" in mistake(monkeypatch, capsys)
+    assert f"HEAD:results/cells/{CELLS[2]}/metrics.json is not valid" in mistake()
 
 
-def test_revisions_that_hold_nothing(repository, monkeypatch, capsys):
-    assert "Not a valid object name" in mistake(monkeypatch, capsys, "--against", "no-such")
+def test_revisions_that_hold_nothing(repository, mistake):
+    assert "Not a valid object name" in mistake("--against", "no-such")
     for value in ("--output=x", ""):
-        assert "git cannot read" in mistake(monkeypatch, capsys, f"--against={value}")
+        assert "git cannot read" in mistake(f"--against={value}")
     git(repository, "rm", "--quiet", "-r", "results")
     git(repository, "commit", "--quiet", "-m", "none")
-    assert "HEAD holds no results/cells/…/metrics.json" in mistake(monkeypatch, capsys)
+    assert "HEAD holds no results/cells/…/metrics.json" in mistake()
 
 
-def test_scores_of_other_names(repository, monkeypatch, capsys):
+def test_scores_of_other_names(repository, check, mistake):
     text = PARAMS.read_text().split("  tolerance: {")
     (repository / "params.yaml").write_text(f"{text[0]}  tolerance: {{CIDEr: 0.1, {text[1]}")
-    assert leaves(monkeypatch, capsys)[0] == 0  # of the others 12 compare
+    assert check()[0] == 0  # of the others 12 compare
     (repository / "params.yaml").write_text(f"{text[0]}  tolerance: {{CIDEr: 0.1}}{text[1].split('}', 1)[1]}")
-    assert "HEAD has none of the scores CIDEr;" in mistake(monkeypatch, capsys)
+    assert "HEAD has none of the scores CIDEr;" in mistake()
 
 
-def test_no_git(repository, monkeypatch, capsys):
+def test_no_git(repository, monkeypatch, mistake):
     monkeypatch.setenv("PATH", str(repository))
-    assert "git is not installed" in mistake(monkeypatch, capsys)
+    assert "git is not installed" in mistake()
 
 
-def test_no_repository(tmp_path, monkeypatch, capsys):
+def test_no_repository(tmp_path, monkeypatch, mistake):
     (tmp_path / "params.yaml").write_text(PARAMS.read_text())
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert "not a git repository" in mistake(monkeypatch, capsys)
+    assert "not a git repository" in mistake()

@@ -1,36 +1,21 @@
 """The stage `compare`: a sentence for each metric, and mistakes in one line."""
 
-import sys
-
-import pytest
-
-from stages import compare, run
 from tests.scored import line, write
 
 
-def said(monkeypatch, capsys, *arguments: str) -> tuple[int, list[str], list[str]]:
-    monkeypatch.setattr(sys, "argv", ["compare", *arguments])
-    with pytest.raises(SystemExit) as left:
-        run(compare.main)
-    found = capsys.readouterr()
-    return left.value.code, found.out.splitlines(), found.err.splitlines()
-
-
-def test_a_sentence_for_each_metric(tmp_path, monkeypatch, capsys):
+def test_a_sentence_for_each_metric(tmp_path, leaves):
     good = [line(n) | {"CIDEr-D": 1.0 + n / 100, "ROUGE-L": 0.5} for n in range(20)]
     bad = [line(n) | {"CIDEr-D": 0.5, "ROUGE-L": 0.5} for n in range(20)]
     paths = [str(write(tmp_path / f"{n}.jsonl", rows)) for n, rows in enumerate((good, good, bad))]
-    code, out, _ = said(monkeypatch, capsys, *paths[:2], "--against", paths[2], "--resamples", "500")
+    code, said, _ = leaves("compare", *paths[:2], "--against", paths[2], "--resamples", "500")
     assert code == 0
+    out = said.splitlines()
     assert out[0] == "20 test pairs; A: 2 seed(s), B: 1 seed(s)"
     assert ["not significant" in sentence for sentence in out[1:]] == [True, True, True, False]
     assert out[4].startswith("A is better than B by 59.5 CIDEr-D (A − B: 95 % interval +5")
 
 
-def test_a_missing_file_is_one_line(tmp_path, monkeypatch, capsys):
-    path = str(tmp_path / "absent.jsonl")
-    assert said(monkeypatch, capsys, path, "--against", path) == (
-        2,
-        [],
-        [f"error: {path} is missing; run `dvc repro score` to make it"],
-    )
+def test_a_missing_file_is_one_line(tmp_path, leaves):
+    path = tmp_path / "absent.jsonl"
+    said = f"error: {path} is missing; run `dvc repro score` to make it\n"
+    assert leaves("compare", path, "--against", path) == (2, "", said)

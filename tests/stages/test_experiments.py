@@ -3,12 +3,10 @@
 import json
 import subprocess
 import sys
-from contextlib import chdir
-from unittest.mock import patch
 
 import pytest
 
-from stages import experiments, run
+from tests.running import refuse, succeed
 
 DVC = (sys.executable, "-m", "dvc")
 PIPELINE = """
@@ -22,11 +20,7 @@ stages:
 """
 
 
-def gather(folder):
-    argv = ["experiments", "--out", "experiments.json"]
-    with chdir(folder), patch.object(sys, "argv", argv), pytest.raises(SystemExit) as left:
-        run(experiments.main)
-    return left.value.code
+GATHER = "experiments --out experiments.json"
 
 
 @pytest.mark.slow
@@ -46,7 +40,7 @@ def test_a_real_experiment_is_gathered(tmp_path, monkeypatch):
         (*DVC, "exp", "run", "-q", "-n", "more", "-S", "loss.lambda_cbr=0.004"),
     ):
         subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-    assert gather(tmp_path) == 0
+    succeed(tmp_path, GATHER)
     metrics = {"tabletop/scorer/1": {"CIDEr-D": 0.5}}
     assert json.loads((tmp_path / "experiments.json").read_text()) == [
         {"name": "more", "params": {"loss.lambda_cbr": 0.004}, "metrics": metrics},
@@ -54,9 +48,8 @@ def test_a_real_experiment_is_gathered(tmp_path, monkeypatch):
     ]
 
 
-def test_outside_of_a_repository_it_ends_in_one_line(tmp_path, capsys):
-    assert gather(tmp_path) == 2
-    said = capsys.readouterr().err
+def test_outside_of_a_repository_it_ends_in_one_line(tmp_path):
+    said = refuse(tmp_path, GATHER, "error: `dvc exp show --json` failed (")
     assert said.startswith("error: `dvc exp show --json` failed (")
     assert said.count("\n") == 1
     assert list(tmp_path.iterdir()) == []

@@ -1,10 +1,8 @@
 """import_checkpoint: a released file becomes a cell's weights, whole or not at all."""
 
 import hashlib
-import io
 import json
 import sys
-from contextlib import redirect_stderr
 from pathlib import Path
 from unittest.mock import patch
 
@@ -18,15 +16,14 @@ from stages import import_checkpoint
 from tests import project_params
 from tests.pipeline.test_outputs import small_files
 from tests.released import VOCABULARY, model, states, write
+from tests.running import stage
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    tree = project_params.tree()
-    tree["features"]["resize"] = "opencv_bicubic"
-    project_params.save(tmp_path, tree)
+    project_params.write(tmp_path, features__resize="opencv_bicubic")
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "checkpoint_9000.pt", states(model()))
     (tmp_path / "vocab.json").write_text(json.dumps(VOCABULARY.ids))
@@ -36,14 +33,8 @@ def folder(tmp_path, monkeypatch):
 def run(folder, *options, checkpoint="checkpoint_9000.pt", vocab="vocab.json"):
     """Exit code and what stands on stderr."""
     arguments = [folder / checkpoint, "--vocab", folder / vocab, "--out", folder / "weights/1", "--heads", 2]
-    stderr = io.StringIO()
-    with (
-        patch.object(sys, "argv", ["import_checkpoint", *map(str, [*arguments, *options])]),
-        redirect_stderr(stderr),
-        pytest.raises(SystemExit) as left,
-    ):
-        stages.run(import_checkpoint.main)
-    return left.value.code, stderr.getvalue()
+    done = stage(folder, ["import_checkpoint", *arguments, *options])
+    return done.returncode, done.stderr
 
 
 def refused(folder, said, *options, **names):

@@ -13,6 +13,7 @@ from pipeline.errors import InputError
 from pipeline.recipes import first_weights
 from pipeline.vocabularies import ClipVocabulary, exchanged
 from tests import clips
+from tests.released import drop, put
 from tests.running import refuse, succeed
 
 FORMATS = {"openai": clips.openai, "hugging_face": clips.hugging_face}
@@ -119,32 +120,26 @@ def spoilt(clip, tmp_path, change):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda t: t.pop("ln_final.bias"), "ln_final.bias is missing"),
-        (lambda t: t.pop("positional_embedding"), "positional_embedding is missing"),
+        (drop("ln_final.bias"), "ln_final.bias is missing"),
+        (drop("positional_embedding"), "positional_embedding is missing"),
         (lambda t: t.update(more=torch.ones(1)), "more is no tensor of the model"),
         (
-            lambda t: t.update({"visual.transformer.resblocks.1.ln_1.bias": torch.ones(3)}),
+            put("visual.transformer.resblocks.1.ln_1.bias", torch.ones(3)),
             "visual.transformer.resblocks.1.ln_1.bias is (3,), where the model has (12,)",
         ),
+        (put("visual.proj", torch.ones(3)), "visual.proj is (3,), where the model has (12, 8)"),
+        (put("text_projection", torch.ones(3)), "text_projection is (3,), and has not 2"),
+        (put("visual.positional_embedding", torch.ones(8, 12)), "is (8, 12), where the model"),
         (
-            lambda t: t.update({"visual.proj": torch.ones(3)}),
-            "visual.proj is (3,), where the model has (12, 8)",
-        ),
-        (lambda t: t.update({"text_projection": torch.ones(3)}), "text_projection is (3,), and has not 2"),
-        (
-            lambda t: t.update({"visual.positional_embedding": torch.ones(8, 12)}),
-            "is (8, 12), where the model",
-        ),
-        (
-            lambda t: t.update({"ln_final.bias": torch.ones(8).int()}),
+            put("ln_final.bias", torch.ones(8).int()),
             "ln_final.bias is torch.strided, torch.int32, not of",
         ),
         (lambda t: t["ln_final.bias"].fill_(torch.nan), "ln_final.bias has a number that is not finite"),
         (
-            lambda t: t.update({"token_embedding.weight": torch.ones(9, 8)}),
+            put("token_embedding.weight", torch.ones(9, 8)),
             "vocabulary is of 9 tokens, not CLIP's 49,408",
         ),
-        (lambda t: t.pop("visual.conv1.weight"), "has no visual.conv1.weight or vision_model.embeddings"),
+        (drop("visual.conv1.weight"), "has no visual.conv1.weight or vision_model.embeddings"),
     ],
 )
 def test_what_does_not_fit_is_named(clip, tmp_path, change, said):
@@ -190,13 +185,10 @@ def test_a_torchscript_archive_is_refused_with_the_line_that_converts_it(tmp_pat
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda t: t.pop("blocks.1.norm_1.bias"), "lacks blocks.1.norm_1.bias; bring CLIP's weights"),
+        (drop("blocks.1.norm_1.bias"), "lacks blocks.1.norm_1.bias; bring CLIP's weights"),
+        (put("project.map.weight", torch.ones(1)), "project.map.weight is (1,), the model's"),
         (
-            lambda t: t.update({"project.map.weight": torch.ones(1)}),
-            "project.map.weight is (1,), the model's",
-        ),
-        (
-            lambda t: t.update({"text.tables.tokens.weight": torch.ones(1)}),
+            put("text.tables.tokens.weight", torch.ones(1)),
             "the model's is (49408, 8); set text.tokeniser: clip_bpe",
         ),
     ],

@@ -12,6 +12,7 @@ from pipeline.authors_checkpoints import clip4idc
 from pipeline.recipes import trained_model
 from pipeline.vocabularies import ClipVocabulary, exchanged
 from tests import project_params
+from tests.released import drop, put
 from tests.running import refuse, succeed
 
 SIZES = ClipSizes(3, (16, 16), 49_408, 9, 8, 128, 2, 2, 1, 64, 1, 1, 12, 64, 1, 1)
@@ -125,9 +126,7 @@ def checkpoint(first):
 
 @pytest.fixture
 def folder(tmp_path):
-    tree = project_params.tree()
-    tree["dataset"]["clevr_change"]["features"]["pixels"] = [16, 16]
-    project_params.save(tmp_path, tree)
+    project_params.write(tmp_path, dataset__clevr_change__features__pixels=[16, 16])
     vocabularies.save(tmp_path / "vocab.json", ClipVocabulary(9), {})
     return tmp_path
 
@@ -182,15 +181,15 @@ def test_as_many_names_as_the_released_files_have(first, names):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda t: t.pop("clip.ln_final.bias"), "clip.ln_final.bias is missing; name a released checkpoint"),
-        (lambda t: t.pop("clip.visual.aft_embedding"), "clip.visual.aft_embedding is missing"),
+        (drop("clip.ln_final.bias"), "clip.ln_final.bias is missing; name a released checkpoint"),
+        (drop("clip.visual.aft_embedding"), "clip.visual.aft_embedding is missing"),
         (lambda t: t.update(more=torch.ones(1)), "more is no tensor of the model"),
         (
-            lambda t: t.update({"decoder.encoder.layer.0.slf_attn.att.key.bias": torch.ones(3)}),
+            put("decoder.encoder.layer.0.slf_attn.att.key.bias", torch.ones(3)),
             "decoder.encoder.layer.0.slf_attn.att.key.bias is (3,), where the model has (64,)",
         ),
         (
-            lambda t: t.update({"decoder.classifier.cls.predictions.decoder.weight": torch.ones(49_408, 64)}),
+            put("decoder.classifier.cls.predictions.decoder.weight", torch.ones(49_408, 64)),
             "predictions.decoder.weight is not decoder.embeddings.word_embeddings.weight",
         ),
         (lambda t: t["clip.visual.ln_mid.bias"].fill_(torch.inf), "ln_mid.bias has a number that is not"),

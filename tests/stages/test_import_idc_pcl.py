@@ -17,9 +17,7 @@ MARKS = {"<PAD>": "<NULL>", "<UNK>": "<UNK>", "<BOS>": "<START>", "<EOS>": "<END
 
 @pytest.fixture
 def folder(tmp_path):
-    tree = project_params.tree()
-    tree["features"]["stride"] = 32
-    project_params.save(tmp_path, tree)
+    project_params.write(tmp_path, features__stride=32)
     return tmp_path
 
 

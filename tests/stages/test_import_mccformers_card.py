@@ -13,9 +13,7 @@ COMMAND = "import_checkpoint their.pt --vocab vocab.json --out out --heads 2 --l
 
 @pytest.fixture
 def folder(tmp_path):
-    tree = project_params.tree()
-    tree["features"]["size"] = 256
-    project_params.save(tmp_path, tree)
+    project_params.write(tmp_path, features__size=256)
     return tmp_path
 
 
@@ -36,8 +34,7 @@ def test_card(folder):
         f"{COMMAND} --dataset spot_the_diff",
         "features.size is 256, the checkpoint was trained with 224",
     )
-    tree = project_params.tree()
-    project_params.save(folder, tree)
+    project_params.write(folder)
     succeed(folder, f"{COMMAND} --dataset spot_the_diff")
     _, trained = trained_model.load(folder / "out")
     assert (trained.recipe.model, trained.recipe.dataset, trained.longest) == ("card", "spot_the_diff", 7)

@@ -5,24 +5,16 @@ import csv
 import pytest
 
 from pipeline import params
-from pipeline.params import Params
 from pipeline.recipes import resolving
-from pipeline.tabletop.dataset_card import write_card
-from pipeline.training import resuming
 from tests import project_params
+from tests.killed import at_the_first_state
 from tests.running import set_params, stage, succeed
-from tests.stage_commands import CARD, EXTRACT, MAKE_RECIPE, MAKE_VOCAB, PREPARE, train_with
-from tests.synthetic import make_clevr_change
+from tests.stage_commands import train_with, trained
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("live")
-    write_card(folder / CARD, make_clevr_change(folder / "data/raw/tabletop", scenes=10), "tabletop", [])
-    set_params(folder)
-    for command in (PREPARE, EXTRACT, MAKE_VOCAB, MAKE_RECIPE, train_with(1, "whole")):
-        succeed(folder, command)
-    return folder
+    return trained(tmp_path_factory.mktemp("live"), "whole")
 
 
 def live_rows(folder, kind, name):
@@ -37,22 +29,10 @@ def reported(path):
         return list(csv.DictReader(file))
 
 
-class KilledError(Exception):
-    pass
-
-
 @pytest.mark.slow
-def test_they_grow_and_a_run_that_goes_on_has_no_double_rows(folder, monkeypatch):
-    save = resuming.save
-
-    def dying(*given):
-        save(*given)
-        raise KilledError
-
-    with monkeypatch.context() as patched:
-        patched.setattr(resuming, "save", dying)
-        with pytest.raises(KilledError):
-            stage(folder, f"{train_with(1, 'killed')} --live live")
+def test_they_grow_and_a_run_that_goes_on_has_no_double_rows(folder):
+    with at_the_first_state():
+        stage(folder, f"{train_with(1, 'killed')} --live live")
     assert [step for step, _ in live_rows(folder / "live", "validation", "CIDEr-D")] == [2]
     succeed(folder, f"{train_with(1, 'killed')} --live live")
     for kind in ("loss", "validation"):
@@ -82,11 +62,8 @@ def test_tensorboard_has_them_where_that_is_asked(folder):
 
 @pytest.mark.parametrize("log", params.Log.__args__)
 def test_where_they_are_written_is_in_no_recipe(log):
-    tree, other = project_params.tree(), project_params.tree()
-    other["train"]["log"] = log
-    first, second = (
-        resolving.resolve(Params.model_validate(each), "tabletop", "scorer_cbr") for each in (tree, other)
+    first, second, other = (
+        resolving.resolve(project_params.settings(**changes), "tabletop", "scorer_cbr")
+        for changes in ({}, {"train__log": log}, {"train__log": log, "train__iterations": 7})
     )
-    assert first == second
-    other["train"]["iterations"] = 7
-    assert first != resolving.resolve(Params.model_validate(other), "tabletop", "scorer_cbr")
+    assert first == second != other

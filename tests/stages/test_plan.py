@@ -10,8 +10,7 @@ NEEDS = ("grid", "pixels", "negatives")
 
 
 def planned(folder, dataset, *models):
-    tree = project_params.tree() | {"models": list(models)}
-    project_params.save(folder, tree)
+    project_params.write(folder, models=list(models))
     succeed(folder, f"plan --dataset {dataset} --out plan")
     return [name for name in NEEDS if read_yaml(folder / f"plan/needs/{name}.yaml", "")]
 
@@ -32,15 +31,13 @@ def test_what_the_listed_models_need(tmp_path, dataset, models, needed):
 
 
 def test_a_switch_takes_the_negatives_out(tmp_path):
-    tree = project_params.tree() | {"models": ["idc_pcl"]}
-    tree["model"]["idc_pcl"]["switches"] = {"tasks": "mlm_mvcl"}
-    project_params.save(tmp_path, tree)
+    project_params.write(tmp_path, models=["idc_pcl"], model__idc_pcl__switches={"tasks": "mlm_mvcl"})
     succeed(tmp_path, "plan --dataset tabletop --out plan")
     assert not read_yaml(tmp_path / "plan/needs/negatives.yaml", "")
 
 
 def test_a_model_that_cannot_be_there_is_one_line(tmp_path):
-    project_params.save(tmp_path, project_params.tree() | {"models": ["clip4idc"]})
+    project_params.write(tmp_path, models=["clip4idc"])
     said = "dataset.levir_cc.own.clip is missing, the settings of clip4idc; add it"
     refuse(tmp_path, "plan --dataset levir_cc --out plan", said)
     assert not (tmp_path / "plan").exists()

@@ -22,6 +22,7 @@ from stages import train
 from tests.backbones import TINY as TINY_BACKBONE
 from tests.backbones import write_tiny
 from tests.birds_lab import BIRDS, OWN, START, TINY, command, left, prepare, resolve, said, vocabulary
+from tests.killed import KilledError
 from tests.own_settings import phase_before
 from tests.running import ROOT, refuse, set_params, stage, succeed
 
@@ -69,10 +70,6 @@ def test_the_second_phase_takes_over_all_that_the_first_one_trained(prepared_bir
     torch.manual_seed(1)
     fresh = phase_before(recipe).make((5, 4, 4), vocabulary(prepared_birds)).state_dict()
     assert not torch.equal(fresh["cell_head.map.weight"], trained["cell_head.map.weight"])
-
-
-class KilledError(Exception):
-    pass
 
 
 def test_killed_in_and_after_the_first_phase_it_goes_on_with_the_same_bytes(prepared_birds, monkeypatch):

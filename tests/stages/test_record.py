@@ -15,7 +15,7 @@ def root(tmp_path, monkeypatch):
     """rr's first seed is finished, its second is not."""
     make_models_once(monkeypatch)
     make_repository(tmp_path)
-    project_params.save(tmp_path, project_params.tree() | {"models": ["rr"], "seeds": [1, 2]})
+    project_params.write(tmp_path, models=["rr"], seeds=[1, 2])
     monkeypatch.chdir(tmp_path)
     cell, _ = record.cells(tmp_path)
     Fake(tmp_path).run(cell)
@@ -34,9 +34,7 @@ def test_finished_cells_have_records_and_a_study_takes_them(root):
 
 
 def test_a_cell_of_other_settings_is_refused(root):
-    tree = project_params.tree()
-    tree["model"]["rr"]["dropout"] = 0.5
-    project_params.save(root, tree | {"models": ["rr"], "seeds": [1]})
+    project_params.write(root, model__rr__dropout=0.5, models=["rr"], seeds=[1])
     refuse(
         root, "record", "results/cells/tabletop/rr/1 is not what params.yaml and the code make now; run `dvc"
     )
@@ -44,7 +42,7 @@ def test_a_cell_of_other_settings_is_refused(root):
 
 
 def test_without_a_finished_cell_there_is_nothing_to_record(root):
-    project_params.save(root, project_params.tree() | {"models": ["ccr"], "seeds": [1]})
+    project_params.write(root, models=["ccr"], seeds=[1])
     refuse(root, "record", "no cell of params.yaml has pairs.jsonl in results/cells; run `dvc repro`")
 
 

@@ -3,19 +3,15 @@
 import pytest
 
 from pipeline.features import extraction
-from pipeline.tabletop.dataset_card import write_card
 from tests.pipeline.test_outputs import small_files
-from tests.running import refuse, set_params, stage, succeed
-from tests.stage_commands import CARD, EXTRACT, MAKE_VOCAB, PREPARE, STORE, VOCAB
-from tests.synthetic import make_clevr_change
+from tests.running import refuse, stage, succeed
+from tests.stage_commands import EXTRACT, MAKE_VOCAB, PREPARE, STORE, VOCAB, raw
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A folder of prepared pairs."""
-    folder = tmp_path_factory.mktemp("refused")
-    write_card(folder / CARD, make_clevr_change(folder / "data/raw/tabletop", scenes=6), "tabletop", [])
-    set_params(folder)
+    folder = raw(tmp_path_factory.mktemp("refused"), scenes=6)
     succeed(folder, PREPARE)
     return folder
 

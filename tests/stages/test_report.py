@@ -4,36 +4,34 @@ import json
 import re
 import subprocess
 import sys
-from contextlib import chdir, nullcontext
+from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 
 from pipeline.datasets.schema import of_split, read_pairs
 from pipeline.scoring import corpus
 from pipeline.scoring.meteor import Meteor
-from stages import constant, report, run, score
+from tests import running
 from tests.folders import contents
 from tests.report_lab import make_cell, make_study, write_json
 
 ROOT = Path(__file__).parents[2]
 
 
-def stage(folder, module, *arguments):
-    """Run a stage's main in `folder`, in this process; its exit code."""
-    argv = [module.__name__, *map(str, arguments)]
-    with chdir(folder), patch.object(sys, "argv", argv), pytest.raises(SystemExit) as left:
-        run(module.main)
-    return left.value.code
+def stage(folder, *words):
+    """Run a stage in `folder`, in this process; its exit code."""
+    done = running.stage(folder, words)
+    print(done.stderr, end="", file=sys.stderr)  # for capsys
+    return done.returncode
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     root = tmp_path_factory.mktemp("study")
     make_study(root)
-    assert stage(root, report, "--out", "results/report") == 0
+    assert stage(root, "report", "--out", "results/report") == 0
     return root
 
 
@@ -61,16 +59,16 @@ def test_written_again_it_is_the_same_bytes_and_stale_cells_do_not_count(study):
     test = of_split(read_pairs(study / "data/pairs/tabletop.jsonl"), "test")
     make_cell(study, "tabletop", "rr", 1, test, 0.9)
     (study / "results/cells/clevr_change/constant").mkdir(parents=True)
-    assert stage(study, report) == 0
+    assert stage(study, "report") == 0
     assert contents(study / "results/report") == before
 
 
 def test_a_large_page_is_written_with_a_warning(study, capsys, monkeypatch):
-    assert stage(study, report) == 0
+    assert stage(study, "report") == 0
     assert capsys.readouterr().err == ""
     before = contents(study / "results/report")
     monkeypatch.setattr("pipeline.reporting.page.LIMIT", 100_000)
-    assert stage(study, report) == 0
+    assert stage(study, "report") == 0
     said = capsys.readouterr().err
     assert re.fullmatch(r"warning: the page takes \d\.\d MB; a smaller report\.gallery .*\n", said)
     assert contents(study / "results/report") == before
@@ -81,7 +79,7 @@ def test_the_file_of_experiments_is_named_where_it_is_missing(study, capsys):
     kept = path.read_bytes()
     path.unlink()
     try:
-        assert stage(study, report) == 2
+        assert stage(study, "report") == 2
     finally:
         path.write_bytes(kept)
     remedy = "run `python -m stages.experiments` to make it"
@@ -90,7 +88,7 @@ def test_the_file_of_experiments_is_named_where_it_is_missing(study, capsys):
 
 def test_show_prints_the_numbers_and_writes_nothing(study, capsys):
     before = contents(study)
-    assert stage(study, report, "--show") == 0
+    assert stage(study, "report", "--show") == 0
     printed = capsys.readouterr().out
     assert contents(study) == before
     rows = [line.split() for line in printed.splitlines()]
@@ -114,7 +112,7 @@ def test_show_prints_first_what_is_true_in_80_columns(tmp_path, capsys):
         for subset, own in (("total", {}), ("change", {"true": true[0]}), ("no_change", {"true": true[1]}))
     ]
     write_json(tmp_path / "results/report/scores.json", records)
-    assert stage(tmp_path, report, "--show") == 0
+    assert stage(tmp_path, "report", "--show") == 0
     _, *heads, rule, constant, model, _ = capsys.readouterr().out.splitlines()
     assert max(map(len, (*heads, rule, constant, model))) <= 80
     assert constant.split() == ["constant", "0.0", "100.0", "50.0", "25.0", "75.0", *["125.0"] * 2, "50.0"]
@@ -126,7 +124,7 @@ def test_show_prints_first_what_is_true_in_80_columns(tmp_path, capsys):
 
 def test_show_cuts_no_number_on_a_narrow_terminal(study, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
-    assert stage(study, report, "--show") == 0
+    assert stage(study, "report", "--show") == 0
     assert "…" not in capsys.readouterr().out
 
 
@@ -143,7 +141,7 @@ def test_show_needs_neither_a_drawing_library_nor_java(study):
 
 
 def test_show_without_a_report_is_one_line(tmp_path, capsys):
-    assert stage(tmp_path, report, "--show") == 2
+    assert stage(tmp_path, "report", "--show") == 2
     said = capsys.readouterr()
     assert said.err == "error: results/report/scores.json is missing; run `dvc repro` to make it\n"
     assert said.out == ""
@@ -155,7 +153,7 @@ def test_a_missing_cell_is_named_and_the_old_report_stays(study, capsys):
     kept, before = path.read_bytes(), contents(study / "results/report")
     path.unlink()
     try:
-        assert stage(study, report) == 2
+        assert stage(study, "report") == 2
     finally:
         path.write_bytes(kept)
     said = capsys.readouterr().err
@@ -182,13 +180,13 @@ def no_meteor(monkeypatch):
 def test_the_constant_caption_is_chosen_on_validation_and_scored_on_test_as_a_models(study, no_meteor):
     pairs = ("--pairs", "data/pairs/tabletop.jsonl", "--manifest", "data/pairs/tabletop.manifest.json")
     captions = ("--captions", "captions.json")
-    assert stage(study, constant, "--dataset", "tabletop", *pairs, *captions, "--out", "metrics.json") == 0
+    assert stage(study, "constant", "--dataset", "tabletop", *pairs, *captions, "--out", "metrics.json") == 0
     entries = json.loads((study / "captions.json").read_text())
     test = of_split(read_pairs(study / pairs[1]), "test")
     assert [entry["image_id"] for entry in entries] == [pair.pair_id for pair in test]
     # half of the validation pairs have not changed, and a caption of four words has n-grams of four
     assert {entry["caption"] for entry in entries} == {"there is no change"}
-    assert stage(study, score, *pairs, *captions, "--dataset", "tabletop", "--out", "model.json") == 0
+    assert stage(study, "score", *pairs, *captions, "--dataset", "tabletop", "--out", "model.json") == 0
     assert (study / "metrics.json").read_bytes() == (study / "model.json").read_bytes()
     assert json.loads((study / "metrics.json").read_text())["total"]["agrees"] == 0.5  # no scenes there
     assert json.loads((study / "metrics.json").read_text())["change_accuracy"] == 0.5
@@ -200,5 +198,5 @@ def test_the_constant_caption_needs_test_pairs(study, tmp_path, capsys):
     (tmp_path / "pairs.jsonl").write_text("\n".join(line for line in lines if '"test"' not in line))
     (tmp_path / "params.yaml").write_bytes((study / "params.yaml").read_bytes())
     outs = ("--manifest", "manifest.json", "--captions", "captions.json", "--out", "metrics.json")
-    assert stage(tmp_path, constant, "--dataset", "tabletop", "--pairs", "pairs.jsonl", *outs) == 2
+    assert stage(tmp_path, "constant", "--dataset", "tabletop", "--pairs", "pairs.jsonl", *outs) == 2
     assert "has no pair of the split test" in capsys.readouterr().err

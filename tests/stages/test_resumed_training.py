@@ -5,47 +5,29 @@ import torch
 
 from pipeline.compute import devices
 from pipeline.scratch_folders import alone
-from pipeline.tabletop.dataset_card import write_card
 from pipeline.training import resuming
-from tests.running import refuse, set_params, stage, succeed
-from tests.stage_commands import CARD, EXTRACT, MAKE_RECIPE, MAKE_VOCAB, PREPARE, train_with
-from tests.synthetic import make_clevr_change
+from tests.killed import at_the_first_state
+from tests.running import refuse, stage, succeed
+from tests.stage_commands import train_with, trained
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("resumed")
-    write_card(folder / CARD, make_clevr_change(folder / "data/raw/tabletop", scenes=10), "tabletop", [])
-    set_params(folder)
-    for command in (PREPARE, EXTRACT, MAKE_VOCAB, MAKE_RECIPE, train_with(1, "whole")):
-        succeed(folder, command)
-    return folder
+    return trained(tmp_path_factory.mktemp("resumed"), "whole")
 
 
-class KilledError(Exception):
-    pass
-
-
-def killed(folder, to, monkeypatch):
+def killed(folder, to):
     """A training that was killed after its first validation; returns its state."""
-    save = resuming.save
-
-    def dying(*given):
-        save(*given)
-        raise KilledError
-
-    with monkeypatch.context() as patched:
-        patched.setattr(resuming, "save", dying)
-        with pytest.raises(KilledError):
-            stage(folder, train_with(1, to))
+    with at_the_first_state():
+        stage(folder, train_with(1, to))
     (state,) = folder.glob(f".{to}.*.scratch/state.pt")
     return state
 
 
-def test_a_damaged_state_is_said_in_one_line_and_the_result_is_the_same(folder, monkeypatch, capsys):
-    state = killed(folder, "damaged", monkeypatch)
+def test_a_damaged_state_is_said_in_one_line_and_the_result_is_the_same(folder, capsys):
+    state = killed(folder, "damaged")
     state.write_bytes(state.read_bytes()[:-100])
     capsys.readouterr()
     succeed(folder, train_with(1, "damaged"))
@@ -59,7 +41,7 @@ def test_a_damaged_state_is_said_in_one_line_and_the_result_is_the_same(folder, 
 @pytest.mark.parametrize("same", [True, False])
 def test_work_of_another_device_or_thread_count_is_not_taken_up(folder, monkeypatch, same):
     to = f"identity{same}"
-    killed(folder, to, monkeypatch)
+    killed(folder, to)
     taken, resume = [], resuming.resume
 
     def noted(*given):

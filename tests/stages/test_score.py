@@ -16,7 +16,6 @@ from pipeline.datasets.schema import ChangedObject, Look, Pair, Placed, SceneFac
 from pipeline.decoding import attention_maps
 from pipeline.decoding.attention_maps import Attended
 from pipeline.scoring.attention_localisation import MEASURES
-from stages import run, score
 
 ROOT = Path(__file__).parents[2]
 BALL = Look("small", "red", "rubber", "sphere")
@@ -105,6 +104,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def refused(leaves, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What stands on standard error where captions are not scored."""
+    monkeypatch.chdir(ROOT)
+
+    def run(*arguments: str) -> str:
+        out = tmp_path / "out.json"
+        code, said, err = leaves("score", *arguments, "--out", str(out))
+        assert (code, said, out.exists()) == (2, "", False)
+        return err
+
+    return run
+
+
 def test_metrics_of_the_pipeline(folder: Path) -> None:
     metrics = json.loads((folder / "pipeline.json").read_text())
     parts = {"total", "change", "no_change", "color", "move"}
@@ -142,23 +155,19 @@ def test_localisation_of_the_pairs_with_boxes(folder: Path) -> None:
     assert {name: lines[1][name] for name in measures} == dict.fromkeys(measures)
 
 
-def test_attention_needs_pairs_and_sizes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_attention_needs_pairs_and_sizes(refused) -> None:
     chosen = ["--captions", "c", "--references", "r", "--attention", "a", "--images", "i"]
-    assert "--attention needs --pairs and --images" in refused(monkeypatch, capsys, tmp_path, *chosen)
+    assert "--attention needs --pairs and --images" in refused(*chosen)
     chosen = ["--captions", "c", "--references", "r", "--dataset", "tabletop"]
-    assert "--dataset needs --pairs" in refused(monkeypatch, capsys, tmp_path, *chosen)
+    assert "--dataset needs --pairs" in refused(*chosen)
     chosen = ["--captions", "c", "--pairs", "p", "--attention", "a"]
-    assert "--attention needs --pairs and --images" in refused(monkeypatch, capsys, tmp_path, *chosen)
+    assert "--attention needs --pairs and --images" in refused(*chosen)
 
 
-def test_attention_of_other_captions_leaves_no_output(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_attention_of_other_captions_leaves_no_output(folder, tmp_path, refused):
     given = write_captions(tmp_path / "captions.json", [*(CAPTIONS | {"8.png": "the ball"}).items()])
     chosen = ["--captions", given, "--pairs", str(folder / "pairs.file"), "--images", str(folder / "images")]
-    told = refused(monkeypatch, capsys, tmp_path, *chosen, "--attention", str(folder / "attention.npz"))
+    told = refused(*chosen, "--attention", str(folder / "attention.npz"))
     assert "attention.npz is not of these captions (pair 8.png)" in told
 
 
@@ -230,56 +239,35 @@ def test_a_table_and_warnings_are_printed(folder: Path) -> None:
     assert "size named correctly: never named" in said
 
 
-def refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path, *arguments: str
-) -> str:
-    out = folder / "out.json"
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(sys, "argv", ["score", *arguments, "--out", str(out)])
-    with pytest.raises(SystemExit) as caught:
-        run(score.main)
-    said = capsys.readouterr()
-    assert (caught.value.code, said.out, out.exists()) == (2, "", False)
-    return said.err
-
-
-def test_wrong_input_is_one_error_and_no_output(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_input_is_one_error_and_no_output(tmp_path: Path, refused) -> None:
     given = write_captions(tmp_path / "captions.json", [("1", "a")])
     (tmp_path / "references.json").write_text('{"1": ["a"], "2": ["b"]}')
     against = str(tmp_path / "references.json")
-    told = refused(monkeypatch, capsys, tmp_path, "--captions", given, "--references", against)
+    told = refused("--captions", given, "--references", against)
     assert told.startswith("error: ")
     assert "2: has no prediction" in told
 
 
-def test_without_java_it_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_java_it_says_what_to_do(tmp_path, monkeypatch, refused):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     given = write_captions(tmp_path / "captions.json", [("1.png", "a")])
     write_pairs(tmp_path / "pairs", PAIRS)
     chosen = ["--captions", given, "--pairs", str(tmp_path / "pairs"), "--split", "train"]
-    told = refused(monkeypatch, capsys, tmp_path, *chosen)
+    told = refused(*chosen)
     assert told.startswith(f"error: no Java: JAVA_HOME is {tmp_path}")
     assert told.count("\n") == 1
 
 
-def test_a_split_without_pairs_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_split_without_pairs_is_refused(tmp_path: Path, refused) -> None:
     given = write_captions(tmp_path / "captions.json", [("1.png", "a")])
     write_pairs(tmp_path / "pairs", PAIRS)
     chosen = ["--captions", given, "--pairs", str(tmp_path / "pairs"), "--split", "val"]
-    assert "no pair of the split val" in refused(monkeypatch, capsys, tmp_path, *chosen)
-    told = refused(monkeypatch, capsys, tmp_path, *chosen, "--dataset", "tabeltop")
+    assert "no pair of the split val" in refused(*chosen)
+    told = refused(*chosen, "--dataset", "tabeltop")
     assert told.startswith("error: unknown dataset 'tabeltop'; params.yaml has tabletop")
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "inf", "nan", "soon"])
-def test_a_time_limit_is_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], seconds: str
-) -> None:
+def test_a_time_limit_is_a_time(seconds: str, refused) -> None:
     chosen = ["--captions", "c", "--references", "r", "--meteor-timeout", seconds]
-    assert "--meteor-timeout: invalid seconds value" in refused(monkeypatch, capsys, tmp_path, *chosen)
+    assert "--meteor-timeout: invalid seconds value" in refused(*chosen)

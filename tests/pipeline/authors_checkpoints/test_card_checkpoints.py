@@ -1,7 +1,6 @@
 """CARD's released checkpoints, made up: checked by name and shape, and equal to what they were."""
 
 import json
-from collections import OrderedDict
 from dataclasses import replace
 
 import pytest
@@ -16,45 +15,37 @@ from pipeline.errors import InputError
 from pipeline.recipes import trained_model
 from pipeline.vocabularies import SPECIAL
 from tests import released
+from tests.random_models import randomise
+from tests.released import drop, put
 
+D, S = "change_detector_state", "speaker_state"
 WORDS = (*SPECIAL, "<SEP>", "", "a", "b", "c")  # two spaces in a row give the empty word
 SIZES = CardSizes(1024, (14, 14), len(WORDS), 7, 8, 2, 2, 6)
 
 
 @torch.no_grad()
 def model():
-    torch.manual_seed(0)
-    made = models.build("card", SIZES, card.SETTINGS).eval()
-    for parameter in made.parameters():
-        parameter.copy_(torch.randn(parameter.shape) * 0.2)
-    made.regularisers["con"].temperature.fill_(0.2)
+    made = models.build("card", SIZES, card.SETTINGS)
+    randomise(made, 0.2).regularisers["con"].temperature.fill_(0.2)
     return made
 
 
 def states(made):
     """Its tensors as the released program names them."""
-    flat = {POSITIONS: made.decoder.positions}
-    for name, value in made.state_dict().items():
-        place = card.NAMES.place(name).name
-        flat[place] = torch.cat([flat[place], value]) if place in flat else value
-    found = {"change_detector_state": OrderedDict(), "speaker_state": OrderedDict()}
-    for name, value in flat.items():
-        state, rest = name.split(".", 1)
-        found[state][rest] = value
-    return found
+    return released.named(made, card.NAMES, {POSITIONS: made.decoder.positions})
 
 
 def write(folder, spoil=None):
     tree = states(model())
     if spoil:
-        spoil(tree["change_detector_state"], tree["speaker_state"])
+        spoil(tree)
     released.write(folder / "their.pt", tree)
     (folder / "vocab.json").write_text(json.dumps({word: number for number, word in enumerate(WORDS)}))
 
 
 def bring_in(folder, heads=2, **features):
     file = checkpoint_file.read(folder / "their.pt")
-    assert card.recognised(file)
+    assert card.is_one(file)
     vocabulary = vocabularies.fixed(folder / "vocab.json", [], lower_case=False)
     own = replace(card.FEATURES, **features)
     return card.imported(file, vocabulary, "spot_the_diff", own, heads, 1)[:2]
@@ -106,21 +97,15 @@ def test_names_and_shapes_on_record():
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda detector, speaker: detector.pop("temp"), r"change_detector_state\.temp is missing"),
+        (drop(D, "temp"), r"change_detector_state\.temp is missing"),
         (
-            lambda detector, speaker: detector.update({"fc.0.bias": torch.zeros(9)}),
+            put(D, "fc.0.bias", torch.zeros(9)),
             r"change_detector_state\.fc\.0\.bias is \(9,\), where the model has \(8,\)",
         ),
+        (put(S, "more", torch.zeros(1)), r"speaker_state\.more is no tensor of CARD"),
+        (put(S, "core.position_enc.pe", torch.zeros(7, 6)), "is not the sinusoids"),
         (
-            lambda detector, speaker: speaker.update({"more": torch.zeros(1)}),
-            r"speaker_state\.more is no tensor of CARD",
-        ),
-        (
-            lambda detector, speaker: speaker.update({"core.position_enc.pe": torch.zeros(7, 6)}),
-            "is not the sinusoids",
-        ),
-        (
-            lambda detector, speaker: detector.update({"positions": torch.zeros(50, 8)}),
+            put(D, "positions", torch.zeros(50, 8)),
             r"change_detector_state\.positions is \(50, 8\), where the model has \(197, 8\)",
         ),
     ],

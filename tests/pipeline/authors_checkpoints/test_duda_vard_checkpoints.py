@@ -1,7 +1,6 @@
 """DUDA's and VARD's released checkpoints, made up: checked by name and shape, and equal to what they were."""
 
 import json
-from collections import OrderedDict
 
 import pytest
 import torch
@@ -17,6 +16,7 @@ from pipeline.errors import InputError
 from pipeline.recipes import trained_model
 from pipeline.vocabularies import SPECIAL
 from tests import dynamic, project_params, released
+from tests.released import drop, put
 from tests.running import refuse, succeed
 
 SYSTEMS = pytest.mark.parametrize("system", [DUDA, VARD], ids=lambda each: each.model)
@@ -39,14 +39,10 @@ def model(system):
 
 def states(system):
     """Its tensors as the released program names them."""
-    found = {"change_detector_state": OrderedDict(), "speaker_state": OrderedDict()}
     made = model(system)
-    for name, value in made.state_dict().items():
-        state, rest = system.names.place(name).name.split(".", 1)
-        found[state][rest] = value
-    width = made.decoder.look.in_features // 3
-    found["change_detector_state"] |= {"fc1.weight": torch.ones(6, width), "fc1.bias": torch.ones(6)}
-    return found
+    idle = {"weight": torch.ones(6, made.decoder.look.in_features // 3), "bias": torch.ones(6)}
+    beside = {f"change_detector_state.fc1.{kind}": value for kind, value in idle.items()}
+    return released.named(made, system.names, beside)
 
 
 def write(folder, system, spoil=None):
@@ -103,12 +99,8 @@ def test_rows_that_did_not_change_places_would_say_something_else(system):
     assert not torch.equal(duda_vard.exchanged(weights), weights)
 
 
-def drop(state, name):
-    return lambda tree: tree[state].pop(name)
-
-
-def put(state, name, shape):
-    return lambda tree: tree[state].update({name: torch.zeros(shape)})
+def zeros(state, name, shape):
+    return put(state, name, torch.zeros(shape))
 
 
 @pytest.mark.parametrize(
@@ -117,12 +109,16 @@ def put(state, name, shape):
         (DUDA, drop("change_detector_state", "att.bias"), r"state\.att\.bias is missing"),
         (DUDA, drop("change_detector_state", "fc1.bias"), r"state\.fc1\.bias is missing"),
         (VARD, drop("change_detector_state", "perl.key.bias"), r"perl\.key\.bias is missing; name a .* VARD"),
-        (DUDA, put("change_detector_state", "embed.0.weight", (8, 2048, 1, 1)), r"\(8, 2048, 1, 1\), where"),
-        (DUDA, put("change_detector_state", "embed.0.weight", (8, 2052)), "has not 4 dimensions"),
-        (DUDA, put("change_detector_state", "embed.0.weight", (6, 2052, 1, 1)), "maps 6 is not a multiple"),
-        (VARD, put("change_detector_state", "img.weight", (6, 1026)), "width 6 is not a multiple of heads"),
-        (DUDA, put("speaker_state", "core.extra", (2,)), r"core\.extra is no tensor of DUDA"),
-        (DUDA, put("speaker_state", "embed.0.weight", (8, 3)), "is of 8 words, the vocabulary of 9"),
+        (
+            DUDA,
+            zeros("change_detector_state", "embed.0.weight", (8, 2048, 1, 1)),
+            r"\(8, 2048, 1, 1\), where",
+        ),
+        (DUDA, zeros("change_detector_state", "embed.0.weight", (8, 2052)), "has not 4 dimensions"),
+        (DUDA, zeros("change_detector_state", "embed.0.weight", (6, 2052, 1, 1)), "maps 6 is not a multiple"),
+        (VARD, zeros("change_detector_state", "img.weight", (6, 1026)), "width 6 is not a multiple of heads"),
+        (DUDA, zeros("speaker_state", "core.extra", (2,)), r"core\.extra is no tensor of DUDA"),
+        (DUDA, zeros("speaker_state", "embed.0.weight", (8, 3)), "is of 8 words, the vocabulary of 9"),
     ],
 )
 def test_what_does_not_fit_is_named(tmp_path, system, spoil, said):
@@ -132,7 +128,7 @@ def test_what_does_not_fit_is_named(tmp_path, system, spoil, said):
 
 @SYSTEMS
 def test_the_command(tmp_path, system):
-    project_params.save(tmp_path, project_params.tree())
+    project_params.write(tmp_path)
     write(tmp_path, system)
     command = "import_checkpoint their.pt --vocab vocab.json --out out --dataset clevr_change"
     succeed(tmp_path, f"{command} --curves curves --seed 3")
@@ -142,9 +138,7 @@ def test_the_command(tmp_path, system):
 
 
 def test_the_command_refuses_other_features(tmp_path):
-    tree = project_params.tree()
-    tree["features"]["stride"] = 32
-    project_params.save(tmp_path, tree)
+    project_params.write(tmp_path, features__stride=32)
     write(tmp_path, DUDA)
     command = "import_checkpoint their.pt --vocab vocab.json --out out --dataset clevr_change"
     refuse(tmp_path, command, "features.stride is 32, the checkpoint was trained with 16")

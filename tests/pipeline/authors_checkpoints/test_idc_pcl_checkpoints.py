@@ -17,6 +17,7 @@ from pipeline.errors import InputError
 from pipeline.features.store_contents import IMPORTED
 from pipeline.recipes import trained_model
 from pipeline.vocabularies import SPECIAL
+from tests.released import drop, put
 
 SIZES = PclSizes(2048, (7, 7), 9, 12, 8, 2, 1, 1, 2, 1)
 IDS = {"<PAD>": 0, "<BOS>": 1, "b": 2, "<EOS>": 3, "a": 4, "<MASK>": 5, "<CLS>": 6, "c": 7, "<UNK>": 8}
@@ -63,7 +64,7 @@ def write(folder, first, spoil=None, **how):
 
 def bring_in(path, heads=2, **features):
     file = checkpoint_file.read(path)
-    assert idc_pcl.recognised(file)
+    assert idc_pcl.is_one(file)
     words = path.with_name("vocab.json")
     vocabulary = replace(vocabularies.fixed(words, [], lower_case=False), longest=12)
     assert vocabulary.words == (*SPECIAL, "b", "a", "c", "d", "e")
@@ -94,24 +95,16 @@ def test_round_trip(tmp_path, first):
     assert found[0] == found[1]
 
 
-def drop(name):
-    return lambda tensors: tensors.pop(name)
-
-
-def put(name, tensor):
-    return lambda tensors: tensors.update({name: tensor})
-
-
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
         (drop("encoder.layers.1.attn.out.weight"), r"encoder\.layers\.1\.attn\.out\.weight is missing"),
-        (
-            put("encoder.norm.a_2", torch.zeros(9)),
-            r"encoder\.norm\.a_2 is \(9,\), where the model has",
-        ),
+        (put("encoder.norm.a_2", torch.zeros(9)), r"encoder\.norm\.a_2 is \(9,\), where the model has"),
         (put("more.weight", torch.zeros(1)), r"more\.weight is no tensor of IDC-PCL"),
-        (put("output_layer.bias", torch.zeros(11, dtype=torch.int64)), r"output_layer\.bias is .*int64"),
+        (
+            put("output_layer.bias", torch.zeros(11, dtype=torch.int64)),
+            r"output_layer\.bias is .*int64",
+        ),
         (
             put("output_layer.bias", torch.full((11,), torch.nan)),
             r"output_layer\.bias has a number that",
@@ -119,7 +112,10 @@ def put(name, tensor):
         (put("position_encoding.pe", torch.zeros(1, 200, 8)), "is not the sinusoids"),
         (put("feat_regress.weight", torch.zeros(8, 2048)), "with which the model shares it"),
         (put("img_project.0.weight", torch.zeros(8, 1024)), "reads 1024 channels; stride 32 has 2048"),
-        (put("word_embedding.weight", torch.zeros(12, 8)), r"word_embedding\.weight is \(12, 8\), where"),
+        (
+            put("word_embedding.weight", torch.zeros(12, 8)),
+            r"word_embedding\.weight is \(12, 8\), where",
+        ),
     ],
 )
 def test_what_does_not_fit_is_named(tmp_path, spoil, said):

@@ -99,7 +99,7 @@ def write(folder, name, spoil=None):
 
 def bring_in(folder, heads=HEADS, **features):
     file = checkpoint_file.read(folder / "their.pt")
-    assert mccformers.recognised(file)
+    assert mccformers.is_one(file)
     words = folder / "vocab.json"
     vocabulary = replace(vocabularies.fixed(words, [], lower_case=False), longest=LONGEST)
     own = replace(mccformers.FEATURES, **features)

@@ -9,7 +9,8 @@ from pipeline.datasets.schema import read_pairs
 from pipeline.errors import InputError
 from tests.backbones import TINY, write_tiny
 from tests.running import set_params, succeed
-from tests.small_lab import PAIRS, STAGES, add_weights
+from tests.small_lab import STAGES, add_weights
+from tests.stage_commands import PAIRS
 
 pytestmark = pytest.mark.slow
 

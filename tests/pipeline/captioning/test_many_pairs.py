@@ -10,7 +10,7 @@ from pipeline.captioning import many_pairs
 from pipeline.captioning.picture_captioner import Search
 from pipeline.datasets.schema import read_pairs
 from pipeline.errors import InputError
-from tests.small_lab import PAIRS
+from tests.stage_commands import PAIRS
 
 pytestmark = pytest.mark.slow
 

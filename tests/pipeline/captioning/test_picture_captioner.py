@@ -19,7 +19,8 @@ from pipeline.features.store_contents import PIXELS
 from pipeline.recipes import trained_model
 from tests.pipeline.captioning.conftest import weights_of
 from tests.pipeline.captioning.spoiling import put
-from tests.small_lab import ALL, PAIRS, STORE, STORES, VOCAB
+from tests.small_lab import ALL, STORES
+from tests.stage_commands import PAIRS, STORE, VOCAB
 
 pytestmark = pytest.mark.slow
 

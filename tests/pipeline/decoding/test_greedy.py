@@ -117,15 +117,6 @@ def test_of_equal_words_the_first_is_said(model):
     assert found.tolist() == [[END]] * 3  # the lowest that may be said
 
 
-def test_attending_finds_the_same_words(model):
-    memory = torch.randn(40, 9, 8)
-    words, maps = greedy_attending(model, of_memory(memory))
-    assert torch.equal(words, greedy(model, of_memory(memory)))
-    assert maps.shape == (*words.shape, 1, 9)
-    assert maps.dtype == torch.float16
-    torch.testing.assert_close(maps.float().sum(-1), torch.ones(*words.shape, 1), rtol=0, atol=2e-3)
-
-
 def test_never_says_what_is_no_word(model):
     with torch.no_grad():
         model.decoder.vocabulary.bias[list(NEVER)] = 1e6

@@ -10,67 +10,45 @@ import pytest
 import models
 from pipeline.recipes import recipe_file, resolving
 from tests import project_params
+from tests.own_settings import Noted
 from tests.running import succeed
 
 
-def resolved(model, change=lambda tree: None):
+def resolved(model, **changes):
     """The first phase's recipe on tabletop."""
-    tree = project_params.tree()
-    change(tree)
-    settings = project_params.Params.model_validate(tree)
-    return resolving.resolve(settings, "tabletop", model).first_phase()
-
-
-def set_of(*keys, value):
-    def change(tree):
-        for key in keys[:-1]:
-            tree = tree[key]
-        tree[keys[-1]] = value
-
-    return change
+    return resolving.resolve(project_params.settings(**changes), "tabletop", model).first_phase()
 
 
 @pytest.mark.parametrize(
-    ("model", "keys", "value"),
+    ("model", "key", "value"),
     [
-        ("clip4idc", ("train", "iterations"), 7),
-        ("clip4idc", ("model", "clip4idc", "switches"), {"memory": "layerwise"}),
-        ("idc_pcl", ("loss", "lambda_judge"), 0.25),
-        ("idc_pcl", ("dataset", "tabletop", "own", "idc_pcl", "train", "learning_rate"), 1e-5),
-        ("idc_pcl", ("model", "idc_pcl", "switches"), {"reduction": "sum", "distractor_judging": False}),
-        ("idc_pcl", ("model", "idc_pcl", "switches"), {"barred": "none"}),
+        ("clip4idc", "train__iterations", 7),
+        ("clip4idc", "model__clip4idc__switches", {"memory": "layerwise"}),
+        ("idc_pcl", "loss__lambda_judge", 0.25),
+        ("idc_pcl", "dataset__tabletop__own__idc_pcl__train__learning_rate", 1e-5),
+        ("idc_pcl", "model__idc_pcl__switches", {"reduction": "sum", "distractor_judging": False}),
+        ("idc_pcl", "model__idc_pcl__switches", {"barred": "none"}),
     ],
 )
-def test_another_captioning_leaves_it_as_it_is(model, keys, value):
-    assert asdict(resolved(model, set_of(*keys, value=value))) == asdict(resolved(model))
+def test_another_captioning_leaves_it_as_it_is(model, key, value):
+    assert asdict(resolved(model, **{key: value})) == asdict(resolved(model))
 
 
 @pytest.mark.parametrize(
-    ("model", "keys", "value"),
+    ("model", "key", "value"),
     [
-        ("clip4idc", ("dataset", "tabletop", "own", "clip", "adapt", "iterations"), 7),
-        ("clip4idc", ("model", "clip4idc", "switches"), {"directions": "mean"}),
-        ("clip4idc", ("model", "clip4idc", "variant"), "released"),
-        ("idc_pcl", ("dataset", "tabletop", "own", "idc_pcl", "pretrain", "batch"), 4),
-        ("idc_pcl", ("model", "idc_pcl", "switches"), {"tasks": "mlm"}),
-        ("idc_pcl", ("model", "idc_pcl", "switches"), {"softmax": "all"}),
-        ("idc_pcl", ("dataset", "tabletop", "own", "idc_pcl", "pretrain", "max_tokens"), 40),
-        ("idc_pcl", ("dataset", "tabletop", "own", "idc_pcl", "sizes", "width"), 64),
+        ("clip4idc", "dataset__tabletop__own__clip__adapt__iterations", 7),
+        ("clip4idc", "model__clip4idc__switches", {"directions": "mean"}),
+        ("clip4idc", "model__clip4idc__variant", "released"),
+        ("idc_pcl", "dataset__tabletop__own__idc_pcl__pretrain__batch", 4),
+        ("idc_pcl", "model__idc_pcl__switches", {"tasks": "mlm"}),
+        ("idc_pcl", "model__idc_pcl__switches", {"softmax": "all"}),
+        ("idc_pcl", "dataset__tabletop__own__idc_pcl__pretrain__max_tokens", 40),
+        ("idc_pcl", "dataset__tabletop__own__idc_pcl__sizes__width", 64),
     ],
 )
-def test_another_first_phase_is_another_one(model, keys, value):
-    assert asdict(resolved(model, set_of(*keys, value=value))) != asdict(resolved(model))
-
-
-class Noted:
-    """Switches that note which of them are read."""
-
-    def __init__(self, switches):
-        self._switches, self.names = switches, set()
-
-    def __getattr__(self, name):
-        self.names.add(name)
-        return getattr(self._switches, name)
+def test_another_first_phase_is_another_one(model, key, value):
+    assert asdict(resolved(model, **{key: value})) != asdict(resolved(model))
 
 
 @pytest.mark.parametrize("model", [name for name, entry in models.MODELS.items() if entry.phases])

@@ -53,7 +53,9 @@ def test_dirls_published_weights(dataset, loss):
 
 
 def test_every_term_has_its_weight_on_every_dataset():
-    assert set(REAL.model) == set(MODELS)
+    assert set(REAL.model) == set(MODELS), (
+        "name a model in models/__init__.py and, with its settings, in params.yaml"
+    )
     for dataset in REAL.dataset:
         for model, terms in (("scorer_cbr", {"cv", "cbr"}), ("dirl_ccr", {"dirl", "ccr"})):
             assert set(resolving.resolve(REAL, dataset, model).loss) == terms

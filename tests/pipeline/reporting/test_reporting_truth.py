@@ -10,7 +10,7 @@ from pipeline.datasets.schema import NO_CHANGE, Placed, SceneFacts
 from pipeline.reporting import curves, dataset_results, overview_table, page
 from pipeline.reporting.dataset_results import Curves
 from pipeline.scoring.truth import marks
-from pipeline.statistics import over_seeds
+from pipeline.statistics.seeds import over_seeds
 from tests.report_lab import make_study, write_lines
 from tests.report_page import DATA, Reader, undrawn
 

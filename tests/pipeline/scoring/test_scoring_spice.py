@@ -131,9 +131,7 @@ def test_unavailable_without_memory(fake: Fake, monkeypatch: pytest.MonkeyPatch,
     assert spice.unavailable(60) is None
 
 
-def test_unavailable_in_a_container_without_memory(
-    fake: Fake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_unavailable_in_a_container_without_memory(fake, monkeypatch, tmp_path):
     """The machine has more."""
     monkeypatch.setattr(memory, "MOUNTED", tmp_path)
     memory.GROUPS.write_text("0::/\n")
@@ -167,9 +165,7 @@ def test_unavailable_in_a_container_without_memory(
         ),
     ],
 )
-def test_a_jar_that_fails_is_one_line_and_nothing_is_kept(
-    fake: Fake, cache: Path, act: str, said: str
-) -> None:
+def test_a_jar_that_fails_is_one_line_and_nothing_is_kept(fake, cache, act, said):
     fake.does(f'echo parses > "$graphs/data.mdb"\n{act}')
     assert said in refused()
     assert [path.name for path in cache.iterdir() if path.name != spice.GRAPHS] == []
@@ -238,9 +234,7 @@ def scored_many(fake: Fake, count: int) -> list[list[dict]]:
     return fake.questions()
 
 
-def test_repeated_sentences_are_parsed_once_and_in_portions(
-    fake: Fake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repeated_sentences_are_parsed_once_and_in_portions(fake, monkeypatch):
     monkeypatch.setattr(spice, "PORTION", 5)
     *portions, whole = scored_many(fake, 60)
     assert [len(portion) for portion in portions] == [5, 3]
@@ -249,9 +243,7 @@ def test_repeated_sentences_are_parsed_once_and_in_portions(
     assert len(whole) == 60
 
 
-def test_without_a_cache_for_the_processor_all_is_parsed_in_one_run(
-    fake: Fake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_cache_for_the_processor_all_is_parsed_in_one_run(fake, monkeypatch):
     monkeypatch.setattr(spice, "CACHES", False)
     assert [len(question) for question in scored_many(fake, 60)] == [60]
     assert "-cache" not in (fake.home / "calls").read_text()

@@ -44,9 +44,7 @@ def test_names_and_coordinates() -> None:
     assert all(len(bytes.fromhex(jar.sha256)) == 32 for jar in spice_files.JARS)
 
 
-def test_the_folder_is_the_repository_s_unless_the_variable_names_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_folder_is_the_repository_s_unless_the_variable_names_one(monkeypatch):
     monkeypatch.delenv("SPICE_CACHE", raising=False)
     assert spice_files.folder() == Path(__file__).parents[3] / ".cache/spice"
     assert spice_files.shown() == ".cache/spice"

@@ -58,9 +58,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.timeout(600)
-def test_same_numbers_on_every_java_and_faster_from_the_cache(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_same_numbers_on_every_java_and_faster_from_the_cache(cache, monkeypatch):
     captions = {key: text for key, (text, _) in EXPECTED.items()}
     references = {key: REFERENCES.get(key, ["a cat sat on the mat"]) for key in captions}
     beside_the_jar = sorted(Path(library.__file__).parent.rglob("*"))

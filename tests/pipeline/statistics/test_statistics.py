@@ -11,10 +11,9 @@ from pycocoevalcap.bleu.bleu_scorer import BleuScorer, cook_refs, cook_test
 from pycocoevalcap.cider.cider_scorer import CiderScorer
 from pycocoevalcap.rouge.rouge import Rouge
 
-from pipeline import statistics
 from pipeline.errors import InputError
 from pipeline.scoring import meteor as jar
-from pipeline.statistics import bootstrap
+from pipeline.statistics import bootstrap, comparisons, pair_scores, seeds
 from tests import light_meteor
 from tests.scored import line, write
 
@@ -121,8 +120,8 @@ def world(tmp_path_factory):
     return found, drawn
 
 
-def read(found, folder: Path, runs: tuple[int, ...], spice: bool = False) -> statistics.Evidence:
-    return statistics.read([found[n][0].write(folder / f"{n}.jsonl", spice) for n in runs])
+def read(found, folder: Path, runs: tuple[int, ...], spice: bool = False) -> pair_scores.Evidence:
+    return pair_scores.read([found[n][0].write(folder / f"{n}.jsonl", spice) for n in runs])
 
 
 @pytest.mark.slow
@@ -140,7 +139,7 @@ def test_every_resample_scores_as_the_library_scores_it_anew(world, tmp_path):
 
 def test_a_comparison_is_of_the_same_resamples_for_both(world, tmp_path):
     found, drawn = world
-    compared = statistics.compare(
+    compared = comparisons.compare(
         read(found, tmp_path, (0, 1)), read(found, tmp_path, (2, 3)), resamples=RESAMPLES, seed=1
     )
     everything = [
@@ -161,7 +160,7 @@ def test_a_comparison_is_of_the_same_resamples_for_both(world, tmp_path):
 def test_another_bootstrap_seed_gives_other_numbers_and_the_same_seed_the_same(world, tmp_path):
     found, _ = world
     a, b = read(found, tmp_path, (0,)), read(found, tmp_path, (2,))
-    one, again, other = (statistics.compare(a, b, 500, seed) for seed in (1, 1, 2))
+    one, again, other = (comparisons.compare(a, b, 500, seed) for seed in (1, 1, 2))
     assert one == again
     assert one["CIDEr-D"].difference == other["CIDEr-D"].difference
     assert (one["CIDEr-D"].low, one["CIDEr-D"].high) != (other["CIDEr-D"].low, other["CIDEr-D"].high)
@@ -170,7 +169,7 @@ def test_another_bootstrap_seed_gives_other_numbers_and_the_same_seed_the_same(w
 def test_a_model_is_never_significant_from_itself(world, tmp_path):
     found, _ = world
     model = read(found, tmp_path, (0, 1), spice=True)
-    for own in statistics.compare(model, model, 300).values():
+    for own in comparisons.compare(model, model, 300).values():
         assert (own.difference, own.low, own.high, own.p, own.significant) == (0, 0, 0, 1, False)
         assert ", not significant (95 % interval" in own.sentence("a", "b")
 
@@ -181,21 +180,21 @@ def test_a_metric_that_a_seed_lacks_is_left_out(world, tmp_path):
     with_spice.mkdir(), without.mkdir()
     a, b = read(found, with_spice, (0,), spice=True), read(found, without, (1,))
     assert "SPICE" in a.numbers
-    assert "SPICE" not in statistics.compare(a, b, 10)
-    mixed = statistics.read([with_spice / "0.jsonl", without / "1.jsonl"])
+    assert "SPICE" not in comparisons.compare(a, b, 10)
+    mixed = pair_scores.read([with_spice / "0.jsonl", without / "1.jsonl"])
     assert "SPICE" not in mixed.numbers
     assert mixed.seeds == 2
 
 
 def test_a_value_that_hardly_any_resample_has(tmp_path):
-    model = statistics.read(
+    model = pair_scores.read(
         [write(tmp_path / "a", [line(n) | {"right": True if n == 0 else None} for n in range(500)])]
     )
     assert model.counted("change_accuracy") == 1
     with pytest.raises(
         InputError, match=r"no resample holds a pair that has change_accuracy; take more than 1$"
     ):
-        statistics.compare(model, model, 1, seed=1)
+        comparisons.compare(model, model, 1, seed=1)
 
 
 def test_truth_is_a_mean_over_pairs_and_over_those_with_a_change(tmp_path):
@@ -204,7 +203,7 @@ def test_truth_is_a_mean_over_pairs_and_over_those_with_a_change(tmp_path):
     changed = random.random(60) < 0.5
     trues = random.random((2, 60)) < [[0.7], [0.4]]
     models = [
-        statistics.read(
+        pair_scores.read(
             [
                 write(
                     tmp_path / "m",
@@ -217,7 +216,7 @@ def test_truth_is_a_mean_over_pairs_and_over_those_with_a_change(tmp_path):
     assert list(models[0].numbers)[:2] == ["true_changes", "true"]
     assert not {"fits", "agrees"} & set(models[0].numbers)  # nobody says
     assert models[0].counted("true_changes") == changed.sum()
-    found = statistics.compare(*models, resamples=200, seed=3)
+    found = comparisons.compare(*models, resamples=200, seed=3)
     drawn = np.vstack([*bootstrap.draws(60, 200, 3)])
     for metric, among in (("true", np.ones(60)), ("true_changes", changed)):
         rows = [(drawn * among * own).sum(1) / (drawn * among).sum(1) for own in trues]
@@ -231,13 +230,13 @@ def test_truth_is_a_mean_over_pairs_and_over_those_with_a_change(tmp_path):
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=6))
 def test_over_seeds(values):
-    found = statistics.over_seeds(values)
+    found = seeds.over_seeds(values)
     assert found.mean == pytest.approx(np.mean(values))
     assert found.sd == pytest.approx(stdev(values))
     assert found.runs == len(values)
-    assert statistics.over_seeds(values[:1]) == statistics.MeanSd(values[0], None, 1)
+    assert seeds.over_seeds(values[:1]) == seeds.MeanSd(values[0], None, 1)
     with pytest.raises(InputError, match="no run to average"):
-        statistics.over_seeds([])
+        seeds.over_seeds([])
 
 
 def without(key: str) -> dict:
@@ -263,7 +262,7 @@ def without(key: str) -> dict:
 def test_a_file_that_is_something_else(tmp_path, rows, said):
     path = write(tmp_path / "pairs.jsonl", rows)
     with pytest.raises(InputError) as error:
-        statistics.read([path])
+        pair_scores.read([path])
     assert said in str(error.value)
     assert str(path) in str(error.value)
     assert "\n" not in str(error.value)
@@ -271,12 +270,12 @@ def test_a_file_that_is_something_else(tmp_path, rows, said):
 
 def test_files_that_are_missing_or_no_text(tmp_path):
     with pytest.raises(InputError, match=r"no pairs\.jsonl to read"):
-        statistics.read([])
+        pair_scores.read([])
     with pytest.raises(InputError, match=r"pairs\.jsonl is missing; run `dvc repro score`"):
-        statistics.read([tmp_path / "pairs.jsonl"])
+        pair_scores.read([tmp_path / "pairs.jsonl"])
     (tmp_path / "pairs.jsonl").write_text("captions\n")
     with pytest.raises(InputError, match=r"line 1: Invalid JSON"):
-        statistics.read([tmp_path / "pairs.jsonl"])
+        pair_scores.read([tmp_path / "pairs.jsonl"])
 
 
 def test_other_pairs_are_not_compared(tmp_path):
@@ -284,8 +283,8 @@ def test_other_pairs_are_not_compared(tmp_path):
     three = write(tmp_path / "three", [line(0), line(1), line(2)])
     turned = write(tmp_path / "turned", [line(1), line(0)])
     with pytest.raises(InputError, match=r"number 3 is none in one and '2.png' in the other"):
-        statistics.read([two, three])
+        pair_scores.read([two, three])
     with pytest.raises(InputError, match=r"scores of a and b are not of the same pairs: number 1 is '0.png'"):
-        statistics.compare(statistics.read([two]), statistics.read([turned]), 10)
+        comparisons.compare(pair_scores.read([two]), pair_scores.read([turned]), 10)
     with pytest.raises(InputError, match="0 resamples are too few"):
-        statistics.compare(statistics.read([two]), statistics.read([two]), 0)
+        comparisons.compare(pair_scores.read([two]), pair_scores.read([two]), 0)

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from pipeline import statistics
-from pipeline.statistics import corpus_sums
+from pipeline.statistics import comparisons, corpus_sums, pair_scores
 from tests.scored import line, write
 
 
-def planted(shift: float, pairs: int, seed: int) -> list[statistics.Evidence]:
+def planted(shift: float, pairs: int, seed: int) -> list[pair_scores.Evidence]:
     """Two models whose CIDEr-D differs by `shift` in the population, correlated over pairs."""
     random = np.random.default_rng(seed)
     common = random.normal(1.0, 0.5, pairs)
@@ -16,7 +15,7 @@ def planted(shift: float, pairs: int, seed: int) -> list[statistics.Evidence]:
     for extra in (shift, 0.0):
         values = np.rint((common + extra + random.normal(0, 0.2, pairs)) * corpus_sums.MILLION)
         numbers = np.stack([values, np.ones(pairs)], 1)[None]
-        made.append(statistics.Evidence(tuple(map(str, range(pairs))), {"CIDEr-D": numbers}))
+        made.append(pair_scores.Evidence(tuple(map(str, range(pairs))), {"CIDEr-D": numbers}))
     return made
 
 
@@ -24,7 +23,7 @@ def test_intervals_hold_a_planted_difference_as_often_as_they_say():
     held = found = 0
     for seed in range(200):
         a, b = planted(0.1, 60, seed)
-        own = statistics.compare(a, b, 400, seed)["CIDEr-D"]
+        own = comparisons.compare(a, b, 400, seed)["CIDEr-D"]
         held += own.low <= 0.1 <= own.high
         found += own.significant
     assert 180 <= held <= 198  # 95 % of 200, less the percentile bootstrap's small-sample optimism
@@ -33,14 +32,14 @@ def test_intervals_hold_a_planted_difference_as_often_as_they_say():
 
 def test_no_difference_is_rarely_taken_for_one():
     told = sum(
-        statistics.compare(*planted(0.0, 60, seed), 400, seed)["CIDEr-D"].significant for seed in range(200)
+        comparisons.compare(*planted(0.0, 60, seed), 400, seed)["CIDEr-D"].significant for seed in range(200)
     )
     assert told <= 22
 
 
 def test_a_plain_difference_is_told_in_words():
     a, b = planted(0.5, 60, 1)
-    own, turned = statistics.compare(a, b, 2000)["CIDEr-D"], statistics.compare(b, a, 2000)["CIDEr-D"]
+    own, turned = comparisons.compare(a, b, 2000)["CIDEr-D"], comparisons.compare(b, a, 2000)["CIDEr-D"]
     assert own.significant
     assert own.low > 0.4
     assert own.p == pytest.approx(2 / 2001)
@@ -52,24 +51,24 @@ def test_a_plain_difference_is_told_in_words():
 @pytest.mark.parametrize(("pairs", "told"), [(1, False), (5, False), (8, True)])
 def test_a_handful_of_pairs_proves_nothing_however_one_sided(pairs, told):
     a, b = planted(50.0, pairs, 1)
-    assert statistics.compare(a, b, 2000)["CIDEr-D"].significant is told
+    assert comparisons.compare(a, b, 2000)["CIDEr-D"].significant is told
 
 
 def test_what_prints_as_nothing_is_no_difference(tmp_path):
     for place, score in enumerate((0.5, 0.5004, 0.5006)):
         write(tmp_path / f"{place}", [line(n) | {"CIDEr-D": score} for n in range(20)])
-    low, near, far = (statistics.read([tmp_path / f"{place}"]) for place in range(3))
-    found = statistics.compare(near, low, 500)["CIDEr-D"]
+    low, near, far = (pair_scores.read([tmp_path / f"{place}"]) for place in range(3))
+    found = comparisons.compare(near, low, 500)["CIDEr-D"]
     assert found.low > 0
     assert not found.significant
-    assert statistics.compare(far, low, 500)["CIDEr-D"].significant
+    assert comparisons.compare(far, low, 500)["CIDEr-D"].significant
 
 
 def test_holms_correction_of_several_models():
     a, b = planted(0.06, 60, 3)
     far = planted(5.0, 60, 3)[0]
-    alone = statistics.compare(a, b, 2000)["CIDEr-D"]
-    among = statistics.compare_all({"far": far, "a": a, "b": b}, 2000)
+    alone = comparisons.compare(a, b, 2000)["CIDEr-D"]
+    among = comparisons.compare_all({"far": far, "a": a, "b": b}, 2000)
     ps = sorted([alone.p, 2 / 2001, 2 / 2001])
     assert alone.p > 2 / 2001
     assert among["a", "b"]["CIDEr-D"].p == pytest.approx(alone.p)  # the largest: times 1
@@ -77,14 +76,14 @@ def test_holms_correction_of_several_models():
     assert among["far", "b"]["CIDEr-D"].p == pytest.approx(3 * ps[0])  # never below the one before
     assert among["a", "b"]["CIDEr-D"].low == alone.low
     assert "Holm's correction for 3 comparisons" in among["far", "b"]["CIDEr-D"].sentence("far", "b")
-    assert statistics.compare_all({"a": a}) == {}
+    assert comparisons.compare_all({"a": a}) == {}
 
 
 def test_correction_can_take_a_difference_back():
     a, b = planted(0.09, 60, 8)
-    alone = statistics.compare(a, b, 2000)["CIDEr-D"]
+    alone = comparisons.compare(a, b, 2000)["CIDEr-D"]
     assert alone.significant
-    among = statistics.compare_all({"a": a, "b": b, "c": b, "d": b, "e": b, "f": b}, 2000)["a", "b"][
+    among = comparisons.compare_all({"a": a, "b": b, "c": b, "d": b, "e": b, "f": b}, 2000)["a", "b"][
         "CIDEr-D"
     ]
     assert among.p == pytest.approx(15 * alone.p)

@@ -1,7 +1,8 @@
-"""What the tests of studies share: a repository of their own; a model's files hashed, it made, once."""
+"""What the tests of studies share: a repository, records; a model's files hashed, it made, once."""
 
 import pytest
 
+from tests.recorded import three_seeds
 from tests.study_lab import make_models_once, make_repository
 
 
@@ -13,3 +14,9 @@ def made_once(monkeypatch):
 @pytest.fixture
 def repository(tmp_path):
     return make_repository(tmp_path)
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A folder of records of two models."""
+    return three_seeds(tmp_path)

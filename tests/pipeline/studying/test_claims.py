@@ -12,12 +12,7 @@ from pipeline.recipes import resolving
 from pipeline.scoring.metric_names import ACCURACY, CIDER, TRUE_CHANGES
 from pipeline.studying import claims, record_comparisons
 from tests import project_params
-from tests.recorded import PAIRS, groups, three_seeds, write
-
-
-@pytest.fixture
-def root(tmp_path):
-    return three_seeds(tmp_path)
+from tests.recorded import PAIRS, groups, write
 
 
 def by_accuracy(root):

@@ -15,13 +15,8 @@ from pipeline.studying import record_comparisons, records, results_figures, resu
 from pipeline.studying.study_cells import Cell
 from stages import results
 from tests import project_params
-from tests.recorded import PAIRS, groups, three_seeds, write
+from tests.recorded import PAIRS, groups, write
 from tests.running import refuse, succeed
-
-
-@pytest.fixture
-def root(tmp_path):
-    return three_seeds(tmp_path)
 
 
 def test_means_and_deviations_by_hand(root):
@@ -242,9 +237,7 @@ def test_a_record_of_other_settings_is_on_no_page(tmp_path):
         own = records.settings(Cell("", "tabletop", "rr", 1, tree, recipe, ""))
         file.write_text(file.read_text().replace('"settings": ""', f'"settings": "{own}"'))
     succeed(tmp_path, "results")
-    other = project_params.tree()
-    other["decode"]["beam"] = 3
-    project_params.save(tmp_path, other)
+    project_params.write(tmp_path, decode__beam=3)
     (tmp_path / "docs/results.md").unlink()
     refuse(tmp_path, "results", "rr-1.json is of other settings than params.yaml; remove it")
     assert not (tmp_path / "docs/results.md").exists()

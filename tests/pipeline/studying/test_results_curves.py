@@ -6,12 +6,7 @@ from matplotlib.figure import Figure
 from pipeline.reporting import figures
 from pipeline.studying import record_comparisons, results_figures
 from tests import project_params
-from tests.recorded import three_seeds, write
-
-
-@pytest.fixture
-def root(tmp_path):
-    return three_seeds(tmp_path)
+from tests.recorded import write
 
 
 def test_curves_over_a_weight_have_the_weight_of_params_yaml_among_them(root, tmp_path):

@@ -6,7 +6,8 @@ from statistics import mean, stdev
 
 import pytest
 
-from pipeline import params, statistics
+from pipeline import params
+from pipeline.statistics import comparisons, pair_scores
 from pipeline.studying import printing, study_cells, study_file, study_table
 from tests.scored import line, write
 from tests.study_lab import PAIRS, ROOT, STAGES, STUDY, Fake, make_repository, planned, score_of, write_cell
@@ -99,9 +100,9 @@ def test_neighbours_are_compared_on_their_own_pairs(repository):
     assert one["b"] == "RR"
     assert one["difference"] == pytest.approx(0.4)
     assert one["significant"]
-    alone = statistics.compare(
+    alone = comparisons.compare(
         *(
-            statistics.read([repository / cell.folder / "pairs.jsonl" for cell in row.cells])
+            pair_scores.read([repository / cell.folder / "pairs.jsonl" for cell in row.cells])
             for row in (own[1], own[0])
         )
     )["CIDEr-D"]

@@ -16,6 +16,7 @@ from pipeline.recipes import recipe_file
 from pipeline.training import compiling, gradient_all_reduce
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.sampling import Sampler, training_batches
+from tests.killed import KilledError
 from tests.lstm_speaker import Speaker
 from tests.pipeline.training.test_loop import SIZES, recipe, same
 
@@ -25,10 +26,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf"),
 ]
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
-
-
-class KilledError(Exception):
-    pass
 
 
 class Compiler:

@@ -16,6 +16,7 @@ from pipeline.recipes.recipe_file import Recipe
 from pipeline.training.learning_rate import factor
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.sampling import Sampler, training_batches
+from tests.killed import KilledError, validation
 
 pytestmark = pytest.mark.slow
 
@@ -46,10 +47,6 @@ def recipe(**changes):
     )
 
 
-class KilledError(Exception):
-    pass
-
-
 def train(prepared, folder, seed=1, scores=None, killed_at=None, **changes):
     """Train; `scores` are what validation gives in turn; `killed_at` raises at that validation."""
     devices.repeatable()
@@ -58,15 +55,7 @@ def train(prepared, folder, seed=1, scores=None, killed_at=None, **changes):
     model = recipe_file.build(
         chosen, chosen.sizes_for((6, 3, 3), len(prepared.vocabulary), prepared.vocabulary.longest)
     )
-    calls = []
-
-    def validate(model):
-        calls.append(model.training)
-        if killed_at == len(calls):
-            raise KilledError
-        return scores[len(calls) - 1] if scores else 0.0
-
-    training = Training(model, chosen, seed, folder / "state.pt", validate)
+    training = Training(model, chosen, seed, folder / "state.pt", validation(scores, killed_at))
     sampler = Sampler(
         of_split(prepared.pairs, "train"), TRAIN["batch"], seed, TRAIN["exchange"], TRAIN["references"]
     )

@@ -24,6 +24,7 @@ from pipeline.training.learning_rate import factor
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.sampling import Sampler, sentences_of, training_batches
 from stages.start import STORE
+from tests.killed import KilledError, validation
 from tests.own_settings import phase_before
 from tests.running import succeed
 
@@ -49,22 +50,11 @@ def recipe(**changes):
     )
 
 
-class KilledError(Exception):
-    pass
-
-
 def run(pixels, folder, phase, chosen, scores=None, killed_at=None):
     """Train a phase; `scores` are what validation gives in turn; `killed_at` raises at that validation."""
     devices.repeatable()
     seed_all(1, 0)
-    model, calls = phase.make(pixels.store.shape, pixels.vocabulary), []
-
-    def validate(_):
-        calls.append(1)
-        if killed_at == len(calls):
-            raise KilledError
-        return scores[len(calls) - 1] if scores else 0.0
-
+    model, validate = phase.make(pixels.store.shape, pixels.vocabulary), validation(scores, killed_at)
     training = Training(model, chosen, 1, folder / "state.pt", validate, phase=phase)
     sampler = phase.sampler(pixels.pairs, 1)
     return training.run(sampler, pixels.store, pixels.vocabulary), model

@@ -19,6 +19,7 @@ from pipeline.training.learning_rate import factor
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.sampling import training_batches
 from pipeline.training.task_sampling import TaskSampler
+from tests.killed import KilledError, validation
 from tests.own_settings import phase_before
 
 SIZES = {"width": 8, "heads": 2, "single": 1, "pair": 1, "cross": 1, "pool": 3}
@@ -40,25 +41,14 @@ def negatives(pairs):
     return {pair.pair_id: [f"the ball turned metal {word}" for word in "abcdef"] for pair in pairs}
 
 
-class KilledError(Exception):
-    pass
-
-
 def run(prepared, folder, phase, chosen, scores=None, killed_at=None):
     """Train a phase with its own validation, or with `scores` in turn; `killed_at` raises at that one."""
     prepared = replace(prepared, vocabulary=phase.cut(prepared.vocabulary))
     devices.repeatable()
     seed_all(1, 0)
-    model, calls = phase.make(prepared.store.shape, prepared.vocabulary), []
+    model = phase.make(prepared.store.shape, prepared.vocabulary)
     val = of_split(prepared.pairs, "val"), prepared.store, prepared.vocabulary
-    own = None if scores else phase.validation(*val)
-
-    def validate(trained):
-        calls.append(1)
-        if killed_at == len(calls):
-            raise KilledError
-        return own(trained) if own else scores[len(calls) - 1]
-
+    validate = validation(scores, killed_at, None if scores else phase.validation(*val))
     training = Training(model, chosen, 1, folder / "state.pt", validate, phase=phase)
     return training.run(phase.sampler(prepared.pairs, 1), prepared.store, prepared.vocabulary), model
 

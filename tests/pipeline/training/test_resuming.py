@@ -10,6 +10,7 @@ from torch import nn
 from pipeline import outputs
 from pipeline.training import resuming
 from pipeline.training.resuming import History
+from tests.killed import KilledError
 
 CPU = torch.device("cpu")
 
@@ -91,10 +92,6 @@ def test_where_nothing_is_whole_it_begins_anew(tmp_path):
     assert resumed(state) == (0, both)
     (tmp_path / "state.pt.sha256").unlink()
     assert resumed(state) == (0, both)
-
-
-class KilledError(Exception):
-    pass
 
 
 @pytest.mark.parametrize("before", [[], [4], [4, 8]])

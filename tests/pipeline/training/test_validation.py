@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.datasets.schema import NO_CHANGE, of_split
 from pipeline.errors import InputError
-from pipeline.params import Params, load
+from pipeline.params import load
 from pipeline.recipes import resolving
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.scoring.metrics import cider_d, rouge_l
@@ -132,16 +132,12 @@ def test_rendered_datasets_select_by_truth_and_all_others_as_their_papers_do():
 
 
 def test_one_setting_selects_for_every_dataset():
-    tree = project_params.tree()
-    tree["train"]["select"] = "CIDEr-D/change"
-    settings = Params.model_validate(tree)
+    settings = project_params.settings(train__select="CIDEr-D/change")
     for name in ("tabletop", "clevr_change"):
         assert resolving.resolve(settings, name, "scorer_cbr").train["select"] == "CIDEr-D/change"
 
 
 def test_an_unknown_score_is_refused(tmp_path):
-    tree = project_params.tree()
-    tree["train"]["select"] = "BLEU-4"
-    project_params.save(tmp_path, tree)
+    project_params.write(tmp_path, train__select="BLEU-4")
     with pytest.raises(InputError, match=r"train\.select: .*'truth', 'CIDEr-D'.*not 'BLEU-4'"):
         load(tmp_path / "params.yaml")

@@ -5,6 +5,7 @@ without its process nothing is known, in 1.5.4), nor does it limit how many run 
 machine needs no optional package so. The job itself is the same in both places (job.py).
 """
 
+import io
 import os
 import shutil
 import signal
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import redirect_stderr, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -125,7 +126,8 @@ class Slurm:
         executor = SlurmExecutor(folder / "submitit", max_num_timeout=TURNS)
         executor.update_parameters(**self.cluster.of_submitit(name(folder), Path(job.folder)))
         try:
-            executor.submit(job)
+            with redirect_stderr(io.StringIO()):  # where submitit repeats what sbatch says
+                executor.submit(job)
         except FailedJobError as error:
             raise InputError(
                 f"SLURM refused the job: {_refusal(str(error))}; mend the cluster's file"

@@ -73,7 +73,8 @@ class Queue:
                 time.sleep(POLL)
             shown()
         except BaseException:
-            print(f"\n{self.place.leave(entry.task.folder for entry in self._at_work)}", flush=True)
+            if self._at_work:
+                print(f"\n{self.place.leave(entry.task.folder for entry in self._at_work)}", flush=True)
             raise
         return [entry for entry in self.entries if entry.state in (FAILED, LEFT)]
 

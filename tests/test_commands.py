@@ -26,7 +26,7 @@ from tests.test_docs import PAGES, ROOT
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"(?<!`)`((?:python -m|torchrun|dvc|make) [^`]+)`")
 WHOLE = (ROOT / "README.md", ROOT / "docs/cookbook.md")
-PROGRAMS = ("python ", "torchrun ", "dvc ", "make ")
+PROGRAMS = ("python ", "torchrun ", "srun ", "dvc ", "make ")
 STAGES = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
 PARSED = argparse.ArgumentParser.parse_args
 
@@ -69,6 +69,8 @@ def _wrong(words: list[str], made) -> str:
             return _module(module, arguments)
         case ["torchrun", *arguments]:
             return _torchrun(arguments)
+        case ["srun", *arguments] if "torchrun" in arguments:
+            return _torchrun(arguments[arguments.index("torchrun") + 1 :])
         case ["dvc", *arguments]:
             return _dvc(arguments)
         case ["make", *arguments]:
@@ -201,6 +203,7 @@ def _filled(command: str) -> str:
         ("python -m benchmarks stepp", "no benchmark stepp"),
         ("torchrun --nproc-per-node 2 -m stages.train --start d …", "ambiguous option: --start"),
         ("torchrun --nproc-per-node 2 -m stages.extract --inputs grid …", "unrecognized arguments"),
+        ("srun --ntasks 2 torchrun --nnodes 2 -m stages.extract --inputs grid …", "unrecognized arguments"),
         ("dvc repro report && dvc repro reports", "no reports"),
         ("dvc exp run -S loss.lambda_cb=1", "no loss.lambda_cb=1"),
         ("dvc exp run -S +loss.lambda_cbr=1", "no +loss.lambda_cbr=1"),

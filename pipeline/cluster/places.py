@@ -5,6 +5,7 @@ without its process nothing is known, in 1.5.4), nor does it limit how many run 
 machine needs no optional package so. The job itself is the same in both places (job.py).
 """
 
+import io
 import os
 import shutil
 import signal
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import redirect_stderr, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -110,6 +111,9 @@ class Slurm:
     def __init__(self, cluster: Cluster, at_once: int | None = None):
         if shutil.which("sbatch") is None:
             raise InputError("--on slurm: there is no SLURM here (no sbatch); take --on local")
+        if (said := _asked()).returncode:  # at the start alone: later it may be away for a while
+            why = _refusal(said.stderr or "squeue failed")
+            raise InputError(f"--on slurm: SLURM does not answer ({why}); take --on local")
         self.cluster, self.at_once = cluster, at_once or cluster.at_once
 
     def start(self, job: Job) -> None:
@@ -122,7 +126,8 @@ class Slurm:
         executor = SlurmExecutor(folder / "submitit", max_num_timeout=TURNS)
         executor.update_parameters(**self.cluster.of_submitit(name(folder), Path(job.folder)))
         try:
-            executor.submit(job)
+            with redirect_stderr(io.StringIO()):  # where submitit repeats what sbatch says
+                executor.submit(job)
         except FailedJobError as error:
             raise InputError(
                 f"SLURM refused the job: {_refusal(str(error))}; mend the cluster's file"
@@ -148,9 +153,7 @@ class Slurm:
 
     def _queue(self) -> dict[str, tuple[str, Seen]] | None:
         """Name of a job -> its number, and where it is."""
-        command = ["squeue", "--me", "--noheader", "--format=%i|%T|%N|%j"]
-        said = subprocess.run(command, capture_output=True, text=True, check=False)
-        if said.returncode:
+        if (said := _asked()).returncode:
             return None
         rows = [line.split("|") for line in said.stdout.splitlines()]
         return {
@@ -181,7 +184,13 @@ def of(on: str, at_once: int | None, cluster: Cluster | None) -> Place:
     return Slurm(cluster, at_once)
 
 
+def _asked() -> subprocess.CompletedProcess[str]:
+    """What squeue says of this user's jobs."""
+    command = ["squeue", "--me", "--noheader", "--format=%i|%T|%N|%j"]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
 def _refusal(text: str) -> str:
-    """What sbatch said, of all that submitit says of it."""
+    """What sbatch or squeue said, of all that is said around it."""
     lines = [line.partition("error: ")[2] for line in text.splitlines() if "error: " in line]
     return lines[0] if lines else text.strip().splitlines()[-1]

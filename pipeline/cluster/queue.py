@@ -12,6 +12,7 @@ from pipeline.cluster.places import CANCELLED, RUNNING, Place
 from pipeline.errors import InputError
 
 POLL = 1.0  # seconds
+BEGINNING = 5.0  # seconds of a turn in which jobs are begun: each asks DVC, and all wait to be looked at
 TRIES = 3  # of a job that ends so often without a verdict, and without having come further
 WAITING, LEFT = "waiting", "cancelled"
 OVER = (DONE, FAILED, LEFT)
@@ -72,7 +73,8 @@ class Queue:
                 time.sleep(POLL)
             shown()
         except BaseException:
-            print(f"\n{self.place.leave(entry.task.folder for entry in self._at_work)}", flush=True)
+            if self._at_work:
+                print(f"\n{self.place.leave(entry.task.folder for entry in self._at_work)}", flush=True)
             raise
         return [entry for entry in self.entries if entry.state in (FAILED, LEFT)]
 
@@ -88,8 +90,9 @@ class Queue:
                 self._set(entry, found.state, found.node)
             elif entry.state != WAITING or jobs.state(entry.task.folder).get("state") == DONE:
                 self._ended(entry)
+        until = time.monotonic() + BEGINNING
         for entry in left:
-            if entry.state == WAITING and not self._full:
+            if entry.state == WAITING and not self._full and time.monotonic() < until:
                 self._begin(entry)
         return any(entry.state not in OVER for entry in self.entries)
 

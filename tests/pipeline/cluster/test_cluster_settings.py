@@ -55,3 +55,16 @@ def test_without_slurm_one_line(monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(InputError, match=r"there is no SLURM here \(no sbatch\); take --on local"):
         places.of("slurm", None, Cluster(minutes=5))
+
+
+def test_where_slurm_does_not_answer_one_line(monkeypatch, tmp_path):
+    said = "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1"
+    for name in ("sbatch", "squeue"):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{said}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError) as refused:
+        places.of("slurm", None, Cluster(minutes=5))
+    assert str(refused.value) == (
+        "--on slurm: SLURM does not answer (Unable to contact slurm controller); take --on local"
+    )

@@ -105,10 +105,11 @@ def test_cancel_ends_its_own_jobs_and_no_other(slurm, tmp_path):
     assert tasks[1].taken == 1
 
 
-def test_a_partition_that_does_not_exist_is_one_line(slurm, tmp_path):
+def test_a_partition_that_does_not_exist_is_one_line(slurm, tmp_path, capfd):
     found = Queue(Slurm(CLUSTER.model_copy(update={"partition": "nowhere"})), [Shell(tmp_path / "a", "true")])
     with pytest.raises(InputError) as refused:
-        found.turn()
+        found.run()
+    assert capfd.readouterr() == ("", "")
     assert str(refused.value) == (
         "SLURM refused the job: invalid partition specified: nowhere; mend the cluster's file"
     )

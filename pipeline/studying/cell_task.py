@@ -13,7 +13,7 @@ from typing import Any
 from pipeline.cluster.job import Job, Step
 from pipeline.cluster.queue import Task
 from pipeline.outputs import remove, write_text, yaml_of
-from pipeline.scoring.spice_files import VARIABLE
+from pipeline.scoring.spice_files import DEFAULT, VARIABLE
 from pipeline.studying.cell_commands import live, negatives, recipes, steps
 from pipeline.studying.study_cells import Cell
 from pipeline.studying.workspace import DATA, LINKED, Workspace, link, link_starts, take
@@ -107,6 +107,8 @@ class CellTask:
         folder, there = self.folder, self.workspace.folder
         for name in (*LINKED, *(f"data/{part}" for part in DATA if (there / "data" / part).exists())):
             link(there / name, folder / name)
+        # by no variable: metrics.json names the place, and shall be the one of `dvc repro`
+        link(self.workspace.root.resolve() / DEFAULT, folder / DEFAULT)
         write_text(folder / "params.yaml", yaml_of(self.cell.params))
         for path in (*recipes(self.cell), *negatives(self.cell)):
             take(there / path, folder / path)

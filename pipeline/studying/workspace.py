@@ -28,7 +28,6 @@ from pipeline.inputs import read_yaml
 from pipeline.outputs import remove, replacing, write_text, yaml_of
 from pipeline.params import read_tree
 from pipeline.provenance import sha256
-from pipeline.scoring.spice_files import DEFAULT, VARIABLE
 from pipeline.studying import cell_commands
 from pipeline.studying.study_cells import Cell, prepared, prepared_beside, to_prepare
 
@@ -116,7 +115,7 @@ def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Workspac
     """
     with _locked(root) as lock:
         folder = root.resolve() / FOLDER / COPIES / _state(root, dataset)
-        workspace = Workspace(root, folder, lock, environment(root))
+        workspace = Workspace(root, folder, lock, environment())
         with writing(folder):
             _forget(root, folder)
             _fill(root, folder, dataset)
@@ -150,10 +149,10 @@ def _taken(lock: IO[str]) -> bool:
     return True
 
 
-def environment(root: Path) -> dict[str, str]:
+def environment() -> dict[str, str]:
     """In which the stages run."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    return {VARIABLE: str(root.resolve() / DEFAULT)} | os.environ | {"PATH": path}
+    return os.environ | {"PATH": path}
 
 
 def take(made: Path, path: Path) -> None:

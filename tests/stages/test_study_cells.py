@@ -15,6 +15,7 @@ import yaml
 from pipeline.cluster.places import Local
 from pipeline.cluster.queue import Queue
 from pipeline.errors import InputError
+from pipeline.scoring import spice_files
 from pipeline.studying import study_cells, workspace
 from pipeline.studying.cell_task import CellTask
 from tests.running import ROOT
@@ -166,6 +167,23 @@ def test_a_cell_of_other_code_trains_anew_and_one_that_fails_stops_no_other(lab)
         assert found[f"bad{count}"] == "error, the last line"
         assert found[f"good{count}"].endswith("features\n")
         assert runs(lab).count("3") == count
+
+
+@pytest.mark.slow
+def test_a_job_finds_spices_files_under_the_name_that_dvc_repro_has(lab, monkeypatch):
+    monkeypatch.delenv(spice_files.VARIABLE, raising=False)
+    with workspace.opened(lab, "d", ["grid"]) as place:
+        job = CellTask(cell_of("spice"), place, False, print).begin([])
+    command = "from pipeline.scoring import spice_files as s; print(s.shown(), s.folder().resolve())"
+    said = subprocess.run(
+        [sys.executable, "-c", command],
+        cwd=job.folder,
+        env=os.environ | job.environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert said == f".cache/spice {lab.resolve() / '.cache/spice'}\n"
 
 
 def test_one_study_at_a_time(lab, monkeypatch):

@@ -3,6 +3,7 @@
 import gc
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -32,6 +33,8 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_configure() -> None:
     """No time limit of an example; temporary files in memory, where there is room and they take a tenth."""
+    # below nohup it is ignored, and the processes that tests start would be deaf to it, too
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     settings.register_profile("busy", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("busy")
     memory = Path("/dev/shm")

@@ -33,8 +33,10 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_configure() -> None:
     """No time limit of an example; temporary files in memory, where there is room and they take a tenth."""
-    # below nohup it is ignored, and the processes that tests start would be deaf to it, too
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    # below nohup and in the background these are ignored, and what tests start would be deaf to them, too
+    for number, heard in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, heard)
     settings.register_profile("busy", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("busy")
     memory = Path("/dev/shm")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention, RespectiveAttention, all_of
-from models.decoder_protocol import Exchange, NextWord, States, Words
+from models.decoder_protocol import Exchange, NextWord, States, Unweighed, Words
 from models.difference import Difference
 from models.switches import PAPER, Switches
 
@@ -159,7 +159,7 @@ class TransformerState:
         return maps[self.order.argsort(), :, None]
 
 
-class CaptionDecoder(nn.Module):
+class CaptionDecoder(Unweighed, nn.Module):
     """Words given the words before them and the memory of a pair, B x N x D.
 
     `respective`: the memory is B x 2N x D, both images' tokens (attention.py).

@@ -1,7 +1,8 @@
 """What a captioner's decoder is: all that training, the searches and whoever shows maps ask of one.
 
-B pairs, k captions of each, L words, V words of the vocabulary, N cells an image. In a search `left` pairs of
-the B are still captioned, and the R = left * k rows are their captions, those of a pair one after another.
+B pairs, k captions of each, L words, V words of the vocabulary, N cells an image, K weights of a word. In a
+search `left` pairs of the B are still captioned, and the R = left * k rows are their captions, those of a
+pair one after another.
 """
 
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ class NextWord:
     """What one step of the decoder gives, by name."""
 
     logits: Tensor  # R x V
-    looked: Tensor | None  # R x ...: what `maps` needs of this step; None where it needs nothing
+    looked: Tensor | None  # R x ...: what `maps` and `word_weights` need of this step; None where nothing
 
 
 class State(Protocol):
@@ -59,6 +60,7 @@ class Decoder(Protocol[Kept]):
     """What a captioner's decoder can do: for all words at once, and word by word."""
 
     compiles: bool  # whether `train.compile` compiles it; a loop over words is a graph for each length
+    weighed: tuple[str, ...]  # K names: what it weighs anew at each word; none where it weighs nothing
 
     def __call__(
         self, tokens: Tensor, difference: Difference, keep_layers: bool = False, padding_is_key: bool = True
@@ -78,6 +80,21 @@ class Decoder(Protocol[Kept]):
         end; None where they gave None. A word's map sums to 1. I is 1 where one map is meant for both images,
         2 where the first is of before, the second of after.
         """
+
+    def word_weights(self, looked: Tensor | None) -> Tensor | None:
+        """The weights of what is `weighed`, at each of those words: B x L x K; None where nothing is.
+
+        `looked` as for `maps`. A word's weights sum to 1.
+        """
+
+
+class Unweighed:
+    """A decoder that weighs nothing anew at a word."""
+
+    weighed: tuple[str, ...] = ()
+
+    def word_weights(self, looked: Tensor | None) -> None:
+        """None: it has no such weights."""
 
 
 class Exchange:

@@ -146,6 +146,7 @@ class DynamicSpeaker(nn.Module):
     """Two LSTMs: one weighs the three vectors of the memory, the other one says the next word."""
 
     compiles = False  # a loop over words
+    weighed: tuple[str, ...] = ("before", "difference", "after")
 
     def __init__(self, sizes: SpeakerSizes, width: int, dropout: float):
         """`width`: K, of an attended vector."""
@@ -206,6 +207,10 @@ class DynamicSpeaker(nn.Module):
         """The maps of both images, each divided by its sum, the same for every word: B x L x 2 x N."""
         assert looked is not None  # each step gives its weights, B x L x 3
         return shares(state.maps)[:, None].expand(-1, looked.shape[1], -1, -1)
+
+    def word_weights(self, looked: Tensor | None) -> Tensor | None:
+        """alpha of each word, B x L x 3: what the steps gave, as it is."""
+        return looked
 
 
 class DynamicCaptioner(Captioner):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from models.decoder_protocol import Exchange, NextWord, Words
+from models.decoder_protocol import Exchange, NextWord, Unweighed, Words
 from pipeline.vocabularies import NULL
 
 
@@ -28,7 +28,7 @@ class Vectors:
         )
 
 
-class Speaker(nn.Module):
+class Speaker(Unweighed, nn.Module):
     """An LSTM that looks at each image by itself, or at nothing but the mean of their cells."""
 
     compiles = False

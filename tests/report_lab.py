@@ -21,6 +21,7 @@ from tests.synthetic import make_clevr_change
 SCENES = 100  # 10 of them, two of each change type, are test scenes
 GRID = (4, 4)  # cells of attention
 PATCHES = (2, 3)  # the same of a model of pixels
+WEIGHED = ("before", "difference", "after")  # by the dynamic speaker, duda's
 ADAPTED = ("clip4idc", "clip4idc_again")  # models of pixels; the second one has the first one's settings
 QUARTILES = tuple(f"viewpoint_iou_q{number}" for number in range(1, 5))
 METRICS = ("BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D")
@@ -159,11 +160,15 @@ def attended(caption: str, place: int, model: str) -> Attended:
     looked = np.full((len(words), cells), 0.5 / cells)
     looked[range(len(words)), [(place + number) % cells for number in range(len(words))]] += 0.5
     alignment = 0.5 * np.roll(np.eye(cells), 1, 1) + 0.5 / cells
-    crossing = None if model in ("subtraction", *ADAPTED) else alignment.astype(np.float16)
+    crossing = None if model in ("subtraction", "duda", *ADAPTED) else alignment.astype(np.float16)
     own = np.full((2, *grid), 0.1, np.float16)
     own[0, 0, 1] = own[1, 1, 2] = 0.5
     blocks = {"block 3": own, "block 5": own[::-1]} if model in ADAPTED else None
-    return Attended(tuple(words), looked.reshape(-1, 1, *grid).astype(np.float16), crossing, blocks)
+    maps = looked.reshape(-1, 1, *grid).astype(np.float16)
+    if model != "duda":
+        return Attended(tuple(words), maps, crossing, blocks)
+    weights = [np.roll([0.12, 0.8, 0.08], number) for number in range(len(words))]
+    return Attended(tuple(words), maps, None, None, WEIGHED, np.array(weights, np.float16).reshape(-1, 3))
 
 
 def captions(pairs: list[Pair], said: Callable[[Pair], str]) -> list[dict[str, str]]:

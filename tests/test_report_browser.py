@@ -5,7 +5,7 @@ import pytest
 from pipeline.reporting import dataset_results, overview_table, page
 from tests.report_lab import make_study
 
-MODELS = ("subtraction", "scorer", "scorer_cbr")
+MODELS = ("subtraction", "scorer", "scorer_cbr", "duda")
 WIDTHS = (390, 1440)
 
 
@@ -110,6 +110,23 @@ def test_a_word_shows_its_attention_on_both_pictures(view):
     words.nth(2).click()
     assert heat(card, "after") is None
     assert heat(shown(view).nth(3), "after") is None
+
+
+def test_a_word_with_weights_has_a_bar_and_says_them(view):
+    card = shown(view).nth(2)
+    word = card.locator(".words button[data-model=duda]").nth(1)
+    bar, box = word.locator(".shares").bounding_box(), word.bounding_box()
+    assert box["y"] + box["height"] / 2 < bar["y"] < bar["y"] + bar["height"] <= box["y"] + box["height"]
+    widths = word.locator(".shares i").evaluate_all(
+        "all => all.map((one) => one.getBoundingClientRect().width)"
+    )
+    assert [width / sum(widths) for width in widths] == pytest.approx([0.08, 0.12, 0.8], abs=0.02)
+    word.click()
+    assert card.locator(".told").text_content() == (
+        "“ball”, duda: the brightest cell holds 53.1 % of the attention (spread evenly: 6.3 %); "
+        "said from before 8 %, the difference 12 %, after 80 %."
+    )
+    assert card.locator(".words button[data-model=scorer] .shares").count() == 0
 
 
 def test_the_keyboard_goes_from_word_to_word(view):

@@ -13,7 +13,7 @@ from models.attention import MultiHeadAttention, all_of
 from models.clip4idc.encoders import ClipSizes, Tables
 from models.clip4idc.switches import ClipSwitches
 from models.decoder import NULL, DecoderLayer, Past, TransformerState
-from models.decoder_protocol import NextWord, Words
+from models.decoder_protocol import NextWord, Unweighed, Words
 from models.difference import Difference
 from models.switches import PAPER
 
@@ -62,7 +62,7 @@ class Memories(nn.Module):
         return torch.stack(found if self.layerwise else found[-1:], 1)
 
 
-class ClipDecoder(nn.Module):
+class ClipDecoder(Unweighed, nn.Module):
     """Words given the words before them and the memories of a pair, B x S x M x E.
 
     Words are predicted by the table that they are read by: logits = h E^T + b.

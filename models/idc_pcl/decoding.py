@@ -12,7 +12,7 @@ from torch import Tensor
 
 from models.attention import attention_weights
 from models.decoder import NULL, Past, TransformerState
-from models.decoder_protocol import NextWord, Words
+from models.decoder_protocol import NextWord, Unweighed, Words
 from models.difference import Difference
 from models.idc_pcl.network import Block, Network
 
@@ -34,7 +34,7 @@ class Kept(Past):
         return keys[:, :, : position + 2], values[:, :, : position + 2]
 
 
-class MaskDecoder:
+class MaskDecoder(Unweighed):
     """Words given image tokens; B pairs, k captions of each, R = B * k."""
 
     compiles = False  # it has no tensors of its own

@@ -2,14 +2,16 @@
 
 P captions of W words in all, H x W_grid cells, N = H * W_grid, G pairs (gallery_pairs.ALIGNED). No pickle. A
 word has I maps: one that is shown on both images, two of before and after, none where nothing is looked at.
+Beside them it may have K weights, of what the decoder weighs anew at every word.
 pair_id    P strings
 start      P + 1 integers: the words of caption p are word[start[p]:start[p + 1]]
 word       W strings
 map        W x H x W_grid float16, summing to 1: 392 bytes a word at 14 x 14; where I is not 1
            W x I x H x W_grid
 aligned_pair, alignment    G strings, G x N x N float16; absent where the model has no cross-view attention
-block_name    K strings: blocks of an image encoder, where its class tokens look; absent where it has none
-block_pair, block          G strings, G x K x 2 x H x W_grid float16: of before and after, each summing to 1
+block_name    B strings: blocks of an image encoder, where its class tokens look; absent where it has none
+block_pair, block          G strings, G x B x 2 x H x W_grid float16: of before and after, each summing to 1
+weight_name, weight        K strings, W x K float16: a word's sum to 1; absent where the decoder has none
 """
 
 import zipfile
@@ -29,12 +31,14 @@ ROUNDING = 0.01  # float16 keeps the sum of a map to 0.0005
 
 @dataclass(frozen=True)
 class Attended:
-    """A caption, and where the decoder looked for each of its words."""
+    """A caption, where the decoder looked for each of its words, and what it weighed at each."""
 
     words: tuple[str, ...]
     maps: np.ndarray  # float16, words x I x H x W, each map summing to 1; I is 0, 1 or 2
     alignment: np.ndarray | None = None  # float16, N x N: row = a cell of after, column = of before
     blocks: Mapping[str, np.ndarray] | None = None  # float16, 2 x H x W each: where its class tokens look
+    weighed: tuple[str, ...] = ()  # K names
+    weights: np.ndarray | None = None  # float16, words x K, a word's summing to 1; None where K is 0
 
     @property
     def caption(self) -> str:
@@ -58,16 +62,26 @@ class Attended:
 
 
 def attended(
-    spoken: Sequence[tuple[str, int]], maps: np.ndarray, alignment: np.ndarray | None = None
+    spoken: Sequence[tuple[str, int]],
+    maps: np.ndarray,
+    weighed: tuple[str, ...] = (),
+    weights: np.ndarray | None = None,
 ) -> Attended:
-    """A caption's words, each of so many tokens, with the mean of its tokens' maps, tokens x I x H x W."""
-    words, counts = (
-        tuple(word for word, _ in spoken),
-        np.array([count for _, count in spoken], dtype=np.int64),
-    )
-    starts = np.cumsum([0, *counts[:-1]]) if words else counts
-    summed = np.add.reduceat(maps[: counts.sum()].astype(np.float32), starts) if words else maps[:0]
-    return Attended(words, (summed / counts[:, None, None, None]).astype(np.float16), alignment)
+    """A caption's words, each of so many tokens, with the mean of its tokens' maps, tokens x I x H x W.
+
+    And with that of its tokens' weights, tokens x K, where K things are `weighed`.
+    """
+    words, counts = tuple(word for word, _ in spoken), [count for _, count in spoken]
+    own = None if weights is None else _means(weights, counts)
+    return Attended(words, _means(maps, counts), weighed=weighed, weights=own)
+
+
+def _means(rows: np.ndarray, counts: Sequence[int]) -> np.ndarray:
+    """tokens x ... -> words x ..., float16: each the mean of so many rows, one word's after another's."""
+    if not counts:
+        return rows[:0].astype(np.float16)
+    summed = np.add.reduceat(rows[: sum(counts)].astype(np.float32), np.cumsum([0, *counts[:-1]]))
+    return (summed / np.reshape(counts, (-1, *[1] * (rows.ndim - 1)))).astype(np.float16)
 
 
 def write(path: str | Path, attended: Mapping[str, Attended]) -> None:
@@ -88,6 +102,9 @@ def write(path: str | Path, attended: Mapping[str, Attended]) -> None:
         arrays["block_pair"] = np.array(list(own), dtype=np.str_)
         arrays["block_name"] = np.array(list(next(iter(own.values()))), dtype=np.str_)
         arrays["block"] = np.stack([np.stack(list(maps.values())) for maps in own.values()], dtype=np.float16)
+    if weights := [each.weights for each in all_of_it if each.weights is not None]:
+        arrays["weight_name"] = np.array(all_of_it[0].weighed, dtype=np.str_)
+        arrays["weight"] = np.concatenate(weights, dtype=np.float16)
     with replacing(path) as beside, beside.open("wb") as file:
         # not compressed: what a compressor writes differs from version to version; no time is written
         # (to a checker any array might be called allow_pickle, as numpy's own keyword is)
@@ -132,11 +149,10 @@ def _attended(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, Attended]]:
     _demand(maps.shape[1] <= 2, "there are more maps a word than images")
     _demand(_shares(maps), "a map does not sum to 1")
     aligned, blocks = _alignments(arrays, maps.shape[2:]), _blocks(arrays, maps.shape[2:])
+    weighed, weights = _weights(arrays, len(words))
     for pair, first, end in zip(pairs.tolist(), start[:-1], start[1:], strict=True):
-        yield (
-            pair,
-            Attended(tuple(words[first:end].tolist()), maps[first:end], aligned.get(pair), blocks.get(pair)),
-        )
+        said, own = tuple(words[first:end].tolist()), None if weights is None else weights[first:end]
+        yield pair, Attended(said, maps[first:end], aligned.get(pair), blocks.get(pair), weighed, own)
 
 
 def _alignments(arrays: dict[str, np.ndarray], grid: tuple[int, ...]) -> dict[str, np.ndarray]:
@@ -159,10 +175,20 @@ def _blocks(arrays: dict[str, np.ndarray], grid: tuple[int, ...]) -> dict[str, d
     return {pair: dict(zip(names, own, strict=True)) for pair, own in zip(pairs.tolist(), maps, strict=True)}
 
 
-def _shares(maps: np.ndarray) -> bool:
-    """Whether each map, the last two axes, is of shares that sum to 1."""
+def _weights(arrays: dict[str, np.ndarray], words: int) -> tuple[tuple[str, ...], np.ndarray | None]:
+    if not {"weight_name", "weight"} & arrays.keys():
+        return (), None
+    names, weights = arrays["weight_name"], arrays["weight"]
+    _demand(names.shape == (len(set(names.tolist())),), "weight_name has duplicates")
+    _demand(weights.shape == (words, len(names)), "there is not one weight for each word and name")
+    _demand(_shares(weights, (-1,)), "a word's weights do not sum to 1")
+    return tuple(names.tolist()), weights
+
+
+def _shares(maps: np.ndarray, axes: tuple[int, ...] = (-2, -1)) -> bool:
+    """Whether each map, of those axes, is of shares that sum to 1."""
     # a comparison with NaN is false, so a map that is no attention is refused too
-    sums = maps.sum((-2, -1), dtype=np.float32)
+    sums = maps.sum(axes, dtype=np.float32)
     return bool((np.abs(sums - 1) <= ROUNDING).all() and (maps >= 0).all())
 
 

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from models.captioner import Captioner, Difference
 from models.decoder_protocol import Exchange
+from pipeline.decoding.greedy import Captioned, captioned
 from pipeline.vocabularies import END, NULL, START
 
 
@@ -30,10 +31,10 @@ def beam_search(model: Captioner, difference: Difference, beam: int, length_pena
 @torch.inference_mode()
 def beam_attending(
     model: Captioner, difference: Difference, beam: int, length_penalty: float = 0.0
-) -> tuple[Tensor, Tensor | None]:
-    """What `beam_search` finds, and the decoder's maps of each word: see `greedy_attending`."""
+) -> Captioned:
+    """What `beam_search` finds, with the decoder's maps and weights of each word."""
     search = Beam(model, difference, beam, length_penalty, attending=True).run()
-    return search.words, search.maps()
+    return captioned(search.decoder, search.words, search.seen, search.state)
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class Beam:
         return self
 
     def _keep(self, looked: Tensor | None, position: int) -> None:
-        """What the decoder will make maps of."""
+        """What the decoder will make maps and weights of."""
         if looked is None or not self.attending:
             return
         if self.looked is None:
@@ -179,13 +180,6 @@ class Beam:
         """
         reachable = self.sums[:left].amax(1) / self.longest**self.length_penalty
         return reachable <= self.scores[self.order[:left]]
-
-    def maps(self) -> Tensor | None:
-        """Where each word of the best captions looked: B x L x I x N, float16."""
-        assert self.attending
-        seen = None if self.seen is None else self.seen[:, : self.words.shape[1]]
-        found = self.decoder.maps(seen, self.state)
-        return None if found is None else found.half()
 
 
 class NBest(Beam):

@@ -10,19 +10,17 @@ from functools import partial
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from models.captioner import Captioner, Difference
 from pipeline.datasets.schema import Pair
 from pipeline.decoding.attention_maps import Attended, attended
 from pipeline.decoding.beam_search import beam_attending
-from pipeline.decoding.greedy import differences, evaluating, greedy_attending
+from pipeline.decoding.greedy import Captioned, differences, evaluating, greedy_attending
 from pipeline.features.store import FeatureStore, feature_batches
 from pipeline.progress import track
 from pipeline.vocabularies import Vocabulary, said_at
 
-Search = Callable[[Captioner, Difference], tuple[Tensor, Tensor | None]]
-"""The captions of a batch: token ids B x L, and the decoder's maps of each word, B x L x I x N or None."""
+Search = Callable[[Captioner, Difference], Captioned]
 
 
 def searching(beam: int, length_penalty: float) -> Search:
@@ -97,9 +95,14 @@ def _attended(
 
 
 def told(search: Search, model: Captioner, difference: Difference, vocabulary: Vocabulary) -> list[Attended]:
-    """The captions of a batch, with the decoder's maps, if it looks at anything."""
-    tokens, maps = search(model, difference)
-    nothing = torch.empty(*tokens.shape, 0, math.prod(model.cells), dtype=torch.float16)
-    grids = (nothing if maps is None else maps).unflatten(-1, model.cells).cpu().numpy()
-    each = zip(tokens.tolist(), grids, strict=True)  # L x I x H x W
-    return [attended(vocabulary.spoken(caption), own[said_at(caption)]) for caption, own in each]
+    """The captions of a batch, with the decoder's maps, if it looks at anything, and its weights, if any."""
+    found, weighed = search(model, difference), model.decoder.weighed
+    nothing = torch.empty(*found.words.shape, 0, math.prod(model.cells), dtype=torch.float16)
+    grids = (nothing if found.maps is None else found.maps).unflatten(-1, model.cells).cpu().numpy()
+    weights = None if found.weights is None else found.weights.cpu().numpy()
+    captions = []
+    for row, caption in enumerate(found.words.tolist()):
+        at = said_at(caption)
+        own = None if weights is None else weights[row, at]
+        captions.append(attended(vocabulary.spoken(caption), grids[row, at], weighed, own))
+    return captions

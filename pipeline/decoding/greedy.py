@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from models.captioner import Captioner, Difference
-from models.decoder_protocol import Exchange
+from models.decoder_protocol import Decoder, Exchange
 from pipeline.datasets.schema import Pair
 from pipeline.features.store import FeatureStore, feature_batches
 from pipeline.vocabularies import END, NULL, START, Vocabulary
@@ -23,14 +25,27 @@ def greedy(model: Captioner, difference: Difference) -> Tensor:
     return Greedy(model, difference).run().words
 
 
-@torch.inference_mode()
-def greedy_attending(model: Captioner, difference: Difference) -> tuple[Tensor, Tensor | None]:
-    """What `greedy` finds, and the decoder's maps of each word: B x L x I x N, float16, or None.
+@dataclass(frozen=True)
+class Captioned:
+    """A batch as a search captioned it. After a caption's end maps and weights say nothing."""
 
-    After a caption's end there is nothing to see in the maps.
-    """
+    words: Tensor  # B x L, token ids as `greedy` gives them
+    maps: Tensor | None  # B x L x I x N, float16: where each word looked
+    weights: Tensor | None  # B x L x K, float16: of what the decoder weighs at each word
+
+
+@torch.inference_mode()
+def greedy_attending(model: Captioner, difference: Difference) -> Captioned:
+    """What `greedy` finds, with the decoder's maps and weights of each word."""
     search = Greedy(model, difference, attending=True).run()
-    return search.words, search.maps()
+    return captioned(search.decoder, search.words, search.looked, search.state)
+
+
+def captioned(decoder: Decoder[Any], words: Tensor, looked: Tensor | None, state: Any) -> Captioned:
+    """Token ids B x L, and what is made of that which the steps gave, B x longest x ..., of these words."""
+    looked = None if looked is None else looked[:, : words.shape[1]]
+    found = decoder.maps(looked, state), decoder.word_weights(looked)
+    return Captioned(words, *(None if each is None else each.half() for each in found))
 
 
 class Greedy:
@@ -65,7 +80,7 @@ class Greedy:
         return self
 
     def _keep(self, looked: Tensor | None, rows: Tensor, position: int) -> None:
-        """What the decoder will make maps of."""
+        """What the decoder will make maps and weights of."""
         if looked is None or not self.attending:
             return
         if self.looked is None:
@@ -81,13 +96,6 @@ class Greedy:
             places.apply(self.order)
             places.move(word)
         return word[: places.left]
-
-    def maps(self) -> Tensor | None:
-        """Where each word looked: B x L x I x N."""
-        assert self.attending
-        looked = None if self.looked is None else self.looked[:, : self.words.shape[1]]
-        found = self.decoder.maps(looked, self.state)
-        return None if found is None else found.half()
 
 
 @torch.inference_mode()

@@ -1,4 +1,4 @@
-"""Attention as the page embeds it: 8 bits a cell, base64, small enough for the whole gallery."""
+"""Attention as the page embeds it: 8 bits a cell, base64, small enough for the whole gallery; and weights."""
 
 import base64
 from typing import Any
@@ -8,6 +8,7 @@ import numpy as np
 from pipeline.decoding.attention_maps import Attended
 
 LEVELS = 255  # 0 to the map's largest value
+PHRASES = {"difference": "the difference"}  # what is weighed, as sentences have it, where they add something
 Array = np.ndarray
 
 
@@ -15,7 +16,7 @@ def embedded(attended: Attended) -> dict[str, Any]:
     """What the page's script reads of one caption: its maps, and the images' alignment where there is one.
 
     A map's largest value is 255; `peaks` says what share of the attention that is. `images` says how many
-    maps a word has, one after another, where it is not one for both images.
+    maps a word has, one after another, where it is not one for both images. `weights` are in percent.
     """
     height, width = attended.grid
     maps = attended.maps.reshape(-1, height * width).astype(np.float32)
@@ -31,7 +32,21 @@ def embedded(attended: Attended) -> dict[str, Any]:
     if attended.blocks is not None:
         both = np.stack(list(attended.blocks.values())).astype(np.float32)  # K x 2 x H x W
         found["blocks"] = _coded(both.reshape(-1, height * width))
+    if attended.weights is not None:
+        found |= {"weighed": phrases(attended), "weights": percents(attended)}
     return found
+
+
+def phrases(attended: Attended) -> list[str]:
+    """K names of what the decoder weighs at a word, as a sentence has them."""
+    return [PHRASES.get(name, name) for name in attended.weighed]
+
+
+def percents(attended: Attended) -> list[list[int]]:
+    """The weights of each word, words x K; nothing where there are none."""
+    if attended.weights is None:
+        return []
+    return np.rint(100 * attended.weights.astype(np.float32)).astype(int).tolist()
 
 
 def quantised(rows: Array) -> Array:

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from pipeline.datasets.images import decode, read_bytes
 from pipeline.datasets.schema import NO_CHANGE, Pair
+from pipeline.decoding.attention_maps import Attended
 from pipeline.errors import InputError
 from pipeline.params import Params
 from pipeline.reporting import attention_images
@@ -49,6 +50,7 @@ class Prediction:
     judged: str  # that in words, with the words that are wrong; "" where it is not known
     wrong: list[bool]  # of each word
     blocks: list[str]  # of the image encoder, whose maps are shown
+    weights: list[list[int]]  # of each word, in percent; nothing where the decoder has none
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,17 @@ def gallery(results: Results, params: Params) -> dict[str, Any]:
         ],
         "grids": list(dict.fromkeys(one.grid for one in every if one.images)),  # rows, columns of maps
         "encoded": [model for model, each in attended.items() if any(one.blocks for one in each)],
+        "weighed": _weighed(attended),
     }
+
+
+def _weighed(attended: Mapping[str, Sequence[Attended]]) -> dict[tuple[str, ...], list[str]]:
+    """What decoders weigh at a word -> the models whose decoder does."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for model, each in attended.items():
+        for names in dict.fromkeys(tuple(attention_images.phrases(one)) for one in each if one.weighed):
+            found.setdefault(names, []).append(model)
+    return found
 
 
 def _card(pair: Pair, kind: str, results: Results, cells: Sequence[Cell], params: Params) -> Card:
@@ -149,6 +161,7 @@ def picture(results: Results, name: str) -> Picture:
 
 def _prediction(pair: Pair, cell: Cell, phrases: Sequence[str]) -> Prediction:
     caption, told = cell.captions[pair.pair_id], cell.told[pair.pair_id]
+    attended = cell.attended[pair.pair_id]
     verdict = truth.judge(caption, pair)
     wrong = None if verdict is None else verdict.wrong
     return Prediction(
@@ -160,7 +173,8 @@ def _prediction(pair: Pair, cell: Cell, phrases: Sequence[str]) -> Prediction:
         _true(told),
         _judged(told, wrong),
         truth.marks(caption.split(), wrong),
-        list(cell.attended[pair.pair_id].blocks or ()),
+        list(attended.blocks or ()),
+        attention_images.percents(attended),
     )
 
 

@@ -54,8 +54,9 @@ function prepare(card, form) {
     const [first, second] = [0, 1].map((side) => percent(own.peaks[at(side)]));
     const held = images > 1 ? `${first} of the attention to before, of that to after ${second}` : `${first} of the attention`;
     const even = percent(1 / (own.grid[0] * own.grid[1]));
-    const said = images ? `the brightest cell holds ${held} (spread evenly: ${even}).` : "its decoder attends to no cell.";
-    told.textContent = `“${button.textContent}”, ${model}: ${said}`;
+    const said = images ? `the brightest cell holds ${held} (spread evenly: ${even})` : "its decoder attends to no cell";
+    const drawn = own.weighed?.map((name, number) => `${name} ${own.weights[place][number]} %`).join(", ");
+    told.textContent = `“${button.textContent}”, ${model}: ${said}${drawn ? `; said from ${drawn}` : ""}.`;
   }
 
   function showBlock(button) {

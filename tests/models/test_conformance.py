@@ -144,39 +144,44 @@ def test_a_step_is_forwards_last_word(name, variant, k):
 @CASES
 def test_a_beam_of_one_is_greedy_search(name, variant):
     model, difference = speaking(name, variant)
-    words, maps = greedy_attending(model, difference)
+    found = greedy_attending(model, difference)
+    words = found.words
     assert len(set(lengths(words))) > 2
     assert torch.equal(words, greedy(model, difference))
     for length_penalty in (0.0, 1.0):
         assert torch.equal(words, beam_search(model, difference, 1, length_penalty))
-    beams, looked = beam_attending(model, difference, 1)
-    assert torch.equal(words, beams)
-    found = [own[0].tokens for own in n_best(model, difference, 1, 1)]
-    assert found == [tuple(row[:length]) for row, length in zip(words.tolist(), lengths(words), strict=True)]
-    assert (maps is None) == (looked is None)
-    if maps is not None:
-        torch.testing.assert_close(maps[words != NULL], looked[words != NULL])
+    beams = beam_attending(model, difference, 1)
+    assert torch.equal(words, beams.words)
+    best = [own[0].tokens for own in n_best(model, difference, 1, 1)]
+    assert best == [tuple(row[:length]) for row, length in zip(words.tolist(), lengths(words), strict=True)]
+    for one, other in ((found.maps, beams.maps), (found.weights, beams.weights)):
+        assert (one is None) == (other is None)
+        if one is not None:
+            torch.testing.assert_close(one[words != NULL], other[words != NULL])
 
 
 @CASES
 @pytest.mark.parametrize("beam", [1, 3])
 def test_pairs_do_not_depend_on_who_ends_before_them(name, variant, beam):
     model, difference = speaking(name, variant)
-    words, maps = searching(beam, 0.5)(model, difference)
+    found = searching(beam, 0.5)(model, difference)
+    words = found.words
     assert len(set(lengths(words))) > 2
     for row, length in enumerate(lengths(words)):
-        alone, looked = searching(beam, 0.5)(model, rows(difference, lambda x, row=row: x[row : row + 1]))
-        assert alone[0, :length].tolist() == words[row, :length].tolist()
-        assert lengths(alone) == [length]
-        if maps is not None:
-            torch.testing.assert_close(looked[0, :length], maps[row, :length], rtol=2e-3, atol=1e-4)
+        alone = searching(beam, 0.5)(model, rows(difference, lambda x, row=row: x[row : row + 1]))
+        assert alone.words[0, :length].tolist() == words[row, :length].tolist()
+        assert lengths(alone.words) == [length]
+        for one, other in ((alone.maps, found.maps), (alone.weights, found.weights)):
+            if one is not None:
+                torch.testing.assert_close(one[0, :length], other[row, :length], rtol=2e-3, atol=1e-4)
 
 
 @CASES
 @pytest.mark.parametrize("beam", [1, 3])
 def test_maps_are_of_one_or_both_images_and_sum_to_1_or_there_are_none(name, variant, beam):
     model, difference = speaking(name, variant)
-    words, maps = searching(beam, 0.5)(model, difference)
+    found = searching(beam, 0.5)(model, difference)
+    words, maps = found.words, found.maps
     assert isinstance(model.decoder.compiles, bool)
     if maps is None:
         assert (name, variant) == ("lstm", "no map")
@@ -189,18 +194,36 @@ def test_maps_are_of_one_or_both_images_and_sum_to_1_or_there_are_none(name, var
     assert (said.flatten(1).std(0) > 0).any()  # they differ from word to word
 
 
+@CASES
+@pytest.mark.parametrize("beam", [1, 3])
+def test_there_is_a_weight_for_each_name_and_a_words_sum_to_1_or_there_are_none(name, variant, beam):
+    model, difference = speaking(name, variant)
+    found, weighed = searching(beam, 0.5)(model, difference), model.decoder.weighed
+    assert isinstance(weighed, tuple)
+    if found.weights is None:
+        assert weighed == ()
+        return
+    assert len(set(weighed)) == len(weighed) > 0
+    assert found.weights.shape == (*found.words.shape, len(weighed))
+    assert found.weights.dtype == torch.float16
+    said = found.weights[found.words != NULL].float()
+    assert (said >= 0).all()
+    torch.testing.assert_close(said.sum(-1), torch.ones(len(said)), rtol=0, atol=2e-3)
+    assert (said.std(0) > 0).all()  # they differ from word to word
+
+
 @pytest.mark.parametrize(("variant", "count"), [("two maps", 2), ("no map", 0)])
 def test_what_a_speaker_looked_at_is_kept_and_read(tmp_path, variant, count):
     model, difference = speaking("lstm", variant)
     vocabulary = WordVocabulary(("<NULL>", "<UNK>", "<START>", "<END>", *"abcdefghij"), LONGEST, True)
     found = told(searching(1, 0.0), model, difference, vocabulary)
-    words, maps = greedy_attending(model, difference)
+    searched = greedy_attending(model, difference)
     attention_maps.write(tmp_path / "a.npz", {str(row): each for row, each in enumerate(found)})
     for row, each in enumerate(attention_maps.read(tmp_path / "a.npz").values()):
-        assert each.caption == vocabulary.decode(words[row].tolist())
+        assert each.caption == vocabulary.decode(searched.words[row].tolist())
         assert (each.images, each.grid) == (count, GRID)
         for side in range(count):
-            wanted = maps[row, : len(each.words), side].unflatten(-1, GRID)
+            wanted = searched.maps[row, : len(each.words), side].unflatten(-1, GRID)
             assert np.array_equal(each.on(side), wanted.numpy())
 
 

@@ -113,19 +113,19 @@ def test_the_speakers_dropout_is_drawn_anew_at_each_word():
 def test_every_word_has_its_images_maps():
     model = make("duda")
     difference = model.encode(*images())
-    words, maps = greedy_attending(model, difference)
+    found = greedy_attending(model, difference)
     a = difference.maps.sigmoid()
     shares = a / a.sum(-1, keepdim=True)
-    assert maps.shape == (*words.shape, 2, 6)
-    for place in range(words.shape[1]):
-        torch.testing.assert_close(maps[:, place], shares.half())
+    assert found.maps.shape == (*found.words.shape, 2, 6)
+    for place in range(found.words.shape[1]):
+        torch.testing.assert_close(found.maps[:, place], shares.half())
 
 
 @torch.no_grad()
 def test_maps_that_went_dark_can_be_shown():
     model = make("duda").float()
     model.difference.map.weigh.bias.fill_(-300.0)  # whose sigmoid is 0
-    maps = greedy_attending(model, model.encode(*images().float()))[1].float()
+    maps = greedy_attending(model, model.encode(*images().float())).maps.float()
     torch.testing.assert_close(maps.sum(-1), torch.ones(maps.shape[:3]), rtol=0, atol=1e-2)
 
 

@@ -134,7 +134,8 @@ def test_padding_that_is_written_cuts_no_beams_caption():
 def test_where_the_mask_looked(variant):
     """The last block's queries of each [MASK] on both images' cells, head by head."""
     model, memory = looking(variant), images_seen(4)
-    words, maps = greedy_attending(model, of_memory(memory))
+    found = greedy_attending(model, of_memory(memory))
+    words, maps = found.words, found.maps
     assert torch.equal(words, greedy(model, of_memory(memory)))
     net = model.difference
     block = net.cross.each()[-1]
@@ -164,8 +165,9 @@ def test_where_the_mask_looked(variant):
 def test_a_beam_of_one_is_greedy_and_wider_ones_find_likelier_captions(variant):
     model, memory = looking(variant), images_seen(6)
     assert torch.equal(beam_search(model, of_memory(memory), 1), greedy(model, of_memory(memory)))
-    words, maps = beam_attending(model, of_memory(memory), 3)
-    assert maps.shape == (6, words.shape[1], 1, 6)
+    found = beam_attending(model, of_memory(memory), 3)
+    words = found.words
+    assert found.maps.shape == (6, words.shape[1], 1, 6)
 
     @torch.no_grad()
     def score(row, caption):

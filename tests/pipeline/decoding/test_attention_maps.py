@@ -1,6 +1,7 @@
 """attention.npz: what is written is read, the same bytes each time, and every damage is one clear error."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.decoding.attention_maps import Attended, read, write
+from pipeline.decoding.attention_maps import attended as join
 from pipeline.errors import InputError
 
 GRID = (2, 3)
+NAMES = ("before", "difference", "after")
 # numpy's strings of fixed width end at their last character that is not NUL; no word holds one
 TEXT = st.text(st.characters(exclude_characters="\0"), min_size=1, max_size=6)
 
@@ -20,9 +23,14 @@ def maps(words, seed=0, images=1):
     return (drawn / drawn.sum((2, 3), keepdims=True)).astype(np.float16)
 
 
-def attended(words, seed=0, aligned=False, images=1):
+def weights(words, names=3, seed=0):
+    return np.random.default_rng(seed).dirichlet(np.ones(names), words).astype(np.float16)
+
+
+def attended(words, seed=0, aligned=False, images=1, weighed=()):
     alignment = np.full((6, 6), 1 / 6, np.float16) * (1 + seed) if aligned else None
-    return Attended(tuple(words), maps(len(words), seed, images), alignment)
+    own = weights(len(words), len(weighed), seed) if weighed else None
+    return Attended(tuple(words), maps(len(words), seed, images), alignment, None, tuple(weighed), own)
 
 
 def assert_same(one, other):
@@ -34,6 +42,11 @@ def assert_same(one, other):
         assert np.array_equal(a.maps, b.maps)
         assert (a.alignment is None) == (b.alignment is None)
         assert a.alignment is None or np.array_equal(a.alignment, b.alignment)
+        assert a.weighed == b.weighed
+        assert (a.weights is None) == (b.weights is None) == (a.weighed == ())
+        if a.weights is not None:
+            assert a.weights.dtype == b.weights.dtype == np.float16
+            assert np.array_equal(a.weights, b.weights)
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +57,11 @@ def file(tmp_path_factory):
 @given(
     st.dictionaries(TEXT, st.tuples(st.lists(TEXT, max_size=4), st.booleans()), min_size=1, max_size=5),
     st.integers(0, 2),
+    st.lists(TEXT, max_size=4, unique=True),
 )
-def test_what_is_written_is_read(file, captions, images):
+def test_what_is_written_is_read(file, captions, images, weighed):
     given = {
-        pair: attended(words, seed, aligned, images)
+        pair: attended(words, seed, aligned, images, weighed)
         for seed, (pair, (words, aligned)) in enumerate(captions.items())
     }
     write(file, given)
@@ -69,6 +83,33 @@ def test_the_arrays_are_those_that_the_format_names(tmp_path):
     write(tmp_path / "b.npz", {"1.png": given["1.png"]})
     with np.load(tmp_path / "b.npz", allow_pickle=False) as arrays:
         assert set(arrays) == {"pair_id", "start", "word", "map"}
+
+
+def test_weights_have_arrays_of_their_own_and_change_none_of_the_others(tmp_path):
+    with_weights = {"1": attended(["the", "ball"], weighed=NAMES[::2]), "2": attended([], weighed=NAMES[::2])}
+    without = {pair: replace(each, weighed=(), weights=None) for pair, each in with_weights.items()}
+    found = []
+    for name, captions in {"a": without, "b": with_weights}.items():
+        write(tmp_path / f"{name}.npz", captions)
+        with np.load(tmp_path / f"{name}.npz", allow_pickle=False) as arrays:
+            found.append({key: arrays[key] for key in arrays.files})
+    plain, more = found
+    assert list(more) == [*plain, "weight_name", "weight"]
+    assert all(np.array_equal(array, more[key]) for key, array in plain.items())
+    assert more["weight_name"].tolist() == ["before", "after"]
+    assert more["weight"].dtype == np.float16
+    assert np.array_equal(more["weight"], with_weights["1"].weights)
+
+
+def test_a_words_weights_are_the_mean_of_its_tokens():
+    tokens, drawn = [("a", 1), ("xylophonist", 3), ("moved", 2)], weights(7)
+    found = join(tokens, maps(7), NAMES, drawn)
+    wanted = [drawn[:1], drawn[1:4], drawn[4:6]]
+    assert found.words == ("a", "xylophonist", "moved")
+    np.testing.assert_allclose(found.weights, [each.astype(float).mean(0) for each in wanted], atol=1e-3)
+    assert found.weights.dtype == np.float16
+    assert join([], maps(1), NAMES, weights(1)).weights.shape == (0, 3)
+    assert join(tokens, maps(7)).weights is None
 
 
 def test_one_map_a_word_is_kept_as_it_always_was(tmp_path):
@@ -114,6 +155,8 @@ GOOD = {
     "block_pair": np.array(["1"]),
     "block_name": np.array(["block 9", "block 12"]),
     "block": maps(4).reshape(1, 2, 2, *GRID),
+    "weight_name": np.array(NAMES),
+    "weight": weights(3),
 }
 
 
@@ -122,6 +165,8 @@ def test_the_arrays_that_the_next_test_spoils_are_good(tmp_path):
     found = read(tmp_path / "a.npz")
     assert found["2"].words == ("b", "c")
     assert found["2"].blocks is None
+    assert found["2"].weighed == NAMES
+    assert np.array_equal(found["2"].weights, GOOD["weight"][1:])
     write(tmp_path / "b.npz", found)
     again = read(tmp_path / "b.npz")["1"].blocks
     assert again.keys() == found["1"].blocks.keys() == {"block 9", "block 12"}
@@ -156,6 +201,16 @@ def test_the_arrays_that_the_next_test_spoils_are_good(tmp_path):
         ({"block": np.zeros((1, 2, 2, *GRID), np.float16)}, "a block's map does not sum to 1"),
         ({"block_name": np.array(["one"])}, "there are not two maps for each block and pair"),
         ({"block_pair": None}, "block_pair"),
+        ({"weight_name": None}, "weight_name"),
+        ({"weight": None}, "weight"),
+        ({"weight_name": np.array(["a", "b", "a"])}, "weight_name has duplicates"),
+        ({"weight_name": np.array("abc")}, "weight_name has duplicates"),
+        ({"weight": weights(2)}, "there is not one weight for each word and name"),
+        ({"weight": weights(3, 4)}, "there is not one weight for each word and name"),
+        ({"weight": weights(3)[:, 0]}, "there is not one weight for each word and name"),
+        ({"weight": weights(3) * np.float16(1.1)}, "a word's weights do not sum to 1"),
+        ({"weight": weights(3) * np.float16(np.nan)}, "a word's weights do not sum to 1"),
+        ({"weight": weights(3) + np.array([9, -9, 0], np.float16)}, "a word's weights do not sum to 1"),
     ],
 )
 def test_arrays_that_do_not_fit(tmp_path, changes, said):

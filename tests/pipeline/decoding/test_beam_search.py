@@ -144,7 +144,8 @@ def test_never_says_what_is_no_word():
 @torch.no_grad()
 def test_maps_are_those_of_the_chosen_caption(variant):
     model, memory = make(variant), torch.randn(15, 9, 8)
-    words, maps = beam_attending(model, of_memory(memory), 4, 0.5)
+    found = beam_attending(model, of_memory(memory), 4, 0.5)
+    words, maps = found.words, found.maps
     assert torch.equal(words, beam_search(model, of_memory(memory), 4, 0.5))
     assert maps.shape == (*words.shape, 1, 9)
     assert maps.dtype == torch.float16
@@ -157,11 +158,11 @@ def test_maps_are_those_of_the_chosen_caption(variant):
 @torch.no_grad()
 def test_where_each_image_is_attended_to_by_itself(beam, length_penalty):
     model, memory = make(fusion="respective"), torch.randn(12, 18, 8)
-    words, maps = beam_attending(model, of_memory(memory), beam, length_penalty)
-    found = without_padding(words)
+    best_ones = beam_attending(model, of_memory(memory), beam, length_penalty)
+    found, maps = without_padding(best_ones.words), best_ones.maps
     assert found == [plain(model, memory[row : row + 1], beam, length_penalty) for row in range(12)]
     assert len({len(row) for row in found}) > 2  # they left the batch at different times
-    assert maps.shape == (*words.shape, 1, 9)
+    assert maps.shape == (*best_ones.words.shape, 1, 9)
     for row, caption in enumerate(found):
         expected = looked(model, memory[row : row + 1], caption)
         torch.testing.assert_close(maps[row, : len(caption), 0].float(), expected, rtol=2e-3, atol=1e-4)

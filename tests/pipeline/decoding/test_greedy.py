@@ -88,11 +88,12 @@ def test_captions_that_leave_the_batch_do_not_touch_the_others(uneven, searched,
 def test_each_caption_has_its_own_maps_in_whatever_order_they_end(uneven):
     torch.manual_seed(3)
     memory = torch.randn(50, 9, 8)
-    words, maps = greedy_attending(uneven, of_memory(memory))
-    for row, caption in enumerate(without_padding(words)):
-        alone, expected = greedy_attending(uneven, of_memory(memory[row : row + 1]))
-        assert without_padding(alone) == [caption]
-        torch.testing.assert_close(maps[row, : len(caption)], expected[0], rtol=2e-3, atol=1e-4)
+    found = greedy_attending(uneven, of_memory(memory))
+    maps = found.maps
+    for row, caption in enumerate(without_padding(found.words)):
+        alone = greedy_attending(uneven, of_memory(memory[row : row + 1]))
+        assert without_padding(alone.words) == [caption]
+        torch.testing.assert_close(maps[row, : len(caption)], alone.maps[0], rtol=2e-3, atol=1e-4)
         others = maps[torch.arange(50) != row, 0, 0].float()
         assert (others - maps[row, 0, 0].float()).abs().amax(1).min() > 1e-3  # it is no other's
 

@@ -1,6 +1,7 @@
 """Attention as the page embeds it: what was quantised is what was attended to, in a third of the bytes."""
 
 import base64
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis.extra import numpy as arrays
 
 from pipeline.decoding.attention_maps import Attended
 from pipeline.reporting import attention_images
+from tests.report_lab import WEIGHED
 
 
 def attended(words=3, grid=(4, 6), aligned=True, seed=0, images=1):
@@ -50,6 +52,14 @@ def test_without_cross_view_attention_and_without_words_there_is_less():
     assert attention_images.embedded(attended(aligned=False)).keys() == {"grid", "maps", "peaks"}
     silent = attention_images.embedded(attended(words=0))
     assert (silent["maps"], silent["peaks"]) == ("", [])
+
+
+def test_weights_are_in_percent_and_named_as_a_sentence_has_them():
+    drawn = np.array([[0.1234, 0.8, 0.0766], [0, 1, 0], [0.3375, 0.3325, 0.33]], np.float16)
+    found = attention_images.embedded(replace(attended(), weighed=WEIGHED, weights=drawn))
+    assert found["weighed"] == ["before", "the difference", "after"]
+    assert found["weights"] == [[12, 80, 8], [0, 100, 0], [34, 33, 33]]
+    assert attention_images.percents(attended()) == []
 
 
 def test_a_word_has_as_many_maps_as_its_decoder_made():

@@ -1,0 +1,113 @@
+"""What a decoder weighs at each word: a bar beneath the word, its numbers for the script, and a legend."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pipeline.reporting import dataset_results, page
+from tests.report_lab import make_study
+from tests.report_page import Reader, undrawn
+
+WORD = re.compile(r'<button [^>]*data-model="(\w+)" data-place="(\d+)">[^<]*(.*?)</button>')
+HOSTILE = "</script><script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    root = tmp_path_factory.mktemp("study")
+    params = make_study(root, models=("subtraction", "duda"), seeds=(1,))
+    return dataset_results.read(root, params), params
+
+
+@pytest.fixture(scope="module")
+def html(made):
+    return undrawn(*made)
+
+
+def bars(html):
+    """Model -> place of a word -> the percentages of its bar, of the first card; () where there is no bar."""
+    found = {}
+    for model, place, inside in WORD.findall(html[: html.index("</article>")]):
+        shares = re.findall(r'<i class="share-(\d)" style="flex: (\d+)"></i>', inside)
+        assert [int(number) for number, _ in shares] == list(range(len(shares)))
+        assert (inside == "") == (not shares)
+        assert inside == "" or inside.startswith('<span class="shares" aria-hidden="true">')
+        found.setdefault(model, {})[int(place)] = tuple(int(percent) for _, percent in shares)
+    return found
+
+
+def note(html):
+    """Of the gallery, as it is read."""
+    part = html[html.index("<h3>Test pairs") : html.index("<article")]
+    return " ".join(re.sub("<[^>]*>", "", part).split())
+
+
+def test_a_bar_beneath_each_word_of_a_model_with_weights_alone(html):
+    found = bars(html)
+    assert found["duda"] == dict(enumerate([(12, 80, 8), (8, 12, 80), (80, 8, 12)] * 2))
+    assert set(found["subtraction"].values()) == {()}
+
+
+def test_the_script_has_the_same_numbers_and_says_them(html):
+    maps = json.loads(re.search(r'(?s)<script type="application/json">(.*?)</script>', html)[1])
+    assert maps["duda"]["weighed"] == ["before", "the difference", "after"]
+    assert maps["duda"]["weights"] == [list(percents) for percents in bars(html)["duda"].values()]
+    assert not {"weighed", "weights"} & maps["subtraction"].keys()
+    assert "; said from ${drawn}" in (Path(page.__file__).parent / "report.js").read_text()
+
+
+def test_the_legend_names_the_models_and_the_parts_in_their_colours(html):
+    said = "Of duda the bar beneath a word shows its weights α: before, the difference, after. Maps are kept"
+    assert said in note(html)
+    keys = re.findall(r'<i class="(share share-\d)" aria-hidden="true"></i> ([\w ]+)', html)
+    names = ("before", "the difference", "after")
+    assert keys == [(f"share share-{number}", name) for number, name in enumerate(names)]
+    css = (Path(page.__file__).parent / "report.css").read_text()
+    for number in range(3):
+        assert css.count(f"--share-{number}: #") == 2  # in the light and in the dark
+        assert f".share-{number} {{ background: var(--share-{number}); }}" in css
+
+
+def test_where_no_model_has_weights_there_is_neither_bar_nor_legend(made):
+    (results,), params = made
+    plain = [cell for cell in results.cells if cell.model == "subtraction"]
+    html = undrawn([replace(results, cells=plain)], params)
+    assert set(bars(html)["subtraction"].values()) == {()}
+    assert "the bar beneath a word" not in note(html)
+    assert not re.search('class="share|"weights"', html)
+
+
+def test_a_caption_of_no_words_has_no_bar(made):
+    (results,), params = made
+    cells = [
+        replace(
+            cell,
+            captions=dict.fromkeys(cell.captions, ""),
+            attended={
+                pair: replace(own, words=(), maps=own.maps[:0], weights=own.weights[:0])
+                for pair, own in cell.attended.items()
+            },
+        )
+        for cell in results.cells
+        if cell.model == "duda"
+    ]
+    html = undrawn([replace(results, cells=cells)], params)
+    assert 'class="shares"' not in html
+    assert "Of duda the bar" in note(html)
+
+
+def test_a_hostile_name_is_text(made):
+    (results,), params = made
+    cells = [
+        replace(
+            cell, attended={name: replace(own, weighed=(HOSTILE,)) for name, own in cell.attended.items()}
+        )
+        for cell in results.cells
+        if cell.model == "duda"
+    ]
+    html = undrawn([replace(results, cells=cells)], params)
+    assert HOSTILE in "".join(Reader(html).text)
+    assert html.count("<script>") == 1

@@ -1,4 +1,4 @@
-"""First weights by which a block on both images subtracts, from each cell, the same cell of the other image.
+"""First weights by which a block on both images compares each cell with the same cell of the other image.
 
 Not published. From weights that look everywhere alike, a transformer does not learn to compare two images
 within what a small dataset teaches; from these it begins to (docs/methods.md, "IDC-PCL"). They are where
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention
 
-SHARPNESS = 8.0  # the logit of the counterpart, where all other cells are near 0
+SHARPNESS = 24.0  # the logit of the counterpart, where all other cells are near 0; features blur it
 FAINT = 0.1  # of the strongest direction in which places differ: what is in weaker ones would be amplified
 
 
@@ -43,7 +43,9 @@ def look_across(
 
     `places`, N x D, and `side`, D: what tokens have in them by their cell, and (the second image's: - side)
     by their image. In the first d - 1 directions of each head are places, in the last one is the side.
-    W^O W^V is - I: what is seen is subtracted, so that the residual has the cells' difference in it.
+    - W^O W^V projects on half of the directions, the side's not among them: there what is seen is subtracted,
+    so that the residual has the cells' difference, and in the other half what the cell itself shows. Of the
+    side twice its length would be left, which is longer than any change.
     """
     h, D = attention.heads, len(side)
     d, toward = D // h, F.normalize(side, dim=0)
@@ -55,7 +57,9 @@ def look_across(
         q.copy_(torch.cat([seen, sides[None]]))
         k.copy_(torch.cat([seen, -sides[None]]))
     assert isinstance(attention.output, nn.Linear)
-    attention.output.weight.copy_(-nn.init.orthogonal_(attention.value.weight).T)
+    drawn = torch.randn(D, D // 2)
+    half, _ = torch.linalg.qr(drawn - torch.outer(toward, toward @ drawn))  # D x D/2
+    attention.output.weight.copy_(-half @ half.T @ nn.init.orthogonal_(attention.value.weight).T)
     for each in attention.children():
         assert isinstance(each, nn.Linear)
         nn.init.zeros_(each.bias)

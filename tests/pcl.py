@@ -13,7 +13,7 @@ from tests.random_models import randomise
 SIZES = PclSizes(5, (4, 6), 11, 8, 8, 2, 1, 2, 2, 2)  # 2 x 3 cells, 11 words, captions of up to 8 tokens
 N, MASK = 6, 11
 SETTINGS = {"dropout": 0.0, "masked_words": 0.3, "masked_words_captioning": 0.3, "masked_cells": 0.3}
-SETTINGS |= {"tau1": 0.7, "tau2": 0.6}
+SETTINGS |= {"coef_lr": 1.0, "tau1": 0.7, "tau2": 0.6}
 
 
 def settings(name, variant, switches):

@@ -17,10 +17,10 @@ from models.distributed_batch import total
 from models.entry import EarlierPhase, Entry
 from models.idc_pcl.decoding import MaskDecoder
 from models.idc_pcl.masking import masked_words
-from models.idc_pcl.network import Cells, Network, PclSizes
+from models.idc_pcl.network import Cells, Network, PclSizes, rates
 from models.idc_pcl.pretraining import Pretraining
 from models.idc_pcl.switches import RELEASED, PclSwitches
-from models.trainable import Group, Labels
+from models.trainable import Labels
 
 
 class MaskedCaptioner(Captioner):
@@ -29,16 +29,16 @@ class MaskedCaptioner(Captioner):
     Its `difference` is the whole network, which the decoder reads, too.
     """
 
-    groups = (Group("", 1.0, True),)
     decoder: MaskDecoder
 
-    def __init__(self, sizes: PclSizes, switches: PclSwitches, dropout: float, share: float):
+    def __init__(self, sizes: PclSizes, switches: PclSwitches, dropout: float, share: float, coef: float):
         network = Network(sizes, switches, dropout)
         decoder: Any = MaskDecoder(network, sizes.longest)
         super().__init__(sizes, network, {}, dropout, encoding=Cells(sizes.pool), decoder=decoder)
         self.network = (network,)  # a tuple: torch would list its tensors a second time
         self.share, self.reduction = share, switches.reduction
         self.cells, self.takes = sizes.cells, {"difference.": "difference."}
+        self.groups = rates(coef)
         self.never = never(network, switches)
         if switches.distractor_judging:
             self.judge = nn.Linear(2 * sizes.width, 2)
@@ -93,20 +93,22 @@ def built(
     masked_words: float,
     masked_words_captioning: float,
     masked_cells: float,
+    coef_lr: float,
     tau1: float,
     tau2: float,
 ) -> Any:
     """One of its phases: the pre-training, with CUB the same on single images before, and the captioning."""
     if phase == "captioning":
-        return MaskedCaptioner(sizes, switches, dropout, masked_words_captioning)
-    return Pretraining(sizes, switches, dropout, masked_words, masked_cells, tau1, tau2, phase == "images")
+        return MaskedCaptioner(sizes, switches, dropout, masked_words_captioning, coef_lr)
+    shares, taus = (masked_words, masked_cells), (tau1, tau2)
+    return Pretraining(sizes, switches, dropout, shares, taus, coef_lr, phase == "images")
 
 
 def no_pretraining(
-    sizes: PclSizes, switches: PclSwitches, *, dropout: float, masked_words_captioning: float
+    sizes: PclSizes, switches: PclSwitches, *, dropout: float, masked_words_captioning: float, coef_lr: float
 ) -> Captioner:
     """The captioning from first weights (its Table 3)."""
-    return MaskedCaptioner(sizes, switches, dropout, masked_words_captioning)
+    return MaskedCaptioner(sizes, switches, dropout, masked_words_captioning, coef_lr)
 
 
 def filled(switches: PclSwitches) -> int:

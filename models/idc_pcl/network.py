@@ -17,10 +17,12 @@ from models.counterpart_weights import grid_places, look_across, side_of
 from models.decoder import NULL
 from models.grid_embedding import DataSizes
 from models.idc_pcl.switches import PclSwitches
+from models.trainable import Group
 
 EPSILON, EMBEDDING_EPSILON = 1e-6, 1e-12  # of layer norms: a block's; the embeddings' and MVCL's
 CLS_TYPE, WORD_TYPE = 5, 6  # rows of the types; 1 [IMG1], 2 its cells, 3 [IMG2], 4 its cells, 0 unused
 GAIN, TYPE_DEVIATION = 4.0, 0.1  # of balanced first weights
+QUIET, CALM = 0.5, 0.1  # of those that compare: places and sides; what the single-image block adds
 KeysValues = tuple[Tensor, Tensor]
 
 
@@ -71,6 +73,11 @@ class DeviationNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         centred = x - x.mean(-1, keepdim=True)
         return self.weight * centred / (x.std(-1, keepdim=True) + self.epsilon) + self.bias
+
+
+def rates(coef: float) -> tuple[Group, ...]:
+    """Of a phase's learning rate W learns at `coef` times it: a W that grows saturates sigma for good."""
+    return Group(r"^difference\.project\.", coef, True), Group("", 1.0, True)
 
 
 def norm(width: int, switches: PclSwitches, epsilon: float = EPSILON) -> nn.Module:
@@ -184,12 +191,20 @@ class Network(nn.Module):
 
     @torch.no_grad()
     def compare(self) -> None:
-        """The first block on both images looks at the same cell of the other one; types tell them apart."""
-        self.places = grid_places(*self.cells, self.words.embedding_dim)
-        side = side_of(self.words.embedding_dim) / 2
+        """The first block on both images looks at the same cell of the other one; types tell them apart.
+
+        Marks have no place: had they a side, each cell would look at the other image's mark instead. What a
+        cell shows outweighs its place and side, and the block before adds little of its own.
+        """
+        self.places = QUIET * grid_places(*self.cells, self.words.embedding_dim)
+        side = QUIET * side_of(self.words.embedding_dim) / 2
+        self.types.weight[2], self.types.weight[4] = side, -side
+        for block in self.single.each() if self.compares else ():
+            for last in (block.attention.output, block.feed_forward[-1]):
+                assert isinstance(last, nn.Linear)
+                last.weight.mul_(CALM)
+                last.bias.mul_(CALM)
         first = (self.pair if self.compares else self.cross).each()[0]
-        for kind, sign in ((1, 1), (2, 1), (3, -1), (4, -1)):
-            self.types.weight[kind] = sign * side
         look_across(first.attention, self.places, side)
 
     def mark(self, row: int, kind: int) -> Tensor:

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from models.idc_pcl.class_pairs import CLASSES, ClassPairs
 from models.idc_pcl.masking import masked_cells, masked_words
-from models.idc_pcl.network import EMBEDDING_EPSILON, Cells, Network, PclSizes, norm
+from models.idc_pcl.network import EMBEDDING_EPSILON, Cells, Network, PclSizes, norm, rates
 from models.idc_pcl.switches import PclSwitches
-from models.trainable import Group, Labels, Trainable
+from models.trainable import Labels, Trainable
 
 TASKS = {"mlm": ("mlm",), "mlm_mvcl": ("mlm", "mvcl"), "all": ("mlm", "mvcl", "fda")}
 MEASURES = {
@@ -41,22 +41,21 @@ class CellHead(nn.Module):
 class Pretraining(Trainable):
     """A step has one task, which its Labels name."""
 
-    groups = (Group("", 1.0, True),)
-
     def __init__(
         self,
         sizes: PclSizes,
         switches: PclSwitches,
         dropout: float,
-        masked_words: float,
-        masked_cells: float,
-        tau1: float,
-        tau2: float,
+        masked: tuple[float, float],
+        taus: tuple[float, float],
+        coef: float,
         single: bool = False,
     ):
+        """`masked`: what share of words and of cells is hidden; `taus`: MVCL's and FDA's."""
         super().__init__()
-        self.sizes, self.switches, self.tau1, self.tau2 = sizes, switches, tau1, tau2
-        self.word_share, self.cell_share = masked_words, masked_cells
+        self.sizes, self.switches = sizes, switches
+        (self.word_share, self.cell_share), (self.tau1, self.tau2) = masked, taus
+        self.groups = rates(coef)
         self.single = single  # CUB's: an item is one image, given as before
         self.takes = {"difference.": "difference.", "cell_head.": "cell_head."}  # of the phase on those
         self.terms: tuple[str, ...] = TASKS[switches.tasks]

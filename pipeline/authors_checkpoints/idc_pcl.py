@@ -33,7 +33,7 @@ SIDE = FEATURES.size // FEATURES.stride
 SHAPE = CHANNELS[FEATURES.stride], SIDE, SIDE
 # of the model, as the program has them: nothing of it stands in a checkpoint
 SETTINGS = {"dropout": 0.2, "masked_words": 0.15, "masked_words_captioning": 0.15, "masked_cells": 0.15}
-SETTINGS |= {"tau1": 1.0, "tau2": 1.0}
+SETTINGS |= {"coef_lr": 1.0, "tau1": 1.0, "tau2": 1.0}
 WORDS, PROJECT, TIED = "word_embedding.weight", "img_project.0.weight", "feat_regress.weight"
 POSITIONS, LONGEST = "position_encoding.pe", 200
 TRANSFORMERS = {"single": "single_img_encoder", "pair": "double_img_encoder", "cross": "encoder"}

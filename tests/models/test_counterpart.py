@@ -11,6 +11,7 @@ from models.attention import MultiHeadAttention
 from models.clip4idc.encoders import ClipSizes
 from models.counterpart_weights import grid_places, look_across, side_of
 from models.idc_pcl.network import PclSizes
+from pipeline.training import optimisers
 
 ROWS, COLUMNS, D, HEADS = 4, 6, 64, 2
 CELLS = ROWS * COLUMNS
@@ -62,10 +63,13 @@ def test_without_its_side_it_looks_at_both_images_alike():
 
 
 @torch.no_grad()
-def test_what_is_seen_is_subtracted():
-    made, _, _ = attention()
-    x = torch.randn(5, D)
-    torch.testing.assert_close(made.output(made.value(x)), -x)
+def test_in_half_of_the_directions_what_is_seen_is_subtracted_and_the_side_in_none():
+    made, _, side = attention()
+    subtracted = -torch.stack([made.output(made.value(x)) for x in torch.eye(D)], 1)  # D x D
+    torch.testing.assert_close(subtracted @ subtracted, subtracted, atol=1e-5, rtol=0)  # it projects
+    torch.testing.assert_close(subtracted, subtracted.T, atol=1e-5, rtol=0)
+    assert subtracted.trace().item() == pytest.approx(D // 2, abs=1e-3)
+    assert (subtracted @ side).abs().max() < 1e-4
 
 
 def test_directions_in_which_places_hardly_differ_are_left_out():
@@ -99,7 +103,7 @@ CLIP = ClipSizes(3, (64, 96), 30, 8, 16, D, HEADS, 1, 2, 16, 2, 1, 10, 16, 2, 1)
 CLIP_SETTINGS = {"variant": "paper", "dropout": 0.0, "coef_lr": 1.0, "temperature": 0.07}
 PCL = PclSizes(12, (ROWS, COLUMNS), 11, 8, D, HEADS, 1, 1, 1, 1)
 PCL_SETTINGS = {"variant": "paper", "dropout": 0.0, "masked_words": 0.15, "masked_words_captioning": 0.15}
-PCL_SETTINGS |= {"masked_cells": 0.15, "tau1": 1.0, "tau2": 1.0}
+PCL_SETTINGS |= {"masked_cells": 0.15, "coef_lr": 1.0, "tau1": 1.0, "tau2": 1.0}
 
 
 def of_clip(first):
@@ -130,6 +134,23 @@ def test_untrained_networks_compare(looks, plain):
     assert asked[cells, cells + CELLS + 1].mean() > 0.4
     assert other[cells, cells + CELLS + 1].mean() < 0.1
 
+
+@torch.no_grad()
+def test_no_cell_looks_at_the_other_images_mark_instead():
+    """A mark has no place: with a side, which the layer norm makes long, it would outdo the counterpart."""
+    torch.manual_seed(3)
+    assert of_pcl("counterpart")[1 : CELLS + 1, CELLS + 1].mean() < 0.02
+
+
+@pytest.mark.parametrize("phase", ["pretrain", "captioning"])
+def test_the_map_of_cells_learns_at_its_own_rate(phase):
+    """At the others' it grows until sigma is saturated (docs/methods.md, "IDC-PCL")."""
+    settings = PCL_SETTINGS | {"switches": {}, "coef_lr": 0.25}
+    model = models.build("idc_pcl", PCL, settings, *(["pretrain"] if phase == "pretrain" else []))
+    step = {"learning_rate": 0.1, "weight_decay": 0.0}
+    slow, others = optimisers.build(model, model.groups, step).param_groups
+    assert (slow["lr"], others["lr"]) == (0.025, 0.1)
+    assert [len(each) for each in slow["params"]] == [D, D]  # W and b
 
 @pytest.mark.parametrize(("first", "deviation"), [("clip", 0.02), ("counterpart", D**-0.5)])
 def test_the_captioners_maps_are_as_large_as_their_width_asks(first, deviation):

@@ -29,7 +29,7 @@ PHASE |= {"weight_decay": 0.0, "clip_norm": None, "patience": None, "mirror": Fa
 FIRST = PHASE | {"tasks": {"mlm": 2.0, "mvcl": 1.0, "fda": 1.0}, "fda_pairs": 2}
 SECOND = PHASE | {"schedule": "halves", "milestones": (4, 8), "select_after": 4, "references": 2}
 SETTINGS = {"dropout": 0.1, "masked_words": 0.3, "masked_words_captioning": 0.3, "masked_cells": 0.3}
-SETTINGS |= {"tau1": 1.0, "tau2": 1.0}
+SETTINGS |= {"coef_lr": 1.0, "tau1": 1.0, "tau2": 1.0}
 
 
 def recipe(settings=None, **changes):

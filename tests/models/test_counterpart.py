@@ -152,6 +152,7 @@ def test_the_map_of_cells_learns_at_its_own_rate(phase):
     assert (slow["lr"], others["lr"]) == (0.025, 0.1)
     assert [len(each) for each in slow["params"]] == [D, D]  # W and b
 
+
 @pytest.mark.parametrize(("first", "deviation"), [("clip", 0.02), ("counterpart", D**-0.5)])
 def test_the_captioners_maps_are_as_large_as_their_width_asks(first, deviation):
     """CLIP4IDC's 0.02 is for a width of 512."""

@@ -38,7 +38,7 @@ def side_of(width: int) -> Tensor:
 @torch.no_grad()
 def look_across(
     attention: MultiHeadAttention, places: Tensor, side: Tensor, sharpness: float = SHARPNESS
-) -> None:
+) -> Tensor:
     """Overwrite its weights: q_i k_j^T / sqrt(d) is about `sharpness` for the same place of the other image.
 
     `places`, N x D, and `side`, D: what tokens have in them by their cell, and (the second image's: - side)
@@ -46,14 +46,17 @@ def look_across(
     - W^O W^V projects on half of the directions, the side's not among them: there what is seen is subtracted,
     so that the residual has the cells' difference, and in the other half what the cell itself shows. Of the
     side twice its length would be left, which is longer than any change.
+
+    Returns the half, D x D/2: at right angles to each other, 1 long.
     """
     h, D = attention.heads, len(side)
     d, toward = D // h, F.normalize(side, dim=0)
-    directions, told = whitening(places - torch.outer(places @ toward, toward))  # min(N, D) x D
+    directions, told = whitening(places - torch.outer(places @ toward, toward))
+    directions, told = directions[: d - 1], told[: d - 1]  # the strongest first
     sides = toward / side.norm() * math.sqrt(sharpness * math.sqrt(d))
     for q, k in zip(attention.query.weight.split(d), attention.key.weight.split(d), strict=True):
         mixed = nn.init.orthogonal_(torch.empty(d - 1, len(directions))) @ directions
-        seen = mixed * (sharpness * math.sqrt(d) / (told * min(d - 1, len(directions)))).sqrt()
+        seen = mixed * (sharpness * math.sqrt(d) / told.sum()).sqrt()
         q.copy_(torch.cat([seen, sides[None]]))
         k.copy_(torch.cat([seen, -sides[None]]))
     assert isinstance(attention.output, nn.Linear)
@@ -63,14 +66,15 @@ def look_across(
     for each in attention.children():
         assert isinstance(each, nn.Linear)
         nn.init.zeros_(each.bias)
+    return half
 
 
 def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
     """Directions in which places differ, min(N, D) x D, made so long that their variance is 1, or else 0.
 
-    And the share of those in which they differ.
+    The strongest first. And of each 1, or 0.
     """
     _, deviations, directions = torch.linalg.svd(places - places.mean(0), full_matrices=False)
     strong = deviations > FAINT * deviations[0]
     scales = torch.where(strong, math.sqrt(len(places)) / deviations, 0.0)
-    return directions * scales[:, None], strong.float().mean()
+    return directions * scales[:, None], strong.float()

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention
 from models.clip4idc.switches import ClipSwitches
-from models.counterpart_weights import grid_places
 from models.grid_embedding import DataSizes
 
 END = 3  # the token that a caption's vector is read at
@@ -105,14 +104,12 @@ class Patches(nn.Module):
 
     def __init__(self, sizes: ClipSizes, switches: ClipSwitches):
         super().__init__()
-        rows, columns = sizes.cells
+        self.cells = sizes.cells
         self.of_pixels = switches.patches != "features"
         self.project = patches(sizes, switches)
         scale = sizes.width**-0.5
         self.token = nn.Parameter(torch.randn(sizes.width) * scale)
-        self.positions = nn.Parameter(torch.randn(1 + rows * columns, sizes.width) * scale)
-        if switches.first_weights == "counterpart":
-            self.positions.data[1:] = grid_places(rows, columns, sizes.width)
+        self.positions = nn.Parameter(torch.randn(1 + math.prod(sizes.cells), sizes.width) * scale)
         self.norm = nn.LayerNorm(sizes.width)
         self.register_buffer("mean", torch.tensor(MEAN)[:, None, None], persistent=False)
         self.register_buffer("std", torch.tensor(STD)[:, None, None], persistent=False)

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.captioner import Captioner, Difference
+from models.clip4idc import first_weights
 from models.clip4idc.captioner import ClipDecoder, Memories
 from models.clip4idc.encoders import ClipSizes, ImageEncoder, TextEncoder
 from models.clip4idc.half_weights import halve
@@ -65,6 +66,8 @@ class Retrieval(Retrieves):
         self.inter = JointEncoder(sizes, switches)
         self.text = TextEncoder(sizes)
         self.log_scale = nn.Parameter(torch.tensor(math.log(1 / temperature)))
+        if switches.first_weights == "counterpart":
+            first_weights.compare(self.encoding, self.inter)
         self.groups = adapting(switches, coef)
         if switches.frozen != "none":
             freeze(self, STEM + r"|^text\.tables\.")
@@ -150,8 +153,8 @@ def freeze(model: nn.Module, names: str) -> None:
 def captioner(
     sizes: ClipSizes,
     switches: ClipSwitches,
-    encoding: nn.Module,
-    inter: nn.Module,
+    encoding: ImageEncoder,
+    inter: JointEncoder | SeparateEncoder,
     dropout: float,
     coef: float,
 ) -> Captioner:
@@ -161,6 +164,10 @@ def captioner(
         raise ValueError(f"words: clip needs a text_width of joint's {sizes.joint}, not {sizes.text_width}")
     memories = Memories(sizes, switches, dropout)
     decoder = ClipDecoder(sizes, switches, dropout)
+    if switches.first_weights == "counterpart":
+        first_weights.compare(encoding, inter)
+        if isinstance(inter, JointEncoder) and inter.blocks:
+            first_weights.look_at_differences(memories, decoder)
     model = ClipCaptioner(sizes, Compared(inter, memories), {}, dropout, encoding=encoding, decoder=decoder)
     words = {"text.tables.": "decoder.tables."} if clips else {}
     model.cells, model.groups = sizes.cells, captioning(coef, clips)

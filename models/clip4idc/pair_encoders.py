@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from models.clip4idc.encoders import Block, ClipSizes, ImageEncoder, Projection, added, numbered
 from models.clip4idc.switches import ClipSwitches
-from models.counterpart_weights import grid_places, look_across, side_of
 
 
 class JointEncoder(nn.Module):
@@ -24,17 +23,6 @@ class JointEncoder(nn.Module):
         self.norm = nn.LayerNorm(D) if switches.joint_norm else nn.Identity()
         self.blocks = numbered(sizes, range(sizes.intra, sizes.intra + sizes.inter))
         self.project = Projection(sizes)
-        if switches.first_weights == "counterpart" and self.blocks:
-            self.compare(sizes)
-
-    @torch.no_grad()
-    def compare(self, sizes: ClipSizes) -> None:
-        """The first block looks at the same cell of the other image; e tells the images apart."""
-        side = side_of(sizes.width)
-        self.images[0], self.images[1] = side, -side
-        first = next(iter(self.blocks.values()))
-        assert isinstance(first, Block)
-        look_across(first.attention, grid_places(*sizes.cells, sizes.width), side)
 
     def joined(self, before: Tensor, after: Tensor) -> Tensor:
         """Twice B x t x D -> Z, B x 2t x D (Eq. 4)."""

@@ -159,6 +159,7 @@ def test_the_captioners_maps_are_as_large_as_their_width_asks(first, deviation):
     switches = {"patches": "convolutions", "first_weights": first}
     model = models.build("clip4idc", replace(CLIP, joint=D), CLIP_SETTINGS | {"switches": switches})
     layers = [*model.difference.memories.layers, *model.decoder.layers]
-    maps = [each.weight for layer in layers for each in layer.modules() if isinstance(each, torch.nn.Linear)]
-    assert len(maps) > 10
+    attentions = [getattr(layer, "self_attention", None) or layer.attention for layer in layers]
+    maps = [each.weight for one in attentions for each in (one.query, one.key, one.value)]
+    assert len(maps) == 6
     assert [each.std().item() for each in maps] == pytest.approx([deviation] * len(maps), rel=0.1)

@@ -57,6 +57,17 @@ def test_each_cell_looks_at_the_same_cell_of_the_other_image():
     )  # as wide as everything: 1 / (2 CELLS)
 
 
+@torch.no_grad()
+def test_each_head_sees_all_of_the_places():
+    """16 wide heads have room for the 8 directions in which 4 x 6 places differ: no head sees some of them."""
+    made, places, side = MultiHeadAttention(D, 4), grid_places(ROWS, COLUMNS, D), side_of(D)
+    look_across(made, places, side, 8.0)
+    before, after = (places + side)[None], (places - side)[None]
+    logits = made.queries(before) @ made.keys_values(after)[0].transpose(-1, -2) / math.sqrt(D // 4)
+    assert logits.std() > 1
+    torch.testing.assert_close(logits, logits[:, :1].expand_as(logits), atol=1e-3, rtol=0)
+
+
 def test_without_its_side_it_looks_at_both_images_alike():
     made, places, side = attention()
     assert counterpart(made, places, 0 * side).max() < 0.55

@@ -59,7 +59,7 @@ def test_each_cell_looks_at_the_same_cell_of_the_other_image():
 
 @torch.no_grad()
 def test_each_head_sees_all_of_the_places():
-    """16 wide heads have room for the 8 directions in which 4 x 6 places differ: no head sees some of them."""
+    """16 wide heads have room for the 8 directions in which 4 x 6 places differ: none sees some of them."""
     made, places, side = MultiHeadAttention(D, 4), grid_places(ROWS, COLUMNS, D), side_of(D)
     look_across(made, places, side, 8.0)
     before, after = (places + side)[None], (places - side)[None]

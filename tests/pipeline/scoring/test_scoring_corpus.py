@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -110,7 +111,7 @@ def as_subsets(sets: dict[str, Corpus]) -> tuple[dict[str, str], dict[str, list[
 
 
 @pytest.fixture(scope="module")
-def library() -> subprocess.Popen[str]:
+def library() -> Iterator[subprocess.Popen[str]]:
     """The library's own wrappers at work on the sane set, in a process that they may leave hanging."""
     path = f"{java.find().parent}{os.pathsep}{os.environ['PATH']}"
     environment = os.environ | {"PATH": path, "JAVA_TOOL_OPTIONS": "-XX:+UseSerialGC"}
@@ -121,7 +122,10 @@ def library() -> subprocess.Popen[str]:
     process.stdin.write(json.dumps(SANE))
     process.stdin.close()
     process.stdin = None  # for communicate
-    return process
+    yield process
+    if process.returncode is None:  # the test that waits for it was not asked for
+        process.kill()
+        process.communicate()
 
 
 @pytest.fixture(scope="module")

@@ -115,17 +115,13 @@ def library() -> Iterator[subprocess.Popen[str]]:
     """The library's own wrappers at work on the sane set, in a process that they may leave hanging."""
     path = f"{java.find().parent}{os.pathsep}{os.environ['PATH']}"
     environment = os.environ | {"PATH": path, "JAVA_TOOL_OPTIONS": "-XX:+UseSerialGC"}
-    command = [sys.executable, "-c", LIBRARY]
-    pipe = subprocess.PIPE
-    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment, text=True)
-    assert process.stdin
-    process.stdin.write(json.dumps(SANE))
-    process.stdin.close()
-    process.stdin = None  # for communicate
-    yield process
-    if process.returncode is None:  # the test that waits for it was not asked for
-        process.kill()
-        process.communicate()
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen([sys.executable, "-c", LIBRARY], **pipes, env=environment, text=True) as process:
+        process.stdin.write(json.dumps(SANE))
+        process.stdin.close()
+        process.stdin = None  # for communicate
+        yield process
+        process.kill()  # where the test that waits for it was not asked for
 
 
 @pytest.fixture(scope="module")

@@ -29,8 +29,8 @@ class ClipSwitches:
     # pixels to patches: CLIP's linear map | for learning from few images, not published: 3 x 3 convolutions |
     # no pixels, but a frozen backbone's features, `patch` x `patch` cells of its grid averaged to one
     patches: Literal["linear", "convolutions", "features"] = "linear"
-    # CLIP's, at random where nothing is pretrained | cells are told apart from the start, the first block on
-    # both images compares with the same cell of the other one (counterpart_weights.py), and the captioner's
+    # CLIP's, at random where nothing is pretrained | the first block on both images compares with the same
+    # cell of the other one, the decoder looks at their difference (first_weights.py), and the captioner's
     # maps are as large as their width asks (not published, either)
     first_weights: Literal["clip", "counterpart"] = "clip"
 

@@ -14,6 +14,9 @@ from torch import Tensor, nn
 from models.attention import MultiHeadAttention
 
 SHARPNESS = 24.0  # the logit of the counterpart, where all other cells are near 0; features blur it
+QUIET = 0.5  # places and sides: what a cell shows outweighs them
+CALM = 0.1  # what all other blocks add: what a cell shows, and the difference, pass by them
+LOUD = 3.0  # what a block adds to the difference, as often as it is there: two images differ by little
 FAINT = 0.1  # of the strongest direction in which places differ: what is in weaker ones would be amplified
 
 
@@ -78,3 +81,27 @@ def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
     strong = deviations > FAINT * deviations[0]
     scales = torch.where(strong, math.sqrt(len(places)) / deviations, 0.0)
     return directions * scales[:, None], strong.float()
+
+
+@torch.no_grad()
+def calm(*maps: nn.Module) -> None:
+    """What blocks add by their last maps becomes CALM times as large."""
+    for each in maps:
+        assert isinstance(each, nn.Linear)
+        each.weight.mul_(CALM)
+        each.bias.mul_(CALM)
+
+
+@torch.no_grad()
+def raise_within(half: Tensor, feed_forward: nn.Sequential) -> None:
+    """A W_2 ReLU(W_1 x) begins by adding LOUD times what x has in `half`, D x D/2, and little else.
+
+    D of its channels do that, for ReLU(x) - ReLU(-x) = x.
+    """
+    up, *_, down = feed_forward
+    assert isinstance(up, nn.Linear)
+    assert isinstance(down, nn.Linear)
+    D = len(half)
+    calm(down)
+    up.weight[:D], up.bias[:D] = torch.cat([half.T, -half.T]), 0
+    down.weight[:, :D] = LOUD * torch.cat([half, -half], 1)

@@ -16,11 +16,9 @@ from models.attention import MultiHeadAttention, all_of
 from models.clip4idc.captioner import ClipDecoder, EncoderLayer, Memories
 from models.clip4idc.encoders import Block, ImageEncoder
 from models.clip4idc.pair_encoders import JointEncoder, SeparateEncoder
-from models.counterpart_weights import grid_places, look_across, side_of, whitening
+from models.counterpart_weights import QUIET, calm, grid_places, look_across, side_of, whitening
 from models.decoder import DecoderLayer
 
-QUIET = 0.5  # places and sides: what a cell shows outweighs them
-CALM = 0.1  # what all other blocks add: what a cell shows, and the difference, pass by them
 GAIN = 4.0  # of the difference, where the decoder looks: two images differ by less than they show
 
 
@@ -92,14 +90,6 @@ def difference_first(half: Tensor, joint: int) -> Tensor:
         raise ValueError(f"first_weights: counterpart needs a joint of at most width's {D}, not {joint}")
     rest = torch.linalg.qr(half, mode="complete").Q[:, D // 2 :]
     return torch.cat([half[:, : joint // 2], rest[:, : joint - joint // 2]], 1).T
-
-
-def calm(*maps: nn.Module) -> None:
-    """What blocks add by their last maps becomes CALM times as large."""
-    for each in maps:
-        assert isinstance(each, nn.Linear)
-        each.weight.mul_(CALM)
-        each.bias.mul_(CALM)
 
 
 @torch.no_grad()

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention, all_of
 from models.captioner import Difference
-from models.counterpart_weights import grid_places, look_across, side_of
+from models.counterpart_weights import QUIET, calm, grid_places, look_across, raise_within, side_of
 from models.decoder import NULL
 from models.grid_embedding import DataSizes
 from models.idc_pcl.switches import PclSwitches
@@ -22,7 +22,6 @@ from models.trainable import Group
 EPSILON, EMBEDDING_EPSILON = 1e-6, 1e-12  # of layer norms: a block's; the embeddings' and MVCL's
 CLS_TYPE, WORD_TYPE = 5, 6  # rows of the types; 1 [IMG1], 2 its cells, 3 [IMG2], 4 its cells, 0 unused
 GAIN, TYPE_DEVIATION = 4.0, 0.1  # of balanced first weights
-QUIET, CALM = 0.5, 0.1  # of those that compare: places and sides; what the single-image block adds
 KeysValues = tuple[Tensor, Tensor]
 
 
@@ -76,8 +75,11 @@ class DeviationNorm(nn.Module):
 
 
 def rates(coef: float) -> tuple[Group, ...]:
-    """Of a phase's learning rate W learns at `coef` times it: a W that grows saturates sigma for good."""
-    return Group(r"^difference\.project\.", coef, True), Group("", 1.0, True)
+    """Of a phase's learning rate all before V~ learns at `coef` times it.
+
+    A W that grows saturates sigma for good, and first weights that compare are undone before words use them.
+    """
+    return Group(r"^difference\.(project|single|pair)\.", coef, True), Group("", 1.0, True)
 
 
 def norm(width: int, switches: PclSwitches, epsilon: float = EPSILON) -> nn.Module:
@@ -194,18 +196,18 @@ class Network(nn.Module):
         """The first block on both images looks at the same cell of the other one; types tell them apart.
 
         Marks have no place: had they a side, each cell would look at the other image's mark instead. What a
-        cell shows outweighs its place and side, and the block before adds little of its own.
+        cell shows outweighs its place and side, and the block before adds little of its own. Then the
+        difference, which is in half of the directions, grows: two images differ by less than they show.
         """
         self.places = QUIET * grid_places(*self.cells, self.words.embedding_dim)
         side = QUIET * side_of(self.words.embedding_dim) / 2
         self.types.weight[2], self.types.weight[4] = side, -side
         for block in self.single.each() if self.compares else ():
-            for last in (block.attention.output, block.feed_forward[-1]):
-                assert isinstance(last, nn.Linear)
-                last.weight.mul_(CALM)
-                last.bias.mul_(CALM)
+            calm(block.attention.output, block.feed_forward[-1])
         first = (self.pair if self.compares else self.cross).each()[0]
-        look_across(first.attention, self.places, side)
+        half = look_across(first.attention, self.places, side)  # D x D/2
+        if self.compares:
+            raise_within(half, first.feed_forward)
 
     def mark(self, row: int, kind: int) -> Tensor:
         """[IMG1], [IMG2] or [CLS], 1 x 1 x D: a row of the word table, unscaled, and its type."""

@@ -9,7 +9,7 @@ import torch
 import models
 from models.attention import MultiHeadAttention
 from models.clip4idc.encoders import ClipSizes
-from models.counterpart_weights import grid_places, look_across, side_of
+from models.counterpart_weights import CALM, LOUD, grid_places, look_across, raise_within, side_of
 from models.idc_pcl.network import PclSizes
 from pipeline.training import optimisers
 
@@ -83,6 +83,28 @@ def test_in_half_of_the_directions_what_is_seen_is_subtracted_and_the_side_in_no
     assert (subtracted @ side).abs().max() < 1e-4
 
 
+@torch.no_grad()
+def test_what_is_in_the_half_is_raised_and_the_rest_stays_small():
+    """By loops over its directions; the channels that this leaves begin calm, and none of them is dead."""
+    torch.manual_seed(0)
+    half = torch.linalg.qr(torch.randn(D, D // 2)).Q
+    block, as_it_was = (
+        torch.nn.Sequential(torch.nn.Linear(D, 4 * D), torch.nn.ReLU(), torch.nn.Linear(4 * D, D))
+        for _ in range(2)
+    )
+    as_it_was.load_state_dict(block.state_dict())
+    raise_within(half, block)
+    x = torch.randn(D)
+    wanted = CALM * as_it_was[2].bias
+    for direction in half.T:
+        wanted = wanted + LOUD * (direction @ x) * direction
+    shown = as_it_was[0](x).relu()
+    for channel in range(D, 4 * D):
+        wanted = wanted + CALM * shown[channel] * as_it_was[2].weight[:, channel]
+    torch.testing.assert_close(block(x), wanted, atol=1e-4, rtol=0)
+    assert (block[2].weight.norm(dim=0) > 0).all()
+
+
 def test_directions_in_which_places_hardly_differ_are_left_out():
     """Made as long as the others, they would let what else is in a token decide."""
     faint = grid_places(ROWS, COLUMNS, D)
@@ -153,15 +175,36 @@ def test_no_cell_looks_at_the_other_images_mark_instead():
     assert of_pcl("counterpart")[1 : CELLS + 1, CELLS + 1].mean() < 0.02
 
 
+@pytest.mark.parametrize("raised", [True, False])
+@torch.no_grad()
+def test_what_differs_is_most_of_what_the_words_see_of_a_cell(raised):
+    """Its share of V~ (squares) in a cell of which the after image shows another thing, and in all others."""
+    torch.manual_seed(3)
+    model = models.build("idc_pcl", PCL, PCL_SETTINGS | {"switches": {"first_weights": "counterpart"}})
+    net = model.difference
+    block = net.pair.each()[0]
+    if not raised:
+        block.feed_forward[-1].weight.zero_()
+    before = torch.randn(4, CELLS, 12)
+    after = before.clone()
+    after[:, 5] = torch.randn(4, 12)
+    seen = net(before, after).memory.unflatten(1, (2, -1))[:, :, 1:]  # B x 2 x N x D
+    half = -block.attention.output.weight @ block.attention.value.weight  # it projects
+    share = (seen @ half).square().sum(-1) / seen.square().sum(-1)
+    assert (share[:, :, 5].mean() > 0.7) == raised
+
+
 @pytest.mark.parametrize("phase", ["pretrain", "captioning"])
-def test_the_map_of_cells_learns_at_its_own_rate(phase):
-    """At the others' it grows until sigma is saturated (docs/methods.md, "IDC-PCL")."""
+def test_what_stands_before_the_words_learns_at_its_own_rate(phase):
+    """At the words' W saturates sigma, and comparing is unlearned (docs/methods.md, "IDC-PCL")."""
     settings = PCL_SETTINGS | {"switches": {}, "coef_lr": 0.25}
     model = models.build("idc_pcl", PCL, settings, *(["pretrain"] if phase == "pretrain" else []))
     step = {"learning_rate": 0.1, "weight_decay": 0.0}
     slow, others = optimisers.build(model, model.groups, step).param_groups
     assert (slow["lr"], others["lr"]) == (0.025, 0.1)
-    assert [len(each) for each in slow["params"]] == [D, D]  # W and b
+    net = model.difference
+    before_words = [each for part in (net.project, net.single, net.pair) for each in part.parameters()]
+    assert {id(each) for each in slow["params"]} == {id(each) for each in before_words}
 
 
 @pytest.mark.parametrize(("first", "deviation"), [("clip", 0.02), ("counterpart", D**-0.5)])

@@ -34,6 +34,7 @@ PART_HUES = ("#999999", "#bbbbbb", *HUES[:6], *HUES[7:])  # PARTS: gray where no
 FILLS: "dict[FillStyleType, str]" = {"full": "full marks", "none": "open", "left": "half"}  # a dataset each
 GAP = 3  # models' places between two datasets
 PERCENT = f"{HEADINGS[TRUE_CHANGES]}, percent"
+BAR = 0.2  # inches a lying bar takes
 Looks = Mapping[str, dict[str, Any]]
 Curve = list[tuple[float, Group]]
 """Groups of one model that differ in the weight of one loss term alone, by that weight (0: without it)."""
@@ -98,7 +99,7 @@ def _seeds(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> Non
 
 def of_bars(number: int) -> tuple[float, float]:
     """The size of a diagram of lying bars, in inches."""
-    return WIDE[0], 1.2 + 0.2 * number
+    return WIDE[0], 1.2 + BAR * number
 
 
 def draw_faults(axes: Axes, found: Sequence[Faults]) -> None:
@@ -111,7 +112,8 @@ def draw_faults(axes: Axes, found: Sequence[Faults]) -> None:
     axes.set_yticks(range(len(found)), [faults.name for faults in found])
     axes.invert_yaxis()
     axes.set_xlabel("changes told falsely, percent: by what of the caption is false")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.4, -0.25), ncols=5, handlelength=1)
+    below = -0.6 / (BAR * len(found))  # 0.6 inches, under the label: shares of the bars' height
+    axes.legend(loc="upper center", bbox_to_anchor=(0.4, below), ncols=5, handlelength=1)
 
 
 def draw_judges(axes: Axes, datasets: Mapping[str, Sequence[Judge]]) -> None:

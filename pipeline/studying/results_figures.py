@@ -179,8 +179,8 @@ def tradeoffs(groups: Sequence[Group], params: Params) -> dict[str, Curve]:
     for group in groups:
         for weight in WEIGHTS:
             default = params.of(group.dataset).loss.get(weight)
-            key = f"dataset.{group.dataset}.loss.{weight}"
-            value = group.changes.get(key, None if group.changes else default)
+            asked = [group.changes.get(f"{of}loss.{weight}") for of in (f"dataset.{group.dataset}.", "")]
+            value = next((one for one in asked if one is not None), None if group.changes else default)
             if value is not None and len(group.changes) < 2:
                 title = f"{group.dataset}: {group.model}, {weight}"
                 none = plain.get((group.dataset, WITHOUT.get((group.model, weight), "")))

@@ -39,8 +39,9 @@ def test_curves_over_a_weight_have_the_weight_of_params_yaml_among_them(root, tm
     assert "true of changes, percent" in (tmp_path / "results-tradeoffs.svg").read_text()
 
 
-def test_what_a_model_has_without_the_term_is_drawn_at_0(root):
-    key = "dataset.tabletop.loss.lambda_cv"
+@pytest.mark.parametrize("of", ["dataset.tabletop.", ""])  # as studies ask, and `dvc exp run -S loss...`
+def test_what_a_model_has_without_the_term_is_drawn_at_0(root, of):
+    key = f"{of}loss.lambda_cv"
     write(root, "scorer", 1, 4)
     write(root, "scorer", 1, 9, changes={key: 0.7})
     axes = Figure().subplots()

@@ -112,8 +112,8 @@ def draw_faults(axes: Axes, found: Sequence[Faults]) -> None:
     axes.set_yticks(range(len(found)), [faults.name for faults in found])
     axes.invert_yaxis()
     axes.set_xlabel("changes told falsely, percent: by what of the caption is false")
-    below = -0.6 / (BAR * len(found))  # 0.6 inches, under the label: shares of the bars' height
-    axes.legend(loc="upper center", bbox_to_anchor=(0.4, below), ncols=5, handlelength=1)
+    below = min(0.25, 0.6 / (BAR * len(found)))  # of the bars' height: 0.6 inches, where there are many
+    axes.legend(loc="upper center", bbox_to_anchor=(0.4, -below), ncols=5, handlelength=1)
 
 
 def draw_judges(axes: Axes, datasets: Mapping[str, Sequence[Judge]]) -> None:

@@ -16,7 +16,7 @@ from models.attention import MultiHeadAttention
 SHARPNESS = 24.0  # the logit of the counterpart, where all other cells are near 0; features blur it
 QUIET = 0.5  # places and sides: what a cell shows outweighs them
 CALM = 0.1  # what all other blocks add: what a cell shows, and the difference, pass by them
-LOUD = 3.0  # what a block adds to the difference, as often as it is there: two images differ by little
+LOUD = 3.0  # times the difference are added to it: two images differ by less than they show
 FAINT = 0.1  # of the strongest direction in which places differ: what is in weaker ones would be amplified
 
 

@@ -77,7 +77,7 @@ class DeviationNorm(nn.Module):
 def rates(coef: float) -> tuple[Group, ...]:
     """Of a phase's learning rate all before V~ learns at `coef` times it.
 
-    A W that grows saturates sigma for good, and first weights that compare are undone before words use them.
+    A W that grows saturates sigma for good, and at it CLIP4IDC's first weights were undone.
     """
     return Group(r"^difference\.(project|single|pair)\.", coef, True), Group("", 1.0, True)
 

@@ -178,7 +178,7 @@ def test_no_cell_looks_at_the_other_images_mark_instead():
 @pytest.mark.parametrize("raised", [True, False])
 @torch.no_grad()
 def test_what_differs_is_most_of_what_the_words_see_of_a_cell(raised):
-    """Its share of V~ (squares) in a cell of which the after image shows another thing, and in all others."""
+    """Its share of V~ (squares) in a cell of which the after image shows another thing; or without it."""
     torch.manual_seed(3)
     model = models.build("idc_pcl", PCL, PCL_SETTINGS | {"switches": {"first_weights": "counterpart"}})
     net = model.difference

@@ -26,9 +26,12 @@ FALSE, JUDGES = "results-false-words.svg", "results-judges.svg"
 WEIGHTS = ("lambda_cv", "lambda_cbr", "lambda_dirl", "lambda_ccr")
 WITHOUT = {  # a model and its term -> the same model without the term
     ("scorer", "lambda_cv"): "rr",
+    ("rr_cbr", "lambda_cbr"): "rr",
     ("scorer_cbr", "lambda_cbr"): "scorer",
     ("dirl", "lambda_dirl"): "transformer",
+    ("dirl_ccr", "lambda_dirl"): "ccr",
     ("ccr", "lambda_ccr"): "transformer",
+    ("dirl_ccr", "lambda_ccr"): "dirl",
 }
 PART_HUES = ("#999999", "#bbbbbb", *HUES[:6], *HUES[7:])  # PARTS: gray where nothing of the change is said
 FILLS: "dict[FillStyleType, str]" = {"full": "full marks", "none": "open", "left": "half"}  # a dataset each

@@ -3,6 +3,7 @@
 import pytest
 from matplotlib.figure import Figure
 
+from pipeline.recipes import resolving
 from pipeline.reporting import figures
 from pipeline.studying import record_comparisons, results_figures
 from tests import project_params
@@ -55,6 +56,16 @@ def test_what_a_model_has_without_the_term_is_drawn_at_0(root, of):
     write(root, "rr", 2, 4)  # no seed that all have: no curve
     found = record_comparisons.read(root, "tabletop")
     assert results_figures.tradeoffs(found, project_params.settings()) == {}
+
+
+@pytest.mark.parametrize(("model", "weight"), results_figures.WITHOUT)
+def test_the_model_without_a_term_has_all_the_others(model, weight):
+    settings = project_params.settings()
+    every, others = (
+        set(resolving.resolve(settings, "tabletop", name).loss)
+        for name in (model, results_figures.WITHOUT[model, weight])
+    )
+    assert every - others == {weight.removeprefix("lambda_")} and others < every
 
 
 def test_no_line_joins_two_datasets(root):

@@ -138,9 +138,11 @@ def _told(root: Path, planned: Sequence[Planned], unrecorded: bool) -> list[tupl
     cells = study_cells.each(planned)
     if unrecorded and records.has_records(root, cells[0][1].dataset):
         missing = [(own, cell) for own, cell in cells if not records.recorded(root, cell, own.changes)]
+        there = "recorded"
     else:
         missing = [(own, cell) for own, cell in cells if not study_cells.finished(root, cell)]
-    print(f"{len(cells)} cells: {len(cells) - len(missing)} finished, {len(missing)} missing", flush=True)
+        there = "finished"
+    print(f"{len(cells)} cells: {len(cells) - len(missing)} {there}, {len(missing)} missing", flush=True)
     for _, cell in missing:
         print(f"  missing: {cell.name}", flush=True)
     return missing

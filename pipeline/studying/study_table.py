@@ -31,6 +31,7 @@ from pipeline.statistics.comparisons import compare_all
 from pipeline.statistics.pair_scores import Evidence
 from pipeline.statistics.seeds import over_seeds
 from pipeline.studying.overrides import filled
+from pipeline.studying.records import recorded
 from pipeline.studying.study_cells import RETRIEVAL, Cell, Planned, finished
 from pipeline.studying.study_file import Study
 
@@ -120,12 +121,14 @@ def _row(
     found_by: PublishedRetrieval | None,
 ) -> Record:
     done = [cell for cell in planned.cells if finished(root, cell)]
+    undone = [cell for cell in planned.cells if not finished(root, cell)]
     return {
         "label": _label(planned),
         "model": planned.row.model,
         "changes": planned.changes,
         "cells": {str(cell.seed): cell.key for cell in planned.cells},
         "finished": len(done),
+        "recorded": [cell.key for cell in undone if recorded(root, cell, planned.changes)],
         "scores": {subset: _spread(root, subset, done) for subset in study.subsets} if done else {},
         "published": {row.subset: row.values for row in theirs},
         "retrieval": _retrieval(root, done),

@@ -78,13 +78,20 @@ def test_recorded_cells_are_left_alone_where_that_is_asked(repository, capsys):
     (repository / "dvc.lock").write_text((repository / "dvc.lock").read_text().replace("fea7", "0ther"))
     again = run(repository, Fake(repository / "work"), unrecorded=True)
     assert again == [(f"{label}, seed 2", 2) for label in ("RR", "SCORER", "λ")]
+    said = capsys.readouterr().out
+    assert "6 cells: 3 recorded, 3 missing" in said
+    assert "1/2" in said
+    assert "Left out: 3 cell(s) with a record alone; docs/results.md has them." in said
     (repository / "results/records/tabletop/rr-2.json").unlink()
     assert run(repository, Fake(repository / "work"), unrecorded=True) == [("RR, seed 2", 2)], "it was lost"
     settings = read_tree(repository / "params.yaml")
     settings["dataset"]["tabletop"]["train"]["iterations"] += 1
     project_params.save(repository, settings)
+    capsys.readouterr()
     assert len(run(repository, Fake(repository / "work"), unrecorded=True)) == 6, "settings are others"
-    assert "6 cells: 0 finished, 6 missing" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "6 cells: 0 recorded, 6 missing" in said
+    assert "Left out" not in said
 
 
 def test_show_runs_and_writes_nothing(repository, capsys):

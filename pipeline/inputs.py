@@ -10,7 +10,8 @@ import stat
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from copy import deepcopy
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -174,7 +175,13 @@ def read_yaml(path: str | Path, remedy: str, largest: int = LARGEST_YAML, foreig
 
     `foreign`: of a file from outside aliases and merge keys are refused, too.
     """
-    return _parsed(path, remedy, largest, partial(YAML.load, _reader(foreign)))
+    return deepcopy(_parsed(path, remedy, largest, partial(_value, foreign=foreign)))
+
+
+@lru_cache(maxsize=16)
+def _value(text: str, foreign: bool) -> Any:
+    """ruamel takes 0.3 s for params.yaml and datasets.yaml, which a study reads again and again."""
+    return _reader(foreign).load(text)
 
 
 def yaml_nodes(path: str | Path, remedy: str) -> Node:

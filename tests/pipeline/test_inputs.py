@@ -119,6 +119,15 @@ def test_yaml_that_lays_one_mapping_over_another_is_read_but_not_from_outside(tm
         inputs.read_yaml(path, "", foreign=True)
 
 
+def test_what_was_read_may_be_changed(tmp_path):
+    """A text is parsed once, and everybody has a tree of his own."""
+    path = written(tmp_path, "a: {b: [1]}\n")
+    inputs.read_yaml(path, "")["a"]["b"].append(2)
+    assert inputs.read_yaml(path, "") == {"a": {"b": [1]}}
+    written(tmp_path, "a: {b: [3]}\n")
+    assert inputs.read_yaml(path, "") == {"a": {"b": [3]}}
+
+
 def test_lines_end_as_everywhere(tmp_path):
     assert inputs.read_text(written(tmp_path, b"a\r\nb\rc\n"), "") == "a\nb\nc\n"
 

@@ -8,7 +8,7 @@ import ast
 import hashlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +41,11 @@ def of_class(found: Callable[..., Any]) -> dict[str, str]:
 def closure(path: Path, root: Path = ROOT) -> set[Path]:
     """A module, all that it imports, directly or not, and what they read of their own folders."""
     found, waiting = set(), [path]
+    place = cache(partial(_file, root=root))  # the same names come again and again
     while waiting:
         if (file := waiting.pop()) not in found:
             found.add(file)
-            waiting += imports(file, root)
+            waiting += _imports(file, place)
     return found | {beside for file in found for beside in _beside(file)}
 
 
@@ -54,14 +55,16 @@ def imports(path: Path, root: Path = ROOT) -> set[Path]:
     An import within a function counts as any other. A package that is passed on the way to a module does not,
     for ours do nothing. Raises InputError for what is no Python, or imports relatively.
     """
+    return _imports(path, partial(_file, root=root))
+
+
+def _imports(path: Path, place: Callable[[str], Path | None]) -> set[Path]:
+    """`place` finds the file of a module by its name."""
     try:
         names = _names(path.read_bytes())
     except (SyntaxError, ValueError) as error:
         raise InputError(f"{path} cannot be read as Python of ours ({error}); mend it") from None
-    found = {
-        _file(f"{name}.{part}", root) or _file(name, root) if part else _file(name, root)
-        for name, part in names
-    }
+    found = {place(f"{name}.{part}") or place(name) if part else place(name) for name, part in names}
     return {file for file in found if file is not None}
 
 

@@ -81,7 +81,8 @@ def adding_up(own, whole):
 @EACH
 def test_the_shares_of_two_processes_add_up(shares, case):
     whole = learned(*SHARED[case])
-    assert all(value.abs().sum() > 0 for key, value in whole.items() if key in built(*SHARED[case]).terms)
+    terms = built(*SHARED[case]).terms
+    assert all(value.abs().sum() > 0 for key, value in whole.items() if key in terms)
     adding_up(shares[case], whole)
 
 

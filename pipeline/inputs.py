@@ -175,13 +175,15 @@ def read_yaml(path: str | Path, remedy: str, largest: int = LARGEST_YAML, foreig
 
     `foreign`: of a file from outside aliases and merge keys are refused, too.
     """
-    return deepcopy(_parsed(path, remedy, largest, partial(_value, foreign=foreign)))
+    if foreign:
+        return _parsed(path, remedy, largest, partial(YAML.load, _reader(foreign)))
+    return deepcopy(_parsed(path, remedy, largest, _own))
 
 
-@lru_cache(maxsize=16)
-def _value(text: str, foreign: bool) -> Any:
-    """ruamel takes 0.3 s for params.yaml and datasets.yaml, which a study reads again and again."""
-    return _reader(foreign).load(text)
+@lru_cache(maxsize=8)
+def _own(text: str) -> Any:
+    """Kept: ruamel takes 0.3 s for params.yaml and datasets.yaml, and a study reads them again and again."""
+    return _reader(foreign=False).load(text)
 
 
 def yaml_nodes(path: str | Path, remedy: str) -> Node:

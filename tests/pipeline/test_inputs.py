@@ -61,10 +61,11 @@ def written(folder, text):
     ],
     ids=lambda each: repr(each)[:30],
 )
-def test_yaml_that_is_refused(tmp_path, text, said):
+@pytest.mark.parametrize("foreign", [False, True])
+def test_yaml_that_is_refused(tmp_path, text, said, foreign):
     path = written(tmp_path, text)
     with pytest.raises(InputError, match=said) as caught:
-        inputs.read_yaml(path, "ask")
+        inputs.read_yaml(path, "ask", foreign=foreign)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 500
@@ -98,8 +99,10 @@ def test_a_rate_as_dvc_writes_it_is_a_number(tmp_path):
 
 @given(TREES)
 def test_what_is_written_as_yaml_is_read_as_it_was(tmp_path_factory, tree):
+    """By libyaml and by Python alone, as files from outside are."""
     path = written(tmp_path_factory.getbasetemp(), outputs.yaml_of({"a": tree}))
-    assert repr(inputs.read_yaml(path, "")) == repr({"a": tree})
+    for foreign in (False, True):
+        assert repr(inputs.read_yaml(path, "", foreign=foreign)) == repr({"a": tree})
 
 
 def test_numbers_that_are_none_are_read(tmp_path):

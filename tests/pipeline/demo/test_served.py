@@ -22,22 +22,15 @@ PATH = "/gradio_api/upload"
 class Served:
     """The demo on a free port, its temporary files in a folder of their own."""
 
-    def __init__(self, folder: Path):
-        self.folder = folder
+    def __init__(self, starter: subprocess.Popen[str], folder: Path):
+        self.starter, self.folder, self.ended = starter, folder, None
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        command = [
-            sys.executable,
-            "-m",
-            "tests.pipeline.demo.serving",
-            "--no-browser",
-            "--port",
-            str(self.port),
-        ]
-        environment = os.environ | {"TMPDIR": str(folder), "OMP_NUM_THREADS": "1"}
-        self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE)
-        assert b"open http" in self.process.stdout.readline()
+        starter.stdin.write(f"{folder} {self.port}\n")
+        starter.stdin.flush()
+        self.process = int(starter.stdout.readline())
+        assert "open http" in starter.stdout.readline()
 
     def ask(self, method="GET", path="/", body=None, length=None, **headers):
         """The answer's status and text; `length` is what is said of the body's."""
@@ -63,22 +56,34 @@ class Served:
 
     def ends(self, how):
         """By a signal, with nothing left."""
-        self.process.send_signal(how)
-        assert self.process.wait(60) == 128 + how
+        self.end(how)
+        assert self.ended == 128 + how
         assert [path for path in self.folder.rglob("*") if "uploads" in str(path)] == []
         assert self.files() == []
+
+    def end(self, how):
+        os.kill(self.process, how)
+        self.ended = int(self.starter.stdout.readline())
 
     def files(self):
         return [file for file in self.folder.rglob("*") if file.is_file()]
 
 
+@pytest.fixture(scope="module")
+def starter(tmp_path_factory):
+    command = [sys.executable, "-m", "tests.pipeline.demo.serving"]
+    environment = os.environ | {"TMPDIR": str(tmp_path_factory.mktemp("starter")), "OMP_NUM_THREADS": "1"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes) as running:
+        yield running
+
+
 @pytest.fixture
-def served(tmp_path):
-    running = Served(tmp_path)
+def served(starter, tmp_path):
+    running = Served(starter, tmp_path)
     yield running
-    running.process.kill()
-    running.process.stdout.close()
-    running.process.wait()
+    if running.ended is None:
+        running.end(signal.SIGKILL)
 
 
 @pytest.mark.parametrize("how", [signal.SIGHUP, signal.SIGTERM])

@@ -44,6 +44,12 @@ def pytest_configure() -> None:
         os.environ["TMPDIR"] = tempfile.tempdir = str(memory)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests first: at the end one process would have them, and the other cores nothing."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 def pytest_collection_finish() -> None:
     """What was imported stays: the collector of garbage need not look at it again."""
     gc.collect()

@@ -19,7 +19,10 @@ from pipeline.scoring.metric_names import ACCURACY, AGREES, FITS, HEADINGS, SHOW
 from pipeline.statistics.seeds import over_seeds
 
 TEMPLATE = Path(__file__).with_name("model_card.j2")
-SELECTED = {"truth": "true captions", "last": "CIDEr-D"}  # what chose the snapshot -> the score that is kept
+SELECTED = {
+    "truth": "truth of both kinds",
+    "last": "CIDEr-D",
+}  # what chose the snapshot -> its score
 TRUTH = {TRUE: "true", FITS: "fits, be it other things, too", AGREES: "agrees with a reference"}
 SUBSETS = {  # of the test split -> its name
     "change": "all changes",

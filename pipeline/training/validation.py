@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import fmean
 
 import torch
 
@@ -24,15 +25,17 @@ TASK_BATCH = 50  # pairs of a task at once: of FDA, seven captions each
 
 
 CIDER, CHANGES, ROUGE = "CIDEr-D", "CIDEr-D/change", "ROUGE-L"
-TRUE, TRUE_CHANGES = "true", "true/change"
-COLUMNS = {"truth": TRUE, "last": CIDER}  # what a captioning selects by -> the score, where they differ
+TRUE, TRUE_CHANGES, TRUE_BOTH = "true", "true/change", "true/both"
+COLUMNS = {"truth": TRUE_BOTH, "last": CIDER}  # what a captioning selects by -> the score, where they differ
 
 
 class Validation:
     """Call it with a model: CIDEr-D (a fraction) over all pairs, and what else `select` names.
 
-    Where the pairs' scenes are known, also the shares of true captions, of all pairs and of those with a
-    change. References are tokenised once.
+    Where the pairs' scenes are known, also the shares of true captions: of all pairs, of those with a change,
+    and the geometric mean of that and of the others' (Kubat and Matwin, ICML 1997), by which `truth` selects.
+    Of all pairs half are true for a model that says "no change" of each; this mean is 0 then. References are
+    tokenised once.
 
     `tokenize`: sentences -> their tokens, joined by one space (pipeline/scoring/tokenizer.py).
     Raises InputError where the pairs have not what is selected by: scenes, or changes.
@@ -73,11 +76,13 @@ class Validation:
         return scores | (self._true(found) if self.judged else {})
 
     def _true(self, found: Mapping[str, str]) -> dict[str, float]:
-        """Of all pairs, and of those with a change, if there are any."""
+        """Of all pairs, of those with a change, and the mean of both kinds; of what is there."""
         verdicts = {pair.pair_id: judge(found[pair.pair_id], pair) for pair in self.pairs}
         true = {key: float(verdict is not None and verdict.true) for key, verdict in verdicts.items()}
-        shares = {TRUE: [*true.values()], TRUE_CHANGES: [true[key] for key in self.changes]}
-        return {name: sum(own) / len(own) for name, own in shares.items() if own}
+        changes = [true.pop(key) for key in self.changes]
+        kinds = [fmean(own) for own in (changes, [*true.values()]) if own]
+        shares = {TRUE: fmean([*changes, *true.values()])} | ({TRUE_CHANGES: kinds[0]} if changes else {})
+        return shares | {TRUE_BOTH: math.prod(kinds) ** (1 / len(kinds))}
 
 
 class RetrievalValidation:

@@ -1,5 +1,6 @@
 """What a captioning's validation measures, what chooses its snapshot, and what that needs."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -50,14 +51,26 @@ def scores(pairs, **select):
 def test_truth_is_measured_where_scenes_are_known(said):
     changes = sum(pair.changed for pair in PAIRS)
     found = scores(PAIRS)
-    assert list(found) == ["CIDEr-D", "true", "true/change"]
+    assert list(found) == ["CIDEr-D", "true", "true/change", "true/both"]
     assert found["true"] == 1 - 2 / len(PAIRS)
     assert found["true/change"] == 1 - 1 / changes
+    others = 1 - 1 / (len(PAIRS) - changes)
+    assert found["true/both"] == pytest.approx(math.sqrt(found["true/change"] * others))
     bare = [replace(pair, scene=None) for pair in PAIRS]
     assert scores(bare) == {"CIDEr-D": found["CIDEr-D"]}
     assert scores([bare[0], *PAIRS[1:]]).keys() == {"CIDEr-D"}  # of all, or not at all
-    still = [pair for pair in PAIRS if not pair.changed]
-    assert scores(still).keys() == {"CIDEr-D", "true"}
+    for kind in (False, True):  # of one kind alone it is that kind's
+        found = scores([pair for pair in PAIRS if pair.changed == kind])
+        assert ("true/change" in found) == kind
+        assert 0 < found["true/both"] == found["true"] < 1
+
+
+def test_who_says_no_change_of_every_pair_is_true_of_half_and_of_both_kinds_never(monkeypatch):
+    monkeypatch.setattr(
+        validation, "captions", lambda model, pairs, *_: {p.pair_id: "there is no change" for p in pairs}
+    )
+    found = scores(PAIRS)
+    assert (found["true"], found["true/change"], found["true/both"]) == (0.5, 0.0, 0.0)
 
 
 def test_what_is_selected_by_is_measured(said):
@@ -65,7 +78,7 @@ def test_what_is_selected_by_is_measured(said):
     changes = [pair.pair_id for pair in PAIRS if pair.changed]
     own = ({key: table[key] for key in changes} for table in (said, references))
     found = scores(PAIRS, select="CIDEr-D/change")
-    assert list(found) == ["CIDEr-D", "CIDEr-D/change", "true", "true/change"]
+    assert list(found) == ["CIDEr-D", "CIDEr-D/change", "true", "true/change", "true/both"]
     assert found["CIDEr-D/change"] == cider_d(*own)
     assert found["CIDEr-D/change"] != found["CIDEr-D"] == cider_d(said, references)
     assert scores(PAIRS, select="ROUGE-L")["ROUGE-L"] == np.mean(rouge_l(said, references))
@@ -89,11 +102,9 @@ def test_what_the_pairs_have_not_cannot_select(select, change, lacking):
 
 
 # of three validations another one is the best by each score
-SCORES = [
-    {"CIDEr-D": 3.0, "CIDEr-D/change": 0.1, "ROUGE-L": 0.1, "true": 0.5, "true/change": 0.0},
-    {"CIDEr-D": 2.0, "CIDEr-D/change": 0.3, "ROUGE-L": 0.2, "true": 0.75, "true/change": 0.5},
-    {"CIDEr-D": 1.0, "CIDEr-D/change": 0.2, "ROUGE-L": 0.3, "true": 0.75, "true/change": 0.9},
-]
+COLUMNS = ("CIDEr-D", "CIDEr-D/change", "ROUGE-L", "true", "true/change", "true/both")
+TABLE = [(3.0, 0.1, 0.1, 0.8, 0.0, 0.0), (2.0, 0.3, 0.2, 0.5, 0.5, 0.6), (1.0, 0.2, 0.3, 0.5, 0.9, 0.6)]
+SCORES = [dict(zip(COLUMNS, row, strict=True)) for row in TABLE]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +112,7 @@ SCORES = [
     [
         (None, 2, 3.0),
         ("CIDEr-D", 2, 3.0),
-        ("truth", 4, 0.75),  # of equal ones the earlier
+        ("truth", 4, 0.6),  # of equal ones the earlier
         ("CIDEr-D/change", 4, 0.3),
         ("ROUGE-L", 6, 0.3),
         ("last", 6, 1.0),
@@ -116,7 +127,7 @@ def test_the_snapshot_is_the_best_by_what_is_selected(prepared, tmp_path, select
     training = Training(model, chosen, 1, tmp_path / "state.pt", lambda _: next(given), phase=phase)
     history = training.run(phase.sampler(prepared.pairs, 1), prepared.store, prepared.vocabulary)
     assert (history.best_iteration, history.best_score) == (iteration, score)
-    assert [row["true"] for row in history.validation] == [0.5, 0.75, 0.75]
+    assert [row["true"] for row in history.validation] == [0.8, 0.5, 0.5]
 
 
 def test_rendered_datasets_select_by_truth_and_all_others_as_their_papers_do():

@@ -19,10 +19,8 @@ from pipeline.scoring.metric_names import ACCURACY, AGREES, FITS, HEADINGS, SHOW
 from pipeline.statistics.seeds import over_seeds
 
 TEMPLATE = Path(__file__).with_name("model_card.j2")
-SELECTED = {
-    "truth": "truth of both kinds",
-    "last": "CIDEr-D",
-}  # what chose the snapshot -> its score
+# what chose the snapshot -> the score that is kept of it
+SELECTED = {"truth": "truth of both kinds", "last": "CIDEr-D"}
 TRUTH = {TRUE: "true", FITS: "fits, be it other things, too", AGREES: "agrees with a reference"}
 SUBSETS = {  # of the test split -> its name
     "change": "all changes",

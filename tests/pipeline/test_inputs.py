@@ -47,10 +47,7 @@ def written(folder, text):
         ("a: [", "is not valid YAML .*; mend it, or ask"),
         ("[" * 1000, "is not valid YAML .*; mend it, or ask"),
         ("- " * 100_000, "is not valid YAML .*; mend it, or ask"),
-        (
-            "a: *nobody",
-            r"is not valid YAML .*undefined alias.*; mend it, or ask|line 1: an alias \(\*\), by which",
-        ),
+        ("a: *nobody", "is not valid YAML .*undefined alias.*; mend it, or ask"),
         ("a: 1\n---\nb: 1\n", "is not valid YAML .*another document.*; mend it, or ask"),
         ("!!python/object/apply:os.system [echo]", "is not valid YAML .*; mend it, or ask"),
         ("a: =", "is not valid YAML .*; mend it, or ask"),  # as DVC refuses it
@@ -66,6 +63,8 @@ def written(folder, text):
 )
 @pytest.mark.parametrize("foreign", [False, True])
 def test_yaml_that_is_refused(tmp_path, text, said, foreign):
+    if foreign and text == "a: *nobody":  # refused before it is looked up
+        said = r"line 1: an alias \(\*\), by which"
     path = written(tmp_path, text)
     with pytest.raises(InputError, match=said) as caught:
         inputs.read_yaml(path, "ask", foreign=foreign)

@@ -28,5 +28,5 @@ def serve(folder: str, port: str) -> None:
 if __name__ == "__main__":
     for line in sys.stdin:
         if (child := os.fork()) == 0:
-            serve(*line.split())
+            serve(*line.rsplit(maxsplit=1))
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)

@@ -20,14 +20,16 @@ PATH = "/gradio_api/upload"
 
 
 class Served:
-    """The demo on a free port, its temporary files in a folder of their own."""
+    """The demo on a free port; all temporary files, those of its imports, too, lie in `folder`."""
 
     def __init__(self, starter: subprocess.Popen[str], folder: Path):
         self.starter, self.folder, self.ended = starter, folder, None
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        starter.stdin.write(f"{folder} {self.port}\n")
+        own = folder / str(self.port)
+        own.mkdir()
+        starter.stdin.write(f"{own} {self.port}\n")
         starter.stdin.flush()
         self.process = int(starter.stdout.readline())
         assert "open http" in starter.stdout.readline()
@@ -71,16 +73,18 @@ class Served:
 
 @pytest.fixture(scope="module")
 def starter(tmp_path_factory):
+    """The process that imports the demo, and the folder of its temporary files."""
+    folder = tmp_path_factory.mktemp("starter")
     command = [sys.executable, "-m", "tests.pipeline.demo.serving"]
-    environment = os.environ | {"TMPDIR": str(tmp_path_factory.mktemp("starter")), "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"TMPDIR": str(folder), "OMP_NUM_THREADS": "1"}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes) as running:
-        yield running
+        yield running, folder
 
 
 @pytest.fixture
-def served(starter, tmp_path):
-    running = Served(starter, tmp_path)
+def served(starter):
+    running = Served(*starter)
     yield running
     if running.ended is None:
         running.end(signal.SIGKILL)

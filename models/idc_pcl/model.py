@@ -57,20 +57,19 @@ class MaskedCaptioner(Captioner):
         labels nobody says of any pair whether it changed.
         """
         (network,) = self.network
-        kept, images = network.over_images(network(before, after).memory)
+        kept, marks = network.over_images(network(before, after).memory)
         read, chosen = masked_words(tokens, self.share, network.mask)
-        logits = network.output(network.over_words(read, kept)[chosen]).float()
+        logits = network.output(network.over_words(read, kept, chosen)).float()
         summed = F.cross_entropy(logits, tokens[chosen], reduction="sum")
         found = {"cap": summed if self.reduction == "sum" else summed / total(chosen.sum())}
         if not self.measures:
             return found
         changed = labels.changed if labels else torch.full((len(before),), -1, device=before.device)
-        return found | self.judged(images, changed)
+        return found | self.judged(marks, changed)
 
-    def judged(self, images: Tensor, changed: Tensor) -> dict[str, Tensor]:
-        """From [IMG1] and [IMG2] of V^, B x M x D: did anything change? Of pairs of which that is known."""
-        marks = images.unflatten(1, (2, -1))[:, :, 0].flatten(1)  # B x 2D
-        logits = self.judge(marks).float()
+    def judged(self, marks: Tensor, changed: Tensor) -> dict[str, Tensor]:
+        """From V^'s [IMG1] and [IMG2], B x 2 x D: did anything change? Of pairs of which that is known."""
+        logits = self.judge(marks.flatten(1)).float()
         known = total((changed >= 0).sum()).clamp(min=1)
         summed = F.cross_entropy(logits, changed, ignore_index=-1, reduction="sum")
         right = (logits.argmax(-1) == changed).sum() / known

@@ -110,19 +110,27 @@ class Block(nn.Module):
         )
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Tensor, real: Tensor | None = None) -> tuple[Tensor, KeysValues]:
-        """B x T x D -> the same, and its keys and values, B x h x T x d; `real`, B x T: the tokens seen."""
+    def forward(self, x: Tensor, real: Tensor | None = None, every: int = 1) -> tuple[Tensor, KeysValues]:
+        """B x T x D -> the same, and its keys and values, B x h x T x d; `real`, B x T: the tokens seen.
+
+        `every`: only of tokens 0, `every`, twice that, ... is the result asked, B x T/`every` x D.
+        """
         y = self.norm_1(x)
         k, v = self.attention.keys_values(y)
-        return self.rest(x, self.attention.attend(self.attention.queries(y), k, v, real=real)), (k, v)
+        q = self.attention.queries(y[:, ::every])
+        return self.rest(x[:, ::every], self.attention.attend(q, k, v, real=real)), (k, v)
 
-    def after(self, x: Tensor, images: KeysValues) -> Tensor:
-        """Words B x L x D: each sees all image tokens and the words up to itself."""
+    def after(self, x: Tensor, images: KeysValues, asked: Tensor | None = None) -> Tensor:
+        """Words B x L x D: each sees all image tokens and the words up to itself.
+
+        `asked`, B x L: only n words, where it is true, are asked, n x D.
+        """
         y = self.norm_1(x)
         own = self.attention.keys_values(y)
         k, v = (torch.cat(both, 2) for both in zip(images, own, strict=True))
         seen = torch.ones(len(x), k.shape[2], dtype=torch.bool, device=x.device)
-        return self.rest(x, self.attention.attend(self.attention.queries(y), k, v, causal=True, real=seen))
+        attended = self.attention.attend(self.attention.queries(y), k, v, causal=True, real=seen)
+        return self.rest(x, attended) if asked is None else self.rest(x[asked], attended[asked])
 
     def rest(self, x: Tensor, attended: Tensor) -> Tensor:
         """Both residuals, after the attention."""
@@ -261,17 +269,24 @@ class Network(nn.Module):
         return images, words
 
     def over_images(self, memory: Tensor) -> tuple[list[KeysValues], Tensor]:
-        """Captioning's image tokens, which see no text: each cross-modal block's keys and values, and V^."""
-        x, kept = self.cross.norm(memory), []
-        for block in self.cross.each():
-            x, keys_values = block(x)
+        """Captioning's image tokens, which see no text: each cross-modal block's keys and values, and marks.
+
+        The marks are V^'s [IMG1] and [IMG2], B x 2 x D: of the last block nothing else is read.
+        """
+        x, kept, blocks = self.cross.norm(memory), [], self.cross.each()
+        for block in blocks:
+            x, keys_values = block(x, every=x.shape[1] // 2 if block is blocks[-1] else 1)
             kept.append(keys_values)
         return kept, x
 
-    def over_words(self, tokens: Tensor, kept: list[KeysValues]) -> Tensor:
-        """Captioning's words, R*B x L, R captions of a pair one after another -> T^, R*B x L x D."""
-        x = self.cross.norm(self.text(tokens))
-        for block, (keys, values) in zip(self.cross.each(), kept, strict=True):
+    def over_words(self, tokens: Tensor, kept: list[KeysValues], asked: Tensor | None = None) -> Tensor:
+        """Captioning's words, R*B x L, R captions of a pair one after another -> T^, R*B x L x D.
+
+        `asked`, R*B x L: T^ of n words alone, where it is true, n x D; the last block works for no others.
+        """
+        x, blocks = self.cross.norm(self.text(tokens)), self.cross.each()
+        for block, (keys, values) in zip(blocks, kept, strict=True):
             R = len(x) // len(keys)
-            x = block.after(x, (keys.repeat_interleave(R, 0), values.repeat_interleave(R, 0)))
+            images = keys.repeat_interleave(R, 0), values.repeat_interleave(R, 0)
+            x = block.after(x, images, asked if block is blocks[-1] else None)
         return x

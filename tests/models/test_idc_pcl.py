@@ -1,6 +1,7 @@
 """IDC-PCL's equations against loops, in both variants: embeddings, transformers, tasks, captioning."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 import models
 from models.idc_pcl.class_pairs import ClassPairs
-from models.idc_pcl.network import PclSizes, positions
+from models.idc_pcl.network import Network, PclSizes, positions
 from models.idc_pcl.switches import RELEASED, PclSwitches
 from models.trainable import Labels
 from pipeline.recipes.trained_model import FILE
@@ -162,6 +163,34 @@ def test_the_captioning_by_loops(variant, monkeypatch):
     alone = captioner(variant, distractor_judging=False)
     assert alone.terms == ("cap",)
     assert not hasattr(alone, "judge")
+
+
+@pytest.mark.parametrize("cross", [1, 2])
+def test_what_is_not_asked_is_not_missed(cross):
+    """The last block works for the words to be named and the marks alone: the same, with its gradients."""
+    sizes = replace(SIZES, cross=cross)
+    network = randomise(Network(sizes, PclSwitches(), 0.0).double())
+    memory, tokens = torch.randn(2, 14, 8, dtype=torch.float64), captions(4)
+    asked = torch.rand(4, 8, generator=torch.Generator().manual_seed(0)) < 0.4
+
+    def quick():
+        kept, marks = network.over_images(memory)
+        return network.over_words(tokens, kept, asked), marks
+
+    def slow():
+        kept, x = [], network.cross.norm(memory)
+        for block in network.cross.each():
+            x, keys_values = block(x)
+            kept.append(keys_values)
+        return network.over_words(tokens, kept)[asked], x[:, [0, 7]]
+
+    assert 0 < asked.sum() < asked.numel()
+    weights = list(network.cross.parameters())
+    found = [
+        (*way, *torch.autograd.grad(sum((x**3).sum() for x in way), weights)) for way in (quick(), slow())
+    ]
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_tasks_and_their_parts():

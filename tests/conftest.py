@@ -33,6 +33,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_configure() -> None:
     """No time limit of an example; temporary files in memory, where there is room and they take a tenth."""
+    gc.disable()  # until tests are collected: imports make much that stays, and it was looked through again
     # below nohup and in the background these are ignored, and what tests start would be deaf to them, too
     for number, heard in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
         if signal.getsignal(number) is signal.SIG_IGN:
@@ -52,6 +53,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """What was imported stays: the collector of garbage need not look at it again."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000)  # objects, for 700

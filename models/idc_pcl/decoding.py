@@ -5,8 +5,6 @@ feeds the last word, whose keys and values are kept, and [MASK], whose are overw
 Tensors are the network's, which the captioner holds: nothing of a decoder is saved.
 """
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -15,6 +13,7 @@ from models.decoder import NULL, Past, TransformerState
 from models.decoder_protocol import NextWord, Unweighed, Words
 from models.difference import Difference
 from models.idc_pcl.network import Block, Network
+from models.idc_pcl.word_attention import word_attention
 
 
 class Kept(Past):
@@ -79,24 +78,13 @@ class MaskDecoder(Unweighed):
 
 
 def step(block: Block, x: Tensor, kept: Kept, position: int) -> tuple[Tensor, Tensor]:
-    """A word and the [MASK] behind it through one block, R x 2 x D; and the [MASK]s' queries, R x h x d.
+    """A word and the [MASK] behind it, which it does not see, through one block, R x 2 x D.
 
-    The captions of a pair share its images' keys and values: their 2k queries stand together.
+    And the [MASK]s' queries, R x h x d.
     """
-    attention, left, k = block.attention, kept.left, kept.beam
-    y = block.norm_1(x)
+    attention, y = block.attention, block.norm_1(x)
     q = attention.queries(y)  # R x h x 2 x d
-    keys, values = kept.with_mask(*attention.keys_values(y), position)
-    h, d = q.shape[1], q.shape[3]
-    together = q.view(left, k, h, 2, d).transpose(1, 2).flatten(2, 3)  # B x h x 2k x d
-    to_images = together @ kept.memory_keys[:left].transpose(-2, -1)
-    to_words = q @ keys.transpose(-2, -1)  # R x h x 2 x (position + 2)
-    to_words[:, :, 0, -1] = -math.inf  # a word does not see the [MASK] behind it
-    M = to_images.shape[-1]
-    apart = to_images.view(left, h, k, 2, M).transpose(1, 2).flatten(0, 1)  # R x h x 2 x M
-    weights = (torch.cat([apart, to_words], -1) / math.sqrt(d)).softmax(-1)
-    of_images = weights[..., :M].view(left, k, h, 2, M).transpose(1, 2).flatten(2, 3)
-    seen = (of_images @ kept.memory_values[:left]).view(left, h, k, 2, d).transpose(1, 2).flatten(0, 1)
-    heads = seen + weights[..., M:] @ values
+    images = kept.memory_keys[: kept.left], kept.memory_values[: kept.left]
+    heads = word_attention(q, images, kept.with_mask(*attention.keys_values(y), position))
     x = block.rest(x, attention.output(heads.transpose(1, 2).flatten(2)))
     return x, q[:, :, 1]

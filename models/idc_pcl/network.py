@@ -17,12 +17,12 @@ from models.counterpart_weights import QUIET, calm, grid_places, look_across, ra
 from models.decoder import NULL
 from models.grid_embedding import DataSizes
 from models.idc_pcl.switches import PclSwitches
+from models.idc_pcl.word_attention import KeysValues, word_attention
 from models.trainable import Group
 
 EPSILON, EMBEDDING_EPSILON = 1e-6, 1e-12  # of layer norms: a block's; the embeddings' and MVCL's
 CLS_TYPE, WORD_TYPE = 5, 6  # rows of the types; 1 [IMG1], 2 its cells, 3 [IMG2], 4 its cells, 0 unused
 GAIN, TYPE_DEVIATION = 4.0, 0.1  # of balanced first weights
-KeysValues = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
@@ -121,15 +121,14 @@ class Block(nn.Module):
         return self.rest(x[:, ::every], self.attention.attend(q, k, v, real=real)), (k, v)
 
     def after(self, x: Tensor, images: KeysValues, asked: Tensor | None = None) -> Tensor:
-        """Words B x L x D: each sees all image tokens and the words up to itself.
+        """Words RB x L x D: each sees its pair's image tokens, of B pairs, and the words up to itself.
 
-        `asked`, B x L: only n words, where it is true, are asked, n x D.
+        `asked`, RB x L: only n words, where it is true, are asked, n x D.
         """
-        y = self.norm_1(x)
-        own = self.attention.keys_values(y)
-        k, v = (torch.cat(both, 2) for both in zip(images, own, strict=True))
-        seen = torch.ones(len(x), k.shape[2], dtype=torch.bool, device=x.device)
-        attended = self.attention.attend(self.attention.queries(y), k, v, causal=True, real=seen)
+        y, attention = self.norm_1(x), self.attention
+        dropout = attention.dropout if self.training else 0.0
+        heads = word_attention(attention.queries(y), images, attention.keys_values(y), dropout)
+        attended = attention.output(heads.transpose(1, 2).flatten(2))
         return self.rest(x, attended) if asked is None else self.rest(x[asked], attended[asked])
 
     def rest(self, x: Tensor, attended: Tensor) -> Tensor:
@@ -285,8 +284,6 @@ class Network(nn.Module):
         `asked`, R*B x L: T^ of n words alone, where it is true, n x D; the last block works for no others.
         """
         x, blocks = self.cross.norm(self.text(tokens)), self.cross.each()
-        for block, (keys, values) in zip(blocks, kept, strict=True):
-            R = len(x) // len(keys)
-            images = keys.repeat_interleave(R, 0), values.repeat_interleave(R, 0)
+        for block, images in zip(blocks, kept, strict=True):
             x = block.after(x, images, asked if block is blocks[-1] else None)
         return x

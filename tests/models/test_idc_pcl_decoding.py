@@ -5,6 +5,7 @@ import torch
 
 from models.decoder import NULL, NextWord
 from models.idc_pcl.masking import masked_cells, masked_words
+from models.idc_pcl.word_attention import word_attention
 from pipeline.decoding.beam_search import beam_attending, beam_search
 from pipeline.decoding.greedy import greedy, greedy_attending
 from tests.attention_by_hand import of_memory
@@ -33,6 +34,21 @@ def test_masks_of_words_by_their_numbers():
     same = (hidden == tokens[chosen & later]).float().mean().item()
     assert same == pytest.approx(0.1 + 0.1 / 13, abs=0.01)
     assert set(hidden.tolist()) == set(range(13))  # all tokens, [MASK] and [CLS] among them
+
+
+def test_what_words_see_is_dropped_or_grows():
+    """The values are unit vectors, so that the result is the weights: 2 images' tokens, then 3 words."""
+    random = torch.Generator().manual_seed(0)
+    q, keys = (torch.randn(2000, 1, n, 5, generator=random) for n in (3, 3))
+    unit, images = torch.eye(5).expand(2000, 1, 5, 5), torch.randn(1000, 1, 2, 5, generator=random)
+    given = q, (images, unit[:1000, :, :2]), (keys, unit[:, :, 2:])
+    whole, dropped = word_attention(*given), word_attention(*given, 0.25)
+    assert (whole[:, 0].triu(3) == 0).all()
+    torch.testing.assert_close(whole.sum(-1), torch.ones(2000, 1, 3))
+    seen = whole > 0
+    kept = dropped[seen] > 0
+    torch.testing.assert_close(dropped[seen][kept], whole[seen][kept] / 0.75)
+    assert kept.float().mean().item() == pytest.approx(0.75, abs=0.02)
 
 
 def test_a_caption_of_which_nothing_is_drawn_loses_its_first_word():

@@ -16,7 +16,6 @@ from models.attention import MultiHeadAttention
 SHARPNESS = 24.0  # the logit of the counterpart, where all other cells are near 0; features blur it
 QUIET = 0.5  # places and sides: what a cell shows outweighs them
 CALM = 0.1  # what all other blocks add: what a cell shows, and the difference, pass by them
-LOUD = 3.0  # times the difference are added to it: two images differ by less than they show
 FAINT = 0.1  # of the strongest direction in which places differ: what is in weaker ones would be amplified
 
 
@@ -36,6 +35,19 @@ def grid_places(rows: int, columns: int, width: int) -> Tensor:
 def side_of(width: int) -> Tensor:
     """What tokens of one image get added, and the other's taken off: a random direction, sqrt(D) long."""
     return F.normalize(torch.randn(width), dim=0) * math.sqrt(width)
+
+
+def side_beside(places: Tensor) -> Tensor:
+    """A side, D, at right angles to all directions in which places differ."""
+    side = side_of(places.shape[1])
+    side -= within(places) @ side
+    return math.sqrt(len(side)) * F.normalize(side, dim=0)
+
+
+def within(places: Tensor) -> Tensor:
+    """The projection on the directions in which places differ, D x D."""
+    directions = F.normalize(whitening(places)[0], dim=1)  # min(N, D) x D, some of them 0
+    return directions.T @ directions
 
 
 @torch.no_grad()
@@ -90,18 +102,3 @@ def calm(*maps: nn.Module) -> None:
         assert isinstance(each, nn.Linear)
         each.weight.mul_(CALM)
         each.bias.mul_(CALM)
-
-
-@torch.no_grad()
-def raise_within(half: Tensor, feed_forward: nn.Sequential) -> None:
-    """A W_2 ReLU(W_1 x) begins by adding LOUD times what x has in `half`, D x D/2, and little else.
-
-    D of its channels do that, for ReLU(x) - ReLU(-x) = x.
-    """
-    up, *_, down = feed_forward
-    assert isinstance(up, nn.Linear)
-    assert isinstance(down, nn.Linear)
-    D = len(half)
-    calm(down)
-    up.weight[:D], up.bias[:D] = torch.cat([half.T, -half.T]), 0
-    down.weight[:, :D] = LOUD * torch.cat([half, -half], 1)

@@ -6,8 +6,6 @@ CLIP's has to learn slowly (`coef_lr`), or they are undone before a decoder can 
 D width, E joint width, N cells of an image.
 """
 
-import math
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -16,7 +14,7 @@ from models.attention import MultiHeadAttention, all_of
 from models.clip4idc.captioner import ClipDecoder, EncoderLayer, Memories
 from models.clip4idc.encoders import Block, ImageEncoder
 from models.clip4idc.pair_encoders import JointEncoder, SeparateEncoder
-from models.counterpart_weights import QUIET, calm, grid_places, look_across, side_of, whitening
+from models.counterpart_weights import QUIET, calm, grid_places, look_across, side_beside, within
 from models.decoder import DecoderLayer
 
 GAIN = 4.0  # of the difference, where the decoder looks: two images differ by less than they show
@@ -32,7 +30,7 @@ def compare(encoding: ImageEncoder, inter: JointEncoder | SeparateEncoder) -> No
     rows, columns = encoding.patches.cells
     places = QUIET * grid_places(rows, columns, encoding.patches.positions.shape[1])
     encoding.patches.positions[1:] = places
-    side = side_beside(places)
+    side = QUIET / 2 * side_beside(places)
     show_beside(encoding.patches.project, places, side)
     others = all_of_blocks(encoding.blocks)
     if isinstance(inter, JointEncoder) and inter.blocks:
@@ -44,19 +42,6 @@ def compare(encoding: ImageEncoder, inter: JointEncoder | SeparateEncoder) -> No
         others += later
     for block in others:
         calm(block.attention.output, block.mlp[-1])
-
-
-def side_beside(places: Tensor) -> Tensor:
-    """A side, D, at right angles to all directions in which places differ."""
-    side = side_of(places.shape[1])
-    side -= within(places) @ side
-    return QUIET / 2 * math.sqrt(len(side)) * F.normalize(side, dim=0)
-
-
-def within(places: Tensor) -> Tensor:
-    """The projection on the directions in which places differ, D x D."""
-    directions = F.normalize(whitening(places)[0], dim=1)  # min(N, D) x D, some of them 0
-    return directions.T @ directions
 
 
 def show_beside(project: nn.Module, places: Tensor, side: Tensor) -> None:

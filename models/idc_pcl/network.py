@@ -13,9 +13,10 @@ from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention, all_of
 from models.captioner import Difference
-from models.counterpart_weights import QUIET, calm, grid_places, look_across, raise_within, side_of
+from models.counterpart_weights import calm, look_across
 from models.decoder import NULL
 from models.grid_embedding import DataSizes
+from models.idc_pcl.first_weights import kept_apart, look_at, raise_within, show_beside
 from models.idc_pcl.switches import PclSwitches
 from models.idc_pcl.word_attention import KeysValues, word_attention
 from models.trainable import Group
@@ -202,19 +203,20 @@ class Network(nn.Module):
     def compare(self) -> None:
         """The first block on both images looks at the same cell of the other one; types tell them apart.
 
-        Marks have no place: had they a side, each cell would look at the other image's mark instead. What a
-        cell shows outweighs its place and side, and the block before adds little of its own. Then the
-        difference, which is in half of the directions, grows: two images differ by less than they show.
+        Marks have no place: had they a side, each cell would look at the other image's mark instead. The
+        block before adds little of its own. Then the difference, which is in half of the directions, grows,
+        and words look at it.
         """
-        self.places = QUIET * grid_places(*self.cells, self.words.embedding_dim)
-        side = QUIET * side_of(self.words.embedding_dim) / 2
+        self.places, side, room = kept_apart(self.cells, self.words.embedding_dim)
+        show_beside(self.project, room)
         self.types.weight[2], self.types.weight[4] = side, -side
         for block in self.single.each() if self.compares else ():
             calm(block.attention.output, block.feed_forward[-1])
         first = (self.pair if self.compares else self.cross).each()[0]
         half = look_across(first.attention, self.places, side)  # D x D/2
         if self.compares:
-            raise_within(half, first.feed_forward)
+            differs = raise_within(half, room, first.feed_forward)
+            look_at(self.cross.each()[0].attention, differs, side)
 
     def mark(self, row: int, kind: int) -> Tensor:
         """[IMG1], [IMG2] or [CLS], 1 x 1 x D: a row of the word table, unscaled, and its type."""

@@ -1,0 +1,88 @@
+"""First weights of IDC-PCL for few pairs: its switch `first_weights: counterpart`. Not published.
+
+The first block on both images compares each cell with the same one of the other image
+(counterpart_weights.py); what it finds is made large enough for words to see it, and words begin by looking
+at cells that differ. They are where training begins, and nothing else: all of them learn. What they brought:
+docs/methods.md, "IDC-PCL".
+N cells of an image, D width, h heads, d = D/h.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from models.attention import MultiHeadAttention
+from models.counterpart_weights import QUIET, calm, grid_places, side_beside
+
+SHOWN = 0.5  # times W: sigma flattens what is large, and then the layer norm hides how much two cells differ
+LOUD, OWN = -5.0, 2.0  # times the difference, and what a cell shows by itself, are added to it
+TELL = 7.0  # of sqrt(D): how far a cell that differs by 1 in each direction goes towards that which tells so
+USUAL = 0.22  # by how much cells of which nothing changed differ in each direction, in units of a layer norm
+LOOK, SIDED = 17.0, 11.0  # logits of what differs, and of a side, were a token nothing else
+
+
+def kept_apart(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor, int]:
+    """Places, N x D, and a side, D, in the first channels alone; and how many channels those are.
+
+    There is to be nothing of what cells show, which draws looks to the wrong place: much of it is alike.
+    Raises ValueError where they would be half of the width.
+    """
+    room = max(
+        width // 16 * 4, 4 * max(cells)
+    )  # with fewer waves than lines or columns some places are alike
+    if 2 * room >= width:
+        grid = f"{cells[0]} x {cells[1]} cells"
+        raise ValueError(f"first_weights: counterpart needs a width of more than {2 * room} for {grid}")
+    waves = grid_places(*cells, room)
+    waves = waves - waves.mean(1, keepdim=True)  # a layer norm changes their length alone
+    waves, side = waves - waves.mean(0), side_beside(waves)
+    places, side = (QUIET * math.sqrt(width / room) * x for x in (waves, side / 2))
+    return F.pad(places, (0, width - room)), F.pad(side, (0, width - room)), room
+
+
+@torch.no_grad()
+def show_beside(project: nn.Linear, room: int) -> None:
+    """W, D x C: what a cell shows is in none of the first `room` channels."""
+    project.weight *= SHOWN
+    project.weight[:room], project.bias[:room] = 0, 0
+
+
+@torch.no_grad()
+def raise_within(half: Tensor, room: int, feed_forward: nn.Sequential) -> Tensor:
+    """A W_2 ReLU(W_1 x) begins by adding LOUD times what x has in `half`, D x D/2, the difference; and more.
+
+    The difference is turned round by that. What a cell lacks of the other one is seen by a linear map, for no
+    cell that did not change lacks anything, where what it has more is what other things show, too: so words
+    find the cell that has the thing, not the one that it is missing in. OWN times what the cell shows beside
+    it is added; and of how much it differs, the sum of |x| over `half`, a part
+    along one direction, D, at right angles to all of these, which is returned. No linear map of x tells
+    that, and keys are one. D and 2 D of its channels do it, for ReLU(x) - ReLU(-x) = x and
+    ReLU(x) + ReLU(-x) = |x|; the others begin calm.
+    """
+    up, *_, down = feed_forward
+    assert isinstance(up, nn.Linear)
+    assert isinstance(down, nn.Linear)
+    D, one = len(half), torch.eye(len(half))
+    calm(down)
+    own = one - half @ half.T
+    own[:room], own[:, :room] = 0, 0
+    up.weight[: 3 * D], up.bias[: 3 * D] = torch.cat([half.T, -half.T, own, -own]), 0
+    down.weight[:, : 3 * D] = torch.cat([LOUD * half, -LOUD * half, OWN * one, -OWN * one], 1)
+    differs = torch.linalg.qr(torch.cat([half, one[:, :room], torch.randn(D, 1)], 1)).Q[:, -1]
+    down.weight[:, :D] += TELL / math.sqrt(D) * differs[:, None]
+    down.bias.sub_(TELL / math.sqrt(D) * USUAL * D / 2 * differs)
+    return differs
+
+
+@torch.no_grad()
+def look_at(attention: MultiHeadAttention, differs: Tensor, side: Tensor) -> None:
+    """Whatever asks, each head's first direction finds what differs, of one image each half of the heads."""
+    D, h = len(differs), attention.heads
+    toward = F.normalize(side, dim=0)
+    for head in range(h):
+        first, image = head * (D // h), 1 if head < h / 2 else -1
+        attention.query.weight[first], attention.query.bias[first] = 0, math.sqrt(D // h)
+        attention.key.weight[first] = (LOOK * differs + image * SIDED * toward) / math.sqrt(D)
+        attention.key.bias[first] = 0

@@ -3,8 +3,7 @@
 The first block on both images compares each cell with the same one of the other image
 (counterpart_weights.py); what it finds is made large enough for words to see it, and words begin by looking
 at cells that differ. They are where training begins, and nothing else: all of them learn. What they brought:
-docs/methods.md, "IDC-PCL".
-N cells of an image, D width, h heads, d = D/h.
+docs/methods.md, "IDC-PCL". N cells of an image, D width, h heads, d = D/h.
 """
 
 import math
@@ -29,9 +28,7 @@ def kept_apart(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor, int]
     There is to be nothing of what cells show, which draws looks to the wrong place: much of it is alike.
     Raises ValueError where they would be half of the width.
     """
-    room = max(
-        width // 16 * 4, 4 * max(cells)
-    )  # with fewer waves than lines or columns some places are alike
+    room = max(width // 16 * 4, 4 * max(cells))  # with fewer waves than lines some places are too alike
     if 2 * room >= width:
         grid = f"{cells[0]} x {cells[1]} cells"
         raise ValueError(f"first_weights: counterpart needs a width of more than {2 * room} for {grid}")
@@ -53,13 +50,12 @@ def show_beside(project: nn.Linear, room: int) -> None:
 def raise_within(half: Tensor, room: int, feed_forward: nn.Sequential) -> Tensor:
     """A W_2 ReLU(W_1 x) begins by adding LOUD times what x has in `half`, D x D/2, the difference; and more.
 
-    The difference is turned round by that. What a cell lacks of the other one is seen by a linear map, for no
-    cell that did not change lacks anything, where what it has more is what other things show, too: so words
-    find the cell that has the thing, not the one that it is missing in. OWN times what the cell shows beside
-    it is added; and of how much it differs, the sum of |x| over `half`, a part
-    along one direction, D, at right angles to all of these, which is returned. No linear map of x tells
-    that, and keys are one. D and 2 D of its channels do it, for ReLU(x) - ReLU(-x) = x and
-    ReLU(x) + ReLU(-x) = |x|; the others begin calm.
+    It turns the difference round. A linear map finds a cell that lacks something of the other one, as no cell
+    does that did not change; what a cell has more, other things have, too. So words find the cell that has
+    the thing, not the one where it is missing. OWN times what the cell shows in other directions is added,
+    and how much it differs, the sum of |x| over `half`, along one direction, D, at right angles to all of
+    these, which is returned: no linear map of x tells that, and keys are one. 3 D of its channels do it, for
+    ReLU(x) - ReLU(-x) = x and ReLU(x) + ReLU(-x) = |x|; the others begin calm.
     """
     up, *_, down = feed_forward
     assert isinstance(up, nn.Linear)

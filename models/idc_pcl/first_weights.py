@@ -25,13 +25,13 @@ LOOK, SIDED = 17.0, 11.0  # logits of what differs, and of a side, were a token 
 def kept_apart(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor, int]:
     """Places, N x D, and a side, D, in the first channels alone; and how many channels those are.
 
-    There is to be nothing of what cells show, which draws looks to the wrong place: much of it is alike.
-    Raises ValueError where they would be half of the width.
+    There is to be nothing of what cells show, which draws looks to the wrong place: much of it is alike. As
+    many channels as there have to be waves for all lines and columns to differ well, and less than half.
+    Raises ValueError where there are none.
     """
-    room = max(width // 16 * 4, 4 * max(cells))  # with fewer waves than lines some places are too alike
-    if 2 * room >= width:
-        grid = f"{cells[0]} x {cells[1]} cells"
-        raise ValueError(f"first_weights: counterpart needs a width of more than {2 * room} for {grid}")
+    room = min(max(width // 16, *cells), (width - 2) // 8) * 4
+    if not room:
+        raise ValueError(f"first_weights: counterpart needs a width of at least 10, not {width}")
     waves = grid_places(*cells, room)
     waves = waves - waves.mean(1, keepdim=True)  # a layer norm changes their length alone
     waves, side = waves - waves.mean(0), side_beside(waves)

@@ -79,10 +79,18 @@ def test_places_and_sides_have_channels_of_their_own():
     torch.testing.assert_close(project.weight[room:], as_it_was[room:] / 2)
 
 
+@pytest.mark.parametrize(("width", "room"), [(128, 32), (96, 28), (64, 28), (48, 20), (10, 4)])
+def test_how_many_channels_those_are(width, room):
+    """A wave for each of 7 lines, or a quarter of the width if that is more, but less than half of it."""
+    places, side, found = kept_apart((7, 7), width)
+    assert found == room
+    assert (places[:, :room] != 0).any(0).all()
+    assert side[:room].norm() > 0
+
+
 def test_a_width_without_room_for_them_is_refused():
-    assert kept_apart((7, 7), 64)[2] == 28
-    with pytest.raises(ValueError, match=r"counterpart needs a width of more than 56 for 7 x 7 cells"):
-        kept_apart((7, 7), 56)
+    with pytest.raises(ValueError, match=r"counterpart needs a width of at least 10, not 8"):
+        kept_apart((7, 7), 8)
 
 
 @torch.no_grad()

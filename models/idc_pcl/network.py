@@ -178,8 +178,9 @@ class Network(nn.Module):
         self.types = nn.Embedding(WORD_TYPE + 1, D)
         longest = max(self.count, sizes.longest)
         self.register_buffer("positions", positions(longest, D, switches), persistent=False)
-        places = self.positions[: self.count]
-        self.register_buffer("places", places, persistent=False)
+        # saved where they are ours: what was trained with others is then refused, not read wrongly
+        ours = switches.first_weights == "counterpart"
+        self.register_buffer("places", self.positions[: self.count].clone(), persistent=ours)
         self.norm, self.dropout = norm(D, switches, EMBEDDING_EPSILON), nn.Dropout(dropout)
         self.compares = switches.difference_encoder
         if self.compares:

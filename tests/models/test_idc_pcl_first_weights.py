@@ -178,3 +178,12 @@ def test_what_stands_before_the_words_learns_at_its_own_rate(phase):
     net = model.difference
     before_words = [each for part in (net.project, net.single, net.pair) for each in part.parameters()]
     assert {id(each) for each in slow["params"]} == {id(each) for each in before_words}
+
+
+def test_places_are_saved_with_the_weights_that_learned_with_them():
+    """Else weights of before they changed would be read without a word, and look elsewhere."""
+    ours, papers = (network(first).state_dict() for first in ("counterpart", "torch"))
+    assert set(ours) - set(papers) == {"places"}
+    network().load_state_dict(ours)
+    with pytest.raises(RuntimeError, match="Missing key"):
+        network().load_state_dict({name: ours[name] for name in papers})

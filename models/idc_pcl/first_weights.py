@@ -17,9 +17,9 @@ from models.counterpart_weights import QUIET, calm, grid_places, side_beside
 
 SHOWN = 0.5  # times W: sigma flattens what is large, and then the layer norm hides how much two cells differ
 LOUD, OWN = -5.0, 2.0  # times the difference, and what a cell shows by itself, are added to it
-TELL = 7.0  # of sqrt(D): how far a cell that differs by 1 in each direction goes towards that which tells so
+TELL = 7.0  # over sqrt(D): what is added along the direction that tells it, for a sum of |x| of 1
 USUAL = 0.22  # by how much cells of which nothing changed differ in each direction, in units of a layer norm
-LOOK, SIDED = 17.0, 11.0  # logits of what differs, and of a side, were a token nothing else
+LOOK, SIDED = 17.0, 11.0  # logits of a token, sqrt(D) long, that were nothing but that direction, or a side
 
 
 def kept_apart(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor, int]:

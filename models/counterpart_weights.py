@@ -17,6 +17,9 @@ SHARPNESS = 24.0  # the logit of the counterpart, where all other cells are near
 QUIET = 0.5  # places and sides: what a cell shows outweighs them
 CALM = 0.1  # what all other blocks add: what a cell shows, and the difference, pass by them
 FAINT = 0.1  # of the strongest direction in which places differ: what is in weaker ones would be amplified
+TELL = 7.0  # over sqrt(D): what is added along the direction that tells a difference, for a sum of |x| of 1
+USUAL = 0.22  # by how much cells of which nothing changed differ in each direction, in units of a layer norm
+LOOK, SIDED = 17.0, 11.0  # logits of a token, sqrt(D) long, that were nothing but that direction, or a side
 
 
 def grid_places(rows: int, columns: int, width: int) -> Tensor:
@@ -93,6 +96,34 @@ def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
     strong = deviations > FAINT * deviations[0]
     scales = torch.where(strong, math.sqrt(len(places)) / deviations, 0.0)
     return directions * scales[:, None], strong.float()
+
+
+@torch.no_grad()
+def tell(half: Tensor, differs: Tensor, up: nn.Linear, down: nn.Linear) -> None:
+    """A feed-forward's first D channels add how much x differs, the sum of |x| over `half`, along `differs`.
+
+    No linear map of x tells that, and keys are one. `half`, D x D/2; `differs`, D, at right angles to it and
+    1 long. Of the nonlinearities f(x) + f(-x) is |x| (ReLU), or nearly (GELU): up W_1, down W_2.
+    """
+    D = len(half)
+    up.weight[:D], up.bias[:D] = torch.cat([half.T, -half.T]), 0
+    down.weight[:, :D] += TELL / math.sqrt(D) * differs[:, None]
+    down.bias.sub_(TELL / math.sqrt(D) * USUAL * D / 2 * differs)
+
+
+@torch.no_grad()
+def look_at(attention: MultiHeadAttention, differs: Tensor, side: Tensor) -> None:
+    """Whatever asks, each head's first direction finds what differs, of one image each half of the heads.
+
+    `differs`, D, as of `tell`; `side`, D: the direction that the first image's tokens have in them.
+    """
+    D, h = len(differs), attention.heads
+    toward = F.normalize(side, dim=0)
+    for head in range(h):
+        first, image = head * (D // h), 1 if head < h / 2 else -1
+        attention.query.weight[first], attention.query.bias[first] = 0, math.sqrt(D // h)
+        attention.key.weight[first] = (LOOK * differs + image * SIDED * toward) / math.sqrt(D)
+        attention.key.bias[first] = 0
 
 
 @torch.no_grad()

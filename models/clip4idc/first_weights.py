@@ -6,6 +6,8 @@ CLIP's has to learn slowly (`coef_lr`), or they are undone before a decoder can 
 D width, E joint width, N cells of an image.
 """
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -14,43 +16,91 @@ from models.attention import MultiHeadAttention, all_of
 from models.clip4idc.captioner import ClipDecoder, EncoderLayer, Memories
 from models.clip4idc.encoders import Block, ImageEncoder
 from models.clip4idc.pair_encoders import JointEncoder, SeparateEncoder
-from models.counterpart_weights import QUIET, calm, grid_places, look_across, side_beside, within
+from models.counterpart_weights import (
+    QUIET,
+    calm,
+    grid_places,
+    look_across,
+    look_at,
+    side_beside,
+    tell,
+    whitening,
+    within,
+)
 from models.decoder import DecoderLayer
 
-GAIN = 4.0  # of the difference, where the decoder looks: two images differ by less than they show
+SHOWN = 0.12  # times the map of a cell: with places longer than it, a layer norm leaves how much cells differ
+TOKEN = 6.0  # how long a class token is, beside its place
+ASKING = 1.4  # times LOOK and SIDED, for a token sqrt(D) long that were nothing but its own direction
+GATHERED = 2.0  # times what class tokens see
+GAIN = 6.0  # of the difference, where the decoder looks: two images differ by less than they show
 
 
 @torch.no_grad()
 def compare(encoding: ImageEncoder, inter: JointEncoder | SeparateEncoder) -> None:
-    """Cells are told apart by their places; the first block on both images compares counterparts.
+    """Tokens are told apart by their places; the first block on both images compares counterparts.
 
-    In half of its directions a cell has the difference from its counterpart then. They become the first E/2
-    channels of F', what the cell itself shows the others. Raises ValueError where E is over D.
+    In half of its directions a token has the difference from its counterpart then, and along one more how
+    large that is. They become the first E/2 + 1 channels of F', then the image's side, then what the cell
+    itself shows. Raises ValueError where E is over D, or under 4.
     """
-    rows, columns = encoding.patches.cells
-    places = QUIET * grid_places(rows, columns, encoding.patches.positions.shape[1])
-    encoding.patches.positions[1:] = places
+    places = all_places(encoding)
     side = QUIET / 2 * side_beside(places)
     show_beside(encoding.patches.project, places, side)
     others = all_of_blocks(encoding.blocks)
     if isinstance(inter, JointEncoder) and inter.blocks:
         first, *later = all_of_blocks(inter.blocks)
-        tell_images_apart(inter, side)
+        inter.images[0], inter.images[1] = side, -side
+        inter.positions.zero_()
         half = look_across(first.attention, places, side)  # D x D/2
-        inter.project.map.weight.copy_(difference_first(half, len(inter.project.map.weight)))
-        calm(first.mlp[-1])
+        differs = tell_differences(half, places, side, first.mlp)
+        inter.project.map.weight.copy_(in_order(half, differs, side, len(inter.project.map.weight)))
         others += later
     for block in others:
         calm(block.attention.output, block.mlp[-1])
 
 
+def all_places(encoding: ImageEncoder) -> Tensor:
+    """Places of the class token, which stands beyond the last line and column, and of all cells: t x D.
+
+    It has a place of its own: else it compares itself with the mean of all, and nothing differs as much.
+    """
+    rows, columns = encoding.patches.cells
+    waves = grid_places(rows + 1, columns + 1, encoding.patches.positions.shape[1])
+    waves = waves.unflatten(0, (rows + 1, columns + 1))
+    places = torch.cat([waves[-1:, -1], waves[:-1, :-1].flatten(0, 1)])
+    places = QUIET * (places - places.mean(0))
+    encoding.patches.positions.copy_(places)
+    return places
+
+
 def show_beside(project: nn.Module, places: Tensor, side: Tensor) -> None:
     """The map of a cell: what it shows is in none of the directions that comparing looks for."""
+    toward = F.normalize(side, dim=0)
+    shown = last_map(project).mul_(SHOWN)
+    shown -= (within(places) + torch.outer(toward, toward)) @ shown
+
+
+def last_map(project: nn.Module) -> Tensor:
+    """The weights of the last map of patches, D x ...: a view."""
     *_, last = project.modules()
     assert isinstance(last, nn.Conv2d)
-    toward = F.normalize(side, dim=0)
-    shown = last.weight.flatten(1)
-    shown -= (within(places) + torch.outer(toward, toward)) @ shown
+    return last.weight.flatten(1)
+
+
+def tell_differences(half: Tensor, places: Tensor, side: Tensor, mlp: nn.Sequential) -> Tensor:
+    """The MLP adds how large the difference is along one direction, D, which is returned, and little else.
+
+    The direction is at right angles to `half`, D x D/2, to the side's and to all in which places differ.
+    """
+    up, *_, down = mlp
+    assert isinstance(up, nn.Linear)
+    assert isinstance(down, nn.Linear)
+    differs = beside(half, side[:, None], whitening(places)[0].T)
+    calm(down)
+    down.weight[:, : len(half)] = 0
+    tell(half, differs, up, down)
+    return differs
 
 
 def all_of_blocks(blocks: nn.ModuleDict) -> list[Block]:
@@ -58,28 +108,50 @@ def all_of_blocks(blocks: nn.ModuleDict) -> list[Block]:
     return all_of(Block, nn.ModuleList(blocks.values()))
 
 
-def tell_images_apart(inter: JointEncoder, side: Tensor) -> None:
-    """e: opposite sides of the images' cells. p is 0, but takes the side off class tokens again.
-
-    They have no place: with a side, each cell would look at the other image's class token.
-    """
-    inter.images[0], inter.images[1] = side, -side
-    before, after = inter.positions.zero_().chunk(2)  # views
-    before[0], after[0] = -side, side
+def beside(*known: Tensor) -> Tensor:
+    """The direction, D, that is least in those of D x any, at right angles to all where there is room."""
+    directions = F.normalize(torch.cat(known, 1), dim=0)
+    return torch.linalg.eigh(directions @ directions.T).eigenvectors[:, 0]  # of the least eigenvalue
 
 
-def difference_first(half: Tensor, joint: int) -> Tensor:
-    """W, E x D: E/2 of the directions in `half`, D x D/2, then as many of those at right angles to them."""
+def in_order(half: Tensor, differs: Tensor, side: Tensor, joint: int) -> Tensor:
+    """W, E x D: E/2 directions of `half`, D x D/2, `differs`, the side's, and others at right angles."""
     D = len(half)
-    if joint > D:
-        raise ValueError(f"first_weights: counterpart needs a joint of at most width's {D}, not {joint}")
-    rest = torch.linalg.qr(half, mode="complete").Q[:, D // 2 :]
-    return torch.cat([half[:, : joint // 2], rest[:, : joint - joint // 2]], 1).T
+    if not 4 <= joint <= D:
+        raise ValueError(f"first_weights: counterpart needs a joint from 4 to width's {D}, not {joint}")
+    told = torch.stack([differs, F.normalize(side, dim=0)], 1)
+    rest = torch.linalg.qr(torch.cat([half, told], 1), mode="complete").Q[:, D // 2 + 2 :]
+    return torch.cat([half[:, : joint // 2], told, rest], 1).T[:joint]
+
+
+@torch.no_grad()
+def gather(encoding: ImageEncoder, inter: JointEncoder) -> None:
+    """For the adaptation: class tokens, whose mean is v, begin by gathering in the last block what differs.
+
+    They alone ask: by their token, which is in a direction of its own. Call `compare` before.
+    """
+    if len(inter.blocks) < 2:
+        return  # the one block compares
+    W, attention = inter.project.map.weight, all_of_blocks(inter.blocks)[-1].attention
+    assert isinstance(attention.output, nn.Linear)
+    E, D, h = *W.shape, attention.heads
+    half, differs, side = W[: E // 2].T, W[E // 2], W[E // 2 + 1]
+    own = beside(half, differs[:, None], side[:, None], whitening(encoding.patches.positions)[0].T)
+    encoding.patches.token.copy_(TOKEN * own)
+    shown = last_map(encoding.patches.project)
+    shown -= torch.outer(own, own) @ shown
+    calm(attention.query, attention.key)
+    look_at(attention, differs, side)
+    for channel in range(0, D, D // h):
+        attention.query.weight[channel] = ASKING * math.sqrt(D // h) / math.sqrt(D) * own
+        attention.query.bias[channel] = 0
+    values = nn.init.orthogonal_(attention.value.weight)
+    attention.output.weight.copy_(GATHERED * half @ half.T @ values.T)
 
 
 @torch.no_grad()
 def look_at_differences(memories: Memories, decoder: ClipDecoder) -> None:
-    """The decoder's keys and values begin as a map of F's difference alone."""
+    """The decoder's keys and values begin as a map of F's difference alone; its heads look where it is."""
     for encoder in all_of(EncoderLayer, memories.layers):
         calm(encoder.attention.output, encoder.feed_forward[-1])
     for layer in all_of(DecoderLayer, decoder.layers):
@@ -88,3 +160,6 @@ def look_at_differences(memories: Memories, decoder: ClipDecoder) -> None:
             difference, shown = each.weight.chunk(2, 1)  # E x E/2 each
             difference.mul_(GAIN)
             shown.zero_()
+        E = len(shown)
+        differs, side = torch.eye(E)[E // 2], torch.eye(E)[E // 2 + 1]  # where `in_order` puts them
+        look_at(layer.cross_attention, differs, side)

@@ -68,6 +68,7 @@ class Retrieval(Retrieves):
         self.log_scale = nn.Parameter(torch.tensor(math.log(1 / temperature)))
         if switches.first_weights == "counterpart":
             first_weights.compare(self.encoding, self.inter)
+            first_weights.gather(self.encoding, self.inter)
         self.groups = adapting(switches, coef)
         if switches.frozen != "none":
             freeze(self, STEM + r"|^text\.tables\.")

@@ -12,14 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.attention import MultiHeadAttention
-from models.counterpart_weights import QUIET, calm, grid_places, side_beside
+from models.counterpart_weights import QUIET, calm, grid_places, side_beside, tell
 
 SHOWN = 0.5  # times W: sigma flattens what is large, and then the layer norm hides how much two cells differ
 LOUD, OWN = -5.0, 2.0  # times the difference, and what a cell shows by itself, are added to it
-TELL = 7.0  # over sqrt(D): what is added along the direction that tells it, for a sum of |x| of 1
-USUAL = 0.22  # by how much cells of which nothing changed differ in each direction, in units of a layer norm
-LOOK, SIDED = 17.0, 11.0  # logits of a token, sqrt(D) long, that were nothing but that direction, or a side
 
 
 def kept_apart(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor, int]:
@@ -53,9 +49,8 @@ def raise_within(half: Tensor, room: int, feed_forward: nn.Sequential) -> Tensor
     It turns the difference round. A linear map finds a cell that lacks something of the other one, as no cell
     does that did not change; what a cell has more, other things have, too. So words find the cell that has
     the thing, not the one where it is missing. OWN times what the cell shows in other directions is added,
-    and how much it differs, the sum of |x| over `half`, along one direction, D, at right angles to all of
-    these, which is returned: no linear map of x tells that, and keys are one. 3 D of its channels do it, for
-    ReLU(x) - ReLU(-x) = x and ReLU(x) + ReLU(-x) = |x|; the others begin calm.
+    and how much it differs along one direction, D, at right angles to all of these, which is returned
+    (`tell`). 3 D of its channels do it, for ReLU(x) - ReLU(-x) = x; the others begin calm.
     """
     up, *_, down = feed_forward
     assert isinstance(up, nn.Linear)
@@ -64,21 +59,8 @@ def raise_within(half: Tensor, room: int, feed_forward: nn.Sequential) -> Tensor
     calm(down)
     own = one - half @ half.T
     own[:room], own[:, :room] = 0, 0
-    up.weight[: 3 * D], up.bias[: 3 * D] = torch.cat([half.T, -half.T, own, -own]), 0
+    up.weight[D : 3 * D], up.bias[D : 3 * D] = torch.cat([own, -own]), 0
     down.weight[:, : 3 * D] = torch.cat([LOUD * half, -LOUD * half, OWN * one, -OWN * one], 1)
     differs = torch.linalg.qr(torch.cat([half, one[:, :room], torch.randn(D, 1)], 1)).Q[:, -1]
-    down.weight[:, :D] += TELL / math.sqrt(D) * differs[:, None]
-    down.bias.sub_(TELL / math.sqrt(D) * USUAL * D / 2 * differs)
+    tell(half, differs, up, down)
     return differs
-
-
-@torch.no_grad()
-def look_at(attention: MultiHeadAttention, differs: Tensor, side: Tensor) -> None:
-    """Whatever asks, each head's first direction finds what differs, of one image each half of the heads."""
-    D, h = len(differs), attention.heads
-    toward = F.normalize(side, dim=0)
-    for head in range(h):
-        first, image = head * (D // h), 1 if head < h / 2 else -1
-        attention.query.weight[first], attention.query.bias[first] = 0, math.sqrt(D // h)
-        attention.key.weight[first] = (LOOK * differs + image * SIDED * toward) / math.sqrt(D)
-        attention.key.bias[first] = 0

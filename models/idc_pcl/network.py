@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention, all_of
 from models.captioner import Difference
-from models.counterpart_weights import calm, look_across
+from models.counterpart_weights import calm, look_across, look_at
 from models.decoder import NULL
 from models.grid_embedding import DataSizes
-from models.idc_pcl.first_weights import kept_apart, look_at, raise_within, show_beside
+from models.idc_pcl.first_weights import kept_apart, raise_within, show_beside
 from models.idc_pcl.switches import PclSwitches
 from models.idc_pcl.word_attention import KeysValues, word_attention
 from models.trainable import Group

@@ -1,17 +1,19 @@
 """CLIP4IDC's first weights for few images: what reaches its decoder, untrained."""
 
+import math
 from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
 import models
-from models.clip4idc import first_weights
-from models.clip4idc.encoders import ClipSizes
+from models.clip4idc.encoders import ClipSizes, QuickGelu
+from models.counterpart_weights import TELL, USUAL, tell
 
-ROWS, COLUMNS, D, C = 4, 6, 64, 20
+ROWS, COLUMNS, D, C, HEADS = 4, 6, 64, 20, 2
 CELLS = ROWS * COLUMNS
-SIZES = ClipSizes(C, (ROWS, COLUMNS), 30, 8, 1, D, 2, 1, 2, 16, 2, 1, 10, D, 2, 1)
+SIZES = ClipSizes(C, (ROWS, COLUMNS), 30, 8, 1, D, 2, 1, 2, 16, 2, 1, 10, D, HEADS, 1)
 SETTINGS = {"variant": "paper", "dropout": 0.0, "coef_lr": 0.1}
 
 
@@ -23,11 +25,11 @@ def captioner(first="counterpart", sizes=SIZES, model="clip4idc_no_adapt", seed=
 
 @torch.no_grad()
 def seen(model, before, after):
-    """F', then the keys of the decoder: of all tokens of both images."""
+    """F', then the values of the decoder: of all tokens of both images."""
     difference = model.difference
     joint = difference.inter(model.encoding(before), model.encoding(after))
-    keys = model.decoder.layers[0].cross_attention.key(difference.memories(joint)[:, -1])
-    return joint, keys
+    values = model.decoder.layers[0].cross_attention.value(difference.memories(joint)[:, -1])
+    return joint, values
 
 
 def pairs_with_one_new_cell(cell, pairs=16):
@@ -47,13 +49,62 @@ def share_of(cell, tokens):
 
 
 @pytest.mark.parametrize("cell", [0, 8, 23])
-def test_the_decoders_keys_begin_as_the_difference(cell):
+def test_the_decoders_values_begin_as_the_difference(cell):
     before, after = pairs_with_one_new_cell(cell)
-    joint, keys = seen(captioner(), before, after)
-    assert share_of(cell, joint[..., : D // 2]) > 3
-    assert share_of(cell, joint[..., D // 2 :]) < 1.5  # what the cell shows, as any other does
-    assert share_of(cell, keys) > 3
+    joint, values = seen(captioner(), before, after)
+    assert share_of(cell, joint[..., : D // 2]) > 5
+    assert share_of(cell, joint[..., D // 2 + 2 :]) < 2  # what the cell shows, as any other does
+    assert share_of(cell, values) > 2.5
     assert share_of(cell, seen(captioner("clip"), before, after)[1]) < 1.5
+
+
+@torch.no_grad()
+def first_looks(model, before, after):
+    """Where each head looks for the first word, h x 2t, the mean over pairs."""
+    attention = model.decoder.layers[0].cross_attention
+    memory = model.difference(model.encoding(before), model.encoding(after)).memory[:, -1]
+    asked = attention.queries(model.decoder.embed(torch.full((len(before), 1), 2)))
+    logits = asked @ attention.keys_values(memory)[0].transpose(-2, -1) / math.sqrt(D / attention.heads)
+    return logits.softmax(-1).mean(0)[:, 0]
+
+
+@pytest.mark.parametrize("cell", [0, 8, 23])
+@pytest.mark.parametrize("seed", range(2))
+def test_words_begin_by_looking_at_what_differs_half_of_the_heads_in_each_image(cell, seed):
+    pairs = pairs_with_one_new_cell(cell)
+    for head, found in enumerate(first_looks(captioner(seed=seed), *pairs)):
+        asked, other = found.chunk(2) if head < HEADS / 2 else reversed(found.chunk(2))
+        assert asked[1 + cell] > max(0.5, 2 * other[1 + cell])
+    assert first_looks(captioner("clip"), *pairs).max() < 3 / (2 * CELLS)  # everywhere: 1 / (2 CELLS)
+
+
+@torch.no_grad()
+def test_a_class_token_has_a_place_of_its_own_and_compares_itself_with_the_other():
+    """Without one it compares itself with the mean of all, and words look at nothing else."""
+    model, (before, after) = captioner(), pairs_with_one_new_cell(8)
+    inter = model.difference.inter
+    block, Z = inter.blocks["1"], inter.joined(model.encoding(before), model.encoding(after))
+    assert block.looks(Z)[:, 0, CELLS + 1].min() > 0.99
+    assert block.looks(Z)[:, CELLS + 1, 0].min() > 0.99
+    how_much = inter(model.encoding(before), model.encoding(after))[..., D // 2].mean(0)
+    assert how_much[0] < how_much[1 + 8] - 3
+
+
+@torch.no_grad()
+def test_how_much_a_token_differs_by_loops():
+    torch.manual_seed(0)
+    basis = torch.linalg.qr(torch.randn(D, D)).Q
+    half, differs, x = basis[:, : D // 2], basis[:, -1], torch.randn(D)
+    up, down = nn.Linear(D, 4 * D), nn.Linear(4 * D, D)
+    nn.init.zeros_(down.weight)
+    nn.init.zeros_(down.bias)
+    tell(half, differs, up, down)
+    how_much = -USUAL * D / 2
+    for direction in half.T:
+        seen = sum(direction[i].item() * x[i].item() for i in range(D))
+        how_much += seen / (1 + math.exp(-1.702 * seen)) - seen / (1 + math.exp(1.702 * seen))
+    wanted = TELL / math.sqrt(D) * how_much * differs
+    torch.testing.assert_close(down(QuickGelu()(up(x))), wanted, atol=1e-4, rtol=0)
 
 
 def test_they_look_alike_from_another_seed_and_are_others():
@@ -65,23 +116,60 @@ def test_they_look_alike_from_another_seed_and_are_others():
 
 
 @torch.no_grad()
-def test_cells_have_a_side_and_class_tokens_none():
+def test_tokens_have_the_side_of_their_image():
     inter = captioner().difference.inter
     nothing = torch.zeros(1, CELLS + 1, D)
     before, after = inter.joined(nothing, nothing).chunk(2, 1)
-    assert before[:, 1:].equal(-after[:, 1:])
-    assert before[:, 1:].norm(dim=-1).min() > 1
-    assert before[:, 0].abs().max() == after[:, 0].abs().max() == 0
+    assert before.equal(-after)
+    assert before.norm(dim=-1).min() > 1
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(("quiet", "most"), [(first_weights.QUIET, True), (3.0, False)])
-def test_most_of_what_the_decoder_sees_varies_from_pair_to_pair(monkeypatch, quiet, most):
-    """Places and sides tell nothing of a pair."""
-    monkeypatch.setattr(first_weights, "QUIET", quiet)
+def test_what_the_decoder_reads_of_cells_varies_from_pair_to_pair():
+    """Places and sides, which the rest of F' is full of, tell nothing of a pair."""
     before, after = torch.randn(2, 32, C, ROWS, COLUMNS, generator=torch.Generator().manual_seed(4))
-    joint, _ = seen(captioner(), before, after)
-    assert (joint.var(0).mean() / joint.square().mean() > 0.5).item() == most
+    joint, values = seen(captioner(), before, after)
+    shares = []
+    for found in (values, joint[..., D // 2 :]):
+        cells = torch.stack(found.chunk(2, 1))[:, :, 1:]
+        shares.append((cells.var(1).mean() / cells.square().mean()).item())
+    assert shares[0] > 0.8 > 0.4 > shares[1]
+
+
+def adapting(inter=2, seed=1):
+    torch.manual_seed(seed)
+    switches = {"patches": "features", "first_weights": "counterpart"}
+    settings = SETTINGS | {"switches": switches, "temperature": 0.07}
+    return models.build("clip4idc", replace(SIZES, inter=inter), settings, "adapt").eval()
+
+
+@torch.no_grad()
+def first_token(model, before, after):
+    """Where the class token looks in the last block, 2t, the mean over heads and pairs."""
+    Z = model.inter.joined(model.encoding(before), model.encoding(after))
+    *earlier, last = model.inter.blocks.values()
+    for block in earlier:
+        Z = block(Z)
+    return last.looks(Z)[:, [0, 3]].mean(0)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("cell", [0, 8, 23])
+def test_in_the_adaptation_class_tokens_gather_what_differs(cell):
+    model, (before, after) = adapting(), pairs_with_one_new_cell(cell)
+    asked, plain = first_token(model, before, after)
+    assert asked[1 + cell] + asked[CELLS + 2 + cell] > 0.5
+    assert plain.max() < 0.1  # a cell's: everywhere
+    v = model.pairs(model.encoding(before), model.encoding(after))
+    same = model.pairs(model.encoding(before), model.encoding(before))
+    moved = (v - same)[:, : D // 2].square().sum() / (v - same).square().sum()
+    assert moved > 0.5  # in what F' has of the difference
+    assert v.var(0).mean() > 20 * same.var(0).mean()
+
+
+def test_with_a_single_block_on_both_images_it_compares_and_gathers_nothing():
+    found = first_token(adapting(inter=1), *pairs_with_one_new_cell(8))
+    assert found[0].argmax() == CELLS + 1
 
 
 def test_without_a_block_on_both_images_the_decoder_begins_plainly():
@@ -90,9 +178,10 @@ def test_without_a_block_on_both_images_the_decoder_begins_plainly():
         assert key[:, D // 2 :].std().item() == pytest.approx(D**-0.5, rel=0.1)
 
 
-def test_a_joint_space_wider_than_the_blocks_is_refused():
-    with pytest.raises(ValueError, match=r"needs a joint of at most width's 64, not 128"):
-        captioner(sizes=replace(SIZES, joint=128))
+def test_a_joint_space_wider_than_the_blocks_or_too_narrow_is_refused():
+    for joint in (2, 128):
+        with pytest.raises(ValueError, match=rf"needs a joint from 4 to width's 64, not {joint}"):
+            captioner(sizes=replace(SIZES, joint=joint))
     narrow = captioner(sizes=replace(SIZES, joint=32))
     before, after = pairs_with_one_new_cell(8)
     assert share_of(8, seen(narrow, before, after)[1]) > 2

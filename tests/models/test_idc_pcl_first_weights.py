@@ -7,19 +7,8 @@ import torch
 
 import models
 from models.attention import MultiHeadAttention
-from models.counterpart_weights import CALM
-from models.idc_pcl.first_weights import (
-    LOOK,
-    LOUD,
-    OWN,
-    SIDED,
-    TELL,
-    USUAL,
-    kept_apart,
-    look_at,
-    raise_within,
-    show_beside,
-)
+from models.counterpart_weights import CALM, LOOK, SIDED, TELL, USUAL, look_at
+from models.idc_pcl.first_weights import LOUD, OWN, kept_apart, raise_within, show_beside
 from models.idc_pcl.network import PclSizes
 from pipeline.training import optimisers
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from models.attention import MultiHeadAttention
 
 SHARPNESS = 24.0  # the logit of the counterpart, where all other cells are near 0; features blur it
-QUIET = 0.5  # places and sides: what a cell shows outweighs them
+QUIET = 0.5  # places and sides, beside what a cell shows: a model's SHOWN says how loud that is
 CALM = 0.1  # what all other blocks add: what a cell shows, and the difference, pass by them
 FAINT = 0.1  # of the strongest direction in which places differ: what is in weaker ones would be amplified
 TELL = 7.0  # over sqrt(D): what is added along the direction that tells a difference, for a sum of |x| of 1

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention
 from models.captioner import NEVER, Aligned, Captioner, Difference, Regulariser, initialise_xavier
+from models.counterpart_weights import calm, grid_places, look_over
 from models.decoder import NULL, CaptionDecoder
 from models.decoder_protocol import Words
 from models.distributed_batch import everyone, processes
@@ -22,7 +23,12 @@ from models.kernels.matching import contrast
 
 UNKNOWN = 1  # <UNK>
 BOUNDS = (0.001, 0.5)  # of the learned temperature
-GAIN = 2.0  # of opposed first weights: two images differ by less than they show
+# of counterpart first weights:
+SHOWN = 0.12  # times W_x: with places longer than what cells show, a layer norm leaves how much they differ
+SHARPNESS = 8.0  # logit of the same cell of the other image, where all others are near 0
+NEAR = 4.0  # times what is seen there: s is that then, and a fifth of it the cell itself
+LIFT = 4.0  # bias of k, which its ReLU lets pass as it is, and s's norm takes off again
+LOUD = 8.0  # times x - s: two images differ by less than they show
 
 
 @dataclass(frozen=True)
@@ -37,9 +43,8 @@ class CardSwitches:
     barred: Literal["marks", "unknown"] = "marks"
     # ablation: L_con and L_ind | one of them | neither
     terms: Literal["both", "consistency", "independence", "none"] = "both"
-    # the program's | those, but what is made of before and of after begins equal and is subtracted; ours,
-    # for few pairs
-    first_weights: Literal["program", "opposed"] = "program"
+    # the program's | those, but the memory begins as the difference of counterparts; ours, for few pairs
+    first_weights: Literal["program", "counterpart"] = "program"
 
 
 RELEASED = CardSwitches(common_exchange="sequential", null_row="drawn", barred="unknown")
@@ -229,13 +234,13 @@ def terms_of(switches: CardSwitches, temperature: float) -> dict[str, Regularise
 def card(sizes: CardSizes, switches: CardSwitches, *, dropout: float, temperature: float) -> Captioner:
     """CARD; `temperature`: where the learned one begins."""
     difference, decoder = Distilling(sizes, switches, dropout), BareDecoder(sizes, dropout)
-    terms = terms_of(switches, temperature)
-    model = Captioner(sizes, difference, terms, dropout, encoding=CellMap(sizes), decoder=decoder)
+    cells, terms = CellMap(sizes), terms_of(switches, temperature)
+    model = Captioner(sizes, difference, terms, dropout, encoding=cells, decoder=decoder)
     initialise_xavier(model, joint=True)
     if switches.null_row == "drawn":
         draw_null(decoder)
-    if switches.first_weights == "opposed":
-        oppose(difference)
+    if switches.first_weights == "counterpart":
+        compare(cells.project, difference, sizes)
     model.never = NEVER if switches.barred == "marks" else (UNKNOWN,)
     return model
 
@@ -249,11 +254,25 @@ def draw_null(decoder: BareDecoder) -> None:
 
 
 @torch.no_grad()
-def oppose(difference: Distilling) -> None:
-    """Before's own maps and after's begin equal, and the fusion subtracts the one from the other."""
-    difference.after_own.load_state_dict(difference.before_own.state_dict())
+def compare(project: nn.Conv2d, difference: Distilling, sizes: CardSizes) -> None:
+    """x - s begins as four fifths of the difference of counterparts, and Z as ReLU(W (x_bef - x_aft)).
+
+    W_f subtracts D_aft from D_bef, and ReLU(u) - ReLU(-u) is u. Not published: where training begins.
+    """
+    D = sizes.width
+    places = grid_places(*sizes.grid, D)
+    places -= places.mean(1, keepdim=True)  # at right angles to k's lift
+    difference.positions[1:] = places
+    project.weight *= SHOWN
+    calm(difference.own_block.attention.output, difference.common, difference.before_own)
+    k = difference.local_common.map
+    k.weight.copy_(torch.cat([torch.zeros(D, D), torch.eye(D)], 1))
+    k.bias.fill_(LIFT)
+    look_over(difference.common_block.attention, F.layer_norm(places, [D]), SHARPNESS, NEAR)
+    difference.before_local.map.weight[:, D:] = LOUD * nn.init.orthogonal_(torch.empty(D, D))
     difference.after_local.load_state_dict(difference.before_local.state_dict())
-    of_before, of_after = difference.fuse.map.weight.mul_(GAIN).chunk(2, 1)  # D x D each
+    difference.after_own.load_state_dict(difference.before_own.state_dict())
+    of_before, of_after = difference.fuse.map.weight.chunk(2, 1)  # D x D each
     of_after.copy_(-of_before)
 
 

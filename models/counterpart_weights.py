@@ -69,22 +69,48 @@ def look_across(
     """
     h, D = attention.heads, len(side)
     d, toward = D // h, F.normalize(side, dim=0)
-    directions, told = whitening(places - torch.outer(places @ toward, toward))
-    directions, told = directions[: d - 1], told[: d - 1]  # the strongest first
+    seen = seen_places(h, d - 1, places - torch.outer(places @ toward, toward), sharpness * math.sqrt(d))
     sides = toward / side.norm() * math.sqrt(sharpness * math.sqrt(d))
-    for q, k in zip(attention.query.weight.split(d), attention.key.weight.split(d), strict=True):
-        mixed = nn.init.orthogonal_(torch.empty(d - 1, len(directions))) @ directions
-        seen = mixed * (sharpness * math.sqrt(d) / told.sum()).sqrt()
-        q.copy_(torch.cat([seen, sides[None]]))
-        k.copy_(torch.cat([seen, -sides[None]]))
+    for mixed, q, k in zip(seen, attention.query.weight.split(d), attention.key.weight.split(d), strict=True):
+        q.copy_(torch.cat([mixed, sides[None]]))
+        k.copy_(torch.cat([mixed, -sides[None]]))
     assert isinstance(attention.output, nn.Linear)
     drawn = torch.randn(D, D // 2)
     half, _ = torch.linalg.qr(drawn - torch.outer(toward, toward @ drawn))  # D x D/2
     attention.output.weight.copy_(-half @ half.T @ nn.init.orthogonal_(attention.value.weight).T)
+    without_biases(attention)
+    return half
+
+
+@torch.no_grad()
+def look_over(attention: MultiHeadAttention, places: Tensor, sharpness: float, gain: float) -> None:
+    """Overwrite its weights: a cell reads the other image's cells, its counterpart most, `gain` times.
+
+    q_i k_j^T / sqrt(d) is about `sharpness` for the same place. `places`, N x D: what cells have in them.
+    """
+    D = places.shape[1]
+    d = D // attention.heads
+    seen = seen_places(attention.heads, d, places, sharpness * math.sqrt(d))
+    for each in (attention.query, attention.key):
+        each.weight.copy_(torch.cat(seen))
+    assert isinstance(attention.output, nn.Linear)
+    attention.output.weight.copy_(gain * nn.init.orthogonal_(attention.value.weight).T)
+    without_biases(attention)
+
+
+def seen_places(heads: int, rows: int, places: Tensor, square: float) -> list[Tensor]:
+    """For each head rows x D that see where a cell is, in turned directions: |W place|^2 is `square`."""
+    directions, told = (each[:rows] for each in whitening(places))  # the strongest first
+    scale = (square / told.sum()).sqrt()
+    drawn = [nn.init.orthogonal_(torch.empty(rows, len(told))) for _ in range(heads)]
+    return [turned @ directions * scale for turned in drawn]
+
+
+def without_biases(attention: MultiHeadAttention) -> None:
+    """All of its biases become 0."""
     for each in attention.children():
         assert isinstance(each, nn.Linear)
         nn.init.zeros_(each.bias)
-    return half
 
 
 def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
@@ -130,6 +156,5 @@ def look_at(attention: MultiHeadAttention, differs: Tensor, side: Tensor) -> Non
 def calm(*maps: nn.Module) -> None:
     """What blocks add by their last maps becomes CALM times as large."""
     for each in maps:
-        assert isinstance(each, nn.Linear)
-        each.weight.mul_(CALM)
-        each.bias.mul_(CALM)
+        for parameter in each.parameters():
+            parameter.mul_(CALM)

@@ -21,6 +21,10 @@ from models.dynamic_speaker import (
 )
 from models.entry import Entry
 
+# of differing first weights:
+CALM = 0.1  # times what the image itself says to its map
+STEEPNESS, LEAST = 12.5, 0.6  # half a cell's weight: where X_diff is 1.5 times as long as usual
+
 
 class DualAttention(nn.Module):
     """What each image shows where its map is high, and the difference of that; one map's weights for both."""
@@ -29,6 +33,8 @@ class DualAttention(nn.Module):
         super().__init__()
         self.map = CellMap(2 * width, sizes.maps, dropout)
         self.pooled = switches.pooled
+        if switches.first_weights == "differing":
+            look_at_differences(self.map)
 
     def forward(self, before: Tensor, after: Tensor) -> Attended:
         """Cells of both images, B x N x K each."""
@@ -41,6 +47,19 @@ class DualAttention(nn.Module):
         return Attended(memory, before, after, torch.stack(maps, 1))
 
 
+@torch.no_grad()
+def look_at_differences(cells: CellMap) -> None:
+    """A map's channels begin as ReLU(w X_diff) and ReLU(-w X_diff): their mean tells how long X_diff is.
+
+    Their norm divides it by its root mean square over the cells. Not published: where training begins.
+    """
+    of_image, of_difference = cells.embed.weight.flatten(1).chunk(2, 1)  # M x K each
+    of_image *= CALM
+    drawn = nn.init.orthogonal_(torch.empty(len(of_difference) // 2, of_difference.shape[1]))
+    of_difference.copy_(torch.stack([drawn, -drawn], 1).flatten(0, 1))  # a pair is of one group of the norm
+    cells.begin(STEEPNESS, LEAST)
+
+
 def duda(sizes: SpeakerSizes, switches: SpeakerSwitches, *, dropout: float) -> Captioner:
     """DUDA; without its classifier of the kind of change, which no loss reads."""
     width = sizes.channels + 2 * switches.coordinates
@@ -48,5 +67,5 @@ def duda(sizes: SpeakerSizes, switches: SpeakerSwitches, *, dropout: float) -> C
     return DynamicCaptioner(sizes, width, switches, dropout, Cells(switches), difference)
 
 
-SWITCHES = frozenset(("coordinates", "pooled", "barred"))
+SWITCHES = frozenset(("coordinates", "pooled", "barred", "first_weights"))
 DUDA = Entry(duda, RELEASED, SWITCHES, SpeakerSizes, "duda", loss=LOSS)

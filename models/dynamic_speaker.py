@@ -34,6 +34,9 @@ class SpeakerSwitches:
     pooled: Pooled = "sum"
     # decoding never writes <NULL>, <UNK> and <START> | may write any token
     barred: Literal["marks", "none"] = "marks"
+    # torch's, as the programs have | those, but an image's map begins where the images differ; ours, for few
+    # pairs
+    first_weights: Literal["program", "differing"] = "program"
 
 
 RELEASED = SpeakerSwitches(coordinates=True, barred="none")
@@ -96,6 +99,14 @@ class CellMap(nn.Module):
         x = of_cells(self.embed, torch.cat([cells, difference], -1)).transpose(1, 2)  # B x M x N
         x = torch.relu(self.dropout(self.norm(x))).transpose(1, 2)
         return of_cells(self.weigh, x)[..., 0]
+
+    @torch.no_grad()
+    def begin(self, steepness: float, least: float) -> None:
+        """First weights: the number is `steepness` times what the M channels' mean is above `least`."""
+        for bias, value in ((self.embed.bias, 0.0), (self.weigh.bias, -steepness * least)):
+            assert bias is not None
+            bias.fill_(value)
+        self.weigh.weight.fill_(steepness / self.weigh.in_channels)
 
 
 def of_cells(convolution: nn.Conv2d, cells: Tensor) -> Tensor:

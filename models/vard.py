@@ -8,10 +8,12 @@ B pairs, C feature channels, N cells an image, A width, h heads, d = A/h.
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention
 from models.captioner import Captioner, Difference
+from models.counterpart_weights import calm
 from models.decoder import CaptionDecoder
 from models.dynamic_speaker import (
     LOSS,
@@ -20,6 +22,7 @@ from models.dynamic_speaker import (
     CellMap,
     Cells,
     DynamicCaptioner,
+    DynamicSpeaker,
     SpeakerSizes,
     SpeakerSwitches,
     attended,
@@ -28,6 +31,16 @@ from models.entry import Entry
 from models.grid_embedding import DataSizes
 
 EPSILON = 1e-6  # of layer norms
+# of differing first weights:
+SHOWN = 0.12  # times W: with a bias longer than what cells show, layer norms leave how much they differ
+CALM = 0.1  # times what PERL adds to a cell
+LOUD, USUAL = (
+    24.0,
+    6.0,
+)  # D begins as ReLU(LOUD R (c_bef - c_aft)); how long the bias is that keeps its norm still
+STEEPNESS, LEAST = 4.0, 2.0  # a cell's weight is over one half where D is two deviations over the cells' mean
+HEARD = 10.0  # times what the speaker hears: attended vectors, too, have little beside that bias
+DIFFERENT = 1.5  # how long l_diff's numbers are to the speaker
 
 
 @dataclass(frozen=True)
@@ -133,6 +146,44 @@ class Detector(nn.Module):
         return Attended(torch.stack([l_bef, l_diff, l_aft], 1), before, after, torch.stack(maps, 1))
 
 
+@torch.no_grad()
+def compare(cells: nn.Linear, parts: Disentangling) -> Tensor:
+    """D begins as a map of c_bef - c_aft, no matter how short that is; returns what all P have in common, A.
+
+    A norm's shift takes off what its input's bias makes of it. Not published: where training begins.
+    """
+    A = cells.out_features
+    common, usual = F.layer_norm(torch.randn(2, A), [A])
+    cells.weight *= SHOWN
+    cells.bias.copy_(common)
+    calm(parts.perl.attention.value, parts.perl.places)
+    turned = nn.init.orthogonal_(torch.empty(A, A))
+    parts.fuse.weight.copy_(LOUD * torch.cat([turned, -turned], 1))
+    parts.fuse.bias.copy_(USUAL * usual)
+    parts.norm.weight.fill_(USUAL)
+    parts.norm.bias.copy_(-USUAL * usual)
+    return common
+
+
+@torch.no_grad()
+def look_at_differences(detector: Detector, speaker: DynamicSpeaker, common: Tensor) -> None:
+    """The map begins as the sum of D, which is not negative, and the speaker hears l beside `common`."""
+    of_image, of_difference = detector.map.embed.weight.flatten(1).chunk(2, 1)  # M x A each
+    of_image *= CALM
+    of_difference.abs_()
+    detector.map.begin(STEEPNESS, LEAST)
+    detector.norm.weight.fill_(DIFFERENT / HEARD)
+    listen(speaker.look.weight, speaker.look.bias, torch.cat([common, 0 * common, common]))
+    heard = speaker.speaking.weight_ih[:, speaker.words.embedding_dim :]
+    listen(heard, speaker.speaking.bias_ih, common * 2 / 3)  # bef and aft, each of weight 1/3
+
+
+def listen(weight: Tensor, bias: Tensor, usual: Tensor) -> None:
+    """W x + b becomes HEARD W (x - usual) + b."""
+    weight *= HEARD
+    bias -= weight @ usual
+
+
 class Changed(nn.Module):
     """D as the memory of a decoder that attends to cells."""
 
@@ -145,33 +196,44 @@ class Changed(nn.Module):
         return Difference(self.disentangle(before, after)[2], before, after)
 
 
-def encoding(sizes: DataSizes, width: int, switches: SpeakerSwitches) -> nn.Module:
-    """U = W x + b of each cell: B x C x H x W -> B x N x A."""
-    return nn.Sequential(Cells(switches), nn.Linear(sizes.channels + 2 * switches.coordinates, width))
+def encoding(sizes: DataSizes, width: int, switches: SpeakerSwitches) -> nn.Linear:
+    """U = W x + b of each cell: C -> A."""
+    return nn.Linear(sizes.channels + 2 * switches.coordinates, width)
 
 
 def vard(sizes: VardSizes, switches: SpeakerSwitches, *, dropout: float) -> Captioner:
     """VARD with LSTMs, as it is released; without its classifier, which no loss reads."""
-    cells, detector = encoding(sizes, sizes.width, switches), Detector(sizes, switches, dropout)
-    return DynamicCaptioner(sizes, sizes.width, switches, dropout, cells, detector)
+    project = encoding(sizes, sizes.width, switches)
+    cells, detector = nn.Sequential(Cells(switches), project), Detector(sizes, switches, dropout)
+    model = DynamicCaptioner(sizes, sizes.width, switches, dropout, cells, detector)
+    if switches.first_weights == "differing":
+        look_at_differences(detector, model.decoder, compare(project, detector.disentangle))
+    return model
 
 
 def vard_transformer(sizes: TransformerSizes, switches: SpeakerSwitches, *, dropout: float) -> Captioner:
     """VARD with the papers' Transformer over D, which its published rows have and no program (inferred)."""
-    decoder = CaptionDecoder(
-        sizes.vocabulary,
-        sizes.longest,
-        sizes.word_width,
-        sizes.width,
-        sizes.heads,
-        sizes.decoder_layers,
-        dropout,
-    )
-    cells = encoding(sizes, sizes.width, switches)
-    return Captioner(sizes, Changed(sizes, dropout), {}, dropout, encoding=cells, decoder=decoder)
+    widths = sizes.word_width, sizes.width, sizes.heads, sizes.decoder_layers
+    decoder = CaptionDecoder(sizes.vocabulary, sizes.longest, *widths, dropout)
+    project, difference = encoding(sizes, sizes.width, switches), Changed(sizes, dropout)
+    if switches.first_weights == "differing":
+        compare(project, difference.disentangle)
+    cells = nn.Sequential(Cells(switches), project)
+    return Captioner(sizes, difference, {}, dropout, encoding=cells, decoder=decoder)
 
 
-VARD = Entry(vard, RELEASED, frozenset(("coordinates", "pooled", "barred")), VardSizes, "vard", loss=LOSS)
+VARD = Entry(
+    vard,
+    RELEASED,
+    frozenset(("coordinates", "pooled", "barred", "first_weights")),
+    VardSizes,
+    "vard",
+    loss=LOSS,
+)
 VARD_TRANSFORMER = Entry(
-    vard_transformer, RELEASED, frozenset(("coordinates",)), TransformerSizes, "vard_transformer"
+    vard_transformer,
+    RELEASED,
+    frozenset(("coordinates", "first_weights")),
+    TransformerSizes,
+    "vard_transformer",
 )

@@ -1,6 +1,7 @@
 """Small models of the dynamic speaker, and their equations a cell and a word at a time, out of plain sums."""
 
 import math
+from dataclasses import replace
 
 import torch
 
@@ -30,6 +31,19 @@ def images(count=4):
     """Of both sides: B x C x 2 x 3 each."""
     random = torch.Generator().manual_seed(1)
     return torch.randn(2, count, C, *GRID, generator=random, dtype=torch.float64)
+
+
+def begun(name, first, width=64):
+    """A model of that first weights, not randomised, and a pair on 4 x 5 cells of which cell 7 differs."""
+    torch.manual_seed(0)
+    sizes = replace(SIZES[name], channels=16, grid=(4, 5), **({} if name == "duda" else {"width": width}))
+    if name != "vard_transformer":
+        sizes = replace(sizes, maps=32, hidden=32)
+    own = {"variant": "paper", "switches": {"first_weights": first}, "dropout": 0.0}
+    before = torch.randn(1, 16, 4, 5, dtype=torch.float64)
+    after = before + 0.1 * torch.randn(1, 16, 4, 5, dtype=torch.float64)
+    after[0, :, 1, 2] = torch.randn(16)
+    return models.build(name, sizes, own).double(), before, after
 
 
 def same_maps(model, detect):

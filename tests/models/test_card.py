@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from models import build
+from models.attention import MultiHeadAttention
 from models.card import CardSizes
+from models.counterpart_weights import grid_places, look_over
 from tests.own_settings import settings_of
 from tests.post_norm import added, agree, attend, cross_entropy, decoded, linear, wave
 from tests.random_models import randomise
@@ -207,19 +209,62 @@ def test_first_weights(variant):
     assert not torch.equal(encoder.before_local.map.weight, encoder.after_local.map.weight)
 
 
+CELLS_20 = replace(SIZES, channels=16, grid=(4, 5), width=64, heads=4)
+
+
+def begun(kind):
+    """A pair that differs in cell 7 alone, and of it: x - s, x_bef - x_aft, and the memory, N x D each."""
+    model, random = make(CELLS_20, first_weights=kind), torch.Generator().manual_seed(3)
+    before = torch.randn(1, 16, 4, 5, generator=random, dtype=torch.float64)
+    after = before.clone()
+    after[0, :, 1, 2] = torch.randn(16, generator=random, dtype=torch.float64)
+    model.difference.after_token.copy_(model.difference.before_token)
+    inputs = []
+    model.difference.before_local.register_forward_hook(lambda _, given, out: inputs.append(given[1][0]))
+    memory = model.encode(before, after).memory[0]
+    x_bef, x_aft = (
+        model.difference.context(model.difference.before_token, model.encoding(image))[1][0]
+        for image in (before, after)
+    )
+    return inputs[0], x_bef - x_aft, memory, model.encode(before, before).memory[0]
+
+
 @torch.no_grad()
-def test_opposed_begins_as_a_difference():
-    """What is made of both images alike cancels; else which is before is told apart."""
+def test_counterpart_begins_as_the_difference_of_the_same_cells():
+    """Where nothing changed the memory is its bias; the program's cells are as long everywhere."""
+    own, difference, memory, alike = begun("counterpart")
+    cosine = torch.cosine_similarity(own[7], difference[7], dim=0)
+    assert cosine > 0.9
+    assert 0.6 < own[7].norm() / difference[7].norm() < 1.0
+    lengths = (memory - alike).norm(dim=1)
+    others = torch.arange(20) != 7
+    assert lengths[7] > 5 * lengths[others].max()
+    *_, memory, alike = begun("program")
+    lengths = memory.norm(dim=1)
+    assert lengths[7] < 2 * lengths[others].max()
+    assert alike.norm(dim=1).min() > 0.3 * lengths.max()
+
+
+@torch.no_grad()
+def test_counterpart_tells_which_image_is_before():
     image, other, _ = batch()
-    sizes, found = replace(SIZES, width=16), {}
-    for kind in ("opposed", "program"):
-        model = make(sizes, first_weights=kind)
-        model.difference.after_token.copy_(model.difference.before_token)
-        found[kind] = model, model.encode(image, image).memory - model.difference.fuse.map.bias.relu()
-    assert found["opposed"][1].abs().max() < 1e-12 < 1e-3 < found["program"][1].abs().max()
-    opposed = found["opposed"][0]
-    there, back = (opposed.encode(*pair).memory for pair in ((image, other), (other, image)))
+    model = make(replace(SIZES, width=16), first_weights="counterpart")
+    there, back = (model.encode(*pair).memory for pair in ((image, other), (other, image)))
     assert (there - back).abs().max() > 1e-3
+
+
+@torch.no_grad()
+def test_each_cell_reads_the_same_cell_of_the_other_image_gain_times():
+    torch.manual_seed(0)
+    attention, places = MultiHeadAttention(64, 4), grid_places(4, 5, 64)
+    look_over(attention, places, 8.0, 3.0)
+    cells = places.double() + torch.randn(2, 20, 64, dtype=torch.float64) * 0.1
+    attention.double()
+    one, other = cells[:1], cells[1:]
+    weights = attention.map(attention.queries(one), attention.keys_values(other)[0])[0]
+    assert weights.diagonal().min() > 0.7
+    read = attention.attend(attention.queries(one), *attention.keys_values(other))[0]
+    torch.testing.assert_close(read, 3 * weights @ other[0], atol=0.05, rtol=0)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from models.duda import LEAST, STEEPNESS
 from models.dynamic_speaker import SpeakerSizes
 from pipeline.decoding.beam_search import beam_search
 from pipeline.decoding.greedy import greedy, greedy_attending
@@ -144,6 +145,37 @@ def test_its_classifier_is_left_out_and_all_else_learns():
     model = make("duda")
     sum(dynamic.losses(model).values()).backward()
     assert [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
+
+
+@torch.no_grad()
+def test_differing_begins_by_looking_at_the_cell_that_differs():
+    model, before, after = dynamic.begun("duda", "differing")
+    found = model.encode(before, after)
+    weights = found.maps.sigmoid()[0]  # 2 x N
+    assert weights[:, 7].min() > 0.9
+    assert weights[:, [i for i in range(20) if i != 7]].max() < 0.01
+    assert dynamic.begun("duda", "program")[0].encode(before, after).maps.sigmoid()[0].std() < 0.2
+
+
+@torch.no_grad()
+def test_differing_reads_how_long_a_difference_is_by_loops():
+    """At least as the map's channels see it: |w x| of half as many w, over their root mean square."""
+    model, before, after = dynamic.begun("duda", "differing")
+    cells = model.difference.map
+    with torch.no_grad():
+        cells.embed.weight[:, :16] = 0  # what the image itself says
+    differences = (after - before)[0].flatten(1).T  # N x C
+    rows = cells.embed.weight[:, 16:, 0, 0]
+    torch.testing.assert_close(rows[0::2], -rows[1::2])
+    for image in (0, 1):
+        for i, x in enumerate(differences):
+            total = 0.0
+            for group in range(8):
+                seen = differences @ rows[4 * group : 4 * group + 4].T  # N x 4
+                size = (seen.square().mean() + 1e-5).sqrt()
+                total += sum(max(float(w @ x), 0.0) for w in rows[4 * group : 4 * group + 4]) / size
+            wanted = STEEPNESS * (total / 32 - LEAST)
+            torch.testing.assert_close(model.encode(before, after).maps[0, image, i], wanted)
 
 
 def test_a_map_of_no_whole_groups_is_refused():

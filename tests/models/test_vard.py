@@ -1,5 +1,7 @@
 """VARD against loops: PERL, URD, the detector, every term and its gradients; and over a Transformer."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -107,6 +109,41 @@ def test_all_learns_but_what_softmax_does_not_see():
     sum(dynamic.losses(model).values()).backward()
     small = [name for name, p in model.named_parameters() if p.grad is None or p.grad.abs().max() < 1e-12]
     assert small == ["difference.disentangle.perl.attention.key.bias"]
+
+
+@pytest.mark.parametrize("name", ["vard", "vard_transformer"])
+@torch.no_grad()
+def test_differing_begins_with_a_difference_as_long_as_the_images(name):
+    """D is a turned c_bef - c_aft, of which what is negative is cut; the program's norm makes all as long."""
+    model, before, after = dynamic.begun(name, "differing")
+    parts, others = model.difference.disentangle, [i for i in range(20) if i != 7]
+    U_bef, U_aft = model.encoding(before), model.encoding(after)
+    b, a, D = parts(U_bef, U_aft)
+    own = [one - parts.same(parts.perl.across(one, other) + one) for one, other in ((b, a), (a, b))]
+    of_before = parts.fuse.weight.chunk(2, 1)[0]  # LOUD R
+    wanted = ((own[0] - own[1]) @ of_before.T).clamp(min=0)
+    assert torch.corrcoef(torch.stack([D.flatten(), wanted.flatten()]))[0, 1] > 0.95
+    assert D[0, 7].norm() > 3 * D[0, others].norm(dim=1).max()
+    program, *_ = dynamic.begun(name, "program")
+    D = program.difference.disentangle(program.encoding(before), program.encoding(after))[2]
+    assert D[0, 7].norm() < 2 * D[0, others].norm(dim=1).max()
+
+
+@torch.no_grad()
+def test_differing_looks_at_the_cell_that_differs_and_hears_what_it_shows():
+    model, before, after = dynamic.begun("vard", "differing")
+    found = model.encode(before, after)
+    weights = found.maps.sigmoid()[0]
+    assert weights[:, 7].min() > 0.5 > 0.05 > weights[:, [i for i in range(20) if i != 7]].mean()
+    own, program = model.decoder, dynamic.begun("vard", "program")[0]
+    looks, heard = own.look.weight, own.speaking.weight_ih[:, 3:]
+    # what all cells have in common says nothing, and the rest ten times as much
+    common = torch.nn.functional.layer_norm(model.encoding[1].bias, (64,))
+    same = own.begin(replace(found, memory=torch.stack([common, 0 * common, common])[None]))
+    torch.testing.assert_close(same.looking[0], program.decoder.look.bias.relu(), atol=1e-5, rtol=0)
+    silent = program.decoder.speaking.bias_ih
+    torch.testing.assert_close(own.speaking.bias_ih + heard @ common * 2 / 3, silent, atol=1e-4, rtol=0)
+    torch.testing.assert_close(looks, 10 * program.decoder.look.weight)
 
 
 @pytest.mark.parametrize(

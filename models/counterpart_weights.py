@@ -25,14 +25,22 @@ LOOK, SIDED = 17.0, 11.0  # logits of a token, sqrt(D) long, that were nothing b
 def grid_places(rows: int, columns: int, width: int) -> Tensor:
     """Sines and cosines of a cell's row, then of its column, N x D; nearby cells are told apart, too.
 
-    Frequencies stand evenly between 0 and pi. Raises ValueError where 4 does not divide D.
+    Raises ValueError where 4 does not divide D.
+    """
+    row, column = line_places(rows, width), line_places(columns, width)
+    return torch.cat([row.repeat_interleave(columns, 0), column.repeat(rows, 1)], 1)
+
+
+def line_places(count: int, width: int) -> Tensor:
+    """Sines, then cosines, of a row's or a column's number, count x D/2: frequencies evenly between 0 and pi.
+
+    Raises ValueError where 4 does not divide D.
     """
     if width % 4:
-        raise ValueError(f"first_weights: counterpart needs a width that is a multiple of 4, not {width}")
+        raise ValueError(f"first_weights: these need a width that is a multiple of 4, not {width}")
     frequencies = math.pi * (torch.arange(width // 4) + 0.5) / (width // 4)
-    row, column = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
-    angles = [place.flatten()[:, None] * frequencies for place in (row, column)]
-    return torch.cat([f(angle) for angle in angles for f in (torch.sin, torch.cos)], 1)
+    angles = torch.arange(count)[:, None] * frequencies
+    return torch.cat([angle_of(angles) for angle_of in (torch.sin, torch.cos)], 1)
 
 
 def side_of(width: int) -> Tensor:

@@ -13,12 +13,15 @@ from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention, all_of
 from models.captioner import NEVER, Aligned, Captioner, Sizes, initialise_jointly, initialise_xavier
+from models.counterpart_weights import calm, line_places
 from models.decoder import CaptionDecoder, DecoderLayer
 from models.entry import Entry
 from models.grid_embedding import DataSizes, PairEncoding
 
 WORDS = 0.1  # bound of the words' and the logits' uniform first weights
-GAIN = 4.0  # of opposed first weights: two images differ by less than they show
+# of opposed first weights:
+SHOWN = 0.12  # times D's map of a cell: with places longer than it, layer norms leave how much cells differ
+GAIN = {"cross": 12.0, "joint": 4.0}  # of D's and S's keys and values: images differ by less than they show
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,7 @@ def captioner(
     decoder = WideDecoder(sizes.shared, dropout, word_dropout)
     initialise(encoding, difference, decoder, copied=switches.layers_start == "equal")
     if switches.first_weights == "opposed":
-        oppose(difference, decoder)
+        oppose(encoding, difference, decoder)
     model = Captioner(sizes, difference, {}, dropout, encoding=encoding, decoder=decoder)
     model.never = NEVER if switches.barred == "marks" else ()
     return model
@@ -185,18 +188,32 @@ def initialise(encoding: PairEncoding, difference: Encoder, decoder: WideDecoder
 
 
 @torch.no_grad()
-def oppose(difference: Encoder, decoder: WideDecoder) -> None:
+def oppose(encoding: PairEncoding, difference: Encoder, decoder: WideDecoder) -> None:
     """What the decoder looks at, keys and values, begins as a map of x_bef - x_aft (first_weights).
 
     S's vectors of the images begin at 0: their own difference, in every cell, is larger than any change.
     """
     if isinstance(difference, JointEncoder):
         difference.images.weight.zero_()
+        gain = GAIN["joint"]
+    else:
+        pass_norms(encoding, difference)
+        gain = GAIN["cross"]
     for layer in all_of(DecoderLayer, decoder.layers):
         assert isinstance(layer.cross_attention, MultiHeadAttention)
         for each in (layer.cross_attention.key, layer.cross_attention.value):
-            of_before, of_after = each.weight.mul_(GAIN).chunk(2, 1)  # M x D each
+            of_before, of_after = each.weight.mul_(gain).chunk(2, 1)  # M x D each
             of_after.copy_(-of_before)
+
+
+def pass_norms(encoding: PairEncoding, difference: CrossEncoder) -> None:
+    """Layers add little, and norms leave how much cells differ: places are sines and cosines, and long."""
+    D = encoding.project.out_channels
+    for places in (encoding.row.weight, encoding.column.weight):
+        places.copy_(line_places(len(places), D))
+    encoding.project.weight *= SHOWN
+    for layer in all_of(Layer, difference.layers):
+        calm(layer.attention.output, layer.feed_forward[-1])
 
 
 def mccformers_d(

@@ -160,9 +160,29 @@ def test_opposed_begins_as_a_difference(name):
             for each in (attention.key, attention.value):
                 assert (each(memory).abs().max() < 1e-12) == alike
         scale = layer.cross_attention.value.weight.abs().max() / math.sqrt(6 / (4 * 16))
-        assert 0.9 * (4 if alike else 1) < scale <= (4 if alike else 1)
+        gain = {"mccformers_d": 12, "mccformers_s": 4}[name] if alike else 1
+        assert 0.9 * gain < scale <= gain
     there, back = (attention.value(model.encode(*pair).memory) for pair in ((image, other), (other, image)))
     assert (there - back).abs().max() > 1e-3
+
+
+@torch.no_grad()
+def test_opposed_leaves_how_much_a_cell_of_d_differs():
+    """The program's norms make cells that show little as long as the others, and their noise with them."""
+    sizes, random = replace(SIZES, channels=16, grid=(4, 5), width=64), torch.Generator().manual_seed(3)
+    before = torch.randn(1, 16, 4, 5, generator=random, dtype=torch.float64)
+    before[..., 0::2] *= 0.2
+    after = before + 0.1 * torch.randn(1, 16, 4, 5, generator=random, dtype=torch.float64)
+    after[0, :, 1, 2] = torch.randn(16, generator=random, dtype=torch.float64)
+    found = {}
+    for kind in ("opposed", "program"):
+        model = make("mccformers_d", sizes, first_weights=kind)
+        shown = (model.encoding(before) - model.encoding(after))[0].norm(dim=1)
+        b, a = model.encode(before, after).memory[0].chunk(2, 1)
+        left = (b - a).norm(dim=1)
+        others = [i for i in range(20) if i != 7]
+        found[kind] = left[7] / left[others].mean() / (shown[7] / shown[others].mean())
+    assert found["opposed"] > 0.9 > 0.7 > found["program"]
 
 
 @EVERY

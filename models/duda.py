@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from models.captioner import Captioner
+from models.counterpart_weights import CALM
 from models.dynamic_speaker import (
     LOSS,
     RELEASED,
@@ -21,9 +22,8 @@ from models.dynamic_speaker import (
 )
 from models.entry import Entry
 
-# of differing first weights:
-CALM = 0.1  # times what the image itself says to its map
-STEEPNESS, LEAST = 12.5, 0.6  # half a cell's weight: where X_diff is 1.5 times as long as usual
+# of differing first weights: half a cell's weight where X_diff is 1.5 times as long as usual
+STEEPNESS, LEAST = 12.5, 0.6
 
 
 class DualAttention(nn.Module):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from models.attention import MultiHeadAttention
 from models.captioner import Captioner, Difference
-from models.counterpart_weights import calm
+from models.counterpart_weights import CALM, calm
 from models.decoder import CaptionDecoder
 from models.dynamic_speaker import (
     LOSS,
@@ -33,11 +33,8 @@ from models.grid_embedding import DataSizes
 EPSILON = 1e-6  # of layer norms
 # of differing first weights:
 SHOWN = 0.12  # times W: with a bias longer than what cells show, layer norms leave how much they differ
-CALM = 0.1  # times what PERL adds to a cell
-LOUD, USUAL = (
-    24.0,
-    6.0,
-)  # D begins as ReLU(LOUD R (c_bef - c_aft)); how long the bias is that keeps its norm still
+LOUD = 24.0  # D begins as ReLU(LOUD R (c_bef - c_aft))
+USUAL = 6.0  # the bias before D's norm, beside which all else is short
 STEEPNESS, LEAST = 4.0, 2.0  # a cell's weight is over one half where D is two deviations over the cells' mean
 HEARD = 10.0  # times what the speaker hears: attended vectors, too, have little beside that bias
 DIFFERENT = 1.5  # how long l_diff's numbers are to the speaker
@@ -146,6 +143,18 @@ class Detector(nn.Module):
         return Attended(torch.stack([l_bef, l_diff, l_aft], 1), before, after, torch.stack(maps, 1))
 
 
+class Changed(nn.Module):
+    """D as the memory of a decoder that attends to cells."""
+
+    def __init__(self, sizes: TransformerSizes, dropout: float):
+        super().__init__()
+        self.disentangle = Disentangling(sizes.grid, sizes.width, sizes.heads, dropout)
+
+    def forward(self, before: Tensor, after: Tensor) -> Difference:
+        """U of both images, B x N x A each."""
+        return Difference(self.disentangle(before, after)[2], before, after)
+
+
 @torch.no_grad()
 def compare(cells: nn.Linear, parts: Disentangling) -> Tensor:
     """D begins as a map of c_bef - c_aft, no matter how short that is; returns what all P have in common, A.
@@ -184,18 +193,6 @@ def listen(weight: Tensor, bias: Tensor, usual: Tensor) -> None:
     bias -= weight @ usual
 
 
-class Changed(nn.Module):
-    """D as the memory of a decoder that attends to cells."""
-
-    def __init__(self, sizes: TransformerSizes, dropout: float):
-        super().__init__()
-        self.disentangle = Disentangling(sizes.grid, sizes.width, sizes.heads, dropout)
-
-    def forward(self, before: Tensor, after: Tensor) -> Difference:
-        """U of both images, B x N x A each."""
-        return Difference(self.disentangle(before, after)[2], before, after)
-
-
 def encoding(sizes: DataSizes, width: int, switches: SpeakerSwitches) -> nn.Linear:
     """U = W x + b of each cell: C -> A."""
     return nn.Linear(sizes.channels + 2 * switches.coordinates, width)
@@ -222,14 +219,8 @@ def vard_transformer(sizes: TransformerSizes, switches: SpeakerSwitches, *, drop
     return Captioner(sizes, difference, {}, dropout, encoding=cells, decoder=decoder)
 
 
-VARD = Entry(
-    vard,
-    RELEASED,
-    frozenset(("coordinates", "pooled", "barred", "first_weights")),
-    VardSizes,
-    "vard",
-    loss=LOSS,
-)
+SWITCHES = frozenset(("coordinates", "pooled", "barred", "first_weights"))
+VARD = Entry(vard, RELEASED, SWITCHES, VardSizes, "vard", loss=LOSS)
 VARD_TRANSFORMER = Entry(
     vard_transformer,
     RELEASED,

@@ -37,7 +37,7 @@ def line_places(count: int, width: int) -> Tensor:
     Raises ValueError where 4 does not divide D.
     """
     if width % 4:
-        raise ValueError(f"first_weights: these need a width that is a multiple of 4, not {width}")
+        raise ValueError(f"first_weights: places need a width that is a multiple of 4, not {width}")
     frequencies = math.pi * (torch.arange(width // 4) + 0.5) / (width // 4)
     angles = torch.arange(count)[:, None] * frequencies
     return torch.cat([angle_of(angles) for angle_of in (torch.sin, torch.cos)], 1)

@@ -162,8 +162,7 @@ def test_differing_reads_how_long_a_difference_is_by_loops():
     """At least as the map's channels see it: |w x| of half as many w, over their root mean square."""
     model, before, after = dynamic.begun("duda", "differing")
     cells = model.difference.map
-    with torch.no_grad():
-        cells.embed.weight[:, :16] = 0  # what the image itself says
+    cells.embed.weight[:, :16] = 0  # what the image itself says
     differences = (after - before)[0].flatten(1).T  # N x C
     rows = cells.embed.weight[:, 16:, 0, 0]
     torch.testing.assert_close(rows[0::2], -rows[1::2])

@@ -267,11 +267,12 @@ def _whole(entries: dict[Any, Any], name: Any, path: str | Path) -> Any:
 
 
 def _laid_over(below: dict[Any, Any], above: dict[Any, Any]) -> dict[Any, Any]:
-    """`above`, and what it lacks of `below`, section by section; nothing is shared with either."""
-    found = {key: dict(value) if isinstance(value, dict) else value for key, value in below.items()}
-    for key, value in above.items():
-        both = isinstance(value, dict) and isinstance(found.get(key), dict)
-        found[key] = found[key] | value if both else value
+    """`above`, and what it lacks of `below`, key by key at any depth; no section is shared with either."""
+    found = below | above
+    for key, value in found.items():
+        if isinstance(value, dict):
+            under = below.get(key)
+            found[key] = _laid_over(under if isinstance(under, dict) else {}, value)
     return found
 
 

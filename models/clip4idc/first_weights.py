@@ -7,6 +7,7 @@ D width, E joint width, N cells of an image.
 """
 
 import math
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -36,28 +37,54 @@ GATHERED = 2.0  # times what class tokens see
 GAIN = 6.0  # of the difference, where the decoder looks: two images differ by less than they show
 
 
+@dataclass
+class Differs:
+    """Where a token has what differs from its counterpart: directions of E, at right angles."""
+
+    half: Tensor  # E x E/2: the difference
+    how_much: Tensor  # E
+    side: Tensor  # E: of the first image's tokens
+
+
 @torch.no_grad()
-def compare(encoding: ImageEncoder, inter: JointEncoder | SeparateEncoder) -> None:
+def compare(
+    encoding: ImageEncoder, inter: JointEncoder | SeparateEncoder, layer: EncoderLayer | None = None
+) -> Differs | None:
     """Tokens are told apart by their places; the first block on both images compares counterparts.
 
     In half of its directions a token has the difference from its counterpart then, and along one more how
     large that is. They become the first E/2 + 1 channels of F', then the image's side, then what the cell
-    itself shows. Raises ValueError where E is over D, or under 4.
+    itself shows. Where no block sees both images `layer`, the captioner's first, compares, if it is given.
+    Raises ValueError where E is over D, or under 4.
     """
     places = all_places(encoding)
     side = QUIET / 2 * side_beside(places)
     show_beside(encoding.patches.project, places, side)
-    others = all_of_blocks(encoding.blocks)
-    if isinstance(inter, JointEncoder) and inter.blocks:
-        first, *later = all_of_blocks(inter.blocks)
-        inter.images[0], inter.images[1] = side, -side
+    inter.images[0], inter.images[1] = side, -side
+    W, blocks = inter.project.map.weight, []  # E x D
+    if isinstance(inter, JointEncoder):
         inter.positions.zero_()
-        half = look_across(first.attention, places, side)  # D x D/2
-        differs = tell_differences(half, places, side, first.mlp)
-        inter.project.map.weight.copy_(in_order(half, differs, side, len(inter.project.map.weight)))
-        others += later
-    for block in others:
+        blocks = all_of_blocks(inter.blocks)
+    for block in all_of_blocks(encoding.blocks) + blocks[1:]:
         calm(block.attention.output, block.mlp[-1])
+    if not blocks:
+        return compare_later(W, places, side, layer)
+    half = look_across(blocks[0].attention, places, side)  # D x D/2
+    W.copy_(in_order(half, tell_differences(half, places, side, blocks[0].mlp), side, fitting(W)))
+    one, middle = torch.eye(len(W)), len(W) // 2
+    return Differs(one[:, :middle], one[middle], one[middle + 1])
+
+
+def compare_later(W: Tensor, places: Tensor, side: Tensor, layer: EncoderLayer | None) -> Differs | None:
+    """F' begins with the side and with the places, and `layer` compares; W is E x D."""
+    known = torch.cat([side[None], whitening(places)[0]])  # the places' strongest directions first
+    W.copy_(torch.linalg.qr(known.T, mode="complete").Q[:, : fitting(W)].T)
+    if layer is None:
+        return None
+    places, side = places @ W.T, W @ side
+    half = look_across(layer.attention, places, side)  # E x E/2
+    differs = tell_differences(half, places, side, layer.feed_forward)
+    return Differs(half, differs, F.normalize(side, dim=0))
 
 
 def all_places(encoding: ImageEncoder) -> Tensor:
@@ -114,11 +141,17 @@ def beside(*known: Tensor) -> Tensor:
     return torch.linalg.eigh(directions @ directions.T).eigenvectors[:, 0]  # of the least eigenvalue
 
 
+def fitting(W: Tensor) -> int:
+    """E of W, E x D. Raises ValueError where nothing can be compared in so many channels."""
+    E, D = W.shape
+    if not 4 <= E <= D:
+        raise ValueError(f"first_weights: counterpart needs a joint from 4 to width's {D}, not {E}")
+    return E
+
+
 def in_order(half: Tensor, differs: Tensor, side: Tensor, joint: int) -> Tensor:
     """W, E x D: E/2 directions of `half`, D x D/2, `differs`, the side's, and others at right angles."""
     D = len(half)
-    if not 4 <= joint <= D:
-        raise ValueError(f"first_weights: counterpart needs a joint from 4 to width's {D}, not {joint}")
     told = torch.stack([differs, F.normalize(side, dim=0)], 1)
     rest = torch.linalg.qr(torch.cat([half, told], 1), mode="complete").Q[:, D // 2 + 2 :]
     return torch.cat([half[:, : joint // 2], told, rest], 1).T[:joint]
@@ -150,16 +183,22 @@ def gather(encoding: ImageEncoder, inter: JointEncoder) -> None:
 
 
 @torch.no_grad()
-def look_at_differences(memories: Memories, decoder: ClipDecoder) -> None:
-    """The decoder's keys and values begin as a map of F's difference alone; its heads look where it is."""
-    for encoder in all_of(EncoderLayer, memories.layers):
+def begin_captioner(
+    encoding: ImageEncoder, inter: JointEncoder | SeparateEncoder, memories: Memories, decoder: ClipDecoder
+) -> bool:
+    """The decoder's keys and values begin as a map of the difference alone; its heads look where it is.
+
+    Returns whether the captioner's first layer is what compares: where no block sees both images.
+    """
+    first, *later = all_of(EncoderLayer, memories.layers)
+    found = compare(encoding, inter, first)
+    assert found
+    late = not (isinstance(inter, JointEncoder) and inter.blocks)
+    for encoder in later if late else [first, *later]:
         calm(encoder.attention.output, encoder.feed_forward[-1])
     for layer in all_of(DecoderLayer, decoder.layers):
         assert isinstance(layer.cross_attention, MultiHeadAttention)
         for each in (layer.cross_attention.key, layer.cross_attention.value):
-            difference, shown = each.weight.chunk(2, 1)  # E x E/2 each
-            difference.mul_(GAIN)
-            shown.zero_()
-        E = len(shown)
-        differs, side = torch.eye(E)[E // 2], torch.eye(E)[E // 2 + 1]  # where `in_order` puts them
-        look_at(layer.cross_attention, differs, side)
+            each.weight.copy_(GAIN * each.weight @ found.half @ found.half.T)
+        look_at(layer.cross_attention, found.how_much, found.side)
+    return late

@@ -132,13 +132,18 @@ def adapting(switches: ClipSwitches, coef: float) -> tuple[Group, ...]:
     )
 
 
-def captioning(coef: float, clips_words: bool) -> tuple[Group, ...]:
-    """The same of the captioning: what is CLIP's at coef times the rate, the captioner at the rate."""
+def captioning(coef: float, clips_words: bool, compares: bool = False) -> tuple[Group, ...]:
+    """The same of the captioning: what is CLIP's at coef times the rate, the captioner at the rate.
+
+    Where the captioner's first layer `compares` from its first weights, it is at coef times the rate, too:
+    at the whole rate they are undone.
+    """
+    slow = r"^(encoding|difference\.inter" + r"|difference\.memories\.layers\.0" * compares + r")\."
     words = (Group(r"^decoder\.tables\.", coef, True),) if clips_words else ()
     return (
         *words,
-        Group(r"^(encoding|difference\.inter)\..*bias", coef, False),
-        Group(r"^(encoding|difference\.inter)\.", coef, True),
+        Group(slow + ".*bias", coef, False),
+        Group(slow, coef, True),
         Group(r"bias|norm", 1.0, False),
         Group(r"", 1.0, True),
     )
@@ -165,13 +170,12 @@ def captioner(
         raise ValueError(f"words: clip needs a text_width of joint's {sizes.joint}, not {sizes.text_width}")
     memories = Memories(sizes, switches, dropout)
     decoder = ClipDecoder(sizes, switches, dropout)
+    compares = False
     if switches.first_weights == "counterpart":
-        first_weights.compare(encoding, inter)
-        if isinstance(inter, JointEncoder) and inter.blocks:
-            first_weights.look_at_differences(memories, decoder)
+        compares = first_weights.begin_captioner(encoding, inter, memories, decoder)
     model = ClipCaptioner(sizes, Compared(inter, memories), {}, dropout, encoding=encoding, decoder=decoder)
     words = {"text.tables.": "decoder.tables."} if clips else {}
-    model.cells, model.groups = sizes.cells, captioning(coef, clips)
+    model.cells, model.groups = sizes.cells, captioning(coef, clips, compares)
     model.takes = {"encoding.": "encoding.", "inter.": "difference.inter."} | words
     model.starts = tower("encoding.") | tower("difference.inter.") | {b: a for a, b in words.items()}
     if switches.frozen != "none":

@@ -39,15 +39,20 @@ class JointEncoder(nn.Module):
 
 
 class SeparateEncoder(nn.Module):
-    """CLIP-FT's: no block sees both images; F' is each one's tokens, one after the other."""
+    """CLIP-FT's: no block sees both images; F' is each one's tokens, one after the other.
+
+    It has the e of Eq. 4, of which the paper says nothing here: nothing else would tell before from after.
+    """
 
     def __init__(self, sizes: ClipSizes):
         super().__init__()
+        self.images = nn.Parameter(torch.randn(2, sizes.width) * sizes.width**-0.5)  # e
         self.project = Projection(sizes)
 
     def forward(self, before: Tensor, after: Tensor) -> Tensor:
         """Twice B x t x D -> B x 2t x E."""
-        return self.project(torch.cat([before, after], 1))
+        images = added(self.images, before)
+        return self.project(torch.cat([before + images[0], after + images[1]], 1))
 
 
 def class_maps(

@@ -187,6 +187,17 @@ def test_clip_ft_compares_no_images():
     )
 
 
+def test_clip_ft_knows_which_image_is_before():
+    """Without e its captioner would have the same set of tokens of a pair and of it the other way round."""
+    model = built("clip_ft").eval()
+    before, after = model.encoding(images(2)).chunk(2)
+    sums = [model.difference.inter(*pair).sum(1) for pair in ((before, after), (after, before))]
+    assert not torch.allclose(*sums)
+    torch.nn.init.zeros_(model.difference.inter.images)
+    sums = [model.difference.inter(*pair).sum(1) for pair in ((before, after), (after, before))]
+    torch.testing.assert_close(*sums)
+
+
 @pytest.mark.parametrize("intra", [0, 1, 2, 3])
 def test_the_split_moves_blocks_and_keeps_their_number(intra):
     sizes = replace(SIZES, intra=intra, inter=3 - intra)

@@ -1,6 +1,7 @@
 """CLIP4IDC's first weights for few images: what reaches its decoder, untrained."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -172,10 +173,54 @@ def test_with_a_single_block_on_both_images_it_compares_and_gathers_nothing():
     assert found[0].argmax() == CELLS + 1
 
 
-def test_without_a_block_on_both_images_the_decoder_begins_plainly():
-    for model, sizes in (("clip_ft", SIZES), ("clip4idc_no_adapt", replace(SIZES, inter=0))):
-        key = captioner(sizes=sizes, model=model).decoder.layers[0].cross_attention.key.weight
-        assert key[:, D // 2 :].std().item() == pytest.approx(D**-0.5, rel=0.1)
+@pytest.mark.parametrize("cell", [0, 8, 23])
+@pytest.mark.parametrize(("model", "inter"), [("clip_ft", 1), ("clip4idc_no_adapt", 0)])
+def test_without_a_block_on_both_images_the_captioners_first_layer_compares(model, inter, cell):
+    begun = captioner(sizes=replace(SIZES, inter=inter), model=model)
+    before, after = pairs_with_one_new_cell(cell)
+    joint, values = seen(begun, before, after)
+    assert share_of(cell, joint) < 2  # each image by itself: as any other
+    assert share_of(cell, values) > 2.5
+    for head, found in enumerate(first_looks(begun, before, after)):
+        asked, other = found.chunk(2) if head < HEADS / 2 else reversed(found.chunk(2))
+        assert asked[1 + cell] > max(0.5, 2 * other[1 + cell])
+
+
+@pytest.mark.parametrize(
+    ("model", "inter", "first", "slow"),
+    [
+        ("clip_ft", 1, "counterpart", True),
+        ("clip4idc_no_adapt", 0, "counterpart", True),
+        ("clip4idc_no_adapt", 1, "counterpart", False),
+        ("clip_ft", 1, "clip", False),
+    ],
+)
+def test_what_compares_learns_at_coef_lr(model, inter, first, slow):
+    """At the whole rate the first weights are undone before the decoder can use them."""
+    begun = captioner(first, replace(SIZES, inter=inter, caption_layers=2), model)
+    of = {
+        name: next(group for group in begun.groups if re.search(group.names, name)) for name in named(begun)
+    }
+    part = "difference.memories.layers."
+    for name, group in of.items():
+        if name.startswith(f"{part}0."):
+            assert (group.rate, group.decays) == ((0.1, "bias" not in name) if slow else whole(name)), name
+        elif name.startswith((f"{part}1.", "decoder.")):
+            assert (group.rate, group.decays) == whole(name), name
+
+
+def named(model):
+    return [name for name, _ in model.named_parameters()]
+
+
+def whole(name):
+    """The captioner's own rate, and whether such a tensor decays."""
+    return 1.0, not re.search("bias|norm", name)
+
+
+def test_an_adaptation_without_a_block_on_both_images_begins_with_places_and_sides():
+    found = adapting(inter=0).inter.project.map.weight
+    torch.testing.assert_close(found @ found.T, torch.eye(D), atol=1e-5, rtol=0)
 
 
 def test_a_joint_space_wider_than_the_blocks_or_too_narrow_is_refused():

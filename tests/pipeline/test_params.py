@@ -159,7 +159,12 @@ def test_a_dataset_like_another_has_its_settings_but_where_it_has_its_own(tmp_pa
     changed = params.load(write(tmp_path, "dataset.mine", own)).dataset
     assert changed["mine"].train == found["mine"].train.model_copy(update={"batch": 3})
     assert changed["mine"].features.weights == "w.pth"
-    assert changed["levir_cc"] == found["levir_cc"]  # nothing is shared
+    own["own"] = {"card": {"train": {"iterations": 7}}}  # key by key at any depth
+    deeper = params.load(write(tmp_path, "dataset.mine", own)).dataset
+    card = found["levir_cc"].own["card"]
+    assert deeper["mine"].own["card"].sizes == card.sizes
+    assert deeper["mine"].own["card"].train == card.train.model_copy(update={"iterations": 7})
+    assert changed["levir_cc"] == deeper["levir_cc"] == found["levir_cc"]  # nothing is shared
 
 
 @pytest.mark.parametrize("like", ["nowhere", 3, "other"])

@@ -61,10 +61,9 @@ def compare(
     side = QUIET / 2 * side_beside(places)
     show_beside(encoding.patches.project, places, side)
     inter.images[0], inter.images[1] = side, -side
-    W, blocks = inter.project.map.weight, []  # E x D
     if isinstance(inter, JointEncoder):
         inter.positions.zero_()
-        blocks = all_of_blocks(inter.blocks)
+    W, blocks = inter.project.map.weight, all_of_blocks(inter.blocks)  # W: E x D
     for block in all_of_blocks(encoding.blocks) + blocks[1:]:
         calm(block.attention.output, block.mlp[-1])
     if not blocks:
@@ -76,11 +75,16 @@ def compare(
 
 
 def compare_later(W: Tensor, places: Tensor, side: Tensor, layer: EncoderLayer | None) -> Differs | None:
-    """F' begins with the side and with the places, and `layer` compares; W is E x D."""
+    """F' begins with the side and with the places, and `layer` compares; W is E x D.
+
+    Raises ValueError where E is odd: half of its directions have the difference.
+    """
     known = torch.cat([side[None], whitening(places)[0]])  # the places' strongest directions first
     W.copy_(torch.linalg.qr(known.T, mode="complete").Q[:, : fitting(W)].T)
     if layer is None:
         return None
+    if len(W) % 2:
+        raise ValueError(f"first_weights: counterpart needs an even joint here, not {len(W)}")
     places, side = places @ W.T, W @ side
     half = look_across(layer.attention, places, side)  # E x E/2
     differs = tell_differences(half, places, side, layer.feed_forward)
@@ -193,7 +197,7 @@ def begin_captioner(
     first, *later = all_of(EncoderLayer, memories.layers)
     found = compare(encoding, inter, first)
     assert found
-    late = not (isinstance(inter, JointEncoder) and inter.blocks)
+    late = not inter.blocks
     for encoder in later if late else [first, *later]:
         calm(encoder.attention.output, encoder.feed_forward[-1])
     for layer in all_of(DecoderLayer, decoder.layers):

@@ -47,6 +47,7 @@ class SeparateEncoder(nn.Module):
     def __init__(self, sizes: ClipSizes):
         super().__init__()
         self.images = nn.Parameter(torch.randn(2, sizes.width) * sizes.width**-0.5)  # e
+        self.blocks = nn.ModuleDict()  # on both images: none
         self.project = Projection(sizes)
 
     def forward(self, before: Tensor, after: Tensor) -> Tensor:

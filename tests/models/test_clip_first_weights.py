@@ -227,6 +227,12 @@ def test_a_joint_space_wider_than_the_blocks_or_too_narrow_is_refused():
     for joint in (2, 128):
         with pytest.raises(ValueError, match=rf"needs a joint from 4 to width's 64, not {joint}"):
             captioner(sizes=replace(SIZES, joint=joint))
-    narrow = captioner(sizes=replace(SIZES, joint=32))
     before, after = pairs_with_one_new_cell(8)
-    assert share_of(8, seen(narrow, before, after)[1]) > 2
+    for model in ("clip4idc_no_adapt", "clip_ft"):
+        narrow = captioner(sizes=replace(SIZES, joint=32), model=model)
+        assert share_of(8, seen(narrow, before, after)[1]) > 2
+
+
+def test_what_compares_in_the_captioner_needs_an_even_width():
+    with pytest.raises(ValueError, match="needs an even joint here, not 33"):
+        captioner(sizes=replace(SIZES, joint=33, caption_heads=1), model="clip_ft")

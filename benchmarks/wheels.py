@@ -19,7 +19,7 @@ from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-WANTED = ("pydantic", "ruamel-yaml", "zarr", "numcodecs")
+WANTED = ("pydantic", "ruamel-yaml", "zarr", "numcodecs", "ftfy", "ruamel-yaml-clib")
 THERE = {
     "numpy",
     "pyyaml",

@@ -2,9 +2,9 @@
 
 Triton kernels: a tile of similarities lives in registers, is reduced there and is never written. B x A
 images, h heads, d = D/h, N (M) tokens an image. Nothing is added atomically and no tile size is tried
-out at run time: the same on every run. float32 operands are multiplied as such, unless
-torch.set_float32_matmul_precision allows TF32. Operands that are not finite spread further in gradients
-than the maxima tell, as through any product of matrices.
+out at run time: the same on every run. float32 operands are multiplied as three products of their TF32
+parts, as exactly as float32 multiplies but for some last bits, unless
+torch.set_float32_matmul_precision allows TF32 itself.
 """
 
 import torch
@@ -13,39 +13,45 @@ import triton.language as tl
 from torch import Tensor
 
 TYPES = (torch.bfloat16, torch.float16, torch.float32)
-LEAST = tl.constexpr(-(2**31))
-MOST = tl.constexpr(2**31 - 1)
+IMAGES = 16  # of the others, that a program of _nearest goes through with its tokens
+UNROLLED = tl.constexpr(4)  # tiles of an image: of more, a loop is compiled
+ROOM = 128 * 1024  # bytes of shared memory that let tiles be read ahead
 
 
 def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """TM (SCORER Eq. 2), and where each token's best partner stands; the lowest index of a tie.
 
     B x h x N x d, A x h x M x d in one of TYPES, any strides -> B x A x h, float32; B x A x h x N and
-    B x A x h x M, int16. Similarities are summed and compared in float32. One that is NaN makes its
-    matching NaN.
+    B x A x h x M, int16. Similarities are summed and compared in float32. A number that is not finite
+    makes its image's matchings in its head NaN: so tiles need not be searched for it.
     """
-    (B, h, N, d), (A, _, M, _) = queries.shape, keys.shape
-    sizes = N, M, d, *_blocks(queries, (N, 64), (M, 128))
-    spans = triton.cdiv(M, sizes[4])  # of keys: a program sees all queries and one span
-    row = queries.new_empty(spans, B, A, h, N, dtype=torch.float32)
-    row_at = queries.new_empty(row.shape, dtype=torch.int16)
-    column_sum = queries.new_empty(spans, B, A, h, dtype=torch.float32)
-    column_at = queries.new_empty(B, A, h, M, dtype=torch.int16)
-    found = row, row_at, column_sum, column_at
-    with torch.cuda.device_of(queries):
-        _locate[(spans * B * A * h,)](
-            queries, keys, *found, *queries.stride(), *keys.stride(), B, A, h, *sizes, **_how()
+    # both ways by themselves: a product more, but only rows of a tile are ever searched
+    row, row_at = _best_of(queries, keys)
+    column, column_at = (found.transpose(0, 1) for found in _best_of(keys, queries))
+    matches = (row.mean(-1) + column.mean(-1)) / 2
+    broken = _broken(queries)[:, None] | _broken(keys)  # B x A x h
+    return matches.masked_fill(broken, torch.nan), row_at, column_at
+
+
+def _broken(x: Tensor) -> Tensor:
+    """Images and heads with a number that is not finite: B x h x N x d -> B x h."""
+    return ~x.isfinite().flatten(2).all(-1)
+
+
+def _best_of(own: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
+    """Each token's highest similarity in each other image, B x A x h x N, and its place there, int16."""
+    (B, h, N, d), (A, _, M, _) = own.shape, others.shape
+    best = own.new_empty(B, A, h, N, dtype=torch.float32)
+    at = own.new_empty(best.shape, dtype=torch.int16)
+    sizes, how = _nearest_tiles(own.dtype, M, d)
+    images = min(A, IMAGES)
+    programs = triton.cdiv(B * N, sizes["BLOCK_N"]), h * triton.cdiv(A, images)
+    with torch.cuda.device_of(own):
+        _nearest[programs](
+            own, others, best, at, *own.stride(), *others.stride(), B, A, h, N, M, d, images,
+            **sizes, PRECISION=_precision(), **how,
         )  # fmt: skip
-    best, best_at = _first_of_spans(row, row_at)
-    return (best.mean(-1) + column_sum.sum(0) / M) / 2, best_at, column_at
-
-
-def _first_of_spans(row: Tensor, row_at: Tensor) -> tuple[Tensor, Tensor]:
-    best, best_at = row[0], row_at[0]
-    for value, at in zip(row[1:], row_at[1:], strict=True):
-        higher = (value > best) | (value.isnan() & ~best.isnan())  # never of equals: the first one stays
-        best, best_at = torch.where(higher, value, best), torch.where(higher, at, best_at)
-    return best, best_at
+    return best, at
 
 
 def spread(
@@ -62,123 +68,208 @@ def spread(
 def _gather(own: Tensor, others: Tensor, grad: Tensor, own_at: Tensor, other_at: Tensor) -> Tensor:
     """The gradient of `own`: B x h x N x d, from B x A x h, B x A x h x N and B x A x h x M indices."""
     (B, h, N, d), (A, _, M, _) = own.shape, others.shape
-    sizes = N, M, d, *_blocks(own, (N, 64), (M, 64))
-    programs = B * h * triton.cdiv(N, sizes[3]) * triton.cdiv(d, sizes[5])
+    sizes, how = _sum_tiles(own, N, M, d)
+    programs = triton.cdiv(N, sizes["BLOCK_N"]) * triton.cdiv(d, sizes["BLOCK_D"]), B * h
     to = torch.empty(own.shape, dtype=own.dtype, device=own.device)
     along = grad.float().contiguous(), own_at.contiguous(), other_at.contiguous()
     with torch.cuda.device_of(own):
-        _sum[(programs,)](others, *along, to, *others.stride(), A, h, *sizes, **_how())
+        _sum[programs](others, *along, to, *others.stride(), A, h, N, M, d, **sizes, **how)
     return to
 
 
-def _blocks(x: Tensor, *sides: tuple[int, int]) -> list[int]:
-    """Tokens of a tile on both sides, and channels: of each type as many as 128 bytes hold."""
-    limits = *sides, (x.shape[-1], 128 // x.element_size())
-    return [max(16, min(most, triton.next_power_of_2(size))) for size, most in limits]
+def _nearest_tiles(dtype: torch.dtype, M: int, d: int) -> tuple[dict[str, int], dict[str, int]]:
+    """Tokens and channels of a tile, measured on compute capability 9.0; what they are compiled with."""
+    if d <= 64:  # a token whole
+        side, channels, how = 64, 64, _how(4, 2 if dtype.itemsize == 2 else 1)
+    else:
+        side, channels, how = 128, 128 // dtype.itemsize, _how(8, 3)
+    return {"BLOCK_N": side, **_tiles(M, side), "BLOCK_D": _within(channels, d)}, how
 
 
-def _how() -> dict[str, object]:
-    exact = torch.get_float32_matmul_precision() == "highest"
-    # tiles and warps: no register is spilled on compute capability 8.0 and 9.0 (bfloat16 and float32)
-    return {
-        "PRECISION": "ieee" if exact else "tf32",
-        "num_warps": 8,
-        "num_stages": 2,
-        "enable_fp_fusion": True,
-    }
+def _sum_tiles(x: Tensor, N: int, M: int, d: int) -> tuple[dict[str, int], dict[str, int]]:
+    """The same of the backward pass."""
+    half = x.dtype.itemsize == 2
+    sizes = {"BLOCK_N": _within(64 if half else 128, N), **_tiles(M, 64)}
+    sizes["BLOCK_D"] = _within(128 if half else 64, d)
+    ahead = x.is_cuda and torch.cuda.get_device_properties(x.device).shared_memory_per_block_optin >= ROOM
+    return sizes, _how(4, 2 if ahead else 1)
+
+
+def _tiles(M: int, most: int) -> dict[str, int]:
+    """Tokens of a whole tile, and of a last one that holds what is left."""
+    block = _within(most, M)
+    return {"BLOCK_M": block, "TAIL": _within(block, M % block) if M % block else 0}
+
+
+def _within(most: int, size: int) -> int:
+    """A power of two that holds `size`, from 16 up to `most`."""
+    return max(16, min(most, triton.next_power_of_2(size)))
+
+
+def _how(warps: int, stages: int) -> dict[str, int]:
+    return {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}
+
+
+def _precision() -> str:
+    return "tf32x3" if torch.get_float32_matmul_precision() == "highest" else "tf32"
 
 
 @triton.jit
-def _locate(
-    queries, keys, row, row_at, column_sum, column_at,
-    q_image, q_head, q_token, q_channel, k_image, k_head, k_token, k_channel,
-    B, A, h, N: tl.constexpr, M: tl.constexpr, D: tl.constexpr,
-    BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, PRECISION: tl.constexpr,
+def _nearest(
+    own, others, best, best_at,
+    image, head, token, channel, other_image, other_head, other_token, other_channel,
+    B, A, h, N: tl.constexpr, M: tl.constexpr, D: tl.constexpr, IMAGES: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr, TAIL: tl.constexpr, BLOCK_D: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
-    spans: tl.constexpr = (M + BLOCK_M - 1) // BLOCK_M
-    slab, span = (tl.program_id(0) // spans).to(tl.int64), tl.program_id(0) % spans
-    b, a, t = slab // h // A, slab // h % A, slab % h
-    written = span.to(tl.int64) * B * A * h + slab
-    m = span * BLOCK_M + tl.arange(0, BLOCK_M)
-    q_from, k_from = queries + b * q_image + t * q_head, keys + a * k_image + t * k_head
-    column, lowest = tl.full([BLOCK_M], LEAST, tl.int32), tl.zeros([BLOCK_M], tl.int32)
-    for first in range(0, N, BLOCK_N):
-        n = first + tl.arange(0, BLOCK_N)
-        e = tl.zeros([BLOCK_N, BLOCK_M], tl.float32)
-        for channel in range(0, D, BLOCK_D):
-            c = channel + tl.arange(0, BLOCK_D)
-            q = tl.load(
-                q_from + n[:, None] * q_token + c[None, :] * q_channel,
-                mask=(n < N)[:, None] & (c < D)[None, :], other=0.0,
-            )  # fmt: skip
-            k = tl.load(
-                k_from + c[:, None] * k_channel + m[None, :] * k_token,
-                mask=(c < D)[:, None] & (m < M)[None, :], other=0.0,
-            )  # fmt: skip
-            e = tl.dot(q, k, e, input_precision=PRECISION)  # BLOCK_N x BLOCK_M
-        ordered = tl.where((n < N)[:, None] & (m < M)[None, :], _ordered(e), LEAST)
-        best = tl.max(ordered, 1)
-        at = tl.min(tl.where(ordered == best[:, None], m[None, :], MOST), 1)
-        tl.store(row + written * N + n, _number(best), mask=n < N)
-        tl.store(row_at + written * N + n, at.to(tl.int16), mask=n < N)
-        best = tl.max(ordered, 0)
-        at = tl.min(tl.where(ordered == best[None, :], n[:, None], MOST), 0)
-        lowest = tl.where(best > column, at, lowest)  # never of equals: the first one stays
-        column = tl.maximum(best, column)
-    tl.store(column_sum + written, tl.sum(tl.where(m < M, _number(column), 0.0), 0))
-    tl.store(column_at + slab * M + m, lowest.to(tl.int16), mask=m < M)
+    # the tokens of all own images in one row, so that few tiles are half empty, and IMAGES of the others
+    tiles: tl.constexpr = M // BLOCK_M
+    r = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    t, first = tl.program_id(1) % h, tl.program_id(1) // h * IMAGES
+    mine, b, n = r < B * N, (r // N).to(tl.int64), r % N
+    x_from = own + b * image + t * head + n * token
+    x = _read(x_from, channel, mine, 0, D, BLOCK_D), x_from, channel, mine
+    for i in range(IMAGES):
+        a = tl.minimum(first + i, A - 1).to(tl.int64)  # beyond the last: that one again
+        other = others + a * other_image + t * other_head
+        if tiles > 0:
+            m = tl.arange(0, BLOCK_M)
+            high = _similarities(x, other + m * other_token, other_channel, m < M, D, BLOCK_D, PRECISION)
+            tile_at = tl.zeros([BLOCK_N, BLOCK_M], tl.int32)
+            if tiles <= UNROLLED:
+                for tile in tl.static_range(1, tiles):
+                    y_from = other + (tile * BLOCK_M + m) * other_token
+                    e = _similarities(x, y_from, other_channel, m < M, D, BLOCK_D, PRECISION)
+                    high, tile_at = tl.maximum(high, e), tl.where(e > high, tile, tile_at)
+            else:
+                for tile in range(1, tiles):
+                    y_from = other + (tile * BLOCK_M + m) * other_token
+                    e = _similarities(x, y_from, other_channel, m < M, D, BLOCK_D, PRECISION)
+                    high, tile_at = tl.maximum(high, e), tl.where(e > high, tile, tile_at)
+            value, at = _first_highest(high, tile_at * BLOCK_M + m[None, :], M)
+        if TAIL > 0:
+            m = tiles * BLOCK_M + tl.arange(0, TAIL)
+            e = _similarities(x, other + m * other_token, other_channel, m < M, D, BLOCK_D, PRECISION)
+            last, last_at = _first_highest(tl.where((m < M)[None, :], e, float("-inf")), m[None, :], M)
+            if tiles > 0:
+                value, at = tl.maximum(value, last), tl.where(last > value, last_at, at)
+            else:
+                value, at = last, last_at
+        to = ((b * A + a) * h + t) * N + n
+        tl.store(best + to, value, mask=mine)
+        tl.store(best_at + to, at.to(tl.int16), mask=mine)
 
 
 @triton.jit
-def _ordered(e):
-    # whole numbers in the same order: negative ones run backwards, both zeros are one, NaN is above all
-    bits = e.to(tl.int32, bitcast=True)
-    return tl.where(e != e, MOST, tl.where(bits < 0, LEAST - bits, bits))
+def _similarities(
+    x, y_from, y_channel, theirs, D: tl.constexpr, BLOCK_D: tl.constexpr, PRECISION: tl.constexpr
+):
+    # own tokens x others' tokens
+    whole, x_from, x_channel, mine = x
+    e = tl.zeros([mine.shape[0], theirs.shape[0]], tl.float32)
+    if D <= BLOCK_D:
+        e = tl.dot(whole, _read(y_from, y_channel, theirs, 0, D, BLOCK_D).T, e, input_precision=PRECISION)
+    else:
+        for first in range(0, D, BLOCK_D):
+            some = _read(x_from, x_channel, mine, first, D, BLOCK_D)
+            e = tl.dot(
+                some, _read(y_from, y_channel, theirs, first, D, BLOCK_D).T, e, input_precision=PRECISION
+            )
+    return e
 
 
 @triton.jit
-def _number(ordered):
-    return tl.where(ordered < 0, LEAST - ordered, ordered).to(tl.float32, bitcast=True)
+def _read(x_from, channel, there, first, D: tl.constexpr, BLOCK_D: tl.constexpr):
+    # tokens x channels
+    c = first + tl.arange(0, BLOCK_D)
+    places, mask = x_from[:, None] + c[None, :] * channel, there[:, None]
+    return tl.load(places, mask=mask if D % BLOCK_D == 0 else mask & (c < D)[None, :], other=0.0)
+
+
+@triton.jit
+def _first_highest(e, places, M: tl.constexpr):
+    # of each row, and the lowest of its places; any place of a row of NaN
+    best = tl.max(e, 1)
+    return best, tl.min(tl.where(e == best[:, None], places, M - 1), 1)
 
 
 @triton.jit
 def _sum(
     others, grad, own_at, other_at, to, image, head, token, channel,
     A: tl.constexpr, h, N: tl.constexpr, M: tl.constexpr, D: tl.constexpr,
-    BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_D: tl.constexpr, PRECISION: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr, TAIL: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
     # A is constant because Triton 3.6, torch 2.11's, cannot interpret a loop to a number that is not.
     # 1/2N [token taken] + 1/2M [taken by token], tile by tile, times the other images' tokens: the ones
     # and zeros are exact in every type, the weights stay outside of the product
-    tiles: tl.constexpr = (D + BLOCK_D - 1) // BLOCK_D
-    strips: tl.constexpr = (N + BLOCK_N - 1) // BLOCK_N
-    tile, strip = tl.program_id(0) % tiles, tl.program_id(0) // tiles % strips
-    slab = (tl.program_id(0) // tiles // strips).to(tl.int64)
+    parts: tl.constexpr = (D + BLOCK_D - 1) // BLOCK_D
+    tiles: tl.constexpr = M // BLOCK_M
+    slab = tl.program_id(1).to(tl.int64)
     b, t = slab // h, slab % h
-    n = strip * BLOCK_N + tl.arange(0, BLOCK_N)
-    c = tile * BLOCK_D + tl.arange(0, BLOCK_D)
-    other = others + t * head  # of image a
+    n = tl.program_id(0) // parts * BLOCK_N + tl.arange(0, BLOCK_N)
+    c = tl.program_id(0) % parts * BLOCK_D + tl.arange(0, BLOCK_D)
+    other = others + t * head + c[None, :] * channel  # of image a
     total = tl.zeros([BLOCK_N, BLOCK_D], tl.float32)
     for a in range(A):
         at = (b * A + a) * h + t
         g = tl.load(grad + at) / 2
-        took = tl.load(own_at + at * N + n, mask=n < N, other=-1).to(tl.int32)
-        by_rows, by_columns = tl.zeros_like(total), tl.zeros_like(total)
-        for first in range(0, M, BLOCK_M):
-            m = first + tl.arange(0, BLOCK_M)
-            taken_by = tl.load(other_at + at * M + m, mask=m < M, other=-1).to(tl.int32)
-            x = tl.load(
-                other + m[:, None] * token + c[None, :] * channel,
-                mask=(m < M)[:, None] & (c < D)[None, :], other=0.0,
-            )  # fmt: skip
-            rows = (took[:, None] == m[None, :]).to(x.dtype)  # BLOCK_N x BLOCK_M
-            columns = (taken_by[None, :] == n[:, None]).to(x.dtype)
-            if N == M:  # one weight for both
-                by_rows = tl.dot(rows + columns, x, by_rows, input_precision=PRECISION)
-            else:
-                by_rows = tl.dot(rows, x, by_rows, input_precision=PRECISION)
-                by_columns = tl.dot(columns, x, by_columns, input_precision=PRECISION)
-        total += g / N * by_rows + g / M * by_columns
+        taken = tl.load(own_at + at * N + n, mask=n < N, other=-1).to(tl.int32), n, other_at + at * M
+        sums = tl.zeros_like(total), tl.zeros_like(total)
+        if tiles <= UNROLLED:
+            for tile in tl.static_range(tiles):
+                sums = _add(sums, taken, other, token, tile * BLOCK_M, BLOCK_M, c < D, M, N == M)
+        else:
+            for tile in range(tiles):
+                sums = _add(sums, taken, other, token, tile * BLOCK_M, BLOCK_M, c < D, M, N == M)
+        if TAIL > 0:
+            sums = _add(sums, taken, other, token, tiles * BLOCK_M, TAIL, c < D, M, N == M)
+        total += g / N * sums[0] + g / M * sums[1]
         other += image
     into = to + (slab * N + n)[:, None] * D + c[None, :]
     tl.store(into, total.to(to.dtype.element_ty), mask=(n < N)[:, None] & (c < D)[None, :])
+
+
+@triton.jit
+def _add(sums, taken, other, token, first, WIDTH: tl.constexpr, there, M: tl.constexpr, SAME: tl.constexpr):
+    # one tile of the other image's tokens, to what the own tokens took and to what took them
+    m = first + tl.arange(0, WIDTH)
+    x = tl.load(other + m[:, None] * token, mask=(m < M)[:, None] & there[None, :], other=0.0)
+    kind: tl.constexpr = tl.bfloat16 if x.dtype == tl.float32 else x.dtype
+    m = first + 2 * tl.arange(0, WIDTH // 2)
+    rows, columns = _ones(taken, m, M, kind)
+    odd_rows, odd_columns = _ones(taken, m + 1, M, kind)
+    by_rows, by_columns = sums
+    if SAME:  # one weight for both
+        by_rows = _times(_beside(rows + columns, odd_rows + odd_columns), x, by_rows)
+    else:
+        by_rows = _times(_beside(rows, odd_rows), x, by_rows)
+        by_columns = _times(_beside(columns, odd_columns), x, by_columns)
+    return by_rows, by_columns
+
+
+@triton.jit
+def _ones(taken, m, M: tl.constexpr, kind: tl.constexpr):
+    took, n, by = taken
+    taken_by = tl.load(by + m, mask=m < M, other=-1).to(tl.int32)
+    rows, columns = took[:, None] == m[None, :], taken_by[None, :] == n[:, None]
+    return tl.where(rows, 1.0, 0.0).to(kind), tl.where(columns, 1.0, 0.0).to(kind)
+
+
+@triton.jit
+def _beside(even, odd):
+    # even and odd tokens are made apart: so a thread has those that the product wants in its registers,
+    # and none go through shared memory
+    ones = tl.join(even, odd)
+    return ones.reshape(ones.shape[0], 2 * ones.shape[1])
+
+
+@triton.jit
+def _times(ones, x, total):
+    last = x
+    if x.dtype == tl.float32:  # three parts of bfloat16 are exact, and faster than TF32
+        high = x.to(tl.bfloat16)
+        rest = x - high.to(tl.float32)
+        middle = rest.to(tl.bfloat16)
+        last = (rest - middle.to(tl.float32)).to(tl.bfloat16)
+        total = tl.dot(ones, middle, tl.dot(ones, high, total))
+    return tl.dot(ones, last, total)

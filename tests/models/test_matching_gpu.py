@@ -98,31 +98,39 @@ def test_nan_reaches_the_matching(interpreted):
     assert matches[:, :, 1].isfinite().all()
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-@pytest.mark.parametrize("capability", [80, 90])
-def test_the_kernels_compile_for_gpus(capability, dtype):
+@pytest.mark.parametrize(
+    ("capability", "dtype", "d"),
+    [(80, torch.bfloat16, 512), (80, torch.float32, 64), (90, torch.bfloat16, 64), (90, torch.float32, 512)],
+)
+def test_the_kernels_compile_for_gpus(capability, dtype, d):
     """What the interpreter cannot tell: types and layouts, and that tiles fit in shared memory."""
+    from models.kernels import matching_gpu
+
+    x = torch.empty(1, 1, 196, d, dtype=dtype)  # on no device: as on one with little shared memory
+    sizes, how = matching_gpu._nearest_tiles(dtype, 196, d)
+    fixed = {"N": 196, "M": 196, "D": d}
+    kinds = dict.fromkeys(("own", "others", "to"), {torch.bfloat16: "*bf16", torch.float32: "*fp32"}[dtype])
+    kinds |= {"best": "*fp32", "grad": "*fp32"} | dict.fromkeys(("best_at", "own_at", "other_at"), "*i16")
+    compiled(
+        matching_gpu._nearest, fixed | sizes | {"IMAGES": 16, "PRECISION": "tf32x3"}, kinds, how, capability
+    )
+    sizes, how = matching_gpu._sum_tiles(x, 196, 196, d)
+    compiled(matching_gpu._sum, fixed | sizes | {"A": 128}, kinds, how, capability)
+
+
+def compiled(kernel, fixed, kinds, how, capability):
+    """Pointers and strides divisible by 16 and adjacent channels, as the models' are."""
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource, compile
 
-    from models.kernels import matching_gpu
-
-    letters = {torch.bfloat16: "*bf16", torch.float32: "*fp32"}[dtype]
-    kinds = {"queries": letters, "keys": letters, "others": letters, "to": letters}
-    kinds |= {"row": "*fp32", "column_sum": "*fp32", "grad": "*fp32"}
-    kinds |= dict.fromkeys(("row_at", "column_at", "own_at", "other_at"), "*i16")
-    how = matching_gpu._how()
-    q = torch.empty(1, 1, 196, 64, dtype=dtype)
-    for kernel, widest in ((matching_gpu._locate, 128), (matching_gpu._sum, 64)):
-        blocks = matching_gpu._blocks(q, (196, 64), (196, widest))
-        names = ("N", "M", "D", "BLOCK_N", "BLOCK_M", "BLOCK_D", "PRECISION")
-        fixed = dict(zip(names, (196, 196, 64, *blocks, how["PRECISION"]), strict=True))
-        types = {name: "constexpr" if name in fixed else kinds.get(name, "i32") for name in kernel.arg_names}
-        options = {name: how[name] for name in ("num_warps", "num_stages", "enable_fp_fusion")}
-        target = GPUTarget("cuda", capability, 32)
-        built = compile(ASTSource(fn=kernel, signature=types, constexprs=fixed), target, options)
-        assert built.metadata.shared <= 99 * 1024  # the least of compute capability 8.x
-        assert "atom" not in built.asm["ptx"]
+    fixed = fixed | {name: 1 for name in kernel.arg_names if name.endswith("channel")}
+    types = {name: "constexpr" if name in fixed else kinds.get(name, "i32") for name in kernel.arg_names}
+    even = [name for name in types if name in kinds or name.endswith(("image", "head", "token"))]
+    aligned = {(kernel.arg_names.index(name),): [["tt.divisibility", 16]] for name in even}
+    source = ASTSource(fn=kernel, signature=types, constexprs=fixed, attrs=aligned)
+    built = compile(source, GPUTarget("cuda", capability, 32), how)
+    assert built.metadata.shared <= 99 * 1024  # the least of compute capability 8.x
+    assert "atom" not in built.asm["ptx"]
 
 
 @on_a_gpu

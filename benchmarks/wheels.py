@@ -20,10 +20,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 WANTED = ("pydantic", "ruamel-yaml", "zarr", "numcodecs", "ftfy", "ruamel-yaml-clib")
-THERE = {
-    "numpy",
-    "pyyaml",
-}  # with torch, torchvision, numba, tensorstore, safetensors, pillow, opencv and rich
+THERE = {  # in some version
+    *("numpy", "scipy", "torch", "torchvision", "numba", "timm", "tokenizers", "regex", "safetensors"),
+    *("tensorstore", "pillow", "opencv-python-headless", "pyyaml", "rich"),
+}
 MOST = 40 * 2**20  # bytes
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "any")
 LOCK = Path(__file__).resolve().parent.parent / "requirements.lock"

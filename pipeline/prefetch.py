@@ -1,8 +1,8 @@
-"""Work done by threads a few items ahead of the consumer, in order, in bounded memory."""
+"""Work done by threads, or processes, a few items ahead of the consumer, in order, in bounded memory."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -10,20 +10,25 @@ Result = TypeVar("Result")
 
 
 def prefetch(
-    function: Callable[[Item], Result], items: Iterable[Item], threads: int, ahead: int
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    workers: int,
+    ahead: int,
+    pool: Callable[[int], Executor] = ThreadPoolExecutor,
 ) -> Iterator[Result]:
     """Yield function(item) in order, at most `ahead` results before they are asked for.
 
-    An exception of `function` is raised in its item's place; leaving the loop stops the threads.
+    An exception of `function` is raised in its item's place; leaving the loop stops the workers, which are
+    threads or what `pool` makes (worker_processes.pool).
     """
     pending: deque[Future[Result]] = deque()
-    pool = ThreadPoolExecutor(threads)
+    executor = pool(workers)
     try:
         for item in items:
-            pending.append(pool.submit(function, item))
+            pending.append(executor.submit(function, item))
             if len(pending) > ahead:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        executor.shutdown(wait=True, cancel_futures=True)

@@ -162,7 +162,7 @@ def feature_batches(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Before and after features of the pairs in order, `batch` at a time, read ahead."""
     starts = range(0, len(pairs), batch)
-    return prefetch(lambda start: _features(store, pairs[start : start + batch]), starts, threads=1, ahead=2)
+    return prefetch(lambda start: _features(store, pairs[start : start + batch]), starts, workers=1, ahead=2)
 
 
 def _features(store: FeatureStore, pairs: Sequence[Pair]) -> tuple[Tensor, Tensor]:

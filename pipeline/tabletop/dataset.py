@@ -8,15 +8,9 @@ the end, whole.
 
 import hashlib
 import json
-import multiprocessing
 import os
-import signal
-import threading
 import zlib
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from importlib.metadata import version
@@ -27,6 +21,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from pipeline.compute import worker_processes
 from pipeline.datasets.clevr_change import DEFAULT, DISTRACTOR, FILES, SEMANTIC
 from pipeline.errors import InputError, writing
 from pipeline.outputs import Contents, place, write_json
@@ -39,7 +34,6 @@ PICTURES = (DEFAULT, SEMANTIC, DISTRACTOR)
 # the mark: CLEVR-Change itself has files of all the other names
 CONTENTS = Contents("scenes.json", (*FILES, *(picture.replace("{:06d}", "*") for picture in PICTURES)))
 SPLITS = {"train": 0.8, "val": 0.1, "test": 0.1}
-ONE_THREAD = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def render(settings: Tabletop, root: Path, processes: int) -> None:
@@ -89,48 +83,17 @@ def _render_all(settings: Tabletop, work: Path, todo: list[int], processes: int)
     if not todo:
         return
     done = settings.scenes - len(todo)
-    with _one_thread_each():
-        pool = ProcessPoolExecutor(
-            min(processes, len(todo)), multiprocessing.get_context("spawn"), initializer=_start_worker
-        )
-        try:
-            finished = pool.map(partial(_render_scene, settings, work), todo)
-            for _ in track(finished, "rendering", "scenes", total=settings.scenes, done=done):
-                pass
-        except BrokenProcessPool:
-            raise InputError(
-                "a rendering process was killed (no memory left?); run it again: it goes on where it stopped"
-            ) from None
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Workers inherit the environment: one thread each, since there is a worker for every core."""
-    before = {name: os.environ.get(name) for name in ONE_THREAD}
-    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+    pool = worker_processes.pool(min(processes, len(todo)))
     try:
-        yield
+        finished = pool.map(partial(_render_scene, settings, work), todo)
+        for _ in track(finished, "rendering", "scenes", total=settings.scenes, done=done):
+            pass
+    except BrokenProcessPool:
+        raise InputError(
+            "a rendering process was killed (no memory left?); run it again: it goes on where it stopped"
+        ) from None
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
-
-
-def _start_worker() -> None:
-    """Leave Ctrl-C to the parent, and do not outlive it (a killed parent would leave us waiting for ever)."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    assert parent is not None  # this runs in a worker
-
-    def follow() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=follow, daemon=True).start()
+        pool.shutdown(cancel_futures=True)
 
 
 def _render_scene(settings: Tabletop, work: Path, number: int) -> None:

@@ -207,7 +207,7 @@ def training_batches(
         scenes, captions = all_scenes[share], all_captions[share]
         return assembled(scenes, captions, store, vocabulary, moves, sampler.task(iteration))
 
-    return prefetch(make, iterations, threads=1, ahead=2)
+    return prefetch(make, iterations, workers=1, ahead=2)
 
 
 def assembled(

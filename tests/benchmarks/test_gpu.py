@@ -1,15 +1,23 @@
 """The command for a GPU: what a row found stays, however it ends; its rows on a processor."""
 
+import ast
 import json
+import subprocess
 import sys
 from argparse import Namespace
+from importlib.metadata import packages_distributions
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from benchmarks import gpu, gpu_rows
 from benchmarks.gpu import markdown
-from benchmarks.wheels import locked
+from benchmarks.wheels import THERE, WANTED, locked
 
+OURS = {"benchmarks", "models", "pipeline", "stages"}
+KNOWN = {*WANTED, *THERE, "typing-extensions"}  # which pydantic brings
 FOUND = {"what": "a step", "ours": "1 s", "reference": "2 s", "ratio": "2×", "goal": "≥ 1×", "reached": True}
 ENDS = {
     "kernels": ("", "done", ""),
@@ -84,3 +92,30 @@ def test_every_row_has_a_time_and_all_fit_into_a_lease():
 
 def test_there_is_a_version_of_every_package_that_is_brought():
     assert {"pydantic", "zarr", "numcodecs", "numpy"} <= locked("3.12").keys()
+
+
+def test_what_the_rows_import_is_there_or_brought():
+    """A machine without an index: what our own modules ask for is in its packages or among the wheels."""
+    listed = (
+        "import benchmarks.gpu_rows, stages.train, stages.decode, stages.extract, sys; print(*sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", listed], capture_output=True, text=True, check=True).stdout
+    ours = [name for name in said.split() if name.partition(".")[0] in OURS]
+    assert "models.kernels.matching" in ours
+    wanted = {top for name in ours for top in at_the_top(Path(find_spec(name).origin))}
+    packages = packages_distributions()
+    missing = {top: packages[top] for top in wanted if top in packages and not KNOWN & names(packages[top])}
+    assert not missing
+
+
+def at_the_top(path):
+    """The packages that a module's own lines import when it is imported."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Import):
+            yield from (name.name.partition(".")[0] for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.module.partition(".")[0]
+
+
+def names(packages):
+    return {canonicalize_name(name) for name in packages}

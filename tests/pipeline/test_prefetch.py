@@ -22,7 +22,7 @@ def test_no_further_ahead_than_asked():
             taken.append(number)
             yield number
 
-    results = prefetch(lambda x: x, items(), threads=2, ahead=3)
+    results = prefetch(lambda x: x, items(), workers=2, ahead=3)
     assert next(results) == 0
     assert len(taken) == 4
     results.close()
@@ -31,7 +31,7 @@ def test_no_further_ahead_than_asked():
 
 def test_an_error_is_raised_in_its_place_and_the_threads_end():
     before = threading.active_count()
-    results = prefetch(lambda x: 1 // x, [2, 1, 0, 1], threads=2, ahead=2)
+    results = prefetch(lambda x: 1 // x, [2, 1, 0, 1], workers=2, ahead=2)
     assert [next(results), next(results)] == [0, 1]
     with pytest.raises(ZeroDivisionError):
         next(results)

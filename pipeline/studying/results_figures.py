@@ -96,7 +96,7 @@ def _seeds(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> Non
             ticks.append((at, group.model))
             at += 1
         at += GAP
-    axes.set_xticks([at for at, _ in ticks], [model for _, model in ticks], rotation=90)
+    axes.set_xticks([at for at, _ in ticks], [model for _, model in ticks], rotation=90, fontsize=6)
     axes.set_ylabel(PERCENT)
 
 

@@ -27,7 +27,7 @@ from pipeline.features.writer import Writer, fill
 from pipeline.prefetch import prefetch
 
 BATCH = 32  # divides a shard, so that batches are the same after a resume
-PROCESSES = 8  # that decode, at most: their batches fit in 64 MB of shared memory
+WORKERS = 8  # that decode, at most: more threads were slower, and batches of 8 fit in 64 MB of shared memory
 MANY = 20_000  # images that are worth the start of processes: 13 s on 16 cores
 AHEAD = 64  # images in memory before they are asked for, where they are stored themselves
 STANDARD = 64  # train images whose cells the statistics of channels are taken from
@@ -40,7 +40,7 @@ def batches(root: Path, images: Sequence[Indexed], spec: Spec, processes: bool =
     Raises InputError for an image that broke, and where a process was killed.
     """
     groups = [images[start : start + BATCH] for start in range(0, len(images), BATCH)]
-    workers = max(1, min(os.cpu_count() or 1, PROCESSES if processes else len(groups), len(groups)))
+    workers = max(1, min(os.cpu_count() or 1, WORKERS, len(groups)))
     squash = partial(_squashed, root, spec.size, spec.resize)
     pool = worker_processes.pool if processes else ThreadPoolExecutor
     try:

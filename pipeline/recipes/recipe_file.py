@@ -109,16 +109,16 @@ class Recipe:
             raise InputError(f"the sizes of {self.model} on {self.dataset}: {error}") from None
 
 
-def switches_of(recipe: Recipe, source: str | Path = "params.yaml") -> Any:
+def switches_of(recipe: Recipe, source: str | Path | None = None) -> Any:
     """The switches of the recipe's model. Raises InputError, naming `source`, for one that it has not."""
     try:
         return models.switches_of(recipe.model, recipe.settings)
     except ValueError as error:
-        raise InputError(f"{source}: {error}") from None
+        raise InputError(f"{source or set_in(recipe.model, recipe.dataset)}: {error}") from None
 
 
 def build(
-    recipe: Recipe, sizes: DataSizes, source: str | Path = "params.yaml", phase: str | None = None
+    recipe: Recipe, sizes: DataSizes, source: str | Path | None = None, phase: str | None = None
 ) -> Any:
     """The recipe's model, a Captioner; or the Trainable of one of its phases before captioning.
 
@@ -127,7 +127,12 @@ def build(
     try:
         return models.build(recipe.model, sizes, recipe.settings, phase)
     except ValueError as error:
-        raise InputError(f"{source}: {error}") from None
+        raise InputError(f"{source or set_in(recipe.model, recipe.dataset)}: {error}") from None
+
+
+def set_in(model: str, dataset: str) -> str:
+    """Where a model's settings stand: either file may have each."""
+    return f"params.yaml or datasets.yaml: {model} on {dataset}"
 
 
 def save(path: str | Path, recipe: Recipe) -> None:

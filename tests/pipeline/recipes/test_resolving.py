@@ -145,6 +145,17 @@ def test_what_makes_no_model_is_named(changes, model, said):
         resolving.resolve(with_(**changes), "tabletop", model)
 
 
+def test_a_size_that_first_weights_refuse_is_of_either_file():
+    own = REAL.of("tabletop").own
+    wide = own["clip"].model_copy(update={"sizes": own["clip"].sizes | {"joint": 200}})
+    with pytest.raises(InputError) as caught:
+        resolving.resolve(on_tabletop(own=own | {"clip": wide}), "tabletop", "clip4idc")
+    assert str(caught.value) == (
+        "params.yaml or datasets.yaml: clip4idc on tabletop: first_weights: counterpart needs a joint "
+        "from 4 to width's 128, not 200"
+    )
+
+
 def test_a_term_without_weight_is_named():
     dataset = REAL.of("tabletop").model_copy(update={"loss": {"lambda_cv": 0.1}})
     with pytest.raises(InputError, match=r"dataset\.tabletop\.loss\.lambda_cbr is missing"):

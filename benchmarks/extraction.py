@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from benchmarks import pictures
-from pipeline.features import extraction, shapes
+from pipeline.features import image_batches, shapes
 from pipeline.features.extraction import Extractor
 from pipeline.features.writer import Writer
 
@@ -17,7 +17,7 @@ def sides(folder: Path, images: int) -> tuple[Callable[[], None], Callable[[], N
     index = pictures.render(folder / "raw", images)
     extractor = pictures.extractor(folder / "raw", index)
     device = extractor.device
-    ready = [batch.to(device) for batch in extraction.batches(folder / "raw", index, pictures.SPEC)]
+    ready = [batch.to(device) for batch in image_batches.batches(folder / "raw", index, pictures.SPEC)]
 
     def whole() -> None:
         into_store(folder / "scratch", extractor)

@@ -12,7 +12,7 @@ from models.backbones.backbone import Backbone
 from pipeline import params
 from pipeline.compute.process_group import ALONE
 from pipeline.datasets.images import Indexed
-from pipeline.features import backbone_weights, extraction
+from pipeline.features import backbone_weights, image_batches
 from pipeline.features.extraction import Extractor
 from pipeline.features.store_contents import Spec
 from pipeline.tabletop import dataset
@@ -60,7 +60,7 @@ def grids(root: Path, images: list[Indexed]) -> dict[str, np.ndarray]:
     own = Extractor(network, root, images, EMBEDDED, "auto")
     own.standardise(ALONE, images)
     with torch.inference_mode():
-        batches = extraction.batches(root, images, EMBEDDED)
+        batches = image_batches.batches(root, images, EMBEDDED)
         raw = torch.cat([own.network.raw(batch.to(own.device)) for batch in batches])
         dense = own.network.standardise(raw).half().cpu()
     kinds = {"standardised": dense, "as they come": raw.half().cpu(), "ReLU": dense.relu()}

@@ -3,10 +3,12 @@
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from types import ModuleType
 
 ONE_THREAD = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -14,11 +16,12 @@ ONE_THREAD = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "M
 def pool(count: int) -> ProcessPoolExecutor:
     """So many processes with one thread each, started at once; they end with this one, however it ends.
 
-    What they are given and give back is pickled. Where one is killed, the others end too, and what is waited
-    for raises BrokenProcessPool.
+    What they are given and give back is pickled. They import the modules of that, and not the program that
+    runs here, which would be seconds of torch in each. Where one is killed, the others end too, and what is
+    waited for raises BrokenProcessPool.
     """
     workers = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_start)
-    with _one_thread_each():  # they inherit the environment
+    with _one_thread_each(), _no_program():  # they inherit the environment
         for _ in range(count):
             workers.submit(os.getpid)
     return workers
@@ -36,6 +39,17 @@ def _one_thread_each() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def _no_program() -> Iterator[None]:
+    """A main module of no file and no name, which a process that is started does not import."""
+    program = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = program
 
 
 def _start() -> None:

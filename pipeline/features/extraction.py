@@ -3,8 +3,6 @@
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -16,44 +14,20 @@ from torch import Tensor
 
 from models.backbones import backbone
 from models.backbones.backbone import Backbone, for_inference
-from pipeline.compute import devices, worker_processes
+from pipeline.compute import devices
 from pipeline.compute.process_group import Part, Ranks
 from pipeline.datasets.images import Indexed
 from pipeline.errors import InputError
+from pipeline.features.image_batches import batches
 from pipeline.features.preprocessing import pixels
 from pipeline.features.shapes import grid_shape
 from pipeline.features.store_contents import STATISTICS, PixelSpec, Spec
 from pipeline.features.writer import Writer, fill
 from pipeline.prefetch import prefetch
 
-BATCH = 32  # divides a shard, so that batches are the same after a resume
-WORKERS = 8  # that decode, at most: more threads were slower, and batches of 8 fit in 64 MB of shared memory
-MANY = 20_000  # images that are worth the start of processes: 13 s on 16 cores
+MANY = 20_000  # images that are worth the start of processes: 13 s on 16 cores, when they imported more
 AHEAD = 64  # images in memory before they are asked for, where they are stored themselves
 STANDARD = 64  # train images whose cells the statistics of channels are taken from
-
-
-def batches(root: Path, images: Sequence[Indexed], spec: Spec, processes: bool = False) -> Iterator[Tensor]:
-    """Batches of uint8 B x 3 x size x size, decoded ahead of the network, by threads or by processes.
-
-    Threads stand in each other's way: beside an H200 735 images a second came of them, of processes 1,263.
-    Raises InputError for an image that broke, and where a process was killed.
-    """
-    groups = [images[start : start + BATCH] for start in range(0, len(images), BATCH)]
-    workers = max(1, min(os.cpu_count() or 1, WORKERS, len(groups)))
-    squash = partial(_squashed, root, spec.size, spec.resize)
-    pool = worker_processes.pool if processes else ThreadPoolExecutor
-    try:
-        yield from prefetch(squash, groups, workers, workers + 2, pool)
-    except BrokenProcessPool:
-        raise InputError(
-            "a process that decodes images was killed (no memory left?); run it again: it goes on"
-        ) from None
-
-
-def _squashed(root: Path, size: int, resize: str, images: Sequence[Indexed]) -> Tensor:
-    """A tensor, for that goes from process to process in shared memory."""
-    return torch.from_numpy(np.stack([pixels(root, image, size, resize) for image in images]))
 
 
 class Extractor:

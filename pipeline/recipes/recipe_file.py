@@ -7,6 +7,7 @@ retrains the models that have the term and leaves the others cached, and a new m
 retrains nothing.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -109,12 +110,12 @@ class Recipe:
             raise InputError(f"the sizes of {self.model} on {self.dataset}: {error}") from None
 
 
-def switches_of(recipe: Recipe, source: str | Path | None = None) -> Any:
-    """The switches of the recipe's model. Raises InputError, naming `source`, for one that it has not."""
+def switches_of(model: str, dataset: str, settings: Mapping[str, Any]) -> Any:
+    """The switches of a model by its settings. Raises InputError for one that it has not."""
     try:
-        return models.switches_of(recipe.model, recipe.settings)
+        return models.switches_of(model, settings)
     except ValueError as error:
-        raise InputError(f"{source or set_in(recipe.model, recipe.dataset)}: {error}") from None
+        raise InputError(f"{set_in(model, dataset)}: {error}") from None
 
 
 def build(
@@ -122,7 +123,7 @@ def build(
 ) -> Any:
     """The recipe's model, a Captioner; or the Trainable of one of its phases before captioning.
 
-    Raises InputError, naming `source`, for a name or setting that no model has.
+    Raises InputError, naming `source` or where its settings stand, for a name or setting that no model has.
     """
     try:
         return models.build(recipe.model, sizes, recipe.settings, phase)

@@ -12,7 +12,7 @@ from pipeline import params, source_code
 from pipeline.dataset_params import Dataset, OwnSettings, Pretrain
 from pipeline.errors import InputError
 from pipeline.features.store_contents import PIXELS, pixel_spec, spec
-from pipeline.recipes.recipe_file import Recipe, build, set_in, switches_of
+from pipeline.recipes.recipe_file import Recipe, build, switches_of
 
 
 def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
@@ -25,7 +25,7 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
     sizes, train, adapt = _phases(entry, of_dataset, own, f"dataset.{dataset}.own.{entry.own}")
     stated = _stated(everything.model[model], of_dataset.model.get(model, {}))
     settings = _settings(stated, own.settings if own else of_dataset.settings, entry)
-    read = entry.reads(_switches(model, dataset, settings))
+    read = entry.reads(switches_of(model, dataset, settings))
     recipe = Recipe(
         dataset=dataset,
         model=model,
@@ -105,13 +105,6 @@ def _settings(
     return settings
 
 
-def _switches(model: str, dataset: str, settings: Mapping[str, Any]) -> Any:
-    try:
-        return models.switches_of(model, settings)
-    except ValueError as error:
-        raise InputError(f"{set_in(model, dataset)}: {error}") from None
-
-
 def _bare(recipe: Recipe, shape: tuple[int, int, int], phase: str | None) -> Any:
     """The model, or that of a phase before captioning: names and shapes only."""
     with torch.device("meta"):
@@ -124,7 +117,7 @@ def _tasks(recipe: Recipe, own: OwnSettings, shape: tuple[int, int, int]) -> dic
     Raises InputError naming the key that is missing.
     """
     key, found = f"dataset.{recipe.dataset}.own.{recipe.entry.own}", recipe.adapt
-    for phase in reversed(recipe.entry.phases_of(switches_of(recipe))):
+    for phase in reversed(recipe.entry.phases_of(switches_of(recipe.model, recipe.dataset, recipe.settings))):
         settings: Pretrain | None = getattr(own, phase.settings)
         if settings is None:
             raise InputError(

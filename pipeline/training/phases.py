@@ -150,7 +150,8 @@ def _cutting(
     Further than the longest training caption only where the model fills them up, or with `whole`.
     """
     fills, longest = recipe.entry.fills, settings.get("max_tokens")
-    marks = fills(recipe_file.switches_of(recipe)) if fills else 0
+    switches = recipe_file.switches_of(recipe.model, recipe.dataset, recipe.settings)
+    marks = fills(switches) if fills else 0
 
     def cut(vocabulary: Vocabulary) -> Vocabulary:
         if longest is None:

@@ -9,6 +9,11 @@ from typing import NoReturn
 
 from pipeline.errors import InputError, printable, writing
 
+# libgomp reads this as torch loads it. By default an idle thread spins for milliseconds, and next to another
+# program each step waits for the thread that has no core (benchmarks/README.md, "Next to other programs")
+if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
+    os.environ["GOMP_SPINCOUNT"] = "10000"
+
 
 def run(main: Callable[[], None]) -> NoReturn:
     """Run a stage's main; a user's mistake is one line on stderr and exit code 2."""

@@ -1,6 +1,6 @@
 """Progress of long work: a rich bar on a terminal, plain lines elsewhere."""
 
-import os
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
@@ -19,12 +19,18 @@ def track(items: Iterable[Item], description: str, unit: str, total: int, done: 
     Of several processes (pipeline/compute/process_group.py) the first one shows its own.
     """
     console = Console(stderr=True)
-    if int(os.environ.get("RANK", 0)):
+    if _is_later():
         yield from items
     elif console.is_terminal:
         yield from _bar(items, description, unit, total, done, console)
     else:
         yield from _lines(items, description, unit, total, done, console)
+
+
+def _is_later() -> bool:
+    """Whether this is another than the first of several processes; their launcher's variables may be old."""
+    distributed = sys.modules.get("torch.distributed")  # without it there are not several
+    return distributed is not None and distributed.is_initialized() and distributed.get_rank() > 0
 
 
 class _Rate(TextColumn):

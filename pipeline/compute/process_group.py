@@ -5,6 +5,7 @@ all processes have.
 """
 
 import os
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +22,11 @@ from pipeline.errors import InputError
 # a process that is done waits for the others; whoever started them ends all where one fails
 LONG = timedelta(days=7)
 PATIENCE = 3.0  # seconds in which whoever started the processes ends them after one has failed
+POLL = 0.02  # seconds between two looks at what other processes have done
+SILENT = 1.0  # seconds of waiting without a word: processes of one launcher start one after the other
+HANDSHAKE = timedelta(seconds=20)  # in which whoever listens must answer; no signal is heard meanwhile
 STORE = "RANKS_STORE"  # the port where pipeline/compute/launch.py lets them meet
+REMEDY = "`unset RANK WORLD_SIZE` runs it alone, torchrun starts it as several processes"
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 
@@ -36,7 +41,11 @@ class Ranks:
     def wait(self) -> None:
         """Until all processes are here."""
         if self.world > 1:
-            distributed.all_reduce(torch.zeros(()))  # on the processor: a barrier would keep GPUs busy
+            # on the processor: a barrier would keep GPUs busy
+            work = distributed.all_reduce(torch.zeros(()), async_op=True)
+            while not work.is_completed():  # work.wait() alone would hear no signal
+                time.sleep(POLL)
+            work.wait()  # raises where a process is gone
 
     def first(self, make: Callable[[], Made]) -> Made:
         """make() in process 0, and then in the others, which find what it left on disk."""
@@ -102,7 +111,8 @@ class Part(Ranks):
 def join() -> Ranks:
     """Meet the other processes, each with a GPU of its own where there are GPUs.
 
-    Raises InputError where there are GPUs, but too few.
+    Raises InputError where there are GPUs, but too few, and where the launcher's variables are incomplete,
+    not numbers, or lead to no process.
     """
     return _meet()[0]
 
@@ -136,17 +146,92 @@ def _is_first(store: distributed.Store) -> bool:
 
 
 def _meet() -> tuple[Ranks, distributed.Store | None]:
-    rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    rank, world = _place()
     if world == 1:
         return ALONE, None
     if gpus := torch.cuda.device_count():
-        if (local := int(os.environ["LOCAL_RANK"])) >= gpus:
+        if (local := _number("LOCAL_RANK")) >= gpus:
             raise InputError(f"torchrun: process {local} of this machine has no GPU, there are {gpus}")
         torch.cuda.set_device(local)
-    if STORE in os.environ:
-        store = distributed.TCPStore("127.0.0.1", int(os.environ[STORE]), timeout=LONG)
-    else:
-        store = next(distributed.rendezvous("env://", timeout=LONG))[0]
+    store = _store(rank)
+    _gather(store, rank, world)
     backend = "cpu:gloo,cuda:nccl" if gpus and distributed.is_nccl_available() else "gloo"
     distributed.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=LONG)
     return Ranks(rank, world), store
+
+
+def _place() -> tuple[int, int]:
+    """This process's number, and how many there are."""
+    if not {"RANK", "WORLD_SIZE"} & os.environ.keys() or os.environ.get("WORLD_SIZE") == "1":
+        return 0, 1
+    rank, world = _number("RANK"), _number("WORLD_SIZE")
+    if rank >= world:
+        raise InputError(f"the environment has RANK={rank}, but WORLD_SIZE={world}; {REMEDY}")
+    return rank, world
+
+
+def _number(name: str) -> int:
+    text = os.environ.get(name)
+    if text is None:
+        raise InputError(f"the environment has some of a launcher's variables, but no {name}; {REMEDY}")
+    if not (text.isdecimal() and len(text) < 10):
+        raise InputError(f"the environment has {name}={text!r}, which is not a whole number; {REMEDY}")
+    return int(text)
+
+
+def _store(rank: int) -> distributed.TCPStore:
+    """The table where the processes meet: of launch.py, of torchrun, or else of process 0."""
+    if STORE in os.environ:
+        address, port, serves = "127.0.0.1", _number(STORE), False
+    else:
+        port, address = _number("MASTER_PORT"), os.environ.get("MASTER_ADDR", "")
+        serves = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+    if not address or port > 65_535:
+        raise InputError(f"the environment has MASTER_ADDR={address!r} and MASTER_PORT={port}; {REMEDY}")
+    if not serves:
+        _find(address, port)
+    try:
+        store = distributed.TCPStore(
+            address, port, is_master=serves, timeout=HANDSHAKE, wait_for_workers=False, multi_tenant=True
+        )
+    except distributed.DistError as error:
+        said = str(error).partition("\n")[0][:200]
+        raise InputError(
+            f"no meeting of processes at {address}:{port} (MASTER_ADDR, MASTER_PORT): {said}; {REMEDY}"
+        ) from None
+    store.set_timeout(LONG)
+    return store
+
+
+def _find(address: str, port: int) -> None:
+    """Wait until somebody listens there."""
+    for wait in _waits():
+        try:
+            socket.create_connection((address, port), timeout=1).close()
+            return
+        except (OSError, UnicodeError):  # the latter: a name that is no host's
+            wait(f"process 0 at {address}:{port} (MASTER_ADDR, MASTER_PORT)")
+
+
+def _gather(store: distributed.Store, rank: int, world: int) -> None:
+    """Wait until all processes are here; the first one says how many are missing."""
+    store.add("here", 1)
+    for wait in _waits():
+        if (missing := world - store.add("here", 0)) <= 0:
+            return
+        wait("" if rank else f"{missing} more process{'es'[: 2 * (missing > 1)]} of {world} (WORLD_SIZE)")
+
+
+def _waits() -> Iterator[Callable[[str], None]]:
+    """Endless tries. Between two of them Python hears signals; what is awaited is said after a second."""
+    begun, said = time.monotonic(), ""
+
+    def wait(what: str) -> None:
+        nonlocal said
+        if what != said and time.monotonic() - begun > SILENT:
+            print(f"waiting for {what}; Ctrl-C ends it, and {REMEDY}", file=sys.stderr, flush=True)
+            said = what
+        time.sleep(POLL)
+
+    while True:
+        yield wait

@@ -1,5 +1,10 @@
 """Two processes over one extraction: the bytes of one, each shard computed once."""
 
+import os
+import re
+import signal
+import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -76,6 +81,83 @@ def test_more_processes_than_gpus_are_refused(monkeypatch):
         monkeypatch.setenv(name, value)
     with pytest.raises(InputError, match="process 2 of this machine has no GPU, there are 2"):
         join()
+
+
+VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+
+
+@pytest.fixture
+def environment(monkeypatch):
+    def set_to(line: str) -> None:
+        for name in VARIABLES:
+            monkeypatch.delenv(name, raising=False)
+        for name, _, value in (each.partition("=") for each in line.split()):
+            monkeypatch.setenv(name, value)
+
+    return set_to
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("RANK=", "RANK=''"),
+        ("RANK=0", "no WORLD_SIZE"),
+        ("WORLD_SIZE=2", "no RANK"),
+        ("WORLD_SIZE=", "no RANK"),
+        ("RANK=-1 WORLD_SIZE=2", "RANK='-1'"),
+        ("RANK=0 WORLD_SIZE=2.0", "WORLD_SIZE='2.0'"),
+        ("RANK=0 WORLD_SIZE=" + 5000 * "9", "WORLD_SIZE="),
+        ("RANK=0 WORLD_SIZE=0", "WORLD_SIZE=0"),
+        ("RANK=2 WORLD_SIZE=2", "RANK=2"),
+        ("RANK=0 WORLD_SIZE=2", "no MASTER_PORT"),
+        ("RANK=0 WORLD_SIZE=2 MASTER_PORT=29577", "MASTER_ADDR=''"),
+        ("RANK=0 WORLD_SIZE=2 MASTER_PORT=70000 MASTER_ADDR=localhost", "MASTER_PORT=70000"),
+    ],
+)
+def test_variables_of_a_launcher_that_are_half_there_are_named(environment, line, named):
+    environment(line)
+    with pytest.raises(InputError, match=re.escape(named)):
+        join()
+
+
+def test_one_process_of_one_needs_no_other_variable(environment):
+    environment("WORLD_SIZE=1")
+    assert join() == Ranks(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("rank", "said"), [(0, "waiting for 1 more process of 2 (WORLD_SIZE)"), (1, "waiting for process 0 at")]
+)
+def test_who_waits_for_others_says_so_and_hears_signals(environment, monkeypatch, capsys, rank, said):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment(f"RANK={rank} WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT={port}")
+    monkeypatch.setattr(process_group, "SILENT", 0.0)
+    before = signal.signal(signal.SIGUSR1, _interrupt)
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith(said)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_meeting_place_that_is_taken_is_named(environment):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        environment(f"RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT={port}")
+        with pytest.raises(InputError, match=f"127.0.0.1:{port}"):
+            join()
 
 
 def test_an_error_after_the_process_with_the_store_has_ended_is_not_said_again(monkeypatch):

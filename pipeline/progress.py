@@ -5,9 +5,10 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
+
+from pipeline.console import PlainConsole
 
 Item = TypeVar("Item")
 SECONDS_BETWEEN_LINES = 10.0
@@ -18,7 +19,7 @@ def track(items: Iterable[Item], description: str, unit: str, total: int, done: 
 
     Of several processes (pipeline/compute/process_group.py) the first one shows its own.
     """
-    console = Console(stderr=True)
+    console = PlainConsole(stderr=True)
     if _is_later():
         yield from items
     elif console.is_terminal:
@@ -39,7 +40,7 @@ class _Rate(TextColumn):
 
 
 def _bar(
-    items: Iterable[Item], description: str, unit: str, total: int, done: int, console: Console
+    items: Iterable[Item], description: str, unit: str, total: int, done: int, console: PlainConsole
 ) -> Iterator[Item]:
     columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), _Rate(""), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
@@ -50,7 +51,7 @@ def _bar(
 
 
 def _lines(
-    items: Iterable[Item], description: str, unit: str, total: int, done: int, console: Console
+    items: Iterable[Item], description: str, unit: str, total: int, done: int, console: PlainConsole
 ) -> Iterator[Item]:
     start = said = time.monotonic()
     for count, item in enumerate(items, 1):

@@ -1,35 +1,92 @@
 """One thin script per DVC stage: parse arguments, call the pipeline, write outputs."""
 
 import os
+import platform
+import shlex
 import signal
+import subprocess
 import sys
+import traceback
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from pipeline.errors import InputError, printable, writing
+from pipeline import standard_streams
+from pipeline.errors import InputError, writing
+
+ROOT = Path(__file__).parents[1]
 
 # libgomp reads this as torch loads it. By default an idle thread spins for milliseconds, and next to another
 # program each step waits for the thread that has no core (benchmarks/README.md, "Next to other programs")
 if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
     os.environ["GOMP_SPINCOUNT"] = "10000"
+standard_streams.open_missing()
 
 
 def run(main: Callable[[], None]) -> NoReturn:
-    """Run a stage's main; a user's mistake is one line on stderr and exit code 2."""
+    """Run a stage's main, and leave with its exit code.
+
+    A user's mistake is one line on stderr and exit code 2. Any other exception is a bug report, and exit
+    code 1.
+    """
     _leave_by_exceptions()
+    with standard_streams.escaped():
+        try:
+            code = _code(main)
+        except SystemExit as left:  # nobody reads what was to be said of an error
+            code = _number(left)
+        code = standard_streams.flush(code)
+    sys.exit(code)
+
+
+def _code(main: Callable[[], None]) -> int:
+    """The exit code of main, after saying what went wrong."""
     try:
         # an output says by itself why it cannot be written; this is for all else, as a library's cache
         with writing("standard output, or a temporary file"):
             main()
             sys.stdout.flush()
     except InputError as error:
-        print(f"error: {printable(str(error))}", file=sys.stderr)
-        _flush_or_drop()
-        sys.exit(2)
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
-        sys.exit(130)
-    sys.exit(0)
+        return 130
+    except SystemExit as left:
+        return _number(left)
+    except Exception as error:
+        print(_bug_report(error), file=sys.stderr)
+        return 1
+    return 0
+
+
+def _number(left: SystemExit) -> int:
+    if left.code is None or isinstance(left.code, int):
+        return left.code or 0
+    print(left.code, file=sys.stderr)  # as sys.exit("a text") means it
+    return 1
+
+
+def _bug_report(error: Exception) -> str:
+    """What is to be sent where an exception is none of ours."""
+    short = "memory ran out: free some, or ask for less; else " if isinstance(error, MemoryError) else ""
+    command = ["python", "-m", f"stages.{Path(sys.argv[0]).stem}", *sys.argv[1:]]
+    return (
+        f"bug: {type(error).__name__}: {short}this is a fault of the program; please report what follows\n"
+        f"  command: {shlex.join(command)}\n"
+        f"  version: {_revision()}, Python {platform.python_version()}, {platform.platform()}\n"
+        + "".join(traceback.format_exception(error)).rstrip()
+    )
+
+
+def _revision() -> str:
+    """The commit of this code, and whether it was changed."""
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    with suppress(OSError, MemoryError, subprocess.SubprocessError):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+        return f"commit {done.stdout.strip()}"
+    return "commit unknown"
 
 
 def _leave_by_exceptions() -> None:
@@ -47,11 +104,3 @@ def _leave(number: int, frame: FrameType | None) -> NoReturn:
     for again in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(again, lambda *_: None)
     sys.exit(128 + number)
-
-
-def _flush_or_drop() -> None:
-    """Without this Python would try once more at its end to write what cannot be written, and say so."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

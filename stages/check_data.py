@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from pipeline import params
+from pipeline.console import PlainConsole
 from pipeline.datasets import cards, checking, counts, images, manifest, readers
 from pipeline.datasets.schema import Pair, images_of, read_pairs
 from pipeline.errors import listed, printable
@@ -61,7 +61,7 @@ def _counts(ours: counts.Counts, expected: counts.Counts | None, protocol: str |
     for where, what, own, published, left_out in counts.compared(ours, expected):
         note = f" ({left_out:,} say nothing)" if left_out else ""
         table.add_row(where, what, f"{own:,}", f"{published:,}{note}")
-    Console(soft_wrap=True).print(table)
+    PlainConsole(soft_wrap=True).print(table)
     if ours["shared_images"]:
         print(f"{ours['shared_images']:,} images stand in more than one split")
     found = counts.differences(ours, expected)

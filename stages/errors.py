@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from pipeline import params
+from pipeline.console import PlainConsole
 from pipeline.errors import InputError, printable
 from pipeline.outputs import file_to_write, write_text
 from pipeline.reporting.figures import svg_file
@@ -99,7 +99,7 @@ def _show(found: Sequence[Faults]) -> None:
         table.add_column(heading.replace(" ", "\n"), justify="right" if place else "left")
     for own in found:
         table.add_row(*map(printable, false_words.row(own)))
-    Console(width=WIDTH).print(table, markup=False)
+    PlainConsole(width=WIDTH).print(table)
 
 
 if __name__ == "__main__":

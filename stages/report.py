@@ -10,10 +10,10 @@ import textwrap
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from pipeline import params
+from pipeline.console import PlainConsole
 from pipeline.outputs import Contents, replacing, write_json, write_text
 from pipeline.reporting import dataset_results, dvc_experiments, dvc_plots, overview_table
 from stages import run
@@ -59,7 +59,7 @@ def write(out: Path) -> None:
 def show(out: Path) -> None:
     """Print the score table of each dataset, and where the page is."""
     records = overview_table.read(out / SCORES)
-    console = Console(width=WIDTH)
+    console = PlainConsole(width=WIDTH)
     for dataset in dict.fromkeys(record["dataset"] for record in records):
         title = f"{dataset}: scores × 100, as papers print them"
         table = Table(title=title, box=SIMPLE_HEAD, padding=0, show_edge=False)
@@ -74,7 +74,7 @@ def show(out: Path) -> None:
             scores = [row.printed(*column).replace(" ", "") for column in columns]
             table.add_row(row.model, row.run, *scores)
         console.print(table)
-    console.print(f"with pictures and curves: {out / PAGE}", highlight=False, soft_wrap=True)
+    console.print(f"with pictures and curves: {out / PAGE}", soft_wrap=True)
 
 
 if __name__ == "__main__":

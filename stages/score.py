@@ -10,10 +10,10 @@ import math
 import sys
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from pipeline import params
+from pipeline.console import PlainConsole
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS
 from pipeline.errors import printable
@@ -132,12 +132,12 @@ def _show(scores: Scores, told: Told | None) -> None:
         table.add_column(name.replace("/", "\n"), justify="right")
     for name, values in scores.subsets.items():
         table.add_row(name, *("–" if value is None else f"{100 * value:.1f}" for value in values.values()))
-    console = Console(width=WIDTH)
+    console = PlainConsole(width=WIDTH)
     console.print(table)
     if told and told.change_accuracy is not None:
-        console.print(f"change/no-change accuracy: {_percent(told.change_accuracy)}", highlight=False)
+        console.print(f"change/no-change accuracy: {_percent(told.change_accuracy)}")
     for name, value in (told.attributes if told else {}).items():
-        console.print(f"{name} named correctly: {_percent(value)}", highlight=False)
+        console.print(f"{name} named correctly: {_percent(value)}")
 
 
 def _percent(share: float | None) -> str:

@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 from pipeline import params
 from pipeline.cluster import live_table, places, settings
 from pipeline.cluster.queue import Entry, Queue, cancel
+from pipeline.console import PlainConsole
 from pipeline.errors import InputError, listed
 from pipeline.outputs import write_json, write_text
 from pipeline.studying import printing, records, study_cells, study_file, study_table, workspace
@@ -149,7 +149,7 @@ def _told(root: Path, planned: Sequence[Planned], unrecorded: bool) -> list[tupl
 
 
 def _show(record: study_table.Record) -> None:
-    console = Console(width=WIDTH)
+    console = PlainConsole(width=WIDTH)
     for printed in printing.tables(record):
         table = Table(title=printed.title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title_justify="left")
         for place, heading in enumerate(printed.headings):
@@ -158,7 +158,7 @@ def _show(record: study_table.Record) -> None:
             table.add_row(*row)
         console.print(table)
         for note in printed.notes:
-            console.print(note, highlight=False, markup=False, soft_wrap=True)
+            console.print(note, soft_wrap=True)
 
 
 if __name__ == "__main__":

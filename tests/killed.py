@@ -8,7 +8,7 @@ import pytest
 from pipeline.training import resuming
 
 
-class KilledError(Exception):
+class KilledError(BaseException):
     pass
 
 

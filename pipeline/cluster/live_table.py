@@ -12,6 +12,7 @@ from rich.table import Table
 from pipeline.cluster import job
 from pipeline.cluster.places import RUNNING
 from pipeline.cluster.queue import Entry, Queue
+from pipeline.console import PlainConsole
 from pipeline.errors import printable
 
 HEADINGS = ("", "state", "on", "at", "done", "validation", "left", "")
@@ -21,7 +22,7 @@ SECONDS_BETWEEN_LINES = 60.0
 @contextmanager
 def watched(queue: Queue, console: Console | None = None) -> Iterator["Watch"]:
     """Show the queue for as long as the block lasts."""
-    console = console or Console()
+    console = console or PlainConsole()
     if console.is_terminal:
         with Live(console=console, auto_refresh=False) as live:
             yield Watch(queue, console, live)

@@ -125,7 +125,7 @@ def test_a_failure_while_writing_leaves_nothing(folder):
     before = sorted(folder.iterdir())
     with (
         patch("pipeline.provenance.write", side_effect=OSError("disk full")),
-        pytest.raises(OSError, match="full"),
+        pytest.raises(SystemExit, match="1"),  # a bug report
     ):
         _run_through(folder, *outputs)
     left = [path for path in sorted(folder.rglob("*")) if path.name != "weights" and path not in before]
@@ -139,7 +139,7 @@ def test_weights_that_the_disk_does_not_take(folder):
 
 
 def _run_through(folder, *options):
-    """As `run`, for what is no user's mistake."""
+    """Run the stage; it ends by itself."""
     arguments = [
         folder / "checkpoint_9000.pt",
         "--vocab",

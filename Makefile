@@ -5,12 +5,21 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 # else every process compiles torch anew, 4 to 10 s, where the shell forbids Python to keep its bytecode
 unexport PYTHONDONTWRITEBYTECODE
-# what is set at `make NAME=…` reaches the recipes as it is, in the environment: in their text it would be commands
-override NAME := $(value NAME)
-override DATASET := $(value DATASET)
-override SEEDS := $(value SEEDS)
-override TESTS := $(value TESTS)
+# What is set at `make NAME=…` reaches the recipes as it is, in the environment: in their text it would be commands.
+# A variable of the environment alone does not count: WSL sets NAME.
+given = $(if $(filter command,$(origin $(1))),$(value $(1)))
+override NAME := $(call given,NAME)
+override DATASET := $(call given,DATASET)
+override SEEDS := $(call given,SEEDS)
+override TESTS := $(call given,TESTS)
 export NAME DATASET SEEDS TESTS
+# DVC asks for the user's name and home, which a number without a name has not (`docker run --user 12345`)
+ifeq ($(LOGNAME)$(USER)$(LNAME)$(USERNAME),)
+export LOGNAME := $(firstword $(shell id -un 2>/dev/null || id -u))
+endif
+ifeq ($(HOME),)
+export HOME := $(CURDIR)/.scratch/home
+endif
 
 help: ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -48,15 +57,22 @@ bench: .venv/ready ## the benchmarks, side by side with reference implementation
 picture: .venv/ready ## docs/report.png, of the report that make repro made
 	python -m docs.picture
 
-# The environment: exact pins with hashes; uv installs them in seconds, and is itself one of them.
+# The environment: exact pins with hashes; uv installs them in seconds, and is itself one of them. So is setuptools,
+# which builds what has no wheel: without --no-build-isolation uv would fetch the newest one, and check no hash.
+# uv does not read pip's index.
 .venv/ready: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "error: Python 3.11 or later is needed; make PYTHON=/path/to/python3" >&2; exit 2; }
 	@test ! -L .venv || { echo "error: .venv is a link, and what it leads to would be emptied; remove it" >&2; exit 2; }
+	@case "$$(pwd)" in *:*) echo "error: there is a colon in $$(pwd), which PATH cannot hold; rename that folder" >&2; \
+		exit 2;; esac
 	$(PYTHON) -m venv --clear .venv
-	sed -n '/^uv==/,/# via/p' requirements.lock > .venv/uv.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r .venv/uv.lock
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.lock
+	sed -n -e '/^uv==/,/# via/p' -e '/^setuptools==/,/# via/p' requirements.lock > .venv/first.lock
+	PIP_USER=0 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r .venv/first.lock
+	@index=$${UV_DEFAULT_INDEX:-$${UV_INDEX_URL:-$${PIP_INDEX_URL:-$$($(BIN)/python -m pip config get global.index-url 2>/dev/null)}}}; \
+		test -z "$$index" || export UV_DEFAULT_INDEX="$$index"; set -x; \
+		$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation --require-hashes -r requirements.lock
+	@test -e .git || git rev-parse --git-dir >/dev/null 2>&1 || $(BIN)/dvc config --local core.no_scm true
 	touch $@
 
 # after editing pyproject.toml: pin the newest versions again

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import platform
-import subprocess
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -60,7 +59,7 @@ def write(stage: str, path: str | Path, seconds: float, **facts: Any) -> None:
         "threads": torch.get_num_threads(),
         "versions": {name: _version(name) for name in PACKAGES},
         "code": code(stage),
-        "git": _revision(),
+        "git": source_code.revision(),
     }
     outputs.write_json(path, record | facts)
 
@@ -71,15 +70,3 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _revision() -> str | None:
-    """The checkout's commit, with `+changes` where files differ from it; None outside git."""
-    described = subprocess.run(
-        ["git", "describe", "--always", "--abbrev=40", "--dirty=+changes"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return described.stdout.strip() or None

@@ -7,6 +7,8 @@ others depend on that; recipes, the keys of studies' cells and of scratch folder
 import ast
 import hashlib
 import inspect
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from pathlib import Path
@@ -103,3 +105,20 @@ def _beside(file: Path) -> Iterable[Path]:
     if file.suffix == ".py" and b"__file__" in file.read_bytes():
         return (path for path in file.parent.iterdir() if path.is_file() and path.suffix != ".py")
     return ()
+
+
+def revision(root: Path = ROOT) -> str | None:
+    """The checkout's commit, with `+changes` where files differ from it; None outside git.
+
+    Where git refuses a checkout, as one of another owner, that is said on standard error.
+    """
+    command = ["git", "describe", "--always", "--abbrev=40", "--dirty=+changes"]
+    try:
+        described = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    except OSError:  # there is no git
+        return None
+    if described.returncode and (root / ".git").exists():
+        said = described.stderr.partition("\n")[0]
+        trust = f"; `git config --global --add safe.directory '{root}'` allows it" if "owner" in said else ""
+        print(f"note: git does not tell the commit of this code: {said}{trust}", file=sys.stderr)
+    return described.stdout.strip() or None

@@ -1,27 +1,36 @@
 """One thin script per DVC stage: parse arguments, call the pipeline, write outputs."""
 
+import getpass
 import os
 import platform
 import shlex
 import signal
-import subprocess
 import sys
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
 from pipeline import standard_streams
 from pipeline.errors import InputError, writing
+from pipeline.source_code import revision
 
-ROOT = Path(__file__).parents[1]
+
+def _has_user_name() -> bool:
+    """False for a number without a name, as in `docker run --user 12345`."""
+    try:
+        return bool(getpass.getuser())
+    except (KeyError, OSError):
+        return False
+
 
 # libgomp reads this as torch loads it. By default an idle thread spins for milliseconds, and next to another
 # program each step waits for the thread that has no core (benchmarks/README.md, "Next to other programs")
 if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
     os.environ["GOMP_SPINCOUNT"] = "10000"
+if not _has_user_name():
+    os.environ["LOGNAME"] = str(os.getuid())  # DVC, which a study starts, asks for one
 standard_streams.open_missing()
 
 
@@ -75,18 +84,9 @@ def _bug_report(error: Exception) -> str:
     return (
         f"bug: {type(error).__name__}: {short}this is a fault of the program; please report what follows\n"
         f"  command: {shlex.join(command)}\n"
-        f"  version: {_revision()}, Python {platform.python_version()}, {platform.platform()}\n"
+        f"  version: commit {revision()}, Python {platform.python_version()}, {platform.platform()}\n"
         + "".join(traceback.format_exception(error)).rstrip()
     )
-
-
-def _revision() -> str:
-    """The commit of this code, and whether it was changed."""
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
-    with suppress(OSError, MemoryError, subprocess.SubprocessError):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
-        return f"commit {done.stdout.strip()}"
-    return "commit unknown"
 
 
 def _leave_by_exceptions() -> None:

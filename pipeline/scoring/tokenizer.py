@@ -1,4 +1,4 @@
-"""The Penn Treebank tokenizer that the COCO caption evaluation uses, driven so that no line can move.
+"""The Penn Treebank tokenizer of the COCO caption evaluation, driven so that no line affects another.
 
 The jar is pycocoevalcap's, looked for when it is wanted: a machine that trains on plain words (`plain`) needs
 neither that package nor Java.
@@ -19,7 +19,14 @@ PUNCTUATION = frozenset(
     ["''", "'", "``", "`", "-lrb-", "-rrb-", "-lcb-", "-rcb-", ".", "?", "!", ",", ":", "-", "--", "...", ";"]
 )
 PLAIN = re.compile(r"[a-z]+( [a-z]+)*|")
-INITIAL = re.compile(r"(?<![^ ])([a-z])\.$")
+GUARD = "The ' . \" ."
+GUARDED = "the ' . '' ."
+"""A line after each sentence, and its tokens. The lexer decides by what follows, on other lines, too.
+
+No abbreviation takes its full stop before "The", where the full stop after a single letter is punctuation.
+A tag's quoted value may hold any number of lines: it ends at one of the quotation marks, and the full stop
+behind that is in no tag.
+"""
 ARGUMENTS = ["edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase", "-encoding", "UTF-8"]
 
 
@@ -84,19 +91,16 @@ OF_SCORES: dict[str, tuple[str, Callable[[list[str], float], list[str]]]] = {
 
 
 def _tokenized(lines: list[str], timeout: float) -> list[str]:
-    text = "".join(f"{line}\n" for line in lines)
+    text = "".join(f"{line}\n{GUARD}\n" for line in lines)
     with running("the PTB tokenizer", ["-cp", str(jar()), *ARGUMENTS], timeout, text) as jvm:
         answer = jvm.answer().split("\n")[:-1]
-    if len(answer) != len(lines):
+    if len(answer) != 2 * len(lines) or {*answer[1::2]} - {GUARDED}:
         raise InputError(
-            f"the PTB tokenizer gave {len(answer)} lines for {len(lines)} sentences: "
+            f"the PTB tokenizer gave {len(answer)} lines for {2 * len(lines)}: "
             "a sentence holds a character that it takes for a line break; remove it"
         )
-    return [_words(line) for line in answer]
+    return [_words(line) for line in answer[::2]]
 
 
 def _words(tokens: str) -> str:
-    # "b." at the end of a line is one token or two by the line that follows ("The" makes it two);
-    # no sentence's score may depend on the next one's: it is two
-    tokens = INITIAL.sub(r"\1 .", tokens)
     return " ".join(word for word in tokens.split(" ") if word not in PUNCTUATION)

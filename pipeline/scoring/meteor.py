@@ -19,7 +19,9 @@ from pipeline.scoring.meteor_formula import CHUNKS, MATCHES, STATISTICS, WORDS, 
 
 JAR = Path(meteor.__file__).with_name(meteor.METEOR_JAR)
 VERSION = JAR.stem.removeprefix("meteor-")
-ARGUMENTS = ["-Xmx2G", "-jar", str(JAR), "-", "-", "-stdio", "-l", "en", "-norm"]
+# the jar's own path to the table misspells a folder with a space, a letter beyond ASCII, or any of []#%
+PARAPHRASES = JAR.parent / "data" / "paraphrase-en.gz"
+ARGUMENTS = ["-Xmx2G", "-jar", str(JAR), *["-", "-", "-stdio", "-l", "en", "-norm", "-a"], str(PARAPHRASES)]
 
 
 @dataclass(frozen=True)

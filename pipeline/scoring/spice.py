@@ -54,6 +54,8 @@ def unavailable(timeout: float) -> str | None:
     folder, free = spice_files.folder(), memory.free()
     if {"site-packages", "dist-packages"} & set(folder.parts):
         return f"{spice_files.shown()} lies in site-packages; set {spice_files.VARIABLE} to another folder"
+    if os.pathsep in str(folder):
+        return f"{spice_files.shown()} has {os.pathsep!r} in its path, where Java cuts it; move it"
     try:
         tempfile.TemporaryDirectory(dir=folder).cleanup()
     except OSError as error:

@@ -96,7 +96,7 @@ def _tokenized(lines: list[str], timeout: float) -> list[str]:
         answer = jvm.answer().split("\n")[:-1]
     if len(answer) != 2 * len(lines) or {*answer[1::2]} - {GUARDED}:
         raise InputError(
-            f"the PTB tokenizer gave {len(answer)} lines for {2 * len(lines)}: "
+            f"the PTB tokenizer gave {len(answer[::2])} lines for {len(lines)} sentences: "
             "a sentence holds a character that it takes for a line break; remove it"
         )
     return [_words(line) for line in answer[::2]]

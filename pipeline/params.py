@@ -118,7 +118,8 @@ class Decode(Strict):
 class Score(Strict):
     meteor_timeout: Positive
     tokeniser: Literal["ptb", "none"] = "ptb"
-    no_change_phrases: tuple[str, ...] = Field(strict=False, min_length=1)
+    # a phrase without a letter or digit would be found in every caption
+    no_change_phrases: tuple[Annotated[str, Field(pattern=r"\w")], ...] = Field(strict=False, min_length=1)
 
 
 class Report(Strict):

@@ -40,7 +40,7 @@ def parsed(kind: type[Kind], text: str, where: str, remedy: str, extra: Extra = 
 def read_record(path: str | Path, kind: type[Kind], remedy: str, extra: Extra = "forbid") -> Kind:
     """A JSON file of ours; raises as `read_json` and `checked` do."""
     text = read_text(path, remedy)
-    json_of(text, path, remedy)  # which minds keys that stand twice
+    json_of(text, path, remedy)  # which refuses a key that stands twice
     return parsed(kind, text, str(path), remedy, extra)
 
 
@@ -52,6 +52,7 @@ def read_records(
     for number, line in enumerate(read_lines(path, remedy), 1):
         where = f"{path}, line {number}"
         record = parsed(kind, line, where, remedy, extra)
+        json_of(line, where, remedy)  # which refuses a key that stands twice
         if key is not None:
             if (name := getattr(record, key)) in seen:
                 raise InputError(f"{where}: the {key} {name!r} stands there before; {remedy}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pipeline import params
 from pipeline.datasets import manifest
-from pipeline.datasets.schema import of_split, read_pairs
+from pipeline.datasets.schema import SPLITS, of_split, read_pairs
 from pipeline.errors import InputError, printable
 from pipeline.outputs import file_to_write, write_json
 from pipeline.scoring import constant_baseline, results
@@ -26,6 +26,9 @@ def main() -> None:
     everything = params.load()
     settings = everything.score
     pairs = read_pairs(arguments.pairs)
+    prepared = manifest.read(arguments.manifest)
+    for split in SPLITS:
+        prepared.check_split(of_split(pairs, split), split, arguments.pairs)
     if not (test := of_split(pairs, "test")):
         raise InputError(f"{arguments.pairs} has no pair of the split test; add some")
     chosen = constant_baseline.choose(
@@ -48,7 +51,7 @@ def main() -> None:
         arguments.out,
         scores,
         told,
-        references=manifest.read(arguments.manifest).references,
+        references=prepared.references,
         summary_path=arguments.summary,
     )
     print(f"{arguments.dataset}: {chosen.caption!r}, validation CIDEr-D {chosen.cider_d:.3f}")

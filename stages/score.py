@@ -34,11 +34,15 @@ WIDTH = 500  # at most: a narrow terminal breaks lines, but no number is cut
 def main() -> None:
     arguments = _arguments()
     captions = read_results(arguments.captions)
+    prepared = manifest.read(arguments.manifest) if arguments.manifest else None
+    if prepared and arguments.pairs:
+        pairs = pairs_of(arguments.pairs, arguments.split)
+        prepared.check_split(pairs, arguments.split, arguments.pairs)
     located = _located(captions, arguments) if arguments.attention else Localisation({}, {})
     scores, told = (_of_pairs if arguments.pairs else _alone)(captions, arguments)
     for warning in scores.warnings:
         print(f"warning: {printable(warning)}", file=sys.stderr)
-    references = manifest.read(arguments.manifest).references if arguments.manifest else None
+    references = prepared.references if prepared else None
     results.write_metrics(arguments.out, scores, told, located.summary, references, arguments.summary)
     if arguments.per_pair:
         results.write_each(arguments.per_pair, scores, captions, told, located.pairs)

@@ -4,14 +4,18 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import FiniteFloat, Strict
 
 from pipeline.errors import InputError
 from pipeline.inputs import json_of, read_json
-from pipeline.scoring.metric_names import of_parts
+from pipeline.records import checked
+from pipeline.scoring.metric_names import PLACES, of_parts
 
 CELLS = "results/cells"
 FILE = "metrics.json"
+Score = Annotated[FiniteFloat, Strict()]  # JSON as Python reads it may hold NaN, which is less than nothing
 RERUN = "run `dvc repro score constant` to make it"
 
 
@@ -74,11 +78,16 @@ def _scores(tree: Any, where: str, tolerance: Mapping[str, float]) -> dict[str, 
     What is true of the changes is guarded by a name of its own: over all pairs, half of which want one
     sentence, a model makes it up by saying more often that nothing changed.
     """
-    if not isinstance(tree, dict) or not isinstance(tree.get("total"), dict):
+    parts = (
+        [tree.get("total"), *(tree.get(name, {}) for name, _ in PLACES.values())]
+        if isinstance(tree, dict)
+        else [None]
+    )
+    if not all(isinstance(part, dict) for part in parts):
         raise InputError(f"{where} is no metrics.json: it has no scores of total; {RERUN} again")
     found = tree | tree["total"] | of_parts(tree)
-    numbers = {name: found[name] for name in tolerance if isinstance(found.get(name), (int, float))}
-    return {name: float(value) for name, value in numbers.items()}
+    known = {name: found[name] for name in tolerance if found.get(name) is not None}
+    return checked(dict[str, Score], known, where, f"{RERUN} again")
 
 
 def _git(root: Path, *arguments: str) -> str:

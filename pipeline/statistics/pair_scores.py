@@ -88,7 +88,7 @@ def evidence(runs: Mapping[str, Sequence[ScoredPair]]) -> Evidence:
 
 def read_pairs(path: Path) -> list[ScoredPair]:
     """A pairs.jsonl. Raises InputError where it is missing, or not what stages.score writes."""
-    found = list(read_records(path, ScoredPair, REMEDY, extra="ignore"))
+    found = list(read_records(path, ScoredPair, REMEDY, "pair_id", extra="ignore"))
     if not found:
         raise InputError(f"{path} holds no pair; remove it and {REMEDY} again")
     return found

@@ -62,6 +62,13 @@ def test_a_record_or_a_key_that_comes_twice(tmp_path):
     path = write(tmp_path, '{"name": "a"}\n{"name": "a"}\n')
     with pytest.raises(InputError, match=r"line 2: the name 'a' stands there before; make it"):
         list(read_records(path, Point, "make it", "name"))
+    twice = '{"name": "a", "place": [1.0], "\\u0070lace": [2.0]}'
+    for text, said in (
+        (f'{{"name": "b"}}\n{twice}\n', "line 2 has the key 'place'"),
+        ('{"name": "a", "name": "a"}', "line 1 "),
+    ):
+        with pytest.raises(InputError, match=rf"a\.json, {said}.*more than once"):
+            list(read_records(write(tmp_path, text), Point, "make it"))
     path = write(tmp_path, '{"points": [], "points": []}')
     for read in (read_record, read_foreign):
         with pytest.raises(InputError, match="has the key 'points' more than once"):

@@ -136,6 +136,28 @@ def test_files_that_are_missing_or_wrong_are_one_line(repository, mistake):
     assert f"HEAD:results/cells/{CELLS[2]}/metrics.json is not valid" in mistake()
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"change_accuracy": float("nan")},
+        {"change_accuracy": float("inf")},
+        {"change_accuracy": "0.9"},
+        {"change_accuracy": True},
+        {"total": {"CIDEr-D": float("nan")}},
+        {"change": {"true": float("nan")}},
+        {"change": []},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_score_that_is_no_number_is_refused(repository, mistake, wrong, committed):
+    write(repository, CELLS[1], TREE | wrong)
+    if committed:
+        git(repository, "commit", "--quiet", "-am", "wrong")
+        write(repository, CELLS[1], TREE)
+    assert f"results/cells/{CELLS[1]}/metrics.json" in mistake()
+
+
 def test_revisions_that_hold_nothing(repository, mistake):
     assert "Not a valid object name" in mistake("--against", "no-such")
     for value in ("--output=x", ""):

@@ -6,6 +6,7 @@ python -m stages.compare A/1/pairs.jsonl A/2/pairs.jsonl --against B/1/pairs.jso
 import argparse
 from pathlib import Path
 
+from pipeline.errors import InputError, printable
 from pipeline.statistics import comparisons, pair_scores
 from stages import run
 from stages.arguments import SEEDS, whole
@@ -23,9 +24,16 @@ def main() -> None:
     arguments = parser.parse_args()
     a, b = pair_scores.read(arguments.model), pair_scores.read(arguments.against)
     one, other = arguments.names
-    print(f"{len(a.pair_ids)} test pairs; {one}: {a.seeds} seed(s), {other}: {b.seeds} seed(s)")
+    print(printable(f"{len(a.pair_ids)} test pairs; {one}: {a.seeds} seed(s), {other}: {b.seeds} seed(s)"))
     for comparison in comparisons.compare(a, b, arguments.resamples, arguments.seed).values():
-        print(comparison.sentence(one, other))
+        print(printable(comparison.sentence(one, other)))
+    for name, model in ((one, a), (other, b)):
+        if model.not_judged:
+            raise InputError(
+                f"{name}: {model.not_judged:,} captions are no sentences of the dataset's grammar and were "
+                "not judged, so what is true is not compared; go by the scores above, or write them in "
+                "that grammar and score them again"
+            )
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ in the figure once, in equal parts.
 """
 
 import argparse
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
@@ -20,8 +21,9 @@ from pipeline.console import PlainConsole
 from pipeline.errors import InputError, printable
 from pipeline.outputs import file_to_write, write_text
 from pipeline.reporting.figures import svg_file
+from pipeline.scoring import results
 from pipeline.scoring.coco_files import read_results
-from pipeline.scoring.truth import judge
+from pipeline.scoring.truth import UNREADABLE, judge
 from pipeline.statistics.pair_scores import read_pairs
 from pipeline.studying import false_words, record_comparisons
 from pipeline.studying.false_words import Faults
@@ -68,6 +70,9 @@ def _scored(path: Path) -> Faults:
     """Of a finished cell's folder, or its pairs.jsonl."""
     file = path / "pairs.jsonl" if path.is_dir() else path
     lines = read_pairs(file)
+    unread = [line.pair_id for line in lines if line.not_judged]
+    _warn(unread, {line.pair_id: line.caption for line in lines})
+    lines = [line for line in lines if not line.not_judged]
     if any(line.faults is None for line in lines):
         raise InputError(f"{file} does not say what is false; the scenes must be known: `dvc repro score`")
     name = "/".join(file.parent.parts[-3:]) or str(file)
@@ -76,14 +81,23 @@ def _scored(path: Path) -> Faults:
 
 def _judged(path: Path, pairs: Path) -> Faults:
     """Of captions of the test pairs."""
-    captions, found = read_results(path), []
+    captions, found, unread = read_results(path), [], []
     for pair in pairs_of(pairs, "test"):
         if pair.pair_id not in captions:
             raise InputError(f"{path} has no caption of the test pair {pair.pair_id}; add it")
         if (verdict := judge(captions[pair.pair_id], pair)) is None:
             raise InputError(f"{pairs} has no scene of the pair {pair.pair_id}; take a rendered dataset")
+        if verdict.faults == UNREADABLE:
+            unread.append(pair.pair_id)
+            continue
         found.append((verdict.faults, bool(pair.changed)))
+    _warn(unread, captions)
     return _faults(str(path), found)
+
+
+def _warn(unread: Sequence[str], captions: Mapping[str, str]) -> None:
+    for said in results.unread(unread, captions):
+        print(f"warning: {printable(said)}", file=sys.stderr)
 
 
 def _faults(name: str, told: Sequence[tuple[str, bool]]) -> Faults:

@@ -114,6 +114,7 @@ def _of_pairs(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[
         arguments.meteor_timeout or settings.meteor_timeout,
         arguments.tokeniser or settings.tokeniser,
         grammar,
+        outside=arguments.attention is None,  # a model of ours leaves the attention with its captions
     )
 
 

@@ -77,7 +77,7 @@ def made_up_meteor(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def scores(jvm: None, asked: dict, subsets: dict) -> Meteor:
         half = dict.fromkeys(asked, 0.5)
-        return Meteor(dict.fromkeys(subsets, 0.5), half, {key: [0.0] for key in asked})
+        return Meteor(dict.fromkeys(subsets, 0.5), half, {key: [0.0] * 23 for key in asked})
 
     monkeypatch.setattr(meteor, "started", lambda asked, timeout: nullcontext())
     monkeypatch.setattr(meteor, "scores", scores)

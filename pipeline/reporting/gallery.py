@@ -162,7 +162,7 @@ def picture(results: Results, name: str) -> Picture:
 def _prediction(pair: Pair, cell: Cell, phrases: Sequence[str]) -> Prediction:
     caption, told = cell.captions[pair.pair_id], cell.told[pair.pair_id]
     attended = cell.attended[pair.pair_id]
-    verdict = truth.judge(caption, pair)
+    verdict = truth.judge(caption, pair, phrases)
     wrong = None if verdict is None else verdict.wrong
     return Prediction(
         cell.model,

@@ -5,6 +5,9 @@ from collections.abc import Iterable, Sequence
 
 from pipeline.scoring.tokenizer import one_line
 
+PHRASES = ("no change", "no difference", "nothing", "identical", "the same as before", "remains the same")
+"""What params.yaml's score.no_change_phrases holds, for training and the demo, which have no such setting."""
+
 
 def says_no_change(caption: str, phrases: Sequence[str]) -> bool:
     """Whether the caption holds one of the phrases, whatever the case and the white space.

@@ -34,5 +34,11 @@ def agrees(caption: str, pair: Pair, phrases: Sequence[str]) -> bool | None:
     return looks and all(values <= truth.value.get(name, frozenset()) for name, values in said.value.items())
 
 
+def readable(caption: str, phrases: Sequence[str]) -> bool:
+    """Whether the caption says that nothing changed, or names a kind of change and what changed."""
+    sentence = _read(caption)
+    return says_no_change(caption, phrases) or bool(sentence.subject and sentence.claims.kinds)
+
+
 def _read(caption: str) -> Sentence:
     return Sentence(tuple(re.findall(r"[a-z]+", caption.lower())))

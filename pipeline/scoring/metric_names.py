@@ -14,6 +14,7 @@ FITS = "fits"  # the same, where other things may fit as well
 AGREES = "agrees"  # read against the references, where no scene is published
 FAULTS = "faults"  # of a pair what of its caption is false, letters of truth.FAULTS
 JUDGED = (TRUE, FITS, AGREES)  # of a pair whether it is so, of a subset the share
+NOT_JUDGED = "not_judged"  # how many captions are no sentences; of a pair, that its caption is none
 RIGHT, ACCURACY = "right", "change_accuracy"  # whether a change is told rightly: of a pair, the share
 TRUE_CHANGES, TRUE_NO_CHANGE = "true_changes", "true_no_change"
 AGREES_CHANGES, AGREES_NO_CHANGE = "agrees_changes", "agrees_no_change"

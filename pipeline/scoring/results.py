@@ -1,6 +1,7 @@
 """Captions of prepared pairs -> metrics.json and pairs.jsonl: the one layout of every cell's scores."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,11 +10,22 @@ from typing import Any
 from pipeline.datasets.schema import Pair
 from pipeline.outputs import write_json, write_json_lines, write_text
 from pipeline.scoring import accuracy, attributes
-from pipeline.scoring.agreement import agrees
+from pipeline.scoring.agreement import agrees, readable
 from pipeline.scoring.corpus import TOTAL, Scores, score
-from pipeline.scoring.metric_names import ACCURACY, AGREES, FAULTS, FITS, JUDGED, RIGHT, SHOWN, TRUE, of_parts
+from pipeline.scoring.metric_names import (
+    ACCURACY,
+    AGREES,
+    FAULTS,
+    FITS,
+    JUDGED,
+    NOT_JUDGED,
+    RIGHT,
+    SHOWN,
+    TRUE,
+    of_parts,
+)
 from pipeline.scoring.subsets import subsets
-from pipeline.scoring.truth import Verdict, judge
+from pipeline.scoring.truth import UNREADABLE, Verdict, judge
 
 GEOMETRIC = "geometric"  # the grammar of captions that agreement reads
 DIGITS = 6  # of what is written: beyond, processors differ in the last bits of a logarithm
@@ -29,6 +41,7 @@ class Told:
     right: dict[str, bool | None]  # id -> whether change or no change is told correctly
     change_accuracy: float | None  # the share of those
     attributes: dict[str, float | None]  # see attributes.accuracy
+    not_judged: tuple[str, ...] = ()  # ids of captions that nobody can read, of captions from outside
 
     def shares(self, pair_ids: Iterable[str]) -> dict[str, float | None]:
         """Of these pairs the shares of JUDGED, those that are known of any pair at all."""
@@ -44,19 +57,32 @@ def score_pairs(
     meteor_timeout: float,
     tokeniser: str = "ptb",
     grammar: str | None = None,
+    outside: bool = False,
 ) -> tuple[Scores, Told]:
     """The scores of one caption a pair, in total and by kind of change, and what is told correctly.
 
     Each subset begins with the shares of captions that are true, where scenes are known, or that agree with
-    the references, where these are of the `grammar` GEOMETRIC.
+    the references, where these are of the `grammar` GEOMETRIC. `outside`: see `told`.
     """
     references = {pair.pair_id: list(pair.captions) for pair in pairs}
     parts = subsets(pairs)
     scores = score(captions, references, parts, meteor_timeout, tokeniser)
-    found = told(captions, pairs, no_change_phrases, grammar)
+    found = told(captions, pairs, no_change_phrases, grammar, outside)
     members = {TOTAL: list(references)} | parts
     judged = {name: found.shares(members[name]) | own for name, own in scores.subsets.items()}
-    return replace(scores, subsets=judged), found
+    warnings = scores.warnings + unread(found.not_judged, captions)
+    return replace(scores, subsets=judged, warnings=warnings), found
+
+
+def unread(ids: Sequence[str], captions: Mapping[str, str]) -> list[str]:
+    """What is to be said of captions that are not judged: their number, and the first one."""
+    if not ids:
+        return []
+    return [
+        f"{len(ids):,} of {len(captions):,} captions are no sentences of the dataset's grammar and are not "
+        f"judged (the first is of {ids[0]}: {captions[ids[0]][:80]!r}); true, fits, agrees and the "
+        "attributes are shares of the others"
+    ]
 
 
 def told(
@@ -64,27 +90,48 @@ def told(
     pairs: Sequence[Pair],
     no_change_phrases: Sequence[str],
     grammar: str | None = None,
+    outside: bool = False,
 ) -> Told:
-    """What one caption a pair tells rightly."""
+    """What one caption a pair tells rightly.
+
+    A caption that is no sentence of the dataset's grammar is false where a model that learnt this grammar
+    wrote it. From `outside` it may be right in other words: it is not judged, unless it has no word.
+    """
     right = {
         pair.pair_id: accuracy.right(captions[pair.pair_id], pair.changed, no_change_phrases)
         for pair in pairs
     }
     # of the same sentences as in training and on the demo's page
-    verdicts = {pair.pair_id: judge(captions[pair.pair_id], pair) for pair in pairs}
+    verdicts = {pair.pair_id: judge(captions[pair.pair_id], pair, no_change_phrases) for pair in pairs}
     agreed = {
         pair.pair_id: agrees(captions[pair.pair_id], pair, no_change_phrases)
         for pair in pairs
         if grammar == GEOMETRIC and verdicts[pair.pair_id] is None
     }
+    not_judged = _unreadable(captions, verdicts, agreed, no_change_phrases) if outside else []
+    verdicts |= dict.fromkeys(not_judged)
+    agreed |= dict.fromkeys(not_judged)
     return Told(
         {key: _judged(verdict, agreed.get(key)) for key, verdict in verdicts.items()},
         {key: verdict.faults if verdict else None for key, verdict in verdicts.items()},
         {pair.pair_id: pair.changed for pair in pairs},
         right,
         accuracy.share(right.values()),
-        attributes.accuracy(captions, pairs),
+        attributes.accuracy(captions, [pair for pair in pairs if pair.pair_id not in not_judged]),
+        tuple(not_judged),
     )
+
+
+def _unreadable(
+    captions: Mapping[str, str],
+    verdicts: Mapping[str, Verdict | None],
+    agreed: Mapping[str, bool | None],
+    phrases: Sequence[str],
+) -> list[str]:
+    """The ids of captions that have words and would be false because they cannot be read."""
+    found = [key for key, verdict in verdicts.items() if verdict and verdict.faults == UNREADABLE]
+    found += [key for key, own in agreed.items() if own is False and not readable(captions[key], phrases)]
+    return [key for key in found if re.search(r"\w", captions[key])]
 
 
 def _judged(verdict: Verdict | None, agreed: bool | None) -> dict[str, bool | None]:
@@ -109,6 +156,7 @@ def write_metrics(
     """
     known = {
         ACCURACY: told.change_accuracy if told else None,
+        NOT_JUDGED: (len(told.not_judged) or None) if told else None,
         "attributes": told.attributes if told else None,
         "localisation": dict(localisation or {}),
     }
@@ -133,6 +181,7 @@ def write_each(
         {"pair_id": key, "caption": captions[key], "changed": told.changed[key] if told else None}
         | (told.judged[key] if told else dict.fromkeys(JUDGED))
         | {FAULTS: told.faults[key] if told else None}
+        | ({NOT_JUDGED: True} if told and key in told.not_judged else {})
         | rounded(own | {RIGHT: told.right[key] if told else None} | located.get(key, {}))
         for key, own in scores.pairs.items()
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from pipeline.datasets.schema import NO_CHANGE, Pair, Placed, SceneFacts, changed_things
 from pipeline.errors import InputError
-from pipeline.scoring.accuracy import says_no_change
+from pipeline.scoring.accuracy import PHRASES, says_no_change
 from pipeline.scoring.attributes import MEANINGS, NOUNS, VERB_PHRASES
 from pipeline.scoring.tokenizer import one_line
 from pipeline.tabletop import words
@@ -74,7 +74,7 @@ class Verdict:
     faults: str = ""  # all that is false, letters in the order of FAULTS; none where true
 
 
-def judge(caption: str, pair: Pair, phrases: Sequence[str] = words.NO_CHANGE) -> Verdict | None:
+def judge(caption: str, pair: Pair, phrases: Sequence[str] = PHRASES) -> Verdict | None:
     """Whether the caption is true of the pair; None where its scene is not known.
 
     True of a change: the subject, with its relation, fits the thing that changes and no other one of the

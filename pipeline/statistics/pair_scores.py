@@ -28,6 +28,7 @@ class Evidence:
 
     pair_ids: tuple[str, ...]
     numbers: dict[str, Array]
+    not_judged: int = 0  # captions of all seeds: with any, what is judged of the others is left out
 
     @property
     def seeds(self) -> int:
@@ -62,6 +63,8 @@ class ScoredPair(BaseModel):
     fits: bool | None = None
     agrees: bool | None = None  # with the references, where it is not
     faults: str | None = None  # what of the caption is false, letters of truth.FAULTS
+    not_judged: bool = False  # a caption from outside that is no sentence of the grammar
+    caption: str = ""
 
 
 def read(paths: Sequence[Path]) -> Evidence:
@@ -83,7 +86,11 @@ def evidence(runs: Mapping[str, Sequence[ScoredPair]]) -> Evidence:
         same_pairs(ids[first], own, f"{first} and {name}")
     each = [_numbers(run) for run in runs.values()]
     common = [metric for metric in each[0] if all(metric in numbers for numbers in each)]
-    return Evidence(ids[first], {metric: np.stack([own[metric] for own in each]) for metric in common})
+    not_judged = sum(pair.not_judged for run in runs.values() for pair in run)
+    if not_judged:
+        common = [metric for metric in common if metric not in (*named.JUDGED, *named.PLACES)]
+    numbers = {metric: np.stack([own[metric] for own in each]) for metric in common}
+    return Evidence(ids[first], numbers, not_judged)
 
 
 def read_pairs(path: Path) -> list[ScoredPair]:

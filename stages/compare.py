@@ -24,7 +24,12 @@ def main() -> None:
     arguments = parser.parse_args()
     a, b = pair_scores.read(arguments.model), pair_scores.read(arguments.against)
     one, other = arguments.names
-    print(printable(f"{len(a.pair_ids)} test pairs; {one}: {a.seeds} seed(s), {other}: {b.seeds} seed(s)"))
+    of_scenes = f" of {a.scenes} scenes" if a.scenes < len(a.pair_ids) else ""
+    print(
+        printable(
+            f"{len(a.pair_ids)} test pairs{of_scenes}; {one}: {a.seeds} seed(s), {other}: {b.seeds} seed(s)"
+        )
+    )
     for comparison in comparisons.compare(a, b, arguments.resamples, arguments.seed).values():
         print(printable(comparison.sentence(one, other)))
     for name, model in ((one, a), (other, b)):

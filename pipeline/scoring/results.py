@@ -41,6 +41,7 @@ class Told:
     right: dict[str, bool | None]  # id -> whether change or no change is told correctly
     change_accuracy: float | None  # the share of those
     attributes: dict[str, float | None]  # see attributes.accuracy
+    scenes: dict[str, str]  # id -> the scene, which several pairs may share
     not_judged: tuple[str, ...] = ()  # ids of captions that nobody can read, of captions from outside
 
     def shares(self, pair_ids: Iterable[str]) -> dict[str, float | None]:
@@ -118,6 +119,7 @@ def told(
         right,
         accuracy.share(right.values()),
         attributes.accuracy(captions, [pair for pair in pairs if pair.pair_id not in not_judged]),
+        {pair.pair_id: pair.scene_id for pair in pairs},
         tuple(not_judged),
     )
 
@@ -178,7 +180,8 @@ def write_each(
     """Write what is judged of each pair, its scores, and its attention's, one JSON line a pair."""
     located = localisation or {}
     lines = (
-        {"pair_id": key, "caption": captions[key], "changed": told.changed[key] if told else None}
+        {"pair_id": key, "scene_id": told.scenes[key] if told else None, "caption": captions[key]}
+        | {"changed": told.changed[key] if told else None}
         | (told.judged[key] if told else dict.fromkeys(JUDGED))
         | {FAULTS: told.faults[key] if told else None}
         | ({NOT_JUDGED: True} if told and key in told.not_judged else {})

@@ -1,4 +1,7 @@
-"""Resamples of the test pairs, scored from sums: the same resamples for every model that is given."""
+"""Resamples of the test pairs, scored from sums: the same resamples for every model that is given.
+
+Pairs of one scene show the same objects, so they are not independent: Evidence.of_scenes adds them up first.
+"""
 
 from collections.abc import Iterator, Sequence
 

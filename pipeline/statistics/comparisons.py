@@ -58,10 +58,11 @@ class Comparison:
 def compare(a: Evidence, b: Evidence, resamples: int = RESAMPLES, seed: int = SEED) -> dict[str, Comparison]:
     """Metric -> the paired bootstrap of a - b, of the metrics that both have.
 
-    The test pairs are resampled, the same ones for both models; a model's score is the mean over its seeds,
-    which stay as they were trained. So the interval says how the difference would vary over other test
-    pairs of the kind, and nothing of how it would vary over other training runs. CIDEr-D keeps the
-    document frequencies of all the test pairs. Raises InputError where the models' pairs differ.
+    Scenes are resampled with all their test pairs, which are alike; the same scenes for both models. A
+    model's score is the mean over its seeds, which stay as they were trained. So the interval says how the
+    difference would vary over other scenes of the kind, and nothing of how it would vary over other training
+    runs. CIDEr-D keeps the document frequencies of all the test pairs. Raises InputError where the models'
+    pairs differ.
     """
     return compare_all({"a": a, "b": b}, resamples, seed)["a", "b"]
 
@@ -85,6 +86,8 @@ def compare_all(
         return {}
     for name in names[1:]:
         same_pairs(every[0].pair_ids, models[name].pair_ids, f"the scores of {names[0]} and {name}")
+    scenes = next((own.scene_ids for own in every if own.scene_ids), ())
+    every = [replace(own, scene_ids=scenes).of_scenes() for own in every]
     whole = scores(every, np.ones((1, len(every[0].pair_ids))))
     drawn = resampled(every, resamples, seed)
     asked = combinations(names, 2) if between is None else between

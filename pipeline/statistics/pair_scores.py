@@ -29,16 +29,41 @@ class Evidence:
     pair_ids: tuple[str, ...]
     numbers: dict[str, Array]
     not_judged: int = 0  # captions of all seeds: with any, what is judged of the others is left out
+    scene_ids: tuple[
+        str, ...
+    ] = ()  # of each pair; () where nobody says, and each counts as a scene of its own
 
     @property
     def seeds(self) -> int:
         """How many runs of the model there are."""
         return len(next(iter(self.numbers.values())))
 
+    @property
+    def scenes(self) -> int:
+        """How many scenes the pairs are of."""
+        return len(set(self.scene_ids or self.pair_ids))
+
+    def of_scenes(self) -> "Evidence":
+        """The sums over the pairs of each scene, in the order of the scenes' first pairs."""
+        places = {scene: place for place, scene in enumerate(dict.fromkeys(self.scene_ids))}
+        if len(places) in (0, len(self.pair_ids)):
+            return self
+        rows = np.array([places[scene] for scene in self.scene_ids])
+        sums = {name: _summed(own, rows, len(places)) for name, own in self.numbers.items()}
+        return Evidence(tuple(places), sums, self.not_judged)
+
+    def part(self, places: Sequence[int]) -> "Evidence":
+        """The same of the pairs in these places."""
+        numbers = {name: own[:, places] for name, own in self.numbers.items()}
+        scenes = [self.scene_ids[place] for place in places] if self.scene_ids else []
+        return Evidence(
+            tuple(self.pair_ids[place] for place in places), numbers, self.not_judged, tuple(scenes)
+        )
+
     def counted(self, metric: str) -> int:
         """How many pairs have a value of the metric."""
         own = self.numbers[metric]
-        return int(own[0, :, 1].sum()) if SUMMED[metric] is mean else own.shape[1]
+        return int((own[0, :, 1] > 0).sum()) if SUMMED[metric] is mean else own.shape[1]
 
 
 class _Bleu(BaseModel):
@@ -52,6 +77,7 @@ class ScoredPair(BaseModel):
     """A line of pairs.jsonl: how good one caption is."""
 
     pair_id: str
+    scene_id: str | None = None
     bleu: _Bleu
     meteor: Line
     rouge_l: FiniteFloat = Field(alias="ROUGE-L")
@@ -90,7 +116,8 @@ def evidence(runs: Mapping[str, Sequence[ScoredPair]]) -> Evidence:
     if not_judged:
         common = [metric for metric in common if metric not in (*named.JUDGED, *named.PLACES)]
     numbers = {metric: np.stack([own[metric] for own in each]) for metric in common}
-    return Evidence(ids[first], numbers, not_judged)
+    scenes = [pair.scene_id for pair in runs[first] if pair.scene_id is not None]
+    return Evidence(ids[first], numbers, not_judged, tuple(scenes) if len(scenes) == len(ids[first]) else ())
 
 
 def read_pairs(path: Path) -> list[ScoredPair]:
@@ -116,6 +143,13 @@ def same_pairs(a: Sequence[str], b: Sequence[str], what: str) -> None:
             f"{what} are not of the same pairs: number {place + 1} is {named[0]} in one and {named[1]} in "
             "the other; compare models scored on one test split"
         )
+
+
+def _summed(numbers: Array, rows: Array, count: int) -> Array:
+    """Seeds x pairs x numbers, added up where `rows` says the same -> seeds x `count` x numbers."""
+    sums = np.zeros((len(numbers), count, numbers.shape[2]))
+    np.add.at(sums, (slice(None), rows), numbers)
+    return sums
 
 
 def _numbers(run: Sequence[ScoredPair]) -> dict[str, Array]:

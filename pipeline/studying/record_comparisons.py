@@ -16,6 +16,7 @@ from pipeline.statistics.seeds import MeanSd, over_seeds
 from pipeline.studying import records
 from pipeline.studying.records import CAPTIONS, FOLDER, OF_PAIRS, PAIRS, REMEDY, Record
 
+UNCHANGED = "_n"  # pipeline/datasets/clevr_change.py, by which all rendered datasets are read
 Changes = Mapping[str, Any]
 MARKED = {TRUE: TRUE, TRUE_CHANGES: TRUE, ACCURACY: RIGHT}  # metric -> the record's marks
 BEGUN = 0.1  # change accuracy of the pairs with a change; whoever always says "no change" has 0
@@ -100,9 +101,10 @@ class Group:
             for metric, own in MARKED.items()
             if asked[metric]
         }
-        return Evidence(
-            tuple(self.pairs["pairs"][place] for place in places), numbers | {CIDER: np.array(cider)}
-        )
+        ids = tuple(self.pairs["pairs"][place] for place in places)
+        # records hold no scenes: the pair of a scene without a change has the other one's id with a mark
+        scenes = tuple(pair.removesuffix(UNCHANGED) for pair in ids)
+        return Evidence(ids, numbers | {CIDER: np.array(cider)}, scene_ids=scenes)
 
 
 def read(root: Path, dataset: str) -> list[Group]:

@@ -277,7 +277,7 @@ def pooled(deviations: Sequence[float]) -> float:
 
 def over_pairs(group: Group) -> float:
     """The standard deviation of what a run says truly of changes, over resamples of the test pairs."""
-    (found,) = resampled([group.evidence()], RESAMPLES, SEED)
+    (found,) = resampled([group.evidence().of_scenes()], RESAMPLES, SEED)
     return float(found[TRUE_CHANGES].std(ddof=1))
 
 

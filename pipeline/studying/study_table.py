@@ -216,5 +216,4 @@ def _part(root: Path, subset: str, dataset: str, whole: Evidence) -> Evidence:
     places = [place for place, pair in enumerate(whole.pair_ids) if pair in members]
     if not places:
         raise InputError(f"{dataset} has no test pair of the subset {subset}; choose another dataset")
-    ids = tuple(whole.pair_ids[place] for place in places)
-    return Evidence(ids, {metric: numbers[:, places] for metric, numbers in whole.numbers.items()})
+    return whole.part(places)

@@ -177,6 +177,7 @@ def test_scores_of_each_pair(folder: Path) -> None:
     lines = [json.loads(line) for line in (folder / "pipeline.jsonl").read_text().split("\n")[:-1]]
     names = [
         "pair_id",
+        "scene_id",
         "caption",
         "changed",
         *JUDGED,
@@ -208,6 +209,7 @@ def test_scores_of_each_pair(folder: Path) -> None:
         "reference_length": 4,
     }
     assert all(len(line["meteor"]) == 23 for line in lines)
+    assert [line["scene_id"] for line in lines] == ["7", "7", "8", "8", "9"]
     assert [(line["pair_id"], line["caption"]) for line in lines] == [*CAPTIONS.items()]
     assert lines[3]["ROUGE-L"] == 1
     assert lines[4]["METEOR"] == 0
@@ -223,7 +225,7 @@ def test_alone_and_under_a_german_locale_the_numbers_are_the_same(folder: Path) 
         for name in ("alone", "pipeline")
     )
     # alone, nobody knows what changed, nor where
-    unknown = dict.fromkeys(("changed", *JUDGED, "faults", "right"))
+    unknown = dict.fromkeys(("scene_id", "changed", *JUDGED, "faults", "right"))
     assert lines == [
         {name: value for name, value in (line | unknown).items() if name not in MEASURES} for line in told
     ]

@@ -4,8 +4,10 @@ Any of these files may come from anybody. YAML is read as DVC reads it (YAML 1.2
 number and `off` a word.
 """
 
+import codecs
 import json
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from _ruamel_yaml import CParser
-from ruamel.yaml import YAML, MappingNode, Node, ScalarNode
+from ruamel.yaml import YAML, CollectionNode, MappingNode, Node, ScalarNode
 from ruamel.yaml.composer import Composer
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.events import AliasEvent
@@ -26,7 +28,10 @@ from pipeline.errors import InputError
 LARGEST = 1 << 30  # bytes of a file of text: more than any dataset's annotations
 LARGEST_YAML = 1 << 20  # bytes: forty times params.yaml, and some seconds
 DEEPEST = 64  # lists and mappings of YAML within each other
+MOST_VALUES = 200_000  # of a YAML file with its aliases written out: params.yaml has 2,000
 MERGE = "tag:yaml.org,2002:merge"
+HALF = re.compile(r"\\u[dD][89a-fA-F]")  # in JSON: a character beyond 16 bits is written in two halves
+LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
 def check_regular(path: str | Path, largest: int = LARGEST) -> None:
@@ -72,27 +77,43 @@ def _named(path: str | Path, remedy: str) -> Iterator[None]:
         raise InputError(f"{path} is a folder, not a file; {remedy}") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); {remedy}") from None
+
+
+def _decoded(data: bytes, path: str | Path, remedy: str, line: int = 1) -> str:
+    """Decode UTF-8. `line` is the number of the first line. Raises InputError naming the line that is not."""
+    if line == 1:
+        data = data.removeprefix(codecs.BOM_UTF8)
+        # letters of 16 bits have a zero byte each, whether or not a mark precedes them
+        if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) or data[:2].count(0) == 1:
+            raise InputError(f"{path}, line 1 is UTF-16 text, not UTF-8; save the file as UTF-8; {remedy}")
+    try:
+        return data.decode()
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text (byte {error.start}); {remedy}") from None
+        number = line + len(LINE_END.findall(data[: error.start]))
+        raise InputError(
+            f"{path} is not UTF-8 text (line {number}: byte {data[error.start]:#x}); save it so; {remedy}"
+        ) from None
 
 
 def read_text(path: str | Path, remedy: str, largest: int = LARGEST) -> str:
-    r"""A UTF-8 file's text, its lines ended by \n; InputError with `remedy` where it is missing or not UTF-8.
+    r"""Return a UTF-8 file's text without its byte order mark, each line end as \n.
 
-    Raises InputError, too, for what is no regular file, or larger than `largest` bytes.
+    Raises InputError with `remedy` where the file is missing, not UTF-8, not regular, or larger than
+    `largest` bytes.
     """
     with _named(path, remedy):
-        return read_bytes(path, largest).decode().replace("\r\n", "\n").replace("\r", "\n")
+        data = read_bytes(path, largest)
+    return _decoded(data, path, remedy).replace("\r\n", "\n").replace("\r", "\n")
 
 
-def read_lines(path: str | Path, remedy: str) -> Iterator[str]:
-    r"""A UTF-8 file's lines one after the other, ended by \n alone; raises as `read_text` does."""
-    with _named(path, remedy), opened(path) as file:
-        for number, line in enumerate(file, 1):
-            try:
-                yield line.removesuffix(b"\n").decode()
-            except UnicodeDecodeError:
-                raise InputError(f"{path} is not UTF-8 text (line {number}); {remedy}") from None
+def read_lines(path: str | Path, remedy: str, largest: int = LARGEST) -> Iterator[str]:
+    """Yield a UTF-8 file's lines without their ends, as `read_text` has them; raises as it does."""
+    number = 0
+    with _named(path, remedy), opened(path, largest) as file:
+        for ended in file:
+            for line in ended.removesuffix(b"\n").removesuffix(b"\r").split(b"\r"):
+                number += 1
+                yield _decoded(line, path, remedy, number)
 
 
 def read_json(path: str | Path, remedy: str, largest: int = LARGEST) -> Any:
@@ -112,7 +133,13 @@ def json_of(text: str, path: str | Path, remedy: str) -> Any:
         return value
 
     try:
-        return json.loads(text, object_pairs_hook=object_of)
+        value = json.loads(text, object_pairs_hook=object_of)
+        if HALF.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise InputError(f"{path} holds half a character ({half}), which no text can; {remedy}") from None
     except (json.JSONDecodeError, RecursionError) as error:
         raise InputError(f"{path} is not valid JSON ({error}); {remedy}") from None
     except ValueError:  # Python's own limit, of 4300 digits
@@ -131,14 +158,35 @@ class _Composer(Composer):
     def __init__(self, loader: Any = None) -> None:
         super().__init__(loader)
         self.warn_double_anchors = False
+        self.written_out: dict[int, tuple[int, int]] = {}  # a node -> its values and depth, aliases included
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.foreign and self.parser.check_event(AliasEvent):
-            line = self.parser.peek_event().start_mark.line + 1
+        event = self.parser.peek_event()
+        alias, line = isinstance(event, AliasEvent), event.start_mark.line + 1
+        if self.foreign and alias:
             raise _RefusedError(
                 f"line {line}: an alias (*), by which small files grow without end; write it out"
             )
-        return super().compose_node(parent, index)
+        node = super().compose_node(parent, index)
+        if not alias:
+            self._bound(node, line)
+        elif id(node) not in self.written_out:
+            raise _RefusedError(f"line {line}: an alias (*) of what holds it; write it out")
+        return node
+
+    def _bound(self, node: Any, line: int) -> None:
+        """Raises _RefusedError where aliases make the node hold too many values, or too deep ones."""
+        parts = node.value if isinstance(node, CollectionNode) else ()
+        each = [one for part in parts for one in (part if isinstance(part, tuple) else (part,))]
+        found = [self.written_out[id(one)] for one in each]
+        values = 1 + sum(count for count, _ in found)
+        depth = 1 + max((below for _, below in found), default=0)
+        if values > MOST_VALUES or depth > DEEPEST + 1:
+            raise _RefusedError(
+                f"line {line}: by aliases (*) it holds more than {MOST_VALUES:,} values, or {DEEPEST} within "
+                "each other; write out what is meant"
+            )
+        self.written_out[id(node)] = values, depth
 
     def compose_mapping_node(self, anchor: Any) -> MappingNode:
         node: MappingNode = super().compose_mapping_node(anchor)

@@ -1,12 +1,11 @@
-"""The rows of a table of pairs, from .csv or .jsonl: line by line, a wrong one told and not fatal.
+"""Rows of a table of pairs, from .csv or .jsonl. A wrong row has a fault of its own, and the others are read.
 
-Both forms give the same: the named values that are there. An empty field of a .csv, and null in a .jsonl, are
-values that are not there.
+Both forms give the same: a row's named values. An empty field of a .csv, and null in a .jsonl, are absent.
+No row is lost without a word: what could hide another row (a stray quotation mark) is refused by its line.
 """
 
 import csv
 import io
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -15,94 +14,179 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import InputError
-from pipeline.inputs import read_lines, read_text
+from pipeline.inputs import json_of, read_lines, read_text
 
 NAMES = ("pairs.csv", "pairs.jsonl")
+ENDINGS = (".csv", ".tsv", ".jsonl")
 REMEDY = "data/README.md says what stands in a table of pairs"
 MORE = re.compile(r"caption_\d{1,3}")
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
+BLANK = "".join(DELIMITERS) + '" \n'
+SEP = re.compile(r'"?sep=(.)"?', re.IGNORECASE)  # Excel's own first line, which names the delimiter
+LARGEST = 1 << 27  # bytes: 130 for each of a million rows
+MOST_ROWS = 1_000_000  # twice CLEVR-Change's captions
+LONGEST = 1 << 20  # letters of a line of .jsonl; a field of a .csv has 131,072 at most, csv's own bound
+TWICE = 'write a quotation mark that is text twice (""), in a field with quotation marks round it'
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row; `fault` says why it is none."""
+    """One row; `fault` says why it has no values."""
 
-    line: int  # of the file, from 1; of a field of several lines its last
+    line: int  # of the file, from 1; the first one of a field of several lines
     values: dict[str, Any]
     fault: str | None = None
 
 
+@dataclass(frozen=True)
+class _Head:
+    """The first line of a .csv: the columns' names, "" where a column has none, and what is between them."""
+
+    names: list[str]
+    delimiter: str
+
+
 def find(folder: Path) -> Path:
-    """The folder's table. Raises InputError where it has none, or two."""
+    """Return the folder's table. Raises InputError where it has none, or two."""
     found = [folder / name for name in NAMES if (folder / name).is_file()]
     if len(found) != 1:
         have = " and ".join(path.name for path in found) or "neither"
-        raise InputError(f"{folder} must hold {' or '.join(NAMES)}, and has {have}; {REMEDY}")
+        others = [] if found else sorted(path.name for path in folder.glob("[Pp][Aa][Ii][Rr][Ss].*"))
+        more = f", but {others[0]}: save it as {NAMES[0]}" if others else ""
+        raise InputError(f"{folder} must hold {' or '.join(NAMES)}, and has {have}{more}; {REMEDY}")
     return found[0]
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The rows of a table, by its extension. Raises InputError where the file holds none."""
-    rows = list(_csv(path) if path.suffix.lower() == ".csv" else _json_lines(path))
+    """Return the rows of a table, by its ending. Raises InputError where there are none, or too many."""
+    rows: list[Row] = []
+    for row in _json_lines(path) if path.suffix.lower() == ".jsonl" else _csv(path):
+        if len(rows) == MOST_ROWS:
+            raise InputError(f"{path} has more than {MOST_ROWS:,} rows, which is the most; divide it")
+        rows.append(row)
     if not rows:
         raise InputError(f"{path} has no row; {REMEDY}")
     return rows
 
 
 def _csv(path: Path) -> Iterator[Row]:
-    # spreadsheets begin their files with a mark, and some of them write semicolons
-    text = read_text(path, REMEDY).removeprefix("\ufeff")
-    head = text.partition("\n")[0]
-    reader = csv.reader(
-        io.StringIO(text, newline=""),
-        delimiter=";" if head.count(";") > head.count(",") else ",",
-        strict=True,
-    )
+    file = io.StringIO(read_text(path, REMEDY, LARGEST), newline="\n")
+    above, head = _head(path, file)
+    reader = csv.reader(file, delimiter=head.delimiter, skipinitialspace=True, strict=True)
+    first, line = True, above + 1
     try:
-        names = _header(path, next(reader, []))
         for fields in reader:
             if any(field.strip() for field in fields):
-                yield _row(reader.line_num, names, fields)
+                _check_whole(path, line, above + reader.line_num, fields, head)
+                _check_index(path, line, fields, head, first)
+                first = False
+                yield _row(line, head, fields)
+            line = above + reader.line_num + 1
     except csv.Error as error:
-        raise InputError(f"{path}, line {reader.line_num}: {error}; {REMEDY}") from None
+        raise InputError(f"{path}, line {line}: {error}; {TWICE}") from None
 
 
-def _header(path: Path, fields: list[str]) -> list[str]:
+def _head(path: Path, file: io.StringIO) -> tuple[int, _Head]:
+    """Return how many lines were read, and what they say of the columns."""
+    number, sep = 0, None
+    while line := file.readline():
+        number += 1
+        if sep is None and (sep := SEP.fullmatch(line.rstrip("\n"))):
+            continue
+        if line.strip(BLANK):
+            break
+    where = f"{path}, line {max(number, 1)}"
+    for delimiter in [sep[1]] if sep else DELIMITERS:
+        names = _names(line, delimiter)
+        if {"before", "after"} <= set(names):
+            if twice := [name for name, count in Counter(filter(None, names)).items() if count > 1]:
+                raise InputError(f"{where} names {twice[0]!r} more than once; {REMEDY}")
+            return number, _Head(names, delimiter)
+    raise InputError(
+        f"{where} must name the columns, before and after among them, and is {_short(line.strip())}; {REMEDY}"
+    )
+
+
+def _names(line: str, delimiter: str) -> list[str]:
+    """Return the columns' names, without the blank columns that spreadsheets write at the end."""
+    try:
+        (fields,) = csv.reader([line], delimiter=delimiter, skipinitialspace=True, strict=True)
+    except (csv.Error, TypeError, ValueError):  # TypeError: what cannot be a delimiter
+        return []
     names = [field.strip().lower() for field in fields]
-    if not {"before", "after"} <= set(names):
-        raise InputError(
-            f"{path}: its first line must name the columns, before and after among them; {REMEDY}"
-        )
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise InputError(f"{path}: its first line names {twice[0]!r} more than once; {REMEDY}")
+    while names and not names[-1]:
+        names.pop()
     return names
 
 
-def _row(line: int, names: list[str], fields: list[str]) -> Row:
-    if len(fields) != len(names):
-        return Row(line, {}, f"{len(fields)} fields, not {len(names)}: put quotation marks round commas")
+def _check_whole(path: Path, line: int, last: int, fields: list[str], head: _Head) -> None:
+    """Raises InputError where a field goes on in lines that have the form of rows."""
+    if last > line and any(head.delimiter in field.partition("\n")[2] for field in fields):
+        raise InputError(
+            f"{path}, line {line}: a quotation mark opens a field that ends in line {last}, and there are "
+            f"rows in between; {TWICE}, and a text that has several lines and a {_called(head)} in one line"
+        )
+
+
+def _check_index(path: Path, line: int, fields: list[str], head: _Head, first: bool) -> None:
+    """Raises InputError where the first column is a data frame's index."""
+    if first and head.names[0] in ("", "unnamed: 0") and fields[0].strip():
+        raise InputError(
+            f"{path}, line {line}: the first column has no name, and holds {_short(fields[0])}, as pandas "
+            "writes its index; leave it out (to_csv(index=False)), or call it pair_id"
+        )
+
+
+def _row(line: int, head: _Head, fields: list[str]) -> Row:
+    """Return a row. Empty fields may lack at its end, and stand behind the last column."""
     values: dict[str, Any] = {}
-    for name, field in zip(names, fields, strict=True):
+    for place, field in enumerate(fields):
         if not (value := field.strip()):
             continue
+        if place >= len(head.names):
+            fault = (
+                f"{len(fields)} fields, not {len(head.names)}: put quotation marks round a {_called(head)}"
+            )
+            return Row(line, {}, fault + (" (csv knows no \\ before it)" if "\\" in "".join(fields) else ""))
+        if not (name := head.names[place]):
+            return Row(line, {}, f"{_short(value)} is in column {place + 1}, which has no name")
+        if field[0].isspace() and value[0] == '"':
+            return Row(line, {}, f"white space before a quotation mark in {name}; remove it")
         if MORE.fullmatch(name):
             values.setdefault("captions", []).append(value)
         else:
             values[name] = value
-    return Row(line, values)
+    lacking = [name for name in ("before", "after") if name not in values]
+    return Row(line, values, f"{lacking[0]} is missing{_other_delimiter(fields, head)}" if lacking else None)
+
+
+def _other_delimiter(fields: list[str], head: _Head) -> str:
+    """Say which delimiter a row has that lacks the table's own."""
+    others = [word for sign, word in DELIMITERS.items() if sign in fields[0]] if len(fields) == 1 else []
+    return f": the line has a {others[0]}, and the first line a {_called(head)}" if others else ""
+
+
+def _called(head: _Head) -> str:
+    return DELIMITERS.get(head.delimiter, repr(head.delimiter))
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 80 else f"{text[:80]}…")
 
 
 def _json_lines(path: Path) -> Iterator[Row]:
-    for number, line in enumerate(read_lines(path, REMEDY), 1):
+    for number, line in enumerate(read_lines(path, REMEDY, LARGEST), 1):
         if line.strip():
             yield _object(number, line)
 
 
 def _object(number: int, line: str) -> Row:
+    if len(line) > LONGEST:
+        return Row(number, {}, f"{len(line):,} letters, and such a line has {LONGEST:,} at most")
     try:
-        value = json.loads(line)
-        json.dumps(value, ensure_ascii=False).encode()  # half a character, which no file can hold
-    except (ValueError, RecursionError) as error:
-        return Row(number, {}, f"not valid JSON ({error})")
+        value = json_of(line, "it", "write one JSON object")
+    except InputError as error:
+        return Row(number, {}, str(error))
     if not isinstance(value, dict):
         return Row(number, {}, f"{type(value).__name__}, not an object")
     return Row(number, {key: each for key, each in value.items() if each is not None})

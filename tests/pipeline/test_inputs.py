@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pipeline import inputs, outputs, params
 from pipeline.errors import InputError
 from tests import project_params
+from tests.hostile import refused
 
 ROOT = Path(__file__).parents[2]
 NUMBERS = ["5e-05", "1e5", "0o17", "089", "1_000", "0x1f", ".5", "1.", "=", "<<", "~", "yes", "off", "1:30"]
@@ -122,6 +123,76 @@ def test_yaml_that_lays_one_mapping_over_another_is_read_but_not_from_outside(tm
     }
     with pytest.raises(InputError, match=r"a\.yaml, line 2: an alias \(\*\), by which small files grow"):
         inputs.read_yaml(path, "", foreign=True)
+
+
+def nested(inside, first="{x: 1}", levels=40):
+    """A chain of anchors, each of which holds the one before as `inside` says."""
+    lines = [f"a{n}: &a{n} " + inside.replace("*", f"*a{n - 1}") for n in range(1, levels)]
+    return "\n".join([f"a0: &a0 {first}", *lines])
+
+
+BOMBS = {
+    "merges of merges": nested("{<<: [*, *]}"),
+    "mappings of mappings": nested("{b: *, c: *}"),
+    "lists of lists": nested("[*, *]"),
+    "5000 mappings within each other": nested("{b: *}", levels=5000),
+    "5000 merges within each other": nested("{<<: *, x: 2}", levels=5000),
+    "a mapping that holds itself": "a: &a {b: *a}",
+    "a list that holds itself": "&a [*a]",
+    "a mapping that is merged into itself": "a: &a {<<: *a}",
+}
+
+
+@pytest.mark.parametrize("text", BOMBS.values(), ids=BOMBS)
+def test_aliases_that_grow_without_end_are_refused_at_once(tmp_path, text):
+    """In 1 GB of memory; without a bound the first ran on for minutes."""
+    path = written(tmp_path, text)
+    for read in (lambda: inputs.read_yaml(path, "ask"), lambda: inputs.yaml_nodes(path, "ask")):
+        assert refused(read).startswith(f"{path}, line ")
+
+
+def test_aliases_up_to_the_bound_are_read_soon(tmp_path):
+    found = inputs.read_yaml(written(tmp_path, nested("{<<: [*, *]}", levels=14)), "ask")
+    assert found["a13"] == {"x": 1}
+
+
+TEXT = '{"é": 1}'
+SAVED = {
+    "utf-8": ("utf-8", ""),
+    "utf-8 with a mark": ("utf-8-sig", ""),
+    "utf-16 with a mark": ("utf-16", "line 1 is UTF-16"),
+    "utf-16, low byte first": ("utf-16-le", "line 1 is UTF-16"),
+    "utf-16, high byte first": ("utf-16-be", "line 1 is UTF-16"),
+    "Windows-1252": ("cp1252", "is not UTF-8 text (line 1: byte 0xe9)"),
+}
+
+
+@pytest.mark.parametrize(("encoding", "said"), SAVED.values(), ids=SAVED)
+def test_one_reader_for_all_text(tmp_path, encoding, said):
+    path = written(tmp_path, TEXT.encode(encoding))
+    for read in (inputs.read_text, inputs.read_json, inputs.read_yaml, lambda *a: [*inputs.read_lines(*a)]):
+        if said:
+            assert said in refused(lambda read=read: read(path, "ask"))
+        else:
+            assert read(path, "ask") in (TEXT, {"é": 1}, [TEXT])
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_are_counted_whatever_ends_them(tmp_path, end):
+    assert [*inputs.read_lines(written(tmp_path, f"a{end}{end}b{end}"), "ask")] in (
+        ["a", "", "b"],
+        ["a", "", "b", ""],
+    )
+    path = written(tmp_path, f"a{end}{end}".encode() + b"\xff" + end.encode())
+    for read in (lambda: inputs.read_text(path, "ask"), lambda: [*inputs.read_lines(path, "ask")]):
+        assert "line 3" in refused(read)
+
+
+def test_half_a_character_in_json_is_refused(tmp_path):
+    assert "half a character" in refused(
+        lambda: inputs.read_json(written(tmp_path, '{"a": "\\ud83d"}'), "ask")
+    )
+    assert inputs.read_json(written(tmp_path, '"\\ud83d\\ude00"'), "ask") == "😀"
 
 
 def test_what_was_read_may_be_changed(tmp_path):

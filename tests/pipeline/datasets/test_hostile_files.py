@@ -158,16 +158,23 @@ def test_as_a_picture_is_refused(tmp_path, make, said):
 
 
 TABLES = {
-    "a million columns without a name": (
+    "a million columns of one name": ("pairs.csv", "before,after" + ",x" * 1_000_000, "names 'x' more than"),
+    "a million columns without a name": ("pairs.csv", "before,after" + "," * 1_000_000, "has no row"),
+    "rows that a quotation mark hides": (
         "pairs.csv",
-        "before,after" + "," * 1_000_000,
-        "names '' more than once",
+        'before,after,x\na,b,"\nc,d,e\nf,g,"\n',
+        "ends in line 4",
     ),
     "a field of a million letters": ("pairs.csv", "before,after\n" + "x" * 1_000_000, "field larger than"),
     "a quotation mark that never ends": ("pairs.csv", 'before,after\n"a,b', "unexpected end of data"),
     "a null byte in the first line": ("pairs.csv", "before,\0after\n", "must name the columns"),
-    "no UTF-8": ("pairs.csv", b"before,after\n\xff,b\n", "is not UTF-8 text"),
-    "no UTF-8 in a line of JSON": ("pairs.jsonl", b'{"before": "\xff"}\n', "is not UTF-8 text (line 1)"),
+    "no UTF-8": ("pairs.csv", b"before,after\n\xff,b\n", "(line 2: byte 0xff)"),
+    "UTF-16": ("pairs.csv", "before,after\na,b\n".encode("utf-16"), "is UTF-16 text"),
+    "no UTF-8 in a line of JSON": (
+        "pairs.jsonl",
+        b'{"before": "\xff"}\n',
+        "(line 1: byte 0xff)",
+    ),
     "no line of JSON": ("pairs.jsonl", "\n\n", "has no row"),
 }
 
@@ -189,9 +196,9 @@ def test_as_a_table_is_refused(tmp_path, make, name):
 
 
 LINES = {
-    "a whole number of 5000 digits": ('{"before": ' + "9" * 5000 + "}", "not valid JSON"),
+    "a whole number of 5000 digits": ('{"before": ' + "9" * 5000 + "}", "an integer too long"),
     "100000 lists within each other": ("[" * 100_000, "not valid JSON"),
-    "half a character": ('{"before": "\\ud800"}', "not valid JSON"),
+    "half a character": ('{"before": "\\ud800"}', "half a character (\\ud800)"),
     "a number that is none": ("NaN", "float, not an object"),
     "nothing": ("null", "NoneType, not an object"),
     "no picture": ("{}", "no before"),
@@ -209,8 +216,7 @@ def test_a_line_is_its_pairs_own_fault_for(tmp_path, line, said):
 def test_a_lines_end_in_a_name_makes_no_other_line(tmp_path, capfd):
     """It could say what the program never said."""
     forged = "a\nerror: rm -rf is needed\n  b"
-    with (tmp_path / "pairs.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([["before", "after", forged], ["a.png", "b.png", "a"]])
+    (tmp_path / "pairs.jsonl").write_text(json.dumps({"before": "a.png", "after": "b.png", forged: "a"}))
     with pytest.raises(SystemExit):
         run(lambda: pairs_csv.read(tmp_path))
     said = capfd.readouterr().err

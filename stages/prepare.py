@@ -1,12 +1,15 @@
 """prepare@dataset: read a dataset's published layout, check it, write its pairs and its images' index."""
 
 import argparse
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pipeline import params
 from pipeline.datasets import cards, checking, counts, images, manifest, readers
+from pipeline.datasets.images import Indexed
 from pipeline.datasets.manifest import Manifest
-from pipeline.datasets.schema import images_of, write_pairs
+from pipeline.datasets.schema import Pair, images_of, write_pairs
+from pipeline.errors import listed, printable
 from pipeline.outputs import file_to_write
 from stages import run
 from stages.arguments import parsed
@@ -37,10 +40,26 @@ def prepare(arguments: argparse.Namespace) -> None:
     for difference in counts.differences(counted, card.counts(protocol) or {}):
         print(f"note: {difference}")
 
-    images.write_index(arguments.images, images.index(root, names))
+    images.write_index(arguments.images, _divided(images.index(root, names), pairs, reader))
     write_pairs(arguments.pairs, pairs)
     read = checking.hashes(root, readers.annotation_files(reader, root))
     manifest.write(arguments.manifest, Manifest(reader, protocol, read, counted))
+
+
+def _divided(found: Iterable[Indexed], pairs: Sequence[Pair], reader: str) -> Iterator[Indexed]:
+    """Yield the images. At the end, say which are in two splits by content.
+
+    Raises InputError where the splits are a user's own; published ones are taken as they are.
+    """
+    content = {}
+    for image in found:
+        content[image.name] = image.sha256
+        yield image
+    if not (twice := checking.in_two_splits(pairs, content)):
+        return
+    if readers.is_own(reader):
+        raise listed(twice, "pictures in two splits", "give all pairs of a picture one split")
+    print(printable(f"note: {len(twice):,} images are in two splits by content: {twice[0]}"))
 
 
 if __name__ == "__main__":

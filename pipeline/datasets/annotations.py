@@ -1,7 +1,7 @@
 """What the readers share: kinds of values in annotation files, and scenes of datasets that name none."""
 
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
@@ -32,9 +32,10 @@ def image_fault(name: str) -> str | None:
 
 
 def _inside(name: str) -> str:
+    """Return the name in one spelling: `./a//b.png` is `a/b.png`."""
     if fault := image_fault(name):
         raise ValueError(fault)
-    return name
+    return str(PurePosixPath(name))
 
 
 def written(sentences: Iterable[str]) -> tuple[str, ...]:
@@ -67,19 +68,21 @@ def check_splits(where: Path, pairs: Iterable[Pair], splits: Iterable[str] = SPL
 
 
 def scenes_by_images(pairs: list[Pair]) -> list[Pair]:
-    """The pairs, in order: those of one split that share an image, directly or not, are a scene.
+    """Return the pairs, in order: those of one split that share an image, directly or not, are a scene.
 
     scene_id is the id of the scene's first pair.
     """
-    numbers: dict[tuple[str, str], int] = {}
-    before, after = (
-        [numbers.setdefault((pair.split, getattr(pair, side)), len(numbers)) for pair in pairs]
-        for side in ("before", "after")
-    )
-    shared = coo_array((np.ones(len(pairs)), (before, after)), shape=(len(numbers), len(numbers)))
-    _, scene = connected_components(shared, directed=False)
-    first: dict[int, str] = {}
-    return [
-        replace(pair, scene_id=first.setdefault(int(scene[image]), pair.pair_id))
-        for pair, image in zip(pairs, before, strict=True)
-    ]
+    shared = [((pair.split, pair.before), (pair.split, pair.after)) for pair in pairs]
+    firsts = connected(shared)
+    return [replace(pair, scene_id=pairs[first].pair_id) for pair, first in zip(pairs, firsts, strict=True)]
+
+
+def connected(edges: Iterable[Sequence[Hashable]]) -> list[int]:
+    """Return for each group the place of the first group that it shares a thing with, directly or not."""
+    numbers: dict[Hashable, int] = {}
+    groups = [[numbers.setdefault(thing, len(numbers)) for thing in group] for group in edges]
+    ends = np.array([(group[0], other) for group in groups for other in group], dtype=int).reshape(-1, 2).T
+    shared = coo_array((np.ones(ends.shape[1]), tuple(ends)), shape=(len(numbers), len(numbers)))
+    _, part = connected_components(shared, directed=False)
+    first: dict[int, int] = {}
+    return [first.setdefault(int(part[group[0]]), place) for place, group in enumerate(groups)]

@@ -3,7 +3,9 @@
 import hashlib
 import os
 import stat
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from pipeline.datasets.images import Indexed
@@ -14,8 +16,65 @@ IMAGES = frozenset(("png", "jpg", "jpeg", "gif", "bmp", "webp", "tif", "tiff"))
 
 
 def missing(root: Path, names: Iterable[str]) -> list[str]:
-    """The images that are not there or hold nothing, each with what is wrong. No image is opened."""
-    return [f"{name}: {fault}" for name in names if (fault := _fault(root / name))]
+    """List the images that are absent or empty, each with what is wrong. No image is opened."""
+    have: dict[Path, dict[str, str]] = {}
+    return [
+        f"{name}: {fault}{_advice(root / name, have) if fault == 'missing' else ''}"
+        for name in names
+        if (fault := _fault(root / name))
+    ]
+
+
+def _advice(path: Path, have: dict[Path, dict[str, str]]) -> str:
+    """Say what may be wrong with a missing file's name. `have`: the files of the folders seen before."""
+    if "\\" in str(path):
+        return " (write / between folders, not \\)"
+    if strange := next((sign for sign in path.name if unicodedata.category(sign) in ("Cf", "Co")), None):
+        return f" (its name has an invisible character, U+{ord(strange):04X})"
+    if path.parent not in have:
+        have[path.parent] = {}
+        with suppress(OSError):
+            have[path.parent] |= {_folded(each.name): each.name for each in path.parent.iterdir()}
+    found = have[path.parent].get(_folded(path.name))
+    return f" (its folder has {found!r})" if found else ""
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()
+
+
+def on_disk(root: Path, name: str) -> str:
+    """Return a file's name as its folder has it: an accent may be a sign of its own there (NFD), or not."""
+    if name.isascii() or not _fault(root / name):
+        return name
+    forms = (unicodedata.normalize(form, name) for form in ("NFC", "NFD"))
+    return next((form for form in forms if not _fault(root / form)), name)
+
+
+def first_alike(root: Path, names: Iterable[str]) -> dict[str, str]:
+    """Map each file to the first one of the same content. Only files of equal size are read."""
+    sizes: dict[int, list[str]] = {}
+    alike = {name: name for name in names}
+    for name in alike:
+        if not _fault(root / name):
+            sizes.setdefault((root / name).stat().st_size, []).append(name)
+    for same in sizes.values():
+        first: dict[str, str] = {}
+        for name in same if len(same) > 1 else ():
+            alike[name] = first.setdefault(sha256(root / name), name)
+    return alike
+
+
+def in_two_splits(pairs: Iterable[Pair], content: Mapping[str, str]) -> list[str]:
+    """List the images that are in one split and, under any name, in another. `content`: by name."""
+    where: dict[str, tuple[str, str]] = {}
+    found = []
+    for pair in pairs:
+        for name in (pair.before, pair.after):
+            other, split = where.setdefault(content[name], (name, pair.split))
+            if split != pair.split:
+                found.append(f"{name} in {pair.split} is the same picture as {other} in {split}")
+    return list(dict.fromkeys(found))
 
 
 def _fault(path: Path) -> str | None:

@@ -9,16 +9,17 @@ without a scene, pairs that share a picture are one.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from pipeline.datasets import checking
-from pipeline.datasets.annotations import ImageName, check_splits, scenes_by_images, written
+from pipeline.datasets.annotations import ImageName, check_splits, connected, scenes_by_images, written
+from pipeline.datasets.checking import on_disk
 from pipeline.datasets.pairs_csv_rows import NAMES, find, read_rows
-from pipeline.datasets.schema import SPLITS, Box, Kind, Pair, Split
+from pipeline.datasets.schema import SPLITS, Box, Kind, Pair, Split, images_of
 from pipeline.errors import InputError, listed
 from pipeline.records import first_fault
 
@@ -77,7 +78,7 @@ class Table:
 def read(root: Path) -> list[Pair]:
     """The pairs in the table's order. Raises InputError naming every line that is wrong."""
     table = _table(root)
-    pairs = [] if table.problems else _divided(table)
+    pairs = [] if table.problems else _divided(table, root)
     if problems := _sorted(table.problems or _leaks(table, pairs)):
         raise listed(problems, str(table.path), REMEDY)
     check_splits(table.path, pairs)
@@ -91,7 +92,7 @@ def faults(root: Path) -> list[str]:
     under another name. No picture is opened as one.
     """
     table = _table(root)
-    pairs = _divided(table) if table.found else []
+    pairs = _divided(table, root) if table.found else []
     missing = [
         (line, f"{name}: {fault.removeprefix(f'{name}: ')}")
         for name, line in _lines(table).items()
@@ -112,7 +113,7 @@ def _table(root: Path) -> Table:
         if isinstance(parsed, str):
             table.problems.append((row.line, parsed))
         else:
-            _enter(table, row.line, parsed)
+            _enter(table, row.line, parsed, root)
     _check_whole(table)
     return table
 
@@ -126,24 +127,27 @@ def _parsed(values: dict[str, Any]) -> _Row | str:
     return f"{said}; there are {', '.join(_Row.model_fields)}" if said.startswith("unknown key") else said
 
 
-def _enter(table: Table, line: int, row: _Row) -> None:
-    """Another pair, or more captions of one that is there."""
+def _enter(table: Table, line: int, row: _Row, root: Path) -> None:
+    """Enter another pair, or more captions of one that is there."""
+    before, after = on_disk(root, row.before), on_disk(root, row.after)
     pair = Pair(
-        pair_id=f"{row.before}+{row.after}" if row.pair_id is None else row.pair_id,
+        pair_id=f"{before}+{after}" if row.pair_id is None else row.pair_id,
         scene_id=row.scene,
         split=row.split or "",
-        before=row.before,
-        after=row.after,
+        before=before,
+        after=after,
         captions=(),
         change_type=row.type,
         before_box=row.before_box,
         after_box=row.after_box,
     )
-    found = table.found.setdefault((row.before, row.after), Found(line, pair, []))
+    found = table.found.setdefault((before, after), Found(line, pair, []))
     if found.pair != pair:
         table.problems.append((line, f"not as line {found.line} says of the same two pictures"))
     if not (captions := written([row.caption, *row.captions])):
         table.problems.append((line, "no caption"))
+    if mute := [caption for caption in captions if not any(map(str.isalnum, caption))]:
+        table.problems.append((line, f"the caption {mute[0]!r} has no word; write it out"))
     found.captions += captions
 
 
@@ -168,24 +172,30 @@ def _check_whole(table: Table) -> None:
             )
 
 
-def _divided(table: Table) -> list[Pair]:
-    """The pairs with their captions, scenes and splits."""
+def _divided(table: Table, root: Path) -> list[Pair]:
+    """Return the pairs with their captions, scenes and splits."""
     pairs = [replace(found.pair, captions=tuple(found.captions)) for found in table.found.values()]
-    if not all(pair.scene_id for pair in pairs):
-        pairs = scenes_by_images(pairs)
+    named = all(pair.scene_id for pair in pairs)
     if all(pair.split for pair in pairs):
-        return pairs
-    split = _drawn(table.path, list(dict.fromkeys(pair.scene_id for pair in pairs)))
-    return [replace(pair, split=split[pair.scene_id]) for pair in pairs]
+        return pairs if named else scenes_by_images(pairs)
+    content = checking.first_alike(root, images_of(pairs))
+    # a scene is a tuple, so that no picture has its name
+    things = [(content[pair.before], content[pair.after], *[("", pair.scene_id)] * named) for pair in pairs]
+    firsts = connected(things)
+    split = _drawn(table.path, list(dict.fromkeys(firsts)))
+    return [
+        replace(pair, split=split[first], scene_id=pair.scene_id if named else pairs[first].pair_id)
+        for pair, first in zip(pairs, firsts, strict=True)
+    ]
 
 
-def _drawn(path: Path, scenes: list[str]) -> dict[str, str]:
-    """Scene -> split: a tenth val, a tenth test, at least one scene each."""
+def _drawn(path: Path, scenes: list[int]) -> dict[int, str]:
+    """Map each scene to a split: a tenth val, a tenth test, at least one scene each."""
     held_out = max(1, round(HELD_OUT * len(scenes)))
     if len(scenes) <= 2 * held_out:
         raise InputError(
-            f"{path}: its {len(scenes)} scene(s) cannot be divided into train, val and test; "
-            "bring more pairs, or give each row a split"
+            f"{path}: its {len(scenes)} scene(s) cannot be divided into train, val and test (pairs that "
+            "share a picture are one); bring more pairs, or give each row a split"
         )
     order = np.random.default_rng(SEED).permutation(len(scenes))
     names = np.repeat(SPLITS, [len(scenes) - 2 * held_out, held_out, held_out]).tolist()
@@ -214,19 +224,17 @@ def _leaks(table: Table, pairs: list[Pair]) -> list[tuple[int, str]]:
 
 
 def _copies(table: Table, pairs: list[Pair], root: Path) -> list[tuple[int, str]]:
-    """Files of one split whose content stands in another one under another name."""
+    """List files of one split whose content is in another one, under another name."""
+    if not all(found.pair.split for found in table.found.values()):
+        return []  # they were divided by content
     splits = {name: pair.split for pair in pairs for name in (pair.before, pair.after)}
     lines = _lines(table)
-    sizes: dict[int, list[str]] = {}
-    for name in splits:
-        if PurePosixPath(name).name and (root / name).is_file():
-            sizes.setdefault((root / name).stat().st_size, []).append(name)
-    problems = []
-    for names in (alike for alike in sizes.values() if len({splits[name] for name in alike}) > 1):
-        first: dict[str, str] = {}
-        for name in names:
-            other = first.setdefault(checking.sha256(root / name), name)
-            if splits[other] != splits[name]:
-                told = f"{name} in {splits[name]} is the same picture as {other} in {splits[other]}"
-                problems.append((lines[name], f"{told}, line {lines[other]}"))
-    return problems
+    return [
+        (
+            lines[name],
+            f"{name} in {splits[name]} is the same picture as {other} in {splits[other]}, "
+            f"line {lines[other]}",
+        )
+        for name, other in checking.first_alike(root, splits).items()
+        if splits[other] != splits[name]
+    ]

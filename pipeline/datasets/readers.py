@@ -68,6 +68,11 @@ def faults(reader: str, root: Path) -> list[str]:
     return own.faults(root) if own.faults and root.is_dir() else []
 
 
+def is_own(reader: str) -> bool:
+    """Whether the reader's files are a user's own, who can mend them."""
+    return _reader(reader).faults is not None
+
+
 def protocol_of(reader: str, protocol: str | None) -> str | None:
     """The protocol in force: the reader's default for null, None for a reader that knows one way only.
 

@@ -1,5 +1,7 @@
 """A folder of pairs becomes a dataset: three lines in params.yaml, checked, prepared, and settled for DVC."""
 
+from PIL import Image
+
 from pipeline import params
 from pipeline.datasets.schema import SPLITS
 from pipeline.inputs import read_yaml
@@ -77,3 +79,16 @@ def test_the_resolved_settings_are_what_dvc_compares(tmp_path):
     (folder / "params.yaml").write_text(text)
     succeed(folder, "plan --dataset mine --out settings")
     assert read_yaml(folder / "settings/train.yaml", "") == tree["tabletop"]["train"] | {"batch": 3}
+
+
+def test_the_same_picture_in_two_splits_is_refused_by_prepare(tmp_path):
+    folder = folder_with_table(tmp_path)
+    succeed(folder, "new_dataset mine own --like tabletop")
+    for number, name in enumerate(f"{n}{x}.png" for n in range(3) for x in ("", "x")):
+        Image.new("RGB", (8, 8), (number % 5, 0, 0)).save(folder / "own" / name)
+    command = "prepare --dataset mine --card data/cards/mine.yaml"
+    outputs = "--pairs pairs.jsonl --images images.jsonl --manifest manifest.json"
+    refuse(folder, f"{command} {outputs}", "2x.png in test is the same picture as 0.png in train")
+    assert not [*folder.glob("*.json*")]
+    Image.new("RGB", (8, 8), "white").save(folder / "own/2x.png")
+    succeed(folder, f"{command} {outputs}")

@@ -1,10 +1,13 @@
 """A dataset of one's own: what a table says, what is wrong with it by line, and how it is divided."""
 
 import json
+import unicodedata
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
-from pipeline.datasets import pairs_csv, pairs_csv_rows, readers
+from pipeline.datasets import checking, pairs_csv, pairs_csv_rows, readers
 from pipeline.datasets.schema import SPLITS
 from pipeline.errors import InputError
 
@@ -162,3 +165,67 @@ def test_a_wrong_line_of_json_is_that_lines_fault(tmp_path):
     assert [row.line for row in pairs_csv_rows.read_rows(path) if row.fault] == [1, 2, 4]
     faults = readers.faults("table", tmp_path)
     assert [fault.split(":")[0] for fault in faults] == ["line 1", "line 2", "line 4", "line 5"]
+
+
+SPELLINGS = st.sampled_from(("{}", "./{}", ".//{}", "././{}", "x/{}", "x//{}", "x/./{}"))
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(st.integers(0, 25), SPELLINGS), min_size=30, max_size=30), st.booleans())
+@example([(n // 2, "./{}" if n % 2 else "{}") for n in range(30)], False)
+@example([(n // 2, "x/{}" if n % 2 else "{}") for n in range(30)], True)
+def test_no_picture_is_drawn_into_two_splits_whatever_it_is_called(tmp_path_factory, befores, scenes):
+    """Neither by another spelling nor by another file of the same content, with and without scenes."""
+    root = tmp_path_factory.mktemp("own")
+    (root / "x").mkdir()
+    for number in range(26):
+        for name in (f"{number}", f"x/{number}"):
+            (root / name).write_text(f"{number:02}")
+    lines = [
+        f"{spelt.format(number)},a{n},a" + f",s{n}" * scenes for n, (number, spelt) in enumerate(befores)
+    ]
+    write(root, *lines, head="before,after,caption" + ",scene" * scenes)
+    try:
+        pairs = readers.read("table", root)
+    except InputError as error:
+        pairs = []
+        said = str(error)
+    if not pairs:
+        assert "cannot be divided" in said
+    content = {pair.before: f"{int(pair.before.removeprefix('x/')):02}" for pair in pairs}
+    assert checking.in_two_splits(pairs, content | {pair.after: pair.after for pair in pairs}) == []
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_a_picture_is_found_whatever_form_its_accents_have(tmp_path, form):
+    """macOS writes them as signs of their own."""
+    (tmp_path / unicodedata.normalize(form, "é.png")).write_text("x")
+    rows = [f"{unicodedata.normalize(other, 'é.png')},{other},a,train" for other in ("NFC", "NFD")]
+    write(tmp_path, *rows, "c,d,a,val", "e,f,a,test", head="before,after,caption,split")
+    pairs = readers.read("table", tmp_path)
+    assert {pair.before for pair in pairs[:2]} == {unicodedata.normalize(form, "é.png")}
+    assert pairs[0].scene_id == pairs[1].scene_id
+
+
+MISSING = {
+    "a backslash": ("p\\0.png", "write / between folders"),
+    "an invisible character": ("p/0.png\u200b", "U+200B"),
+    "other capitals": ("p/0.PNG", "its folder has '0.png'"),
+    "nothing like it": ("p/1.png", "missing"),
+    "a name of 300 letters": ("x" * 300, "File name too long"),
+}
+
+
+@pytest.mark.parametrize(("name", "said"), MISSING.values(), ids=MISSING)
+def test_a_missing_picture_is_told_with_what_its_name_has(tmp_path, name, said):
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p/0.png").write_text("x")
+    write(tmp_path, f"{name},p/0.png,a,train", head="before,after,caption,split")
+    found = readers.faults("table", tmp_path)[0]
+    assert found.startswith(f"line 2: {name}: ")
+    assert said in found
+
+
+@pytest.mark.parametrize("caption", ['""""', "...", "-", "〃"])
+def test_a_caption_without_a_word_is_refused(tmp_path, caption):
+    assert "has no word" in said(tmp_path, f"a,b,{caption},train", head="before,after,caption,split")

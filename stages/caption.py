@@ -14,7 +14,7 @@ import math
 import sys
 from pathlib import Path
 
-from pipeline.captioning import many_pairs, overlay
+from pipeline.captioning import many_pairs, overlay, pair_jobs
 from pipeline.captioning.features import opened
 from pipeline.captioning.picture_captioner import PictureCaptioner, Search
 from pipeline.compute import devices
@@ -30,7 +30,7 @@ def main() -> None:
     devices.repeatable()
     search = Search(arguments.beam or arguments.top or 1, arguments.length_penalty)
     # before the weights, which take seconds
-    pairs = many_pairs.jobs(arguments.pairs) if arguments.pairs else []
+    pairs = pair_jobs.jobs(arguments.pairs) if arguments.pairs else []
     captioner = PictureCaptioner.load(arguments.weights, arguments.lab)
     if arguments.part:
         whole_file = many_pairs.caption_part(

@@ -9,16 +9,15 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pipeline.captioning.pair_jobs import Job
 from pipeline.captioning.picture_captioner import PictureCaptioner, Search
-from pipeline.datasets.checking import IMAGES
-from pipeline.datasets.pairs_csv_rows import NAMES, Row, find, read_rows
-from pipeline.errors import InputError, writing
+from pipeline.datasets.checking import kind_not_read, on_disk
+from pipeline.errors import InputError, printable, writing
 from pipeline.outputs import remove, replacing, write_text
 from pipeline.prefetch import prefetch
 from pipeline.progress import track
@@ -29,55 +28,8 @@ BATCH = 16  # pairs: 32 pictures, as extraction has them
 SHARD = (
     16 * BATCH
 )  # pairs that a part captions before it marks them as done: whole batches, as one run has them
-FOLDERS = ("before", "after")
 REMEDY = "name another --out, or move the file away"
 Images = tuple[np.ndarray, np.ndarray]
-
-
-@dataclass(frozen=True)
-class Job:
-    """A pair to be captioned; `fault` says why it cannot be."""
-
-    pair_id: str
-    before: str  # as the table names it
-    after: str
-    root: Path  # what these names begin at
-    fault: str | None = None
-
-
-def jobs(place: Path) -> list[Job]:
-    """The pairs of a table (.csv, .jsonl), of a folder with one, or of a folder with before/ and after/.
-
-    Names are relative to the table. Raises InputError where the place holds no pairs.
-    """
-    if place.is_dir() and not any((place / name).is_file() for name in NAMES):
-        return _of_folders(place)
-    table = find(place) if place.is_dir() else place
-    if table.suffix.lower() not in (".csv", ".jsonl"):
-        raise InputError(f"{table} is neither a .csv nor a .jsonl of pairs, nor a folder; name one of these")
-    return [_job(row, table.parent) for row in read_rows(table)]
-
-
-def _job(row: Row, root: Path) -> Job:
-    names = {side: str(row.values.get(side, "")) for side in FOLDERS}
-    lacking = [side for side in FOLDERS if not names[side]]
-    fault = row.fault or (f"no {lacking[0]}" if lacking else None)
-    pair_id = str(row.values.get("pair_id", f"line {row.line}"))
-    return Job(pair_id, names["before"], names["after"], root, fault and f"line {row.line}: {fault}")
-
-
-def _of_folders(place: Path) -> list[Job]:
-    """before/NAME and after/NAME are a pair."""
-    if missing := [name for name in FOLDERS if not (place / name).is_dir()]:
-        raise InputError(
-            f"{place} has neither {' nor '.join(NAMES)}, nor a folder {missing[0]}/; put the pictures of a "
-            "pair under one name into before/ and after/"
-        )
-    sides = [{path.name for path in (place / side).iterdir()} for side in FOLDERS]
-    names = sorted(name for name in sides[0] | sides[1] if name.rpartition(".")[2].lower() in IMAGES)
-    if not names:
-        raise InputError(f"{place} holds no pictures; put them into before/ and after/")
-    return [Job(name, f"before/{name}", f"after/{name}", place) for name in names]
 
 
 def caption(
@@ -214,14 +166,20 @@ def _records(
 
 
 def _load(captioner: PictureCaptioner, job: Job) -> Images | str:
-    """A pair's squashed pictures, or what is wrong with it."""
+    """Return a pair's squashed pictures, or what is wrong with it."""
     if job.fault:
         return job.fault
-    try:
-        before, after = (captioner.features.squashed(job.root / name) for name in (job.before, job.after))
-    except (InputError, ValueError) as error:  # a name with a null byte is a ValueError
-        return str(error)
-    return before, after
+    images = []
+    for name in (job.before, job.after):
+        path = job.root / on_disk(job.root, name)
+        try:
+            images.append(captioner.features.squashed(path))
+        except (InputError, ValueError) as error:  # a name with a null byte is a ValueError
+            kind = kind_not_read(path)
+            return printable(
+                f"{path} is {kind}, which is not read; convert it to PNG" if kind else str(error)
+            )
+    return images[0], images[1]
 
 
 def _names(job: Job) -> dict[str, str]:

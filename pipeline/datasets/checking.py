@@ -8,11 +8,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from pipeline.datasets.images import Indexed
+from PIL import Image
+
+from pipeline.datasets.images import FORMATS, Indexed
 from pipeline.datasets.schema import Pair
 from pipeline.errors import InputError
+from pipeline.inputs import opened
 
-IMAGES = frozenset(("png", "jpg", "jpeg", "gif", "bmp", "webp", "tif", "tiff"))
+# endings of pictures that are read, or that people expect to be; what has another is known by its content
+READ = "png apng jpg jpeg jpe jfif jif gif bmp dib webp tif tiff ppm pgm pbm pnm"
+IMAGES = frozenset(f"{READ} heic heif avif jxl jp2".split())
+SYSTEMS = frozenset(("thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx", "@eadir"))  # in lower case
+HEIC = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
+NOT_READ = {
+    **{b"ftyp" + brand: "a HEIC picture" for brand in HEIC},
+    **{b"ftyp" + brand: "an AVIF picture" for brand in (b"avif", b"avis")},
+    b"JXL \r\n\x87\n": "a JPEG XL picture",
+    b"jP  \r\n\x87\n": "a JPEG 2000 picture",
+}
+"""Bytes 4 to 12 of a file -> what it is."""
 
 
 def missing(root: Path, names: Iterable[str]) -> list[str]:
@@ -89,30 +103,61 @@ def _fault(path: Path) -> str | None:
 
 
 def surplus(root: Path, names: Iterable[str], shown: int = 3) -> tuple[int, list[str]]:
-    """How many of the folder's images (by extension, below links too) are not among `names`; some of them."""
+    """Return how many of the folder's images (below links too) are not among `names`, and some of them."""
     known = {os.path.normpath(name) for name in names}
     count, first = 0, []
-    for name in _images(root):
-        if name not in known:
+    for name in files_below(root):
+        if name not in known and not is_systems(name) and is_picture(root / name):
             count += 1
             first += [name] * (count <= shown)
     return count, first
 
 
-def _images(folder: Path, prefix: str = "", above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[str]:
-    own = folder.stat()
-    identity = (own.st_dev, own.st_ino)
-    if identity in above:  # a link to a folder above
-        return
+def is_systems(name: str) -> bool:
+    """Whether a file is hidden, or one that macOS, Windows or a NAS writes by itself."""
+    return any(part.startswith(".") or part.casefold() in SYSTEMS for part in name.split("/"))
+
+
+def is_picture(path: Path) -> bool:
+    """Whether a file has a picture's ending or, with another one, a picture's content."""
+    if path.suffix.lower().removeprefix(".") in IMAGES or kind_not_read(path):
+        return True
     try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be read ({error.strerror}); mend its permissions") from None
-    for entry in entries:
-        if entry.is_dir():
-            yield from _images(folder / entry.name, f"{prefix}{entry.name}/", above | {identity})
-        elif entry.name.rpartition(".")[2].lower() in IMAGES:
-            yield prefix + entry.name
+        with opened(path) as file:
+            Image.open(file, formats=FORMATS)
+    except Image.DecompressionBombError:
+        return True
+    except Exception:  # Pillow raises anything on what is no picture
+        return False
+    return True
+
+
+def kind_not_read(path: Path) -> str | None:
+    """Return what a file is where that is a picture of a known kind that is not read."""
+    with suppress(OSError, ValueError, InputError), opened(path) as file:
+        return NOT_READ.get(file.read(12)[4:])
+    return None
+
+
+def files_below(root: Path) -> Iterator[str]:
+    """Yield the names of all files below a folder. Links are followed, but not to a folder above.
+
+    Raises InputError naming a folder that cannot be read.
+    """
+    todo: list[tuple[str, frozenset[tuple[int, int]]]] = [("", frozenset())]
+    while todo:
+        prefix, above = todo.pop()
+        folder = root / prefix
+        try:
+            own = folder.stat()
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        except OSError as error:
+            raise InputError(f"{folder} cannot be read ({error.strerror}); mend that") from None
+        if (identity := (own.st_dev, own.st_ino)) in above:
+            continue
+        folders = [entry.name for entry in entries if entry.is_dir()]
+        yield from (prefix + entry.name for entry in entries if not entry.is_dir())
+        todo += [(f"{prefix}{name}/", above | {identity}) for name in reversed(folders)]
 
 
 def changed(root: Path, recorded: Iterable[Indexed]) -> Iterator[str]:

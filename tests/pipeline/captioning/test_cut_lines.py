@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pipeline.captioning import many_pairs
-from pipeline.captioning.many_pairs import Job
+from pipeline.captioning.pair_jobs import Job
 from pipeline.captioning.picture_captioner import Search
 from pipeline.errors import InputError
 

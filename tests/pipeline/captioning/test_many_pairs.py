@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.captioning import many_pairs
+from pipeline.captioning import many_pairs, pair_jobs
 from pipeline.captioning.picture_captioner import Search
 from pipeline.datasets.schema import read_pairs
 from pipeline.errors import InputError
@@ -34,7 +34,7 @@ def lines(path):
 
 
 def test_each_caption_is_the_pairs_own_and_a_missing_picture_its_lines_error(here, table, tmp_path):
-    jobs = many_pairs.jobs(table)
+    jobs = pair_jobs.jobs(table)
     assert many_pairs.caption(here, jobs, tmp_path / "out.jsonl", Search()) == 1
     found = lines(tmp_path / "out.jsonl")
     assert [(line["before"], line["after"]) for line in found] == [(job.before, job.after) for job in jobs]
@@ -46,7 +46,7 @@ def test_each_caption_is_the_pairs_own_and_a_missing_picture_its_lines_error(her
 
 @pytest.mark.parametrize("kept", [0, 1, 4, 19, 20])
 def test_a_stopped_run_goes_on_and_writes_the_same(here, table, tmp_path, kept):
-    jobs, out = many_pairs.jobs(table), tmp_path / "out.jsonl"
+    jobs, out = pair_jobs.jobs(table), tmp_path / "out.jsonl"
     if not (whole := table.parent / "whole.jsonl").exists():
         many_pairs.caption(here, jobs, whole, Search())
     written = whole.read_bytes().splitlines(keepends=True)
@@ -57,7 +57,7 @@ def test_a_stopped_run_goes_on_and_writes_the_same(here, table, tmp_path, kept):
 
 
 def test_lines_of_another_run_are_refused_and_stay(here, table, tmp_path):
-    jobs, out = many_pairs.jobs(table), tmp_path / "out.jsonl"
+    jobs, out = pair_jobs.jobs(table), tmp_path / "out.jsonl"
     many_pairs.caption(here, jobs[:4], out, Search())
     before = out.read_bytes()
     other = replace(here, identity="0" * 12)
@@ -76,7 +76,7 @@ def test_lines_of_another_run_are_refused_and_stay(here, table, tmp_path):
 
 
 def test_the_best_captions_of_each(here, table, tmp_path):
-    jobs = many_pairs.jobs(table)[:4]
+    jobs = pair_jobs.jobs(table)[:4]
     many_pairs.caption(here, jobs, tmp_path / "out.jsonl", Search(beam=3), top=3)
     found = lines(tmp_path / "out.jsonl")
     assert "error" in found[3]
@@ -93,15 +93,15 @@ def test_a_folder_of_two_folders_and_a_faulty_row(here, lab, tmp_path):
         for number in range(2):
             shutil.copy(lab / ROOT / f"{name}_{number:06d}.png", tmp_path / "pairs" / side / f"{number}.png")
     (tmp_path / "pairs/before/2.png").write_bytes(b"no picture")
-    jobs = many_pairs.jobs(tmp_path / "pairs")
+    jobs = pair_jobs.jobs(tmp_path / "pairs")
     assert [job.pair_id for job in jobs] == ["0.png", "1.png", "2.png"]
     assert many_pairs.caption(here, jobs, tmp_path / "out.jsonl", Search()) == 1
     (tmp_path / "pairs.jsonl").write_text('{"before": "a"}\nno\n')
-    assert many_pairs.jobs(tmp_path / "pairs.jsonl")[0].fault == "line 1: no after"
+    assert pair_jobs.jobs(tmp_path / "pairs.jsonl")[0].fault == "line 1: no after"
     shutil.rmtree(tmp_path / "pairs/after")
     for place, said in (
         (tmp_path / "pairs", "nor a folder after/"),
         (lab / PAIRS[:-1], "neither a .csv nor"),
     ):
         with pytest.raises(InputError, match=said):
-            many_pairs.jobs(place)
+            pair_jobs.jobs(place)

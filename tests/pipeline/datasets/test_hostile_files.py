@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from pipeline.captioning import many_pairs
+from pipeline.captioning import pair_jobs
 from pipeline.captioning.features import opened
 from pipeline.datasets import images, pairs_csv
 from stages import run
@@ -183,7 +183,7 @@ TABLES = {
 def test_a_table_is_refused_for(tmp_path, name, content, said):
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    found = refused(lambda: many_pairs.jobs(path))
+    found = refused(lambda: pair_jobs.jobs(path))
     assert said in found
     assert str(path) in found
 
@@ -192,7 +192,7 @@ def test_a_table_is_refused_for(tmp_path, name, content, said):
 @pytest.mark.parametrize("name", ["pairs.csv", "pairs.jsonl"])
 def test_as_a_table_is_refused(tmp_path, make, name):
     make(tmp_path / name)
-    assert "is a pipe or a device" in refused(lambda: many_pairs.jobs(tmp_path / name))
+    assert "is a pipe or a device" in refused(lambda: pair_jobs.jobs(tmp_path / name))
 
 
 LINES = {
@@ -208,7 +208,7 @@ LINES = {
 @pytest.mark.parametrize(("line", "said"), LINES.values(), ids=LINES)
 def test_a_line_is_its_pairs_own_fault_for(tmp_path, line, said):
     (tmp_path / "pairs.jsonl").write_text(line + "\n" + '{"before": "a.png", "after": "b.png"}\n')
-    wrong, sound = many_pairs.jobs(tmp_path / "pairs.jsonl")
+    wrong, sound = pair_jobs.jobs(tmp_path / "pairs.jsonl")
     assert said in wrong.fault
     assert sound.fault is None
 
@@ -254,4 +254,4 @@ def test_terminal_escapes_in_an_answer_are_data(tmp_path):
     Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
     row = {"before": f"{ESCAPES}.png", "after": "a.png"}
     (tmp_path / "pairs.jsonl").write_text(json.dumps(row) + "\n")
-    assert many_pairs.jobs(tmp_path)[0].before == f"{ESCAPES}.png"
+    assert pair_jobs.jobs(tmp_path)[0].before == f"{ESCAPES}.png"

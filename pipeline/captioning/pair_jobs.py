@@ -1,0 +1,93 @@
+"""Pairs to be captioned: rows of a table, or files of one name below before/ and after/.
+
+Nothing is left out without a word: a pair that cannot be captioned has a fault, and other files are counted.
+"""
+
+import os
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.datasets.checking import files_below, is_picture, is_systems
+from pipeline.datasets.pairs_csv_rows import ENDINGS, NAMES, Row, find, read_rows
+from pipeline.errors import InputError, printable
+
+FOLDERS = ("before", "after")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A pair to be captioned; `fault` says why it cannot be."""
+
+    pair_id: str
+    before: str  # as the table names it
+    after: str
+    root: Path  # what these names begin at
+    fault: str | None = None
+
+
+def jobs(place: Path, say: Callable[[str], None] = print) -> list[Job]:
+    """Return the pairs of a table (.csv, .jsonl) or its folder, or of a folder with before/ and after/.
+
+    Names are relative to the table. `say` is given what was left out. Raises InputError where the place holds
+    no pairs.
+    """
+    if place.is_dir() and not any((place / name).is_file() for name in NAMES):
+        return _of_folders(place, say)
+    table = find(place) if place.is_dir() else place
+    if table.suffix.lower() not in ENDINGS:
+        raise InputError(f"{table} is neither a .csv nor a .jsonl of pairs, nor a folder; name one of these")
+    return [_job(row, table.parent) for row in read_rows(table)]
+
+
+def _job(row: Row, root: Path) -> Job:
+    names = {side: str(row.values.get(side, "")) for side in FOLDERS}
+    lacking = [side for side in FOLDERS if not names[side]]
+    fault = row.fault or (f"no {lacking[0]}" if lacking else None)
+    pair_id = str(row.values.get("pair_id", f"line {row.line}"))
+    return Job(pair_id, names["before"], names["after"], root, fault and f"line {row.line}: {fault}")
+
+
+def _of_folders(place: Path, say: Callable[[str], None]) -> list[Job]:
+    """Return the pairs before/NAME and after/NAME."""
+    if missing := [name for name in FOLDERS if not (place / name).is_dir()]:
+        raise InputError(
+            f"{place} has neither {' nor '.join(NAMES)}, nor a folder {missing[0]}/; put the pictures of a "
+            "pair under one name into before/ and after/"
+        )
+    sides = [_pictures(place, side, say) for side in FOLDERS]
+    names = sorted({**sides[0], **sides[1]})
+    if not names:
+        raise InputError(f"{place} holds no pictures; put them into before/ and after/")
+    return [_pair(place, name, [side.get(name, name) for side in sides]) for name in names]
+
+
+def _pictures(place: Path, side: str, say: Callable[[str], None]) -> dict[str, str]:
+    """Map the names of a side's pictures, in one form of Unicode, to those that its folder has."""
+    found: dict[str, str] = {}
+    others: dict[str, list[str]] = {}
+    for name in files_below(place / side):
+        if is_systems(name):
+            others.setdefault("hidden files, of a system", []).append(name)
+        elif not is_picture(place / side / name):
+            others.setdefault("files that are no pictures", []).append(name)
+        else:
+            same = unicodedata.normalize("NFC", name)
+            found[name if same in found else same] = name
+    for kind, names in others.items():
+        say(printable(f"left out: {len(names):,} {kind}, such as {side}/{names[0]}"))
+    return found
+
+
+def _pair(place: Path, name: str, on_disk: Sequence[str]) -> Job:
+    before, after = (f"{side}/{own}" for side, own in zip(FOLDERS, on_disk, strict=True))
+    if (shown := _text(name)) == name:
+        return Job(name, before, after, place)
+    fault = f"the name {shown} is not UTF-8 text; rename the file"
+    return Job(shown, _text(before), _text(after), place, fault)
+
+
+def _text(name: str) -> str:
+    """Return a name as text that a file can hold: bytes that are not UTF-8 become \\xNN."""
+    return os.fsencode(name).decode(errors="backslashreplace")

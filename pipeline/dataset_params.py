@@ -12,7 +12,7 @@ from pydantic import (
 )
 
 Count = Annotated[int, Field(ge=1)]
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$")]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$", max_length=100)]  # files have it, too
 Precision = Literal["auto", "bfloat16", "float32"]
 Schedule = Literal[
     "constant", "step", "step_early", "cosine", "warmup_cosine", "warmup_linear", "noam", "halves", "tenths"
@@ -21,6 +21,8 @@ Optimiser = Literal["adam", "adamw", "bert_adam"]
 Cache = Literal["none", "ram", "device"]
 # which of a captioning's validation scores chooses its snapshot; last: none does, the last weights are kept
 Select = Literal["truth", "CIDEr-D", "CIDEr-D/change", "ROUGE-L", "last"]
+SELECT: Select = "CIDEr-D"  # which any pairs allow
+WITH_SCENES = ("clevr_change",)  # readers of pairs that `truth` can judge
 Compile = Literal["auto", "off"]
 Positive = Annotated[float, Field(gt=0)]
 Tokens = Annotated[int, Field(ge=4)]  # of a caption, with both marks: IDC-PCL's keep a word then
@@ -85,7 +87,7 @@ class DatasetTrain(Strict):
     compile: Compile
     cache: Cache
     processes: Count
-    select: Select = "CIDEr-D"
+    select: Select = SELECT
 
 
 class PhaseSettings(DatasetTrain):

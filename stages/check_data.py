@@ -16,6 +16,7 @@ from pipeline.datasets import cards, checking, counts, images, manifest, readers
 from pipeline.datasets.schema import Pair, images_of, read_pairs
 from pipeline.errors import listed, printable
 from pipeline.progress import track
+from pipeline.recipes import resolving
 from stages import run
 
 SHOWN = 20
@@ -29,7 +30,8 @@ def main() -> None:
     )
     parser.add_argument("--dataset", required=True, help="its name under 'dataset' in params.yaml")
     name = parser.parse_args().dataset
-    settings = params.load().of(name).prepare
+    everything = params.load()
+    settings = everything.of(name).prepare
     root = Path(settings.root)
     if wrong := readers.faults(settings.reader, root):
         raise listed(wrong, str(root), "mend these lines", SHOWN)
@@ -48,6 +50,9 @@ def main() -> None:
     if problems:
         raise listed(problems, str(root), f"put these images in place ({cards.path_of(name)})", SHOWN)
     print(f"all {len(names):,} images are there")
+    if readers.is_own(settings.reader):  # raises for settings that its pairs do not allow
+        for model in everything.models:
+            resolving.resolve(everything, name, model)
     _since_prepared(name, root, annotations, pairs)
 
 

@@ -3,8 +3,8 @@
 python -m stages.new_dataset my_pairs data/raw/my_pairs                  with Spot-the-Diff's settings
 python -m stages.new_dataset my_pairs data/raw/my_pairs --like tabletop  small, without a download
 
-Three lines are added, and a card, data/cards/NAME.yaml. What stands in a row:
-data/README.md, "A dataset of your own".
+An entry is added, and a card, data/cards/NAME.yaml. The entry replaces what a table of pairs does not allow:
+`select: truth`, which needs scenes. What a row may say: data/README.md, "A dataset of your own".
 """
 
 import argparse

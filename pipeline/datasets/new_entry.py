@@ -1,5 +1,6 @@
 """A dataset of your own, written into params.yaml as a person would: every other byte stays as it is."""
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -7,27 +8,34 @@ from typing import Any
 from ruamel.yaml import CollectionNode, MappingNode, Node
 
 from pipeline import params
+from pipeline.dataset_params import SELECT, Dataset
 from pipeline.datasets import cards, pairs_csv_rows
 from pipeline.errors import InputError
 from pipeline.inputs import read_text, read_yaml, yaml_nodes
 from pipeline.outputs import replacing, write_text, yaml_of
 
-NAME = re.compile(r"[A-Za-z0-9_]+")
+NAME = re.compile(r"[A-Za-z0-9_]{1,100}")
+NEEDING = ("truth", "CIDEr-D/change")  # scores for which a table may lack scenes, or kinds of changes
 REMEDY = "run it from the repository's root"
 
 
 def add(path: Path, name: str, folder: Path, like: str) -> bool:
-    """Enter the dataset in `folder`, with the settings of `like`, and its card; False: it stands there so.
+    """Enter the dataset in `folder`, with the settings of `like`, and its card.
 
-    Raises InputError for a name that is taken or none, a folder without a table, an unknown `like`.
+    Returns False where it is entered already. Raises InputError for a name that is taken or invalid, a folder
+    without a table, and an unknown `like`; nothing is written then.
     """
     if not NAME.fullmatch(name) or _scalar(name) != name:  # YAML's numbers and null are none
         raise InputError(
-            f"{name!r} is no name of a dataset; use letters, digits and _, and begin with a letter"
+            f"{name!r} is no name of a dataset; use letters, digits and _ (100), and begin with a letter"
         )
+    if os.fsencode(folder).decode(errors="replace") != str(folder):
+        raise InputError(f"{folder} is not UTF-8, as {path} is; rename the folder")
     table = pairs_csv_rows.find(folder)
-    entry = {"prepare": {"reader": "table", "root": _shown(folder), "protocol": None}, "like": like}
     found = params.load(path).dataset
+    entry = {"prepare": {"reader": "table", "root": _shown(folder), "protocol": None}, "like": like}
+    if like in found:
+        entry |= _selecting(found[like])
     if name in found:
         if read_yaml(path, REMEDY)["dataset"].get(name) == entry:
             return False
@@ -38,8 +46,19 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
     with replacing(path) as beside:
         beside.write_text(text, encoding="utf-8")
         _check(beside, path)
-    _write_card(name, folder, table)
+        _write_card(name, folder, table)  # first: a card alone changes nothing
     return True
+
+
+def _selecting(like: Dataset) -> dict[str, Any]:
+    """Return the settings that must differ from those of `like`: snapshots chosen by what any table has."""
+    own = {
+        name: {"train": {"select": SELECT}}
+        for name, settings in like.own.items()
+        if settings.train.select in NEEDING
+    }
+    found = {"train": {"select": SELECT}} if like.train.select in NEEDING else {}
+    return found | ({"own": own} if own else {})
 
 
 def _check(beside: Path, path: Path) -> None:
@@ -57,7 +76,7 @@ def _shown(folder: Path) -> str:
 
 
 def _with(text: str, name: str, entry: dict[str, Any], path: Path) -> str:
-    """The text with three lines more, after the last dataset's."""
+    """Return the text with the entry's lines after the last dataset's."""
     root = yaml_nodes(path, REMEDY)
     assert isinstance(root, MappingNode)  # it has been read
     node = next(value for key, value in root.value if key.value == "dataset")
@@ -65,7 +84,8 @@ def _with(text: str, name: str, entry: dict[str, Any], path: Path) -> str:
         raise InputError(f"{path}: 'dataset' is not written one entry a line; enter {name} by hand")
     indent = " " * node.value[0][0].start_mark.column
     prepare = ", ".join(f"{key}: {_scalar(value)}" for key, value in entry["prepare"].items())
-    lines = [f"{name}:", f"  prepare: {{{prepare}}}", f"  like: {entry['like']}"]
+    lines = [f"{name}:", f"  prepare: {{{prepare}}}"]
+    lines += [f"  {key}: {_scalar(value)}" for key, value in entry.items() if key != "prepare"]
     before = text.splitlines(keepends=True)
     end = _last_line(node) + 1
     before[end - 1] = before[end - 1].removesuffix("\n") + "\n"

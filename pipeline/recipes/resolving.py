@@ -9,7 +9,7 @@ import torch
 import models
 import models.entry
 from pipeline import params, source_code
-from pipeline.dataset_params import Dataset, OwnSettings, Pretrain
+from pipeline.dataset_params import SELECT, WITH_SCENES, Dataset, OwnSettings, Pretrain
 from pipeline.errors import InputError
 from pipeline.features.store_contents import PIXELS, pixel_spec, spec
 from pipeline.recipes.recipe_file import Recipe, build, switches_of
@@ -37,6 +37,7 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
         code=code_of(model),
         adapt=adapt,
     )
+    _check_select(recipe, everything, of_dataset)
     _check_augmentation(recipe)
     _check_lengths(recipe)
     shape = (3, *of_dataset.features.pixels) if read == PIXELS else (16, 14, 14)
@@ -144,6 +145,19 @@ def _check_words(of_dataset: Dataset, dataset: str) -> None:
             "params.yaml: extra_data has cub, whose words the vocabulary lacks; "
             f"set dataset.{dataset}.text.counted_with: cub"
         )
+
+
+def _check_select(recipe: Recipe, everything: params.Params, of_dataset: Dataset) -> None:
+    """Raises InputError where snapshots are chosen by truth, and the dataset's reader knows no scenes."""
+    reader = of_dataset.prepare.reader
+    if recipe.train["select"] != "truth" or reader in WITH_SCENES:
+        return
+    own = f".own.{recipe.entry.own}" if recipe.entry.own else ""
+    key = "train" if everything.train.select else f"dataset.{recipe.dataset}{own}.train"
+    raise InputError(
+        f"params.yaml: {recipe.model} on {recipe.dataset} has select: truth, which needs scenes, and "
+        f"the reader {reader} gives none; set {key}.select: {SELECT}"
+    )
 
 
 def _check_augmentation(recipe: Recipe) -> None:

@@ -1,10 +1,16 @@
 """A folder of pairs becomes a dataset: three lines in params.yaml, checked, prepared, and settled for DVC."""
 
+import os
+import shutil
+
+import pytest
 from PIL import Image
 
+import models
 from pipeline import params
 from pipeline.datasets.schema import SPLITS
 from pipeline.inputs import read_yaml
+from pipeline.recipes import resolving
 from tests.running import ROOT, refuse, stage, succeed
 
 
@@ -17,20 +23,58 @@ def folder_with_table(tmp_path):
     return tmp_path
 
 
-def test_three_lines_and_nothing_else(tmp_path):
+OWN = ("clip", "duda", "vard", "vard_transformer", "mccformers", "card")  # tabletop's that have select: truth
+
+
+def test_the_entry_and_nothing_else(tmp_path):
     folder = folder_with_table(tmp_path)
     before = (folder / "params.yaml").read_text()
     succeed(folder, "new_dataset mine own --like tabletop")
     after = (folder / "params.yaml").read_text()
-    lines = ["  mine:", "    prepare: {reader: table, root: own, protocol: null}", "    like: tabletop"]
+    own = ", ".join(f"{name}: {{train: {{select: CIDEr-D}}}}" for name in OWN)
+    lines = [
+        "  mine:",
+        "    prepare: {reader: table, root: own, protocol: null}",
+        "    like: tabletop",
+        "    train: {select: CIDEr-D}",
+        f"    own: {{{own}}}",
+    ]
     at = after.index("\n".join(lines))
     assert before == after[:at] + after[at:].removeprefix("\n".join(lines) + "\n")
     found = params.load(folder / "params.yaml")
     mine, other = found.dataset["mine"], found.dataset["tabletop"]
-    assert (mine.sizes, mine.train, mine.text) == (other.sizes, other.train, other.text)
+    assert (mine.sizes, mine.text, mine.own["idc_pcl"]) == (other.sizes, other.text, other.own["idc_pcl"])
+    assert mine.train == other.train.model_copy(update={"select": "CIDEr-D"})
     assert (mine.prepare.reader, other.prepare.reader) == ("table", "clevr_change")
     succeed(folder, "new_dataset mine own --like tabletop")
     assert (folder / "params.yaml").read_text() == after
+
+
+# the other two are like one themselves
+DATASETS = {*params.load(ROOT / "params.yaml").dataset} - {"tabletop_wide", "tabletop_extreme"}
+
+
+@pytest.mark.parametrize("like", sorted(DATASETS))
+def test_every_model_can_be_trained_on_what_was_entered(tmp_path, like):
+    """By settings: each recipe is made, and chooses its snapshots by what a table has."""
+    folder = folder_with_table(tmp_path)
+    succeed(folder, f"new_dataset mine own --like {like}")
+    found = params.load(folder / "params.yaml")
+    for model in found.model:
+        if models.entry_of(model).own in (None, *found.dataset["mine"].own):
+            assert resolving.resolve(found, "mine", model).train["select"] not in ("truth", "CIDEr-D/change")
+
+
+@pytest.mark.parametrize("command", ["plan --dataset mine --out settings", "check_data --dataset mine"])
+def test_truth_without_scenes_is_refused_before_any_work(tmp_path, command):
+    folder = folder_with_table(tmp_path)
+    for number, name in enumerate(f"{n}{x}.png" for n in range(3) for x in ("", "x")):
+        (folder / "own" / name).write_bytes(bytes([number]))
+    succeed(folder, "new_dataset mine own --like tabletop")
+    succeed(folder, command)
+    text = (folder / "params.yaml").read_text()
+    (folder / "params.yaml").write_text(text.replace("    train: {select: CIDEr-D}\n", ""))
+    refuse(folder, command, "set dataset.mine.train.select: CIDEr-D")
 
 
 def test_what_is_refused_changes_nothing(tmp_path):
@@ -40,11 +84,17 @@ def test_what_is_refused_changes_nothing(tmp_path):
     refuse(folder, "new_dataset levir_cc own", "has a dataset 'levir_cc' already")
     refuse(folder, "new_dataset mine own --like nowhere", "no dataset 'nowhere' to be like; there are")
     refuse(folder, "new_dataset mi-ne own", "'mi-ne' is no name of a dataset")
+    refuse(folder, f"new_dataset {'x' * 300} own", "is no name of a dataset")
+    refuse(folder, ["new_dataset", "mine", os.fsdecode(b"\xff")], "is not UTF-8")
+    (folder / "data").mkdir()
+    (folder / "data/cards").write_text("in the way")
+    refuse(folder, "new_dataset mine own", "cannot write data/cards")
+    shutil.rmtree(folder / "data")
     for name in ("123", "null", "true", "1_0", "0x1"):
         refuse(
             folder,
             f"new_dataset {name} own",
-            f"{name!r} is no name of a dataset; use letters, digits and _, and",
+            f"{name!r} is no name of a dataset; use letters, digits and _",
         )
     said = refuse(
         folder, "new_dataset mine own --like tabletop_wide", "params.yaml: dataset.mine.like must name one"
@@ -73,12 +123,13 @@ def test_the_resolved_settings_are_what_dvc_compares(tmp_path):
     succeed(folder, "new_dataset mine own --like tabletop")
     succeed(folder, "plan --dataset mine --out settings")
     tree = read_yaml(folder / "params.yaml", "")["dataset"]
-    for name in ("features", "text", "loss", "train", "sizes"):
+    for name in ("features", "text", "loss", "sizes"):
         assert read_yaml(folder / f"settings/{name}.yaml", "") == tree["tabletop"][name]
-    text = (folder / "params.yaml").read_text() + "    train: {batch: 3}\n"
+    text = (folder / "params.yaml").read_text().replace("{select: CIDEr-D}\n", "{select: last, batch: 3}\n")
     (folder / "params.yaml").write_text(text)
     succeed(folder, "plan --dataset mine --out settings")
-    assert read_yaml(folder / "settings/train.yaml", "") == tree["tabletop"]["train"] | {"batch": 3}
+    mine = tree["tabletop"]["train"] | {"select": "last", "batch": 3}
+    assert read_yaml(folder / "settings/train.yaml", "") == mine
 
 
 def test_the_same_picture_in_two_splits_is_refused_by_prepare(tmp_path):

@@ -1,6 +1,7 @@
 """Which part of the false captions is false: kind of change, colour, material, shape, size, relation, value.
 
-python -m stages.errors                                   the recorded cells (results/records)
+python -m stages.errors                                   the published records (results/records)
+python -m stages.errors --own                             a user's own (results/own/records)
 python -m stages.errors results/cells/tabletop/*/1        finished cells, by their folders or pairs.jsonl
 python -m stages.errors captions.json --pairs data/pairs/tabletop.jsonl
                                                           captions from anywhere, of test pairs
@@ -20,12 +21,13 @@ from pipeline import params
 from pipeline.console import PlainConsole
 from pipeline.errors import InputError, printable
 from pipeline.outputs import file_to_write, write_text
+from pipeline.params import read_tree
 from pipeline.reporting.figures import svg_file
 from pipeline.scoring import results
 from pipeline.scoring.coco_files import read_results
 from pipeline.scoring.truth import UNREADABLE, judge
 from pipeline.statistics.pair_scores import read_pairs
-from pipeline.studying import false_words, record_comparisons
+from pipeline.studying import false_words, own_records, record_comparisons, records
 from pipeline.studying.false_words import Faults
 from pipeline.studying.results_figures import draw_faults, of_bars
 from stages import run
@@ -43,25 +45,30 @@ def main() -> None:
         "--pairs", type=Path, help="prepared pairs; the files are then captions in COCO's form"
     )
     parser.add_argument("--figure", type=file_to_write, help="an SVG file to write: the stacked bars")
+    parser.add_argument("--own", action="store_true", help="of own records, where no cell is named")
     arguments = parsed(parser)
     if arguments.pairs and not arguments.cells:
         raise InputError("--pairs needs captions to judge; name their file")
     found = [_judged(path, arguments.pairs) if arguments.pairs else _scored(path) for path in arguments.cells]
-    found = found or _recorded()
+    found = found or _recorded(arguments.own)
     if arguments.figure:
         drawn = svg_file(lambda axes: draw_faults(axes, found), of_bars(len(found)))
         write_text(arguments.figure, drawn)
     _show(found)
 
 
-def _recorded() -> list[Faults]:
+def _recorded(own: bool) -> list[Faults]:
+    tree = read_tree(Path("params.yaml"))
     groups = [
         group
         for dataset in params.load().tabletop.viewpoint
-        for group in record_comparisons.read(Path(), dataset)
+        for group in (
+            own_records.read(Path(), tree, dataset)[0] if own else record_comparisons.read(Path(), dataset)
+        )
     ]
     if not groups:
-        raise InputError("results/records has no record; run a study, or name finished cells")
+        where = f"record of this params.yaml in {records.OWN}" if own else f"record in {records.FOLDER}"
+        raise InputError(f"there is no {where}; run a study, or name finished cells")
     several = len({group.dataset for group in groups}) > 1
     return [false_words.of_group(group, group.dataset * several) for group in groups]
 

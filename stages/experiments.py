@@ -1,13 +1,12 @@
 """Gather what `dvc exp run` made into one file, from which the report draws CIDEr-D against each λ.
 
-python -m stages.experiments     then `dvc repro report`, and commit the file if it is to stay
+python -m stages.experiments     then `dvc repro report`; git ignores the file
 """
 
 import argparse
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 from pipeline.errors import InputError
@@ -25,7 +24,7 @@ def main() -> None:
         formatter_class=argparse.RawTextHelpFormatter,
     )
     parser.add_argument(
-        "--out", type=file_to_write, default=Path("results/experiments.json"), help="(default: %(default)s)"
+        "--out", type=file_to_write, default=dvc_experiments.FILE, help="(default: %(default)s)"
     )
     arguments = parser.parse_args()
     found = dvc_experiments.gather(_shown())

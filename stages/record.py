@@ -1,8 +1,11 @@
-"""Write the records of the cells that `dvc repro` made (results/cells), so that the page of results has them.
+"""Write the records of the cells that `dvc repro` made (results/cells), or publish a user's own records.
 
-python -m stages.record             # in the repository's root; then python -m stages.results
+python -m stages.record                     into results/own/records, which git ignores
+python -m stages.record --promote           move those of today's params.yaml and data to results/records
+python -m stages.record --promote FILE ...  move these
 
-A study writes its cells' records itself.
+A study writes its cells' records itself. No published record is replaced. `python -m stages.results` writes
+the page of the published ones, `python -m stages.results --own` that of a user's own.
 """
 
 import argparse
@@ -10,28 +13,52 @@ from pathlib import Path
 
 from pipeline import params
 from pipeline.errors import InputError
+from pipeline.params import read_tree
 from pipeline.recipes import recipe_file
-from pipeline.studying import records, study_cells
+from pipeline.studying import own_records, records, study_cells
 from pipeline.studying.study_cells import Cell
 from pipeline.studying.study_file import Row, Study
 from stages import run
 
 
 def main() -> None:
-    argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog="python -m stages.record", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    ).parse_args()
+    )
+    parser.add_argument(
+        "--promote", nargs="*", type=Path, metavar="FILE", help="publish own records (default: all that fit)"
+    )
+    own = parser.parse_args().promote
+    if own is None:
+        write()
+    else:
+        promote(own)
+
+
+def write() -> None:
+    """Write the records of all finished cells of params.yaml."""
     done = [cell for cell in cells(Path()) if (cell.made / "pairs.jsonl").exists()]
     if not done:
         raise InputError("no cell of params.yaml has pairs.jsonl in results/cells; run `dvc repro`")
     for cell in done:
         check(cell)
     for cell in done:
-        if records.has_records(Path(), cell.dataset):
-            records.write(Path(), cell, {}, Path())
-            print(records.path(Path(), cell, {}))
-        else:
-            print(f"{cell.made}: no record, as {cell.dataset} has over {records.MOST_PAIRS} test pairs")
+        written = records.write(Path(), cell, {}, Path())
+        many = f"{cell.made}: no record, as {cell.dataset} has over {records.MOST_PAIRS} test pairs"
+        print(written or many)
+
+
+def promote(own: list[Path]) -> None:
+    """Publish own records, all that fit where none is named."""
+    tree = read_tree(Path("params.yaml"))
+    found = own or own_records.files(Path(), tree)
+    if not found:
+        raise InputError(
+            f"{records.OWN} has no record of this params.yaml and of the prepared data; run a study"
+        )
+    for path in own_records.promote(Path(), tree, found):
+        print(path)
+    print("now write the page: `python -m stages.results`")
 
 
 def cells(root: Path) -> list[Cell]:

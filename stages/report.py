@@ -20,7 +20,6 @@ from stages import run
 
 PAGE, SCORES = "index.html", "scores.json"
 CONTENTS = Contents(SCORES, (PAGE, dvc_plots.VALIDATION, dvc_plots.LOSSES, dvc_plots.BY_TYPE))
-EXPERIMENTS = Path("results/experiments.json")  # what stages.experiments gathers
 LONGEST = 8  # letters of a line of a heading, so that 80 columns hold the table
 WIDTH = 500  # of what is printed at most: a narrow terminal breaks lines, but no number is cut
 
@@ -44,7 +43,7 @@ def write(out: Path) -> None:
     everything = params.load()
     results = dataset_results.read(Path(), everything)
     records = overview_table.records(results)
-    found = dvc_experiments.read(EXPERIMENTS)
+    found = dvc_experiments.read(dvc_experiments.FILE)
     html = page.render(results, records, everything, found)
     if (size := len(html.encode())) > page.LIMIT:
         said = f"the page takes {size / 1e6:.1f} MB; a smaller report.gallery in params.yaml makes it smaller"

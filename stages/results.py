@@ -1,38 +1,87 @@
-"""Write the page of results and its figures from the records of studies' cells (results/records).
+"""Write the page of results and its figures from the records of finished cells.
 
-python -m stages.results            # in the repository's root; git then shows what is new
+python -m stages.results            of the published records (results/records), into docs
+python -m stages.results --own      of a user's own (results/own/records) and the published ones that the same
+                                    params.yaml and data make, into results/own
 """
 
 import argparse
+import os
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pipeline import params
+from pipeline.errors import InputError
 from pipeline.outputs import write_text
-from pipeline.studying import readings, record_comparisons, records, results_figures, results_page
+from pipeline.params import read_tree
+from pipeline.studying import (
+    own_records,
+    readings,
+    record_comparisons,
+    records,
+    results_figures,
+    results_page,
+)
+from pipeline.studying.record_comparisons import Group
 from stages import run
+
+DOCS, OWN = Path("docs"), records.OWN.parent
+LINK = re.compile(r"\]\((\.\.?/)")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m stages.results", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--out", type=Path, default=Path("docs"), help="the folder of the page")
-    folder = parser.parse_args().out
+    parser.add_argument("--out", type=Path, help=f"the folder of the page (default: {DOCS}, or {OWN})")
+    parser.add_argument("--own", action="store_true", help="of a user's own records")
+    arguments = parser.parse_args()
+    if arguments.own:
+        write_own(arguments.out or OWN)
+        return
+    tree = read_tree(Path("params.yaml"))
     for dataset in params.load().tabletop.viewpoint:
-        for group in record_comparisons.read(Path(), dataset):
-            records.check(Path(), group.records)
-    write(folder)
+        groups = record_comparisons.read(Path(), dataset)
+        own_records.check(Path(), tree, dataset, [one for group in groups for one in group.records])
+    write(arguments.out or DOCS)
 
 
 def write(folder: Path) -> None:
-    """Write the page and its figures."""
-    settings = params.load()
-    found = [record_comparisons.read(Path(), dataset) for dataset in settings.tabletop.viewpoint]
+    """Write the page of the published records, and its figures."""
+    found = [record_comparisons.read(Path(), dataset) for dataset in params.load().tabletop.viewpoint]
     models = sorted({group.model for groups in found for group in groups if not group.changes})
-    said = readings.read(readings.FILE, models)
+    _write(folder, found, readings.read(readings.FILE, models))
+
+
+def write_own(folder: Path) -> None:
+    """Write the page of a user's own records, and its figures; say which records are left out."""
+    rendered = params.load().tabletop.viewpoint
+    tree = read_tree(Path("params.yaml"))
+    found, left = [], []
+    for dataset in sorted(path.name for path in records.OWN.glob("*")):
+        groups, others = own_records.read(Path(), tree, dataset) if dataset in rendered else ([], [])
+        found += [groups] * bool(groups)
+        left += others or sorted((records.OWN / dataset).glob("*/*-*.json")) * (dataset not in rendered)
+    if left:
+        why = "other settings or data than today's, or of no rendered dataset"
+        print(f"left out: {len(left)} own record(s) of {why}, the first {left[0]}")
+    if not found:
+        raise InputError(f"{records.OWN} has no record for the page; run a study with this params.yaml")
+    _write(folder, found, None)
+
+
+def _write(folder: Path, found: Sequence[Sequence[Group]], said: Mapping[str, str] | None) -> None:
+    settings = params.load()
     figures = results_figures.write(folder, found, settings)
-    write_text(f"{folder}/results.md", results_page.page(found, figures, settings, said))
+    page = results_page.page(found, figures, settings, said, own=said is None)
+    write_text(f"{folder}/results.md", _relinked(page, folder) if said is None else page)
     print(f"{folder}/results.md: {sum(len(g.records) for groups in found for g in groups)} cells")
+
+
+def _relinked(page: str, folder: Path) -> str:
+    """A page whose links to docs, and above it, lead there from another folder."""
+    return LINK.sub(lambda link: f"]({os.path.relpath(DOCS / link[1], folder)}/", page)
 
 
 if __name__ == "__main__":

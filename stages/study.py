@@ -21,7 +21,15 @@ from pipeline.cluster.queue import Entry, Queue, cancel
 from pipeline.console import PlainConsole
 from pipeline.errors import InputError, listed
 from pipeline.outputs import write_json, write_text
-from pipeline.studying import printing, records, study_cells, study_file, study_table, workspace
+from pipeline.studying import (
+    own_records,
+    printing,
+    records,
+    study_cells,
+    study_file,
+    study_table,
+    workspace,
+)
 from pipeline.studying.cell_task import CellTask
 from pipeline.studying.study_cells import Cell, Planned
 from pipeline.studying.workspace import Workspace
@@ -52,7 +60,9 @@ def main() -> None:
         help="have DVC's cache take all that the cells made (default), or keep scores and records alone",
     )
     parser.add_argument(
-        "--unrecorded", action="store_true", help="run only cells of which results/records has nothing"
+        "--unrecorded",
+        action="store_true",
+        help="run only cells without a record, published or own",
     )
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--show", action="store_true", help="print what is finished; run and write nothing")
@@ -95,6 +105,7 @@ def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> Non
         write_json(RESULTS / name / f"{dataset}.json", record)
         write_text(RESULTS / name / f"{dataset}.md", printing.markdown(record))
         print(f"to paste: {RESULTS / name / f'{dataset}.md'}")
+        print(f"records: {records.OWN / dataset}; `python -m stages.record --promote` publishes them")
     if failed:
         lines = [f"{entry.task.name}: {entry.line or entry.state}" for entry in failed]
         raise listed(
@@ -137,7 +148,7 @@ def _told(root: Path, planned: Sequence[Planned], unrecorded: bool) -> list[tupl
     """
     cells = study_cells.each(planned)
     if unrecorded and records.has_records(root, cells[0][1].dataset):
-        missing = [(own, cell) for own, cell in cells if not records.recorded(root, cell, own.changes)]
+        missing = [(own, cell) for own, cell in cells if not own_records.recorded(root, cell, own.changes)]
         there = "recorded"
     else:
         missing = [(own, cell) for own, cell in cells if not study_cells.finished(root, cell)]

@@ -70,6 +70,8 @@ READ = {
     "model",
     "name",
     "names",
+    "own",
+    "promote",
     "negatives",
     "no_browser",
     "params",

@@ -30,9 +30,7 @@ def write(root, model, seed, wrong, dataset="tabletop", changes=None):
     }
     folder = root / "results/records" / dataset
     folder.mkdir(parents=True, exist_ok=True)
-    said = "-".join(f"{key.rsplit('.', 1)[-1]}={value}" for key, value in (changes or {}).items())
-    name = f"{model}-{said}-{seed}" if changes else f"{model}-{seed}"
-    (folder / f"{name}.json").write_text(json.dumps(record))
+    (folder / records.name(model, changes or {}, seed)).write_text(json.dumps(record))
     quarters = {f"viewpoint_iou_q{n + 1}": list(range(10 * n, 10 * n + 10)) for n in range(4)}
     members = {"change": list(range(0, PAIRS, 2)), "no_change": list(range(1, PAIRS, 2))} | quarters
     members["color"] = members["change"]

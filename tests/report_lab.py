@@ -39,7 +39,7 @@ def make_study(
     tree["model"]["clip4idc_again"] = tree["model"]["clip4idc"]
     tree |= {"datasets": list(names), "models": list(models), "seeds": list(seeds)}
     project_params.save(root, tree)
-    write_json(root / "results/experiments.json", [])
+    (root / "results/experiments").mkdir(parents=True)
     write_published(root / "data/published")
     for name in names:
         pairs = make_data(root, name)

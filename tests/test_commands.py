@@ -9,6 +9,7 @@ import io
 import re
 import shlex
 from contextlib import redirect_stderr, redirect_stdout
+from subprocess import CompletedProcess
 from unittest.mock import patch
 
 import pytest
@@ -46,24 +47,34 @@ def commands(page: str, whole: bool) -> list[str]:
     return [line for line in lines if whole or line.startswith(PROGRAMS)] + [*inline]
 
 
+def calls(line: str) -> list[list[str]]:
+    """The commands of a line, each as its words without variables of the environment."""
+    words = shlex.shlex(line, posix=True, punctuation_chars="&|;")
+    words.whitespace_split = True
+    found: list[list[str]] = [[]]
+    for word in words:
+        if word in ("&&", "|", ";"):
+            found.append([])
+        elif found[-1] or "=" not in word:
+            found[-1].append(word)
+    return found
+
+
+def made_calls(done: CompletedProcess[str]) -> list[list[str]]:
+    """The commands of a make target, of programs that print what they were called with."""
+    lines = [line for line in done.stdout.splitlines() if line.startswith("[")]
+    return [re.findall(r"\[([^]]*)\]", line) for line in lines]
+
+
 def wrong(command: str, made) -> str:
     """Why the line's commands cannot be what a user is to type; nothing where they can."""
-    words = shlex.shlex(command, posix=True, punctuation_chars="&|;")
-    words.whitespace_split = True
-    one: list[str] = []
-    for word in [*words, ";"]:
-        if word not in ("&&", "|", ";"):
-            one.append(word)
-            continue
-        if said := _wrong(one, made):
-            return f"{shlex.join(one)}: {said}"
-        one = []
+    for words in calls(command):
+        if said := _wrong(words, made):
+            return f"{shlex.join(words)}: {said}"
     return ""
 
 
 def _wrong(words: list[str], made) -> str:
-    while "=" in words[0]:
-        words = words[1:]  # a variable of the environment
     match words:
         case ["python", "-m", module, *arguments]:
             return _module(module, arguments)
@@ -159,8 +170,7 @@ def _make(arguments: list[str], made) -> str:
     if done.returncode:
         # a name is no call
         return "" if len(arguments) == 1 and "*** name a " in done.stderr else done.stderr
-    called = [re.findall(r"\[([^]]*)\]", line) for line in done.stdout.splitlines() if line.startswith("[")]
-    return "; ".join(said for words in called if (said := _wrong(words, made)))
+    return "; ".join(said for words in made_calls(done) if (said := _wrong(words, made)))
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,8 @@ from pydantic import FiniteFloat
 from pipeline.errors import InputError
 from pipeline.records import read_record
 
-REMEDY = "run `python -m stages.experiments` to make it"
+FILE = Path("results/experiments/gathered.json")
+REMEDY = "run `python -m stages.experiments` to make it again, or remove it"
 PARAMS = "params.yaml"
 LISTS = ("datasets", "models", "seeds")  # which cells there are, not what is in them
 Value = str | int | float | bool | None | list[Any]
@@ -91,10 +92,10 @@ def _is_number(value: Any) -> bool:
 
 
 def records(experiments: Iterable[Experiment]) -> list[dict[str, Any]]:
-    """As results/experiments.json holds them."""
+    """The experiments as FILE holds them."""
     return [asdict(experiment) for experiment in experiments]
 
 
 def read(path: Path) -> list[Experiment]:
-    """What stages.experiments wrote. Raises InputError where it is missing or something else."""
-    return read_record(path, list[Experiment], REMEDY)
+    """The experiments that were gathered, none without a file. Raises InputError where it is another."""
+    return read_record(path, list[Experiment], REMEDY) if path.exists() else []

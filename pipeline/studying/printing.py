@@ -95,7 +95,8 @@ def _number(value: float | None, factor: int) -> str:
 def _recorded(record: Record) -> list[str]:
     """What the table leaves out: cells made elsewhere, of which there is a record and no more."""
     cells = {key for row in record["rows"] for key in row["recorded"]}  # rows may share some
-    return [f"Left out: {len(cells)} cell(s) with a record alone; docs/results.md has them."] if cells else []
+    said = f"Left out: {len(cells)} cell(s) with a record alone, which `python -m stages.results` shows."
+    return [said] if cells else []
 
 
 def _beside(record: Record, theirs: Sequence[str]) -> list[str]:

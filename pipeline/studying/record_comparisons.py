@@ -1,6 +1,7 @@
 """The records of all cells by dataset, model and what was changed: means over seeds, paired comparisons."""
 
-from collections.abc import Collection, Mapping, Sequence
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -9,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from pipeline.errors import InputError
-from pipeline.inputs import read_json
 from pipeline.scoring.metric_names import ACCURACY, CIDER, RIGHT, TRUE, TRUE_CHANGES
 from pipeline.statistics.pair_scores import Evidence
 from pipeline.statistics.seeds import MeanSd, over_seeds
@@ -108,20 +108,56 @@ class Group:
 
 
 def read(root: Path, dataset: str) -> list[Group]:
-    """All groups of a dataset. Raises InputError where a record is none, or is of other pairs."""
-    folder = root / FOLDER / dataset
-    if not (folder / PAIRS).exists():
-        return []
-    pairs = read_json(folder / PAIRS, REMEDY)
-    found: dict[str, list[Record]] = {}
-    for file in sorted(folder.glob("*.json")):
-        if file.name != PAIRS:
-            record = records.read(file)
-            lengths = {len(record[own]) for own in OF_PAIRS}
-            if lengths != {len(pairs["pairs"])} or len(record[CAPTIONS]) != len(pairs.get(CAPTIONS, ())):
-                raise InputError(f"{file} is of other test pairs than {folder / PAIRS}; {REMEDY}")
-            found.setdefault(file.stem.rsplit("-", 1)[0], []).append(record)
-    return [_group(dataset, own, pairs) for own in found.values()]
+    """All groups of the published records of a dataset. Raises InputError as `folder` does."""
+    return groups(*folder(root / FOLDER / dataset, dataset, records.name_of))
+
+
+def folder(path: Path, dataset: str, name_of: Callable[[Record], str]) -> tuple[list[Record], Record]:
+    """The records that a folder holds, and its pairs.json; nothing of a folder without records.
+
+    `name_of` is the file's name that a record's content asks for. Raises InputError naming the file that is
+    no record, that is a copy of another one, or that is of other pairs.
+    """
+    files = sorted(file for file in path.glob("*.json") if file.name != PAIRS)
+    if not files:
+        return [], {}
+    pairs = records.read_pairs_file(path / PAIRS)
+    found = [_placed(file, dataset, name_of) for file in files]
+    wrong = [file for file, record in zip(files, found, strict=True) if not _of(record, pairs)]
+    if len(wrong) == len(files) > 1:
+        raise InputError(f"{path / PAIRS} is of other test pairs than all {len(files)} records; {REMEDY}")
+    if wrong:
+        raise InputError(f"{wrong[0]} is of other test pairs than {path / PAIRS}; {REMEDY}")
+    return found, pairs
+
+
+def groups(found: Sequence[Record], pairs: Record) -> list[Group]:
+    """The records of one dataset by model and changes, which their content says."""
+    ordered: dict[str, list[Record]] = {}
+    for record in found:
+        ordered.setdefault(json.dumps([record["model"], record["changes"]], sort_keys=True), []).append(
+            record
+        )
+    return [_group(own, pairs) for own in ordered.values()]
+
+
+def _placed(file: Path, dataset: str, name_of: Callable[[Record], str]) -> Record:
+    record = records.read(file)
+    if (record["dataset"], name_of(record)) != (dataset, file.name):
+        place = f"{record['dataset']}/{name_of(record)}"
+        raise InputError(f"{file} is a copy: it holds the record of {place}; remove it")
+    return record
+
+
+def _of(record: Record, pairs: Record) -> bool:
+    """Whether a record is of these pairs: by their hash, where it has one, and by how many there are."""
+    lengths = {len(record[own]) for own in OF_PAIRS}
+    return (
+        lengths == {len(pairs["pairs"])}
+        and len(record[CAPTIONS]) == len(pairs[CAPTIONS])
+        and {"total", *pairs["subsets"]} <= set(record["scores"])
+        and record.get("pairs") in (None, records.identity(pairs))
+    )
 
 
 def _share(marks: str, places: Sequence[int]) -> float:
@@ -139,6 +175,7 @@ def plain(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _group(dataset: str, own: Sequence[Record], pairs: Record) -> Group:
+def _group(own: Sequence[Record], pairs: Record) -> Group:
     ordered = tuple(sorted(own, key=lambda record: record["seed"]))
-    return Group(dataset, ordered[0]["model"], ordered[0]["changes"], ordered, pairs)
+    first = ordered[0]
+    return Group(first["dataset"], first["model"], first["changes"], ordered, pairs)

@@ -1,4 +1,8 @@
-"""Small records of finished cells, a JSON file each, which git keeps: the page of results is made of them.
+"""Small records of finished cells, a JSON file each: the page of results is made of them.
+
+A study's records go to OWN, which git ignores; what decides a record is in its path: the hash of the prepared
+data, then model, changes, seed and the hash of the settings. FOLDER has the published ones, which git keeps
+and only a promotion adds to (pipeline/studying/own_records.py).
 
 A finished cell's own files (study_cells.KEPT) are too large for that. A record says which model with which
 settings was trained on what, its scores by subset, its validation curves, and for each test pair, in the
@@ -11,28 +15,30 @@ base 36 so that a record stays small; `read` gives them as lists.
 import csv
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import BaseModel, Field
 
 from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE, Pair, of_split, read_pairs
 from pipeline.errors import InputError
-from pipeline.inputs import read_json, read_text
+from pipeline.inputs import read_bytes, read_json, read_text
 from pipeline.outputs import write_text
-from pipeline.params import Params, read_tree
+from pipeline.params import Params
 from pipeline.provenance import sha256
-from pipeline.recipes import resolving
-from pipeline.scoring.metric_names import CIDER, CORPUS, FAULTS, RIGHT, TRUE
+from pipeline.records import read_record
+from pipeline.scoring.metric_names import BLEU_4, CIDER, CORPUS, FAULTS, METEOR, RIGHT, ROUGE_L, TRUE
 from pipeline.scoring.subsets import subsets
-from pipeline.studying.overrides import Tree, overlay
+from pipeline.studying.overrides import Tree
 from pipeline.studying.study_cells import Cell
-from pipeline.studying.study_file import Row
 
 FOLDER = Path("results/records")
+OWN = Path("results/own/records")
 PAIRS = "pairs.json"
 CAPTIONS = "captions"
 LONGEST = 120  # letters of what a file's name tells of the changes; systems allow 255 of the whole
@@ -49,15 +55,76 @@ REMEDY = "restore it with git, or remove it and run the study again"
 Record = dict[str, Any]
 
 
-def path(root: Path, cell: Cell, changes: Tree) -> Path:
-    """Where the record of a cell lies: its model, what is otherwise than in params.yaml, its seed.
+class Scores(BaseModel, extra="ignore"):
+    """What every subset of a record has."""
+
+    bleu_4: float = Field(alias=BLEU_4)
+    meteor: float = Field(alias=METEOR)
+    rouge_l: float = Field(alias=ROUGE_L)
+    cider: float = Field(alias=CIDER)
+
+
+class Stored(BaseModel):
+    """What of a record's file is read again; each of OF_PAIRS is a text."""
+
+    dataset: str
+    model: str
+    seed: int
+    changes: dict[str, Any]
+    settings: str
+    train: dict[str, Any]
+    scores: dict[str, Scores]
+    localisation: dict[str, float]
+    validation: dict[str, dict[str, float]]
+    captions: list[str]
+    true: str
+    right: str
+    faults: str
+    bleu_4: str = Field(alias=BLEU_4)
+    meteor: str = Field(alias=METEOR)
+    rouge_l: str = Field(alias=ROUGE_L)
+    cider: str = Field(alias=CIDER)
+
+
+class Described(BaseModel):
+    """A pairs.json: the test pairs in their order, subsets by places, references of the captions to read."""
+
+    pairs: list[str]
+    viewpoint_iou: list[float | None]
+    subsets: dict[str, list[int]]
+    captions: dict[str, str]
+
+
+def name(model: str, changes: Mapping[str, Any], seed: int) -> str:
+    """The file's name of a published record: its model, what is otherwise than in params.yaml, its seed.
 
     The changes are there twice: to be read, cut to the last part of each key, and whole, by a hash.
     """
     said = "".join(f"-{key.rsplit('.', 1)[-1]}={value}" for key, value in sorted(changes.items()))
     told = f"{said[:LONGEST]}-{sha256(json.dumps(changes, sort_keys=True))[:8]}" if changes else ""
-    name = re.sub(r"[^\w.=-]", "_", f"{cell.model}{told}-{cell.seed}")
-    return root / FOLDER / cell.dataset / f"{name}.json"
+    return re.sub(r"[^\w.=-]", "_", f"{model}{told}-{seed}") + ".json"
+
+
+def name_of(record: Mapping[str, Any]) -> str:
+    """The same of a record."""
+    return name(record["model"], record["changes"], record["seed"])
+
+
+def own_name_of(record: Mapping[str, Any]) -> str:
+    """The file's name of a user's own record: the published one's, and its settings."""
+    return f"{name_of(record).removesuffix('.json')}.{record['settings']}.json"
+
+
+def path(root: Path, cell: Cell, changes: Tree) -> Path:
+    """Where a cell leaves its record, on the data that are prepared in `root`."""
+    own = {"model": cell.model, "changes": changes, "seed": cell.seed, "settings": settings(cell)}
+    return root / OWN / cell.dataset / data(root, cell.dataset) / own_name_of(own)
+
+
+def data(root: Path, dataset: str) -> str:
+    """A hash of the prepared pairs and of the index of their images, which has each image's own hash."""
+    files = (root / f"data/{part}/{dataset}.jsonl" for part in ("pairs", "images"))
+    return sha256(*(read_bytes(file) if file.exists() else b"" for file in files))[:16]
 
 
 def settings(cell: Cell) -> str:
@@ -76,11 +143,14 @@ def _recipe(cell: Cell) -> Tree:
     return asdict(cell.recipe)
 
 
-def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> None:
-    """Write the record of a cell that the stages made in `workspace`, unless its test split is large."""
+def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> Path | None:
+    """Write the record of a cell that the stages made in `workspace`, and return its path.
+
+    None, and no file, where the test split is large.
+    """
     pairs = _test_pairs(workspace, cell.dataset)
     if len(pairs) > MOST_PAIRS:
-        return
+        return None
     lines = read_text(workspace / cell.made / "pairs.jsonl", REMEDY).splitlines()
     scored = {line["pair_id"]: line for line in map(json.loads, lines)}
     ordered = [scored[pair.pair_id] for pair in pairs]
@@ -91,6 +161,8 @@ def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> None:
         "seed": cell.seed,
         "changes": changes,
         "settings": settings(cell),
+        "data": data(workspace, cell.dataset),
+        "pairs": identity(described(pairs)),
         "key": cell.key,
         "train": _recipe(cell)["train"],
         "scores": {
@@ -105,8 +177,10 @@ def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> None:
         **{name: packed([line[name] for line in ordered], width) for name, width in WIDTHS.items()},
         CAPTIONS: [ordered[place]["caption"] for place in read_places(pairs)],
     }
-    _write(path(root, cell, changes), found)
-    _write(root / FOLDER / cell.dataset / PAIRS, _described(pairs))
+    folder = root / OWN / cell.dataset / found["data"]
+    save(folder / PAIRS, described(pairs))
+    save(folder / own_name_of(found), found)
+    return folder / own_name_of(found)
 
 
 def has_records(root: Path, dataset: str) -> bool:
@@ -147,7 +221,22 @@ def read_places(pairs: Sequence[Pair]) -> list[int]:
     return [place for turn in turns for place in turn if place is not None][:READ]
 
 
-def _described(pairs: Sequence[Pair]) -> Record:
+def prepared(root: Path, dataset: str) -> Record:
+    """What a pairs.json holds of the data that are prepared."""
+    return _prepared(root, dataset, data(root, dataset))
+
+
+@lru_cache(maxsize=8)
+def _prepared(root: Path, dataset: str, _: str) -> Record:
+    return described(_test_pairs(root, dataset))
+
+
+def identity(described: Record) -> str:
+    """A hash of what a pairs.json holds."""
+    return sha256(json.dumps(described, sort_keys=True))[:16]
+
+
+def described(pairs: Sequence[Pair]) -> Record:
     """Of the test pairs ids, overlaps of the views, subsets by places, and references of what is read."""
     places = {pair.pair_id: place for place, pair in enumerate(pairs)}
     members = {name: [places[one] for one in ids] for name, ids in subsets(pairs).items()}
@@ -156,7 +245,7 @@ def _described(pairs: Sequence[Pair]) -> Record:
     return {"pairs": list(places), "viewpoint_iou": overlaps, "subsets": members, CAPTIONS: read}
 
 
-def _write(path: Path, tree: Record) -> None:
+def save(path: Path, tree: Record) -> None:
     """One key a line, so that a difference can be read, and no other spaces, so that the file is small."""
     lines = [f"{json.dumps(key)}: {json.dumps(value, separators=(',', ':'))}" for key, value in tree.items()]
     write_text(path, "{" + ",\n".join(lines) + "}\n")
@@ -164,33 +253,18 @@ def _write(path: Path, tree: Record) -> None:
 
 def read(path: Path) -> Record:
     """A record, its pairs' numbers and faults as lists. Raises InputError where it is none."""
+    read_record(path, Stored, REMEDY, "ignore")
     found = read_json(path, REMEDY)
-    keys = {"dataset", "model", "seed", "changes", "settings", "scores", "validation"}
-    keys |= {*OF_PAIRS, CAPTIONS}
-    if not isinstance(found, dict) or not keys <= set(found):
-        raise InputError(f"{path} is no record of a cell; {REMEDY}")
     try:
         numbers = {name: _unpacked(found[name], width) for name, width in WIDTHS.items()}
-        return found | numbers | {FAULTS: found[FAULTS].split(BETWEEN)}
-    except (AttributeError, TypeError, ValueError):
-        raise InputError(f"{path}: the numbers or faults of its pairs cannot be read; {REMEDY}") from None
+    except ValueError:
+        raise InputError(f"{path}: the numbers of its pairs cannot be read; {REMEDY}") from None
+    return found | numbers | {FAULTS: found[FAULTS].split(BETWEEN)}
 
 
-def check(root: Path, found: Iterable[Record]) -> None:
-    """Raises InputError naming the first record of other settings than the repository's params.yaml has."""
-    tree = read_tree(root / "params.yaml")
-    for record in found:
-        dataset, model = record["dataset"], record["model"]
-        row = Row(label=model, model=model, set=record["changes"])
-        changed = overlay(tree, row, dataset, str(FOLDER))
-        recipe = resolving.resolve(Params.model_validate(changed), dataset, model)
-        cell = Cell("", dataset, model, record["seed"], changed, recipe, "")
-        if settings(cell) != record["settings"]:
-            file = path(root, cell, record["changes"])
-            raise InputError(f"{file} is of other settings than params.yaml; remove it or make it anew")
-
-
-def recorded(root: Path, cell: Cell, changes: Tree) -> bool:
-    """Whether there is a record of a cell of the same settings, made with any code on any machine."""
-    file = path(root, cell, changes)
-    return file.exists() and read(file)["settings"] == settings(cell)
+def read_pairs_file(path: Path) -> Record:
+    """A pairs.json. Raises InputError where it is none."""
+    pairs = read_record(path, Described, REMEDY, "ignore")
+    if any(not 0 <= place < len(pairs.pairs) for places in pairs.subsets.values() for place in places):
+        raise InputError(f"{path}: a subset has a pair that is not there; {REMEDY}")
+    return dict(pairs)

@@ -64,8 +64,12 @@ def page(
     figures: Sequence[str],
     params: Params,
     said: Mapping[str, str] | None = None,
+    own: bool = False,
 ) -> str:
-    """The whole page, of each dataset's groups; `figures` are lines of Markdown, `said` of readings.read."""
+    """The whole page, of each dataset's groups; `figures` are lines of Markdown, `said` of readings.read.
+
+    `own`: of a user's own records, not of the published ones.
+    """
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         undefined=StrictUndefined,
@@ -75,6 +79,7 @@ def page(
     held = [found for groups in datasets for found in verdicts(groups)]
     ordered = [sorted(groups, key=lambda group: list(params.model).index(group.model)) for groups in datasets]
     text = environment.get_template("results_page.j2").render(
+        own_records=own,
         figures=figures,
         datasets=[_dataset(groups, list(params.model)) for groups in datasets if groups],
         by_viewpoint=_by_viewpoint([groups for groups in ordered if groups]),
@@ -103,11 +108,11 @@ def _dataset(groups: Sequence[Group], order: Sequence[str]) -> dict[str, Any]:
         (group for group in groups if group.model in changed),
         key=lambda group: (order.index(group.model), [_size(*one) for one in group.changes.items()]),
     )
-    kinds = [*(kind for kind in CHANGE_TYPES if kind in models[0].pairs["subsets"]), "no_change"]
+    kinds = [*(kind for kind in CHANGE_TYPES if kind in groups[0].pairs["subsets"]), "no_change"]
     return {
-        "name": models[0].dataset,
-        "pairs": len(models[0].pairs["pairs"]),
-        "trained": _trained(models),
+        "name": groups[0].dataset,
+        "pairs": len(groups[0].pairs["pairs"]),
+        "trained": _trained(models or groups),
         "scores": _scores(models),
         "silent": _not_begun(models),
         "true_by_kind": _by(models, kinds, lambda group, subset: group.score(subset, TRUE)),

@@ -31,7 +31,7 @@ from pipeline.statistics.comparisons import compare_all
 from pipeline.statistics.pair_scores import Evidence
 from pipeline.statistics.seeds import over_seeds
 from pipeline.studying.overrides import filled
-from pipeline.studying.records import recorded
+from pipeline.studying.own_records import recorded
 from pipeline.studying.study_cells import RETRIEVAL, Cell, Planned, finished
 from pipeline.studying.study_file import Study
 

@@ -78,7 +78,7 @@ def test_a_finished_cell_says_what_its_scores_hold(tmp_path, capsys):
 
 def test_without_a_name_it_is_of_the_records(tmp_path, capsys):
     project_params.write(tmp_path)
-    refuse(tmp_path, "errors", "results/records has no record; run a study, or name finished cells")
+    refuse(tmp_path, "errors", "there is no record in results/records; run a study, or name finished cells")
     three_seeds(tmp_path)
     succeed(tmp_path, "errors")
     assert [*rows(capsys.readouterr().out)] == ["rr", "subtraction"]

@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline.recipes import recipe_file
-from pipeline.studying import records
+from pipeline.studying import own_records, records
 from stages import record
 from tests import project_params
 from tests.running import refuse, succeed
@@ -26,8 +26,8 @@ def root(tmp_path, monkeypatch):
 def test_finished_cells_have_records_and_a_study_takes_them(root):
     succeed(root, "record")
     one, two = record.cells(root)
-    assert records.recorded(root, one, {})
-    assert not records.recorded(root, two, {})
+    assert own_records.recorded(root, one, {})
+    assert not own_records.recorded(root, two, {})
     found = records.read(records.path(root, one, {}))
     assert (found["key"], found["seed"], found["changes"]) == (one.key, 1, {})
     assert found["validation"]["true/change"] == {"300": 0.0, "600": 0.1}
@@ -38,7 +38,7 @@ def test_a_cell_of_other_settings_is_refused(root):
     refuse(
         root, "record", "results/cells/tabletop/rr/1 is not what params.yaml and the code make now; run `dvc"
     )
-    assert not (root / "results/records").exists()
+    assert not (root / "results/own").exists()
 
 
 def test_without_a_finished_cell_there_is_nothing_to_record(root):
@@ -52,4 +52,4 @@ def test_a_large_test_split_is_said_to_leave_none(root, monkeypatch, capsys):
     assert (
         "results/cells/tabletop/rr/1: no record, as tabletop has over 3 test pairs" in capsys.readouterr().out
     )
-    assert not (root / "results/records").exists()
+    assert not (root / "results/own").exists()

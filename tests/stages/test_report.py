@@ -74,16 +74,14 @@ def test_a_large_page_is_written_with_a_warning(study, capsys, monkeypatch):
     assert contents(study / "results/report") == before
 
 
-def test_the_file_of_experiments_is_named_where_it_is_missing(study, capsys):
-    path = study / "results/experiments.json"
-    kept = path.read_bytes()
-    path.unlink()
+def test_a_wrong_file_of_experiments_is_named(study, capsys):
+    path = study / "results/experiments/gathered.json"
+    path.write_text("{}")
     try:
         assert stage(study, "report") == 2
     finally:
-        path.write_bytes(kept)
-    remedy = "run `python -m stages.experiments` to make it"
-    assert capsys.readouterr().err == f"error: results/experiments.json is missing; {remedy}\n"
+        path.unlink()
+    assert "error: results/experiments/gathered.json: " in capsys.readouterr().err
 
 
 def test_show_prints_the_numbers_and_writes_nothing(study, capsys):

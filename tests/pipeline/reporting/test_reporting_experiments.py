@@ -76,8 +76,7 @@ def test_what_is_gathered_is_read_again(recorded, tmp_path):
 )
 def test_a_damaged_file_is_named_on_one_line(tmp_path, text):
     path = tmp_path / "experiments.json"
-    with pytest.raises(InputError, match=r"missing; run `python -m stages\.experiments` to make it"):
-        dvc_experiments.read(path)
+    assert dvc_experiments.read(path) == []
     path.write_text(text)
     with pytest.raises(InputError, match=r"experiments\.json") as raised:
         dvc_experiments.read(path)

@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+import shutil
 from dataclasses import replace
 from statistics import mean, stdev
 
@@ -191,6 +193,47 @@ def test_records_of_fewer_captions_or_numbers_are_refused(root, key):
         record_comparisons.read(root, "tabletop")
 
 
+@pytest.mark.parametrize(
+    "name", ["rr-4.json", "scorer-1.json", "rr-copy-1.json", "rr-2.json", "rr-1 (copy).json"]
+)
+def test_a_copied_record_does_not_count_twice(root, name):
+    """Not as another seed, another model, another row, in another one's place, or under any other name."""
+    folder = root / "results/records/tabletop"
+    shutil.copy(folder / "rr-1.json", folder / name)
+    with pytest.raises(
+        InputError, match=re.escape(f"{folder / name} is a copy: it holds the record of tabletop/rr-1.json")
+    ):
+        record_comparisons.read(root, "tabletop")
+
+
+def test_a_record_of_another_dataset_is_none_of_this_one(root):
+    write(root, "rr", 4, 5, dataset="tabletop_wide")
+    there = root / "results/records/tabletop/rr-4.json"
+    shutil.copy(root / "results/records/tabletop_wide/rr-4.json", there)
+    with pytest.raises(
+        InputError, match=r"rr-4\.json is a copy: it holds the record of tabletop_wide/rr-4\.json"
+    ):
+        record_comparisons.read(root, "tabletop")
+
+
+def test_a_pairs_file_of_other_pairs_is_named_itself(root):
+    file = root / "results/records/tabletop/pairs.json"
+    pairs = json.loads(file.read_text())
+    file.write_text(json.dumps(pairs | {"pairs": pairs["pairs"] + ["more.png"]}))
+    with pytest.raises(
+        InputError, match=r"pairs\.json is of other test pairs than all 6 records; restore it"
+    ):
+        record_comparisons.read(root, "tabletop")
+
+
+@pytest.mark.parametrize("damage", [{"subsets": {"change": [40]}}, {"captions": 1}, {"pairs": None}])
+def test_a_damaged_pairs_file_is_named(root, damage):
+    file = root / "results/records/tabletop/pairs.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | damage))
+    with pytest.raises(InputError, match=r"pairs\.json: .*; restore it with git"):
+        record_comparisons.read(root, "tabletop")
+
+
 def test_without_a_record_the_page_says_so_and_how_to_make_one(root, monkeypatch):
     """And the figures of an earlier page are gone."""
     project_params.write(root)
@@ -221,7 +264,7 @@ def test_a_record_without_truth_is_none(root):
     file = root / "results/records/tabletop/rr-2.json"
     old = {key: value for key, value in json.loads(file.read_text()).items() if key != "true"}
     file.write_text(json.dumps(old))
-    with pytest.raises(InputError, match=r"rr-2\.json is no record of a cell; restore it"):
+    with pytest.raises(InputError, match=r"rr-2\.json: the key true is missing"):
         record_comparisons.read(root, "tabletop")
 
 
@@ -230,16 +273,17 @@ def test_a_record_of_other_settings_is_on_no_page(tmp_path):
     write(tmp_path, "rr", 1, 5)
     project_params.write(tmp_path)
     tree = project_params.tree()
-    for name, dropout in (("rr-1", None), ("rr-dropout=0.2-1", 0.2)):
+    for changes, dropout in (({}, None), ({"model.rr.dropout": 0.2}, 0.2)):
         tree["model"]["rr"]["dropout"] = dropout or tree["model"]["rr"]["dropout"]
-        file = tmp_path / f"results/records/tabletop/{name}.json"
+        file = tmp_path / "results/records/tabletop" / records.name("rr", changes, 1)
         recipe = resolving.resolve(Params.model_validate(tree), "tabletop", "rr")
         own = records.settings(Cell("", "tabletop", "rr", 1, tree, recipe, ""))
         file.write_text(file.read_text().replace('"settings": ""', f'"settings": "{own}"'))
     succeed(tmp_path, "results")
     project_params.write(tmp_path, decode__beam=3)
     (tmp_path / "docs/results.md").unlink()
-    refuse(tmp_path, "results", "rr-1.json is of other settings than params.yaml; remove it")
+    said = refuse(tmp_path, "results", "params.yaml has other settings than 2 of the 2 records")
+    assert "results/records/tabletop, the first rr-1.json" in said
     assert not (tmp_path / "docs/results.md").exists()
 
 

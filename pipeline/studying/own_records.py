@@ -107,8 +107,9 @@ def _published(root: Path, tree: Tree, file: Path) -> Path:
     """Where a record is published. Raises InputError where it must not be."""
     record = records.read(file)
     dataset = record["dataset"]
-    if file not in _inside(file.parent, dataset):
-        raise InputError(f"{file} is not in {root / OWN}; name a record that is")
+    if file.parent.parent.resolve() != (root / OWN / dataset).resolve():
+        raise InputError(f"{file} is not in {root / OWN / dataset}; name a record that is")
+    _inside(file.parent, dataset)
     if not _fits(tree, record, file):
         raise InputError(f"{file} is of other settings than params.yaml; restore those that made it")
     folder = root / FOLDER / dataset

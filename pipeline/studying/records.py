@@ -32,7 +32,7 @@ from pipeline.outputs import write_text
 from pipeline.params import Params
 from pipeline.provenance import sha256
 from pipeline.records import read_record
-from pipeline.scoring.metric_names import BLEU_4, CIDER, CORPUS, FAULTS, METEOR, RIGHT, ROUGE_L, TRUE
+from pipeline.scoring.metric_names import CIDER, CORPUS, FAULTS, RIGHT, TRUE
 from pipeline.scoring.subsets import subsets
 from pipeline.studying.overrides import Tree
 from pipeline.studying.study_cells import Cell
@@ -58,10 +58,10 @@ Record = dict[str, Any]
 class Scores(BaseModel, extra="ignore"):
     """What every subset of a record has."""
 
-    bleu_4: float = Field(alias=BLEU_4)
-    meteor: float = Field(alias=METEOR)
-    rouge_l: float = Field(alias=ROUGE_L)
-    cider: float = Field(alias=CIDER)
+    bleu_4: float = Field(alias="BLEU-4")
+    meteor: float = Field(alias="METEOR")
+    rouge_l: float = Field(alias="ROUGE-L")
+    cider: float = Field(alias="CIDEr-D")
 
 
 class Stored(BaseModel):
@@ -80,10 +80,10 @@ class Stored(BaseModel):
     true: str
     right: str
     faults: str
-    bleu_4: str = Field(alias=BLEU_4)
-    meteor: str = Field(alias=METEOR)
-    rouge_l: str = Field(alias=ROUGE_L)
-    cider: str = Field(alias=CIDER)
+    bleu_4: str = Field(alias="BLEU-4")
+    meteor: str = Field(alias="METEOR")
+    rouge_l: str = Field(alias="ROUGE-L")
+    cider: str = Field(alias="CIDEr-D")
 
 
 class Described(BaseModel):

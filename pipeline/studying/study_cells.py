@@ -14,7 +14,7 @@ from typing import Any
 from pipeline import source_code
 from pipeline.datasets import cub_nabirds
 from pipeline.errors import InputError
-from pipeline.inputs import read_yaml
+from pipeline.inputs import read_bytes, read_json, read_yaml
 from pipeline.outputs import Contents, replacing, write_json
 from pipeline.params import Params, read_tree
 from pipeline.provenance import sha256
@@ -28,6 +28,7 @@ STAGES = ("start", "train", "decode", "score")
 KEPT = ("metrics.json", "pairs.jsonl")  # of a finished cell
 RETRIEVAL = "retrieval/retrieval.json"  # and of one that learns to retrieve
 CELL = "cell.json"
+REMEDY = "remove the folder and run the study again"
 CONTENTS = Contents(CELL, (*KEPT, RETRIEVAL))
 
 
@@ -183,8 +184,23 @@ def _value(tree: Tree, key: str) -> Any:
 
 
 def finished(root: Path, cell: Cell) -> bool:
-    """Whether the cell's scores are kept."""
-    return all((root / cell.folder / name).is_file() for name in kept(cell))
+    """Whether the cell's scores are kept.
+
+    Raises InputError where the folder holds those of another cell, or a file that was changed since.
+    """
+    folder = root / cell.folder
+    if not all((folder / name).is_file() for name in kept(cell)):
+        return False
+    said = read_json(folder / CELL, REMEDY)
+    own = _said(cell) | {"files": {name: sha256(read_bytes(folder / name)) for name in kept(cell)}}
+    wrong = [key for key in own if key in said and said[key] != own[key]]  # older ones say less
+    if wrong:
+        raise InputError(f"{folder} is not of {cell.name} as it was made ({wrong[0]} differs); {REMEDY}")
+    return True
+
+
+def _said(cell: Cell) -> Tree:
+    return {"dataset": cell.dataset, "model": cell.model, "seed": cell.seed, "key": cell.key}
 
 
 def kept(cell: Cell) -> list[str]:
@@ -208,7 +224,5 @@ def keep(root: Path, cell: Cell, workspace: Path) -> None:
         for name in kept(cell):
             (beside / name).parent.mkdir(exist_ok=True)
             (beside / name).write_bytes((workspace / cell.made / name).read_bytes())
-        write_json(
-            beside / CELL,
-            {"dataset": cell.dataset, "model": cell.model, "seed": cell.seed, "params": cell.params},
-        )
+        files = {name: sha256(read_bytes(beside / name)) for name in kept(cell)}
+        write_json(beside / CELL, _said(cell) | {"params": cell.params, "files": files})

@@ -33,6 +33,27 @@ def test_finished_cells_have_records_and_a_study_takes_them(root):
     assert found["validation"]["true/change"] == {"300": 0.0, "600": 0.1}
 
 
+def test_own_records_have_a_page_and_are_published_by_a_command(root, capsys):
+    refuse(root, "record --promote", "results/own/records has no record of this params.yaml")
+    refuse(root, "results --own", "results/own/records has no record for the page")
+    succeed(root, "record")
+    succeed(root, "results --own")
+    page = (root / "results/own/results.md").read_text()
+    assert page.startswith("# Own results\n")
+    assert "](../../docs/tabletop.md#reading-its-scores)" in page
+    assert "](results-seeds.svg)" in page
+    project_params.write(root, models=["rr"], seeds=[1, 2], decode__beam=3)
+    capsys.readouterr()
+    refuse(root, "results --own", "results/own/records has no record for the page")
+    assert "left out: 1 own record(s)" in capsys.readouterr().out
+    project_params.write(root, models=["rr"], seeds=[1, 2])
+    succeed(root, "record --promote")
+    assert {path.name for path in (root / "results/records/tabletop").iterdir()} == {
+        "pairs.json",
+        "rr-1.json",
+    }
+
+
 def test_a_cell_of_other_settings_is_refused(root):
     project_params.write(root, model__rr__dropout=0.5, models=["rr"], seeds=[1])
     refuse(

@@ -1,12 +1,15 @@
 """The table of a study: its numbers by hand, its comparisons, and what it says of what is missing."""
 
 import json
+import re
+import shutil
 from pathlib import Path
 from statistics import mean, stdev
 
 import pytest
 
 from pipeline import params
+from pipeline.errors import InputError
 from pipeline.statistics import comparisons, pair_scores
 from pipeline.studying import printing, study_cells, study_file, study_table
 from tests.scored import line, write
@@ -121,8 +124,21 @@ def test_neighbours_are_compared_on_their_own_pairs(repository):
 def test_a_record_is_the_same_bytes_again(repository):
     own, found = made(repository)
     assert json.dumps(record(repository, own), sort_keys=True) == json.dumps(found, sort_keys=True)
-    write_cell(repository / own[0].cells[0].folder, 0.1)
+    cell = own[0].cells[0]
+    write_cell(repository / "work" / cell.made, 0.1)
+    study_cells.keep(repository, cell, repository / "work")
     assert json.dumps(record(repository, own), sort_keys=True) != json.dumps(found, sort_keys=True)
+
+
+@pytest.mark.parametrize("copied", ["pairs.jsonl", "metrics.json", "*"])
+def test_a_cell_that_is_a_copy_of_another_one_is_named(repository, copied):
+    """As a whole, or in one of its files."""
+    own, _ = made(repository, (1, 2))
+    one, two = (repository / cell.folder for cell in own[0].cells)
+    for path in one.glob(copied):
+        shutil.copy(path, two)
+    with pytest.raises(InputError, match=re.escape(f"{two} is not of RR, seed 2 as it was made")):
+        record(repository, own)
 
 
 def test_what_is_not_finished_is_left_open(repository):
@@ -144,13 +160,14 @@ def test_a_subset_is_compared_on_its_pairs_alone(repository):
     pairs = [pair_of(n) for n in range(20)]
     write(repository / "data/pairs/tabletop.jsonl", pairs)
     for row, gain in zip(own, (0.0, 1.0, 1.0, 1.0), strict=True):
-        folder = repository / row.cells[0].folder
+        folder = repository / "work" / row.cells[0].made
         write_cell(folder, 0.5)
         # the gain is in the changed pairs, which are the even ones
         write(
             folder / "pairs.jsonl",
             [line(n) | {"CIDEr-D": gain * (n % 2 == 0), "true": gain > n % 2} for n in range(20)],
         )
+        study_cells.keep(repository, row.cells[0], repository / "work")
     found = record(repository, own)
     assert [one["metric"] for one in found["comparisons"][:3]] == ["true", "CIDEr-D", "METEOR"]
     assert [one["difference"] for one in found["comparisons"][:2]] == [1.0, 1.0]

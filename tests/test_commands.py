@@ -8,7 +8,8 @@ import importlib.util
 import io
 import re
 import shlex
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from functools import cache
 from subprocess import CompletedProcess
 from unittest.mock import patch
 
@@ -21,11 +22,14 @@ from torch.distributed.run import get_args_parser
 from benchmarks import __main__ as benchmarks
 from benchmarks import side_by_side
 from pipeline.inputs import read_yaml
+from pipeline.params import Params, read_tree
 from tests.makefile import making
 from tests.test_docs import PAGES, ROOT
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-INLINE = re.compile(r"(?<!`)`((?:python -m|torchrun|dvc|make) [^`]+)`")
+INLINE = re.compile(r"(?<!`)`((?:[A-Z_]+=\S+ )*(?:python -m|torchrun|dvc|make) [^`]+)`")
+YAML_FENCE = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+STAGE = re.compile(r"\bstages\.(\w+)")
 WHOLE = (ROOT / "README.md", ROOT / "docs/cookbook.md")
 PROGRAMS = ("python ", "torchrun ", "srun ", "dvc ", "make ")
 STAGES = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
@@ -186,6 +190,47 @@ def test_every_command_of_a_page_can_be_typed(path, made):
     assert len(said) > {"cookbook.md": 90}.get(path.name, -1)
 
 
+@pytest.mark.parametrize("path", WHOLE, ids=lambda path: path.name)
+def test_every_option_in_a_sentence_is_one_of_the_sections_commands(path):
+    assert lost_options(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("path", WHOLE, ids=lambda path: path.name)
+def test_settings_that_a_page_shows_can_be_entered(path):
+    for text in YAML_FENCE.findall(path.read_text(encoding="utf-8")):
+        Params.model_validate(_over(read_tree(ROOT / "params.yaml"), yaml.safe_load(text)))
+
+
+def lost_options(page: str) -> list[str]:
+    """The options within a section's sentences that none of the stages has which the section names."""
+    lost = []
+    for section in re.split(r"^#+ ", page, flags=re.MULTILINE):
+        said = " ".join(re.findall(r"`(--[^`]+)`", FENCE.sub("", section)))
+        known = {option for name in sorted(set(STAGE.findall(section))) for option in _options(name)}
+        lost += [option for option in re.findall(r"--[a-z][\w-]*", said) if option not in known]
+    return lost
+
+
+@cache
+def _options(stage: str) -> frozenset[str]:
+    found: list[argparse.ArgumentParser] = []
+
+    def parse(parser, args=None, namespace=None):
+        found.append(parser)
+        raise CalledError
+
+    with patch.object(argparse.ArgumentParser, "parse_args", parse), suppress(CalledError):
+        importlib.import_module(f"stages.{stage}").main()
+    return frozenset(option for action in found[0]._actions for option in action.option_strings)
+
+
+def _over(tree, entered):
+    """A tree with the keys of another one in place of its own."""
+    if not isinstance(tree, dict) or not isinstance(entered, dict):
+        return entered
+    return tree | {key: _over(tree.get(key), value) for key, value in entered.items()}
+
+
 @pytest.mark.parametrize("name", ["extract", "first", "train"])
 def test_stages_that_several_processes_share_can_be_started_by_torchrun(name):
     """As dvc.yaml starts them: torchrun takes what looks like an option of its own for one."""
@@ -228,7 +273,13 @@ def test_a_command_that_nobody_can_type_is_found(made, command, said):
     assert said in wrong(command, made)
 
 
+def test_an_option_that_no_command_of_the_section_has_is_found():
+    page = "# A\n`--out` of `python -m stages.vocab`, `--outt 1 --seed 2`.\n# B\n`--out` of nothing\n"
+    assert lost_options(page) == ["--outt", "--seed", "--out"]
+
+
 def test_commands_of_a_page_are_found():
     page = "as `make demo` or `make \nstudy`\n```\ndvc \\\n  b\n\nc | d\n```\n```yaml\ne: f\n```\n`x`\n"
-    assert commands(page, whole=True) == ["dvc    b", "c | d", "make demo", "make study"]
-    assert commands(page, whole=False) == ["dvc    b", "make demo", "make study"]
+    page += "`A=1 make a`\n"
+    assert commands(page, whole=True) == ["dvc    b", "c | d", "make demo", "make study", "A=1 make a"]
+    assert commands(page, whole=False) == ["dvc    b", "make demo", "make study", "A=1 make a"]

@@ -17,6 +17,7 @@ from threading import Lock
 import numpy as np
 
 from pipeline.errors import InputError, listed
+from pipeline.features.store_codec import OF_FILES
 from pipeline.features.writer import Writer, fill
 from pipeline.outputs import write_json
 from pipeline.prefetch import prefetch
@@ -157,7 +158,7 @@ class Importer:
         """
         fill(self.writer, self.writer.missing, self._features, self._write, "importing")
         together = "".join(self.digests[str(shard)] for shard in range(len(self.digests)))
-        return f"npy:{hashlib.sha256(together.encode()).hexdigest()}"
+        return f"{OF_FILES}{hashlib.sha256(together.encode()).hexdigest()}"
 
     def _features(self, rows: Sequence[int]) -> Iterator[np.ndarray]:
         files = (self.files[row] for row in rows)

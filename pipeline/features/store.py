@@ -1,9 +1,10 @@
 """Reading a feature store (store_codec.py): features by image key, every shard checked when it is opened."""
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 import numpy as np
 import tensorstore
@@ -16,8 +17,19 @@ from pipeline.compute import memory
 from pipeline.datasets.schema import Pair
 from pipeline.errors import InputError
 from pipeline.features.object_storage import CONTEXT, Location
-from pipeline.features.store_codec import ARRAY, SCHEMA, array_spec, shard_file
+from pipeline.features.store_codec import (
+    ARRAY,
+    OF_FILES,
+    SCHEMA,
+    array_spec,
+    bound,
+    finite,
+    made,
+    shard_file,
+    sum_of,
+)
 from pipeline.prefetch import prefetch
+from pipeline.provenance import sha256
 from pipeline.records import first_fault
 
 # a store does not change while it is open
@@ -42,7 +54,9 @@ class _Attributes(TypedDict):
 
     schema: int
     keys: list[str]
+    sha256: NotRequired[list[str]]  # of the images' files
     shard_bytes: list[Annotated[int, Field(ge=1, lt=2**62)]]
+    sums: list[Annotated[int, Field(ge=0, lt=2**32)]]
 
 
 class _Group(TypedDict):
@@ -69,6 +83,7 @@ class FeatureStore:
         self.row = {key: row for row, key in enumerate(self.attributes["keys"])}
         self.array = self.location.answer(tensorstore.open(self._reading(), read=True))
         self._check_array()
+        self.checked = np.zeros(len(self.row), bool)  # of each image whether its sum was compared
 
     def _reading(self) -> dict[str, Any]:
         fits = sum(self.attributes["shard_bytes"]) < CACHED * (memory.free() or 0)
@@ -120,9 +135,25 @@ class FeatureStore:
             raise self._error(
                 f": it has {shape[0]} images in {shards} shards of {shard}, and {images} different keys"
             )
+        for name in ("sha256", "sums"):
+            if len(self.attributes.get(name, self.row)) != images:
+                raise self._error(f": its {name} are {len(self.attributes[name])}, not {images}")
 
     def _error(self, fault: str) -> InputError:
         return InputError(f"{self.location.name}{fault}; {self.location.remedy}")
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """Hashes of the whole store, of what made its features, and of its images in any order."""
+        images = sorted(self.attributes.get("sha256", self.attributes["keys"]))
+        common = made(self.attributes)
+        if str(common.get("weights_id", "")).startswith(OF_FILES):
+            del common["weights_id"]  # it is a hash of these images' features
+        return {
+            "store": sha256(self.record),
+            "features": sha256(json.dumps([common, self.shape], sort_keys=True)),
+            "images": sha256(*images),
+        }
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -154,7 +185,23 @@ class FeatureStore:
 
     def _into(self, out: np.ndarray, rows: list[int]) -> np.ndarray:
         self.location.answer(tensorstore.array(out).write(self.array[rows]).commit)
+        self._check_images(out, rows)
         return out
+
+    def _check_images(self, features: np.ndarray, rows: list[int]) -> None:
+        """Compare images that are read for the first time with their checksums; they must be finite, too."""
+        first = [place for place, row in enumerate(rows) if not self.checked[row]]
+        if not first:
+            return
+        own = [rows[place] for place in first]
+        found = bound((sum_of(features[place]) for place in first), own, self.attributes)
+        for place, row, each in zip(first, own, found, strict=True):
+            image = f" is damaged: the image {self.attributes['keys'][row]!r}"
+            if each != self.attributes["sums"][row]:
+                raise self._error(f"{image} has other features than were written, or zarr.json was changed")
+            if not finite(features[place]):
+                raise self._error(f"{image} has features that are not finite")
+            self.checked[row] = True
 
 
 def feature_batches(

@@ -1,5 +1,6 @@
 """Writing a store: shard by shard, resumed at the first one that is missing, from a stream of features."""
 
+import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,7 +13,16 @@ import tensorstore
 from pipeline.errors import InputError, writing
 from pipeline.features import store_codec
 from pipeline.features.object_storage import Location
-from pipeline.features.store_codec import ARRAY, SCHEMA, WRITING, array_spec, define, shard_file
+from pipeline.features.store_codec import (
+    ARRAY,
+    SCHEMA,
+    WRITING,
+    array_spec,
+    bound,
+    define,
+    shard_file,
+    sum_of,
+)
 from pipeline.outputs import Contents, place, remove, write_json, write_text
 from pipeline.progress import track
 
@@ -57,7 +67,8 @@ class Writer:
         rows = self.rows(shard)
         with writing(self.folder):
             self.array[rows.start : rows.stop].write(features).result()
-            write_text(self._record(shard), str((self.store / ARRAY / shard_file(shard)).stat().st_size))
+            size = (self.store / ARRAY / shard_file(shard)).stat().st_size
+            write_text(self._record(shard), json.dumps([size, *map(sum_of, features)]))
 
     def forget(self, shard: int) -> None:
         """Count a shard as missing."""
@@ -68,21 +79,23 @@ class Writer:
 
         Raises InputError where a shard is no longer what was written.
         """
-        group = {"schema": SCHEMA, "shard_bytes": [self._bytes(shard) for shard in self.shards]} | attributes
+        written = [self._written(shard) for shard in self.shards]
+        sums = bound([each for _, *own in written for each in own], range(self.images), attributes)
+        group = {"schema": SCHEMA, "shard_bytes": [size for size, *_ in written], "sums": sums} | attributes
         write_json(self.store / "zarr.json", {"zarr_format": 3, "node_type": "group", "attributes": group})
         place(self.store, path, CONTENTS)
         remove(self.folder)
 
-    def _bytes(self, shard: int) -> int:
-        """A written shard's size."""
+    def _written(self, shard: int) -> list[int]:
+        """The size of a shard, and the checksum of each of its images' features."""
         try:
-            size = int(self._record(shard).read_text())
+            record: list[int] = json.loads(self._record(shard).read_text())
             found = (self.store / ARRAY / shard_file(shard)).stat().st_size
-        except FileNotFoundError:
-            size, found = 0, -1
-        if size != found:
+        except (FileNotFoundError, ValueError):
+            record, found = [0], -1
+        if record[0] != found:
             raise InputError(f"{self.folder} was changed while it was filled (shard {shard}); run it again")
-        return size
+        return record
 
     def _record(self, shard: int) -> Path:
         return self.log / str(shard)

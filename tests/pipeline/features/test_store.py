@@ -1,5 +1,6 @@
 """The feature store: round trips, resumption, and every damage that a reader must not miss."""
 
+import json
 import shutil
 
 import numpy as np
@@ -33,7 +34,8 @@ def make(path, images=10, seed=0):
     for shard in writer.missing:
         rows = writer.rows(shard)
         writer.write(shard, features[rows.start : rows.stop])
-    writer.finish(path, ATTRIBUTES | {"keys": [f"{row}.png" for row in range(images)]})
+    keys = [f"{row}.png" for row in range(images)]
+    writer.finish(path, ATTRIBUTES | {"keys": keys, "sha256": keys})
     return features
 
 
@@ -95,7 +97,8 @@ def test_an_interrupted_writer_goes_on_with_the_first_missing_shard(tmp_path):
     assert again.missing == [1, 2]
     again.write(1, features[4:8])
     again.write(2, features[8:])
-    again.finish(tmp_path / "s.zarr", ATTRIBUTES | {"keys": [f"{row}.png" for row in range(10)]})
+    keys = [f"{row}.png" for row in range(10)]
+    again.finish(tmp_path / "s.zarr", ATTRIBUTES | {"keys": keys, "sha256": keys})
     assert contents(tmp_path / "s.zarr") == contents(tmp_path / "whole.zarr")
 
 
@@ -151,6 +154,66 @@ def test_a_flipped_bit_is_noticed(tmp_path, place):
     opened = FeatureStore(tmp_path / "s.zarr", {})
     with pytest.raises(InputError, match=r"s\.zarr is damaged"):
         opened.read([f"{row}.png" for row in range(4)])
+
+
+def rewritten(path, change):
+    """Change what the group says of itself."""
+    record = json.loads((path / "zarr.json").read_text())
+    change(record["attributes"])
+    (path / "zarr.json").write_text(json.dumps(record))
+
+
+def swap_shards(path):
+    one, two = (path / f"features/c/{shard}/0/0/0" for shard in (0, 1))
+    data = one.read_bytes(), two.read_bytes()
+    two.write_bytes(data[0])
+    one.write_bytes(data[1])
+    sizes = [len(each) for each in data]
+    rewritten(path, lambda own: own["shard_bytes"].__setitem__(slice(0, 2), sizes[::-1]))
+
+
+def overwrite(path, value):
+    """Write other features by Zarr's own means: each chunk has the right checksum."""
+    zarr.open_array(path, path="features", mode="r+")[2] = value
+
+
+EXCHANGED = {
+    "keys in another order": lambda path: rewritten(path, lambda own: own["keys"].reverse()),
+    "two keys exchanged": lambda path: rewritten(
+        path, lambda own: own["keys"].__setitem__(slice(0, 2), own["keys"][1::-1])
+    ),
+    "the images' hashes in another order": lambda path: rewritten(path, lambda own: own["sha256"].reverse()),
+    "sums in another order": lambda path: rewritten(path, lambda own: own["sums"].reverse()),
+    "two shards": swap_shards,
+    "another stride": lambda path: rewritten(path, lambda own: own.__setitem__("stride", 32)),
+    "other weights": lambda path: rewritten(path, lambda own: own.__setitem__("weights_id", "sha256:1")),
+    "other features of one image": lambda path: overwrite(path, 0.5),
+    "features that are no number": lambda path: overwrite(path, np.nan),
+}
+
+
+@pytest.mark.parametrize("change", EXCHANGED.values(), ids=EXCHANGED)
+def test_what_was_exchanged_is_noticed_at_the_first_read(tmp_path, change):
+    make(tmp_path / "s.zarr")
+    change(tmp_path / "s.zarr")
+    with pytest.raises(InputError, match=r"s\.zarr is damaged: the image '\d\.png'"):
+        FeatureStore(tmp_path / "s.zarr", {}).read([f"{row}.png" for row in range(10)])
+
+
+def test_features_that_are_not_finite_are_refused(tmp_path, monkeypatch):
+    """Even where whoever wrote them did so by our own means."""
+    endless = np.full((10, *SHAPE), np.inf, np.float16)
+    monkeypatch.setitem(globals(), "grids", lambda *_: endless)
+    make(tmp_path / "s.zarr")
+    with pytest.raises(InputError, match=r"s\.zarr is damaged: the image '0\.png' .*not finite"):
+        FeatureStore(tmp_path / "s.zarr", {}).read(["0.png"])
+
+
+def test_a_store_of_the_schema_before_is_refused(tmp_path):
+    make(tmp_path / "s.zarr")
+    rewritten(tmp_path / "s.zarr", lambda own: (own.pop("sums"), own.__setitem__("schema", 1)))
+    with pytest.raises(InputError, match=r"s\.zarr.*run `dvc repro extract`"):
+        FeatureStore(tmp_path / "s.zarr", {})
 
 
 def test_an_unknown_image_is_named(tmp_path):

@@ -1,5 +1,7 @@
 """Captions as token ids and back (docs/methods.md, "Special tokens and tokenisation"; SCORER section 4.2)."""
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -252,6 +254,25 @@ def load(path: str | Path) -> Vocabulary:
     return WordVocabulary(
         tuple(sorted(found.ids, key=found.ids.__getitem__)), found.longest, found.lower_case
     )
+
+
+def identity(vocabulary: Vocabulary) -> str:
+    """Return a hash of the words in their order, of how captions are read, and of their greatest length."""
+    lower_case = vocabulary.lower_case if isinstance(vocabulary, WordVocabulary) else None
+    return _hash([_words(vocabulary), lower_case, vocabulary.longest])
+
+
+def words_identity(vocabulary: Vocabulary) -> str:
+    """Return a hash of the words in their order: of an imported checkpoint no more is known."""
+    return _hash(_words(vocabulary))
+
+
+def _words(vocabulary: Vocabulary) -> list[str]:
+    return [*vocabulary.words] if isinstance(vocabulary, WordVocabulary) else ["clip_bpe"]
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 
 def pad(sequences: list[list[int]]) -> np.ndarray:

@@ -34,8 +34,9 @@ def main() -> None:
     devices.repeatable()
     model, trained = trained_model.load(arguments.weights)
     vocabulary = vocabularies.load(arguments.vocab)
-    trained.check_vocabulary(vocabulary)
+    trained.check_vocabulary(vocabulary, arguments.vocab)
     store = FeatureStore(store_of(arguments.features, trained.recipe.input), expected=trained.recipe.features)
+    trained.check_store(store)
     pairs = pairs_of(arguments.pairs, arguments.split)
     aligned = {pair.pair_id for kind in choose(pairs, ALIGNED).values() for pair in kind}
     model = model.to(devices.device())

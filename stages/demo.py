@@ -15,12 +15,13 @@ import threading
 from pathlib import Path
 
 from pipeline import params
-from pipeline.captioning import feature_backbone, package_checks, sources
+from pipeline.captioning import feature_backbone, sources
 from pipeline.captioning.picture_captioner import PictureCaptioner
 from pipeline.compute import devices
 from pipeline.demo import pair_html
 from pipeline.errors import InputError
 from pipeline.params import Tabletop
+from pipeline.plain_values import read
 from stages import run
 from stages.arguments import PORTS, whole
 
@@ -72,9 +73,7 @@ def settings(captioners: dict[str, PictureCaptioner], lab: Path) -> Tabletop:
     for captioner in captioners.values():
         if captioner.scores and captioner.scores.get("rendered"):
             kind = Tabletop
-            drawn = package_checks.read(
-                Path(sources.SCORES), kind, captioner.scores["rendered"], feature_backbone.REMEDY
-            )
+            drawn = read(Path(sources.SCORES), kind, captioner.scores["rendered"], feature_backbone.REMEDY)
             if drawn.width * drawn.height > MOST_PIXELS:
                 raise InputError(
                     f"{sources.SCORES}: rendered: pictures of {drawn.width} x {drawn.height} pixels take "

@@ -32,7 +32,7 @@ from pipeline.errors import InputError
 from pipeline.features.store_contents import pixel_spec, spec
 from pipeline.outputs import file_to_write, replacing
 from pipeline.recipes import trained_model
-from pipeline.recipes.trained_model import Trained
+from pipeline.recipes.model_description import Trained
 from stages import run
 from stages.arguments import SEEDS, parsed, whole
 from stages.train import CURVES

@@ -20,7 +20,7 @@ from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
 from pipeline.outputs import Contents, replacing, write_json, write_text
 from pipeline.recipes import trained_model
-from pipeline.recipes.trained_model import Trained
+from pipeline.recipes.model_description import Trained
 from pipeline.scoring.retrieval import Ranks, figures, ranks, retrievable, similarities
 from stages import run
 from stages.arguments import parsed
@@ -54,8 +54,9 @@ def retrieve(model: Trainable, trained: Trained, arguments: argparse.Namespace, 
     assert isinstance(model, Retrieves)
     devices.repeatable()
     vocabulary = vocabularies.load(arguments.vocab)
-    trained.check_vocabulary(vocabulary)
+    trained.check_vocabulary(vocabulary, arguments.vocab)
     store = FeatureStore(store_of(arguments.features, trained.recipe.input), expected=trained.recipe.features)
+    trained.check_store(store)
     if not (pairs := retrievable(of_split(read_pairs(arguments.pairs), arguments.split))):
         raise InputError(
             f"{arguments.pairs} has no pair of the split {arguments.split} where something changed; "

@@ -24,6 +24,7 @@ from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
 from pipeline.outputs import Contents, file_to_write, replacing
 from pipeline.recipes import recipe_file, trained_model
+from pipeline.recipes.model_description import Trained
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.scoring import tokenizer
 from pipeline.scratch_folders import alone, clear
@@ -117,7 +118,8 @@ def train(
     devices.repeatable()
     launch.check_group(phase.settings, ranks)
     pairs = read_pairs(arguments.pairs)
-    vocabulary = phase.cut(vocabularies.load(arguments.vocab))
+    words = vocabularies.load(arguments.vocab)
+    vocabulary = phase.cut(words)
     store = FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
     inputs = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
     inputs += [trained_model.identity(before)] if before else []
@@ -140,7 +142,8 @@ def train(
         history = training.run(phase.sampler(pairs, arguments.seed), source, vocabulary)
     if ranks.rank == 0:
         still_alone()
-        write(arguments, recipe, store, vocabulary, history, phase.beside.curves)
+        hashes = {"vocabulary": vocabularies.identity(words), **store.hashes}
+        write(arguments, recipe, store.shape, vocabulary, history, hashes, phase.beside.curves)
         made = {"precision": str(training.dtype), "processes": ranks.world}
         provenance.write(stage, arguments.provenance, time.monotonic() - start, **made)
         clear(arguments.weights)
@@ -156,19 +159,21 @@ def growing(folder: Path | None, phase: Phase) -> LiveCurves:
 def write(
     arguments: argparse.Namespace,
     recipe: Recipe,
-    store: FeatureStore,
+    shape: tuple[int, int, int],
     vocabulary: vocabularies.Vocabulary,
     history: History,
+    hashes: dict[Any, str],
     earlier: Path | None,
 ) -> None:
-    trained = trained_model.Trained(
+    trained = Trained(
         recipe,
         arguments.seed,
-        store.shape,
+        shape,
         len(vocabulary),
         vocabulary.longest,
         history.best_iteration,
         history.best_score,
+        hashes,
     )
     with replacing(arguments.weights, trained_model.CONTENTS) as beside:
         trained_model.save(beside, trained, history.best)

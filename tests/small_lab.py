@@ -8,7 +8,7 @@ import torch
 from models import MODELS
 from pipeline import params, vocabularies
 from pipeline.recipes import recipe_file, resolving, trained_model
-from pipeline.recipes.trained_model import Trained
+from pipeline.recipes.model_description import Trained
 from tests.running import succeed
 from tests.stage_commands import IMAGES, MAKE_VOCAB, PAIRS, PREPARE, VOCAB, raw
 

@@ -22,7 +22,7 @@ from pipeline.authors_checkpoints.tensor_names import Names, Place, Shapes, chec
 from pipeline.errors import InputError
 from pipeline.features.store_contents import PixelSpec
 from pipeline.recipes.first_weights import name_in_file
-from pipeline.recipes.trained_model import Trained
+from pipeline.recipes.model_description import Trained
 from pipeline.vocabularies import ClipVocabulary, Vocabulary
 
 NAME = "clip4idc"

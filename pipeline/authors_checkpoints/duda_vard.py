@@ -22,7 +22,7 @@ from pipeline.authors_checkpoints.scorer_dirl import DETECTOR, FEATURES, SHAPE, 
 from pipeline.authors_checkpoints.tensor_names import Names, checked, dimensions, shapes_of, theirs
 from pipeline.errors import InputError
 from pipeline.features.store_contents import Spec
-from pipeline.recipes.trained_model import Trained
+from pipeline.recipes.model_description import Trained
 from pipeline.vocabularies import END, NULL, Vocabulary
 
 KINDS = 6  # of change, in their classifier, which no loss reads

@@ -22,7 +22,7 @@ from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.tensor_names import Names, Shapes, checked, shapes_of, theirs
 from pipeline.errors import InputError
 from pipeline.features.store_contents import IMPORTED, Spec
-from pipeline.recipes.trained_model import Trained
+from pipeline.recipes.model_description import Trained
 from pipeline.vocabularies import WordVocabulary
 
 TITLE, MODEL, STATE = "IDC-PCL", "idc_pcl", "model_state_dict"

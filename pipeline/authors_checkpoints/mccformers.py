@@ -20,7 +20,7 @@ from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.tensor_names import Names, checked, dimensions, shapes_of, theirs
 from pipeline.errors import InputError
 from pipeline.features.store_contents import IMPORTED, Spec
-from pipeline.recipes.trained_model import Trained
+from pipeline.recipes.model_description import Trained
 from pipeline.vocabularies import MCC_MARKS, WordVocabulary
 
 TITLE = "MCCFormers"

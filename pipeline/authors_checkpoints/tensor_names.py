@@ -19,9 +19,9 @@ from pipeline.errors import InputError
 from pipeline.features.store_contents import IMPORTED, PixelSpec, Spec
 from pipeline.inputs import read_json
 from pipeline.recipes import recipe_file, resolving
+from pipeline.recipes.model_description import Part, Trained
 from pipeline.recipes.recipe_file import Recipe
-from pipeline.recipes.trained_model import Trained
-from pipeline.vocabularies import Vocabulary
+from pipeline.vocabularies import Vocabulary, words_identity
 
 JOINED = ("query", "key", "value")  # the order in one tensor of torch's nn.MultiheadAttention
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)  # each is some float32, exactly
@@ -207,4 +207,5 @@ def trained(
     recipe: Recipe, seed: int, shape: tuple[int, int, int], vocabulary: Vocabulary, longest: int
 ) -> Trained:
     """What is known of a checkpoint's weights; iteration and validation are not in it: 0 and NaN."""
-    return Trained(recipe, seed, shape, len(vocabulary), longest, 0, math.nan)
+    words: dict[Part, str] = {"words": words_identity(vocabulary)}
+    return Trained(recipe, seed, shape, len(vocabulary), longest, 0, math.nan, words)

@@ -14,13 +14,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from models.backbones.backbone import Backbone
-from pipeline.captioning import package_checks
 from pipeline.errors import InputError
 from pipeline.features import backbone_weights
 from pipeline.features.store import FeatureStore
 from pipeline.features.store_contents import GRID, IMAGENET, IMPORTED, STATISTICS, Spec
 from pipeline.inputs import read_yaml
-from pipeline.recipes.trained_model import Trained
+from pipeline.plain_values import read
+from pipeline.recipes.model_description import Trained
+from pipeline.recipes.tensor_checks import check_finite, tensors_said
 
 MADE, WEIGHTS, CHANNELS = "features.yaml", "backbone.safetensors", "statistics.safetensors"
 REMEDY = "bring the package again, whole"
@@ -47,14 +48,16 @@ def of_lab(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
             f"{place} was imported from .npy files, and what made these is not known here: "
             "no features of other pictures can be had"
         )
-    attributes = FeatureStore(place, expected=trained.recipe.features).attributes
+    store = FeatureStore(place, expected=trained.recipe.features)
+    trained.check_store(store)
+    attributes = store.attributes
     said = {key: attributes.get(key) for key in ("weights_id", "precision")}
-    made = package_checks.read(place, Made, said, MADE_ANEW)
+    made = read(place, Made, said, MADE_ANEW)
     # a file of weights is named as the laboratory's stages see it: from its root
     here = spec if spec.weights == IMAGENET else replace(spec, weights=str(lab / spec.weights))
     network = _checked(here, made.weights_id, str(place))
     if network.standardise is not None:
-        numbers = package_checks.read(place, dict[str, list[float]], attributes.get(STATISTICS), MADE_ANEW)
+        numbers = read(place, dict[str, list[float]], attributes.get(STATISTICS), MADE_ANEW)
         found = {key: torch.tensor(values) for key, values in numbers.items()}
         _take_statistics(network, found, str(place))
     return network, made
@@ -63,9 +66,9 @@ def of_lab(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
 def of_package(folder: Path, weights: Path, spec: Spec) -> tuple[Backbone, Made]:
     """As the files of a package in `folder` say, in messages called `weights`. Raises InputError likewise."""
     record = read_yaml(folder / MADE, REMEDY, foreign=True)
-    made = package_checks.read(weights / MADE, Made, record, REMEDY)
+    made = read(weights / MADE, Made, record, REMEDY)
     named = f"{weights}: {WEIGHTS}"
-    said = package_checks.tensors_said(folder / WEIGHTS, named, REMEDY) if made.carried else None
+    said = tensors_said(folder / WEIGHTS, named, REMEDY) if made.carried else None
     _check_size(spec, said, weights)
     if made.carried:
         network = backbone_weights.untrained(spec)
@@ -131,7 +134,7 @@ def _take_statistics(network: Backbone, found: dict[str, Tensor], name: str) -> 
 
 
 def _tensors(path: Path, weights: Path) -> dict[str, Tensor]:
-    package_checks.tensors_said(path, f"{weights}: {path.name}", REMEDY)
+    tensors_said(path, f"{weights}: {path.name}", REMEDY)
     tensors = dict(load_file(path))
-    package_checks.check_finite(tensors, f"{weights}: {path.name}", REMEDY)
+    check_finite(tensors, f"{weights}: {path.name}", REMEDY)
     return tensors

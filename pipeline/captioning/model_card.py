@@ -14,7 +14,7 @@ from pipeline.datasets import cards
 from pipeline.datasets.manifest import read as read_manifest
 from pipeline.datasets.schema import CHANGE_TYPES
 from pipeline.features.store_contents import recorded_spec
-from pipeline.recipes.trained_model import Trained
+from pipeline.recipes.model_description import Trained
 from pipeline.scoring.metric_names import ACCURACY, AGREES, FITS, HEADINGS, SHOWN, TRUE, TRUE_CHANGES
 from pipeline.statistics.seeds import over_seeds
 

@@ -24,7 +24,7 @@ from pipeline.features.store_contents import IMAGENET, PixelSpec, recorded_spec
 from pipeline.inputs import read_json
 from pipeline.outputs import Contents, check, replacing, write_json, yaml_of
 from pipeline.recipes import trained_model
-from pipeline.recipes.trained_model import Trained
+from pipeline.recipes.model_description import Trained
 
 CONTENTS = Contents(sources.FEATURES, tuple(sources.LARGEST))  # of a package that is a folder
 SAMPLE = 24  # test pairs whose captions are in scores.json

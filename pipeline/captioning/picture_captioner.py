@@ -18,7 +18,7 @@ from pipeline.decoding.decode_split import searching, told
 from pipeline.errors import InputError
 from pipeline.features.shapes import input_shape
 from pipeline.features.store_contents import recorded_spec
-from pipeline.recipes.trained_model import Trained
+from pipeline.recipes.model_description import Trained
 from pipeline.vocabularies import Vocabulary
 
 

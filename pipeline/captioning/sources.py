@@ -14,21 +14,22 @@ from typing import Any
 from models.backbones.backbone import Backbone
 from models.captioner import Captioner
 from pipeline import vocabularies
-from pipeline.captioning import feature_backbone, package_checks
+from pipeline.captioning import feature_backbone
 from pipeline.captioning.feature_backbone import REMEDY, Made
 from pipeline.errors import InputError
 from pipeline.features.store_contents import PIXELS, PixelSpec, recorded_spec
-from pipeline.inputs import check_regular, read_json, read_yaml
-from pipeline.recipes import trained_model
-from pipeline.recipes.trained_model import Trained
+from pipeline.inputs import check_regular, read_json
+from pipeline.plain_values import read
+from pipeline.recipes import tensor_checks, trained_model
+from pipeline.recipes.model_description import Trained, check_features
 from pipeline.vocabularies import Vocabulary
 
-MODEL, FEATURES, VOCABULARY = "model.yaml", feature_backbone.MADE, "vocabulary.json"
+MODEL, FEATURES, VOCABULARY = trained_model.MODEL, feature_backbone.MADE, "vocabulary.json"
 CARD, SCORES = "README.md", "scores.json"
 TENSORS = (trained_model.FILE, feature_backbone.WEIGHTS)
 # bytes of each file, unpacked; nothing else in a package is looked at
-LARGEST = dict.fromkeys(TENSORS, package_checks.MOST_BYTES) | {
-    MODEL: 1 << 16,
+LARGEST = dict.fromkeys(TENSORS, tensor_checks.MOST_BYTES) | {
+    MODEL: trained_model.LARGEST,
     FEATURES: 1 << 14,
     feature_backbone.CHANNELS: 1 << 20,
     VOCABULARY: 4 << 20,
@@ -52,7 +53,7 @@ def opened(weights: Path) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory() as folder:
         try:
-            check_regular(weights, 2 * package_checks.MOST_BYTES)
+            check_regular(weights, 2 * tensor_checks.MOST_BYTES)
             with zipfile.ZipFile(weights) as package:
                 _unpack(package, Path(folder), weights)
         except InputError:
@@ -108,22 +109,21 @@ def load(folder: Path, weights: Path, lab: Path) -> tuple[Captioner, Trained, Vo
 
     Raises InputError naming the file that is missing, or that says what no training writes.
     """
-    record = read_yaml(folder / MODEL, REMEDY, LARGEST[MODEL], foreign=True)
-    trained = package_checks.model(weights / MODEL, record, REMEDY)
-    file, named = folder / trained_model.FILE, f"{weights / trained_model.FILE}"
-    package_checks.check_model(file, named, trained, weights / MODEL, REMEDY)
-    model, trained = trained_model.load(folder)
-    package_checks.check_finite(model.state_dict(), named, REMEDY)
+    trained = trained_model.describe(folder, weights, REMEDY)
+    check_features(weights / MODEL, trained.recipe.features, REMEDY)
+    model = trained_model.load(folder, weights, REMEDY)[0]
     words = vocabulary_file(folder, trained, lab)
     packed = words.parent == folder
     place, remedy = (weights / VOCABULARY, REMEDY) if packed else (words, OF_LAB)
-    package_checks.check_vocabulary(place, read_json(words, remedy, LARGEST[VOCABULARY]), remedy)
+    check_vocabulary(place, read_json(words, remedy, LARGEST[VOCABULARY]), remedy)
     vocabulary = vocabularies.load(words)
-    try:
-        trained.check_vocabulary(vocabulary)
-    except InputError as error:
-        raise InputError(f"{place}: {error}") from None
+    trained.check_vocabulary(vocabulary, place)
     return model, trained, vocabulary
+
+
+def check_vocabulary(path: Path, record: Any, remedy: str) -> None:
+    """Raises InputError naming the key of a vocabulary's file that is wrong, odd or too large."""
+    read(path, vocabularies.kind_of(record), record, remedy)
 
 
 def scores(folder: Path, weights: Path) -> dict[str, Any] | None:
@@ -131,7 +131,7 @@ def scores(folder: Path, weights: Path) -> dict[str, Any] | None:
     if not (folder / SCORES).exists():
         return None
     record = read_json(folder / SCORES, REMEDY, LARGEST[SCORES])
-    return package_checks.read(weights / SCORES, dict[str, Any], record, REMEDY)
+    return read(weights / SCORES, dict[str, Any], record, REMEDY)
 
 
 def vocabulary_file(folder: Path, trained: Trained, lab: Path) -> Path:

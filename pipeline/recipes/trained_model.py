@@ -1,70 +1,52 @@
-"""A trained model on disk: weights.safetensors and model.yaml in one folder."""
+"""A trained model on disk: weights.safetensors and model.yaml in one folder.
 
-from dataclasses import asdict, dataclass
+`load` and `load_first` are the one way to its weights: they check types, sizes, tensors and hashes.
+"""
+
+import sys
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from models.captioner import Captioner
-from models.grid_embedding import DataSizes
 from models.trainable import Trainable
-from pipeline.errors import InputError
+from pipeline.datasets.checking import sha256
+from pipeline.errors import InputError, printable
 from pipeline.inputs import read_yaml
 from pipeline.outputs import Contents, yaml_of
 from pipeline.recipes import recipe_file
-from pipeline.recipes.recipe_file import Recipe
-from pipeline.vocabularies import Vocabulary
+from pipeline.recipes.model_description import Trained, described, hash_of
+from pipeline.recipes.tensor_checks import check_finite, check_looks, check_tensors, tensors_said
 
-FILE = "weights.safetensors"
-CONTENTS = Contents("model.yaml", (FILE,))
+FILE, MODEL = "weights.safetensors", "model.yaml"
+CONTENTS = Contents(MODEL, (FILE,))
+LARGEST = 1 << 16  # bytes of model.yaml
 REMEDY, FIRST = "run `dvc repro train` to make it", "run `dvc repro first` to make it"
 
 
-@dataclass(frozen=True)
-class Trained:
-    """How the weights came about, and the shapes that they fit."""
-
-    recipe: Recipe
-    seed: int
-    shape: tuple[int, int, int]  # of an image's features
-    vocabulary: int
-    longest: int
-    iteration: int  # the snapshot that was kept
-    validation: float  # its score on the validation split: CIDEr-D, or another of its phase
-
-    def __post_init__(self) -> None:
-        """Raises ValueError for what no weights can fit."""
-        for value in (*self.shape, self.vocabulary, self.longest):
-            if type(value) is not int or value < 1:
-                raise ValueError(f"{value!r} is no size")
-        if len(self.shape) != 3:
-            raise ValueError("its shape is not that of an image's features")
-
-    def check_vocabulary(self, vocabulary: Vocabulary) -> None:
-        """Raises InputError where the model was trained with a vocabulary of another size."""
-        if len(vocabulary) != self.vocabulary:
-            raise InputError(
-                f"the weights belong to a vocabulary of {self.vocabulary} words, not {len(vocabulary)}; "
-                f"use the one that they were trained with"
-            )
-
-
 def save(folder: Path, trained: Trained, weights: dict[str, Tensor]) -> None:
-    """Write both files into `folder`, which is made."""
+    """Write both files into `folder`, which is made; model.yaml has the hashes of both."""
     folder.mkdir(parents=True)
     save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / FILE)
-    record = asdict(trained) | {"shape": list(trained.shape)}
-    (folder / "model.yaml").write_text(yaml_of(record), encoding="utf-8")
+    hashes = {**trained.hashes, "weights": sha256(folder / FILE), "model": ""}
+    record = asdict(trained) | {"shape": list(trained.shape), "hashes": hashes}
+    hashes["model"] = hash_of(record)
+    (folder / MODEL).write_text(yaml_of(record), encoding="utf-8")
 
 
-def load(folder: Path) -> tuple[Captioner, Trained]:
-    """The trained model, in evaluation mode. Raises InputError naming what is missing or does not fit."""
-    trained, sizes = _described(folder, REMEDY)
-    model: Captioner = recipe_file.build(trained.recipe, sizes, folder / "model.yaml")
-    _fill(model, folder, REMEDY)
-    return model.eval(), trained
+def load(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> tuple[Captioner, Trained]:
+    """Load the trained model, in evaluation mode; messages call the folder `named`.
+
+    Raises InputError naming the file, and the key, that is missing, damaged, or of another model.
+    """
+    trained = describe(folder, named, remedy)
+    model: Captioner = _filled(trained, folder, named or folder, remedy, None)
+    return model, trained
 
 
 def there(folder: Path) -> bool:
@@ -75,14 +57,12 @@ def there(folder: Path) -> bool:
 
 
 def load_first(folder: Path) -> tuple[Trainable, Trained]:
-    """The same of the last phase before captioning. Raises InputError where the model has none, too."""
-    trained, sizes = _described(folder, FIRST)
+    """Load what the last phase before captioning left; raises as `load`, also where the model has none."""
+    trained = describe(folder, None, FIRST)
     if not (phases := trained.recipe.entry.phases):
         raise InputError(f"{folder}: {trained.recipe.model} has no phase before captioning; {FIRST}")
-    phase = phases[-1].settings
-    model: Trainable = recipe_file.build(trained.recipe, sizes, folder / "model.yaml", phase)
-    _fill(model, folder, FIRST)
-    return model.eval(), trained
+    model: Trainable = _filled(trained, folder, folder, FIRST, phases[-1].settings)
+    return model, trained
 
 
 def take_over(model: Trainable, folder: Path) -> None:
@@ -90,7 +70,7 @@ def take_over(model: Trainable, folder: Path) -> None:
 
     Raises InputError where the folder lacks a tensor, or has one of another shape.
     """
-    found, how = _tensors(folder, FIRST), FIRST
+    found, how = _tensors(folder, folder, FIRST, describe(folder, None, FIRST)), FIRST
     own = model.state_dict()
     for before, here in model.takes.items():
         taken = {here + name.removeprefix(before): x for name, x in found.items() if name.startswith(before)}
@@ -114,26 +94,65 @@ def identity(folder: Path) -> bytes:
         raise InputError(f"{folder / FILE} cannot be read ({error.strerror}); {FIRST}") from None
 
 
-def _described(folder: Path, how: str) -> tuple[Trained, DataSizes]:
-    record = read_yaml(folder / "model.yaml", how)
-    try:
-        trained = Trained(**record | {"recipe": Recipe(**record["recipe"]), "shape": tuple(record["shape"])})
-    except (TypeError, KeyError, ValueError) as error:
-        raise InputError(f"{folder / 'model.yaml'} does not describe a model ({error}); {how}") from None
-    return trained, trained.recipe.sizes_for(trained.shape, trained.vocabulary, trained.longest)
+def describe(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> Trained:
+    """Return what model.yaml says. Raises InputError where the folder is named after another run."""
+    named = named or folder
+    trained = described(named / MODEL, _record(folder, remedy), remedy)
+    run = (trained.recipe.dataset, trained.recipe.model, str(trained.seed))
+    claimed = _claimed(named.absolute())
+    if claimed not in (None, run):
+        raise InputError(f"{named} holds weights of {'/'.join(run)}, says its {MODEL}; {remedy}")
+    return trained
 
 
-def _tensors(folder: Path, how: str) -> dict[str, Tensor]:
+def _record(folder: Path, remedy: str) -> Any:
+    return read_yaml(folder / MODEL, remedy, LARGEST, foreign=True)
+
+
+def _claimed(folder: Path) -> tuple[str, ...] | None:
+    """Dataset, model and seed of a folder of data/weights or data/starts; None: it has another name."""
+    match folder.parts:
+        case (*_, "data", "weights", dataset, model, seed):
+            return dataset, model, seed
+        case (*_, "data", "starts", dataset, model, seed, "first"):
+            return dataset, model, seed
+    return None
+
+
+def _filled(trained: Trained, folder: Path, named: Path, remedy: str, phase: str | None) -> Any:
+    """The model with its weights; it is built after the file's header fits its names and shapes."""
+    recipe, source = trained.recipe, named / MODEL
+    if not trained.hashes:
+        print(
+            printable(f"note: {source} has no hashes: its weights and words are not verified"),
+            file=sys.stderr,
+        )
     try:
-        return load_file(folder / FILE)
+        sizes = recipe.sizes_for(trained.shape, trained.vocabulary, trained.longest)
+    except InputError as error:
+        raise InputError(f"{source}: {error}; {remedy}") from None
+    with torch.device("meta"):  # names and shapes only
+        bare = recipe_file.build(recipe, sizes, source, phase)
+    found = tensors_said(folder / FILE, f"{named / FILE}", remedy)
+    check_looks(bare, source, remedy)
+    check_tensors(found, bare.state_dict(), f"{named / FILE}", remedy)
+    tensors = _tensors(folder, named, remedy, trained)
+    check_finite(tensors, f"{named / FILE}", remedy)
+    model = recipe_file.build(recipe, sizes, source, phase)
+    model.load_state_dict(tensors)
+    return model.eval()
+
+
+def _tensors(folder: Path, named: Path, remedy: str, trained: Trained) -> dict[str, Tensor]:
+    """The file's tensors. Raises InputError where it does not load, or a hash of model.yaml differs."""
+    if trained.hashes and trained.hashes["model"] != hash_of(_record(folder, remedy)):
+        raise InputError(f"{named / MODEL} was changed since it was written (its hashes.model); {remedy}")
+    try:
+        found = sha256(folder / FILE)
+        tensors = load_file(folder / FILE)
     except (OSError, SafetensorError) as error:
         reason = " ".join(str(error).split())
-        raise InputError(f"{folder / FILE} does not load ({reason}); {how}") from None
-
-
-def _fill(model: Trainable, folder: Path, how: str) -> None:
-    try:
-        model.load_state_dict(_tensors(folder, how))
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"{folder / FILE} does not load ({reason}); {how}") from None
+        raise InputError(f"{named / FILE} does not load ({reason}); {remedy}") from None
+    if trained.hashes.get("weights", found) != found:
+        raise InputError(f"{named / FILE} is not the file that {MODEL} names by hashes.weights; {remedy}")
+    return tensors

@@ -21,7 +21,7 @@ from pipeline.features.store import FeatureStore
 from pipeline.features.writer import Writer
 from pipeline.outputs import replacing, telling
 from pipeline.recipes import trained_model
-from pipeline.recipes.trained_model import Trained
+from pipeline.recipes.model_description import Trained
 from tests.pipeline.training.test_loop import recipe
 
 TOO_LARGE = "the file is larger than is allowed; raise the limit (`ulimit -f`), and run it again"

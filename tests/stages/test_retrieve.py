@@ -15,8 +15,8 @@ from pipeline.datasets.schema import of_split, write_pairs
 from pipeline.decoding import attention_maps
 from pipeline.features.store import FeatureStore
 from pipeline.recipes import recipe_file, trained_model
+from pipeline.recipes.model_description import Trained
 from pipeline.recipes.recipe_file import Recipe
-from pipeline.recipes.trained_model import Trained
 from pipeline.scoring.retrieval import similarities
 from tests.running import refuse, set_params, succeed
 

@@ -15,6 +15,7 @@ from pipeline.captioning.feature_backbone import Made
 from pipeline.errors import InputError
 from pipeline.recipes import trained_model
 from tests.backbones import write_tiny
+from tests.forged import forge
 
 WEIGHTS = "data/weights/tabletop/scorer_cbr/1"
 CELLS = "results/cells/tabletop/scorer_cbr"
@@ -97,6 +98,7 @@ def of_a_file(lab, tmp_path, monkeypatch):
     package.write(lab / WEIGHTS, lab, folder, "")
     record = folder / "model.yaml"
     record.write_text(record.read_text().replace("weights: imagenet", "weights: backbone.safetensors"))
+    forge(folder)
     return folder, trained_model.load(folder)[1]
 
 

@@ -17,6 +17,7 @@ from pipeline.errors import InputError
 from pipeline.features.store import FeatureStore
 from pipeline.features.store_contents import PIXELS
 from pipeline.recipes import trained_model
+from tests.forged import forge
 from tests.pipeline.captioning.conftest import weights_of
 from tests.pipeline.captioning.spoiling import put
 from tests.small_lab import ALL, STORES
@@ -152,5 +153,6 @@ def test_features_that_cannot_be_had_are_refused_by_the_files_name(lab, tmp_path
     with pytest.raises(InputError, match=r"grid\.zarr is not a feature store"):
         PictureCaptioner.load(copy / WEIGHTS, copy)
     put(f"{WEIGHTS}/model.yaml", "weights: imagenet", "weights: imported from .npy files")(copy)
+    forge(copy / WEIGHTS)
     with pytest.raises(InputError, match=r"grid\.zarr was imported from \.npy files"):
         PictureCaptioner.load(copy / WEIGHTS, copy)

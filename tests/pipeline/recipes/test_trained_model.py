@@ -1,65 +1,169 @@
-"""Trained models and recipes whose files were edited are refused by name."""
+"""Trained models and recipes whose files were edited, exchanged or damaged are refused by name."""
+
+import math
+import shutil
+from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 import torch
 import yaml
+from safetensors.torch import load_file, save_file
 
 from pipeline.errors import InputError
+from pipeline.inputs import read_yaml
 from pipeline.recipes import recipe_file, trained_model
-from pipeline.recipes.trained_model import Trained
+from pipeline.recipes.model_description import Trained
+from tests.forged import forge, unhash
+from tests.hostile import little_memory
 from tests.pipeline.training.test_loop import recipe
 
-MODEL = r"model\.yaml does not describe a model "
+BAD = [..., -1, 10**9, math.nan, "x", []]  # ...: the key is not there
 
 
 @pytest.fixture
 def folder(tmp_path):
     chosen = recipe()
     model = recipe_file.build(chosen, chosen.sizes_for((6, 3, 3), 10, 8))
-    trained_model.save(tmp_path / "1", Trained(chosen, 1, (6, 3, 3), 10, 8, 4, 0.5), model.state_dict())
-    return tmp_path / "1"
+    place = tmp_path / "data/weights/tabletop/scorer_cbr/1"
+    trained_model.save(place, Trained(chosen, 1, (6, 3, 3), 10, 8, 4, 0.5), model.state_dict())
+    return place
 
 
-def test_what_was_saved_is_loaded(folder):
+def test_what_was_saved_is_loaded(folder, capsys):
     model, trained = trained_model.load(folder)
     assert (trained.shape, trained.recipe) == ((6, 3, 3), recipe())
     assert isinstance(next(model.parameters()), torch.nn.Parameter)
+    assert capsys.readouterr().err == ""
+
+
+def places(tree, at=()):
+    for key in tree if isinstance(tree, dict) else ():
+        yield (*at, key)
+        yield from places(tree[key], (*at, key))
+
+
+def edits(tree, bad):
+    """Each key deleted, and with each wrong value: (its path, the tree)."""
+    for *parents, last in places(tree):
+        for value in bad:
+            own = deepcopy(tree)
+            branch = own
+            for key in parents:
+                branch = branch[key]
+            if value is ...:
+                del branch[last]
+            else:
+                branch[last] = value
+            if own != tree:
+                yield (*parents, last), own
+
+
+def refused(folder):
+    try:
+        with little_memory():
+            trained_model.load(folder)
+    except InputError as error:
+        return str(error)
+    return None
+
+
+def test_every_edit_of_model_yaml_is_noticed(folder, capsys):
+    """By its key where the value can't be; forged hashes save nobody whose value no training writes."""
+    tree = read_yaml(folder / "model.yaml", "")
+    harmless = set()
+    for forged, bad in ((False, BAD[:2]), (True, BAD)):
+        for place, own in edits(tree, bad):
+            (folder / "model.yaml").write_text(yaml.dump(own, Dumper=yaml.CSafeDumper, sort_keys=False))
+            if forged and "hashes" not in place:
+                forge(folder)
+            said = refused(folder)
+            if said is None and (forged or place == ("hashes",)):
+                harmless.add(".".join(place))
+            else:
+                assert said, place
+                assert str(folder) in said, place
+                assert "\n" not in said
+    # the last ones decide nothing once the weights are there
+    kept = {"seed", "iteration", "validation", "longest", "vocabulary", "shape", "hashes", "recipe.features"}
+    parts = (
+        "recipe.train",
+        "recipe.loss",
+        "recipe.settings",
+        "recipe.code",
+        "recipe.adapt",
+        "recipe.features",
+    )
+    assert {each for each in harmless if not each.startswith(parts)} <= kept
+    assert "has no hashes" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        (
-            "recipe.sizes.heads",
-            3,
-            MODEL + r"\(width 8 is not a multiple of heads \(3\)\); run `dvc repro train`",
-        ),
-        ("recipe.sizes.heads", 0, MODEL + r"\(heads is 0, not a whole number from 1 on\)"),
-        ("recipe.sizes.width", "8", MODEL + r"\(width is '8', not a whole number"),
-        (
-            "recipe.sizes",
-            {"width": 9} | dict.fromkeys(("heads", "layers", "decoder_layers", "word_width"), 1),
-            MODEL + r"\(width 9 is not even\)",
-        ),
-        ("recipe.sizes.word_width", 5, MODEL + r"\(word_width 5 is not even\)"),
-        ("recipe.sizes.depth", 5, MODEL + r"\(its sizes are width, .*, depth, not width,"),
+        ("recipe.sizes.heads", 3, r"model\.yaml: recipe: width 8 is not a multiple of heads \(3\)"),
+        ("recipe.sizes.width", "8", r"model\.yaml: recipe\.sizes\.width: "),
+        ("recipe.sizes.width", 65536, r"model\.yaml: recipe\.sizes\.width is 65536"),
+        ("recipe.sizes.layers", 10**9, r"model\.yaml: recipe\.sizes\.layers is 1000000000"),
+        ("recipe.sizes.layers", 2, r"weights\.safetensors does not load \(the tensor "),
         ("recipe.settings.colour", 1, r"model\.yaml: unknown key model\.scorer_cbr\.colour"),
-        ("recipe.sizes.layers", 2, r"weights\.safetensors does not load \(.*Missing key"),
-        ("shape", [6, 3], MODEL + r"\(its shape is not that of"),
-        ("vocabulary", "ten", MODEL + r"\('ten' is no size\)"),
+        ("shape", [6, 3], r"model\.yaml: .*shape"),
+        ("vocabulary", 10**9, r"model\.yaml: vocabulary is 1000000000"),
+        ("vocabulary", 999_999, r"weights\.safetensors does not load \("),
+        ("longest", 10**9, r"model\.yaml: longest is 1000000000"),
+        ("seed", [1], r"model\.yaml: seed: "),
+        ("validation", math.nan, r"model\.yaml: validation is nan"),
     ],
 )
-def test_an_edited_model_is_refused_by_name(folder, path, value, said):
-    tree = yaml.safe_load((folder / "model.yaml").read_text())
+def test_an_edited_model_is_refused_by_its_key(folder, path, value, said):
+    tree = read_yaml(folder / "model.yaml", "")
     *parents, last = path.split(".")
     branch = tree
     for key in parents:
         branch = branch[key]
     branch[last] = value
     (folder / "model.yaml").write_text(yaml.safe_dump(tree, sort_keys=False))
-    with pytest.raises(InputError, match=said) as caught:
+    forge(folder)
+    with pytest.raises(InputError, match=said), little_memory():
         trained_model.load(folder)
-    assert "\n" not in str(caught.value)
+
+
+def other_weights(folder):
+    found = {name: tensor + 1 for name, tensor in load_file(folder / "weights.safetensors").items()}
+    save_file(found, folder / "weights.safetensors")
+
+
+def flipped_bit(folder):
+    data = bytearray((folder / "weights.safetensors").read_bytes())
+    data[-2] ^= 1
+    (folder / "weights.safetensors").write_bytes(data)
+
+
+def test_other_weights_are_refused_and_weights_without_hashes_noted(folder, tmp_path, capsys):
+    for number, change in enumerate((other_weights, flipped_bit)):
+        copy = shutil.copytree(folder, tmp_path / str(number))
+        change(copy)
+        with pytest.raises(InputError, match=r"weights\.safetensors is not the file that .* hashes\.weights"):
+            trained_model.load(copy)
+        unhash(copy)
+        trained_model.load(copy)
+        assert f"note: {copy}/model.yaml has no hashes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", ["tabletop/rr_cbr/1", "tabletop/scorer_cbr/2", "mine/scorer_cbr/1"])
+def test_a_folder_named_after_another_run_is_refused(folder, tmp_path, place):
+    shutil.copytree(folder, tmp_path / "anywhere/scorer")
+    trained_model.load(tmp_path / "anywhere/scorer")
+    copy = shutil.copytree(folder, tmp_path / "data/weights" / place)
+    with pytest.raises(InputError, match=f"{place} holds weights of tabletop/scorer_cbr/1"):
+        trained_model.load(copy)
+
+
+def test_the_snapshot_of_an_import_is_not_known(folder, tmp_path):
+    trained = trained_model.describe(folder)
+    imported = replace(trained, iteration=0, validation=math.nan)
+    trained_model.save(tmp_path / "import", imported, load_file(folder / "weights.safetensors"))
+    assert math.isnan(trained_model.load(tmp_path / "import")[1].validation)
 
 
 def test_a_key_that_stands_twice(folder):

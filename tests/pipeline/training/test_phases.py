@@ -17,6 +17,7 @@ from pipeline.datasets.schema import NO_CHANGE, of_split
 from pipeline.errors import InputError
 from pipeline.recipes import trained_model
 from pipeline.recipes.first_weights import identity, name_in_file
+from pipeline.recipes.model_description import Trained
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.recipes.recipe_file import save as save_recipe
 from pipeline.training import optimisers, phases
@@ -62,7 +63,7 @@ def run(pixels, folder, phase, chosen, scores=None, killed_at=None):
 
 def save(folder: Path, chosen, pixels, history):
     own = (3, 16, 24), len(pixels.vocabulary), pixels.vocabulary.longest
-    trained = trained_model.Trained(chosen, 1, *own, history.best_iteration, history.best_score)
+    trained = Trained(chosen, 1, *own, history.best_iteration, history.best_score)
     trained_model.save(folder, trained, history.best)
 
 
@@ -110,7 +111,7 @@ def test_weights_that_do_not_fit_are_named(pixels, tmp_path, spoil, said):
     model = phase_before(chosen).make(pixels.store.shape, pixels.vocabulary)
     weights = dict(model.state_dict())
     spoil(weights)
-    trained = trained_model.Trained(chosen, 1, (3, 16, 24), 9, 9, 1, 0.0)
+    trained = Trained(chosen, 1, (3, 16, 24), 9, 9, 1, 0.0)
     trained_model.save(tmp_path / "adapted", trained, weights)
     with pytest.raises(InputError, match=said):
         phases.captioning(chosen, tmp_path / "adapted").make(pixels.store.shape, pixels.vocabulary)

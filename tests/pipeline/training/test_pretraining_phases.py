@@ -13,6 +13,7 @@ from pipeline.compute import devices
 from pipeline.datasets.schema import of_split
 from pipeline.errors import InputError
 from pipeline.recipes import trained_model
+from pipeline.recipes.model_description import Trained
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.training import phases
 from pipeline.training.learning_rate import factor
@@ -80,7 +81,7 @@ def test_both_phases_one_after_the_other_and_killed_in_each(prepared, tmp_path, 
     assert {task for task in FIRST["tasks"] if not math.isnan(row[task])} == tasks
 
     own = prepared.store.shape, len(prepared.vocabulary), prepared.vocabulary.longest
-    trained = trained_model.Trained(chosen, 1, *own, 12, 0.5)
+    trained = Trained(chosen, 1, *own, 12, 0.5)
     trained_model.save(tmp_path / "pretrained", trained, history.best)
     loaded, _ = trained_model.load_first(tmp_path / "pretrained")
     assert torch.equal(loaded.difference.project.weight, model.difference.project.weight)

@@ -60,6 +60,7 @@ def read(root: Path, tree: Tree, dataset: str) -> tuple[list[Group], list[Path]]
     left: list[Path] = []
     now, pairs = root / OWN / dataset / records.data(root, dataset), {}
     for folder in sorted((root / OWN / dataset).glob("*")):
+        left += [folder] * (not folder.is_dir())  # of no data that its path would say
         for file, record in _inside(folder, dataset).items():
             if folder == now and _fits(tree, record, file):
                 fitting[records.name_of(record)] = record

@@ -123,6 +123,7 @@ def folder(path: Path, dataset: str, name_of: Callable[[Record], str]) -> tuple[
         return [], {}
     pairs = records.read_pairs_file(path / PAIRS)
     found = [_placed(file, dataset, name_of) for file in files]
+    _check_keys(files, found)
     wrong = [file for file, record in zip(files, found, strict=True) if not _of(record, pairs)]
     if len(wrong) == len(files) > 1:
         raise InputError(f"{path / PAIRS} is of other test pairs than all {len(files)} records; {REMEDY}")
@@ -147,6 +148,15 @@ def _placed(file: Path, dataset: str, name_of: Callable[[Record], str]) -> Recor
         place = f"{record['dataset']}/{name_of(record)}"
         raise InputError(f"{file} is a copy: it holds the record of {place}; remove it")
     return record
+
+
+def _check_keys(files: Sequence[Path], found: Sequence[Record]) -> None:
+    """Raises InputError where two seeds have one cell's key, which is a hash of code, data and seed."""
+    seen: dict[str, tuple[Path, Record]] = {}
+    for file, record in zip(files, found, strict=True):
+        first, other = seen.setdefault(str(record.get("key", file)), (file, record))
+        if record["seed"] != other["seed"]:
+            raise InputError(f"{file} is a copy: it holds the record of {first.name}; remove it")
 
 
 def _of(record: Record, pairs: Record) -> bool:

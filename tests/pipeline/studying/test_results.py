@@ -206,6 +206,16 @@ def test_a_copied_record_does_not_count_twice(root, name):
         record_comparisons.read(root, "tabletop")
 
 
+def test_a_copied_record_under_another_seed_is_named(root):
+    """Though its seed was changed inside, too."""
+    folder = root / "results/records/tabletop"
+    for seed in (1, 4):
+        record = json.loads((folder / "rr-1.json").read_text()) | {"seed": seed, "key": "5ecfc43a515d318d"}
+        (folder / f"rr-{seed}.json").write_text(json.dumps(record))
+    with pytest.raises(InputError, match=r"rr-4\.json is a copy: it holds the record of rr-1\.json"):
+        record_comparisons.read(root, "tabletop")
+
+
 def test_a_record_of_another_dataset_is_none_of_this_one(root):
     write(root, "rr", 4, 5, dataset="tabletop_wide")
     there = root / "results/records/tabletop/rr-4.json"

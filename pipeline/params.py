@@ -162,7 +162,7 @@ class Params(Strict):
 
     datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)
     models: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)
-    seeds: Annotated[tuple[Seed, ...], Distinct] = Field(strict=False, min_length=1)
+    seeds: Annotated[tuple[Seed, ...], Distinct] = Field(strict=False, min_length=1, max_length=1000)
     tabletop: Rendered
     features: Features
     negatives: Negatives = Negatives()

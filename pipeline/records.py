@@ -17,6 +17,8 @@ from pipeline.inputs import json_of, read_lines, read_text
 Kind = TypeVar("Kind")
 Extra = Literal["forbid", "ignore"]
 LONGEST = 80  # letters of a wrong value that are told
+MOST_LINES = 2_000_000  # of JSON lines: eight times the images of the largest published dataset
+LONGEST_LINE = 1 << 20  # letters: a thousand times those of a pair
 
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
@@ -51,6 +53,9 @@ def read_records(
     seen = set()
     for number, line in enumerate(read_lines(path, remedy), 1):
         where = f"{path}, line {number}"
+        if number > MOST_LINES or len(line) > LONGEST_LINE:
+            what = f"{MOST_LINES:,} lines" if number > MOST_LINES else f"{LONGEST_LINE:,} letters in a line"
+            raise InputError(f"{where}: a file of records has at most {what}; {remedy}")
         record = parsed(kind, line, where, remedy, extra)
         json_of(line, where, remedy)  # which refuses a key that stands twice
         if key is not None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from pipeline import params
+from pipeline.errors import printable
 from pipeline.scoring import score_check
 from stages import run
 
@@ -23,10 +24,10 @@ def main() -> None:
     tolerance = params.load().check.tolerance
     found, compared = score_check.falls(Path(), arguments.against, tolerance)
     for fall in found:
-        print(fall, file=sys.stderr)
+        print(printable(str(fall)), file=sys.stderr)
     if found:
         sys.exit(1)
-    print(f"none of {compared} scores fell against {arguments.against}")
+    print(printable(f"none of {compared} scores fell against {arguments.against}"))
 
 
 if __name__ == "__main__":

@@ -26,11 +26,11 @@ def main() -> None:
     everything = params.load()
     settings = everything.score
     pairs = read_pairs(arguments.pairs)
+    if not (test := of_split(pairs, "test")):
+        raise InputError(f"{arguments.pairs} has no pair of the split test; add some")
     prepared = manifest.read(arguments.manifest)
     for split in SPLITS:
         prepared.check_split(of_split(pairs, split), split, arguments.pairs)
-    if not (test := of_split(pairs, "test")):
-        raise InputError(f"{arguments.pairs} has no pair of the split test; add some")
     chosen = constant_baseline.choose(
         pairs, everything.report.constant_candidates, settings.meteor_timeout, settings.tokeniser
     )

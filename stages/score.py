@@ -16,7 +16,7 @@ from pipeline import params
 from pipeline.console import PlainConsole
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS
-from pipeline.errors import printable
+from pipeline.errors import listed, printable
 from pipeline.outputs import file_to_write
 from pipeline.scoring import attention_localisation, results
 from pipeline.scoring.attention_localisation import Localisation
@@ -51,10 +51,19 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m stages.score", description=__doc__.partition("\n")[0])
-    parser.add_argument("--captions", required=True, help='[{"image_id": …, "caption": "…"}, …]')
+    parser.add_argument(
+        "--captions",
+        required=True,
+        help='[{"image_id": …, "caption": "…"}, …], or what stages.caption wrote with --out',
+    )
     against = parser.add_mutually_exclusive_group(required=True)
     against.add_argument("--pairs", help="prepared pairs, for references and subsets; reads params.yaml")
     against.add_argument("--references", help="references in COCO form, or id -> sentences")
+    parser.add_argument(
+        "--predicted-only",
+        action="store_true",
+        help="of references of several splits, take those that are predicted alone",
+    )
     parser.add_argument(
         "--manifest", help="how the pairs were prepared: which references the scores stand on"
     )
@@ -84,6 +93,8 @@ def _arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     if arguments.attention and not (arguments.pairs and arguments.images):
         parser.error("--attention needs --pairs and --images")
+    if arguments.predicted_only and not arguments.references:
+        parser.error("--predicted-only needs --references")
     if arguments.dataset and not arguments.pairs:
         parser.error("--dataset needs --pairs")
     check_apart(
@@ -125,9 +136,17 @@ def _located(captions: dict[str, str], arguments: argparse.Namespace) -> Localis
 
 def _alone(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[Scores, None]:
     references = read_references(arguments.references)
-    return score(
-        captions, references, {}, arguments.meteor_timeout or 600.0, arguments.tokeniser or "ptb"
-    ), None
+    lacking = [key for key in references if key not in captions]
+    if arguments.predicted_only:
+        references = {key: own for key, own in references.items() if key in captions}
+    elif lacking and captions.keys() <= references.keys():
+        named = [f"{key}: has no prediction" for key in lacking]
+        how = "predict every id, or add --predicted-only to score the predicted ids alone"
+        raise listed(named, f"{arguments.references} has ids that {arguments.captions} lacks", how)
+    scores = score(captions, references, {}, arguments.meteor_timeout or 600.0, arguments.tokeniser or "ptb")
+    if arguments.predicted_only:
+        print(f"{len(references):,} ids are predicted and scored; {len(lacking):,} of the references are not")
+    return scores, None
 
 
 def _show(scores: Scores, told: Told | None) -> None:

@@ -1,16 +1,23 @@
-"""Predictions and references in the COCO caption evaluation's file forms; ids are compared as strings."""
+"""Predictions and references in the COCO caption evaluation's file forms; ids are compared as strings.
 
+Predictions may also be the JSON Lines that stages.caption writes of many pairs.
+"""
+
+import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, StrictInt, StrictStr
+from pydantic import AfterValidator, BaseModel, FailFast, RootModel, StrictInt, StrictStr
 
 from pipeline.errors import InputError, listed
-from pipeline.inputs import read_json
-from pipeline.records import checked
+from pipeline.inputs import json_of, read_text
+from pipeline.records import checked, read_records
 
+MOST = 8_000_000  # values of a file: COCO's own 600,000 captions are some 2,500,000
+CAPTION_LINE = re.compile(r'\s*\{\s*"pair_id"\s*:')
+LINES = "caption those pairs again (python -m stages.caption --pairs … --out …)"
 RESULTS = 'it should hold [{"image_id": …, "caption": "…"}, …]'
 REFERENCES = (
     'it should hold {"images": [{"id": …}], "annotations": [{"image_id": …, "caption": "…"}]} '
@@ -43,19 +50,34 @@ class Captioned(BaseModel):
     caption: Sentence
 
 
+class Results(RootModel[Annotated[list[Captioned], FailFast()]]):  # millions of wrong entries are one fault
+    """Predictions in COCO's form."""
+
+
+class CaptionLine(BaseModel):
+    """A line of stages.caption; an `error` is why there is no caption."""
+
+    pair_id: str
+    caption: Sentence | None = None
+    error: str | None = None
+
+
 class Coco(BaseModel):
     """References in COCO's form."""
 
-    images: list[Image]
-    annotations: list[Captioned]
+    images: Annotated[list[Image], FailFast()]
+    annotations: Annotated[list[Captioned], FailFast()]
 
 
 def read_results(path: str | Path, remedy: str = RESULTS) -> dict[str, str]:
     """Id -> predicted caption, which may be empty.
 
-    Raises InputError where the file is missing, empty or of another form, or predicts an id twice.
+    Raises InputError where the file is missing, empty, too large or of another form, or predicts an id twice.
     """
-    found = checked(list[Captioned], read_json(path, remedy), str(path), remedy)
+    text = read_text(path, remedy)
+    if CAPTION_LINE.match(text):
+        return _of_lines(path)
+    found = checked(Results, _tree(text, path, remedy), str(path), remedy).root
     if not found:
         raise InputError(f"{path} holds no prediction; {remedy}")
     _refuse_doubled((each.image_id for each in found), f"{path} predicts an id more than once")
@@ -65,9 +87,9 @@ def read_results(path: str | Path, remedy: str = RESULTS) -> dict[str, str]:
 def read_references(path: str | Path) -> dict[str, list[str]]:
     """Id -> reference sentences, as written; an image without any has an empty list.
 
-    Raises InputError where the file is missing, empty or of neither form.
+    Raises InputError where the file is missing, empty, too large or of neither form.
     """
-    tree = read_json(path, REFERENCES)
+    tree = _tree(read_text(path, REFERENCES), path, REFERENCES)
     if isinstance(tree, dict) and "annotations" in tree:
         references = _of_coco(checked(Coco, tree, str(path), REFERENCES), path)
     else:
@@ -75,6 +97,20 @@ def read_references(path: str | Path) -> dict[str, list[str]]:
     if not references:
         raise InputError(f"{path} holds no references; {REFERENCES}")
     return references
+
+
+def _tree(text: str, path: str | Path, remedy: str) -> Any:
+    """The file's value, unless it has so many parts that they would fill the memory."""
+    if sum(map(text.count, ",{[")) > MOST:
+        raise InputError(f"{path} holds more than {MOST:,} values; cut it into several files; {remedy}")
+    return json_of(text, path, remedy)
+
+
+def _of_lines(path: str | Path) -> dict[str, str]:
+    found = {line.pair_id: line for line in read_records(path, CaptionLine, LINES, "pair_id", "ignore")}
+    if lacking := [f"{key}: {line.error}" for key, line in found.items() if line.caption is None]:
+        raise listed(lacking, f"{path} has pairs without a caption", LINES)
+    return {key: line.caption or "" for key, line in found.items()}
 
 
 def _of_coco(tree: Coco, path: str | Path) -> dict[str, list[str]]:

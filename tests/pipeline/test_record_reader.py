@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pytest
 from pydantic import BaseModel
 
+from pipeline import records
 from pipeline.errors import InputError
 from pipeline.records import checked, read_foreign, read_record, read_records
 
@@ -73,6 +74,17 @@ def test_a_record_or_a_key_that_comes_twice(tmp_path):
     for read in (read_record, read_foreign):
         with pytest.raises(InputError, match="has the key 'points' more than once"):
             read(path, Table, "make it")
+
+
+def test_a_file_of_records_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "MOST_LINES", 2)
+    path = write(tmp_path, '{"name": "a"}\n' * 3)
+    with pytest.raises(InputError, match=r"a\.json, line 3: .* at most 2 lines; make it"):
+        list(read_records(path, Point, "make it"))
+    monkeypatch.setattr(records, "LONGEST_LINE", 100)
+    path = write(tmp_path, json.dumps({"name": "a", "place": [1.0] * 100}))
+    with pytest.raises(InputError, match=r"a\.json, line 1: .* at most 100 letters in a line; make it"):
+        list(read_records(path, Point, "make it"))
 
 
 def test_all_that_is_wrong_with_a_file_from_elsewhere_is_told(tmp_path):

@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.datasets import manifest
 from pipeline.datasets.images import Indexed, write_index
-from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.schema import ChangedObject, Look, Pair, Placed, SceneFacts, images_of, write_pairs
 from pipeline.decoding import attention_maps
 from pipeline.decoding.attention_maps import Attended
@@ -269,31 +267,6 @@ def test_a_split_without_pairs_is_refused(tmp_path: Path, refused) -> None:
     assert "no pair of the split val" in refused(*chosen)
     told = refused(*chosen, "--dataset", "tabeltop")
     assert told.startswith("error: unknown dataset 'tabeltop'; params.yaml has tabletop")
-
-
-@pytest.mark.parametrize("stage", ["score", "constant"])
-def test_part_of_the_prepared_pairs_is_refused(tmp_path, leaves, monkeypatch, stage) -> None:
-    """Half of the test split would else be scored as if it were all."""
-    monkeypatch.chdir(ROOT)
-    given = write_captions(tmp_path / "captions.json", [*CAPTIONS.items()][:3])
-    test = [pair for pair in PAIRS if pair.split == "test"]
-    write_pairs(tmp_path / "pairs", test[:3])
-    counted = {"test": {"pairs": len(test)}}
-    manifest.write(tmp_path / "manifest", Manifest("table", None, {}, counted))
-    out = str(tmp_path / "out.json")
-    chosen = [
-        "--pairs",
-        tmp_path / "pairs",
-        "--manifest",
-        tmp_path / "manifest",
-        "--captions",
-        given,
-        "--out",
-        out,
-    ]
-    code, _, said = leaves(stage, *chosen, *(["--dataset", "tabletop"] if stage == "constant" else []))
-    assert (code, (tmp_path / "out.json").exists()) == (2, False)
-    assert f"{tmp_path / 'pairs'} has 3 pairs of the split test, and its manifest says 5" in said
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "inf", "nan", "soon"])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.scoring import coco_files
 from pipeline.scoring.coco_files import read_references, read_results
 from tests.hostile import endless, folder, hole, pipe, refused
 
@@ -30,6 +31,24 @@ def test_a_file_is_refused_for(tmp_path, read, content, said):
     found = refused(lambda: read(path))
     assert said in found
     assert str(path) in found
+
+
+@pytest.mark.parametrize(
+    "content", ["[" + "{}," * 5_000_000 + "{}]", "[" + "1," * 9_000_000 + "1]"], ids=["{}", "1"]
+)
+@pytest.mark.parametrize("read", [read_results, read_references], ids=["captions", "references"])
+def test_millions_of_values_are_refused(tmp_path, read, content):
+    """Before they are made: of 210 MB of empty objects Python needs 4.5 GB."""
+    path = tmp_path / "file.json"
+    path.write_text(content)
+    found = refused(lambda: read(path))
+    assert f"{path} holds more than {coco_files.MOST:,} values" in found
+
+
+def test_millions_of_faults_are_one(tmp_path):
+    path = tmp_path / "file.json"
+    path.write_text("[" + "{}," * 1_000_000 + "{}]")
+    assert "entry 0: the key image_id is missing" in refused(lambda: read_results(path))
 
 
 NO_FILES = {

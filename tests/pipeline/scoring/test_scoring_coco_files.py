@@ -56,6 +56,36 @@ def test_wrong_results(file, value: Any, said: str) -> None:
         read_results(file(value))
 
 
+LINE = {"pair_id": "a", "before": "x.png", "after": "y.png", "caption": "the car left", "by": "m"}
+
+
+def test_results_may_be_what_the_stage_caption_writes(file) -> None:
+    lines = [LINE, LINE | {"pair_id": "b", "caption": ""}]
+    assert read_results(file("".join(f"{json.dumps(line)}\n" for line in lines))) == {
+        "a": "the car left",
+        "b": "",
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (LINE, "line 2: the pair_id 'a' stands there before"),
+        (
+            {"pair_id": "b", "error": "b.png cannot be read"},
+            r"(?s)pairs without a caption.*b: b.png cannot be read",
+        ),
+        ({"pair_id": "b", "caption": 3}, "line 2: caption"),
+        ({"caption": "x"}, "line 2: the key pair_id is missing"),
+        ("{", "line 2: Invalid JSON"),
+    ],
+)
+def test_wrong_lines_of_captions(file, line: Any, said: str) -> None:
+    written = [json.dumps(LINE), line if isinstance(line, str) else json.dumps(line)]
+    with pytest.raises(InputError, match=said):
+        read_results(file("\n".join(written) + "\n"))
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"nowhere\.json is missing"):
         read_results(tmp_path / "nowhere.json")

@@ -1,0 +1,76 @@
+"""The bootstrap draws scenes with all their pairs: against one that puts each drawn corpus together."""
+
+import numpy as np
+import pytest
+
+from pipeline.statistics import bootstrap, comparisons, pair_scores
+from tests.scored import line, write
+
+
+def scenes_by_hand(rows: list[dict], counts: np.ndarray) -> dict[str, list[float]]:
+    """Every metric of every draw of scenes, from the pairs of the scenes that were drawn."""
+    scenes = list(dict.fromkeys(row["scene_id"] for row in rows))
+    found: dict[str, list[float]] = {"true": [], "true_changes": [], "CIDEr-D": [], "BLEU-4": []}
+    for draw in counts.astype(int):
+        drawn = [
+            row
+            for scene, times in zip(scenes, draw, strict=True)
+            for row in rows * times
+            if row["scene_id"] == scene
+        ]
+        found["true"].append(np.mean([row["true"] for row in drawn]))
+        found["true_changes"].append(np.mean([row["true"] for row in drawn if row["changed"]]))
+        found["CIDEr-D"].append(np.mean([row["CIDEr-D"] for row in drawn]))
+        scorer = [[row["bleu"]["matches"], row["bleu"]["guesses"]] for row in drawn]
+        matches, guesses = np.sum(scorer, 0)
+        found["BLEU-4"].append(float(np.prod((matches + 1e-15) / (guesses + 1e-9)) ** 0.25))
+    return found
+
+
+def of_scenes(random: np.random.Generator, scenes: int, rate: float) -> list[dict]:
+    """A pair with a change of every scene, and of most one without, in any order; a scene is easy or hard."""
+    rows = []
+    for scene in range(scenes):
+        easy = random.random() < rate
+        for changed in (True, False)[: 1 + (scene % 5 > 0)]:
+            true = bool(random.random() < (0.95 if easy else 0.1))
+            bleu = {
+                "matches": [9, 7, 5, 3 + true],
+                "guesses": [9, 8, 7, 6],
+                "length": 9,
+                "reference_length": 9,
+            }
+            made = {"scene_id": str(scene), "changed": changed, "true": true, "bleu": bleu}
+            rows.append(line(2 * scene + changed) | made | {"CIDEr-D": round(random.random() + true, 6)})
+    return [rows[place] for place in np.random.default_rng(9).permutation(len(rows))]
+
+
+def test_scenes_are_drawn_with_all_their_pairs(tmp_path):
+    random = np.random.default_rng(4)
+    runs = [of_scenes(random, 40, rate) for rate in (0.7, 0.5)]
+    a, b = (pair_scores.read([write(tmp_path / "run", rows)]) for rows in runs)
+    assert (len(a.pair_ids), a.scenes) == (72, 40)
+    found = comparisons.compare(a, b, resamples=150, seed=3)
+    counts = np.vstack([*bootstrap.draws(40, 150, 3)])
+    ours, theirs = (scenes_by_hand(rows, counts) for rows in runs)
+    whole = [scenes_by_hand(rows, np.ones((1, 40))) for rows in runs]
+    for metric in ours:
+        each = np.array(ours[metric]) - np.array(theirs[metric])
+        low, high = np.quantile(each, [0.025, 0.975])
+        assert (found[metric].low, found[metric].high) == pytest.approx((low, high), abs=1e-6), metric
+        assert found[metric].difference == pytest.approx(whole[0][metric][0] - whole[1][metric][0], abs=1e-6)
+    # a part of the pairs keeps their scenes
+    assert a.part([0, 3]).scene_ids == (runs[0][0]["scene_id"], runs[0][3]["scene_id"])
+
+
+def test_the_interval_of_a_total_is_wider_by_scenes_and_that_of_changes_is_not(tmp_path):
+    random = np.random.default_rng(4)
+    widths = {}
+    runs = [of_scenes(random, 300, rate) for rate in (0.7, 0.5)]
+    for known in (True, False):
+        rows = [[row if known else row | {"scene_id": None} for row in run] for run in runs]
+        models = [pair_scores.read([write(tmp_path / "run", own)]) for own in rows]
+        found = comparisons.compare(*models, resamples=2000)
+        widths[known] = {name: own.high - own.low for name, own in found.items()}
+    assert widths[True]["true"] > 1.15 * widths[False]["true"]
+    assert widths[True]["true_changes"] == pytest.approx(widths[False]["true_changes"], rel=0.1)

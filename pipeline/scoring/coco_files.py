@@ -25,16 +25,7 @@ REFERENCES = (
 )
 
 
-def _text(value: str) -> str:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise ValueError("it holds half of a surrogate pair, which is no text") from None
-    return value
-
-
 Id = Annotated[StrictInt | StrictStr, AfterValidator(str)]
-Sentence = Annotated[StrictStr, AfterValidator(_text)]
 
 
 class Image(BaseModel):
@@ -47,7 +38,7 @@ class Captioned(BaseModel):
     """A sentence of an image, predicted or a reference."""
 
     image_id: Id
-    caption: Sentence
+    caption: StrictStr
 
 
 class Results(RootModel[Annotated[list[Captioned], FailFast()]]):  # millions of wrong entries are one fault
@@ -58,7 +49,7 @@ class CaptionLine(BaseModel):
     """A line of stages.caption; an `error` is why there is no caption."""
 
     pair_id: str
-    caption: Sentence | None = None
+    caption: StrictStr | None = None
     error: str | None = None
 
 
@@ -93,7 +84,7 @@ def read_references(path: str | Path) -> dict[str, list[str]]:
     if isinstance(tree, dict) and "annotations" in tree:
         references = _of_coco(checked(Coco, tree, str(path), REFERENCES), path)
     else:
-        references = checked(dict[str, list[Sentence]], tree, str(path), REFERENCES)
+        references = checked(dict[str, list[StrictStr]], tree, str(path), REFERENCES)
     if not references:
         raise InputError(f"{path} holds no references; {REFERENCES}")
     return references

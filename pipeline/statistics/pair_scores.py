@@ -147,9 +147,9 @@ def same_pairs(a: Sequence[str], b: Sequence[str], what: str) -> None:
 
 def _summed(numbers: Array, rows: Array, count: int) -> Array:
     """Seeds x pairs x numbers, added up where `rows` says the same -> seeds x `count` x numbers."""
-    sums = np.zeros((len(numbers), count, numbers.shape[2]))
-    np.add.at(sums, (slice(None), rows), numbers)
-    return sums
+    sums = np.zeros((count, len(numbers), numbers.shape[2]))
+    np.add.at(sums, rows, np.moveaxis(numbers, 1, 0))
+    return np.moveaxis(sums, 0, 1)
 
 
 def _numbers(run: Sequence[ScoredPair]) -> dict[str, Array]:

@@ -11,30 +11,56 @@ from pipeline.outputs import Contents, file_to_write
 
 SEEDS = (0, 2**31 - 1)
 PORTS = (1, 65_535)
+MOST_PARTS = 10_000  # each is a process, and a row of the live table
 WRITTEN = (file_to_write.__name__, Contents.to_write.__name__)  # what the arguments of outputs are read by
 
 
-def whole(least: int, most: int | None = None) -> Callable[[str], int]:
-    """A whole number from `least` on, up to `most`."""
+def whole(least: int, most: int) -> Callable[[str], int]:
+    """A whole number from `least` to `most`, which is all that the program can do."""
 
     def number(text: str) -> int:
-        if (
-            text.isdecimal()
-            and len(text) < 20
-            and least <= int(text) <= (int(text) if most is None else most)
-        ):
+        if text.isdecimal() and len(text) < 20 and least <= int(text) <= most:
             return int(text)
-        upto = "on" if most is None else f"to {most}"
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number from {least} {upto}")
+        raise argparse.ArgumentTypeError(f"{text[:40]} is not a whole number from {least} to {most}")
 
     return number
+
+
+def real(least: float, most: float) -> Callable[[str], float]:
+    """A number from `least` to `most`; NaN is none."""
+
+    def number(text: str) -> float:
+        try:
+            if least <= float(text) <= most:
+                return float(text)
+        except ValueError:
+            pass
+        raise argparse.ArgumentTypeError(f"{text[:40]} is not a number from {least} to {most}")
+
+    return number
+
+
+parts = whole(1, MOST_PARTS)
+jobs = whole(1, MOST_PARTS)
+beam = whole(1, 64)  # hypotheses of each pair, all in memory at once
+resamples = whole(1, 1_000_000)  # their scores are in memory at once
+cells = whole(1, 1_000_000)  # 8 GB of features of 2,048 channels
+heads = whole(1, 1024)
+blocks = whole(0, 100)
+longest = whole(1, 1024)  # the tokens of a caption
+length_penalty = real(0.0, 10.0)
+seconds = real(0.001, 1_000_000.0)
 
 
 def part_of(text: str) -> tuple[int, int]:
     """`I/N`, the I-th of N parts, counted from 0."""
     index, _, count = text.partition("/")
-    if not (index.isdecimal() and count.isdecimal() and int(index) < int(count)):
-        raise argparse.ArgumentTypeError(f"{text} is not I/N, the I-th of N parts, counted from 0")
+    if not (
+        len(text) < 20 and index.isdecimal() and count.isdecimal() and int(index) < int(count) <= MOST_PARTS
+    ):
+        raise argparse.ArgumentTypeError(
+            f"{text[:40]} is not I/N, the I-th of N parts, counted from 0, of {MOST_PARTS} at most"
+        )
     return int(index), int(count)
 
 

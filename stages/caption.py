@@ -21,7 +21,7 @@ from pipeline.compute import devices
 from pipeline.errors import InputError, printable
 from pipeline.outputs import file_to_write, replacing
 from stages import run
-from stages.arguments import check_apart, part_of, whole
+from stages.arguments import beam, check_apart, length_penalty, part_of
 
 
 def main() -> None:
@@ -54,9 +54,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("after", type=Path, nargs="?")
     made.add_argument("--weights", type=Path, required=True, help="a folder of weights, or a package")
     made.add_argument("--lab", type=Path, default=Path(), help="the repository that such a folder belongs to")
-    made.add_argument("--beam", type=whole(1), help="as decode.beam; greedy search where --top is not given")
-    made.add_argument("--length-penalty", type=float, default=0.0, help="as decode.length_penalty")
-    made.add_argument("--top", type=whole(1), metavar="K", help="the K best captions with log-probabilities")
+    made.add_argument("--beam", type=beam, help="as decode.beam; greedy search where --top is not given")
+    made.add_argument("--length-penalty", type=length_penalty, default=0.0, help="as decode.length_penalty")
+    made.add_argument("--top", type=beam, metavar="K", help="the K best captions with log-probabilities")
     made.add_argument("--json", action="store_true", help="print one JSON object")
     made.add_argument(
         "--overlay", type=file_to_write, help="a picture to write: where the model looked at each word"

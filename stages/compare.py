@@ -9,9 +9,8 @@ from pathlib import Path
 from pipeline.errors import InputError, printable
 from pipeline.statistics import comparisons, pair_scores
 from stages import run
-from stages.arguments import SEEDS, whole
+from stages.arguments import SEEDS, resamples, whole
 
-MOST_RESAMPLES = 1_000_000  # some minutes for 600 pairs
 MOST_SEEDS = 100  # of a model, whose numbers of all pairs are held at once
 
 
@@ -22,7 +21,7 @@ def main() -> None:
     parser.add_argument("model", type=Path, nargs="+", help="pairs.jsonl of each seed of a model")
     parser.add_argument("--against", type=Path, nargs="+", required=True, help="those of another model")
     parser.add_argument("--names", nargs=2, metavar=("A", "B"), default=("A", "B"), help="what to call them")
-    parser.add_argument("--resamples", type=whole(1, MOST_RESAMPLES), default=10_000, help="(default: 10000)")
+    parser.add_argument("--resamples", type=resamples, default=10_000, help="(default: 10000)")
     parser.add_argument("--seed", type=whole(*SEEDS), default=1, help="of the resamples (default: 1)")
     arguments = parser.parse_args()
     if max(len(arguments.model), len(arguments.against)) > MOST_SEEDS:

@@ -34,7 +34,7 @@ from pipeline.outputs import file_to_write, replacing
 from pipeline.recipes import trained_model
 from pipeline.recipes.model_description import Trained
 from stages import run
-from stages.arguments import SEEDS, parsed, whole
+from stages.arguments import SEEDS, blocks, heads, longest, parsed, whole
 from stages.train import CURVES
 
 HEADS, PCL_LONGEST, DUDA_LONGEST, MCC_LONGEST = 8, 40, 24, 66  # where the command names none
@@ -54,14 +54,16 @@ def main() -> None:
     )
     parser.add_argument("--dataset", default="clevr_change", help="what it was trained on")
     parser.add_argument(
-        "--heads", type=whole(1), help="attention heads (not of CLIP4IDC), in no tensor: 8, of VARD 4"
+        "--heads",
+        type=heads,
+        help="attention heads (not of CLIP4IDC), in no tensor: 8, of VARD 4",
     )
     parser.add_argument(
-        "--intra", type=whole(0), default=9, help="CLIP4IDC's blocks on each image alone, likewise"
+        "--intra", type=blocks, default=9, help="CLIP4IDC's blocks on each image alone, likewise"
     )
     parser.add_argument(
         "--longest",
-        type=whole(1),
+        type=longest,
         help="tokens of the longest caption: IDC-PCL's 40, of birds 80; DUDA's and VARD's 24; MCCFormers' 66",
     )
     parser.add_argument("--seed", type=whole(*SEEDS), default=1, help="of the cell that it shall stand in")

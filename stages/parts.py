@@ -23,7 +23,7 @@ from pipeline.errors import InputError, listed
 from pipeline.outputs import remove
 from pipeline.provenance import sha256
 from stages import run
-from stages.arguments import whole
+from stages.arguments import jobs, parts
 from stages.study import add_places
 
 FOLDER = Path(".scratch/parts")
@@ -79,10 +79,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m stages.parts", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--parts", type=whole(1), required=True)
+    parser.add_argument("--parts", type=parts, required=True)
     add_places(parser)
     parser.add_argument(
-        "--jobs", type=whole(1), help="parts at a time (default: one here, of SLURM as its file says)"
+        "--jobs", type=jobs, help="parts at a time (default: one here, of SLURM as its file says)"
     )
     parser.add_argument("--cancel", action="store_true", help="end the jobs, and nothing else")
     parser.add_argument("command", choices=COMMANDS)

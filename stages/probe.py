@@ -12,7 +12,7 @@ from pipeline.features.store import FeatureStore
 from pipeline.outputs import file_to_write, write_json
 from pipeline.tabletop import grid_labels
 from stages import run
-from stages.arguments import parsed, whole
+from stages.arguments import cells, parsed
 
 
 def main() -> None:
@@ -22,7 +22,7 @@ def main() -> None:
     parser.add_argument("--images", type=Path, required=True, help="the index of the images")
     parser.add_argument("--scenes", type=Path, required=True, help="the scenes.json that render wrote")
     parser.add_argument("--split", choices=("val", "test"), default="val", help="whose cells are told")
-    parser.add_argument("--cells", type=whole(1), default=20_000, help="of each split at most")
+    parser.add_argument("--cells", type=cells, default=20_000, help="of each split at most")
     parser.add_argument("--out", type=file_to_write, help="a JSON file for the figures")
     probe(parsed(parser))
 

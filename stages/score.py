@@ -6,7 +6,6 @@ On its own:       python -m stages.score --captions FILE --references FILE --out
 """
 
 import argparse
-import math
 import sys
 
 from rich.box import SIMPLE_HEAD
@@ -25,7 +24,7 @@ from pipeline.scoring.corpus import Scores, score
 from pipeline.scoring.results import Told
 from pipeline.scoring.tokenizer import OF_SCORES
 from stages import run
-from stages.arguments import check_apart, pairs_of
+from stages.arguments import check_apart, pairs_of, seconds
 
 READ = ("captions", "pairs", "references", "manifest", "attention", "images")
 WIDTH = 500  # at most: a narrow terminal breaks lines, but no number is cut
@@ -102,14 +101,6 @@ def _arguments() -> argparse.Namespace:
         [getattr(arguments, name) for name in READ],
     )
     return arguments
-
-
-def seconds(text: str) -> float:
-    """A positive, finite number of seconds. Raises ValueError."""
-    value = float(text)
-    if not 0 < value < math.inf:
-        raise ValueError
-    return value
 
 
 def _of_pairs(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[Scores, Told]:

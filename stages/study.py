@@ -34,7 +34,8 @@ from pipeline.studying.cell_task import CellTask
 from pipeline.studying.study_cells import Cell, Planned
 from pipeline.studying.workspace import Workspace
 from stages import run
-from stages.arguments import whole
+from stages.arguments import SEEDS as SEED_RANGE
+from stages.arguments import jobs, whole
 
 SEEDS = (1, 2, 3)
 RESULTS = Path("results/studies")
@@ -48,10 +49,10 @@ def main() -> None:
     )
     parser.add_argument("--name", required=True, help="of studies/<name>.yaml")
     parser.add_argument("--dataset", required=True)
-    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS, help="(default: 1 2 3)")
+    parser.add_argument("--seeds", type=whole(*SEED_RANGE), nargs="+", default=SEEDS, help="(default: 1 2 3)")
     add_places(parser)
     parser.add_argument(
-        "--jobs", type=whole(1), help="cells at a time (default: one here, of SLURM as its file says)"
+        "--jobs", type=jobs, help="cells at a time (default: one here, of SLURM as its file says)"
     )
     parser.add_argument(
         "--commit",

@@ -34,7 +34,7 @@ from pipeline.training.loop import Training, seed_all
 from pipeline.training.phases import Phase
 from pipeline.training.resuming import History
 from stages import run
-from stages.arguments import parsed
+from stages.arguments import SEEDS, parsed, whole
 
 FIRST = "first"  # the folder, in what a cell starts from, of the weights that it begins with
 IMAGES = "images"  # the folder of the curves of a pre-training on single images, among those after it
@@ -68,7 +68,7 @@ def main() -> None:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Those of every phase."""
     parser.add_argument("--recipe", type=Path, required=True)
-    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--seed", type=whole(*SEEDS), required=True)
     parser.add_argument("--pairs", type=Path, required=True)
     parser.add_argument("--vocab", type=Path, required=True)
     parser.add_argument("--features", required=True, help=STORES)

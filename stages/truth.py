@@ -14,7 +14,7 @@ from pipeline.demo import drawn_scenes
 from pipeline.demo.drawn_scenes import Judged
 from pipeline.errors import InputError, printable
 from stages import run
-from stages.arguments import SEEDS, whole
+from stages.arguments import SEEDS, beam, whole
 from stages.demo import settings
 
 
@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--lab", type=Path, default=Path(), help="the repository that the weights belong to")
     parser.add_argument("--scenes", type=whole(1, 10_000), default=100, help="of each kind (100)")
     parser.add_argument("--seed", type=whole(*SEEDS), default=2026, help="of the scenes (2026)")
-    parser.add_argument("--beam", type=whole(1, 64), default=1, help="1 = greedy search (the default)")
+    parser.add_argument("--beam", type=beam, default=1, help="1 = greedy search (the default)")
     parser.add_argument("--show", type=whole(0, 10_000), default=20, help="captions to print (20)")
     arguments = parser.parse_args()
     devices.repeatable()

@@ -15,11 +15,11 @@ PROGRAM = '#!/bin/sh\nprintf "[%s]" "$(basename "$0")" "$@"; echo\n'
 class Making:
     folder: Path
 
-    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def __call__(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         command = ["make", "--no-print-directory", *arguments]
         # what an outer `make test TESTS=…` exports is not this one's
         outer = ("NAME", "DATASET", "SEEDS", "TESTS", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS")
-        own = {name: value for name, value in os.environ.items() if name not in outer}
+        own = {name: value for name, value in os.environ.items() if name not in outer} | environment
         return subprocess.run(command, cwd=self.folder, env=own, capture_output=True, text=True, check=False)
 
 

@@ -54,19 +54,65 @@ def test_makes_variables_reach_their_programs(made):
 
 
 def test_the_environment_is_installed_by_hashes_alone(made):
-    (made.folder / ".venv/ready").unlink()
-    # `python -m venv --clear` would empty the folder: a program that does nothing stands for all
-    done = made(".venv/ready", f"PYTHON={made.folder}/.venv/bin/python", "BIN=.venv/bin", "--dry-run")
+    done = installing(made)
     installs = [line for line in done.stdout.splitlines() if " install " in line]
     assert len(installs) == 2
     assert all("--require-hashes -r " in line and "pip install" in line for line in installs)
     cut = next(line for line in done.stdout.splitlines() if line.startswith("sed "))
     subprocess.run(cut, shell=True, cwd=made.folder, check=True)
-    lines = (made.folder / ".venv/uv.lock").read_text().splitlines()
-    assert re.fullmatch(r"uv==[0-9.]+ \\", lines[0])
-    assert lines[-1].startswith("    # via")
-    assert all(re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}( \\)?", line) for line in lines[1:-1])
-    assert len(lines) > 2
+    lines = (made.folder / ".venv/first.lock").read_text().splitlines()
+    assert {line.partition("==")[0] for line in lines if "==" in line} == {"uv", "setuptools"}
+    rest = [line for line in lines if "==" not in line and not line.startswith("    # via")]
+    assert len(rest) >= 4
+    assert all(re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}( \\)?", line) for line in rest)
+
+
+def test_what_has_no_wheel_is_built_by_what_is_locked(made):
+    """Each build that isolation would bring its tools from an index, the newest and without a hash."""
+    first, rest = (line for line in installing(made).stdout.splitlines() if " install " in line)
+    assert "first.lock" in first  # with setuptools, which the next line builds by
+    assert "--no-build-isolation" in rest
+
+
+def test_pips_settings_of_a_user_do_not_matter(made):
+    assert "PIP_USER=0 " in next(line for line in installing(made).stdout.splitlines() if " install " in line)
+
+
+def installing(made):
+    (made.folder / ".venv/ready").unlink()
+    # `python -m venv --clear` would empty the folder: a program that does nothing stands for all
+    return made(".venv/ready", f"PYTHON={made.folder}/.venv/bin/python", "BIN=.venv/bin", "--dry-run")
+
+
+def test_a_folder_with_a_colon_is_refused_before_anything_is_made(tmp_path):
+    (tmp_path / "a:b").mkdir()
+    made = making(tmp_path / "a:b")
+    (made.folder / ".venv/ready").unlink()
+    done = made("repro", "PYTHON=true")
+    assert done.returncode == 2
+    assert "a:b" in done.stderr.splitlines()[0]
+    assert not (made.folder / ".venv/ready").exists()
+
+
+@pytest.mark.parametrize("name", ["NAME", "DATASET", "SEEDS", "TESTS"])
+def test_only_variables_of_makes_own_command_line_count(made, monkeypatch, name):
+    """WSL sets NAME in every shell."""
+    own = {"NAME": "s", "DATASET": "t"}
+    own.pop(name, None)
+    done = made("study", *map("=".join, own.items()), **{name: "DESKTOP"})
+    assert (done.returncode == 2) == (name in ("NAME", "DATASET"))
+    assert "DESKTOP" not in made("test", **{name: "DESKTOP"}).stdout + done.stdout
+
+
+@pytest.mark.parametrize("given", [{}, {"LOGNAME": "me"}, {"USER": "me"}, {"HOME": "h"}])
+def test_dvc_finds_a_users_name_and_home(made, given):
+    """Without either it ends in a traceback, where a number has no name."""
+    (made.folder / ".venv/bin/dvc").write_text('#!/bin/sh\necho "$LOGNAME,$USER,$HOME"\n')
+    environment = {"LOGNAME": "", "USER": "", "HOME": ""} | given
+    name, user, home = made("--silent", "repro", **environment).stdout.splitlines()[0].split(",")
+    assert name or user
+    assert home
+    assert given.items() <= {"LOGNAME": name, "USER": user, "HOME": home}.items()
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)

@@ -50,7 +50,9 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks gpu", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks gpu", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument("--minutes", type=float, default=9.5, help="for all rows together (default: 9.5)")
     parser.add_argument("--out", type=Path, required=True, help="the folder of what is found")
     parser.add_argument("--small", action="store_true", help="sizes for two cores, to try the command")

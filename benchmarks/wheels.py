@@ -32,7 +32,7 @@ PIN = re.compile(r"^([A-Za-z0-9._-]+)==(\S+?)(?: ; ([^\\]+?))? ?\\?$", re.MULTIL
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks wheels", description=__doc__.partition("\n")[0]
+        prog="python -m benchmarks wheels", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("--out", type=Path, required=True, help="the folder to unpack into: its site/")
     parser.add_argument("--python", default="3.12", help="of the machine (default: 3.12)")

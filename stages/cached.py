@@ -12,7 +12,7 @@ from stages import run
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("stages", nargs="+", metavar="STAGE", help="as DVC calls it")
     names = parser.parse_args().stages
     with Repo() as repo, repo.lock:

@@ -32,7 +32,7 @@ Made = tuple[Writer, dict[str, Any]]  # a filled store, and its attributes
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--dataset", required=True, help="its name under 'dataset' in params.yaml")
     parser.add_argument("--input", choices=(GRID, PIXELS), default=GRID)
     parser.add_argument("--pairs", type=Path, required=True)

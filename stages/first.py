@@ -35,7 +35,7 @@ from stages.arguments import parsed
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     train.add_arguments(parser)
     parser.add_argument("--negatives", type=Path, help="those of the dataset's pairs, for the task fda")
     parser.add_argument(

@@ -16,7 +16,7 @@ from stages.arguments import parsed
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("file", type=Path, help="model.safetensors of CLIP ViT-B/32")
     parser.add_argument("--out", type=file_to_write, default=Path("data/weights/clip.safetensors"))
     arguments = parsed(parser)

@@ -21,7 +21,7 @@ CONTENTS = Contents("prepare.yaml", tuple(f"{name}.yaml" for name in NAMES))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--dataset", required=True, help="its name under 'dataset' in params.yaml")
     parser.add_argument("--out", type=CONTENTS.to_write, required=True, help="the folder to write")
     arguments = parsed(parser)

@@ -20,7 +20,7 @@ from stages.arguments import parsed
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--dataset", required=True, choices=("cub", "nabirds"))
     parser.add_argument("--out", type=CONTENTS.to_write, required=True, help="the folder to write")
     arguments = parsed(parser)

@@ -32,7 +32,7 @@ EXAMPLES, FOUND = 4, 3  # sentences, and the pairs shown for each
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--first", type=Path, required=True, help="the folder that the stage first wrote")
     parser.add_argument("--pairs", type=Path, required=True)
     parser.add_argument("--vocab", type=Path, required=True)

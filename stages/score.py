@@ -49,7 +49,9 @@ def main() -> None:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m stages.score", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m stages.score", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument(
         "--captions",
         required=True,

@@ -23,7 +23,7 @@ STORE = ("zarr.json", "features/zarr.json")  # every image's hash, what was made
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--recipe", type=Path, required=True)
     parser.add_argument("--features", type=Path, required=True, help="the folder of the dataset's stores")
     parser.add_argument("--negatives", type=Path, default=Path("data/negatives"), help="the folder of all")

@@ -43,7 +43,7 @@ CURVES = Contents(LOSS, (VALIDATION, f"{IMAGES}/{LOSS}", f"{IMAGES}/{VALIDATION}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     add_arguments(parser)
     parser.add_argument(
         # not --start: torchrun takes that for its own --start-method

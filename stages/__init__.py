@@ -6,6 +6,7 @@ import platform
 import shlex
 import signal
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -17,20 +18,23 @@ from pipeline.errors import InputError, writing
 from pipeline.source_code import revision
 
 
-def _has_user_name() -> bool:
-    """False for a number without a name, as in `docker run --user 12345`."""
+def _name_the_user() -> None:
+    """Give a number without a name (`docker run --user 12345`) what DVC asks for, which a study starts."""
     try:
-        return bool(getpass.getuser())
+        getpass.getuser()
     except (KeyError, OSError):
-        return False
+        os.environ["LOGNAME"] = str(os.getuid())
+    try:
+        Path.home()
+    except RuntimeError:
+        os.environ["HOME"] = tempfile.gettempdir()
 
 
 # libgomp reads this as torch loads it. By default an idle thread spins for milliseconds, and next to another
 # program each step waits for the thread that has no core (benchmarks/README.md, "Next to other programs")
 if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
     os.environ["GOMP_SPINCOUNT"] = "10000"
-if not _has_user_name():
-    os.environ["LOGNAME"] = str(os.getuid())  # DVC, which a study starts, asks for one
+_name_the_user()
 standard_streams.open_missing()
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PROGRAMS = ("python", "dvc", "ruff", "mypy")
+PROGRAMS = ("python", "uv", "dvc", "ruff", "mypy")
 PROGRAM = '#!/bin/sh\nprintf "[%s]" "$(basename "$0")" "$@"; echo\n'
 
 

@@ -84,6 +84,17 @@ def installing(made):
     return made(".venv/ready", f"PYTHON={made.folder}/.venv/bin/python", "BIN=.venv/bin", "--dry-run")
 
 
+@pytest.mark.parametrize("git", [True, False])
+def test_dvc_does_without_git_where_there_is_none(made, git):
+    """A site's "Download ZIP"."""
+    if git:
+        subprocess.run(["git", "init", "--quiet", made.folder], check=True)
+    (made.folder / ".venv/ready").unlink()
+    done = made(".venv/ready", "PYTHON=.venv/bin/python", "BIN=.venv/bin")
+    assert done.returncode == 0, done.stderr
+    assert ("[dvc][config][--local][core.no_scm][true]" in done.stdout) != git
+
+
 def test_a_folder_with_a_colon_is_refused_before_anything_is_made(tmp_path):
     (tmp_path / "a:b").mkdir()
     made = making(tmp_path / "a:b")

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -122,3 +123,24 @@ def test_a_stage_that_is_no_python_is_one_line(small):
     (small / "stages/two.py").write_text("def")
     refuse(small, "code --out data/code", "stages/two.py cannot be read as Python of ours (invalid syntax")
     assert not (small / "data").exists()
+
+
+def test_the_commit_is_none_outside_git(tmp_path, capsys):
+    assert source_code.revision(tmp_path) is None
+    assert capsys.readouterr().err == ""
+
+
+def test_the_commit_is_none_without_git(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert source_code.revision() is None
+
+
+def test_a_checkout_that_git_refuses_is_said(tmp_path, monkeypatch, capsys):
+    """As root in a folder of another owner."""
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "none"))
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    assert source_code.revision(tmp_path) is None
+    said = capsys.readouterr().err
+    assert f"safe.directory '{tmp_path}'" in said
+    assert said.count("\n") == 1

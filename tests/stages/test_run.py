@@ -1,12 +1,15 @@
 """How a stage begins and ends, whatever its environment, its standard streams and its errors are."""
 
 import os
+import pwd
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from rich.table import Table
 
+import stages
 from pipeline.console import PlainConsole
 from pipeline.errors import InputError, printable
 from stages import run
@@ -35,6 +38,19 @@ def test_idle_threads_spin_briefly_unless_the_user_decides(given, used):
         check=True,
     )
     assert done.stdout == f"{used}\n"
+
+
+def test_a_number_without_a_name_gets_one_and_a_home(monkeypatch):
+    def unknown(number):
+        raise KeyError(f"getpwuid(): uid not found: {number}")
+
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME", "HOME"):
+        monkeypatch.setenv(name, "before")  # so that it is put back
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    stages._name_the_user()
+    assert os.environ["LOGNAME"] == str(os.getuid())
+    assert Path(os.environ["HOME"]).is_dir()
 
 
 # prints on both streams, then does what its argument says

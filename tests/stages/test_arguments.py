@@ -1,11 +1,14 @@
 """Numbers of command lines that are out of range, and outputs that are inputs: refused before all else."""
 
 import argparse
+import importlib
+from unittest.mock import patch
 
 import pytest
 
+from pipeline.errors import InputError
 from stages.arguments import PORTS, SEEDS, check_apart, whole
-from tests.running import stage
+from tests.running import ROOT, stage
 
 
 @pytest.mark.parametrize(
@@ -78,3 +81,40 @@ def test_an_output_may_replace_a_link_to_what_is_read(tmp_path):
     (tmp_path / "a").write_text("mine")
     (tmp_path / "link").symlink_to("a")
     check_apart([tmp_path / "link", None], [tmp_path / "a", None])
+
+
+HUGE = ("9" * 19, "9" * 400, "3000000000", "1e300", "inf", "nan", "-1", "-1.5", "0/3000000000")
+COMMANDS = sorted(path.stem for path in (ROOT / "stages").glob("*.py") if "__main__" in path.read_text())
+
+
+class ParsedError(Exception):
+    """A command has made its parser, and would now begin."""
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_number_of_a_command_line_has_bounds(name):
+    found = []
+
+    def parse(parser, args=None, namespace=None):
+        found.append(parser)
+        raise ParsedError
+
+    module = importlib.import_module(f"stages.{name}")
+    # docstrings are gone where PYTHONOPTIMIZE is 2
+    with (
+        patch.object(argparse.ArgumentParser, "parse_args", parse),
+        patch.object(module, "__doc__", None),
+        pytest.raises(ParsedError),
+    ):
+        module.main()
+    taken = [
+        (action.dest, text) for action in found[0]._actions for text in HUGE if _is_number(action.type, text)
+    ]
+    assert taken == []
+
+
+def _is_number(kind, text: str) -> bool:
+    try:
+        return isinstance(kind(text), (int, float, tuple)) if kind else False
+    except (ValueError, TypeError, argparse.ArgumentTypeError, InputError):
+        return False

@@ -13,6 +13,7 @@ from rich.table import Table
 from pipeline import params
 from pipeline.console import PlainConsole
 from pipeline.datasets import cards, checking, counts, images, manifest, readers
+from pipeline.datasets.caption_notes import notes
 from pipeline.datasets.schema import Pair, images_of, read_pairs
 from pipeline.errors import listed, printable
 from pipeline.progress import track
@@ -50,9 +51,12 @@ def main() -> None:
     if problems:
         raise listed(problems, str(root), f"put these images in place ({cards.path_of(name)})", SHOWN)
     print(f"all {len(names):,} images are there")
-    if readers.is_own(settings.reader):  # raises for settings that its pairs do not allow
+    if readers.is_own(settings.reader):
+        captions = [caption for pair in pairs for caption in pair.captions]
+        for note in notes(captions, everything.text.lower_case):
+            print(printable(f"note: {note}"))
         for model in everything.models:
-            resolving.resolve(everything, name, model)
+            resolving.resolve(everything, name, model)  # raises for settings that the pairs do not allow
     _since_prepared(name, root, annotations, pairs)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pipeline import params
 from pipeline.datasets import cards, checking, counts, images, manifest, readers
+from pipeline.datasets.caption_notes import notes
 from pipeline.datasets.images import Indexed
 from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.schema import Pair, images_of, write_pairs
@@ -28,7 +29,8 @@ def main() -> None:
 
 
 def prepare(arguments: argparse.Namespace) -> None:
-    settings = params.load().of(arguments.dataset).prepare
+    everything = params.load()
+    settings = everything.of(arguments.dataset).prepare
     root, reader = Path(settings.root), settings.reader
     protocol = readers.protocol_of(reader, settings.protocol)
     card = cards.load(arguments.card)
@@ -39,6 +41,10 @@ def prepare(arguments: argparse.Namespace) -> None:
     print(f"{arguments.dataset}: {len(pairs)} pairs, {len(names)} images")
     for difference in counts.differences(counted, card.counts(protocol) or {}):
         print(f"note: {difference}")
+    if readers.is_own(reader):
+        captions = [caption for pair in pairs for caption in pair.captions]
+        for note in notes(captions, everything.text.lower_case):
+            print(printable(f"note: {note}"))
 
     images.write_index(arguments.images, _divided(images.index(root, names), pairs, reader))
     write_pairs(arguments.pairs, pairs)

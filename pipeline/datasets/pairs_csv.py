@@ -194,8 +194,8 @@ def _drawn(path: Path, scenes: list[int]) -> dict[int, str]:
     held_out = max(1, round(HELD_OUT * len(scenes)))
     if len(scenes) <= 2 * held_out:
         raise InputError(
-            f"{path}: its {len(scenes)} scene(s) cannot be divided into train, val and test (pairs that "
-            "share a picture are one); bring more pairs, or give each row a split"
+            f"{path}: its {len(scenes)} scene(s) cannot be divided into train, val and test: pairs that "
+            "share a picture, by name or by content, are one; bring more pairs, or give each row a split"
         )
     order = np.random.default_rng(SEED).permutation(len(scenes))
     names = np.repeat(SPLITS, [len(scenes) - 2 * held_out, held_out, held_out]).tolist()

@@ -22,9 +22,8 @@ def test_coco_s_tokeniser_leaves_them_whole():
 
 
 @pytest.mark.parametrize("word", ["left!", "“left", "left!”", "(left)", "left:", '"left"', "«left»", "Left—"])
-def test_words_that_differ_by_punctuation_alone(word):
+def test_words_with_signs_at_their_edges(word):
     (said,) = notes([f"a car {word}", "a man left, gone"], lower_case=True)
-    assert "'left'" in said
     assert word.lower() in said
 
 

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from pipeline.captioning import many_pairs, overlay, pair_jobs
-from pipeline.captioning.features import opened
+from pipeline.captioning.features import opened, turned
 from pipeline.captioning.picture_captioner import PictureCaptioner, Search
 from pipeline.compute import devices
 from pipeline.errors import InputError, printable
@@ -93,16 +93,19 @@ def check(arguments: argparse.Namespace) -> None:
 
 def one(arguments: argparse.Namespace, captioner: PictureCaptioner, search: Search) -> None:
     """Two pictures: their caption printed, and drawn where that is wanted."""
-    before, after = arguments.before, arguments.after
+    before, after = opened(arguments.before), opened(arguments.after)
+    if warning := turned(before, after):
+        print(f"warning: {warning}", file=sys.stderr)
     found = captioner.attended(before, after, search)
     ranked = captioner.ranked(before, after, arguments.top, search) if arguments.top else []
     if arguments.overlay:
-        sheet = overlay.drawn(opened(before), opened(after), found)
+        sheet = overlay.drawn(before, after, found)
         with replacing(arguments.overlay) as beside:
             sheet.save(beside, "PNG")
     if arguments.json:
         top = [{"caption": each.caption, "log_probability": each.log_probability} for each in ranked]
-        record = {"before": str(before), "after": str(after), "caption": found.caption, "words": found.words}
+        names = {"before": str(arguments.before), "after": str(arguments.after)}
+        record = names | {"caption": found.caption, "words": found.words}
         print(printable(json.dumps(record | ({"top": top} if top else {}), ensure_ascii=False)))
     elif ranked:
         for each in ranked:

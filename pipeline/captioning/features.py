@@ -1,6 +1,5 @@
 """What a model reads of any picture, made as the weights' metadata say, and as `extract` makes it."""
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from models.backbones.backbone import Backbone, for_inference
 from pipeline.compute import devices
-from pipeline.datasets.images import decode, read_bytes
+from pipeline.datasets.images import TURNED, converted, decode, read_bytes
 from pipeline.errors import InputError
 from pipeline.features.preprocessing import RESIZES
 from pipeline.features.store_contents import PixelSpec, Spec
@@ -59,19 +58,23 @@ class Features:
 
 def opened(picture: Picture, name: str = "the picture") -> Image.Image:
     """A picture as RGB, by the rules of datasets. Raises InputError for one that does not open."""
-    return decode(*_bytes(picture, name))
-
-
-def _bytes(picture: Picture, name: str) -> tuple[bytes, str]:
-    """A picture as the bytes of a file, and what to call it: one way from all of them to pixels."""
     if isinstance(picture, str | Path):
-        return read_bytes(Path(picture)), str(picture)
+        return decode(read_bytes(Path(picture)), str(picture))
     if isinstance(picture, bytes):
-        return picture, name
-    if isinstance(picture, np.ndarray):
-        if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3 or not picture.size:
-            raise InputError(f"{name} is {picture.dtype} of shape {picture.shape}, not uint8 of H x W x 3")
-        picture = Image.fromarray(picture)
-    file = io.BytesIO()
-    picture.save(file, "PNG", compress_level=1)
-    return file.getvalue(), name
+        return decode(picture, name)
+    if isinstance(picture, Image.Image):
+        return converted(picture, name)
+    if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3 or not picture.size:
+        raise InputError(f"{name} is {picture.dtype} of shape {picture.shape}, not uint8 of H x W x 3")
+    return Image.fromarray(picture)
+
+
+def turned(before: Image.Image, after: Image.Image) -> str | None:
+    """What to say of two pictures, as `opened` gives them, whose files name different orientations."""
+    sides = [picture.info.get(TURNED, 1) for picture in (before, after)]
+    if sides[0] == sides[1]:
+        return None
+    return (
+        f"the orientation (EXIF) of before is {sides[0]}, of after {sides[1]}; both are taken as stored, and "
+        "one may be sideways. To turn their pixels: magick mogrify -auto-orient FILE"
+    )

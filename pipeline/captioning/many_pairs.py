@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.captioning.features import opened, turned
 from pipeline.captioning.pair_jobs import Job
 from pipeline.captioning.picture_captioner import PictureCaptioner, Search
 from pipeline.datasets.checking import kind_not_read, on_disk
@@ -151,10 +152,14 @@ def _checked(line: bytes, where: str, pairs: Sequence[Job], place: int, by: str)
 def _records(
     captioner: PictureCaptioner, pairs: Sequence[Job], search: Search, top: int | None
 ) -> Iterator[dict[str, Any]]:
-    """A record a pair, in order. Pictures are read by threads while others are captioned."""
+    """A record a pair, in order. Pictures are read by threads while others are captioned.
+
+    Says at the end how many pairs have a warning, and the first one's.
+    """
+    warnings: list[str] = []
 
     def load(job: Job) -> Images | str:
-        return _load(captioner, job)
+        return _load(captioner, job, warnings)
 
     loaded = prefetch(load, pairs, os.cpu_count() or 1, 2 * BATCH)
     for start in range(0, len(pairs), BATCH):
@@ -163,23 +168,28 @@ def _records(
         said = iter(_said(captioner, images, search, top) if images else [])
         for job, each in part:
             yield _names(job) | ({"error": each} if isinstance(each, str) else next(said))
+    if warnings:
+        print(printable(f"warning: {len(warnings)} pair(s), one of them {warnings[0]}"), file=sys.stderr)
 
 
-def _load(captioner: PictureCaptioner, job: Job) -> Images | str:
-    """Return a pair's squashed pictures, or what is wrong with it."""
+def _load(captioner: PictureCaptioner, job: Job, warnings: list[str]) -> Images | str:
+    """Return a pair's squashed pictures, or what is wrong with it. Warnings are added to the list."""
     if job.fault:
         return job.fault
-    images = []
+    pictures = []
     for name in (job.before, job.after):
         path = job.root / on_disk(job.root, name)
         try:
-            images.append(captioner.features.squashed(path))
+            pictures.append(opened(path))
         except (InputError, ValueError) as error:  # a name with a null byte is a ValueError
             kind = kind_not_read(path)
             return printable(
                 f"{path} is {kind}, which is not read; convert it to PNG" if kind else str(error)
             )
-    return images[0], images[1]
+    before, after = pictures
+    if warning := turned(before, after):
+        warnings.append(f"{job.pair_id}: {warning}")
+    return captioner.features.squashed(before), captioner.features.squashed(after)
 
 
 def _names(job: Job) -> dict[str, str]:

@@ -13,9 +13,11 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageFile, UnidentifiedImageError
+from PIL import Image, TiffImagePlugin, UnidentifiedImageError
 
 from pipeline import inputs
+from pipeline.datasets import tiff_tags
+from pipeline.datasets.bare_images import Bare, bare
 from pipeline.errors import InputError, listed
 from pipeline.outputs import write_json_lines
 from pipeline.prefetch import prefetch
@@ -30,6 +32,8 @@ MOST_SCANS = 100  # of a JPEG, as libtiff has it; encoders make about ten
 MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBX", "RGBA", "RGBa", "CMYK", "YCbCr")
 """Pillow's names of the kinds of pixels that it converts to RGB as `decode` says."""
 END_OF_PNG = b"IEND\xaeB`\x82"  # its last chunk: name, CRC
+TURNED = "orientation"
+"""In `info` of what `decode` gives: how a viewer would turn it (EXIF, 2 to 8); absent where it is upright."""
 SHOWN = 20  # broken images named in an error
 REMEDY = "run `dvc repro prepare` to make it"
 _QUIET = ("ignore", None, Warning, re.compile(r"PIL\."), 0)
@@ -48,72 +52,96 @@ class Indexed:
     sha256: str
 
 
+# libtiff reads uncompressed files, too: Pillow's own reader mixes up bands of 16 bits that follow one another
+TiffImagePlugin.READ_LIBTIFF = True
+
+
 def decode(data: bytes, name: str) -> Image.Image:
     """An RGB image of 8 bits a channel from a file's bytes, whatever its extension says.
 
     - The first frame of an animation (GIF, PNG, WebP), the first page of a TIFF.
-    - Alpha, of pixels, a palette or one transparent colour, is laid over white.
+    - Alpha, of pixels, a palette or one transparent colour, is laid over white. Bands of a TIFF beyond its
+      colours are alpha only if it says so; others, infrared say, are left out.
     - 16 bits keep their high byte, as OpenCV and Pillow do for colour: the scale is the file's
       depth, never an image's own extremes, so that both images of a pair are treated alike.
     - 1 bit, grey and palette images are shown as they look. CMYK becomes R = (255 - C)(255 - K) / 255;
       in a JPEG it is read as inverted (Adobe's convention, which Pillow follows whether or not Adobe's
       marker is there).
-    - Orientation (EXIF), colour profiles and gamma are NOT applied: boxes are in pixels of the image
+    - Orientation (EXIF, TIFF), colour profiles and gamma are NOT applied: boxes are in pixels of the image
       as it lies on disk, and the loaders that published features were made with (scipy.misc and
-      others over Pillow) do not turn it either.
+      others over Pillow) do not turn it either. The orientation is in `info`, under TURNED.
 
     Raises InputError naming a file that is empty, no image of FORMATS, truncated, without pixels,
-    above MOST_PIXELS (told from its header, before it is decoded) or MOST_SCANS, or of pixels that the
+    above MOST_PIXELS (known from its header, before it is decoded) or MOST_SCANS, or of pixels that the
     rules above do not cover.
     """
     if not data:
         raise InputError(f"{name} is empty (0 bytes); replace the file")
     _hush()
     with _named(name):
-        image = Image.open(io.BytesIO(data), formats=FORMATS)
-        if image.width * image.height > MOST_PIXELS:
-            raise Image.DecompressionBombError
-        if image.format == "JPEG" and _scans(data) > MOST_SCANS:
+        file = bare(data)
+    if file.tags:
+        _check_tags(file.tags, name)
+    with _named(name, file):
+        image = Image.open(io.BytesIO(file.data), formats=FORMATS)
+        _check_size(image)
+        if file.scans > MOST_SCANS:
             raise ValueError(f"it has more than {MOST_SCANS} scans")
-    # of as many as there are threads a few kilobytes each would take all memory
-    with _LARGE if image.width * image.height > LARGE else nullcontext():
-        return _rgb(image, data, name)
-
-
-def _rgb(file: ImageFile.ImageFile, data: bytes, name: str) -> Image.Image:
-    """By the rules of `decode`, up to 16 bytes a pixel on the way."""
-    raw = file.tile[0].args if file.tile else None  # Pillow's name for how pixels lie in the file
-    with _named(name):
-        file.load()
-    image: Image.Image = file
     if image.format == "PNG" and END_OF_PNG not in data:  # Pillow does not mind
         raise InputError(f"{name} does not open (image file is truncated: no end mark); replace the file")
+    rgb = converted(image, name)
+    rgb.info = {TURNED: file.orientation} if file.orientation > 1 else {}
+    return rgb
+
+
+def converted(image: Image.Image, name: str) -> Image.Image:
+    """An image in memory, or a file that Pillow has opened, as RGB by the rules of `decode`.
+
+    Raises InputError as `decode` does.
+    """
+    opaque = False
+    _hush()
+    if isinstance(image, TiffImagePlugin.TiffImageFile):
+        tags = tiff_tags.of_pillow(image.tag_v2)
+        opaque = tags.opaque
+        _check_tags(tags, name)
+    with _named(name):
+        _check_size(image)
+    # of as many as there are threads a few kilobytes each would take all memory
+    with _LARGE if image.width * image.height > LARGE else nullcontext():
+        return _rgb(image, name, opaque)
+
+
+def _check_tags(tags: tiff_tags.Tags, name: str) -> None:
+    if fault := tags.fault():
+        raise InputError(f"{name} is a TIFF with {fault}: {tags.described()}")
+
+
+def _check_size(image: Image.Image) -> None:
+    if image.width * image.height > MOST_PIXELS:
+        raise Image.DecompressionBombError
+    if not image.width or not image.height:
+        raise ValueError("it has no pixels")
+
+
+def _rgb(image: Image.Image, name: str, opaque: bool) -> Image.Image:
+    """By the rules of `decode`, up to 16 bytes a pixel on the way."""
+    tile = getattr(image, "tile", None)
+    raw = tile[0].args if tile else image.mode  # Pillow's name for how pixels lie in the file
+    with _named(name):
+        image.load()
+    png = image.format == "PNG"
     if image.mode.startswith("I"):
         image = _high_byte(image, name)
     if image.mode not in MODES:
-        raise InputError(f"{name} has pixels of the kind {image.mode}; convert the file to 8-bit RGB")
-    if not image.has_transparency_data:
+        raise InputError(f"{name} has pixels of the kind {image.mode}; convert it to 8-bit RGB")
+    if opaque or not image.has_transparency_data:
         return image.convert("RGB")
-    if image.format == "PNG" and image.mode in ("1", "L", "RGB") and raw not in ("L", "RGB"):
+    if png and image.mode in ("1", "L", "RGB") and raw not in ("L", "RGB"):
         # Pillow compares the colour, in the file's depth, with pixels of 8 bits
         raise InputError(f"{name} names a transparent colour in other than 8 bits; convert it to 8-bit RGB")
     white = Image.new("RGBA", image.size, "white")
     return Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")
-
-
-def _scans(data: bytes) -> int:
-    """How many times a JPEG's pixels are gone through, MOST_SCANS + 1 at most: a progressive one's many."""
-    scans, place = 0, 2
-    while scans <= MOST_SCANS and (place := data.find(b"\xff", place)) >= 0:
-        marker = data[place + 1 : place + 2]
-        if marker in (b"", b"\xd9"):  # the end
-            break
-        scans += marker == b"\xda"
-        # within the pixels there are FF 00 and FF D0 to D7; all else is a segment, which says its length
-        alone = marker in b"\x00\x01" or b"\xd0" <= marker <= b"\xd8"
-        length = 0 if alone else int.from_bytes(data[place + 2 : place + 4])
-        place += 1 if marker == b"\xff" else 2 + length
-    return scans
 
 
 def _hush() -> None:
@@ -127,13 +155,15 @@ def _hush() -> None:
 
 
 @contextmanager
-def _named(name: str) -> Iterator[None]:
+def _named(name: str, file: Bare | None = None) -> Iterator[None]:
     """What Pillow says of a damaged file, as an InputError."""
     try:
         yield
     except Image.DecompressionBombError:
         raise InputError(f"{name} has more than {MOST_PIXELS:,} pixels; scale it down") from None
     except UnidentifiedImageError:
+        if file and file.tags:
+            raise InputError(f"{name} is a TIFF that is not read: {file.tags.described()}") from None
         kinds = ", ".join(FORMATS)
         raise InputError(f"{name} is no image with pixels ({kinds}); replace the file") from None
     except Exception as error:  # what Pillow raises on damaged files is of any kind
@@ -147,7 +177,7 @@ def _high_byte(image: Image.Image, name: str) -> Image.Image:
         raise InputError(f"{name} names a transparent colour in other than 8 bits; convert it to 8-bit RGB")
     values = np.asarray(image)
     if values.min() < 0 or values.max() > 0xFFFF:
-        raise InputError(f"{name} has pixels beyond 16 bits; convert the file to 8-bit RGB")
+        raise InputError(f"{name} has pixels beyond 16 bits; convert it to 8-bit RGB")
     return Image.fromarray((values >> 8).astype(np.uint8))
 
 

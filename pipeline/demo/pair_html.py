@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from pipeline.captioning.features import opened
+from pipeline.captioning.features import opened, turned
 from pipeline.captioning.overlay import HEAT, opacities
 from pipeline.captioning.picture_captioner import PictureCaptioner
 from pipeline.datasets.schema import Pair
@@ -38,13 +38,15 @@ def answer(captioners: Mapping[str, PictureCaptioner], drawn: Drawn) -> str:
     for side, data in sides.items():
         if len(data) > LARGEST:
             raise InputError(f"The {side} picture has more than {LARGEST // 10**6} MB; scale it down")
-    shown = "".join(_figure(side, opened(data, f"The {side} picture")) for side, data in sides.items())
-    found = {name: captioner.attended(drawn.before, drawn.after) for name, captioner in captioners.items()}
+    before, after = (opened(data, f"The {side} picture") for side, data in sides.items())
+    warning = f'<p class="lab-hint">Take care: {escape(note)}.</p>' if (note := turned(before, after)) else ""
+    shown = _figure("before", before) + _figure("after", after)
+    found = {name: captioner.attended(before, after) for name, captioner in captioners.items()}
     said = "".join(_caption(name, attended, drawn.pair) for name, attended in found.items())
     hint = HINT if any(attended.images for attended in found.values()) else ""
     truth = drawn.pair.captions if drawn.pair else ()
     return (
-        f'<section class="lab-answer"><div class="lab-pair">{shown}</div>{_truth(truth)}'
+        f'<section class="lab-answer"><div class="lab-pair">{shown}</div>{warning}{_truth(truth)}'
         f'<div class="lab-captions">{said}</div><p class="lab-hint" aria-live="polite">{hint}</p></section>'
     )
 

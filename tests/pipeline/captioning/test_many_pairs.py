@@ -5,6 +5,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from PIL import Image
 
 from pipeline.captioning import many_pairs, pair_jobs
 from pipeline.captioning.picture_captioner import Search
@@ -105,3 +106,16 @@ def test_a_folder_of_two_folders_and_a_faulty_row(here, lab, tmp_path):
     ):
         with pytest.raises(InputError, match=said):
             pair_jobs.jobs(place)
+
+
+def test_pairs_whose_orientations_differ_are_counted_and_named(here, lab, tmp_path, capfd):
+    picture = Image.open(lab / ROOT / read_pairs(lab / PAIRS)[0].before).convert("RGB")
+    exif = Image.Exif()
+    picture.save(tmp_path / "a.jpg")
+    exif[0x0112] = 6
+    picture.save(tmp_path / "b.jpg", exif=exif)
+    rows = [{"pair_id": name, "before": "a.jpg", "after": f"{name}.jpg"} for name in "aab"]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert many_pairs.caption(here, pair_jobs.jobs(tmp_path), tmp_path / "out.jsonl", Search()) == 0
+    said = capfd.readouterr().err
+    assert "warning: 1 pair(s), one of them b: " in said

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageFile
 
+from pipeline.captioning.features import opened
 from pipeline.datasets.images import FORMATS, decode
 from pipeline.errors import InputError
 
@@ -130,16 +131,6 @@ def test_a_progressive_jpeg_is_its_baseline_self():
     assert decode(plain, "a.jpg").tobytes() == decode(progressive, "a.jpg").tobytes()
 
 
-@pytest.mark.parametrize("turn", range(1, 9))
-def test_exif_orientation_is_not_applied(turn):
-    exif = Image.Exif()
-    exif[0x0112] = turn
-    picture = noise()
-    found = decode(saved(picture, "JPEG", exif=exif), "a.jpg")
-    assert found.size == picture.size
-    assert found.tobytes() == decode(saved(picture, "JPEG"), "a.jpg").tobytes()
-
-
 def test_a_jpeg_called_png_is_opened_by_its_content():
     assert decode(saved(noise(), "JPEG"), "a.png").size == (16, 12)
 
@@ -174,8 +165,11 @@ REFUSED = {
         saved(Image.fromarray(GREY16.astype(np.int32) - 9), "TIFF"),
         "a.png has pixels beyond 16 bits",
     ),
-    "floating point": (saved(Image.fromarray(GREY16.astype(np.float32)), "TIFF"), "pixels of the kind F"),
-    "L*a*b*": (saved(Image.new("LAB", (1, 1)), "TIFF"), "pixels of the kind LAB"),
+    "floating point": (
+        saved(Image.fromarray(GREY16.astype(np.float32)), "TIFF"),
+        "numbers that are signed, floating",
+    ),
+    "L*a*b*": (saved(Image.new("LAB", (1, 1)), "TIFF"), "colours of another kind"),
     "transparent 16-bit colour": (
         png(1, 1, 16, 2, b"\0\1\377\2\377\3\377", tRNS=b"\1\377\2\377\3\377"),
         "names a transparent colour in other than 8 bits",
@@ -254,3 +248,47 @@ def test_a_damaged_file_gives_an_image_or_its_name(form, data):
     except InputError as error:
         said = str(error)
     assert said.startswith("a.png ")
+
+
+IN_MEMORY = {
+    "CMYK": (Image.new("CMYK", (1, 1), (0, 0, 255, 128)), (127, 127, 0)),
+    "YCbCr": (Image.new("YCbCr", (1, 1), (128,) * 3), (128,) * 3),
+    "I;16": (Image.fromarray(np.full((1, 1), 0x4D80, np.uint16)), (0x4D,) * 3),
+    "I": (Image.new("I", (1, 1), 0x4D80), (0x4D,) * 3),
+    "1": (Image.new("1", (1, 1), 1), WHITE),
+    "L": (Image.new("L", (1, 1), 77), (77,) * 3),
+    "LA": (Image.new("LA", (1, 1), (0, 128)), (127,) * 3),
+    "P": (palette().crop((0, 0, 1, 1)), RED),
+    "PA": (palette().crop((0, 0, 1, 1)).convert("PA"), RED),
+    "RGBA": (Image.new("RGBA", (1, 1), (255, 0, 0, 128)), (255, 127, 127)),
+    "RGBa": (Image.new("RGBA", (1, 1), (255, 0, 0, 128)).convert("RGBa"), (255, 127, 127)),
+    "RGBX": (Image.new("RGBX", (1, 1), (*RED, 9)), RED),
+}
+
+
+@pytest.mark.parametrize("mode", IN_MEMORY)
+def test_pictures_in_memory(mode):
+    picture, wanted = IN_MEMORY[mode]
+    found = opened(picture, "before")
+    assert (picture.mode, found.mode, found.getpixel((0, 0))) == (mode, "RGB", wanted)
+
+
+@pytest.mark.parametrize("form", ["JPEG", "TIFF"])
+def test_a_picture_that_pillow_opened_is_the_file(form):
+    data = saved(noise("CMYK"), form)
+    assert opened(Image.open(io.BytesIO(data))).tobytes() == decode(data, "x").tobytes()
+
+
+@pytest.mark.parametrize(
+    "picture",
+    [
+        *(Image.new(mode, (2, 2)) for mode in ("F", "LAB", "HSV", "La")),
+        Image.new("I", (2, 2), -1),
+        Image.new("L", (0, 2)),
+        Image.open(io.BytesIO(saved(noise(), "PNG")[:200])),
+    ],
+    ids=lambda picture: f"{picture.mode} {picture.size}",
+)
+def test_pictures_in_memory_that_are_refused(picture):
+    with pytest.raises(InputError, match=r"^before [^\n]*$"):
+        opened(picture, "before")

@@ -1,11 +1,13 @@
 """The demo without its server: new scenes with their truth, uploads, and what is said of broken ones."""
 
 import gc
+import io
 import re
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from pipeline.captioning.features import opened
 from pipeline.decoding.attention_maps import Attended
@@ -140,6 +142,16 @@ def test_uploads_that_are_broken_missing_or_too_large_get_one_sentence(events, m
         assert shown is None
         assert re.fullmatch(rf'<p class="lab-error" role="alert">{said}.*</p>', html)
     assert "no pair to swap" in events.swapped(None)[1]
+
+
+def test_two_orientations_are_told(events):
+    picture, exif, files = Image.new("RGB", (64, 48)), Image.Exif(), []
+    for turn in (1, 6):
+        exif[0x0112] = turn
+        picture.save(file := io.BytesIO(), "JPEG", exif=exif)
+        files.append(file.getvalue())
+    assert "orientation (EXIF) of before is 1, of after 6" in events.uploaded(*files)[1]
+    assert "orientation" not in events.uploaded(files[1], files[1])[1]
 
 
 # Gradio opens event loops for its locks and never closes them

@@ -1,0 +1,152 @@
+"""Image files without their metadata: the bytes that pixels are made of, and a file's orientation.
+
+Pillow keeps metadata in Python objects while it opens a file. Many comments or EXIF segments take time there
+that grows with the square of the file's size, and TIFF tags that share their values take more memory than the
+file has. No pixel depends on these parts, so Pillow never sees them here. A JPEG that holds further images
+(MPO) becomes a plain JPEG in the same way.
+"""
+
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pipeline.datasets import tiff_tags
+
+MOST_SEGMENTS = 10_000  # parts of a file that are looked at one by one in Python; one more for each KB
+MOST_COMMENTS = 1000  # of a PPM in ASCII: each takes as long as a whole block of the file
+# chunks that Pillow unpacks, keeps or counts, and that change no pixel of the first frame
+PNG_METADATA = {b"tEXt", b"zTXt", b"iTXt", b"iCCP", b"eXIf", b"acTL", b"fcTL", b"fdAT"}
+# APP1 to APP13, APP15 and comments; APP0 (JFIF) and APP14 (Adobe) decide which colours are meant
+JPEG_METADATA = {*range(0xE1, 0xEE), 0xEF, 0xFE}
+# neither a stuffed FF, nor a restart or a start: what has no length behind it
+JPEG_MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")
+SCAN, END = 0xDA, 0xD9
+GIF_BLOCK = re.compile(rb"[!,;]")
+EXIF = b"Exif\0\0"
+
+
+@dataclass(frozen=True, slots=True)
+class Bare:
+    """What is decoded of a file."""
+
+    data: bytes
+    orientation: int = 1  # as EXIF and TIFF number it: 1 to 8
+    scans: int = 1  # how many times a JPEG's pixels are gone through
+    tags: tiff_tags.Tags | None = None  # of a TIFF
+
+
+def bare(data: bytes) -> Bare:
+    """Take a file of a known format apart; one of another format stays as it is.
+
+    Raises ValueError for a file of so many parts that reading them takes long.
+    """
+    if data.startswith(b"\xff\xd8\xff"):
+        return _jpeg(data)
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return _png(data)
+    if data.startswith(b"GIF8"):
+        return Bare(_gif(data))
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return Bare(data, _webp_orientation(data))
+    if data[:2] in (b"II", b"MM"):
+        return _tiff(data)
+    if data[:2] in (b"P1", b"P2", b"P3") and data.count(b"#") > MOST_COMMENTS:
+        raise ValueError(f"it has more than {MOST_COMMENTS} comments")
+    return Bare(data)
+
+
+def _counted(size: int) -> Iterator[None]:
+    """Allow so many steps through a file of `size` bytes. Raises ValueError at the next one."""
+    most = MOST_SEGMENTS + size // 1024
+    for _ in range(most):
+        yield
+    raise ValueError(f"it has more than {most:,} parts")
+
+
+def _jpeg(data: bytes) -> Bare:
+    kept, exif, scans, place = [data[:2]], b"", 0, 2
+    steps = _counted(len(data))
+    while found := JPEG_MARKER.search(data, place):
+        next(steps)
+        start, place, marker = found.start(), found.end(), data[found.end() - 1]
+        if marker == END:
+            break
+        place += int.from_bytes(data[place : place + 2])
+        if marker == SCAN:
+            if not scans:
+                kept.append(data[start:])
+            scans += 1
+        elif not scans and marker not in JPEG_METADATA:
+            kept.append(data[start:place])
+        elif not exif and data.startswith(EXIF, start + 4):
+            exif = data[start + 4 + len(EXIF) : place]
+    return Bare(b"".join(kept), _orientation(exif), scans)
+
+
+def _png(data: bytes) -> Bare:
+    kept, exif, place, kind = [data[:8]], b"", 8, b""
+    steps = _counted(len(data))
+    while place + 8 <= len(data) and kind != b"IEND":
+        next(steps)
+        length, kind = struct.unpack_from(">I4s", data, place)
+        start, place = place, place + 12 + length
+        if kind not in PNG_METADATA:
+            kept.append(data[start:place])
+        elif kind == b"eXIf":
+            exif = data[start + 8 : place - 4]
+    return Bare(b"".join(kept), _orientation(exif))
+
+
+def _gif(data: bytes) -> bytes:
+    """The first frame alone is looked at, with the graphic control extensions before it."""
+    place = 13 + _palette(data, 10)
+    kept = [data[:place]]
+    steps = _counted(len(data))
+    while (found := GIF_BLOCK.search(data, place)) and found[0] == b"!":
+        next(steps)
+        start, place = found.start(), found.end() + 1
+        while place < len(data) and data[place]:
+            place += 1 + data[place]
+        place += 1
+        if data[start + 1 : start + 2] == b"\xf9":
+            kept.append(data[start:place])
+    return b"".join([*kept, data[found.start() :] if found else b""])
+
+
+def _palette(data: bytes, place: int) -> int:
+    """Bytes of the palette that the flags at `place` of a GIF promise."""
+    flags = data[place] if place < len(data) else 0
+    return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
+
+
+def _webp_orientation(data: bytes) -> int:
+    place = 12
+    steps = _counted(len(data))
+    while place + 8 <= len(data):
+        next(steps)
+        kind, length = struct.unpack_from("<4sI", data, place)
+        if kind == b"EXIF":
+            return _orientation(data[place + 8 : place + 8 + length].removeprefix(EXIF))
+        place += 8 + length + length % 2
+    return 1
+
+
+def _orientation(exif: bytes) -> int:
+    """EXIF is a TIFF without pixels. Damaged metadata is no fault of the picture."""
+    try:
+        return tiff_tags.read(exif).orientation if exif else 1
+    except ValueError:
+        return 1
+
+
+def _tiff(data: bytes) -> Bare:
+    """Its first page, with the tags that pixels need and no other."""
+    tags = tiff_tags.read(data)
+    pieces = tags.pieces()
+    scans = 1
+    if tags.one(tiff_tags.COMPRESSION, 1) == tiff_tags.JPEG:
+        if sum(size for _, size in pieces) > len(data) or not all(size for _, size in pieces):
+            raise ValueError("its strips overlap, or have no bytes")
+        scans = max(_jpeg(data[start : start + size]).scans for start, size in pieces)
+    return Bare(tags.alone(data), tags.orientation, scans, tags)

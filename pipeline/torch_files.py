@@ -12,7 +12,6 @@ import pickletools
 import re
 import sys
 import warnings
-import zipfile
 from _compat_pickle import IMPORT_MAPPING, NAME_MAPPING
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -21,6 +20,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from pipeline import stored_zip
 
 LARGEST_PICKLE = 2 << 20  # bytes: names and shapes of some ten thousand tensors
 WIDEST_TUPLE = 1000  # entries, those of tuples within it too: a key's are all looked at, again and again
@@ -37,6 +38,10 @@ NEEDED = re.compile(
     r"|torch\._utils\._rebuild_(tensor|tensor_v2|parameter|parameter_with_state|sparse_tensor)"
     r"|torch\._tensor\._rebuild_from_type_v2|torch\.serialization\._get_layout"
 )
+CONVERT = (
+    'python -c "import sys, torch; '
+    "torch.save(torch.jit.load(sys.argv[1], 'cpu').state_dict(), sys.argv[2])\" IN.pt OUT.pth"
+)
 ENDS = re.compile(r"expected|exhausted|not enough|no newline|not found")  # pickletools of files cut off
 
 
@@ -51,7 +56,7 @@ class Empty:
 def load(path: Path) -> Any:
     """The file's value: dictionaries, lists, text, numbers and tensors, which hold no more than the file.
 
-    Raises whatever torch or zipfile do on a damaged file, and ValueError saying what no checkpoint holds.
+    Raises whatever torch does on a damaged file, and ValueError saying what no checkpoint holds.
     """
     with path.open("rb") as file:
         head = file.read(4)
@@ -70,24 +75,35 @@ def load(path: Path) -> Any:
     empty = [(Empty, name) for name in foreign | HARMLESS | modules]
     with torch.serialization.safe_globals(empty), warnings.catch_warnings(action="ignore"):
         # mapped, a storage cannot reach beyond the file, whatever length its pickle says
-        tree = torch.load(path, "cpu", weights_only=True, mmap=zipped)
+        tree = _loaded(path, zipped)
     return _plain(tree, path.stat().st_size)
+
+
+def _loaded(path: Path, mapped: bool) -> Any:
+    try:
+        return torch.load(path, "cpu", weights_only=True, mmap=mapped)
+    except Exception as error:
+        if "weights_only" in str(error.__context__ or error):  # torch advises to run what the file holds
+            raise ValueError("torch reads it only by running it, which is not done here") from None
+        raise
 
 
 def _pickles(path: Path) -> list[bytes]:
     """A zip file's pickles, and what torch does not look at: checksums, and records that it would map."""
-    with zipfile.ZipFile(path) as archive:
-        records = archive.infolist()
-        if any(info.compress_type != zipfile.ZIP_STORED for info in records):
+    with path.open("rb") as file:
+        records = stored_zip.records(file)
+        if any(b"/code/" in record.name or record.name.endswith(b"constants.pkl") for record in records):
+            raise ValueError(f"it is a TorchScript archive, a program, and is not run; convert it: {CONVERT}")
+        if not all(record.stored for record in records):
             raise ValueError("it is a zip file with compressed records, which torch.save does not write")
-        if sum(info.file_size for info in records) > path.stat().st_size:
-            raise ValueError("its records overlap, as torch.save's do not")
-        if damaged := archive.testzip():
-            raise ValueError(f"its record {damaged} is damaged")
-        trees = [info for info in records if info.filename.endswith("data.pkl")]
-        if any(info.file_size > LARGEST_PICKLE for info in trees):
+        for record in records:
+            if stored_zip.damaged(file, record):
+                raise ValueError(f"its record {record.name.decode(errors='replace')} is damaged")
+        # torch's reader does not tell case
+        trees = [record for record in records if record.name.lower().endswith(b"data.pkl")]
+        if any(record.size > LARGEST_PICKLE for record in trees):
             raise ValueError(f"it has more than {LARGEST_PICKLE >> 20} MB beside its tensors' numbers")
-        return [archive.read(info) for info in trees]
+        return [stored_zip.read(file, record) for record in trees]
 
 
 def _stream(path: Path) -> list[bytes]:

@@ -9,6 +9,7 @@ are gone at the end (Ctrl-C, SIGTERM, or a closed terminal).
 
 import argparse
 import os
+import re
 import sys
 import tempfile
 import threading
@@ -27,6 +28,9 @@ from stages.arguments import PORTS, whole
 
 MOST_PIXELS = 1 << 20  # of a drawn picture, where a package says how large it is
 WEIGHTS = (Path("demo/subtraction"), Path("demo/scorer_cbr"))
+SESSIONS = 200  # whose last answer is kept; Gradio would keep 10,000
+# Gradio asks its own page whether it is there, by a client that reads these
+MISLEADING = re.compile(r".*_proxy|gradio_.*|uvicorn_.*|ssl_cert_(file|dir)|sslkeylogfile", re.IGNORECASE)
 # Gradio asks nobody anything, and brings nothing from anywhere
 QUIET = {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 
@@ -50,6 +54,8 @@ def main() -> None:
     print("loading the models and drawing a first scene", file=sys.stderr)
     captioners = loaded(arguments.weights, arguments.lab)
     with tempfile.TemporaryDirectory(prefix="uploads-") as uploads:
+        for name in filter(MISLEADING.fullmatch, list(os.environ)):
+            del os.environ[name]
         os.environ.update(QUIET | {"GRADIO_TEMP_DIR": uploads})
         drawn = settings(captioners, arguments.lab)
         serve(captioners, drawn, Path(uploads), arguments.port, not arguments.no_browser)
@@ -91,7 +97,7 @@ def settings(captioners: dict[str, PictureCaptioner], lab: Path) -> Tabletop:
 def serve(
     captioners: dict[str, PictureCaptioner], drawn: Tabletop, uploads: Path, port: int | None, browser: bool
 ) -> None:
-    """Until it is stopped. Raises InputError where the port is taken."""
+    """Until it is stopped. Raises InputError where the port is taken, or the page does not start."""
     # Gradio reads the environment when it is imported, in seconds
     from pipeline.demo import guard, page
 
@@ -110,6 +116,7 @@ def serve(
             mcp_server=False,
             app_kwargs={"lifespan": guard.guarded(uploads)},
             footer_links=[],
+            state_session_capacity=SESSIONS,
             theme=page.THEME,
             css=pair_html.CSS,
             head=pair_html.HEAD,
@@ -117,6 +124,12 @@ def serve(
     except OSError as error:
         raise InputError(
             f"port {port or 'from 7860 on'} cannot be had ({error}); name another --port"
+        ) from None
+    except Exception as error:  # Gradio's are of any kind
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise InputError(
+            f"the page does not start ({reason}); try `env -i PATH=$PATH python -m stages.demo`, without the "
+            "environment's other variables"
         ) from None
     print(f"open {address} in your browser; Ctrl-C ends it", flush=True)
     try:

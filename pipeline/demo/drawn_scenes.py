@@ -3,6 +3,7 @@
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from PIL import Image
 
@@ -24,10 +25,10 @@ Judged = tuple[str, Pair, str, Verdict]  # kind of change, the pair, the caption
 
 @dataclass(frozen=True)
 class Drawn:
-    """Two pictures as files' bytes, and the pair that they show, where it is known what happened."""
+    """Two pictures as bytes of files or as files, and the pair that they show, where its truth is known."""
 
-    before: bytes
-    after: bytes
+    before: bytes | Path
+    after: bytes | Path
     pair: Pair | None
 
 

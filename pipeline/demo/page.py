@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import gradio as gr
 
@@ -31,11 +32,11 @@ class Events:
         number = self.numbers.randrange(10**6)
         return self._answered(lambda: drawn_scenes.draw(self.settings, kind, viewpoint, number))
 
-    def uploaded(self, before: bytes | None, after: bytes | None) -> Answered:
-        """Two pictures of the visitor's."""
+    def uploaded(self, before: str | None, after: str | None) -> Answered:
+        """Two pictures of the visitor's, by their files: what is kept of them counts against the quota."""
         if not before or not after:
             return None, pair_html.refusal(InputError("Choose a before and an after picture first"))
-        return self._answered(lambda: Drawn(before, after, None))
+        return self._answered(lambda: Drawn(Path(before), Path(after), None))
 
     def swapped(self, shown: Drawn | None) -> Answered:
         """The same pair the other way round; of which nothing is known to be true."""
@@ -63,8 +64,8 @@ def page(captioners: Mapping[str, PictureCaptioner], settings: Tabletop) -> gr.B
             viewpoint = gr.Radio([*VIEWPOINTS.items()], value="moderate", label="How the camera moves")
             render = gr.Button("Render a new scene", variant="primary", elem_id="lab-render")
         with gr.Tab("Your two pictures"), gr.Row():
-            before = gr.File(label="before", type="binary", height=120, elem_id="lab-before")
-            after = gr.File(label="after", type="binary", height=120, elem_id="lab-after")
+            before = gr.File(label="before", type="filepath", height=120, elem_id="lab-before")
+            after = gr.File(label="after", type="filepath", height=120, elem_id="lab-after")
             upload = gr.Button("Say what changed", variant="primary", elem_id="lab-upload")
         swap = gr.Button("Swap before and after", size="sm", elem_id="lab-swap")
         said = gr.HTML(html, elem_id="lab-said")

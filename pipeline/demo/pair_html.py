@@ -16,6 +16,7 @@ from PIL import Image
 from pipeline.captioning.features import opened, turned
 from pipeline.captioning.overlay import HEAT, opacities
 from pipeline.captioning.picture_captioner import PictureCaptioner
+from pipeline.datasets.images import read_bytes
 from pipeline.datasets.schema import Pair
 from pipeline.decoding.attention_maps import Attended
 from pipeline.demo.drawn_scenes import Drawn
@@ -34,11 +35,7 @@ HINT = "Point at a word, or tap it: where the model looked is red, in both pictu
 
 def answer(captioners: Mapping[str, PictureCaptioner], drawn: Drawn) -> str:
     """The page's part about a pair, as HTML. Raises InputError for a picture that does not open."""
-    sides = {"before": drawn.before, "after": drawn.after}
-    for side, data in sides.items():
-        if len(data) > LARGEST:
-            raise InputError(f"The {side} picture has more than {LARGEST // 10**6} MB; scale it down")
-    before, after = (opened(data, f"The {side} picture") for side, data in sides.items())
+    before, after = _opened(drawn.before, "before"), _opened(drawn.after, "after")
     warning = f'<p class="lab-hint">Take care: {escape(note)}.</p>' if (note := turned(before, after)) else ""
     shown = _figure("before", before) + _figure("after", after)
     found = {name: captioner.attended(before, after) for name, captioner in captioners.items()}
@@ -49,6 +46,13 @@ def answer(captioners: Mapping[str, PictureCaptioner], drawn: Drawn) -> str:
         f'<section class="lab-answer"><div class="lab-pair">{shown}</div>{warning}{_truth(truth)}'
         f'<div class="lab-captions">{said}</div><p class="lab-hint" aria-live="polite">{hint}</p></section>'
     )
+
+
+def _opened(picture: bytes | Path, side: str) -> Image.Image:
+    data = read_bytes(picture) if isinstance(picture, Path) else picture
+    if len(data) > LARGEST:
+        raise InputError(f"The {side} picture has more than {LARGEST // 10**6} MB; scale it down")
+    return opened(data, f"The {side} picture")
 
 
 def refusal(error: InputError) -> str:

@@ -1,7 +1,7 @@
 """The demo without its server: new scenes with their truth, uploads, and what is said of broken ones."""
 
 import gc
-import io
+import pickle
 import re
 from types import SimpleNamespace
 
@@ -12,8 +12,10 @@ from PIL import Image
 from pipeline.captioning.features import opened
 from pipeline.decoding.attention_maps import Attended
 from pipeline.demo import drawn_scenes, pair_html
+from pipeline.errors import InputError
 from pipeline.params import Tabletop
 from pipeline.scoring.truth import judge
+from stages import demo
 
 SETTINGS = Tabletop(
     scenes=20, seed=1, min_objects=3, max_objects=4, width=96, height=64, viewpoint="moderate"
@@ -125,8 +127,14 @@ def test_a_word_carries_as_many_maps_as_it_has(images):
     assert (pair_html.HINT in html) == (images > 0)
 
 
-def test_uploads_that_are_broken_missing_or_too_large_get_one_sentence(events, monkeypatch):
-    sound = drawn_scenes.draw(SETTINGS, "add", "moderate", 1).before
+def test_uploads_that_are_broken_missing_or_too_large_get_one_sentence(events, monkeypatch, tmp_path):
+    def file(data):
+        path = tmp_path / str(len(data))
+        path.write_bytes(data)
+        return str(path)
+
+    whole = drawn_scenes.draw(SETTINGS, "add", "moderate", 1).before
+    sound = file(whole)
     shown, html = events.uploaded(sound, sound)
     assert words(html)[0] == words(html)[1]
     assert shown.pair is None
@@ -134,9 +142,9 @@ def test_uploads_that_are_broken_missing_or_too_large_get_one_sentence(events, m
     monkeypatch.setattr(pair_html, "LARGEST", 10**6)
     for before, after, said in (
         (sound, None, "Choose a before and an after picture first."),
-        (sound, sound[:900], "The after picture does not open"),
-        (b"<script>", sound, "The before picture is no image with pixels"),
-        (sound, bytes(10**6 + 1), "The after picture has more than 1 MB; scale it down."),
+        (sound, file(whole[:900]), "The after picture does not open"),
+        (file(b"<script>"), sound, "The before picture is no image with pixels"),
+        (sound, file(bytes(10**6 + 1)), "The after picture has more than 1 MB; scale it down."),
     ):
         shown, html = events.uploaded(before, after)
         assert shown is None
@@ -144,14 +152,38 @@ def test_uploads_that_are_broken_missing_or_too_large_get_one_sentence(events, m
     assert "no pair to swap" in events.swapped(None)[1]
 
 
-def test_two_orientations_are_told(events):
+def test_what_is_kept_of_uploads_is_where_they_are(events, tmp_path):
+    """A session is kept for an hour after it ends: pictures in it would add up in memory."""
+    noise = Image.effect_noise((600, 600), 90)
+    noise.save(tmp_path / "a.png")
+    shown, html = events.uploaded(*[str(tmp_path / "a.png")] * 2)
+    assert len(pickle.dumps(shown)) < 1000
+    assert words(events.swapped(shown)[1]) == words(html)
+
+
+def test_two_orientations_are_told(events, tmp_path):
     picture, exif, files = Image.new("RGB", (64, 48)), Image.Exif(), []
     for turn in (1, 6):
         exif[0x0112] = turn
-        picture.save(file := io.BytesIO(), "JPEG", exif=exif)
-        files.append(file.getvalue())
+        files.append(str(tmp_path / f"{turn}.jpg"))
+        picture.save(files[-1], exif=exif)
     assert "orientation (EXIF) of before is 1, of after 6" in events.uploaded(*files)[1]
     assert "orientation" not in events.uploaded(files[1], files[1])[1]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(
+    "error", [OSError("in use"), RuntimeError("a\nb"), ValueError("403"), ImportError("socksio")]
+)
+def test_a_page_that_does_not_start_is_one_line(page, monkeypatch, tmp_path, error):
+    def launch(*_, **__):
+        raise error
+
+    monkeypatch.setattr(page.gr.Blocks, "launch", launch)
+    with pytest.raises(InputError) as caught:
+        demo.serve({"told": Told()}, SETTINGS, tmp_path, 7931, False)
+    assert "\n" not in str(caught.value)
+    assert ("port 7931" in str(caught.value)) == isinstance(error, OSError)
 
 
 # Gradio opens event loops for its locks and never closes them

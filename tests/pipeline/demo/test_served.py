@@ -17,6 +17,15 @@ from tests.running import ROOT
 PART = b'--x\r\nContent-Disposition: form-data; name="files"; filename="a.png"\r\n\r\n'
 UPLOAD = {"Content-Type": "multipart/form-data; boundary=x"}
 PATH = "/gradio_api/upload"
+MISLEADING = {
+    "http_proxy": "http://127.0.0.1:9",
+    "HTTPS_PROXY": "http://127.0.0.1:9",
+    "all_proxy": "socks5://127.0.0.1:9",
+    "no_proxy": "::1, [",
+    "SSL_CERT_FILE": "/nowhere",
+    "GRADIO_ROOT_PATH": "/elsewhere",
+    "GRADIO_SERVER_PORT": "no number",
+}
 
 
 class Served:
@@ -76,7 +85,8 @@ def starter(tmp_path_factory):
     """The process that imports the demo, and the folder of its temporary files."""
     folder = tmp_path_factory.mktemp("starter")
     command = [sys.executable, "-m", "tests.pipeline.demo.serving"]
-    environment = os.environ | {"TMPDIR": str(folder), "OMP_NUM_THREADS": "1"}
+    # a proxy that nobody answers at, and what else misleads Gradio's question to its own page
+    environment = os.environ | {"TMPDIR": str(folder), "OMP_NUM_THREADS": "1"} | MISLEADING
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes) as running:
         yield running, folder

@@ -43,7 +43,7 @@ def main() -> None:
     decode = params.load().decode
     search = searching(decode.beam, decode.length_penalty)
     found = attended_captions(model, pairs, store, vocabulary, decode.batch, aligned, search)
-    attention_maps.write(arguments.attention, found)
+    attention_maps.write(arguments.attention, found, trained_model.sha256_of(arguments.weights))
     write_json(arguments.out, [{"image_id": pair, "caption": each.caption} for pair, each in found.items()])
 
 

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from pipeline import params
+from pipeline import named_files, params
 from pipeline.datasets.cub_nabirds import IMAGES
 from pipeline.datasets.images import read_index
 from pipeline.features.store_contents import Spec, chosen
@@ -19,6 +19,7 @@ def main() -> None:
     add_outputs(parser)
     arguments = parsed(parser)
     everything = params.load()
+    named_files.link(everything.model_dump())  # `plan` may not have run yet
     own, settings = everything.pretraining, everything.features
     wanted = Spec(**chosen(settings, own), standardise=False, resize=settings.resize, size=settings.size)
     root, index = Path(own.root[arguments.dataset]), read_index(arguments.records / IMAGES)

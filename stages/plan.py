@@ -1,13 +1,13 @@
 """plan@dataset: what its settings amount to, and what the listed models need of it, for stages to compare.
 
 A dataset stands in params.yaml, in datasets.yaml, or in both, and may be `like` another: DVC could not watch
-it.
+it. Nor could it watch the files that the settings name: their hashes stand beside the settings.
 """
 
 import argparse
 from collections.abc import Iterable
 
-from pipeline import params
+from pipeline import named_files, params
 from pipeline.dataset_params import Dataset
 from pipeline.outputs import Contents, replacing, yaml_of
 from pipeline.recipes import resolving
@@ -27,6 +27,11 @@ def main() -> None:
     arguments = parsed(parser)
     everything = params.load()
     found = everything.of(arguments.dataset).model_dump()
+    tree = everything.model_dump()
+    named_files.link(tree)
+    for section, files in named_files.of_dataset(tree, arguments.dataset).items():
+        if files:
+            found[section] |= {"files": named_files.hashes(files)}
     recipes = [resolving.resolve(everything, arguments.dataset, model) for model in everything.models]
     found |= {f"needs/{name}": wanted for name, wanted in needs(recipes).items()}
     with replacing(arguments.out, CONTENTS) as folder:

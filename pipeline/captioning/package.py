@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline import params
-from pipeline.captioning import feature_backbone, model_card, sources
+from pipeline.captioning import feature_backbone, model_card, run_scores, sources
 from pipeline.captioning.feature_backbone import Made
 from pipeline.errors import InputError
 from pipeline.features.store_contents import IMAGENET, PixelSpec, recorded_spec
@@ -25,6 +25,7 @@ from pipeline.inputs import read_json
 from pipeline.outputs import Contents, check, replacing, write_json, yaml_of
 from pipeline.recipes import trained_model
 from pipeline.recipes.model_description import Trained
+from pipeline.scoring.coco_files import read_results
 
 CONTENTS = Contents(sources.FEATURES, tuple(sources.LARGEST))  # of a package that is a folder
 SAMPLE = 24  # test pairs whose captions are in scores.json
@@ -73,7 +74,7 @@ def _fill(
     shutil.copyfile(vocabulary, folder / sources.VOCABULARY)
     made = _backbone(folder, trained, lab, with_backbone)
     (folder / sources.FEATURES).write_text(yaml_of(asdict(made)), encoding="utf-8")
-    scores = _scores(trained, lab)
+    scores = _scores(trained, weights, lab)
     write_json(folder / sources.SCORES, scores)
     (folder / sources.CARD).write_text(model_card.text(trained, made, scores, lab, licence), encoding="utf-8")
 
@@ -86,33 +87,25 @@ def _backbone(folder: Path, trained: Trained, lab: Path, whole: bool) -> Made:
     return feature_backbone.pack(folder, network, made, carried=whole and spec.weights != IMAGENET)
 
 
-def _scores(trained: Trained, lab: Path) -> dict[str, Any]:
-    """What the stage score found, of every seed that is there; empty where the cell was not scored."""
-    recipe = trained.recipe
-    cells = lab / "results/cells" / recipe.dataset / recipe.model
-    remedy = "run `dvc repro score` to make it"
-    seeds = {
-        int(path.parent.name): read_json(path, remedy)
-        for path in sorted(cells.glob("*/summary.json"))
-        if path.parent.name.isdecimal()
-    }
-    captions = cells / str(trained.seed) / "captions.json"
-    sample = read_json(captions, "run `dvc repro decode` to make it")[:SAMPLE] if captions.exists() else []
+def _scores(trained: Trained, weights: Path, lab: Path) -> dict[str, Any]:
+    """What the stage score found, of every seed that is there; empty where the run was not scored."""
+    recipe, seeds = trained.recipe, run_scores.read(trained, weights, lab)
+    cell = lab / "results/cells" / recipe.dataset / recipe.model / str(trained.seed)
+    own = seeds.get(trained.seed)
+    captions = read_results(cell / run_scores.CAPTIONS, run_scores.DECODE) if own else {}
     return {
         "split": "test",
-        "own": seeds.get(trained.seed),
-        "truth": _truth(cells / str(trained.seed) / "metrics.json"),
+        "own": own,
+        "truth": _truth(cell / run_scores.METRICS) if own else {},
         "seeds": {str(seed): scores for seed, scores in sorted(seeds.items())},
-        "sample": {each["image_id"]: each["caption"] for each in sample},
+        "sample": dict(list(captions.items())[:SAMPLE]),
         "rendered": _rendered(lab, recipe.dataset),
     }
 
 
 def _truth(metrics: Path) -> dict[str, dict[str, float]]:
-    """Subset of the test pairs -> what is true of the captions, where that is known; empty without scores."""
-    if not metrics.exists():
-        return {}
-    found = read_json(metrics, "run `dvc repro score` to make it")
+    """Subset of the test pairs -> what is true of the captions, where that is known."""
+    found = read_json(metrics, run_scores.SCORE)
     own = {subset: found[subset] for subset in model_card.SUBSETS if subset in found}
     known = {
         subset: {name: each[name] for name in model_card.TRUTH if each.get(name) is not None}

@@ -84,8 +84,11 @@ def _means(rows: np.ndarray, counts: Sequence[int]) -> np.ndarray:
     return (summed / np.reshape(counts, (-1, *[1] * (rows.ndim - 1)))).astype(np.float16)
 
 
-def write(path: str | Path, attended: Mapping[str, Attended]) -> None:
-    """Write what was attended to by pair id, at least one: equal values are equal bytes."""
+def write(path: str | Path, attended: Mapping[str, Attended], weights: str | None = None) -> None:
+    """Write what was attended to by pair id, at least one: equal values are equal bytes.
+
+    `weights`: the sha256 of the weights that said the words, for `of_weights`.
+    """
     all_of_it = list(attended.values())
     arrays: dict[str, np.ndarray] = {
         "pair_id": np.array(list(attended), dtype=np.str_),
@@ -102,9 +105,11 @@ def write(path: str | Path, attended: Mapping[str, Attended]) -> None:
         arrays["block_pair"] = np.array(list(own), dtype=np.str_)
         arrays["block_name"] = np.array(list(next(iter(own.values()))), dtype=np.str_)
         arrays["block"] = np.stack([np.stack(list(maps.values())) for maps in own.values()], dtype=np.float16)
-    if weights := [each.weights for each in all_of_it if each.weights is not None]:
+    if shares := [each.weights for each in all_of_it if each.weights is not None]:
         arrays["weight_name"] = np.array(all_of_it[0].weighed, dtype=np.str_)
-        arrays["weight"] = np.concatenate(weights, dtype=np.float16)
+        arrays["weight"] = np.concatenate(shares, dtype=np.float16)
+    if weights is not None:
+        arrays["of_weights"] = np.array([weights], dtype=np.str_)
     with replacing(path) as beside, beside.open("wb") as file:
         # not compressed: what a compressor writes differs from version to version; no time is written
         # (to a checker any array might be called allow_pickle, as numpy's own keyword is)
@@ -113,11 +118,23 @@ def write(path: str | Path, attended: Mapping[str, Attended]) -> None:
 
 def read(path: str | Path) -> dict[str, Attended]:
     """What `write` wrote. Raises InputError where the file is missing, damaged or of another form."""
+    return _read(path)[0]
+
+
+def of_weights(path: str | Path) -> tuple[dict[str, str], str | None]:
+    """Return the caption of each pair, and the sha256 of the weights that said it; raises as `read` does."""
+    found, weights = _read(path)
+    return {pair: " ".join(each.words) for pair, each in found.items()}, weights
+
+
+def _read(path: str | Path) -> tuple[dict[str, Attended], str | None]:
     try:
         # np.load leaves a file that it opened itself open where it fails
         with opened(path) as numbers, np.load(numbers, allow_pickle=False) as file:
             _check_unpacked(file.zip, Path(path).stat().st_size)
-            return dict(_attended({name: file[name] for name in file.files}))
+            arrays = {name: file[name] for name in file.files}
+            weights = str(arrays["of_weights"][0]) if "of_weights" in arrays else None
+            return dict(_attended(arrays)), weights
     except FileNotFoundError:
         raise InputError(f"{path} is missing; {REMEDY}") from None
     except InputError:

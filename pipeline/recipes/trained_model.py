@@ -94,6 +94,14 @@ def identity(folder: Path) -> bytes:
         raise InputError(f"{folder / FILE} cannot be read ({error.strerror}); {FIRST}") from None
 
 
+def sha256_of(folder: Path) -> str:
+    """The hash of the file of weights. Raises InputError where there is none."""
+    try:
+        return sha256(folder / FILE)
+    except OSError as error:
+        raise InputError(f"{folder / FILE} cannot be read ({error.strerror}); {REMEDY}") from None
+
+
 def describe(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> Trained:
     """Return what model.yaml says. Raises InputError where the folder is named after another run."""
     named = named or folder

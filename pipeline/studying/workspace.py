@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from pipeline import named_files
 from pipeline.errors import InputError, writing
 from pipeline.inputs import read_yaml
 from pipeline.outputs import remove, replacing, write_text, yaml_of
@@ -38,7 +39,11 @@ CACHED = (sys.executable, "-m", "stages.cached")
 CODE = ("models", "pipeline", "stages", "datasets.yaml", "dvc.yaml", "dvc.lock", ".dvcignore")
 LINKED = ("models", "pipeline", "stages", "datasets.yaml")  # what a job needs of it
 DATA = ("pairs", "images", "vocab", "features", "pretraining")  # and of the data
-KEPT = ("data/negatives/README.md", "data/pretraining/records/README.md")  # folders that DVC looks for
+KEPT = (  # folders that DVC looks for
+    "data/negatives/README.md",
+    "data/pretraining/records/README.md",
+    *(f"{folder}/README.md" for folder in (named_files.OF_DATASETS, named_files.OF_PRETRAINING)),
+)
 CODE_STAGE = "code"
 PATIENCE = 60.0  # seconds, in which what DVC does for a front that was killed comes to its end
 
@@ -207,16 +212,17 @@ def _fill(root: Path, folder: Path, dataset: str) -> None:
 
 
 def link_starts(root: Path, folder: Path, tree: dict, dataset: str) -> None:  # type: ignore[type-arg]
-    """Weights that cells start from, and that no stage makes; where they lack, the stage start says so.
+    """Link the files that the settings name, and that no stage makes; who reads one says if it is missing.
 
     Raises InputError where a name leads out of the repository, and so out of the folder.
     """
-    for own in tree["dataset"][dataset].get("own", {}).values():
-        start = own.get("start")
-        if start is not None and not Path(start).is_absolute():
-            if not Path(os.path.normpath(folder / start)).is_relative_to(folder):
-                raise InputError(f"start: {start} leads out of the repository; name it from / on")
-            link(root.resolve() / start, folder / start)
+    for section, files in named_files.of_dataset(tree, dataset).items():
+        for file in (name for name in files if not Path(name).is_absolute()):
+            if not Path(os.path.normpath(folder / file)).is_relative_to(folder):
+                key = "start" if section == "own" else section
+                raise InputError(f"{key}: {file} leads out of the repository; name it from / on")
+            if section == "own" or (root / file).is_file():
+                link(root.resolve() / file, folder / file)
 
 
 def link(there: Path, path: Path) -> None:

@@ -14,24 +14,51 @@ from pipeline.captioning import package, sources
 from pipeline.captioning.feature_backbone import Made
 from pipeline.errors import InputError
 from pipeline.recipes import trained_model
+from pipeline.scoring.results import summary
 from tests.backbones import write_tiny
 from tests.forged import forge
+from tests.running import succeed
+from tests.small_lab import add_weights
+from tests.stage_commands import INPUTS
 
 WEIGHTS = "data/weights/tabletop/scorer_cbr/1"
 CELLS = "results/cells/tabletop/scorer_cbr"
-SCORES = {1: {"CIDEr-D": 0.9, "change_accuracy": 0.85, "SPICE": None}, 3: {"CIDEr-D": 0.8, "SPICE": None}}
+SCORES = {1: {"CIDEr-D": 0.9, "change_accuracy": 0.85}, 3: {"CIDEr-D": 0.8, "change_accuracy": None}}
+
+
+def decode(folder, seed):
+    """The captions that the stage decode writes, with few pairs in the test split."""
+    cell = folder / CELLS / str(seed)
+    inputs = f"--weights data/weights/tabletop/scorer_cbr/{seed} {INPUTS}"
+    succeed(folder, f"decode {inputs} --out {cell}/captions.json --attention {cell}/attention.npz")
+    return json.loads((cell / "captions.json").read_text())
+
+
+def write_scores(cell, captions, own):
+    """What the stage score would write: each caption has half of all points."""
+    lines = [{"pair_id": each["image_id"], "caption": each["caption"], "ROUGE-L": 0.5} for each in captions]
+    (cell / "pairs.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    total = {"CIDEr-D": own["CIDEr-D"], "ROUGE-L": 0.5}
+    metrics = {"total": total} | (
+        {"change_accuracy": own["change_accuracy"]} if own["change_accuracy"] else {}
+    )
+    (cell / "metrics.json").write_text(json.dumps(metrics))
+    (cell / "summary.json").write_text(json.dumps(summary(metrics)))
+
+
+@pytest.fixture(scope="module")
+def once(lab, tmp_path_factory):
+    """A laboratory with the scores of two seeds."""
+    folder = shutil.copytree(lab, tmp_path_factory.mktemp("scored") / "lab")
+    add_weights(folder, "scorer_cbr", 3)
+    for seed, own in SCORES.items():
+        write_scores(folder / CELLS / str(seed), decode(folder, seed), own)
+    return folder
 
 
 @pytest.fixture
-def scored(lab, tmp_path):
-    """The laboratory with the scores of two seeds, and captions of the one that is packed."""
-    folder = shutil.copytree(lab, tmp_path / "lab")
-    for seed, scores in SCORES.items():
-        (folder / CELLS / str(seed)).mkdir(parents=True)
-        (folder / CELLS / str(seed) / "summary.json").write_text(json.dumps(scores))
-    captions = [{"image_id": str(number), "caption": f"said {number}"} for number in range(30)]
-    (folder / CELLS / "1/captions.json").write_text(json.dumps(captions))
-    return folder
+def scored(once, tmp_path):
+    return shutil.copytree(once, tmp_path / "lab")
 
 
 def packed(lab, out):
@@ -47,9 +74,10 @@ def test_the_card_has_this_seeds_scores_and_the_spread(scored, tmp_path):
     assert "Seeds: 1, 3.\n" in card
     assert "Of 100 test pairs, 15 are told wrongly" in card
     assert "## Licence\n\na licence of its own" in card
-    assert scores["own"] == SCORES[1]
+    assert scores["own"] == SCORES[1] | {"ROUGE-L": 0.5}
     assert set(scores["seeds"]) == {"1", "3"}
-    assert scores["sample"] == {str(number): f"said {number}" for number in range(package.SAMPLE)}
+    captions = json.loads((scored / CELLS / "1/captions.json").read_text())
+    assert scores["sample"] == {each["image_id"]: each["caption"] for each in captions}
     assert scores["rendered"]["viewpoint"]
 
 
@@ -63,9 +91,9 @@ def test_the_card_says_first_what_is_true_by_kind(scored, tmp_path):
         name: {"CIDEr-D": 0.9, "true": true, "fits": fits, "agrees": None}
         for name, (true, fits) in own.items()
     }
-    (scored / CELLS / "1/metrics.json").write_text(json.dumps(metrics | {"total": {"true": 0.6}}))
-    summary = scored / CELLS / "1/summary.json"
-    summary.write_text(json.dumps({"true_changes": 0.3} | SCORES[1]))
+    metrics |= {"total": {"CIDEr-D": 0.9, "ROUGE-L": 0.5, "true": 0.6}}
+    (scored / CELLS / "1/metrics.json").write_text(json.dumps(metrics))
+    (scored / CELLS / "1/summary.json").write_text(json.dumps(summary(metrics)))
     card, scores = packed(scored, tmp_path / "after")
     assert scores["truth"]["color"] == {"true": 0.1}
     assert set(scores["truth"]) == {"change", "color", "add", "no_change"}
@@ -88,6 +116,56 @@ def test_one_seed_is_no_evidence_and_none_is_not_scored(scored, tmp_path):
     assert "This run was not scored." in card
     assert "test pairs" not in card.split("## Limits")[1]
     assert (scores["own"], scores["seeds"], scores["sample"]) == (None, {}, {})
+
+
+def exchanged(name, place):
+    """The file of the other seed."""
+    return lambda lab: shutil.copyfile(lab / place / "3" / name, lab / place / "1" / name)
+
+
+def random_weights(lab):
+    shutil.rmtree(lab / WEIGHTS)
+    shutil.copytree(lab / "data/weights/tabletop/scorer_cbr/3", lab / WEIGHTS)
+    record = (lab / WEIGHTS / "model.yaml").read_text()
+    (lab / WEIGHTS / "model.yaml").write_text(record.replace("seed: 3", "seed: 1"))
+    forge(lab / WEIGHTS)
+
+
+def numbers(name):
+    """Scores that nobody counted."""
+
+    def change(lab):
+        file = lab / CELLS / "1" / name
+        file.write_text(file.read_text().replace("0.5", "0.6"))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (random_weights, "attention.npz"),
+        (exchanged("attention.npz", CELLS), "attention.npz"),
+        (exchanged("captions.json", CELLS), "captions.json"),
+        (exchanged("pairs.jsonl", CELLS), "pairs.jsonl"),
+        (exchanged("summary.json", CELLS), "summary.json"),
+        (exchanged("weights.safetensors", "data/weights/tabletop/scorer_cbr"), "weights.safetensors"),
+        (numbers("pairs.jsonl"), "metrics.json"),
+        (numbers("metrics.json"), "metrics.json"),
+        (numbers("summary.json"), "summary.json"),
+    ],
+)
+def test_weights_get_no_scores_of_others(scored, tmp_path, change, named):
+    change(scored)
+    with pytest.raises(InputError, match=named):
+        package.write(scored / WEIGHTS, scored, tmp_path / "out", "")
+    assert not (tmp_path / "out").exists()
+
+
+def test_scores_of_another_seed_are_left_out_where_its_weights_are_others(scored, tmp_path, capsys):
+    shutil.copyfile(scored / CELLS / "1/attention.npz", scored / CELLS / "3/attention.npz")
+    assert set(packed(scored, tmp_path / "out")[1]["seeds"]) == {"1"}
+    assert "note: the scores of seed 3 are left out" in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ second process on the same job waits for the first: SLURM may start one elsewher
 """
 
 import fcntl
-import json
 import os
 import re
 import signal
@@ -22,15 +21,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from pydantic import StringConstraints
+from typing_extensions import TypedDict
+
+from pipeline.errors import InputError
 from pipeline.outputs import write_json
+from pipeline.records import read_record
 
 JOB, LOCK, STATE, LOG = "job.json", "lock", "state.json", "log"
 POLL = 1.0  # seconds
 # seconds in which the signal that ended a command comes here, too: SLURM sends it to each process in turn;
 # whoever leaves before it came would not be put into the queue again
 SIGNALLED = 1.0
+REMEDY = "start again what wrote it"
+Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]  # the system takes no other
 TAIL = 20_000  # bytes of the log, of which the last error line is one
 RUNNING, DONE, FAILED, LOST = "running", "done", "failed", "ended"
 # exit codes of what was ended from outside, by itself or through the shell
@@ -42,9 +48,9 @@ ENDED = {sign * number + more for number in _SIGNALS for sign, more in ((-1, 0),
 class Step:
     """A command of the shell, and what it leaves; it is not run where all of that is there."""
 
-    name: str
-    command: str
-    outs: tuple[str, ...] = ()  # below the job's folder; none: it is always run
+    name: Text
+    command: Text
+    outs: tuple[Text, ...] = ()  # below the job's folder; none: it is always run
 
 
 @dataclass(frozen=True)
@@ -54,10 +60,10 @@ class Job:
     `place` has the job's files, `folder` is where its commands start.
     """
 
-    place: str
-    folder: str
+    place: Text
+    folder: Text
     steps: tuple[Step, ...]
-    environment: dict[str, str] = field(default_factory=dict)
+    environment: dict[Text, Text] = field(default_factory=dict)
 
     def write(self) -> None:
         """Put it down, for `read`."""
@@ -105,19 +111,28 @@ class Job:
 
 
 def read(place: Path) -> Job:
-    """What `write` put down."""
-    found = json.loads((place / JOB).read_text(encoding="utf-8"))
-    steps = tuple(Step(**own | {"outs": tuple(own["outs"])}) for own in found["steps"])
-    return Job(**found | {"steps": steps})
-
-
-def state(place: Path) -> dict[str, Any]:
-    """Where a job is; empty where it never ran."""
-    try:
-        found: dict[str, Any] = json.loads((place / STATE).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
+    """Return what `write` put down. Raises InputError naming the key that is wrong."""
+    found = read_record(place / JOB, Job, REMEDY)
+    if not Path(found.folder).is_dir():
+        raise InputError(f"{place / JOB}: folder: {found.folder} is no folder; {REMEDY}")
     return found
+
+
+class State(TypedDict, total=False):
+    """Where a job is."""
+
+    state: Literal["running", "done", "failed", "ended"]
+    step: str
+    node: str
+    time: float
+    line: str  # of a job that failed or was ended: why
+
+
+def state(place: Path) -> State:
+    """Return where a job is; empty where it never ran. Raises InputError naming the key that is wrong."""
+    if not (place / STATE).exists():
+        return {}
+    return read_record(place / STATE, State, f"remove {STATE}, and start the job again", "ignore")
 
 
 def holder(place: Path) -> int | None:

@@ -123,7 +123,7 @@ class Queue:
             entry.task.finish()
             self._set(entry, DONE, entry.node)
         elif said.get("state") == FAILED:
-            self._set(entry, FAILED, said["node"], said["line"])
+            self._set(entry, FAILED, said.get("node", ""), said.get("line", ""))
         elif (folder / CANCELLED).exists():
             self._set(entry, LEFT)
         elif time.monotonic() - entry.begun >= self.place.grace:

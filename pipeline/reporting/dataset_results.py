@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -193,15 +194,26 @@ def read_attended(path: Path, pairs: Sequence[Pair], captions: dict[str, str]) -
 
 def read_curve(path: Path, *columns: str) -> Curve:
     """The columns of a CSV file of numbers; it must have `columns`. Imported weights have no row."""
-    rows = list(csv.reader(io.StringIO(read_text(path, REMEDY))))
-    if not rows or not set(columns) <= set(rows[0]):
-        raise _wrong(path, f"is not a learning curve with the columns {', '.join(columns)}")
     try:
-        values = [[float(field) for field in row] for row in rows[1:]]
-        columns_of = map(list, zip(*values, strict=True)) if values else ([] for _ in rows[0])
-        return dict(zip(rows[0], columns_of, strict=True))
-    except ValueError as error:
-        raise _wrong(path, f"is not a table of numbers ({error})") from None
+        names, *rows = csv.reader(io.StringIO(read_text(path, REMEDY)))
+    except (csv.Error, ValueError):  # of an empty file
+        names, rows = [], []
+    if not set(columns) <= set(names) or len(set(names)) < len(names):
+        raise _wrong(path, f"is not a learning curve with the columns {', '.join(columns)}, each once")
+    if odd := next((number for number, row in enumerate(rows, 2) if len(row) != len(names)), None):
+        raise _wrong(path, f"has another number of columns in line {odd} than in its first")
+    return {name: [_number(path, name, row[at]) for row in rows] for at, name in enumerate(names)}
+
+
+def _number(path: Path, column: str, text: str) -> float:
+    """A field's number; of a loss, though not of an iteration, it may be NaN: it was not measured."""
+    try:
+        number = float(text)
+    except ValueError:
+        raise _wrong(path, f"has {text[:80]!r} in the column {column}, which is no number") from None
+    if math.isinf(number) or (column == "iteration" and not (number.is_integer() and number >= 0)):
+        raise _wrong(path, f"has {text[:80]!r} in the column {column}")
+    return number
 
 
 def read_phases(folder: Path, seed: int) -> dict[PhaseName, Curves]:

@@ -12,7 +12,6 @@ correlation need. Of READ pairs it has the caption itself. The numbers of pairs 
 base 36 so that a record stays small; `read` gives them as lists.
 """
 
-import csv
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,6 +31,7 @@ from pipeline.outputs import write_text
 from pipeline.params import Params
 from pipeline.provenance import sha256
 from pipeline.records import read_record
+from pipeline.reporting.dataset_results import read_curve
 from pipeline.scoring.metric_names import CIDER, CORPUS, FAULTS, RIGHT, TRUE
 from pipeline.scoring.subsets import subsets
 from pipeline.studying.overrides import Tree
@@ -203,12 +203,12 @@ def _unpacked(digits: str, width: int) -> list[int]:
 
 def _curves(path: Path) -> dict[str, dict[str, float]]:
     """Score -> iteration -> value, of those that were computed."""
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    curve = read_curve(path, "iteration")
+    iterations = [str(round(number)) for number in curve["iteration"]]
     return {
-        name: {row["iteration"]: round(float(row[name]), 4) for row in rows}
+        name: {at: round(value, 4) for at, value in zip(iterations, curve[name], strict=True)}
         for name in CURVES
-        if rows and name in rows[0]
+        if iterations and name in curve
     }
 
 

@@ -167,7 +167,7 @@ BESIDE = {
         ids(lambda record: record["ids"].update(more=len(record["ids"]))),
         "belong to a vocabulary of 76 words",
     ),
-    "half a character as a word": (put(WORDS, '"red"', '"\\ud800"'), "vocabulary.json: "),
+    "half a character as a word": (put(WORDS, '"red"', '"\\ud800"'), "holds half a character"),
     "a word that stands twice": (put(WORDS, '"red"', '"blue"'), "has the key 'blue' more than once"),
     "a thousand lists within each other as words": (
         whole(WORDS, "[" * 900 + "]" * 900),

@@ -25,7 +25,9 @@ help: ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
 repro: .venv/ready ## the main job: render, extract, train, decode, score, report; cached
+	@python -m stages.check_lock
 	dvc repro
+	@python -m stages.check_lock
 	@python -m stages.report --show
 
 demo: .venv/ready ## a page in your browser: new scenes, or your two pictures, captioned; no training

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from pipeline import standard_streams
+from pipeline import dvc_lock, standard_streams
 from pipeline.errors import InputError, writing
 from pipeline.source_code import revision
 
@@ -59,6 +59,7 @@ def _code(main: Callable[[], None]) -> int:
     try:
         # an output says by itself why it cannot be written; this is for all else, as a library's cache
         with writing("standard output, or a temporary file"):
+            _keep_lock()
             main()
             sys.stdout.flush()
     except InputError as error:
@@ -91,6 +92,15 @@ def _bug_report(error: Exception) -> str:
         f"  version: commit {revision()}, Python {platform.python_version()}, {platform.platform()}\n"
         + "".join(traceback.format_exception(error)).rstrip()
     )
+
+
+def _keep_lock() -> None:
+    """Keep a copy of dvc.lock where DVC runs the stage: DVC writes the file in place when the stage ends."""
+    if root := os.environ.get("DVC_ROOT"):
+        if said := dvc_lock.problem(Path(root)):
+            print(f"note: dvc.lock {said}; `make repro` brings back the last good copy", file=sys.stderr)
+        else:
+            dvc_lock.keep(Path(root))
 
 
 def _leave_by_exceptions() -> None:

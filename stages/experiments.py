@@ -7,8 +7,10 @@ import argparse
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
+from pipeline import dvc_lock
 from pipeline.errors import InputError
 from pipeline.outputs import file_to_write, write_json
 from pipeline.reporting import dvc_experiments
@@ -27,6 +29,8 @@ def main() -> None:
         "--out", type=file_to_write, default=dvc_experiments.FILE, help="(default: %(default)s)"
     )
     arguments = parser.parse_args()
+    if said := dvc_lock.check(Path()):
+        print(said, file=sys.stderr)
     found = dvc_experiments.gather(_shown())
     write_json(arguments.out, dvc_experiments.records(found))
     print(f"{arguments.out}: {len(found)} experiment(s)")

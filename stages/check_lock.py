@@ -1,0 +1,25 @@
+"""Check that dvc.lock is whole, and keep a copy; replace one that a kill has cut off by the last good copy.
+
+python -m stages.check_lock     before `dvc repro`; `make repro` does it
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from pipeline import dvc_lock
+from stages import run
+
+
+def main() -> None:
+    argparse.ArgumentParser(
+        prog="python -m stages.check_lock",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
+    ).parse_args()
+    if said := dvc_lock.check(Path()):
+        print(said, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -23,7 +23,7 @@ from pipeline.features.store import FeatureStore
 from pipeline.inputs import read_text, read_yaml
 from pipeline.outputs import replacing
 from pipeline.provenance import sha256
-from pipeline.recipes import recipe_file, trained_model
+from pipeline.recipes import imported_weights, recipe_file, trained_model
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.records import read_records
 from pipeline.training import phases
@@ -46,7 +46,13 @@ def main() -> None:
     )
     arguments = parsed(parser)
     if read_yaml(arguments.recipe, "run `dvc repro recipe` to make it") is None:
-        nothing(arguments)
+        nothing(arguments, "it learns nothing before it captions")
+        return
+    if folder := imported_weights.found(arguments.imported, imported_weights.FIRST):
+        train.take_over("first", arguments, folder, trained_model.load_first)
+        return
+    if imported_weights.found(arguments.imported, imported_weights.TRAIN):
+        nothing(arguments, "nothing is trained before weights that are imported")
         return
     recipe = recipe_file.load(arguments.recipe)
     if not recipe.before:
@@ -61,12 +67,12 @@ def main() -> None:
     train.run_phase("first", arguments, recipe, phases.before(recipe, last, found), found.weights)
 
 
-def nothing(arguments: argparse.Namespace) -> None:
+def nothing(arguments: argparse.Namespace, why: str) -> None:
     """Both outputs empty, for DVC, which wants them of every cell."""
     for path, contents in ((arguments.weights, trained_model.CONTENTS), (arguments.curves, train.CURVES)):
         with replacing(path, contents) as folder:
             folder.mkdir()
-    print("it learns nothing before it captions")
+    print(why)
 
 
 def beside(arguments: argparse.Namespace, recipe: Recipe, phase: EarlierPhase) -> Beside:

@@ -2,21 +2,20 @@
 
 SCORER, DIRL, CLIP4IDC, IDC-PCL, DUDA, VARD, MCCFormers, CARD: the file tells which model it is (`scorer`,
 `dirl_ccr`, `clip4idc`, `idc_pcl`, `duda`, `vard`, `mccformers_d`, `mccformers_s`, `card`) and, of CLIP4IDC
-and IDC-PCL, which phase. Not a stage of dvc.yaml: its outputs stand where those of train@dataset-model-seed
-(or of the phase before, adapt or pretrain) do, for `dvc commit`.
+and IDC-PCL, which phase. Not a stage of dvc.yaml: it writes to data/imported, and the stage train or first of
+that dataset, model and seed takes the weights over in place of training.
 """
 
 import argparse
-import time
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor
 
+from models.captioner import Captioner
 from models.clip4idc.model import Retrieval
 from models.trainable import Trainable
-from pipeline import params, provenance, vocabularies
+from pipeline import params, vocabularies
 from pipeline.authors_checkpoints import (
     card,
     checkpoint_file,
@@ -30,12 +29,12 @@ from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.tensor_names import check_features
 from pipeline.errors import InputError
 from pipeline.features.store_contents import pixel_spec, spec
-from pipeline.outputs import file_to_write, replacing
-from pipeline.recipes import trained_model
+from pipeline.outputs import replacing, write_json
+from pipeline.recipes import imported_weights, trained_model
+from pipeline.recipes.imported_weights import FIRST, TRAIN, WEIGHTS
 from pipeline.recipes.model_description import Trained
 from stages import run
 from stages.arguments import SEEDS, blocks, heads, longest, parsed, whole
-from stages.train import CURVES
 
 HEADS, PCL_LONGEST, DUDA_LONGEST, MCC_LONGEST = 8, 40, 24, 66  # where the command names none
 
@@ -50,7 +49,9 @@ def main() -> None:
         help="its vocabulary: JSON, word -> id; CLIP4IDC's is what the stage vocab wrote",
     )
     parser.add_argument(
-        "--out", type=trained_model.CONTENTS.to_write, required=True, help="the folder of weights to write"
+        "--out",
+        type=trained_model.CONTENTS.to_write,
+        help="a folder of weights of your own; without it they are kept for the stage of their run",
     )
     parser.add_argument("--dataset", default="clevr_change", help="what it was trained on")
     parser.add_argument(
@@ -66,37 +67,44 @@ def main() -> None:
         type=longest,
         help="tokens of the longest caption: IDC-PCL's 40, of birds 80; DUDA's and VARD's 24; MCCFormers' 66",
     )
-    parser.add_argument("--seed", type=whole(*SEEDS), default=1, help="of the cell that it shall stand in")
-    parser.add_argument("--curves", type=CURVES.to_write, help="the folder of empty learning curves to write")
-    parser.add_argument(
-        "--provenance", type=file_to_write, help="the file to write of where the weights come from"
-    )
+    parser.add_argument("--seed", type=whole(*SEEDS), default=1, help="of the run whose weights it becomes")
     import_checkpoint(parsed(parser))
 
 
 def import_checkpoint(arguments: argparse.Namespace) -> None:
-    start = time.monotonic()
-    for path in filter(None, (arguments.out, arguments.curves)):
-        if path.exists() or path.is_symlink():
-            raise InputError(f"{path} is there already; remove it, or name another place")
+    """Write the checkpoint's weights. Raises InputError where they do not fit, or their place is taken."""
+    if arguments.out:
+        imported_weights.check_unowned(arguments.out)
     file = checkpoint_file.read(arguments.checkpoint)
     trained, tensors, model = imported(arguments, file)
-    metric = "R@1" if isinstance(model, Retrieval) else "CIDEr-D"
+    stage = TRAIN if isinstance(model, Captioner) else FIRST
+    kept = imported_weights.place(arguments.dataset, trained.recipe.model, arguments.seed, stage)
+    out = arguments.out or kept
+    if out.exists() or out.is_symlink():
+        raise InputError(f"{out} is there already; remove it, or name another place by --out")
+    contents = trained_model.CONTENTS if arguments.out else imported_weights.CONTENTS
+    with replacing(out, contents) as folder:
+        if arguments.out:
+            trained_model.save(folder, trained, tensors)
+        else:
+            write_for_stage(folder, trained, tensors, model, file)
+    print(f"{out}: {len(tensors)} tensors of {file.path.name}, sha256 {file.sha256}")
+    if not arguments.out:
+        target = f"{stage}@{arguments.dataset}-{trained.recipe.model}-{arguments.seed}"
+        print(f"`dvc repro {target}` takes them over")
+
+
+def write_for_stage(
+    folder: Path, trained: Trained, tensors: dict[str, Tensor], model: Trainable, file: CheckpointFile
+) -> None:
+    """Write weights, empty learning curves and their source, for the stage that takes them over."""
+    trained_model.save(folder / WEIGHTS, trained, tensors)
     terms = ("cap",) if idc_pcl.is_one(file) else model.terms  # of either phase of IDC-PCL
-    with ExitStack() as outputs:  # all of them appear at its end, or none
-        trained_model.save(
-            outputs.enter_context(replacing(arguments.out, trained_model.CONTENTS)), trained, tensors
-        )
-        if arguments.curves:
-            folder = outputs.enter_context(replacing(arguments.curves, CURVES))
-            folder.mkdir()
-            for name, header in curves(terms, metric).items():
-                (folder / name).write_text(header, encoding="utf-8")
-        if arguments.provenance:
-            beside = outputs.enter_context(replacing(arguments.provenance))
-            origin = {"checkpoint": file.path.name, "checkpoint_sha256": file.sha256}
-            provenance.write("import_checkpoint", beside, time.monotonic() - start, **origin)
-    print(f"{arguments.out}: {len(tensors)} tensors of {file.path.name}, sha256 {file.sha256}")
+    (folder / imported_weights.CURVES).mkdir()
+    for name, header in curves(terms, "R@1" if isinstance(model, Retrieval) else "CIDEr-D").items():
+        (folder / imported_weights.CURVES / name).write_text(header, encoding="utf-8")
+    source = {"checkpoint": file.path.name, "checkpoint_sha256": file.sha256}
+    write_json(folder / imported_weights.SOURCE, source)
 
 
 def imported(

@@ -1,7 +1,7 @@
-"""start@dataset-model-seed: which store a cell reads, by hash: its other stages then see no other store.
+"""start@dataset-model-seed: write which store a run reads, by hash: its other stages then see no other store.
 
-Where it starts from CLIP's weights, these are named beside it; so are negatives, CUB and NABirds, where its
-pre-training reads them.
+The hashes of what else it starts from follow: CLIP's weights; negatives, CUB and NABirds, where its
+pre-training reads them. Of a run whose weights are imported, these weights only.
 """
 
 import argparse
@@ -15,7 +15,8 @@ from pipeline.features.object_storage import store_of
 from pipeline.inputs import read_yaml
 from pipeline.outputs import file_to_write, write_json
 from pipeline.provenance import sha256
-from pipeline.recipes import first_weights
+from pipeline.recipes import first_weights, imported_weights
+from pipeline.recipes.imported_weights import FIRST, TRAIN
 from stages import run
 from stages.arguments import parsed
 
@@ -30,6 +31,8 @@ def main() -> None:
     parser.add_argument(
         "--pretraining", type=Path, default=cub_nabirds.FOLDER, help="the folder of CUB and NABirds"
     )
+    parser.add_argument("--imported", type=Path, help="the folder of the run's imported weights")
+    parser.add_argument("--weights", type=Path, help="the folder that `train` would replace")
     parser.add_argument("--out", type=file_to_write, required=True, help="the JSON file to write")
     arguments = parsed(parser)
     recipe = read_yaml(arguments.recipe, "run `dvc repro recipe` to make it")
@@ -38,9 +41,20 @@ def main() -> None:
     remedy = f"{name} reads {wanted}; run `dvc repro extract` to make it"
     record = hashed([store / record for record in STORE], remedy)
     first = recipe.get("adapt") or recipe["train"]
+    write_json(arguments.out, {"input": wanted, "sha256": record} | started_from(recipe, first, arguments))
+
+
+def started_from(
+    recipe: dict[str, Any], first: dict[str, Any], arguments: argparse.Namespace
+) -> dict[str, str | dict[str, str]]:
+    """The hashes of the weights and data that a run starts from. Raises InputError naming what it lacks."""
+    for stage, folder in ((FIRST, arguments.out.parent / FIRST), (TRAIN, arguments.weights)):
+        if folder:
+            imported_weights.check_kept(folder, arguments.imported, stage)
+    if imported := imported_weights.hashes(arguments.imported):
+        return {"imported": imported}
     weights = {"clip": first_weights.identity(Path(first["start"]))} if "start" in first else {}
-    beside = pretrained_on(recipe, first, arguments)
-    write_json(arguments.out, {"input": wanted, "sha256": record} | weights | beside)
+    return weights | pretrained_on(recipe, first, arguments)
 
 
 def hashed(files: list[Path], remedy: str) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from models.trainable import Trainable
 from pipeline import params, provenance, source_code, vocabularies
 from pipeline.compute import devices, launch, memory
 from pipeline.compute.process_group import Ranks, joined
@@ -22,8 +23,9 @@ from pipeline.datasets.schema import images_of, of_split, read_pairs
 from pipeline.features.memory_cache import held
 from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
+from pipeline.inputs import read_json
 from pipeline.outputs import Contents, file_to_write, replacing
-from pipeline.recipes import recipe_file, trained_model
+from pipeline.recipes import imported_weights, recipe_file, trained_model
 from pipeline.recipes.model_description import Trained
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.scoring import tokenizer
@@ -59,6 +61,9 @@ def main() -> None:
     )
     arguments = parsed(parser)
     recipe = recipe_file.load(arguments.recipe)
+    if folder := imported_weights.found(arguments.imported, imported_weights.TRAIN):
+        take_over("train", arguments, folder, trained_model.load)
+        return
     before = arguments.start_from
     first = before / FIRST if recipe.adapt and before else None
     phase = phases.captioning(recipe, first, arguments.tokens)
@@ -80,8 +85,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--provenance", type=file_to_write, required=True)
     parser.add_argument(
+        "--imported", type=Path, help="the folder of the run's imported weights, if it has some"
+    )
+    parser.add_argument(
         "--live", type=Path, help="the folder of curves that grow while it runs (train.log in params.yaml)"
     )
+
+
+def take_over(
+    stage: str,
+    arguments: argparse.Namespace,
+    imported: Path,
+    load: Callable[[Path], tuple[Trainable, Trained]],
+) -> None:
+    """Write imported weights and their empty curves in place of trained ones.
+
+    Raises InputError where they do not fit the vocabulary or the store.
+    """
+    start = time.monotonic()
+    _, trained = load(imported / imported_weights.WEIGHTS)
+    trained.check_vocabulary(vocabularies.load(arguments.vocab), arguments.vocab)
+    store = FeatureStore(store_of(arguments.features, trained.recipe.input), expected=trained.recipe.features)
+    trained.check_store(store)
+    if int(os.environ.get("RANK", 0)):
+        return  # of several processes the first one writes
+    source = read_json(imported / imported_weights.SOURCE, imported_weights.AGAIN)
+    with (
+        replacing(arguments.weights, trained_model.CONTENTS) as weights,
+        replacing(arguments.curves, CURVES) as curves,
+    ):
+        shutil.copytree(imported / imported_weights.WEIGHTS, weights)
+        shutil.copytree(imported / imported_weights.CURVES, curves)
+    provenance.write(stage, arguments.provenance, time.monotonic() - start, **source)
+    print(f"nothing is trained: the weights of {imported} are imported from {source['checkpoint']}")
 
 
 def run_phase(

@@ -201,12 +201,21 @@ def test_settings_that_a_page_shows_can_be_entered(path):
         Params.model_validate(_over(read_tree(ROOT / "params.yaml"), yaml.safe_load(text)))
 
 
+@cache
+def _experiment_options() -> set[str]:
+    shown = io.StringIO()
+    with redirect_stdout(shown), suppress(SystemExit):
+        get_main_parser().parse_args(["exp", "run", "--help"])
+    return set(re.findall(r"--[a-z][\w-]*", shown.getvalue()))
+
+
 def lost_options(page: str) -> list[str]:
     """The options within a section's sentences that none of the stages has which the section names."""
     lost = []
     for section in re.split(r"^#+ ", page, flags=re.MULTILINE):
         said = " ".join(re.findall(r"`(--[^`]+)`", FENCE.sub("", section)))
         known = {option for name in sorted(set(STAGE.findall(section))) for option in _options(name)}
+        known |= _experiment_options() if "dvc exp run" in section else set()
         lost += [option for option in re.findall(r"--[a-z][\w-]*", said) if option not in known]
     return lost
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from pipeline import named_files
+from pipeline import dvc_lock, named_files
 from pipeline.errors import InputError, writing
 from pipeline.inputs import read_yaml
 from pipeline.outputs import remove, replacing, write_text, yaml_of
@@ -40,8 +40,7 @@ CODE = ("models", "pipeline", "stages", "datasets.yaml", "dvc.yaml", "dvc.lock",
 LINKED = ("models", "pipeline", "stages", "datasets.yaml")  # what a job needs of it
 DATA = ("pairs", "images", "vocab", "features", "pretraining")  # and of the data
 KEPT = (  # folders that DVC looks for
-    "data/negatives/README.md",
-    "data/pretraining/records/README.md",
+    *(f"data/{folder}/README.md" for folder in ("imported", "negatives", "pretraining/records")),
     *(f"{folder}/README.md" for folder in (named_files.OF_DATASETS, named_files.OF_PRETRAINING)),
 )
 CODE_STAGE = "code"
@@ -121,9 +120,9 @@ def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Workspac
     with _locked(root) as lock:
         folder = root.resolve() / FOLDER / COPIES / _state(root, dataset)
         workspace = Workspace(root, folder, lock, environment())
-        with writing(folder):
-            _forget(root, folder)
-            _fill(root, folder, dataset)
+        for said in (dvc_lock.check(root), _filled(root, folder, dataset)):
+            if said:
+                print(said, file=sys.stderr)
         code, said = workspace.run((*DVC, "repro", "--quiet", "--single-item", CODE_STAGE))
         if code:  # every stage depends on it
             raise InputError(f"the stage code failed; mend it: {said.strip()}")
@@ -192,6 +191,14 @@ def _forget(root: Path, folder: Path) -> None:
     for copy in (at / COPIES).glob("*"):
         if copy not in used:
             remove(copy)
+
+
+def _filled(root: Path, folder: Path, dataset: str) -> str | None:
+    """Fill the workspace; what was wrong with its dvc.lock."""
+    with writing(folder):
+        _forget(root, folder)
+        _fill(root, folder, dataset)
+    return dvc_lock.check(folder, root / dvc_lock.NAME)
 
 
 def _fill(root: Path, folder: Path, dataset: str) -> None:

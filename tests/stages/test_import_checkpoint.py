@@ -32,7 +32,7 @@ def folder(tmp_path, monkeypatch):
 
 def run(folder, *options, checkpoint="checkpoint_9000.pt", vocab="vocab.json"):
     """Exit code and what stands on stderr."""
-    arguments = [folder / checkpoint, "--vocab", folder / vocab, "--out", folder / "weights/1", "--heads", 2]
+    arguments = [folder / checkpoint, "--vocab", folder / vocab, "--heads", 2]
     done = stage(folder, ["import_checkpoint", *arguments, *options])
     return done.returncode, done.stderr
 
@@ -47,21 +47,19 @@ def refused(folder, said, *options, **names):
     assert [path for path in sorted(folder.rglob("*")) if path not in before] == []
 
 
-def test_weights_curves_and_provenance(folder, capsys):
-    curves, provenance = folder / "curves/1", folder / "provenance/1.json"
-    code, stderr = run(folder, "--curves", curves, "--provenance", provenance, "--seed", 3)
-    assert (code, stderr) == (0, "")
-    loaded, trained = trained_model.load(folder / "weights/1")
+def test_weights_curves_and_source(folder, capsys):
+    assert run(folder, "--seed", 3) == (0, "")
+    kept = folder / "data/imported/clevr_change/scorer/3/train"
+    loaded, trained = trained_model.load(kept / "weights")
     assert (trained.seed, trained.iteration, trained.recipe.dataset) == (3, 0, "clevr_change")
     assert trained.validation != trained.validation  # NaN: unknown
     made = model()
     assert all(torch.equal(value, made.state_dict()[name]) for name, value in loaded.state_dict().items())
-    assert (curves / "loss.csv").read_text() == "iteration,cap,cv\n"
-    assert (curves / "validation.csv").read_text() == "iteration,CIDEr-D\n"
-    record = json.loads(provenance.read_text())
-    assert record["checkpoint"] == "checkpoint_9000.pt"
+    assert (kept / "curves/loss.csv").read_text() == "iteration,cap,cv\n"
+    assert (kept / "curves/validation.csv").read_text() == "iteration,CIDEr-D\n"
     sha256 = hashlib.sha256((folder / "checkpoint_9000.pt").read_bytes()).hexdigest()
-    assert record["checkpoint_sha256"] == sha256
+    source = {"checkpoint": "checkpoint_9000.pt", "checkpoint_sha256": sha256}
+    assert json.loads((kept / "source.json").read_text()) == source
     assert sha256 in capsys.readouterr().out
     assert not list(folder.rglob("*.partial"))
 
@@ -69,35 +67,42 @@ def test_weights_curves_and_provenance(folder, capsys):
 def test_dirls_checkpoint_becomes_dirl_ccr(folder, capsys):
     made = model(DIRL)
     write(folder / "dirl.pt", states(made, DIRL))
-    outputs = ("--curves", folder / "curves/1", "--provenance", folder / "p.json", "--dataset", "clevr_dc")
-    assert run(folder, *outputs, checkpoint="dirl.pt") == (0, "")
+    assert run(folder, "--dataset", "clevr_dc", checkpoint="dirl.pt") == (0, "")
     assert "tensors of dirl.pt" in capsys.readouterr().out
-    loaded, trained = trained_model.load(folder / "weights/1")
+    kept = folder / "data/imported/clevr_dc/dirl_ccr/1/train"
+    loaded, trained = trained_model.load(kept / "weights")
     assert (trained.recipe.model, trained.recipe.dataset) == ("dirl_ccr", "clevr_dc")
     assert all(torch.equal(value, made.state_dict()[name]) for name, value in loaded.state_dict().items())
-    assert (folder / "curves/1/loss.csv").read_text() == "iteration,cap,dirl,ccr\n"
+    assert (kept / "curves/loss.csv").read_text() == "iteration,cap,dirl,ccr\n"
 
 
-def test_weights_alone(folder):
-    assert run(folder) == (0, "")
+def test_a_folder_of_ones_own_has_weights_alone(folder):
+    assert run(folder, "--out", folder / "weights/1") == (0, "")
     made = {"checkpoint_9000.pt", "params.yaml", "vocab.json", "weights"}
     assert {path.name for path in folder.iterdir()} == made
+    assert sorted(path.name for path in (folder / "weights/1").iterdir()) == [
+        "model.yaml",
+        "weights.safetensors",
+    ]
+
+
+@pytest.mark.parametrize("out", ["data/weights/clevr_change/scorer/1", "data/starts/x/first", "data/weights"])
+def test_folders_that_a_stage_would_remove_are_refused(folder, out):
+    refused(folder, f"{out} belongs to a stage", "--out", out)
+    (folder / "link").symlink_to(folder / "data")
+    refused(folder, "belongs to a stage", "--out", out.replace("data", "link", 1))
 
 
 def test_what_is_there_already_is_kept(folder):
-    (folder / "weights/1").mkdir(parents=True)
-    (folder / "weights/1/mine").write_text("x")
-    refused(folder, "weights/1 holds 'mine', which was not written by what would replace the folder")
-    (folder / "weights/1/mine").rename(folder / "weights/1/model.yaml")
-    refused(folder, "weights/1 is there already; remove it, or name another place")
-    (folder / "weights/1/model.yaml").unlink()
-    (folder / "weights/1").rmdir()
-    refused(folder, "c is there already", "--curves", _made(folder / "c"))
-
-
-def _made(path):
-    path.mkdir()
-    return path
+    out = folder / "weights/1"
+    out.mkdir(parents=True)
+    (out / "mine").write_text("x")
+    own = ("--out", out)
+    refused(folder, "weights/1 holds 'mine', which was not written by what would replace the folder", *own)
+    (out / "mine").rename(out / "model.yaml")
+    refused(folder, "weights/1 is there already; remove it, or name another place", *own)
+    assert run(folder) == (0, "")
+    refused(folder, "data/imported/clevr_change/scorer/1/train is there already")
 
 
 def test_other_vocabularies_are_refused(folder):
@@ -111,44 +116,31 @@ def test_other_vocabularies_are_refused(folder):
 def test_other_files_are_refused_and_nothing_is_written(folder):
     data = (folder / "checkpoint_9000.pt").read_bytes()
     (folder / "cut.pt").write_bytes(data[: len(data) // 2])
-    outputs = ("--curves", folder / "curves", "--provenance", folder / "p.json")
-    refused(folder, "cut.pt cannot be read as a checkpoint", *outputs, checkpoint="cut.pt")
-    refused(folder, "absent.pt cannot be read", *outputs, checkpoint="absent.pt")
+    refused(folder, "cut.pt cannot be read as a checkpoint", checkpoint="cut.pt")
+    refused(folder, "absent.pt cannot be read", checkpoint="absent.pt")
     tree = states(model())
     del tree["speaker_state"]["logit.bias"]
     write(folder / "less.pt", tree)
-    refused(folder, "speaker_state.logit.bias is missing", *outputs, checkpoint="less.pt")
+    refused(folder, "speaker_state.logit.bias is missing", checkpoint="less.pt")
 
 
 def test_a_failure_while_writing_leaves_nothing(folder):
-    outputs = ("--curves", folder / "curves", "--provenance", folder / "p.json")
     before = sorted(folder.iterdir())
+    arguments = [folder / "checkpoint_9000.pt", "--vocab", folder / "vocab.json", "--heads", 2]
     with (
-        patch("pipeline.provenance.write", side_effect=OSError("disk full")),
-        pytest.raises(SystemExit, match="1"),  # a bug report
+        patch("stages.import_checkpoint.write_json", side_effect=RuntimeError("late")),
+        patch.object(sys, "argv", ["x", *map(str, arguments)]),
+        pytest.raises(SystemExit, match="1"),
     ):
-        _run_through(folder, *outputs)
-    left = [path for path in sorted(folder.rglob("*")) if path.name != "weights" and path not in before]
-    assert left == []
+        stages.run(import_checkpoint.main)
+    left = [path for path in sorted(folder.rglob("*")) if path not in before]
+    assert [path.name for path in left] == ["data", "imported", "clevr_change", "scorer", "1"]
 
 
 def test_weights_that_the_disk_does_not_take(folder):
     (folder / "weights").mkdir()
     with small_files(1000):
-        refused(folder, "weights/1: the file is larger", "--curves", folder / "curves")
-
-
-def _run_through(folder, *options):
-    """Run the stage; it ends by itself."""
-    arguments = [
-        folder / "checkpoint_9000.pt",
-        "--vocab",
-        folder / "vocab.json",
-        "--out",
-        folder / "weights/1",
-    ]
-    with patch.object(sys, "argv", ["x", *map(str, [*arguments, "--heads", 2, *options])]):
-        stages.run(import_checkpoint.main)
+        refused(folder, "weights/1: the file is larger", "--out", folder / "weights/1")
 
 
 def test_other_features_are_refused(folder):

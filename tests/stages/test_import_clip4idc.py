@@ -16,7 +16,8 @@ from tests.released import drop, put
 from tests.running import refuse, succeed
 
 SIZES = ClipSizes(3, (16, 16), 49_408, 9, 8, 128, 2, 2, 1, 64, 1, 1, 12, 64, 1, 1)
-COMMAND = "import_checkpoint theirs.pt --vocab vocab.json --out out --dataset clevr_change --intra 2"
+COMMAND = "import_checkpoint theirs.pt --vocab vocab.json --dataset clevr_change --intra 2"
+PLACE = "data/imported/clevr_change/clip4idc/1"
 FIXED = {
     "project": "conv1",
     "token": "class_embedding",
@@ -141,15 +142,15 @@ TOKENS = torch.tensor([[2, 320, 5000, 3, 0], [2, 49_406, 49_407, 17, 3]])
 @torch.inference_mode()
 def test_the_adaptations_checkpoint(folder):
     torch.save(checkpoint(True), folder / "theirs.pt")
-    succeed(folder, f"{COMMAND} --curves curves")
-    found, trained = trained_model.load_first(folder / "out")
+    succeed(folder, COMMAND)
+    found, trained = trained_model.load_first(folder / PLACE / "first/weights")
     made, encoded = built(True), built(True).encoding(images())
     assert torch.equal(found.pairs(*encoded.chunk(2)), made.pairs(*encoded.chunk(2)))
     assert torch.equal(found.encoding(images()), encoded)
     assert torch.equal(found.sentences(TOKENS), made.sentences(TOKENS))
     assert (trained.shape, trained.longest, trained.vocabulary) == ((3, 16, 16), 9, 49_408)
-    assert (folder / "curves/validation.csv").read_text() == "iteration,R@1\n"
-    assert (folder / "curves/loss.csv").read_text() == "iteration,retrieval\n"
+    assert (folder / PLACE / "first/curves/validation.csv").read_text() == "iteration,R@1\n"
+    assert (folder / PLACE / "first/curves/loss.csv").read_text() == "iteration,retrieval\n"
 
 
 @torch.inference_mode()
@@ -157,8 +158,8 @@ def test_the_adaptations_checkpoint(folder):
 def test_the_captionings_checkpoint(folder, kind):
     tensors = {name: tensor.to(kind) for name, tensor in checkpoint(False).items()}
     torch.save(tensors, folder / "theirs.pt")
-    succeed(folder, f"{COMMAND} --curves curves")
-    found, _ = trained_model.load(folder / "out")
+    succeed(folder, COMMAND)
+    found, _ = trained_model.load(folder / PLACE / "train/weights")
     made = built(False)
     if kind == torch.float16:
         made.load_state_dict({name: tensor.half().float() for name, tensor in made.state_dict().items()})
@@ -166,7 +167,7 @@ def test_the_captionings_checkpoint(folder, kind):
     difference = made.encode(before, after)
     assert torch.equal(found.encode(before, after).memory, difference.memory)
     assert torch.equal(found.decoder(TOKENS, difference).logits, made.decoder(TOKENS, difference).logits)
-    assert (folder / "curves/validation.csv").read_text() == "iteration,CIDEr-D\n"
+    assert (folder / PLACE / "train/curves/validation.csv").read_text() == "iteration,CIDEr-D\n"
 
 
 @pytest.mark.parametrize(("first", "names"), [(True, 307), (False, 443)])
@@ -200,7 +201,7 @@ def test_what_does_not_fit_is_named(folder, change, said):
     change(tensors)
     torch.save(tensors, folder / "theirs.pt")
     refuse(folder, COMMAND, said)
-    assert not (folder / "out").exists()
+    assert not (folder / "data").exists()
 
 
 def test_other_settings_are_refused(folder):

@@ -9,9 +9,7 @@ from tests import project_params
 from tests.pipeline.authors_checkpoints.test_idc_pcl_checkpoints import IDS, write
 from tests.running import refuse, succeed
 
-COMMAND = (
-    "import_checkpoint their.pt --vocab vocab.json --out out --dataset clevr_change --heads 2 --longest 12"
-)
+COMMAND = "import_checkpoint their.pt --vocab vocab.json --dataset clevr_change --heads 2 --longest 12"
 MARKS = {"<PAD>": "<NULL>", "<UNK>": "<UNK>", "<BOS>": "<START>", "<EOS>": "<END>"}
 
 
@@ -24,13 +22,14 @@ def folder(tmp_path):
 @pytest.mark.parametrize("first", [True, False])
 def test_weights_and_curves(folder, first):
     write(folder, first)
-    succeed(folder, f"{COMMAND} --curves curves --seed 3")
+    succeed(folder, f"{COMMAND} --seed 3")
     load = trained_model.load_first if first else trained_model.load
-    _, trained = load(folder / "out")
+    kept = folder / "data/imported/clevr_change/idc_pcl/3" / ("first" if first else "train")
+    _, trained = load(kept / "weights")
     assert (trained.seed, trained.shape, trained.longest, trained.vocabulary) == (3, (2048, 7, 7), 12, 9)
     assert trained.recipe.dataset == "clevr_change"
-    assert (folder / "curves/validation.csv").read_text() == "iteration,CIDEr-D\n"
-    assert (folder / "curves/loss.csv").read_text() == "iteration,cap\n"
+    assert (kept / "curves/validation.csv").read_text() == "iteration,CIDEr-D\n"
+    assert (kept / "curves/loss.csv").read_text() == "iteration,cap\n"
 
 
 def ours(ids):
@@ -52,4 +51,4 @@ def test_another_vocabulary_is_refused(folder, change, said):
     write(folder, True)
     (folder / "vocab.json").write_text(json.dumps(change(IDS)))
     refuse(folder, COMMAND, said)
-    assert not (folder / "out").exists()
+    assert not (folder / "data").exists()

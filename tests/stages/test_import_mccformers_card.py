@@ -8,7 +8,7 @@ from tests.pipeline.authors_checkpoints import test_card_checkpoints as card
 from tests.pipeline.authors_checkpoints import test_mccformers_checkpoints as mccformers
 from tests.running import refuse, succeed
 
-COMMAND = "import_checkpoint their.pt --vocab vocab.json --out out --heads 2 --longest 9 --curves curves"
+COMMAND = "import_checkpoint their.pt --vocab vocab.json --heads 2 --longest 9"
 
 
 @pytest.fixture
@@ -21,10 +21,11 @@ def folder(tmp_path):
 def test_mccformers(folder, name):
     mccformers.write(folder, name)
     succeed(folder, f"{COMMAND} --seed 3")
-    _, trained = trained_model.load(folder / "out")
+    kept = folder / f"data/imported/clevr_change/{name}/3/train"
+    _, trained = trained_model.load(kept / "weights")
     assert (trained.recipe.model, trained.seed, trained.longest) == (name, 3, 9)
     assert trained.shape == (1024, 16, 16)
-    assert (folder / "curves/loss.csv").read_text() == "iteration,cap\n"
+    assert (kept / "curves/loss.csv").read_text() == "iteration,cap\n"
 
 
 def test_card(folder):
@@ -36,6 +37,7 @@ def test_card(folder):
     )
     project_params.write(folder)
     succeed(folder, f"{COMMAND} --dataset spot_the_diff")
-    _, trained = trained_model.load(folder / "out")
+    kept = folder / "data/imported/spot_the_diff/card/1/train"
+    _, trained = trained_model.load(kept / "weights")
     assert (trained.recipe.model, trained.recipe.dataset, trained.longest) == ("card", "spot_the_diff", 7)
-    assert (folder / "curves/loss.csv").read_text() == "iteration,cap,con,ind\n"
+    assert (kept / "curves/loss.csv").read_text() == "iteration,cap,con,ind\n"

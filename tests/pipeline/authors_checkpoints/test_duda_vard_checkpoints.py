@@ -130,16 +130,17 @@ def test_what_does_not_fit_is_named(tmp_path, system, spoil, said):
 def test_the_command(tmp_path, system):
     project_params.write(tmp_path)
     write(tmp_path, system)
-    command = "import_checkpoint their.pt --vocab vocab.json --out out --dataset clevr_change"
-    succeed(tmp_path, f"{command} --curves curves --seed 3")
-    _, trained = trained_model.load(tmp_path / "out")
+    command = "import_checkpoint their.pt --vocab vocab.json --dataset clevr_change"
+    succeed(tmp_path, f"{command} --seed 3")
+    kept = tmp_path / f"data/imported/clevr_change/{system.model}/3/train"
+    _, trained = trained_model.load(kept / "weights")
     assert (trained.seed, trained.longest, trained.recipe.model) == (3, 24, system.model)
-    assert (tmp_path / "curves/loss.csv").read_text() == "iteration,cap,maps,entropy\n"
+    assert (kept / "curves/loss.csv").read_text() == "iteration,cap,maps,entropy\n"
 
 
 def test_the_command_refuses_other_features(tmp_path):
     project_params.write(tmp_path, features__stride=32)
     write(tmp_path, DUDA)
-    command = "import_checkpoint their.pt --vocab vocab.json --out out --dataset clevr_change"
+    command = "import_checkpoint their.pt --vocab vocab.json --dataset clevr_change"
     refuse(tmp_path, command, "features.stride is 32, the checkpoint was trained with 16")
-    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "data").exists()

@@ -1,0 +1,140 @@
+"""The stages start, first and train of a run whose weights were imported: of either phase, or of both."""
+
+import json
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+import torch
+
+from pipeline import params, vocabularies
+from pipeline.datasets.schema import Pair, images_of, write_pairs
+from pipeline.features.store_contents import pixel_spec, spec
+from pipeline.features.writer import Writer
+from pipeline.vocabularies import ClipVocabulary
+from stages import first as first_stage
+from stages import train as train_stage
+from tests import project_params
+from tests.pipeline.authors_checkpoints import test_idc_pcl_checkpoints as idc_pcl
+from tests.running import refuse, succeed
+from tests.stages import test_import_clip4idc as clip4idc
+
+DATASET = "clevr_change"
+PAIRS = [Pair(f"p{n}", f"s{n}", "test", f"{n}a", f"{n}b", ("a b c",)) for n in range(2)]
+SETTINGS = {
+    "idc_pcl": {"features__stride": 32, "dataset__clevr_change__own__idc_pcl__sizes__pool": 1},
+    "clip4idc": {
+        "dataset__clevr_change__features__pixels": [16, 16],
+        "dataset__clevr_change__own__clip__sizes__patch": 8,
+        "text__tokeniser": "clip_bpe",
+    },
+}
+OPTIONS = {"idc_pcl": "--heads 2 --longest 12", "clip4idc": "--intra 2"}
+
+
+def write_checkpoint(folder, model, phase):
+    if model == "idc_pcl":
+        idc_pcl.write(folder, phase == "first")
+    else:
+        torch.save(clip4idc.checkpoint(phase == "first"), folder / "their.pt")
+
+
+class Run:
+    """A run's stages in a folder, and which phases were trained."""
+
+    def __init__(self, folder, model, monkeypatch):
+        self.folder, self.model, self.trained = folder, model, []
+        self.imported = f"data/imported/{DATASET}/{model}/1"
+        self.first, self.weights = (
+            f"data/starts/{DATASET}/{model}/1/first",
+            f"data/weights/{DATASET}/{model}/1",
+        )
+        project_params.write(folder, **SETTINGS[model])
+        settings = params.load(folder / "params.yaml")
+        if model == "idc_pcl":
+            shape, kind, made = (2048, 7, 7), "float16", spec(settings.features, settings.of(DATASET))
+            (folder / "vocab.json").write_text(json.dumps(idc_pcl.IDS))
+            words = vocabularies.fixed(folder / "vocab.json", [], lower_case=False)
+        else:
+            shape, kind, made = (3, 16, 16), "uint8", pixel_spec(settings.features, settings.of(DATASET))
+            words = ClipVocabulary(9)
+        vocabularies.save(folder / "ours.json", words, {})
+        if model == "clip4idc":
+            vocabularies.save(folder / "vocab.json", words, {})
+        write_pairs(folder / "pairs.jsonl", PAIRS)
+        keys = images_of(PAIRS)
+        writer = Writer(folder / "scratch", len(keys), shape, kind)
+        writer.write(0, np.ones((len(keys), *shape), kind))
+        self.input = asdict(made)["input"]
+        writer.finish(folder / f"features/{self.input}.zarr", {"keys": keys, **asdict(made)})
+        succeed(folder, f"recipe --dataset {DATASET} --model {model} --out r.yaml --first r.first.yaml")
+        monkeypatch.setattr(train_stage, "run_phase", lambda name, *_: self.trained.append(name))
+        monkeypatch.setattr(first_stage, "beside", lambda *_: first_stage.Beside())
+
+    def bring_in(self, phase):
+        write_checkpoint(self.folder, self.model, phase)
+        succeed(self.folder, f"import_checkpoint their.pt --vocab vocab.json {OPTIONS[self.model]}")
+
+    def start(self):
+        return (
+            f"start --recipe r.yaml --features features --imported {self.imported} --weights {self.weights} "
+            f"--out {self.first.removesuffix('first')}store.json"
+        )
+
+    def stages(self):
+        """Run the three stages; what store.json says of imported weights."""
+        succeed(self.folder, self.start())
+        paths = (
+            f"--seed 1 --pairs pairs.jsonl --vocab ours.json --features features --imported {self.imported}"
+        )
+        for name, to in (("first", self.first), ("train", self.weights)):
+            recipe = "r.first.yaml" if name == "first" else "r.yaml"
+            outputs = f"--weights {to} --curves curves/{name} --provenance p.json"
+            if name == "train":
+                outputs += f" --start-from {self.first.removesuffix('/first')}"
+            succeed(self.folder, f"{name} --recipe {recipe} {paths} {outputs}")
+        return json.loads((self.folder / f"{self.first}/../store.json").read_text()).get("imported", {})
+
+
+@pytest.fixture(params=SETTINGS)
+def run(request, tmp_path, monkeypatch):
+    return Run(tmp_path, request.param, monkeypatch)
+
+
+@pytest.mark.parametrize("phases", [("first",), ("train",), ("first", "train")])
+def test_what_is_imported_is_taken_over_and_the_rest_is_trained(run, phases):
+    for phase in phases:
+        run.bring_in(phase)
+    assert {*run.stages()} == {*phases}
+    assert run.trained == (["train"] if phases == ("first",) else [])
+    for phase, place in (("first", run.first), ("train", run.weights)):
+        if phase in phases:
+            kept = run.folder / run.imported / phase / "weights"
+            for name in ("model.yaml", "weights.safetensors"):
+                assert (run.folder / place / name).read_bytes() == (kept / name).read_bytes()
+    if "first" not in phases:
+        assert list((run.folder / run.first).iterdir()) == []
+    assert json.loads((run.folder / "p.json").read_text())["checkpoint"] == "their.pt"
+
+
+def test_other_weights_are_another_start(run):
+    run.bring_in("train")
+    store = run.folder / run.first.replace("first", "store.json")
+    succeed(run.folder, run.start())
+    one = store.read_text()
+    kept = run.folder / run.imported / "train/weights/weights.safetensors"
+    data = bytearray(kept.read_bytes())
+    data[-1] ^= 1
+    kept.write_bytes(data)
+    succeed(run.folder, run.start())
+    assert store.read_text() != one
+
+
+@pytest.mark.parametrize("phase", ["first", "train"])
+def test_imported_weights_that_are_kept_nowhere_else_are_not_trained_over(run, phase):
+    run.bring_in(phase)
+    place = run.folder / (run.first if phase == "first" else run.weights)
+    place.parent.mkdir(parents=True)
+    (run.folder / run.imported / phase / "weights").rename(place)
+    (run.folder / run.imported / phase).rename(run.folder / "elsewhere")
+    refuse(run.folder, run.start(), f"{place.relative_to(run.folder)} holds imported weights")

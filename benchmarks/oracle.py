@@ -26,7 +26,7 @@ from pipeline.progress import track
 from pipeline.tabletop.grid_labels import ATTRIBUTES, Shown, read_scenes
 from stages import run
 
-CONTENTS = Contents("oracle.json", ("*.npy",))
+CONTENTS = Contents("oracle")
 CLASSES = [len(values) for values in ATTRIBUTES.values()]
 CHANNELS = 1 + sum(CLASSES) + 2  # a thing, its classes as zeros and ones, where its middle is in the cell
 

@@ -76,7 +76,8 @@ def writing(path: str | Path) -> Iterator[None]:
 
 
 def _refused(error: Exception, path: Path) -> InputError | None:
-    code, name = _code(error), getattr(error, "filename", None)
+    # of a copy the system names both files, and the second one could not be written
+    code, name = _code(error), getattr(error, "filename2", None) or getattr(error, "filename", None)
     file = Path(name) if isinstance(name, (str, os.PathLike)) else None  # write() and close() name none
     if code is None or (code not in UNWRITABLE and (file is None or not _belongs(file, path))):
         return None

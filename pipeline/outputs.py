@@ -1,6 +1,7 @@
 """Writing so that an output is whole or absent.
 
-A file replaces nothing but a file, and a folder only one that holds nothing but what the same stage writes.
+A file replaces nothing but a file, and a folder only one that holds nothing but what the same stage wrote
+(folder_records.py).
 DVC may link outputs read-only into its cache, so nothing is ever changed in place: it is written beside its
 name, on the same file system, and renamed.
 """
@@ -9,75 +10,109 @@ import io
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import yaml
 from ruamel.yaml.resolver import implicit_resolvers
 
+from pipeline import folder_records
 from pipeline.errors import InputError, writing
+from pipeline.folder_records import RECORD, unchanged
+
+LINKS = 40  # that a system follows one after the other
+DEVICES = (Path("/proc"), Path("/sys"))
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What a stage writes into a folder: `mark` always, and else only what `names` match.
+    """A kind of folder that a stage writes whole; `by` names the kind in its record (folder_records.py)."""
 
-    Names are paths below the folder, with `/`; in them `*` stands for a part of one file's or folder's name.
-    """
-
-    mark: str
-    names: tuple[str, ...] = ()
+    by: str
 
     def check(self, path: Path) -> None:
-        """Raises InputError where a folder of these contents must not replace what `path` is."""
+        """Raise InputError where a folder of this kind must not replace what `path` is."""
         with writing(path):
             if path.name in ("", ".."):
-                raise InputError(f"{path} cannot be made anew; name a folder below it")
+                raise InputError(f"{path} cannot be replaced; name a folder below it")
+            _check_no_device(path)
             if path.is_symlink():
                 raise InputError(
                     f"{path} is a link, which a folder does not replace; name another, or remove it"
                 )
-            if not path.is_dir():
-                if path.exists():
-                    raise InputError(f"{path} is a file, which a folder does not replace; name another")
-                return
-            files, strange = self._inside(path)
-        if strange is None and files and self.mark not in files:
-            strange = files[0]
-        if strange is not None:
-            raise InputError(
-                f"{path} holds {strange!r}, which was not written by what would replace the folder; "
-                "name another folder, or move that away"
-            )
+            if path.is_dir():
+                folder_records.check(path, self.by)
+            elif path.exists():
+                raise InputError(f"{path} is a file, which a folder does not replace; name another")
 
     def to_write(self, text: str) -> Path:
         """An argument that names such a folder; raises as `check` does."""
         self.check(path := Path(text))
         return path
 
-    def _inside(self, path: Path) -> tuple[list[str], str | None]:
-        """The files in a folder, and the first file or folder that is none of these contents."""
-        own = [tuple(name.split("/")) for name in (self.mark, *self.names)]
-        files: list[str] = []
-        for parent, folders, names in os.walk(path):
-            below = Path(parent).relative_to(path)
-            folders.sort()
-            for name in (*folders, *sorted(names)):
-                place = below / name
-                size = len(place.parts)
-                known = [
-                    each[:size]
-                    for each in own
-                    if (len(each) > size if name in folders else len(each) == size)
-                ]
-                if not any(all(map(fnmatchcase, place.parts, each)) for each in known):
-                    return files, str(place)
-            files += [str(below / name) for name in names]
-        return files, None
+    def note(self, path: Path, names: Iterable[str]) -> None:
+        """Record files that a stage is about to write into the folder `path`, and changes until its end."""
+        write_json(path / RECORD, folder_records.record(self.by, dict.fromkeys(names)))
+
+    def seal(self, path: Path) -> None:
+        """Record all files of the folder `path` as they are."""
+        write_json(path / RECORD, folder_records.described(path, self.by))
+
+
+@dataclass(frozen=True)
+class Files:
+    """Single files that a stage writes into a folder of other files, by name."""
+
+    by: str
+    names: tuple[str, ...]
+
+    def check(self, folder: Path) -> None:
+        """Raise InputError where one of the files there is neither in the stage's record nor in git."""
+        with writing(folder):
+            recorded = folder_records.recorded(folder, self.by)
+            if recorded is None and os.path.lexists(folder / RECORD):
+                raise InputError(f"{folder} was written by another command; name another folder")
+            known = recorded or {}
+            for file in (folder / name for name in self.names):
+                check_file(file)
+                if not file.exists() or (file.name in known and unchanged(file, known[file.name])):
+                    continue
+                if not _in_git(file):
+                    raise InputError(
+                        f"{file} was not written by this command, or was changed since, and would be lost; "
+                        "name another folder, or move the file away"
+                    )
+
+    def to_write(self, text: str) -> Path:
+        """An argument that names the folder; raises as `check` does."""
+        self.check(folder := Path(text))
+        return folder
+
+    @contextmanager
+    def written(self, folder: Path) -> Iterator[None]:
+        """Write or remove the files in the block, and record those that are there then."""
+        self.check(folder)
+        write_json(folder / RECORD, folder_records.record(self.by, dict.fromkeys(self.names)))
+        try:
+            yield
+        finally:
+            there = [name for name in self.names if (folder / name).exists()]
+            marks = {name: folder_records.mark(folder / name) for name in there}
+            write_json(folder / RECORD, folder_records.record(self.by, marks))
+
+
+def _in_git(file: Path) -> bool:
+    """Whether the last commit has exactly this file, so that nothing of it can be lost."""
+    command = ["git", "-C", str(file.parent), "cat-file", "blob", f"HEAD:./{file.name}"]
+    try:
+        return subprocess.run(command, capture_output=True, check=True).stdout == file.read_bytes()
+    except (OSError, subprocess.CalledProcessError):  # no git, no repository, or not in it
+        return False
 
 
 def file_to_write(text: str) -> Path:
@@ -87,12 +122,29 @@ def file_to_write(text: str) -> Path:
 
 
 def check_file(path: Path) -> None:
-    """Raises InputError where a file must not replace what `path` is."""
+    """Raise InputError where a file must not replace what `path` is."""
     with writing(path):
         if path.is_dir():
             raise InputError(f"{path} is a folder, which a file does not replace; name a file")
+        _check_no_device(path)
         if path.exists() and not path.is_file():
             raise InputError(f"{path} is no regular file, and is not replaced; name another")
+
+
+def _check_no_device(path: Path) -> None:
+    """Raise InputError for a place among devices, and for a link that leads to one by any other link.
+
+    /dev/stdout looks like a regular file where the shell has redirected it to one.
+    """
+    place = path
+    for _ in range(LINKS):
+        parent = Path(os.path.realpath(place.parent))
+        if parent == Path("/dev") or any(parent.is_relative_to(folder) for folder in DEVICES):
+            break
+        if not place.is_symlink():
+            return
+        place = place.parent / place.readlink()
+    raise InputError(f"{path} is a device, or leads to one or nowhere, and is not replaced; name a file")
 
 
 def check(path: Path, contents: Contents | None) -> None:
@@ -114,14 +166,19 @@ def replacing(path: str | Path, contents: Contents | None = None) -> Iterator[Pa
     check(path, contents)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
-        remove(beside)  # of a run with the same number, which was killed
+        beside = free_name(path)
         try:
             yield beside
             settle(beside)
             place(beside, path, contents)
         finally:
             remove(beside)
+
+
+def free_name(path: Path) -> Path:
+    """A name beside `path` that nothing has."""
+    names = (f".{path.name}.{os.getpid()}{'_' * number}.partial" for number in count())
+    return next(each for each in map(path.with_name, names) if not os.path.lexists(each))
 
 
 def settle(made: Path) -> None:
@@ -143,15 +200,20 @@ def place(made: Path, path: Path, contents: Contents | None = None) -> None:
     check(path, contents)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        if contents is not None and any(made.iterdir()):
+            contents.seal(made)
         if not path.is_dir():
             made.replace(path)
             return
         # a kill leaves the one folder or the other, whole
-        aside = path.with_name(f".{path.name}.{os.getpid()}old.partial")
-        remove(aside)
+        aside = free_name(path)
         path.replace(aside)
-        made.replace(path)
-        remove(aside)
+        try:
+            made.replace(path)
+        finally:
+            if not os.path.lexists(path):
+                aside.replace(path)
+            remove(aside)
 
 
 @contextmanager

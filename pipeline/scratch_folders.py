@@ -1,18 +1,27 @@
-"""Where a long stage keeps its work until the output is whole; one process at a time works on an output."""
+"""Where a long stage keeps its work until the output is whole; one process at a time works on an output.
 
+Nothing is written to or removed that has such a name and was not made here.
+"""
+
+import errno
 import fcntl
 import glob
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipeline.errors import InputError, writing
-from pipeline.outputs import remove
+from pipeline.errors import InputError, printable, writing
+from pipeline.folder_records import RECORD, record
+from pipeline.outputs import remove, write_json
 
 LOCK, TURN = "lock", "turn"  # in place of a key
+PID = 20  # digits of a process's number at most
+# how the system says that a file is a link, a folder or a socket
+OTHERS = (errno.ELOOP, errno.EISDIR, errno.ENXIO)
 
 
 def scratch(out: Path, key: str) -> Path:
@@ -40,12 +49,37 @@ def _with_git(root: str) -> bool:
     return said.strip() != "true"
 
 
+def begin(folder: Path) -> None:
+    """Make a scratch folder, and record that it was made here, so that `finish` and `clear` may remove it."""
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        return
+    write_json(folder / RECORD, record("scratch", {}))
+
+
+def finish(folder: Path) -> bool:
+    """Remove a scratch folder that was made here; returns whether it was."""
+    made = not folder.is_symlink() and (folder / RECORD).is_file()
+    if made:
+        remove(folder)
+    return made
+
+
 def clear(out: Path) -> None:
-    """Remove all scratch folders of `out`, those of other keys too. Raises InputError where it cannot."""
+    """Remove all scratch folders of `out` that were made here, those of other keys too, and name the others.
+
+    Raises InputError where it cannot.
+    """
     with writing(out):
-        for left in out.parent.glob(f".{glob.escape(out.name)}.*.scratch"):
-            if left not in (_beside(out, LOCK), _beside(out, TURN)):
-                remove(left)
+        left = [
+            each.name
+            for each in sorted(out.parent.glob(f".{glob.escape(out.name)}.*.scratch"))
+            if each not in (_beside(out, LOCK), _beside(out, TURN)) and not finish(each)
+        ]
+    if left:
+        said = f"{len(left)} with the name of a scratch folder, {left[0]} first, not made here"
+        print(printable(f"note: {out.parent} holds {said}; left as they are"), file=sys.stderr)
 
 
 @contextmanager
@@ -85,7 +119,7 @@ def in_turn(out: Path) -> Iterator[None]:
     turn = _beside(out, TURN)
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(turn, os.O_RDWR | os.O_CREAT, 0o666)
+        file = _opened(turn)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -96,11 +130,11 @@ def in_turn(out: Path) -> Iterator[None]:
 def _locked(out: Path, lock: Path) -> int:
     """The file `lock`, open and locked; this process's number stands in it."""
     while True:
-        file = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        file = _opened(lock)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            pid = os.read(file, 20).decode("ascii", "replace")
+            pid = os.pread(file, PID, 0).decode("ascii", "replace")
             os.close(file)
             if isinstance(error, BlockingIOError):
                 raise InputError(
@@ -116,9 +150,27 @@ def _locked(out: Path, lock: Path) -> int:
         os.close(file)  # whoever had it removed it meanwhile
 
 
-def _is(file: int, path: Path) -> bool:
-    """Whether an open file is the one that stands there."""
+def _opened(path: Path) -> int:
+    """A lock's file, open, made where it is not there. Raises InputError for what is no lock of ours."""
     try:
-        return os.path.samestat(os.fstat(file), path.stat())
+        # a link would be followed to somebody's file, and a pipe waited for
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        if error.errno in OTHERS:
+            raise InputError(f"{path} is no lock of this program; move it away") from None
+        raise
+    found = os.fstat(file)
+    own = stat.S_ISREG(found.st_mode) and found.st_nlink < 2
+    # read only of a regular file: a pipe has no beginning
+    if not own or not (b"0" + os.pread(file, PID + 1, 0)).isdigit() or found.st_size > PID:
+        os.close(file)
+        raise InputError(f"{path} is no lock of this program; move it away")
+    return file
+
+
+def _is(file: int, path: Path) -> bool:
+    """Whether an open file is the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(file), path.lstat())
     except FileNotFoundError:
         return False

@@ -64,15 +64,41 @@ def part_of(text: str) -> tuple[int, int]:
     return int(index), int(count)
 
 
+def word(text: str) -> str:
+    """An argument that names no file: a dataset, a model, a revision, a sentence."""
+    return text
+
+
+def to_read(text: str) -> Path:
+    """An argument that names a file or a folder which the command only reads."""
+    return Path(text)
+
+
+def address_to_read(text: str) -> str:
+    """An argument that names a folder of stores which the command only reads, or their address."""
+    return text
+
+
+def is_output(action: argparse.Action) -> bool:
+    """Whether an argument names what the command writes: its type is `file_to_write` or some `to_write`."""
+    return getattr(action.type, "__name__", "") in WRITTEN
+
+
 def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """The command line. Raises InputError where an output is a file that is read, or another output."""
+    """The command line. Raise InputError where an output is a file that is read, or another output.
+
+    The type of each argument says what it is: an output, a path to read, or a word; a plain Path does not.
+    """
     arguments = parser.parse_args()
     written: list[Path] = []
-    read: list[Path] = []
+    read: list[str | Path] = []
     for action in parser._actions:
         value = getattr(arguments, action.dest, None)
-        paths = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, Path)]
-        (written if getattr(action.type, "__name__", "") in WRITTEN else read).extend(paths)
+        values = [each for each in (value if isinstance(value, list) else [value]) if each is not None]
+        if is_output(action):
+            written += values
+        elif action.type in (to_read, address_to_read):
+            read += values
     check_apart(written, read)
     return arguments
 

@@ -9,12 +9,13 @@ from dvc.repo import Repo
 from dvc.stage.cache import RunCacheNotFoundError
 
 from stages import run
+from stages.arguments import parsed, word
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("stages", nargs="+", metavar="STAGE", help="as DVC calls it")
-    names = parser.parse_args().stages
+    parser.add_argument("stages", type=word, nargs="+", metavar="STAGE", help="as DVC calls it")
+    names = parsed(parser).stages
     with Repo() as repo, repo.lock:
         for name in names:
             (stage,) = repo.stage.collect(name)

@@ -21,11 +21,11 @@ from pipeline.compute import devices
 from pipeline.errors import InputError, printable
 from pipeline.outputs import file_to_write, replacing
 from stages import run
-from stages.arguments import beam, check_apart, length_penalty, part_of
+from stages.arguments import beam, length_penalty, parsed, part_of, to_read
 
 
 def main() -> None:
-    arguments = parser().parse_args()
+    arguments = parsed(parser())
     check(arguments)
     devices.repeatable()
     search = Search(arguments.beam or arguments.top or 1, arguments.length_penalty)
@@ -50,10 +50,12 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="python -m stages.caption", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    made.add_argument("before", type=Path, nargs="?")
-    made.add_argument("after", type=Path, nargs="?")
-    made.add_argument("--weights", type=Path, required=True, help="a folder of weights, or a package")
-    made.add_argument("--lab", type=Path, default=Path(), help="the repository that such a folder belongs to")
+    made.add_argument("before", type=to_read, nargs="?")
+    made.add_argument("after", type=to_read, nargs="?")
+    made.add_argument("--weights", type=to_read, required=True, help="a folder of weights, or a package")
+    made.add_argument(
+        "--lab", type=to_read, default=Path(), help="the repository that such a folder belongs to"
+    )
     made.add_argument("--beam", type=beam, help="as decode.beam; greedy search where --top is not given")
     made.add_argument("--length-penalty", type=length_penalty, default=0.0, help="as decode.length_penalty")
     made.add_argument("--top", type=beam, metavar="K", help="the K best captions with log-probabilities")
@@ -61,7 +63,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--overlay", type=file_to_write, help="a picture to write: where the model looked at each word"
     )
-    made.add_argument("--pairs", type=Path, help="many pairs")
+    made.add_argument("--pairs", type=to_read, help="many pairs")
     made.add_argument("--out", type=file_to_write, help="captions of --pairs: JSON Lines, appended to")
     made.add_argument(
         "--part", type=part_of, help="I/N: only these pairs (python -m stages.parts starts all parts)"
@@ -71,7 +73,6 @@ def parser() -> argparse.ArgumentParser:
 
 def check(arguments: argparse.Namespace) -> None:
     """Raises InputError for arguments that do not go together."""
-    check_apart((arguments.overlay, arguments.out), (arguments.before, arguments.after, arguments.pairs))
     if arguments.top and arguments.beam and arguments.beam < arguments.top:
         raise InputError(f"--top {arguments.top} needs a --beam of at least {arguments.top}")
     if not 0 <= arguments.length_penalty < math.inf:

@@ -19,6 +19,7 @@ from pipeline.errors import listed, printable
 from pipeline.progress import track
 from pipeline.recipes import resolving
 from stages import run
+from stages.arguments import parsed, word
 
 SHOWN = 20
 
@@ -29,8 +30,8 @@ def main() -> None:
         description=__doc__,
         formatter_class=argparse.RawTextHelpFormatter,
     )
-    parser.add_argument("--dataset", required=True, help="its name under 'dataset' in params.yaml")
-    name = parser.parse_args().dataset
+    parser.add_argument("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
+    name = parsed(parser).dataset
     everything = params.load()
     settings = everything.of(name).prepare
     root = Path(settings.root)

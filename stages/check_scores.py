@@ -11,6 +11,7 @@ from pipeline import params
 from pipeline.errors import printable
 from pipeline.scoring import score_check
 from stages import run
+from stages.arguments import parsed, word
 
 
 def main() -> None:
@@ -19,8 +20,8 @@ def main() -> None:
         description=__doc__,
         formatter_class=argparse.RawTextHelpFormatter,
     )
-    parser.add_argument("--against", default="HEAD", help="git revision (default: HEAD)")
-    arguments = parser.parse_args()
+    parser.add_argument("--against", type=word, default="HEAD", help="git revision (default: HEAD)")
+    arguments = parsed(parser)
     tolerance = params.load().check.tolerance
     found, compared = score_check.falls(Path(), arguments.against, tolerance)
     for fall in found:

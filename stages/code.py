@@ -6,8 +6,9 @@ from pathlib import Path
 from pipeline import source_code
 from pipeline.outputs import Contents, replacing, write_json
 from stages import run
+from stages.arguments import parsed
 
-CONTENTS = Contents("code.json", ("*.json",))
+CONTENTS = Contents("code")
 
 
 def main() -> None:
@@ -15,7 +16,7 @@ def main() -> None:
     parser.add_argument(
         "--out", type=CONTENTS.to_write, required=True, help="the folder to write, a file for each stage"
     )
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     names = sorted(path.stem for path in Path("stages").glob("*.py") if path.stem != "__init__")
     found = {name: source_code.of_stage(name, Path()) for name in names}
     with replacing(arguments.out, CONTENTS) as folder:

@@ -4,12 +4,11 @@ python -m stages.compare A/1/pairs.jsonl A/2/pairs.jsonl --against B/1/pairs.jso
 """
 
 import argparse
-from pathlib import Path
 
 from pipeline.errors import InputError, printable
 from pipeline.statistics import comparisons, pair_scores
 from stages import run
-from stages.arguments import SEEDS, resamples, whole
+from stages.arguments import SEEDS, parsed, resamples, to_read, whole, word
 
 MOST_SEEDS = 100  # of a model, whose numbers of all pairs are held at once
 
@@ -18,12 +17,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m stages.compare", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("model", type=Path, nargs="+", help="pairs.jsonl of each seed of a model")
-    parser.add_argument("--against", type=Path, nargs="+", required=True, help="those of another model")
-    parser.add_argument("--names", nargs=2, metavar=("A", "B"), default=("A", "B"), help="what to call them")
+    parser.add_argument("model", type=to_read, nargs="+", help="pairs.jsonl of each seed of a model")
+    parser.add_argument("--against", type=to_read, nargs="+", required=True, help="those of another model")
+    parser.add_argument(
+        "--names", type=word, nargs=2, metavar=("A", "B"), default=("A", "B"), help="what to call them"
+    )
     parser.add_argument("--resamples", type=resamples, default=10_000, help="(default: 10000)")
     parser.add_argument("--seed", type=whole(*SEEDS), default=1, help="of the resamples (default: 1)")
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     if max(len(arguments.model), len(arguments.against)) > MOST_SEEDS:
         raise InputError(f"more than {MOST_SEEDS} seeds of a model are not compared; name fewer pairs.jsonl")
     a, b = pair_scores.read(arguments.model), pair_scores.read(arguments.against)

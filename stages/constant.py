@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from pathlib import Path
 
 from pipeline import params
 from pipeline.datasets import manifest
@@ -11,14 +10,14 @@ from pipeline.errors import InputError, printable
 from pipeline.outputs import file_to_write, write_json
 from pipeline.scoring import constant_baseline, results
 from stages import run
-from stages.arguments import parsed
+from stages.arguments import parsed, to_read, word
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dataset", required=True, help="its name under 'dataset' in params.yaml")
-    parser.add_argument("--pairs", type=Path, required=True)
-    parser.add_argument("--manifest", type=Path, required=True, help="how the pairs were prepared")
+    parser.add_argument("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
+    parser.add_argument("--pairs", type=to_read, required=True)
+    parser.add_argument("--manifest", type=to_read, required=True, help="how the pairs were prepared")
     parser.add_argument("--captions", type=file_to_write, required=True, help="captions.json to write")
     parser.add_argument("--out", type=file_to_write, required=True, help="metrics.json to write")
     parser.add_argument("--summary", type=file_to_write, help="summary.json to write: what DVC shows")

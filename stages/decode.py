@@ -5,7 +5,6 @@ one.
 """
 
 import argparse
-from pathlib import Path
 
 from pipeline import params, vocabularies
 from pipeline.compute import devices
@@ -18,15 +17,15 @@ from pipeline.features.store import FeatureStore
 from pipeline.outputs import file_to_write, write_json
 from pipeline.recipes import trained_model
 from stages import run
-from stages.arguments import pairs_of, parsed
+from stages.arguments import address_to_read, pairs_of, parsed, to_read
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--weights", type=Path, required=True, help="the folder that training wrote")
-    parser.add_argument("--pairs", type=Path, required=True)
-    parser.add_argument("--vocab", type=Path, required=True)
-    parser.add_argument("--features", required=True, help=STORES)
+    parser.add_argument("--weights", type=to_read, required=True, help="the folder that training wrote")
+    parser.add_argument("--pairs", type=to_read, required=True)
+    parser.add_argument("--vocab", type=to_read, required=True)
+    parser.add_argument("--features", type=address_to_read, required=True, help=STORES)
     parser.add_argument("--split", choices=SPLITS, default="test")
     parser.add_argument("--out", type=file_to_write, required=True, help="captions.json to write")
     parser.add_argument("--attention", type=file_to_write, required=True, help="attention.npz to write")

@@ -24,7 +24,7 @@ from pipeline.errors import InputError
 from pipeline.params import Tabletop
 from pipeline.plain_values import read
 from stages import run
-from stages.arguments import PORTS, whole
+from stages.arguments import PORTS, parsed, to_read, whole
 
 MOST_PIXELS = 1 << 20  # of a drawn picture, where a package says how large it is
 WEIGHTS = (Path("demo/subtraction"), Path("demo/scorer_cbr"))
@@ -40,16 +40,16 @@ def main() -> None:
         prog="python -m stages.demo", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument(
-        "--weights", type=Path, nargs="+", default=WEIGHTS, help="packages, or trained weights"
+        "--weights", type=to_read, nargs="+", default=WEIGHTS, help="packages, or trained weights"
     )
     parser.add_argument(
-        "--lab", type=Path, default=Path(), help="the repository that trained weights belong to"
+        "--lab", type=to_read, default=Path(), help="the repository that trained weights belong to"
     )
     parser.add_argument(
         "--port", type=whole(*PORTS), help="the first free one from 7860 on where it is not given"
     )
     parser.add_argument("--no-browser", action="store_true", help="only say the address")
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     devices.repeatable()
     print("loading the models and drawing a first scene", file=sys.stderr)
     captioners = loaded(arguments.weights, arguments.lab)

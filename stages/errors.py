@@ -31,7 +31,7 @@ from pipeline.studying import false_words, own_records, record_comparisons, reco
 from pipeline.studying.false_words import Faults
 from pipeline.studying.results_figures import draw_faults, of_bars
 from stages import run
-from stages.arguments import pairs_of, parsed
+from stages.arguments import pairs_of, parsed, to_read
 
 WIDTH = 500  # at most: a narrow terminal breaks lines, but no number is cut
 
@@ -40,9 +40,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m stages.errors", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("cells", nargs="*", type=Path, help="(default: all records)")
+    parser.add_argument("cells", nargs="*", type=to_read, help="(default: all records)")
     parser.add_argument(
-        "--pairs", type=Path, help="prepared pairs; the files are then captions in COCO's form"
+        "--pairs", type=to_read, help="prepared pairs; the files are then captions in COCO's form"
     )
     parser.add_argument("--figure", type=file_to_write, help="an SVG file to write: the stacked bars")
     parser.add_argument("--own", action="store_true", help="of own records, where no cell is named")

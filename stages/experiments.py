@@ -15,6 +15,7 @@ from pipeline.errors import InputError
 from pipeline.outputs import file_to_write, write_json
 from pipeline.reporting import dvc_experiments
 from stages import run
+from stages.arguments import parsed
 
 SHOW = (sys.executable, "-m", "dvc", "exp", "show", "--json")
 
@@ -28,7 +29,7 @@ def main() -> None:
     parser.add_argument(
         "--out", type=file_to_write, default=dvc_experiments.FILE, help="(default: %(default)s)"
     )
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     if said := dvc_lock.check(Path()):
         print(said, file=sys.stderr)
     found = dvc_experiments.gather(_shown())

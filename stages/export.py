@@ -12,7 +12,7 @@ from pathlib import Path
 from pipeline.captioning import package
 from pipeline.compute import devices
 from stages import run
-from stages.arguments import parsed
+from stages.arguments import parsed, to_read, word
 
 LICENCE = "MIT, as the program that trained them. The terms of the dataset hold beside it."
 
@@ -21,10 +21,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m stages.export", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--weights", type=Path, required=True, help="the folder that training wrote")
+    parser.add_argument("--weights", type=to_read, required=True, help="the folder that training wrote")
     parser.add_argument("--out", type=package.to_write, required=True, help="FILE.zip, or a folder")
-    parser.add_argument("--lab", type=Path, default=Path(), help="the repository that trained them")
-    parser.add_argument("--licence", default=LICENCE, help="a sentence for the model card")
+    parser.add_argument("--lab", type=to_read, default=Path(), help="the repository that trained them")
+    parser.add_argument("--licence", type=word, default=LICENCE, help="a sentence for the model card")
     parser.add_argument("--with-backbone", action="store_true", help="pack a backbone of a file, too")
     arguments = parsed(parser)
     devices.repeatable()

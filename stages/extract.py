@@ -25,7 +25,7 @@ from pipeline.features.writer import CONTENTS, Writer
 from pipeline.outputs import file_to_write, replacing
 from pipeline.scratch_folders import alone, clear, in_turn
 from stages import run
-from stages.arguments import needed, parsed, part_of
+from stages.arguments import needed, parsed, part_of, to_read, word
 
 STAGE = "extract"
 Made = tuple[Writer, dict[str, Any]]  # a filled store, and its attributes
@@ -33,12 +33,12 @@ Made = tuple[Writer, dict[str, Any]]  # a filled store, and its attributes
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--dataset", required=True, help="its name under 'dataset' in params.yaml")
+    parser.add_argument("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
     parser.add_argument("--input", choices=(GRID, PIXELS), default=GRID)
-    parser.add_argument("--pairs", type=Path, required=True)
-    parser.add_argument("--images", type=Path, required=True, help="the index of its images")
+    parser.add_argument("--pairs", type=to_read, required=True)
+    parser.add_argument("--images", type=to_read, required=True, help="the index of its images")
     add_outputs(parser)
-    parser.add_argument("--needed", type=Path, help="the file that says whether a model reads the input")
+    parser.add_argument("--needed", type=to_read, help="the file that says whether a model reads the input")
     arguments = parsed(parser)
     if not needed(arguments.needed):
         with replacing(arguments.out, CONTENTS) as folder:

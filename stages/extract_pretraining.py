@@ -8,14 +8,14 @@ from pipeline.datasets.cub_nabirds import IMAGES
 from pipeline.datasets.images import read_index
 from pipeline.features.store_contents import Spec, chosen
 from stages import run
-from stages.arguments import parsed
+from stages.arguments import parsed, to_read
 from stages.extract import add_outputs, extract, make
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", required=True, choices=("cub", "nabirds"))
-    parser.add_argument("--records", type=Path, required=True, help="the folder of prepare_pretraining")
+    parser.add_argument("--records", type=to_read, required=True, help="the folder of prepare_pretraining")
     add_outputs(parser)
     arguments = parsed(parser)
     everything = params.load()

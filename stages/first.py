@@ -31,16 +31,16 @@ from pipeline.training.class_pairs import CLASS_PAIRS, ClassItems
 from pipeline.training.phases import Beside
 from pipeline.training.task_sampling import FDA
 from stages import run, train
-from stages.arguments import parsed
+from stages.arguments import parsed, to_read
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     train.add_arguments(parser)
-    parser.add_argument("--negatives", type=Path, help="those of the dataset's pairs, for the task fda")
+    parser.add_argument("--negatives", type=to_read, help="those of the dataset's pairs, for the task fda")
     parser.add_argument(
         "--pretraining",
-        type=Path,
+        type=to_read,
         default=cub_nabirds.FOLDER,
         help="the folder of CUB's and NABirds' records and stores",
     )
@@ -122,7 +122,7 @@ def on_images(arguments: argparse.Namespace, recipe: Recipe, declared: EarlierPh
     )
     if not curves.exists():  # it is written last
         own = {"pairs": records / RECORDS, "features": str(stores), "weights": weights, "curves": curves}
-        own["live"] = arguments.live and arguments.live / train.IMAGES
+        own["live"] = arguments.live and arguments.live.with_name(f"{arguments.live.name}-{train.IMAGES}")
         own["provenance"] = arguments.provenance.with_stem(f"{arguments.provenance.stem}-images")
         given = argparse.Namespace(**vars(arguments) | own)
         train.run_phase("first", given, recipe, phase, out=arguments.weights)

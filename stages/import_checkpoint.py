@@ -8,7 +8,6 @@ that dataset, model and seed takes the weights over in place of training.
 
 import argparse
 from dataclasses import replace
-from pathlib import Path
 
 from torch import Tensor
 
@@ -34,17 +33,17 @@ from pipeline.recipes import imported_weights, trained_model
 from pipeline.recipes.imported_weights import FIRST, TRAIN, WEIGHTS
 from pipeline.recipes.model_description import Trained
 from stages import run
-from stages.arguments import SEEDS, blocks, heads, longest, parsed, whole
+from stages.arguments import SEEDS, blocks, heads, longest, parsed, to_read, whole, word
 
 HEADS, PCL_LONGEST, DUDA_LONGEST, MCC_LONGEST = 8, 40, 24, 66  # where the command names none
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("checkpoint", type=Path, help="the file that the released program saved")
+    parser.add_argument("checkpoint", type=to_read, help="the file that the released program saved")
     parser.add_argument(
         "--vocab",
-        type=Path,
+        type=to_read,
         required=True,
         help="its vocabulary: JSON, word -> id; CLIP4IDC's is what the stage vocab wrote",
     )
@@ -53,7 +52,7 @@ def main() -> None:
         type=trained_model.CONTENTS.to_write,
         help="a folder of weights of your own; without it they are kept for the stage of their run",
     )
-    parser.add_argument("--dataset", default="clevr_change", help="what it was trained on")
+    parser.add_argument("--dataset", type=word, default="clevr_change", help="what it was trained on")
     parser.add_argument(
         "--heads",
         type=heads,

@@ -12,12 +12,12 @@ from pipeline.authors_checkpoints import clip
 from pipeline.errors import InputError
 from pipeline.outputs import file_to_write, replacing
 from stages import run
-from stages.arguments import parsed
+from stages.arguments import parsed, to_read
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("file", type=Path, help="model.safetensors of CLIP ViT-B/32")
+    parser.add_argument("file", type=to_read, help="model.safetensors of CLIP ViT-B/32")
     parser.add_argument("--out", type=file_to_write, default=Path("data/weights/clip.safetensors"))
     arguments = parsed(parser)
     out = arguments.out

@@ -3,7 +3,6 @@
 import argparse
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from pipeline import params
 from pipeline.datasets.negatives import Negatives, write_negatives
@@ -13,15 +12,17 @@ from pipeline.negatives.generation import SPLITS, generate
 from pipeline.outputs import file_to_write, write_text
 from pipeline.progress import track
 from stages import run
-from stages.arguments import needed, parsed
+from stages.arguments import needed, parsed, to_read, word
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dataset", required=True, help="its name under 'negatives.grammar' in params.yaml")
-    parser.add_argument("--pairs", type=Path, required=True)
+    parser.add_argument(
+        "--dataset", type=word, required=True, help="its name under 'negatives.grammar' in params.yaml"
+    )
+    parser.add_argument("--pairs", type=to_read, required=True)
     parser.add_argument("--out", type=file_to_write, required=True, help="the negatives to write, JSON lines")
-    parser.add_argument("--needed", type=Path, help="the file that says whether a model asks for them")
+    parser.add_argument("--needed", type=to_read, help="the file that says whether a model asks for them")
     arguments = parsed(parser)
     if not needed(arguments.needed):
         write_text(arguments.out, "\n")  # of an empty file DVC warns

@@ -11,7 +11,9 @@ import argparse
 from pathlib import Path
 
 from pipeline.datasets import new_entry
+from pipeline.outputs import file_to_write
 from stages import run
+from stages.arguments import parsed, to_read, word
 
 
 def main() -> None:
@@ -20,11 +22,13 @@ def main() -> None:
         description=__doc__,
         formatter_class=argparse.RawTextHelpFormatter,
     )
-    parser.add_argument("name", help="letters, digits and _")
-    parser.add_argument("folder", type=Path, help="where the table lies; the pictures below it")
-    parser.add_argument("--like", default="spot_the_diff", help="the dataset whose settings it takes")
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"))
-    arguments = parser.parse_args()
+    parser.add_argument("name", type=word, help="letters, digits and _")
+    parser.add_argument("folder", type=to_read, help="where the table lies; the pictures below it")
+    parser.add_argument(
+        "--like", type=word, default="spot_the_diff", help="the dataset whose settings it takes"
+    )
+    parser.add_argument("--params", type=file_to_write, default=Path("params.yaml"))
+    arguments = parsed(parser)
     name = arguments.name
     new = new_entry.add(arguments.params, name, arguments.folder, arguments.like)
     print(f"{name} {'is entered' if new else 'stands'} in {arguments.params}. Next:")

@@ -23,7 +23,7 @@ from pipeline.errors import InputError, listed
 from pipeline.outputs import remove
 from pipeline.provenance import sha256
 from stages import run
-from stages.arguments import jobs, parts
+from stages.arguments import jobs, parsed, parts, word
 from stages.study import add_places
 
 FOLDER = Path(".scratch/parts")
@@ -86,8 +86,8 @@ def main() -> None:
     )
     parser.add_argument("--cancel", action="store_true", help="end the jobs, and nothing else")
     parser.add_argument("command", choices=COMMANDS)
-    parser.add_argument("given", nargs=argparse.REMAINDER, help="the command's own arguments")
-    arguments = parser.parse_args()
+    parser.add_argument("given", type=word, nargs=argparse.REMAINDER, help="the command's own arguments")
+    arguments = parsed(parser)
     if "--out" not in arguments.given[:-1]:
         raise InputError(f"{arguments.command} needs --out; name what it shall write")
     cluster = settings.read(arguments.cluster) if arguments.on == "slurm" else None

@@ -13,16 +13,15 @@ from pipeline.outputs import Contents, replacing, yaml_of
 from pipeline.recipes import resolving
 from pipeline.recipes.recipe_file import Recipe
 from stages import run
-from stages.arguments import parsed
+from stages.arguments import parsed, word
 
 NEEDS = ("grid", "pixels", "negatives")  # which of its stores some model reads, and whether its negatives
-NAMES = (*Dataset.model_fields, *(f"needs/{name}" for name in NEEDS))
-CONTENTS = Contents("prepare.yaml", tuple(f"{name}.yaml" for name in NAMES))
+CONTENTS = Contents("plan")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--dataset", required=True, help="its name under 'dataset' in params.yaml")
+    parser.add_argument("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
     parser.add_argument("--out", type=CONTENTS.to_write, required=True, help="the folder to write")
     arguments = parsed(parser)
     everything = params.load()

@@ -13,13 +13,13 @@ from pipeline.datasets.schema import Pair, images_of, write_pairs
 from pipeline.errors import listed, printable
 from pipeline.outputs import file_to_write
 from stages import run
-from stages.arguments import parsed
+from stages.arguments import parsed, to_read, word
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dataset", required=True, help="its name under 'dataset' in params.yaml")
-    parser.add_argument("--card", type=Path, required=True, help="its card, whose counts are compared")
+    parser.add_argument("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
+    parser.add_argument("--card", type=to_read, required=True, help="its card, whose counts are compared")
     parser.add_argument("--pairs", type=file_to_write, required=True, help="the pairs to write, JSON lines")
     parser.add_argument(
         "--images", type=file_to_write, required=True, help="the index of images to write, JSON lines"

@@ -2,7 +2,6 @@
 
 import argparse
 from dataclasses import asdict
-from pathlib import Path
 
 from pipeline.backbone import linear_probe
 from pipeline.backbone.linear_probe import Cells, Scores
@@ -12,15 +11,20 @@ from pipeline.features.store import FeatureStore
 from pipeline.outputs import file_to_write, write_json
 from pipeline.tabletop import grid_labels
 from stages import run
-from stages.arguments import cells, parsed
+from stages.arguments import address_to_read, cells, parsed, to_read
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--features", required=True, help="the store: a folder, or an address (http, s3, gs)")
-    parser.add_argument("--pairs", type=Path, required=True)
-    parser.add_argument("--images", type=Path, required=True, help="the index of the images")
-    parser.add_argument("--scenes", type=Path, required=True, help="the scenes.json that render wrote")
+    parser.add_argument(
+        "--features",
+        type=address_to_read,
+        required=True,
+        help="the store: a folder, or an address (http, s3, gs)",
+    )
+    parser.add_argument("--pairs", type=to_read, required=True)
+    parser.add_argument("--images", type=to_read, required=True, help="the index of the images")
+    parser.add_argument("--scenes", type=to_read, required=True, help="the scenes.json that render wrote")
     parser.add_argument("--split", choices=("val", "test"), default="val", help="whose cells are told")
     parser.add_argument("--cells", type=cells, default=20_000, help="of each split at most")
     parser.add_argument("--out", type=file_to_write, help="a JSON file for the figures")

@@ -10,13 +10,13 @@ from pipeline import params
 from pipeline.outputs import file_to_write, write_text
 from pipeline.recipes import recipe_file, resolving
 from stages import run
-from stages.arguments import parsed
+from stages.arguments import parsed, word
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--dataset", required=True)
-    parser.add_argument("--model", required=True)
+    parser.add_argument("--dataset", type=word, required=True)
+    parser.add_argument("--model", type=word, required=True)
     parser.add_argument("--out", type=file_to_write, required=True)
     parser.add_argument("--first", type=file_to_write, help="that of the phase before captioning, to write")
     arguments = parsed(parser)

@@ -19,6 +19,7 @@ from pipeline.studying import own_records, records, study_cells
 from pipeline.studying.study_cells import Cell
 from pipeline.studying.study_file import Row, Study
 from stages import run
+from stages.arguments import parsed, to_read
 
 
 def main() -> None:
@@ -26,9 +27,13 @@ def main() -> None:
         prog="python -m stages.record", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument(
-        "--promote", nargs="*", type=Path, metavar="FILE", help="publish own records (default: all that fit)"
+        "--promote",
+        nargs="*",
+        type=to_read,
+        metavar="FILE",
+        help="publish own records (default: all that fit)",
     )
-    own = parser.parse_args().promote
+    own = parsed(parser).promote
     if own is None:
         write()
     else:

@@ -8,15 +8,17 @@ import stages
 from pipeline import params
 from pipeline.outputs import file_to_write
 from pipeline.tabletop import dataset, dataset_card
-from stages.arguments import parsed
+from stages.arguments import parsed, to_read, word
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dataset", required=True, help="its name under 'tabletop.viewpoint' in params.yaml")
+    parser.add_argument(
+        "--dataset", type=word, required=True, help="its name under 'tabletop.viewpoint' in params.yaml"
+    )
     parser.add_argument("--out", type=dataset.CONTENTS.to_write, required=True, help="the folder to make")
     parser.add_argument("--card", type=file_to_write, required=True, help="its card to write")
-    parser.add_argument("--params", type=Path, default=Path("params.yaml"))
+    parser.add_argument("--params", type=to_read, default=Path("params.yaml"))
     arguments = parsed(parser)
     settings = params.load(arguments.params).tabletop.of(arguments.dataset)
     dataset.render(settings, arguments.out, cores())

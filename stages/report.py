@@ -17,9 +17,11 @@ from pipeline.console import PlainConsole
 from pipeline.outputs import Contents, replacing, write_json, write_text
 from pipeline.reporting import dataset_results, dvc_experiments, dvc_plots, overview_table
 from stages import run
+from stages.arguments import parsed, to_read
 
 PAGE, SCORES = "index.html", "scores.json"
-CONTENTS = Contents(SCORES, (PAGE, dvc_plots.VALIDATION, dvc_plots.LOSSES, dvc_plots.BY_TYPE))
+CONTENTS = Contents("report")
+FOLDER = Path("results/report")
 LONGEST = 8  # letters of a line of a heading, so that 80 columns hold the table
 WIDTH = 500  # of what is printed at most: a narrow terminal breaks lines, but no number is cut
 
@@ -28,10 +30,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m stages.report", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--out", type=Path, default=Path("results/report"), help="(default: results/report)")
-    parser.add_argument("--show", action="store_true", help="print what was written, and write nothing")
-    arguments = parser.parse_args()
-    (show if arguments.show else write)(arguments.out)
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument("--out", type=CONTENTS.to_write, help=f"(default: {FOLDER})")
+    either.add_argument(
+        "--show",
+        type=to_read,
+        nargs="?",
+        const=FOLDER,
+        metavar="FOLDER",
+        help="print what was written there, and write nothing",
+    )
+    arguments = parsed(parser)
+    if arguments.show is None:
+        write(arguments.out or FOLDER)
+    else:
+        show(arguments.show)
 
 
 def write(out: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pipeline import params
 from pipeline.errors import InputError
-from pipeline.outputs import write_text
+from pipeline.outputs import Files, write_text
 from pipeline.params import read_tree
 from pipeline.studying import (
     own_records,
@@ -25,8 +25,12 @@ from pipeline.studying import (
 )
 from pipeline.studying.record_comparisons import Group
 from stages import run
+from stages.arguments import parsed
 
-DOCS, OWN = Path("docs"), records.OWN.parent
+PAGE = Path("docs/results.md")
+FILES = Files("results", (PAGE.name, *results_figures.FILES))
+
+DOCS, OWN = PAGE.parent, records.OWN.parent
 LINK = re.compile(r"\]\((\.\.?/)")
 
 
@@ -34,9 +38,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m stages.results", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--out", type=Path, help=f"the folder of the page (default: {DOCS}, or {OWN})")
+    parser.add_argument(
+        "--out", type=FILES.to_write, help=f"the folder of the page (default: {DOCS}, or {OWN})"
+    )
     parser.add_argument("--own", action="store_true", help="of a user's own records")
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     if arguments.own:
         write_own(arguments.out or OWN)
         return
@@ -73,10 +79,11 @@ def write_own(folder: Path) -> None:
 
 def _write(folder: Path, found: Sequence[Sequence[Group]], said: Mapping[str, str] | None) -> None:
     settings = params.load()
-    figures = results_figures.write(folder, found, settings)
-    page = results_page.page(found, figures, settings, said, own=said is None)
-    write_text(f"{folder}/results.md", _relinked(page, folder) if said is None else page)
-    print(f"{folder}/results.md: {sum(len(g.records) for groups in found for g in groups)} cells")
+    with FILES.written(folder):
+        figures = results_figures.write(folder, found, settings)
+        page = results_page.page(found, figures, settings, said, own=said is None)
+        write_text(folder / PAGE.name, _relinked(page, folder) if said is None else page)
+    print(f"{folder / PAGE.name}: {sum(len(g.records) for groups in found for g in groups)} cells")
 
 
 def _relinked(page: str, folder: Path) -> str:

@@ -23,20 +23,20 @@ from pipeline.recipes import trained_model
 from pipeline.recipes.model_description import Trained
 from pipeline.scoring.retrieval import Ranks, figures, ranks, retrievable, similarities
 from stages import run
-from stages.arguments import parsed
+from stages.arguments import address_to_read, parsed, to_read
 
 FIGURES, RANKS = "retrieval.json", "retrieved.jsonl"  # the second one of each pair
-CONTENTS = Contents(FIGURES, (RANKS,))
+CONTENTS = Contents("retrieval")
 BATCH = 256  # pairs at once
 EXAMPLES, FOUND = 4, 3  # sentences, and the pairs shown for each
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--first", type=Path, required=True, help="the folder that the stage first wrote")
-    parser.add_argument("--pairs", type=Path, required=True)
-    parser.add_argument("--vocab", type=Path, required=True)
-    parser.add_argument("--features", required=True, help=STORES)
+    parser.add_argument("--first", type=to_read, required=True, help="the folder that the stage first wrote")
+    parser.add_argument("--pairs", type=to_read, required=True)
+    parser.add_argument("--vocab", type=to_read, required=True)
+    parser.add_argument("--features", type=address_to_read, required=True, help=STORES)
     parser.add_argument("--split", choices=SPLITS, default="test")
     parser.add_argument("--ties", choices=("strict", "all_ties"), default="strict")
     parser.add_argument("--out", type=CONTENTS.to_write, required=True, help="the folder to write")

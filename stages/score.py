@@ -24,9 +24,8 @@ from pipeline.scoring.corpus import Scores, score
 from pipeline.scoring.results import Told
 from pipeline.scoring.tokenizer import OF_SCORES
 from stages import run
-from stages.arguments import check_apart, pairs_of, seconds
+from stages.arguments import pairs_of, parsed, seconds, to_read, word
 
-READ = ("captions", "pairs", "references", "manifest", "attention", "images")
 WIDTH = 500  # at most: a narrow terminal breaks lines, but no number is cut
 
 
@@ -54,22 +53,27 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument(
         "--captions",
+        type=to_read,
         required=True,
         help='[{"image_id": …, "caption": "…"}, …], or what stages.caption wrote with --out',
     )
     against = parser.add_mutually_exclusive_group(required=True)
-    against.add_argument("--pairs", help="prepared pairs, for references and subsets; reads params.yaml")
-    against.add_argument("--references", help="references in COCO form, or id -> sentences")
+    against.add_argument(
+        "--pairs", type=to_read, help="prepared pairs, for references and subsets; reads params.yaml"
+    )
+    against.add_argument("--references", type=to_read, help="references in COCO form, or id -> sentences")
     parser.add_argument(
         "--predicted-only",
         action="store_true",
         help="of references of several splits, take those that are predicted alone",
     )
     parser.add_argument(
-        "--manifest", help="how the pairs were prepared: which references the scores stand on"
+        "--manifest", type=to_read, help="how the pairs were prepared: which references the scores stand on"
     )
     parser.add_argument(
-        "--dataset", help="of the pairs: whether its captions can be read without scenes (negatives.grammar)"
+        "--dataset",
+        type=word,
+        help="of the pairs: whether its captions can be read without scenes (negatives.grammar)",
     )
     parser.add_argument("--split", choices=SPLITS, default="test", help="of the pairs (default: test)")
     parser.add_argument("--out", type=file_to_write, required=True, help="metrics.json to write")
@@ -79,8 +83,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--per-pair", type=file_to_write, help="pairs.jsonl to write: the scores of each pair"
     )
-    parser.add_argument("--attention", help="attention.npz of these captions, for localisation")
-    parser.add_argument("--images", help="the index of the dataset's images, for localisation")
+    parser.add_argument("--attention", type=to_read, help="attention.npz of these captions, for localisation")
+    parser.add_argument("--images", type=to_read, help="the index of the dataset's images, for localisation")
     parser.add_argument(
         "--meteor-timeout",
         type=seconds,
@@ -91,17 +95,13 @@ def _arguments() -> argparse.Namespace:
         choices=tuple(OF_SCORES),
         help="what splits captions and references (default: params.yaml's with --pairs, else ptb)",
     )
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     if arguments.attention and not (arguments.pairs and arguments.images):
         parser.error("--attention needs --pairs and --images")
     if arguments.predicted_only and not arguments.references:
         parser.error("--predicted-only needs --references")
     if arguments.dataset and not arguments.pairs:
         parser.error("--dataset needs --pairs")
-    check_apart(
-        (arguments.out, arguments.summary, arguments.per_pair),
-        [getattr(arguments, name) for name in READ],
-    )
     return arguments
 
 

@@ -18,18 +18,18 @@ from pipeline.provenance import sha256
 from pipeline.recipes import first_weights, imported_weights
 from pipeline.recipes.imported_weights import FIRST, TRAIN
 from stages import run
-from stages.arguments import parsed
+from stages.arguments import parsed, to_read
 
 STORE = ("zarr.json", "features/zarr.json")  # every image's hash, what was made of it, every shard's size
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--recipe", type=Path, required=True)
-    parser.add_argument("--features", type=Path, required=True, help="the folder of the dataset's stores")
-    parser.add_argument("--negatives", type=Path, default=Path("data/negatives"), help="the folder of all")
+    parser.add_argument("--recipe", type=to_read, required=True)
+    parser.add_argument("--features", type=to_read, required=True, help="the folder of the dataset's stores")
+    parser.add_argument("--negatives", type=to_read, default=Path("data/negatives"), help="the folder of all")
     parser.add_argument(
-        "--pretraining", type=Path, default=cub_nabirds.FOLDER, help="the folder of CUB and NABirds"
+        "--pretraining", type=to_read, default=cub_nabirds.FOLDER, help="the folder of CUB and NABirds"
     )
     parser.add_argument("--imported", type=Path, help="the folder of the run's imported weights")
     parser.add_argument("--weights", type=Path, help="the folder that `train` would replace")

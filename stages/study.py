@@ -35,7 +35,7 @@ from pipeline.studying.study_cells import Cell, Planned
 from pipeline.studying.workspace import Workspace
 from stages import run
 from stages.arguments import SEEDS as SEED_RANGE
-from stages.arguments import jobs, whole
+from stages.arguments import jobs, parsed, to_read, whole, word
 
 SEEDS = (1, 2, 3)
 RESULTS = Path("results/studies")
@@ -47,8 +47,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m stages.study", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--name", required=True, help="of studies/<name>.yaml")
-    parser.add_argument("--dataset", required=True)
+    parser.add_argument("--name", type=word, required=True, help="of studies/<name>.yaml")
+    parser.add_argument("--dataset", type=word, required=True)
     parser.add_argument("--seeds", type=whole(*SEED_RANGE), nargs="+", default=SEEDS, help="(default: 1 2 3)")
     add_places(parser)
     parser.add_argument(
@@ -68,7 +68,7 @@ def main() -> None:
     only = parser.add_mutually_exclusive_group()
     only.add_argument("--show", action="store_true", help="print what is finished; run and write nothing")
     only.add_argument("--cancel", action="store_true", help="end the study's jobs, and nothing else")
-    study(parser.parse_args())
+    study(parsed(parser))
 
 
 def add_places(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +77,10 @@ def add_places(parser: argparse.ArgumentParser) -> None:
         "--on", choices=("local", "slurm"), default="local", help="where jobs run (default: this machine)"
     )
     parser.add_argument(
-        "--cluster", type=Path, default=settings.FILE, help=f"what SLURM is asked (default: {settings.FILE})"
+        "--cluster",
+        type=to_read,
+        default=settings.FILE,
+        help=f"what SLURM is asked (default: {settings.FILE})",
     )
 
 

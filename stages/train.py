@@ -23,6 +23,7 @@ from pipeline.datasets.schema import images_of, of_split, read_pairs
 from pipeline.features.memory_cache import held
 from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
+from pipeline.folder_records import RECORD
 from pipeline.inputs import read_json
 from pipeline.outputs import Contents, file_to_write, replacing
 from pipeline.recipes import imported_weights, recipe_file, trained_model
@@ -30,18 +31,18 @@ from pipeline.recipes.model_description import Trained
 from pipeline.recipes.recipe_file import Recipe
 from pipeline.scoring import tokenizer
 from pipeline.scratch_folders import alone, clear
-from pipeline.training import compiling, phases
+from pipeline.training import compiling, live_curves, phases
 from pipeline.training.live_curves import LiveCurves
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.phases import Phase
 from pipeline.training.resuming import History
 from stages import run
-from stages.arguments import SEEDS, parsed, whole
+from stages.arguments import SEEDS, address_to_read, parsed, to_read, whole
 
 FIRST = "first"  # the folder, in what a cell starts from, of the weights that it begins with
 IMAGES = "images"  # the folder of the curves of a pre-training on single images, among those after it
 LOSS, VALIDATION = "loss.csv", "validation.csv"
-CURVES = Contents(LOSS, (VALIDATION, f"{IMAGES}/{LOSS}", f"{IMAGES}/{VALIDATION}"))
+CURVES = Contents("curves")
 
 
 def main() -> None:
@@ -50,7 +51,7 @@ def main() -> None:
     parser.add_argument(
         # not --start: torchrun takes that for its own --start-method
         "--start-from",
-        type=Path,
+        type=to_read,
         help="what it starts from; in it the weights of the phase before",
     )
     parser.add_argument(
@@ -72,11 +73,11 @@ def main() -> None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Those of every phase."""
-    parser.add_argument("--recipe", type=Path, required=True)
+    parser.add_argument("--recipe", type=to_read, required=True)
     parser.add_argument("--seed", type=whole(*SEEDS), required=True)
-    parser.add_argument("--pairs", type=Path, required=True)
-    parser.add_argument("--vocab", type=Path, required=True)
-    parser.add_argument("--features", required=True, help=STORES)
+    parser.add_argument("--pairs", type=to_read, required=True)
+    parser.add_argument("--vocab", type=to_read, required=True)
+    parser.add_argument("--features", type=address_to_read, required=True, help=STORES)
     parser.add_argument(
         "--weights", type=trained_model.CONTENTS.to_write, required=True, help="folder to write"
     )
@@ -85,10 +86,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--provenance", type=file_to_write, required=True)
     parser.add_argument(
-        "--imported", type=Path, help="the folder of the run's imported weights, if it has some"
+        "--imported", type=to_read, help="the folder of the run's imported weights, if it has some"
     )
     parser.add_argument(
-        "--live", type=Path, help="the folder of curves that grow while it runs (train.log in params.yaml)"
+        "--live",
+        type=live_curves.CONTENTS.to_write,
+        help="the folder of curves that grow while it runs (train.log in params.yaml)",
     )
 
 
@@ -176,6 +179,7 @@ def train(
         names = images_of(of_split(pairs, "train"))
         source = held(store, names, phase.settings["cache"], training.device, ranks)
         history = training.run(phase.sampler(pairs, arguments.seed), source, vocabulary)
+        live.end()
     if ranks.rank == 0:
         still_alone()
         hashes = {"vocabulary": vocabularies.identity(words), **store.hashes}
@@ -218,7 +222,7 @@ def write(
         write_csv(beside / LOSS, history.losses)
         write_csv(beside / VALIDATION, history.validation)
         if earlier is not None:
-            shutil.copytree(earlier, beside / IMAGES)
+            shutil.copytree(earlier, beside / IMAGES, ignore=shutil.ignore_patterns(RECORD))
 
 
 def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:

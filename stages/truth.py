@@ -14,7 +14,7 @@ from pipeline.demo import drawn_scenes
 from pipeline.demo.drawn_scenes import Judged
 from pipeline.errors import InputError, printable
 from stages import run
-from stages.arguments import SEEDS, beam, whole
+from stages.arguments import SEEDS, beam, parsed, to_read, whole
 from stages.demo import settings
 
 
@@ -22,13 +22,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter, prog="python -m stages.truth"
     )
-    parser.add_argument("--weights", type=Path, required=True, help="a package, or trained weights")
-    parser.add_argument("--lab", type=Path, default=Path(), help="the repository that the weights belong to")
+    parser.add_argument("--weights", type=to_read, required=True, help="a package, or trained weights")
+    parser.add_argument(
+        "--lab", type=to_read, default=Path(), help="the repository that the weights belong to"
+    )
     parser.add_argument("--scenes", type=whole(1, 10_000), default=100, help="of each kind (100)")
     parser.add_argument("--seed", type=whole(*SEEDS), default=2026, help="of the scenes (2026)")
     parser.add_argument("--beam", type=beam, default=1, help="1 = greedy search (the default)")
     parser.add_argument("--show", type=whole(0, 10_000), default=20, help="captions to print (20)")
-    arguments = parser.parse_args()
+    arguments = parsed(parser)
     devices.repeatable()
     captioner = PictureCaptioner.load(arguments.weights, arguments.lab)
     drawn = settings({str(arguments.weights): captioner}, arguments.lab)

@@ -12,14 +12,14 @@ from pipeline.outputs import file_to_write
 from pipeline.params import Params
 from pipeline.vocabularies import Vocabulary
 from stages import run
-from stages.arguments import parsed
+from stages.arguments import parsed, to_read, word
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dataset", required=True, help="its name under 'dataset' in params.yaml")
-    parser.add_argument("--pairs", type=Path, required=True)
-    parser.add_argument("--pretraining", type=Path, default=cub_nabirds.FOLDER, help="what it reads")
+    parser.add_argument("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
+    parser.add_argument("--pairs", type=to_read, required=True)
+    parser.add_argument("--pretraining", type=to_read, default=cub_nabirds.FOLDER, help="what it reads")
     parser.add_argument("--out", type=file_to_write, required=True)
     arguments = parsed(parser)
     everything = params.load()

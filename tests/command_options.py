@@ -1,102 +1,45 @@
-"""What the options of every command are for: an output each, or what the command reads or is told."""
+"""The options of every command, as its parser has them."""
 
-# command -> its outputs, but those that its parser cannot check: --out of `report`, which --show only reads,
-# and of `results`, which writes single files there
-OUTPUTS = {
-    "caption": {"overlay", "out"},
-    "code": {"out"},
-    "constant": {"captions", "out", "summary"},
-    "decode": {"out", "attention"},
-    "errors": {"figure"},
-    "experiments": {"out"},
-    "export": {"out"},
-    "extract": {"out", "provenance"},
-    "extract_pretraining": {"out", "provenance"},
-    "first": {"weights", "curves", "provenance"},
-    "import_checkpoint": {"out"},
-    "import_clip": {"out"},
-    "negatives": {"out"},
-    "prepare": {"pairs", "images", "manifest"},
-    "prepare_pretraining": {"out"},
-    "probe": {"out"},
-    "recipe": {"out", "first"},
-    "render": {"out", "card"},
-    "retrieve": {"out"},
-    "score": {"out", "summary", "per_pair"},
-    "plan": {"out"},
-    "start": {"out"},
-    "train": {"weights", "curves", "provenance"},
-    "vocab": {"out"},
-}
-LATER = {("report", "out"), ("results", "out")}
-# what any command reads or is told
-READ = {
-    "stages",
-    "parts",
-    "part",
-    "on",
-    "live",
-    "jobs",
-    "given",
-    "commit",
-    "command",
-    "cluster",
-    "cancel",
-    "first",
-    "needed",
-    "after",
-    "against",
-    "before",
-    "beam",
-    "card",
-    "cells",
-    "checkpoint",
-    "dataset",
-    "features",
-    "file",
-    "folder",
-    "heads",
-    "images",
-    "imported",
-    "input",
-    "intra",
-    "json",
-    "lab",
-    "length_penalty",
-    "licence",
-    "like",
-    "longest",
-    "manifest",
-    "meteor_timeout",
-    "model",
-    "name",
-    "names",
-    "own",
-    "promote",
-    "negatives",
-    "no_browser",
-    "params",
-    "pairs",
-    "port",
-    "pretraining",
-    "recipe",
-    "records",
-    "references",
-    "resamples",
-    "scenes",
-    "seed",
-    "seeds",
-    "show",
-    "split",
-    "start_from",
-    "ties",
-    "tokeniser",
-    "tokens",
-    "top",
-    "unrecorded",
-    "vocab",
-    "weights",
-    "with_backbone",
-    "captions",
-    "attention",
-}
+import argparse
+import importlib
+from contextlib import suppress
+from unittest.mock import patch
+
+from pipeline.captioning import package
+from stages.arguments import is_output
+from tests.running import ROOT
+
+COMMANDS = sorted(path.stem for path in (ROOT / "stages").glob("[!_]*.py") if path.stem != "arguments")
+
+
+class ParsedError(Exception):
+    pass
+
+
+def options(command):
+    """The options of a command, by name."""
+    found = []
+
+    def caught(self, *_):
+        found.extend(action for action in self._actions if action.dest != "help")
+        raise ParsedError
+
+    with patch.object(argparse.ArgumentParser, "parse_args", caught), suppress(ParsedError):
+        importlib.import_module(f"stages.{command}").main()
+    return {action.dest: action for action in found}
+
+
+def outputs(command):
+    """What each output of a command is: Contents, Files, or None of a file."""
+    found = {name: action.type for name, action in options(command).items() if is_output(action)}
+    own = {package.to_write: package.CONTENTS}
+    return {name: own.get(kind, getattr(kind, "__self__", None)) for name, kind in found.items()}
+
+
+def typed(action, place):
+    """What a user types for an option, or in the place of an argument."""
+    if action.choices:
+        place = str(next(iter(action.choices)))
+    elif action.type is int or "whole" in str(action.type):
+        place = "1"
+    return [*action.option_strings[:1], place]

@@ -19,11 +19,11 @@ from pipeline.captioning.pair_jobs import Job
 from pipeline.captioning.picture_captioner import PictureCaptioner, Search
 from pipeline.datasets.checking import kind_not_read, on_disk
 from pipeline.errors import InputError, printable, writing
-from pipeline.outputs import remove, replacing, write_text
+from pipeline.outputs import replacing, write_text
 from pipeline.prefetch import prefetch
 from pipeline.progress import track
 from pipeline.provenance import sha256
-from pipeline.scratch_folders import in_turn, scratch
+from pipeline.scratch_folders import alone, begin, finish, in_turn, scratch
 
 BATCH = 16  # pairs: 32 pictures, as extraction has them
 SHARD = (
@@ -38,12 +38,11 @@ def caption(
 ) -> int:
     """Append the lines that `out` lacks; returns how many pairs of all have an error.
 
-    Raises InputError where `out` holds the lines of other pairs, weights or settings, and where it cannot be
-    written.
+    Raises InputError where `out` holds the lines of other pairs, weights or settings, where another process
+    appends to it, and where it cannot be written.
     """
     by = _described(captioner, search, top)
-    with writing(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
+    with alone(out), writing(out):
         failed = _done(out, pairs, by)
         with out.open("a", encoding="utf-8") as file:
             found = _records(captioner, pairs[len(failed) :], search, top)
@@ -68,13 +67,13 @@ def caption_part(
     without parts, or of other pairs, weights or settings.
     """
     by = _described(captioner, search, top)
-    if out.exists():
-        if len(_done(out, pairs, by)) < len(pairs):
-            raise InputError(f"{out} is half of a run without parts; {REMEDY}")
+    if _whole(out, pairs, by):
         return True
     folder = scratch(out, sha256(by, repr(pairs))[:16])
     shards = [folder / f"{start}.jsonl" for start in range(0, len(pairs), SHARD)]
     index, count = part
+    with writing(out):
+        begin(folder)
     for number in range(index, len(shards), count):
         if not shards[number].exists():
             own = pairs[number * SHARD : (number + 1) * SHARD]
@@ -84,11 +83,19 @@ def caption_part(
     with in_turn(out):
         if not all(shard.exists() for shard in shards):
             return out.exists()
-        with replacing(out) as beside, beside.open("wb") as file:
+        with alone(out), replacing(out) as beside, beside.open("wb") as file:
             for shard in shards:
                 file.write(shard.read_bytes())
-        remove(folder)
+        finish(folder)
     return True
+
+
+def _whole(out: Path, pairs: Sequence[Job], by: str) -> bool:
+    """Whether another part has put all together. Raises InputError where a run without parts is at work."""
+    with in_turn(out), alone(out):
+        if out.exists() and len(_done(out, pairs, by)) < len(pairs):
+            raise InputError(f"{out} is half of a run without parts; {REMEDY}")
+        return out.exists()
 
 
 def errors_in(out: Path) -> int:

@@ -22,12 +22,12 @@ from pipeline.captioning.feature_backbone import Made
 from pipeline.errors import InputError
 from pipeline.features.store_contents import IMAGENET, PixelSpec, recorded_spec
 from pipeline.inputs import read_json
-from pipeline.outputs import Contents, check, replacing, write_json, yaml_of
+from pipeline.outputs import Contents, check, free_name, replacing, write_json, yaml_of
 from pipeline.recipes import trained_model
 from pipeline.recipes.model_description import Trained
 from pipeline.scoring.coco_files import read_results
 
-CONTENTS = Contents(sources.FEATURES, tuple(sources.LARGEST))  # of a package that is a folder
+CONTENTS = Contents("package")  # of a package that is a folder
 SAMPLE = 24  # test pairs whose captions are in scores.json
 MARK = (1980, 1, 1, 0, 0, 0)  # the time of every file in a .zip: equal contents are equal bytes
 
@@ -53,7 +53,7 @@ def write(weights: Path, lab: Path, out: Path, licence: str, with_backbone: bool
     contents = _contents(out)
     _, trained = trained_model.load(weights)
     with replacing(out, contents) as beside:
-        folder = beside if contents else beside.with_name(f"{beside.name}.partial")
+        folder = beside if contents else free_name(out)
         folder.mkdir()
         try:
             _fill(folder, weights, trained, lab, licence, with_backbone)

@@ -16,7 +16,7 @@ from models.captioner import Captioner
 from pipeline import vocabularies
 from pipeline.captioning import feature_backbone
 from pipeline.captioning.feature_backbone import REMEDY, Made
-from pipeline.errors import InputError
+from pipeline.errors import InputError, writing
 from pipeline.features.store_contents import PIXELS, PixelSpec, recorded_spec
 from pipeline.inputs import check_regular, read_json
 from pipeline.plain_values import read
@@ -54,7 +54,8 @@ def opened(weights: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         try:
             check_regular(weights, 2 * tensor_checks.MOST_BYTES)
-            with zipfile.ZipFile(weights) as package:
+            # a full disk is no fault of the package
+            with writing(folder), zipfile.ZipFile(weights) as package:
                 _unpack(package, Path(folder), weights)
         except InputError:
             raise

@@ -24,7 +24,7 @@ from pipeline.outputs import Contents
 
 FOLDER = Path("data/pretraining")
 RECORDS, IMAGES, NEGATIVES = "records.jsonl", "images.jsonl", "negatives.jsonl"  # of a dataset
-CONTENTS = Contents(RECORDS, (IMAGES, NEGATIVES))
+CONTENTS = Contents("pretraining records")
 LISTS = ("images.txt", "image_class_labels.txt", "train_test_split.txt")
 SPLITS = {"1": "train", "0": "val"}
 TEXT = "text_c10"

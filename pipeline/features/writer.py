@@ -23,10 +23,11 @@ from pipeline.features.store_codec import (
     shard_file,
     sum_of,
 )
-from pipeline.outputs import Contents, place, remove, write_json, write_text
+from pipeline.outputs import Contents, place, write_json, write_text
 from pipeline.progress import track
+from pipeline.scratch_folders import begin, finish
 
-CONTENTS = Contents("zarr.json", (f"{ARRAY}/zarr.json", f"{ARRAY}/{shard_file('*')}"))
+CONTENTS = Contents("store")
 Grids = Callable[[Sequence[int]], Iterator[np.ndarray]]
 """Rows of the store -> their features (C x H x W, of the store's type), one after the other."""
 
@@ -42,6 +43,7 @@ class Writer:
         self.folder, self.images, self.shape, self.dtype = folder, images, shape, dtype
         self.store, self.log = folder / "store", folder / "complete"
         with writing(folder):
+            begin(folder)
             if not (self.store / ARRAY / "zarr.json").exists():
                 define(self.store / ARRAY, images, shape, dtype)
             spec = array_spec(Location(self.store)) | WRITING
@@ -84,7 +86,7 @@ class Writer:
         group = {"schema": SCHEMA, "shard_bytes": [size for size, *_ in written], "sums": sums} | attributes
         write_json(self.store / "zarr.json", {"zarr_format": 3, "node_type": "group", "attributes": group})
         place(self.store, path, CONTENTS)
-        remove(self.folder)
+        finish(self.folder)
 
     def _written(self, shard: int) -> list[int]:
         """The size of a shard, and the checksum of each of its images' features."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SEEDS, VIEWPOINT, TRADEOFFS = "results-seeds.svg", "results-viewpoint.svg", "results-tradeoffs.svg"
 FALSE, JUDGES = "results-false-words.svg", "results-judges.svg"
+FILES = (SEEDS, VIEWPOINT, TRADEOFFS, FALSE, JUDGES)
 WEIGHTS = ("lambda_cv", "lambda_cbr", "lambda_dirl", "lambda_ccr")
 WITHOUT = {  # a model and its term -> the same model without the term
     ("scorer", "lambda_cv"): "rr",

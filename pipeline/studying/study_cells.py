@@ -29,7 +29,7 @@ KEPT = ("metrics.json", "pairs.jsonl")  # of a finished cell
 RETRIEVAL = "retrieval/retrieval.json"  # and of one that learns to retrieve
 CELL = "cell.json"
 REMEDY = "remove the folder and run the study again"
-CONTENTS = Contents(CELL, (*KEPT, RETRIEVAL))
+CONTENTS = Contents("study cell")
 
 
 @dataclass(frozen=True)

@@ -22,17 +22,16 @@ import numpy as np
 from PIL import Image
 
 from pipeline.compute import worker_processes
-from pipeline.datasets.clevr_change import DEFAULT, DISTRACTOR, FILES, SEMANTIC
+from pipeline.datasets.clevr_change import DEFAULT, DISTRACTOR, SEMANTIC
 from pipeline.errors import InputError, writing
 from pipeline.outputs import Contents, place, write_json
 from pipeline.params import Tabletop
 from pipeline.progress import track
-from pipeline.scratch_folders import alone, clear, scratch
+from pipeline.scratch_folders import alone, begin, clear, scratch
 from pipeline.tabletop import changes, grammar, pictures, scene_sampling, scenes
 
 PICTURES = (DEFAULT, SEMANTIC, DISTRACTOR)
-# the mark: CLEVR-Change itself has files of all the other names
-CONTENTS = Contents("scenes.json", (*FILES, *(picture.replace("{:06d}", "*") for picture in PICTURES)))
+CONTENTS = Contents("rendered dataset")
 SPLITS = {"train": 0.8, "val": 0.1, "test": 0.1}
 
 
@@ -45,6 +44,7 @@ def render(settings: Tabletop, root: Path, processes: int) -> None:
     CONTENTS.check(root)
     work = scratch(root, _key(settings))
     with alone(root) as still_alone, writing(root):
+        begin(work)
         for picture in PICTURES:
             (work / "dataset" / picture).parent.mkdir(parents=True, exist_ok=True)
         for folder in ("scenes", "partial"):

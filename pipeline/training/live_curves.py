@@ -1,7 +1,10 @@
 """Learning curves that grow while a training runs, by dvclive and, where that is asked, for TensorBoard.
 
 They are written and never read here: no byte of a result depends on them. A run that goes on after a kill
-writes its history anew, so that no row stands there twice; rates are those of the process that runs.
+writes its history again, so that no row is there twice; rates are those of the process that runs.
+
+dvclive removes whatever has the names of its files. So the folder's record names each file before it is
+written, and a folder with any other file is refused.
 """
 
 import time
@@ -9,25 +12,35 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.outputs import remove
+from pipeline.outputs import Contents, remove
 from pipeline.params import Log
 from pipeline.training.resuming import History
 
+CONTENTS = Contents("live curves")
+SUMMARY = "metrics.json"  # dvclive's file of the last values
 EVENTS = "tensorboard"  # the folder of TensorBoard's files, among dvclive's
 LOSS, VALIDATION, RATE = "loss", "validation", "rate"
 
 
 class LiveCurves:
-    """Curves in `folder`; nothing without one. `images`: of an iteration."""
+    """Curves in `folder`; nothing without one. `images`: of an iteration.
+
+    Raises InputError where the folder holds a file that is no curve of an earlier run.
+    """
 
     def __init__(self, folder: Path | None, log: Log = "dvclive", images: int = 0):
         self.images, self.writers = images, list[Any]()
         self.last: tuple[int, float] | None = None
-        if folder is not None and log != "none":
-            self.writers.append(_Dvclive(folder))
-            remove(folder / EVENTS)
+        self.folder = None if log == "none" else folder
+        self.names: set[str] = set()
+        if self.folder is not None:
+            CONTENTS.check(self.folder)
+            remove(self.folder)
+            self._note({SUMMARY})
+            self.writers.append(_Dvclive(self.folder))
             if log == "tensorboard":
-                self.writers.append(_TensorBoard(folder / EVENTS))
+                self.writers.append(_TensorBoard(self.folder / EVENTS))
+                self._note({f"{EVENTS}/{path.name}" for path in (self.folder / EVENTS).iterdir()})
 
     def begin(self, history: History) -> None:
         """Write what a run has seen before it goes on."""
@@ -53,11 +66,24 @@ class LiveCurves:
         self._write(int(row["iteration"]), VALIDATION, row)
         self.last = (int(row["iteration"]), time.monotonic())
 
+    def end(self) -> None:
+        """Record the curves as they are: another run does not remove one that is changed by hand."""
+        for writer in self.writers:
+            writer.close()
+        if self.folder is not None:
+            CONTENTS.seal(self.folder)
+
+    def _note(self, names: set[str]) -> None:
+        if self.folder is not None and not names <= self.names:
+            self.names |= names
+            CONTENTS.note(self.folder, self.names)
+
     def _write(self, iteration: int, kind: str, row: Mapping[str, float]) -> None:
         # a name with `/` would be a folder: `true` and `true/change` are two curves
         found = {
             f"{kind}/{name.replace('/', '-')}": value for name, value in row.items() if name != "iteration"
         }
+        self._note({f"plots/metrics/{name}.tsv" for name in found})
         for writer in self.writers:
             writer.write(iteration, found)
 
@@ -76,6 +102,9 @@ class _Dvclive:
             self.live.log_metric(name, value)
         self.live.make_summary()
 
+    def close(self) -> None:
+        """Each row is in its file already."""
+
 
 class _TensorBoard:
     """TensorBoard's own files."""
@@ -89,3 +118,6 @@ class _TensorBoard:
         for name, value in row.items():
             self.writer.add_scalar(name, value, iteration)
         self.writer.flush()
+
+    def close(self) -> None:
+        self.writer.close()

@@ -12,7 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from pipeline.errors import writing
 from pipeline.outputs import replacing, telling, write_text
+from pipeline.scratch_folders import begin
 
 
 @dataclass
@@ -40,6 +42,8 @@ def save(state: Path, history: History, model: nn.Module, optimiser: torch.optim
         "model": model.state_dict(),
         "optimiser": optimiser.state_dict(),
     }
+    with writing(state):
+        begin(state.parent)
     with replacing(state) as beside:
         with telling(beside) as file:
             torch.save(record, file)

@@ -6,6 +6,8 @@ import resource
 import shutil
 import subprocess
 import sys
+import tempfile
+import zipfile
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 import torch
 
 from pipeline import outputs, scratch_folders
+from pipeline.captioning import feature_backbone, sources
 from pipeline.decoding import attention_maps
 from pipeline.decoding.attention_maps import Attended
 from pipeline.errors import InputError, writing
@@ -68,9 +71,11 @@ def write_state(path):
 def test_whoever_writes_the_output_is_named_and_nothing_is_left(tmp_path, write):
     path = before = tmp_path / "out"
     if write is write_weights:
-        path.mkdir()
+        with replacing(path, trained_model.CONTENTS) as beside:
+            outputs.write_text(beside / "model.yaml", "before")
         before = path / "model.yaml"
-    before.write_text("before")
+    else:
+        before.write_text("before")
     with small_files(), pytest.raises(InputError) as caught:
         write(path)
     assert str(caught.value) == f"cannot write {path}: {TOO_LARGE}"
@@ -89,6 +94,29 @@ def test_a_copied_folder(tmp_path):
         writing(tmp_path / "to"),
     ):
         shutil.copytree(tmp_path / "of", tmp_path / "to")
+
+
+def test_of_a_copied_file_the_copy_is_named(tmp_path):
+    """As `export` copies the weights."""
+    (tmp_path / "of").write_bytes(bytes(2 * LIMIT))
+    with (
+        small_files(),
+        pytest.raises(InputError, match=r"write \S*to:"),
+        replacing(tmp_path / "to") as beside,
+    ):
+        shutil.copyfile(tmp_path / "of", beside)
+
+
+def test_a_package_is_not_blamed_where_there_is_no_room_to_unpack_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with zipfile.ZipFile(tmp_path / "package.zip", "w") as package:
+        for name in (sources.MODEL, sources.FEATURES):
+            package.writestr(name, "")
+        package.writestr(sources.SCORES, os.urandom(2 * LIMIT))
+    with small_files(), pytest.raises(InputError) as caught, sources.opened(tmp_path / "package.zip"):
+        pass
+    assert str(tmp_path) in str(caught.value)
+    assert feature_backbone.REMEDY not in str(caught.value)
 
 
 def test_a_store_that_could_not_be_written_goes_on(tmp_path):

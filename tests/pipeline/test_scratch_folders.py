@@ -28,9 +28,55 @@ def test_scratch_is_cleared_with_that_of_other_keys_but_not_of_other_outputs(tmp
         scratch_folders.scratch(tmp_path / "a1", "1"),
     ):
         assert folder.parent == tmp_path
-        folder.mkdir()
+        scratch_folders.begin(folder)
     scratch_folders.clear(out)
     assert [file.name for file in tmp_path.iterdir()] == [".a1.1.scratch"]
+
+
+@pytest.mark.parametrize("what", ["folder", "file", "link"])
+def test_what_only_has_the_name_of_a_scratch_folder_is_left_and_named(tmp_path, what, capsys):
+    out, begun = tmp_path / "out", tmp_path / ".out.2.scratch"
+    mine = scratch_folders.scratch(out, "0123456789abcdef")
+    scratch_folders.begin(begun)
+    if what == "folder":
+        (mine / "below").mkdir(parents=True)
+    elif what == "file":
+        mine.write_text("mine")
+    else:
+        scratch_folders.begin(tmp_path / "made")
+        mine.symlink_to("made")
+    before = {path for path in tmp_path.rglob("*") if begun not in (path, path.parent)}
+    scratch_folders.begin(mine)  # where its key is this very one
+    scratch_folders.clear(out)
+    assert {*tmp_path.rglob("*")} == before
+    assert mine.name in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", [scratch_folders.LOCK, scratch_folders.TURN])
+@pytest.mark.parametrize(
+    "what", ["link", "link to nothing", "link to a pipe", "pipe", "folder", "text", "digits", "hard link"]
+)
+def test_what_only_has_the_name_of_a_lock_is_neither_written_nor_removed(tmp_path, name, what):
+    path = scratch_folders.scratch(tmp_path / "out", name)
+    (tmp_path / "mine").write_text("1")
+    os.mkfifo(tmp_path / "pipe")
+    make = {
+        "link": lambda: path.symlink_to("mine"),
+        "link to nothing": lambda: path.symlink_to("nothing"),
+        "link to a pipe": lambda: path.symlink_to("pipe"),
+        "pipe": lambda: os.mkfifo(path),
+        "folder": path.mkdir,
+        "text": lambda: path.write_text("mine"),
+        "digits": lambda: path.write_text("1" * 100),
+        "hard link": lambda: path.hardlink_to(tmp_path / "mine"),
+    }
+    make[what]()
+    before = {file: file.lstat()[:7] for file in tmp_path.iterdir()}
+    work = scratch_folders.alone if name == scratch_folders.LOCK else scratch_folders.in_turn
+    with pytest.raises(InputError, match=rf"{path.name} is no lock"), work(tmp_path / "out"):
+        pass
+    assert {file: file.lstat()[:7] for file in tmp_path.iterdir()} == before
+    assert (tmp_path / "mine").read_text() == "1"
 
 
 @pytest.fixture

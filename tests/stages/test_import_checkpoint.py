@@ -81,6 +81,7 @@ def test_a_folder_of_ones_own_has_weights_alone(folder):
     made = {"checkpoint_9000.pt", "params.yaml", "vocab.json", "weights"}
     assert {path.name for path in folder.iterdir()} == made
     assert sorted(path.name for path in (folder / "weights/1").iterdir()) == [
+        ".made.json",
         "model.yaml",
         "weights.safetensors",
     ]
@@ -100,7 +101,7 @@ def test_what_is_there_already_is_kept(folder):
     own = ("--out", out)
     refused(folder, "weights/1 holds 'mine', which was not written by what would replace the folder", *own)
     (out / "mine").rename(out / "model.yaml")
-    refused(folder, "weights/1 is there already; remove it, or name another place", *own)
+    refused(folder, "weights/1 holds 'model.yaml', which was not written by", *own)
     assert run(folder) == (0, "")
     refused(folder, "data/imported/clevr_change/scorer/1/train is there already")
 

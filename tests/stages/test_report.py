@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.datasets.schema import of_split, read_pairs
+from pipeline.folder_records import RECORD
 from pipeline.scoring import corpus
 from pipeline.scoring.meteor import Meteor
 from tests import running
@@ -38,7 +39,7 @@ def study(tmp_path_factory):
 def test_the_report_is_one_page_and_its_numbers(study):
     out = study / "results/report"
     assert sorted(path.name for path in out.iterdir()) == [
-        "index.html", "losses.json", "scores.json", "types.json", "validation.json",
+        RECORD, "index.html", "losses.json", "scores.json", "types.json", "validation.json",
     ]  # fmt: skip
     scores = json.loads((out / "scores.json").read_text())
     assert [s["model"] for s in scores if s["subset"] == "total"] == [

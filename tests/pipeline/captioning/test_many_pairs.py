@@ -11,6 +11,7 @@ from pipeline.captioning import many_pairs, pair_jobs
 from pipeline.captioning.picture_captioner import Search
 from pipeline.datasets.schema import read_pairs
 from pipeline.errors import InputError
+from pipeline.scratch_folders import alone
 from tests.stage_commands import PAIRS
 
 pytestmark = pytest.mark.slow
@@ -55,6 +56,20 @@ def test_a_stopped_run_goes_on_and_writes_the_same(here, table, tmp_path, kept):
     out.write_bytes(half)
     assert many_pairs.caption(here, jobs, out, Search()) == 1
     assert out.read_bytes() == whole.read_bytes()
+
+
+def test_of_two_runs_at_one_file_the_second_is_refused(here, table, tmp_path):
+    """Both appended their lines, and every pair was there twice."""
+    jobs, out = many_pairs.jobs(table), tmp_path / "out.jsonl"
+    out.write_bytes(b"")
+    with alone(out):
+        for second in (
+            lambda: many_pairs.caption(here, jobs, out, Search()),
+            lambda: many_pairs.caption_part(here, jobs, out, Search(), None, (0, 2)),
+        ):
+            with pytest.raises(InputError, match=r"still works on .*out\.jsonl"):
+                second()
+    assert out.read_bytes() == b""
 
 
 def test_lines_of_another_run_are_refused_and_stay(here, table, tmp_path):

@@ -196,7 +196,7 @@ def test_without_a_record_the_page_says_so_and_how_to_make_one(root, monkeypatch
     project_params.write(root)
     monkeypatch.chdir(root)
     results.write(root / "docs")
-    drawn = {path.name for path in (root / "docs").iterdir()}
+    drawn = {path.name for path in (root / "docs").glob("results*")}
     assert drawn == {
         "results.md",
         "results-seeds.svg",
@@ -208,7 +208,7 @@ def test_without_a_record_the_page_says_so_and_how_to_make_one(root, monkeypatch
     for path in (root / "results/records/tabletop").iterdir():
         path.unlink()
     results.write(root / "docs")
-    (page,) = (root / "docs").iterdir()
+    (page,) = (root / "docs").glob("results*")
     said = page.read_text()
     assert said.endswith("\nThere is no record yet, and so there is no table here.\n")
     assert "make study NAME=all-models DATASET=tabletop" in said
@@ -248,6 +248,7 @@ def test_the_committed_page_is_that_of_the_committed_records(tmp_path, monkeypat
     monkeypatch.chdir(project_params.FILE.parent)
     results.write(tmp_path)
     committed = {path.name for path in (project_params.FILE.parent / "docs").glob("results*")}
-    assert {path.name for path in tmp_path.iterdir()} == committed
-    for path in tmp_path.iterdir():
+    made = [*tmp_path.glob("results*")]
+    assert {path.name for path in made} == committed
+    for path in made:
         assert (project_params.FILE.parent / "docs" / path.name).read_bytes() == path.read_bytes(), path.name

@@ -18,6 +18,8 @@ from PIL import Image
 from pipeline.datasets import readers
 from pipeline.datasets.schema import read_pairs, write_pairs
 from pipeline.errors import InputError
+from pipeline.folder_records import RECORD
+from pipeline.outputs import replacing, write_text
 from pipeline.params import Tabletop
 from pipeline.scoring.truth import judge
 from pipeline.tabletop import dataset, scene_sampling
@@ -47,7 +49,7 @@ def table(root, name):
 def test_the_layout_is_clevr_changes(whole):
     tables = ("change_captions", "no_change_captions", "splits", "type_mapping", "scenes")
     pictures = {f"{name}_{number:06d}.png" for name in NAMES for number in range(30)}
-    assert set(contents(whole)) == pictures | {f"{name}.json" for name in tables}
+    assert set(contents(whole)) == pictures | {f"{name}.json" for name in tables} | {RECORD}
     for name in pictures:
         with Image.open(whole / name) as image:
             assert (image.format, image.mode, image.size) == ("PNG", "RGB", (96, 64))
@@ -147,9 +149,10 @@ def test_viewpoint_iou_is_the_mean_over_unchanged_things(whole):
 def test_one_process_makes_the_same_bytes(whole, tmp_path, monkeypatch):
     """It replaces a dataset of more scenes, but no folder with another file in it."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "out/images").mkdir(parents=True)
-    for old in ("scenes.json", "images/CLEVR_default_000099.png", "old"):
-        (tmp_path / "out" / old).touch()
+    with replacing(tmp_path / "out", dataset.CONTENTS) as beside:
+        for old in ("scenes.json", "images/CLEVR_default_000099.png"):
+            write_text(beside / old, "")
+    (tmp_path / "out/old").touch()
     with pytest.raises(InputError, match=r"^out holds 'old', which was not written by"):
         dataset.render(SMALL, Path("out"), processes=1)
     (tmp_path / "out/old").unlink()

@@ -79,6 +79,9 @@ def _refused(error: Exception, path: Path) -> InputError | None:
     # of a copy the system names both files, and the second one could not be written
     code, name = _code(error), getattr(error, "filename2", None) or getattr(error, "filename", None)
     file = Path(name) if isinstance(name, (str, os.PathLike)) else None  # write() and close() name none
+    if code == errno.ENOENT and file is None and "temporary directory" in str(error):  # of Python's tempfile
+        said = "free some space there, or set TMPDIR to a folder on another disk"
+        return InputError(f"{getattr(error, 'strerror', error)}; {said}")
     if code is None or (code not in UNWRITABLE and (file is None or not _belongs(file, path))):
         return None
     said = FAULTS.get(code, f"{os.strerror(code)}; mend that")

@@ -51,10 +51,11 @@ def check(folder: Path, by: str) -> None:
         if name == RECORD and known is not None:
             continue
         if known is None or name not in known or not (folder / name).is_file():
-            without = f" (the folder has no record {RECORD} of one)" if known is None else ""
+            old = known is None
+            without = f" (it has no record {RECORD} of this command)" if old else ""
             raise InputError(
                 f"{folder} holds {name!r}, which was not written by what would replace the folder{without}; "
-                "name another folder, or move that away"
+                f"name another folder, or move {'or remove this one' if old else 'that away'}"
             )
         if not unchanged(folder / name, known[name]):
             raise InputError(

@@ -155,6 +155,15 @@ def test_other_reasons(tmp_path, code, said):
     assert str(caught.value).startswith(f"cannot write {tmp_path / 'out'}: {said}")
 
 
+def test_where_no_temporary_folder_is_left_the_output_is_not_blamed(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: [str(tmp_path / "full")])
+    with pytest.raises(InputError, match=r"full.*TMPDIR"), writing(tmp_path / "out"):
+        tempfile.TemporaryDirectory()
+    with pytest.raises(FileNotFoundError), writing(tmp_path / "out"):  # of reading
+        (tmp_path / "input").read_text()
+
+
 def test_a_file_of_an_output_that_is_a_folder_is_named(tmp_path):
     with pytest.raises(InputError) as caught, replacing(tmp_path / "out") as beside, small_files():
         outputs.write_text(beside / "page.html", "a" * 2 * LIMIT)

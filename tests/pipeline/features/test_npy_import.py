@@ -163,7 +163,7 @@ def test_a_killed_import_resumes_to_the_same_bytes(folder, tmp_path, small_shard
     )
     take_over(folder, tmp_path / "b", tmp_path / "s.zarr")
     assert sorted(again) == sorted(f"{Path(name).name}.npy" for name in NAMES[5:])
-    assert len(contents(tmp_path / "s.zarr")) == 5
+    assert len(contents(tmp_path / "s.zarr")) == 6
     assert contents(tmp_path / "s.zarr") == contents(tmp_path / "whole.zarr")
 
 

@@ -60,7 +60,7 @@ def test_a_stopped_run_goes_on_and_writes_the_same(here, table, tmp_path, kept):
 
 def test_of_two_runs_at_one_file_the_second_is_refused(here, table, tmp_path):
     """Both appended their lines, and every pair was there twice."""
-    jobs, out = many_pairs.jobs(table), tmp_path / "out.jsonl"
+    jobs, out = pair_jobs.jobs(table), tmp_path / "out.jsonl"
     out.write_bytes(b"")
     with alone(out):
         for second in (

@@ -9,14 +9,16 @@ from pathlib import Path
 
 from pipeline import dvc_lock
 from stages import run
+from stages.arguments import parsed
 
 
 def main() -> None:
-    argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog="python -m stages.check_lock",
         description=__doc__,
         formatter_class=argparse.RawTextHelpFormatter,
-    ).parse_args()
+    )
+    parsed(parser)
     if said := dvc_lock.check(Path()):
         print(said, file=sys.stderr)
 

@@ -8,6 +8,7 @@ that dataset, model and seed takes the weights over in place of training.
 
 import argparse
 from dataclasses import replace
+from pathlib import Path
 
 from torch import Tensor
 

@@ -8,7 +8,6 @@ import argparse
 from collections.abc import Iterable
 
 from pipeline import named_files, params
-from pipeline.dataset_params import Dataset
 from pipeline.outputs import Contents, replacing, yaml_of
 from pipeline.recipes import resolving
 from pipeline.recipes.recipe_file import Recipe

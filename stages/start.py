@@ -31,8 +31,8 @@ def main() -> None:
     parser.add_argument(
         "--pretraining", type=to_read, default=cub_nabirds.FOLDER, help="the folder of CUB and NABirds"
     )
-    parser.add_argument("--imported", type=Path, help="the folder of the run's imported weights")
-    parser.add_argument("--weights", type=Path, help="the folder that `train` would replace")
+    parser.add_argument("--imported", type=to_read, help="the folder of the run's imported weights")
+    parser.add_argument("--weights", type=to_read, help="the folder that `train` would replace")
     parser.add_argument("--out", type=file_to_write, required=True, help="the JSON file to write")
     arguments = parsed(parser)
     recipe = read_yaml(arguments.recipe, "run `dvc repro recipe` to make it")
@@ -54,7 +54,7 @@ def started_from(
     if imported := imported_weights.hashes(arguments.imported):
         return {"imported": imported}
     weights = {"clip": first_weights.identity(Path(first["start"]))} if "start" in first else {}
-    return weights | pretrained_on(recipe, first, arguments)
+    return {**weights, **pretrained_on(recipe, first, arguments)}
 
 
 def hashed(files: list[Path], remedy: str) -> str:

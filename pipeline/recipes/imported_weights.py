@@ -16,15 +16,7 @@ from pipeline.recipes import trained_model
 FOLDER = Path("data/imported")
 FIRST, TRAIN = "first", "train"  # the stages
 WEIGHTS, CURVES, SOURCE = "weights", "curves", "source.json"
-CONTENTS = Contents(
-    SOURCE,
-    (
-        f"{WEIGHTS}/{trained_model.CONTENTS.mark}",
-        f"{WEIGHTS}/{trained_model.FILE}",
-        f"{CURVES}/loss.csv",
-        f"{CURVES}/validation.csv",
-    ),
-)
+CONTENTS = Contents("imported weights")
 AGAIN = "import the checkpoint again"
 OWNED = (Path("data/weights"), Path("data/starts"))  # where stages write weights
 NEVER_TRAINED = 0  # the iteration in model.yaml of imported weights
@@ -48,14 +40,14 @@ def hashes(run: Path | None) -> dict[str, str]:
 
 def _hash(weights: Path) -> str:
     try:
-        return sha256((weights / trained_model.CONTENTS.mark).read_bytes(), trained_model.identity(weights))
+        return sha256((weights / trained_model.MODEL).read_bytes(), trained_model.identity(weights))
     except OSError as error:
         raise InputError(f"{error.filename} cannot be read ({error.strerror}); {AGAIN}") from None
 
 
 def check_kept(weights: Path, run: Path | None, stage: str) -> None:
     """Raise InputError where a training would replace imported weights that data/imported lacks."""
-    described = weights / trained_model.CONTENTS.mark
+    described = weights / trained_model.MODEL
     if found(run, stage) or not described.is_file():
         return
     if read_yaml(described, f"remove {weights} to train it").get("iteration") == NEVER_TRAINED:

@@ -94,7 +94,9 @@ def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
     read: list[str | Path] = []
     for action in parser._actions:
         value = getattr(arguments, action.dest, None)
-        values = [each for each in (value if isinstance(value, list) else [value]) if each is not None]
+        values = [
+            each for each in (value if isinstance(value, list | tuple) else [value]) if each is not None
+        ]
         if is_output(action):
             written += values
         elif action.type in (to_read, address_to_read):

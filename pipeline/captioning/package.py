@@ -53,7 +53,7 @@ def write(weights: Path, lab: Path, out: Path, licence: str, with_backbone: bool
     contents = _contents(out)
     _, trained = trained_model.load(weights)
     with replacing(out, contents) as beside:
-        folder = beside if contents else free_name(out)
+        folder = beside if contents else free_name(beside)
         folder.mkdir()
         try:
             _fill(folder, weights, trained, lab, licence, with_backbone)

@@ -1,6 +1,7 @@
 """The stage `check` in a made-up repository: equal scores pass, fallen ones fail, mistakes are one line."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -168,10 +169,10 @@ def test_revisions_that_hold_nothing(repository, mistake):
 
 
 def test_scores_of_other_names(repository, check, mistake):
-    text = PARAMS.read_text().split("  tolerance: {")
-    (repository / "params.yaml").write_text(f"{text[0]}  tolerance: {{CIDEr: 0.1, {text[1]}")
+    head, tolerance, rest = re.split(r"(?<=  tolerance:\n)((?:    .*\n)+)", PARAMS.read_text())
+    (repository / "params.yaml").write_text(f"{head}    CIDEr: 0.1\n{tolerance}{rest}")
     assert check()[0] == 0  # of the others 12 compare
-    (repository / "params.yaml").write_text(f"{text[0]}  tolerance: {{CIDEr: 0.1}}{text[1].split('}', 1)[1]}")
+    (repository / "params.yaml").write_text(f"{head}    CIDEr: 0.1\n{rest}")
     assert "HEAD has none of the scores CIDEr;" in mistake()
 
 

@@ -112,7 +112,7 @@ def test_show_runs_and_writes_nothing(repository, capsys):
         ),
         (
             "--name two --dataset tabletop --seeds 2147483648",
-            "the seed 2147483648 is not a whole number from 0",
+            "2147483648 is not a whole number from 0",
         ),
         (
             "--name two --dataset tabletop --on slurm --cluster absent.yaml",

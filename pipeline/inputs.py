@@ -83,6 +83,10 @@ def _decoded(data: bytes, path: str | Path, remedy: str, line: int = 1) -> str:
     """Decode UTF-8. `line` is the number of the first line. Raises InputError naming the line that is not."""
     if line == 1:
         data = data.removeprefix(codecs.BOM_UTF8)
+        if data[:4] == b"PK\3\4":
+            raise InputError(
+                f"{path} is a workbook (.xlsx, .ods) or a .zip, not text; save it as CSV UTF-8; {remedy}"
+            )
         # letters of 16 bits have a zero byte each, whether or not a mark precedes them
         if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) or data[:2].count(0) == 1:
             raise InputError(f"{path}, line 1 is UTF-16 text, not UTF-8; save the file as UTF-8; {remedy}")

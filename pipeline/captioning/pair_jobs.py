@@ -5,9 +5,10 @@ Nothing is left out without a word: a pair that cannot be captioned has a fault,
 
 import os
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from pipeline.datasets.checking import files_below, is_picture, is_systems
 from pipeline.datasets.pairs_csv_rows import ENDINGS, NAMES, Row, find, read_rows
@@ -57,15 +58,14 @@ def _of_folders(place: Path, say: Callable[[str], None]) -> list[Job]:
             "pair under one name into before/ and after/"
         )
     sides = [_pictures(place, side, say) for side in FOLDERS]
-    names = sorted({**sides[0], **sides[1]})
-    if not names:
+    if not any(sides):
         raise InputError(f"{place} holds no pictures; put them into before/ and after/")
-    return [_pair(place, name, [side.get(name, name) for side in sides]) for name in names]
+    return sorted(_matched(place, *sides), key=lambda job: job.pair_id)
 
 
-def _pictures(place: Path, side: str, say: Callable[[str], None]) -> dict[str, str]:
-    """Map the names of a side's pictures, in one form of Unicode, to those that its folder has."""
-    found: dict[str, str] = {}
+def _pictures(place: Path, side: str, say: Callable[[str], None]) -> list[str]:
+    """Return the names of a side's pictures."""
+    found: list[str] = []
     others: dict[str, list[str]] = {}
     for name in files_below(place / side):
         if is_systems(name):
@@ -73,19 +73,51 @@ def _pictures(place: Path, side: str, say: Callable[[str], None]) -> dict[str, s
         elif not is_picture(place / side / name):
             others.setdefault("files that are no pictures", []).append(name)
         else:
-            same = unicodedata.normalize("NFC", name)
-            found[name if same in found else same] = name
+            found.append(name)
     for kind, names in others.items():
         say(printable(f"left out: {len(names):,} {kind}, such as {side}/{names[0]}"))
     return found
 
 
-def _pair(place: Path, name: str, on_disk: Sequence[str]) -> Job:
-    before, after = (f"{side}/{own}" for side, own in zip(FOLDERS, on_disk, strict=True))
-    if (shown := _text(name)) == name:
-        return Job(name, before, after, place)
-    fault = f"the name {shown} is not UTF-8 text; rename the file"
-    return Job(shown, _text(before), _text(after), place, fault)
+def _matched(place: Path, before: list[str], after: list[str]) -> Iterator[Job]:
+    """Pair equal names first, then those that differ in Unicode's form, then those that are nearly equal."""
+    for key, fault in (
+        (str, None),
+        (_composed, None),
+        (_folded, "the names differ; give both files one name"),
+    ):
+        firsts, seconds = _alone(before, key), _alone(after, key)
+        for shared in firsts.keys() & seconds.keys():
+            own, other = firsts[shared], seconds[shared]
+            before.remove(own)
+            after.remove(other)
+            yield _pair(place, own if fault else shared, own, other, fault)
+    for name in before:
+        yield _pair(place, name, name, name, f"after/{_text(name)} is missing")
+    for name in after:
+        yield _pair(place, name, name, name, f"before/{_text(name)} is missing")
+
+
+def _alone(names: list[str], key: Callable[[str], str]) -> dict[str, str]:
+    """Map keys to names, without the keys that several names have."""
+    counts = Counter(map(key, names))
+    return {key(name): name for name in names if counts[key(name)] == 1}
+
+
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
+
+
+def _folded(name: str) -> str:
+    """Return a name without its ending and capitals."""
+    return str(PurePosixPath(_composed(name)).with_suffix("")).casefold()
+
+
+def _pair(place: Path, name: str, before: str, after: str, fault: str | None) -> Job:
+    sides = [_text(f"{side}/{own}") for side, own in zip(FOLDERS, (before, after), strict=True)]
+    if (shown := _text(name)) != name:
+        fault = f"the name {shown} is not UTF-8 text; rename the file"
+    return Job(shown, *sides, place, fault)
 
 
 def _text(name: str) -> str:

@@ -7,6 +7,7 @@ A row is a pair: `before` and `after`, files below the table's folder; its capti
 without a scene, pairs that share a picture are one.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,19 +27,22 @@ from pipeline.records import first_fault
 FILES = ()
 OPTIONAL = NAMES  # one of them
 REMEDY = "mend these lines (data/README.md says what stands in a row)"
+UNSEEN = re.compile("[\x00-\x08\x0e-\x1f\x7f\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+"""Characters that are no white space and aren't seen, and by which equal words differ."""
 SEED = 1
 HELD_OUT = 0.1  # of the scenes: val, and as many test
 
 
 def _box(value: Any) -> Any:
     """Four numbers, of a list or of text."""
-    parts = value.replace(",", " ").split() if isinstance(value, str) else value
+    # a list may be in brackets, as pandas writes it
+    parts = value.strip("[]()").replace(",", " ").split() if isinstance(value, str) else value
     try:
         x, y, width, height = (float(part) for part in parts)
     except (TypeError, ValueError):
         x = y = width = height = -1
     if not np.isfinite([x, y, width, height]).all() or min(x, y) < 0 or min(width, height) <= 0:
-        raise ValueError("must be x, y, width and height in pixels")
+        raise ValueError("must be x, y, width and height in pixels (1.5, not 1,5)")
     return x, y, width, height
 
 
@@ -124,7 +128,8 @@ def _parsed(values: dict[str, Any]) -> _Row | str:
         return _Row.model_validate(values)
     except ValidationError as error:
         said = first_fault(error)
-    return f"{said}; there are {', '.join(_Row.model_fields)}" if said.startswith("unknown key") else said
+    names = ", ".join(_Row.model_fields).replace("captions", "caption_2 … (csv), captions (jsonl)")
+    return f"{said}; there are {names}" if said.startswith("unknown key") else said
 
 
 def _enter(table: Table, line: int, row: _Row, root: Path) -> None:
@@ -148,6 +153,10 @@ def _enter(table: Table, line: int, row: _Row, root: Path) -> None:
         table.problems.append((line, "no caption"))
     if mute := [caption for caption in captions if not any(map(str.isalnum, caption))]:
         table.problems.append((line, f"the caption {mute[0]!r} has no word; write it out"))
+    if hidden := UNSEEN.search("".join(captions)):
+        table.problems.append(
+            (line, f"a caption holds an invisible character, U+{ord(hidden[0]):04X}; remove it")
+        )
     found.captions += captions
 
 

@@ -21,11 +21,16 @@ ENDINGS = (".csv", ".tsv", ".jsonl")
 REMEDY = "data/README.md says what stands in a table of pairs"
 MORE = re.compile(r"caption_\d{1,3}")
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
-BLANK = "".join(DELIMITERS) + '" \n'
+WHITE = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\u200b\u2060\ufeff"  # of no width, too
+BLANK = "".join(DELIMITERS) + f'"{WHITE}'
 SEP = re.compile(r'"?sep=(.)"?', re.IGNORECASE)  # Excel's own first line, which names the delimiter
 LARGEST = 1 << 27  # bytes: 130 for each of a million rows
 MOST_ROWS = 1_000_000  # twice CLEVR-Change's captions
 LONGEST = 1 << 20  # letters of a line of .jsonl; a field of a .csv has 131,072 at most, csv's own bound
+OF_SEVERAL = re.compile(r"\{$|\[\s*(\{|$)")  # how JSON begins that goes over several lines, or is one list
+NO_LINES = (
+    "does not hold one whole JSON object; write one a line: jq -c 'if type == \"array\" then .[] else . end'"
+)
 TWICE = 'write a quotation mark that is text twice (""), in a field with quotation marks round it'
 
 
@@ -76,7 +81,7 @@ def _csv(path: Path) -> Iterator[Row]:
     first, line = True, above + 1
     try:
         for fields in reader:
-            if any(field.strip() for field in fields):
+            if any(map(_stripped, fields)):
                 _check_whole(path, line, above + reader.line_num, fields, head)
                 _check_index(path, line, fields, head, first)
                 first = False
@@ -108,15 +113,18 @@ def _head(path: Path, file: io.StringIO) -> tuple[int, _Head]:
 
 
 def _names(line: str, delimiter: str) -> list[str]:
-    """Return the columns' names, without the blank columns that spreadsheets write at the end."""
+    """Return the columns' names; empty: not such a line."""
     try:
         (fields,) = csv.reader([line], delimiter=delimiter, skipinitialspace=True, strict=True)
     except (csv.Error, TypeError, ValueError):  # TypeError: what cannot be a delimiter
         return []
-    names = [field.strip().lower() for field in fields]
-    while names and not names[-1]:
-        names.pop()
-    return names
+    return [_stripped(field).lower() for field in fields]
+
+
+def _stripped(field: str) -> str:
+    """Return a field as a spreadsheet shows it: ="a" is a, and white space at the ends may be invisible."""
+    text = field.strip(WHITE)
+    return text[2:-1].strip(WHITE) if len(text) > 2 and text[:2] == '="' and text[-1] == '"' else text
 
 
 def _check_whole(path: Path, line: int, last: int, fields: list[str], head: _Head) -> None:
@@ -130,10 +138,11 @@ def _check_whole(path: Path, line: int, last: int, fields: list[str], head: _Hea
 
 def _check_index(path: Path, line: int, fields: list[str], head: _Head, first: bool) -> None:
     """Raises InputError where the first column is a data frame's index."""
-    if first and head.names[0] in ("", "unnamed: 0") and fields[0].strip():
+    more = len(fields) == len(head.names) + 1 and fields[0] in ("0", "1")  # R's write.table
+    if first and (more or (head.names[0] in ("", "unnamed: 0") and _stripped(fields[0]))):
         raise InputError(
             f"{path}, line {line}: the first column has no name, and holds {_short(fields[0])}, as pandas "
-            "writes its index; leave it out (to_csv(index=False)), or call it pair_id"
+            "and R write an index; leave it out (index=False, row.names=FALSE), or call it pair_id"
         )
 
 
@@ -141,16 +150,12 @@ def _row(line: int, head: _Head, fields: list[str]) -> Row:
     """Return a row. Empty fields may lack at its end, and stand behind the last column."""
     values: dict[str, Any] = {}
     for place, field in enumerate(fields):
-        if not (value := field.strip()):
+        if not (value := _stripped(field)):
             continue
-        if place >= len(head.names):
-            fault = (
-                f"{len(fields)} fields, not {len(head.names)}: put quotation marks round a {_called(head)}"
-            )
-            return Row(line, {}, fault + (" (csv knows no \\ before it)" if "\\" in "".join(fields) else ""))
-        if not (name := head.names[place]):
-            return Row(line, {}, f"{_short(value)} is in column {place + 1}, which has no name")
-        if field[0].isspace() and value[0] == '"':
+        if place >= len(head.names) or not (name := head.names[place]):
+            remedy = f"name it, or put quotation marks round a {_called(head)}{_no_marks(fields)}"
+            return Row(line, {}, f"{_short(value)} is in column {place + 1}, which has no name: {remedy}")
+        if field[0] in WHITE and value[0] == '"':
             return Row(line, {}, f"white space before a quotation mark in {name}; remove it")
         if MORE.fullmatch(name):
             values.setdefault("captions", []).append(value)
@@ -166,6 +171,12 @@ def _other_delimiter(fields: list[str], head: _Head) -> str:
     return f": the line has a {others[0]}, and the first line a {_called(head)}" if others else ""
 
 
+def _no_marks(fields: list[str]) -> str:
+    """Say which signs of a row are none of csv's."""
+    signs = [sign for sign in "\\“”„«»" if sign in "".join(fields)]
+    return f" (csv knows no {' '.join(signs)})" if signs else ""
+
+
 def _called(head: _Head) -> str:
     return DELIMITERS.get(head.delimiter, repr(head.delimiter))
 
@@ -175,16 +186,21 @@ def _short(text: str) -> str:
 
 
 def _json_lines(path: Path) -> Iterator[Row]:
+    first = True
     for number, line in enumerate(read_lines(path, REMEDY, LARGEST), 1):
-        if line.strip():
-            yield _object(number, line)
+        if not (text := line.strip(WHITE)):
+            continue
+        if first and OF_SEVERAL.match(text):
+            raise InputError(f"{path}, line {number} {NO_LINES}")
+        first = False
+        yield _object(number, text)
 
 
 def _object(number: int, line: str) -> Row:
     if len(line) > LONGEST:
         return Row(number, {}, f"{len(line):,} letters, and such a line has {LONGEST:,} at most")
     try:
-        value = json_of(line, "it", "write one JSON object")
+        value = json_of(line, "it", "write one JSON object a line, and nothing behind it")
     except InputError as error:
         return Row(number, {}, str(error))
     if not isinstance(value, dict):

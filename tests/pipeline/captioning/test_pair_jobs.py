@@ -109,7 +109,7 @@ FAULTY = {
     "an AVIF picture without an ending": ("1", AVIF, "AVIF"),
     "a damaged picture": ("1.png", b"no picture", "1.png"),
     "an empty picture": ("1.png", b"", "1.png is empty"),
-    "a picture on one side": ("1.png", None, "1.png cannot be read"),
+    "a picture on one side": ("1.png", None, "after/1.png is missing"),
     "no UTF-8": (os.fsdecode(b"stra\xdfe.png"), AVIF, "\\xdfe.png is not UTF-8"),
     "no UTF-8 in a folder's name": (os.fsdecode(b"\xdf/1.png"), AVIF, "\\xdf/1.png is not UTF-8"),
     "a line's end": ("a\nb.png", b"", "is empty"),
@@ -129,13 +129,41 @@ def test_a_pair_that_is_lost_has_an_error_and_the_others_go_on(tmp_path, caption
         content(path)
     elif content is not None:
         path.write_bytes(content)
-    if said != "1.png cannot be read" or content is None:
-        (tmp_path / "before" / name).parent.mkdir(exist_ok=True)
-        picture(tmp_path / "before" / name)
+    picture(tmp_path / "before" / name)
     failed, lines = captioned(tmp_path)
     assert (failed, len(lines)) == (1, 3)
     (error,) = [line["error"] for line in lines if "error" in line]
     assert said in error
+
+
+UNLIKE = {  # names of before/ and of after/ -> how many pairs, and how many of them have an error
+    "another ending": (["0.png"], ["0.jpg"], 1, 1),
+    "an ending in capitals": (["0.PNG"], ["0.png"], 1, 1),
+    "capitals": (["a/IMG_0.png"], ["a/img_0.png"], 1, 1),
+    "no ending": (["0"], ["0.png"], 1, 1),
+    "two endings on both sides": (["0.png", "0.jpg"], ["0.jpg", "0.png"], 2, 0),
+    "two that may be meant": (["0.png", "0.jpg"], ["0.webp"], 3, 3),
+    "equal names in two folders": (["a/0.png", "b/0.png"], ["0.png", "b/0.png"], 3, 2),
+    "both forms of an accent": (["\u00e9.png", "e\u0301.png"], ["\u00e9.png", "e\u0301.png"], 2, 0),
+    "both forms on one side": (["\u00e9.png", "e\u0301.png"], ["e\u0301.png"], 2, 1),
+    "signs": (
+        NAMES := ["-a.png", "a\tb.png", "a'b.png", 'a"b.png', " s .png", "%20.png", "a\\b.png"],
+        NAMES,
+        7,
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "pairs", "errors"), UNLIKE.values(), ids=UNLIKE)
+def test_names_that_differ_are_one_pairs_error(tmp_path, captioned, before, after, pairs, errors):
+    for side, names in zip(SIDES, (before, after), strict=True):
+        for name in names:
+            picture(tmp_path / side / name)
+    failed, lines = captioned(tmp_path)
+    assert (len(lines), failed) == (pairs, errors)
+    named = {line[side].removeprefix(f"{side}/") for line in lines for side in SIDES}
+    assert named == {*before, *after}
 
 
 def test_accents_may_be_written_in_two_ways(tmp_path, captioned):

@@ -209,7 +209,7 @@ def test_a_picture_is_found_whatever_form_its_accents_have(tmp_path, form):
 
 MISSING = {
     "a backslash": ("p\\0.png", "write / between folders"),
-    "an invisible character": ("p/0.png\u200b", "U+200B"),
+    "an invisible character": ("p/0\u200b.png", "U+200B"),
     "other capitals": ("p/0.PNG", "its folder has '0.png'"),
     "nothing like it": ("p/1.png", "missing"),
     "a name of 300 letters": ("x" * 300, "File name too long"),
@@ -229,3 +229,16 @@ def test_a_missing_picture_is_told_with_what_its_name_has(tmp_path, name, said):
 @pytest.mark.parametrize("caption", ['""""', "...", "-", "〃"])
 def test_a_caption_without_a_word_is_refused(tmp_path, caption):
     assert "has no word" in said(tmp_path, f"a,b,{caption},train", head="before,after,caption,split")
+
+
+@pytest.mark.parametrize("sign", ["\0", "\x1b", "\u00ad", "\u200b", "\u2060", "\ufeff"])
+def test_equal_words_do_not_differ_by_what_is_not_seen(tmp_path, sign):
+    told = said(tmp_path, f"a,b,it mo{sign}ved,train", head="before,after,caption,split")
+    assert f"line 2: a caption holds an invisible character, U+{ord(sign):04X}" in told
+
+
+@pytest.mark.parametrize("box", ["1 2 3 4", "[1, 2, 3, 4]", "(1.0, 2.0, 3.0, 4.0)"])
+def test_a_box_is_four_numbers_as_people_and_pandas_write_them(tmp_path, box):
+    rows = [f'{n},{n}x,one,{split},"{box}"' for n, split in enumerate(SPLITS)]
+    pairs = readers.read("table", write(tmp_path, *rows, head="before,after,caption,split,before_box"))
+    assert pairs[0].before_box == (1, 2, 3, 4)

@@ -19,6 +19,7 @@ TEXTS = st.text(st.sampled_from('ab ,;\t|"\n\\é漢=.'), max_size=6)
 PATHS = st.text(st.sampled_from("ab.,; /é"), min_size=1, max_size=6).filter(str.strip)
 ROWS = st.lists(st.tuples(PATHS, PATHS, TEXTS, TEXTS), min_size=1, max_size=6)
 LINE = re.compile(r"\bline \d+\b")
+FORMULA = re.compile(r'\A="(.+)"\Z', re.DOTALL)
 PLAIN = {"delimiter": ",", "quoting": csv.QUOTE_MINIMAL, "end": "\n"}
 DIALECTS = st.fixed_dictionaries(
     {
@@ -57,7 +58,7 @@ def as_written(rows, delimiter, quoting, end, mark="", sep=False, blank=0, short
 
 def kept(row):
     """What a row must say: fields without the white space around them, and without those that are empty."""
-    before, after, *captions = (field.strip() for field in row)
+    before, after, *captions = (FORMULA.sub(r"\1", field.strip()).strip() for field in row)
     said = [caption for caption in captions if caption]
     return (before, after, [*said])
 
@@ -120,8 +121,16 @@ HABITS = {
     "an index from Excel": ("Unnamed: 0,before,after,caption\n0,b,a,x\n", "index=False"),
     "a column without a name": ("before,after,,caption\nb,a,7,x\n", "column 3"),
     "another delimiter in the rows": ("before,after,caption\nb;a;x\n", "semicolon"),
-    "a comma too many": ("before,after,caption\nb,a,x,y\n", "4 fields, not 3"),
+    "a comma too many": ("before,after,caption\nb,a,x,y\n", "column 4"),
     "a backslash before a comma": ("before,after,caption\nb,a,x\\,y\n", "csv knows no \\"),
+    "curly quotation marks round a comma": ("before,after,caption\nb,a,“x, y”\n", "csv knows no “ ”"),
+    "a header of merged cells": ("before,after,caption,,\nb,a,x,y,z\n", "column 4"),
+    "text as formulas": ('before,after,caption\n="b",="a","=""x"""\n', None),
+    "marks of no width at the ends": ("\u200bbefore,after,caption\u2060\n\ufeffb,a\u200b,x\u3000\n", None),
+    "two byte order marks": ("\ufeff\ufeffbefore,after,caption\nb,a,x\n", None),
+    "R's row names": ('"","before","after","caption"\n"1","b","a","x"\n', "row.names"),
+    "R's row names without a column": ('"before","after","caption"\n"1","b","a","x"\n', "row.names"),
+    "a workbook": ("PK\3\4\x14\0", "workbook"),
     "no names": ("b,a,x\n", "line 1 must name the columns"),
     "no names after sep=": ("sep=;\nb;a;x\n", "line 2 must name the columns"),
 }
@@ -141,6 +150,28 @@ def test_what_spreadsheets_and_people_write(tmp_path, text, said):
             assert said in row.fault
             return
         assert said in refused(lambda: pairs_csv_rows.read_rows(path))
+
+
+SOUND = '{"before": "b", "after": "a"}'
+LINES = {  # a text -> which lines have a fault; None: the file is refused
+    "byte order marks of joined files, and blank lines": (f"\ufeff{SOUND}\r\n\r\n \u00a0\n\ufeff{SOUND}", []),
+    "a comma behind a line": (f"{SOUND},\n{SOUND}\n", [1]),
+    "two objects in a line": (f"{SOUND}\n{SOUND} {SOUND}\n", [2]),
+    "a comment": (f"// ours\n{SOUND}\n", [1]),
+    "one list": (f"[{SOUND}, {SOUND}]\n", None),
+    "one list in lines": (f"[\n{SOUND},\n{SOUND}\n]\n", None),
+    "an object in lines": (SOUND.replace("{", "{\n"), None),
+}
+
+
+@pytest.mark.parametrize(("text", "faults"), LINES.values(), ids=LINES)
+def test_what_people_write_in_place_of_json_lines(tmp_path, text, faults):
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(text, encoding="utf-8", newline="")
+    if faults is None:
+        assert f"{path}, line 1" in refused(lambda: pairs_csv_rows.read_rows(path))
+    else:
+        assert [row.line for row in pairs_csv_rows.read_rows(path) if row.fault] == faults
 
 
 def test_a_key_twice_is_its_lines_fault(tmp_path):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+MOST_FOLDERS = 100  # of a path, where more may be said to be too many
 # these come of writing alone, so that they need not name the file
 UNWRITABLE = {
     errno.ENOSPC: "the disk is full; free some space on it",
@@ -76,6 +77,11 @@ def writing(path: str | Path) -> Iterator[None]:
 
 
 def _refused(error: Exception, path: Path) -> InputError | None:
+    if isinstance(error, RecursionError) and len(path.parts) > MOST_FOLDERS:  # Path.mkdir calls itself
+        start = Path(*path.parts[:4])
+        return InputError(
+            f"cannot write below {start}: {len(path.parts):,} folders within each other; name fewer"
+        )
     # of a copy the system names both files, and the second one could not be written
     code, name = _code(error), getattr(error, "filename2", None) or getattr(error, "filename", None)
     file = Path(name) if isinstance(name, (str, os.PathLike)) else None  # write() and close() name none

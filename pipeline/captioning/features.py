@@ -64,6 +64,10 @@ def opened(picture: Picture, name: str = "the picture") -> Image.Image:
         return decode(picture, name)
     if isinstance(picture, Image.Image):
         return converted(picture, name)
+    if not isinstance(picture, np.ndarray):
+        raise InputError(
+            f"{name} is a {type(picture).__name__}, not a path, bytes, a PIL picture or an array"
+        )
     if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3 or not picture.size:
         raise InputError(f"{name} is {picture.dtype} of shape {picture.shape}, not uint8 of H x W x 3")
     return Image.fromarray(picture)

@@ -17,7 +17,7 @@ import numpy as np
 from pipeline.captioning.features import opened, turned
 from pipeline.captioning.pair_jobs import Job
 from pipeline.captioning.picture_captioner import PictureCaptioner, Search
-from pipeline.datasets.checking import kind_not_read, on_disk
+from pipeline.datasets.checking import on_disk
 from pipeline.errors import InputError, printable, writing
 from pipeline.outputs import replacing, write_text
 from pipeline.prefetch import prefetch
@@ -185,14 +185,10 @@ def _load(captioner: PictureCaptioner, job: Job, warnings: list[str]) -> Images 
         return job.fault
     pictures = []
     for name in (job.before, job.after):
-        path = job.root / on_disk(job.root, name)
         try:
-            pictures.append(opened(path))
-        except (InputError, ValueError) as error:  # a name with a null byte is a ValueError
-            kind = kind_not_read(path)
-            return printable(
-                f"{path} is {kind}, which is not read; convert it to PNG" if kind else str(error)
-            )
+            pictures.append(opened(job.root / on_disk(job.root, name)))
+        except InputError as error:
+            return printable(str(error))
     before, after = pictures
     if warning := turned(before, after):
         warnings.append(f"{job.pair_id}: {warning}")

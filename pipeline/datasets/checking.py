@@ -10,7 +10,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from pipeline.datasets.images import FORMATS, Indexed
+from pipeline.datasets.images import FORMATS, NOT_READ, Indexed
 from pipeline.datasets.schema import Pair
 from pipeline.errors import InputError
 from pipeline.inputs import opened
@@ -19,14 +19,6 @@ from pipeline.inputs import opened
 READ = "png apng jpg jpeg jpe jfif jif gif bmp dib webp tif tiff ppm pgm pbm pnm"
 IMAGES = frozenset(f"{READ} heic heif avif jxl jp2".split())
 SYSTEMS = frozenset(("thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx", "@eadir"))  # in lower case
-HEIC = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
-NOT_READ = {
-    **{b"ftyp" + brand: "a HEIC picture" for brand in HEIC},
-    **{b"ftyp" + brand: "an AVIF picture" for brand in (b"avif", b"avis")},
-    b"JXL \r\n\x87\n": "a JPEG XL picture",
-    b"jP  \r\n\x87\n": "a JPEG 2000 picture",
-}
-"""Bytes 4 to 12 of a file -> what it is."""
 
 
 def missing(root: Path, names: Iterable[str]) -> list[str]:

@@ -34,6 +34,15 @@ MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBX", "RGBA", "RGBa", "CMYK", "YCbC
 END_OF_PNG = b"IEND\xaeB`\x82"  # its last chunk: name, CRC
 TURNED = "orientation"
 """In `info` of what `decode` gives: how a viewer would turn it (EXIF, 2 to 8); absent where it is upright."""
+HEIC = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
+NOT_READ = {
+    **{b"ftyp" + brand: "a HEIC picture" for brand in HEIC},
+    **{b"ftyp" + brand: "an AVIF picture" for brand in (b"avif", b"avis")},
+    b"ion http": "a pointer of Git LFS (run `git lfs pull`)",
+    b"JXL \r\n\x87\n": "a JPEG XL picture",
+    b"jP  \r\n\x87\n": "a JPEG 2000 picture",
+}
+"""Bytes 4 to 12 of a file -> what it is."""
 SHOWN = 20  # broken images named in an error
 REMEDY = "run `dvc repro prepare` to make it"
 _QUIET = ("ignore", None, Warning, re.compile(r"PIL\."), 0)
@@ -80,6 +89,8 @@ def decode(data: bytes, name: str) -> Image.Image:
     _hush()
     with _named(name):
         file = bare(data)
+    if kind := NOT_READ.get(data[4:12]):
+        raise InputError(f"{name} is {kind}, which is not read; convert it to PNG")
     if file.tags:
         _check_tags(file.tags, name)
     with _named(name, file):
@@ -105,6 +116,7 @@ def converted(image: Image.Image, name: str) -> Image.Image:
         tags = tiff_tags.of_pillow(image.tag_v2)
         opaque = tags.opaque
         _check_tags(tags, name)
+        image.getexif()[tiff_tags.ORIENTATION] = 1  # Pillow would turn it, as it turns no other format
     with _named(name):
         _check_size(image)
     # of as many as there are threads a few kilobytes each would take all memory
@@ -185,8 +197,9 @@ def read_bytes(path: Path) -> bytes:
     """A file's bytes. Raises InputError naming a file that is not there, or none: a pipe, a device."""
     try:
         return inputs.read_bytes(path)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); put the file there") from None
+    except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
+        reason = getattr(error, "strerror", error)
+        raise InputError(f"{path} cannot be read ({reason}); put the file there") from None
 
 
 def index(root: Path, names: list[str]) -> Iterator[Indexed]:

@@ -155,6 +155,22 @@ def test_other_reasons(tmp_path, code, said):
     assert str(caught.value).startswith(f"cannot write {tmp_path / 'out'}: {said}")
 
 
+WRITERS = {
+    "a file": lambda path: outputs.write_text(path, "x"),
+    "a lock": lambda path: scratch_folders.alone(path).__enter__(),
+    "a turn": lambda path: scratch_folders.in_turn(path).__enter__(),
+}
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+def test_a_path_of_a_thousand_folders_is_refused_and_none_is_made(tmp_path, write):
+    """Path.mkdir calls itself for each; nothing may be left that pytest's own cleaning can't remove."""
+    with pytest.raises(InputError, match="folders within each other") as error:
+        write(tmp_path.joinpath(*["d"] * 1000, "out"))
+    assert len(str(error.value)) < 300
+    assert not [*tmp_path.iterdir()]
+
+
 def test_where_no_temporary_folder_is_left_the_output_is_not_blamed(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: [str(tmp_path / "full")])

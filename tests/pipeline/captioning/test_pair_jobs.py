@@ -1,5 +1,6 @@
 """Pairs of before/ and after/: every picture is in a pair, at any depth, and all else is counted."""
 
+import io
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ from PIL import Image
 from pipeline.captioning import many_pairs, pair_jobs
 from pipeline.captioning.features import opened
 from pipeline.captioning.picture_captioner import Search
+from pipeline.errors import InputError
 from tests.hostile import endless, pipe
 
 SIDES = ("before", "after")
@@ -177,6 +179,20 @@ def test_accents_may_be_written_in_two_ways(tmp_path, captioned):
         (tmp_path / "pairs.csv").write_text(f"before,after\nbefore/{name},after/{name}\n")
         assert captioned(tmp_path)[0] == 0
         (tmp_path / "out.jsonl").unlink()
+
+
+@pytest.mark.parametrize(
+    "content", [HEIC, AVIF, b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n"]
+)
+def test_the_kind_of_a_picture_that_is_not_read_is_named_wherever_it_is_opened(content):
+    with pytest.raises(InputError, match=r"my\.jpg is .* not read"):
+        opened(content, "my.jpg")
+
+
+@pytest.mark.parametrize("picture", [None, 1, [[0, 0, 0]], io.BytesIO(), "a\0.png"])
+def test_what_is_no_picture_is_refused_by_its_name_or_type(picture):
+    with pytest.raises(InputError, match=r"before is a|cannot be read"):
+        opened(picture, "before")
 
 
 def test_a_folder_that_leads_back_to_itself(tmp_path, captioned):

@@ -114,10 +114,9 @@ def _folded(name: str) -> str:
 
 
 def _pair(place: Path, name: str, before: str, after: str, fault: str | None) -> Job:
-    sides = [_text(f"{side}/{own}") for side, own in zip(FOLDERS, (before, after), strict=True)]
     if (shown := _text(name)) != name:
         fault = f"the name {shown} is not UTF-8 text; rename the file"
-    return Job(shown, *sides, place, fault)
+    return Job(shown, _text(f"before/{before}"), _text(f"after/{after}"), place, fault)
 
 
 def _text(name: str) -> str:

@@ -1,5 +1,6 @@
 """What params.yaml says of one dataset, as typed objects; the kinds of numbers and names in it."""
 
+from collections import Counter
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -11,7 +12,26 @@ from pydantic import (
     model_validator,
 )
 
-Count = Annotated[int, Field(ge=1)]
+# what a number may ask for: it sizes memory, or processes, or a loop
+WIDEST, MOST_BLOCKS = 8192, 64
+BLOCKS = (
+    "layers",
+    "decoder_layers",
+    "intra",
+    "inter",
+    "text_layers",
+    "caption_layers",
+    "single",
+    "pair",
+    "cross",
+)
+LONGEST = 1024  # tokens of a caption
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+Batch = Annotated[int, Field(ge=1, le=100_000)]
+References = Annotated[int, Field(ge=1, le=1000)]
+Processes = Annotated[int, Field(ge=1, le=10_000)]
+Width = Annotated[int, Field(ge=1, le=WIDEST)]
+Blocks = Annotated[int, Field(ge=1, le=MOST_BLOCKS)]
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$", max_length=100)]  # files have it, too
 Precision = Literal["auto", "bfloat16", "float32"]
 Schedule = Literal[
@@ -25,7 +45,7 @@ SELECT: Select = "CIDEr-D"  # which any pairs allow
 WITH_SCENES = ("clevr_change",)  # readers of pairs that `truth` can judge
 Compile = Literal["auto", "off"]
 Positive = Annotated[float, Field(gt=0)]
-Tokens = Annotated[int, Field(ge=4)]  # of a caption, with both marks: IDC-PCL's keep a word then
+Tokens = Annotated[int, Field(ge=4, le=LONGEST)]  # of a caption, with both marks: IDC-PCL's keep a word then
 Side = Annotated[int, Field(ge=8, le=1024)]  # pixels
 Stride = Literal[16, 32]  # pixels of a feature's side
 Weight = Annotated[float, Field(ge=0)]
@@ -33,12 +53,19 @@ Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    if twice := [value for value in values if values.count(value) > 1]:
+    if twice := [value for value, count in Counter(values).items() if count > 1]:
         raise ValueError(f"{twice[0]!r} stands there more than once; keep one of them")
     return values
 
 
-Distinct = AfterValidator(_distinct)
+def _few(sizes: dict[str, int]) -> dict[str, int]:
+    for name in BLOCKS:
+        if sizes.get(name, 0) > MOST_BLOCKS:
+            raise ValueError(f"{name} is {sizes[name]}, and a model has {MOST_BLOCKS} blocks at most")
+    return sizes
+
+
+Distinct, Few = AfterValidator(_distinct), AfterValidator(_few)
 
 
 class Strict(BaseModel):
@@ -64,7 +91,7 @@ class DatasetFeatures(Strict):
 
 class DatasetText(Strict):
     min_count: Count
-    max_tokens: Annotated[int, Field(ge=3)] | None
+    max_tokens: Annotated[int, Field(ge=3, le=LONGEST)] | None
     vocabulary: str | None
     counted_with: Literal["cub"] | None = None  # whose training captions' words count, too
 
@@ -77,8 +104,8 @@ class DatasetText(Strict):
 
 class DatasetTrain(Strict):
     iterations: Count
-    batch: Count
-    references: Count
+    batch: Batch
+    references: References
     learning_rate: Positive
     schedule: Schedule
     validate_every: Count
@@ -86,19 +113,19 @@ class DatasetTrain(Strict):
     precision: Precision
     compile: Compile
     cache: Cache
-    processes: Count
+    processes: Processes
     select: Select = SELECT
 
 
 class PhaseSettings(DatasetTrain):
     """A phase of a model that has settings of its own: what else the training loop can do."""
 
-    references: Count = 1
+    references: References = 1
     exchange: bool = False
     precision: Precision = "float32"
     compile: Compile = "off"
     cache: Cache = "none"
-    processes: Count = 1
+    processes: Processes = 1
     optimiser: Optimiser = "adam"
     beta2: Annotated[float, Field(gt=0, lt=1)] = 0.999
     weight_decay: Weight = 0.0
@@ -108,7 +135,7 @@ class PhaseSettings(DatasetTrain):
     keep: Literal["earlier", "later"] | None = None
     max_tokens: Tokens | None = None  # of its captions, with both marks; null: the longest training caption's
     mirror: bool = False  # each scene mirrored with probability 1/2, left and right exchanged in its captions
-    shift: Annotated[int, Field(ge=0)] = 0  # pixels that each scene's images are moved by at most
+    shift: Annotated[int, Field(ge=0, le=1024)] = 0  # pixels that each scene's images are moved by at most
     half_weights: bool = False  # CLIP's maps and activations in 16 bits, as the released program has them
     warm_up: Count | None = None  # iterations of the schedule noam
     milestones: tuple[Count, ...] = Field((), strict=False)  # of the schedules halves and tenths
@@ -134,7 +161,7 @@ class Pretrain(PhaseSettings):
 
     # how often each is drawn, by weight; class_pairs: only with NABirds
     tasks: dict[Literal["mlm", "mvcl", "fda", "class_pairs"], Positive]
-    fda_pairs: Count  # pairs of FDA's batches: each comes with seven captions
+    fda_pairs: Batch  # pairs of FDA's batches: each comes with seven captions
 
     @model_validator(mode="after")
     def _all_tasks(self) -> "Pretrain":
@@ -156,7 +183,7 @@ class ImagePretrain(Pretrain):
 class OwnSettings(Strict):
     """A dataset's sizes and phases for models whose sizes are not SCORER's and DIRL's."""
 
-    sizes: dict[str, Annotated[int, Field(ge=0)]]  # checked by the model itself
+    sizes: Annotated[dict[str, Annotated[int, Field(ge=0, le=WIDEST)]], Few]  # checked by the model itself
     # a file of CLIP's weights, of stages.import_clip
     start: Annotated[str, Field(min_length=1)] | None = None
     settings: dict[str, Any] = {}  # of the model, where `model` has null, or lacks a switch
@@ -167,11 +194,11 @@ class OwnSettings(Strict):
 
 
 class Sizes(Strict):
-    width: Count
-    heads: Count
-    layers: Count
-    decoder_layers: Count
-    word_width: Count
+    width: Width
+    heads: Width
+    layers: Blocks
+    decoder_layers: Blocks
+    word_width: Width
 
     @model_validator(mode="after")
     def _divisible(self) -> "Sizes":

@@ -10,6 +10,7 @@ from pydantic import (
 )
 
 from pipeline.dataset_params import (
+    Batch,
     Cache,
     Compile,
     Count,
@@ -18,6 +19,8 @@ from pipeline.dataset_params import (
     Name,
     Positive,
     Precision,
+    Processes,
+    References,
     Schedule,
     Seed,
     Select,
@@ -38,7 +41,7 @@ Viewpoint = Literal["moderate", "extreme"] | Annotated[float, Field(gt=0, le=180
 class Scenes(Strict):
     """What all rendered datasets have in common."""
 
-    scenes: Annotated[int, Field(ge=10)]
+    scenes: Annotated[int, Field(ge=10, le=1_000_000)]
     seed: Seed
     min_objects: Annotated[int, Field(ge=1, le=10)]
     max_objects: Annotated[int, Field(ge=1, le=10)]
@@ -91,15 +94,15 @@ class Text(Strict):
 
 class Train(Strict):
     iterations: Count | None
-    batch: Count | None
-    references: Count | None
+    batch: Batch | None
+    references: References | None
     learning_rate: Positive | None
     schedule: Schedule | None
     validate_every: Count | None
     precision: Precision | None
     compile: Compile | None
     cache: Cache | None
-    processes: Count | None
+    processes: Processes | None
     select: Select | None = None
     log: Log | None = None  # decides no result, so no recipe has it
 
@@ -110,21 +113,21 @@ class Train(Strict):
 
 
 class Decode(Strict):
-    batch: Count
-    beam: Count
+    batch: Batch
+    beam: Annotated[int, Field(ge=1, le=64)]  # as --beam
     length_penalty: Weight
 
 
 class Score(Strict):
-    meteor_timeout: Positive
+    meteor_timeout: Annotated[float, Field(gt=0, le=1_000_000)]
     tokeniser: Literal["ptb", "none"] = "ptb"
     # a phrase without a letter or digit would be found in every caption
     no_change_phrases: tuple[Annotated[str, Field(pattern=r"\w")], ...] = Field(strict=False, min_length=1)
 
 
 class Report(Strict):
-    gallery: Count
-    constant_candidates: Count
+    gallery: Annotated[int, Field(ge=1, le=10_000)]
+    constant_candidates: Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class Negatives(Strict):

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import ConfigDict, StringConstraints
 
-from pipeline.dataset_params import Count, Seed, Stride
+from pipeline.dataset_params import BLOCKS, LONGEST, MOST_BLOCKS, WIDEST, Count, Seed, Stride
 from pipeline.errors import InputError
 from pipeline.features.preprocessing import RESIZES
 from pipeline.features.store import FeatureStore
@@ -24,19 +24,7 @@ Part = Literal["weights", "model", "vocabulary", "words", "store", "features", "
 Sha = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 STRIDES: tuple[int, ...] = get_args(Stride)
 LARGEST = 1024  # pixels a side, as in params.yaml
-MOST_BLOCKS, WIDEST = 64, 8192
-BLOCKS = (
-    "layers",
-    "decoder_layers",
-    "intra",
-    "inter",
-    "text_layers",
-    "caption_layers",
-    "single",
-    "pair",
-    "cross",
-)
-MOST = {"longest": 1024, "vocabulary": 1_000_000}  # tokens of a caption, words
+MOST = {"longest": LONGEST, "vocabulary": 1_000_000}  # tokens of a caption, words
 SHAPE = 1 << 16, LARGEST, LARGEST  # C, H, W
 BELONGS = "bring what the weights were trained with, or train again"
 

@@ -1,5 +1,7 @@
 """params.yaml: what is wrong is named by its key."""
 
+import re
+import time
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,40 @@ def test_the_committed_file():
     found = params.load(REAL)
     assert found.datasets == ("tabletop",)
     assert found.of("clevr_change").train.iterations == 10_000
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("seeds", [*range(60_000)]),
+        ("models", ["scorer"] * 60_000),
+        ("tabletop.scenes", 10**12),
+        ("train.batch", 10**9),
+        ("train.iterations", 10**18),
+        ("train.references", 10**6),
+        ("train.processes", 10**6),
+        ("decode.beam", 10**5),
+        ("decode.batch", 10**9),
+        ("report.gallery", 10**12),
+        ("report.constant_candidates", 10**12),
+        ("score.meteor_timeout", 1e300),
+        ("dataset.tabletop.sizes.width", 65_536),
+        ("dataset.tabletop.sizes.layers", 10**9),
+        ("dataset.tabletop.sizes.decoder_layers", 65),
+        ("dataset.tabletop.sizes.word_width", 10**9),
+        ("dataset.tabletop.text.max_tokens", 10**9),
+        ("dataset.tabletop.train.batch", 10**9),
+        ("dataset.tabletop.own.clip.sizes", {"width": 10**9}),
+        ("dataset.tabletop.own.clip.sizes", {"cross": 10**4}),
+        ("dataset.tabletop.own.clip.train.shift", 10**9),
+    ],
+)
+def test_what_no_machine_can_do_is_refused_at_once(tmp_path, path, value):
+    file, begun = write(tmp_path, path, value), time.process_time()
+    with pytest.raises(InputError, match=re.escape(path.rpartition(".")[0] or path)) as caught:
+        params.load(file)
+    assert time.process_time() - begun < 5
+    assert len(str(caught.value)) < 500
 
 
 @pytest.mark.parametrize(

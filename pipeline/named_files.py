@@ -6,6 +6,7 @@ runs again and writes the file's hash next to the settings that name it, and the
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,17 @@ def link(tree: Tree) -> None:
 def hashes(files: Iterable[str]) -> dict[str, str | None]:
     """Return the sha256 of each file; None of one that is missing, which the stage that reads it says."""
     return {name: _sha256(Path(name)) if Path(name).is_file() else None for name in files}
+
+
+def remove_dead() -> list[str]:
+    """Remove the links to files that have vanished, on which DVC ends; return what they led to."""
+    found = []
+    for link in sorted(FOLDER.glob("*/*")):
+        if link.is_symlink() and not link.exists() and re.fullmatch(r"[0-9a-f]{8}-.+", link.name):
+            found.append(str(link.readlink()))
+            with writing(link):
+                link.unlink()
+    return found
 
 
 def _sha256(path: Path) -> str:

@@ -1,4 +1,6 @@
-"""Check that dvc.lock is whole, and keep a copy; replace one that a kill has cut off by the last good copy.
+"""Prepare for `dvc repro` what would end it: a dvc.lock that is cut off, and links to files that vanished.
+
+A copy of a whole dvc.lock is kept, and the last good copy replaces one that a kill has cut off.
 
 python -m stages.check_lock     before `dvc repro`; `make repro` does it
 """
@@ -7,7 +9,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from pipeline import dvc_lock
+from pipeline import dvc_lock, named_files
+from pipeline.errors import printable
 from stages import run
 from stages.arguments import parsed
 
@@ -21,6 +24,9 @@ def main() -> None:
     parsed(parser)
     if said := dvc_lock.check(Path()):
         print(said, file=sys.stderr)
+    for name in named_files.remove_dead():
+        said = f"note: the file {name} is missing, which the settings named; bring it back, or name another"
+        print(printable(said), file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -68,6 +68,18 @@ def test_dvc_runs_a_stage_again_after_an_exchange_and_only_then(tmp_path, monkey
         assert (tmp_path / "out").read_text() == words
 
 
+def test_a_link_to_a_file_that_vanished_is_removed_and_the_file_named(tmp_path):
+    settings(tmp_path, "text.vocabulary", "words.json")
+    (tmp_path / "words.json").write_text("1")
+    plans(tmp_path)
+    folder = tmp_path / named_files.OF_DATASETS
+    (folder / "mine").symlink_to("nowhere")
+    assert succeed(tmp_path, "check_lock").stderr == ""
+    (tmp_path / "words.json").unlink()
+    assert "words.json is missing" in succeed(tmp_path, "check_lock").stderr
+    assert [path.name for path in folder.iterdir()] == ["mine"]
+
+
 def test_the_pretraining_has_links_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cub.pth").write_text("1")

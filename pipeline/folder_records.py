@@ -22,7 +22,7 @@ Mark = str | int | None
 
 def described(folder: Path, by: str) -> dict[str, Any]:
     """The record of a folder of the kind `by`, whose files a stage has just written."""
-    names = [name for name in _entries(folder) if name != RECORD and (folder / name).is_file()]
+    names = [name for name in entries(folder) if name != RECORD and (folder / name).is_file()]
     return record(by, {name: mark(folder / name) for name in names})
 
 
@@ -47,7 +47,7 @@ def check(folder: Path, by: str) -> None:
     Raises OSError where it cannot be looked at.
     """
     known = recorded(folder, by)
-    for name in _entries(folder):
+    for name in entries(folder):
         if name == RECORD and known is not None:
             continue
         if known is None or name not in known or not (folder / name).is_file():
@@ -76,7 +76,7 @@ def mark(file: Path) -> Mark:
         return size if size > HASHED else hashlib.sha256(data.read()).hexdigest()
 
 
-def _entries(folder: Path) -> Iterator[str]:
+def entries(folder: Path) -> Iterator[str]:
     """The names of all files below a folder, of links to folders, and of empty folders."""
     for parent, folders, names in os.walk(folder, onerror=_raise):
         below = Path(parent).relative_to(folder)

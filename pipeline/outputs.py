@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -31,9 +31,13 @@ DEVICES = (Path("/proc"), Path("/sys"))
 
 @dataclass(frozen=True)
 class Contents:
-    """A kind of folder that a stage writes whole; `by` names the kind in its record (folder_records.py)."""
+    """A kind of folder that a stage writes whole; `by` names the kind in its record (folder_records.py).
+
+    `earlier` says of a folder without a record whether a version of before the records wrote it.
+    """
 
     by: str
+    earlier: Callable[[Path], bool] | None = None
 
     def check(self, path: Path) -> None:
         """Raise InputError where a folder of this kind must not replace what `path` is."""
@@ -46,7 +50,9 @@ class Contents:
                     f"{path} is a link, which a folder does not replace; name another, or remove it"
                 )
             if path.is_dir():
-                folder_records.check(path, self.by)
+                recorded = os.path.lexists(path / RECORD)
+                if recorded or self.earlier is None or not self.earlier(path):
+                    folder_records.check(path, self.by)
             elif path.exists():
                 raise InputError(f"{path} is a file, which a folder does not replace; name another")
 

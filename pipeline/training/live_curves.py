@@ -7,19 +7,50 @@ dvclive removes whatever has the names of its files. So the folder's record name
 written, and a folder with any other file is refused.
 """
 
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pipeline.errors import InputError
+from pipeline.folder_records import entries
+from pipeline.inputs import read_json, read_text
 from pipeline.outputs import Contents, remove
 from pipeline.params import Log
 from pipeline.training.resuming import History
 
-CONTENTS = Contents("live curves")
 SUMMARY = "metrics.json"  # dvclive's file of the last values
 EVENTS = "tensorboard"  # the folder of TensorBoard's files, among dvclive's
 LOSS, VALIDATION, RATE = "loss", "validation", "rate"
+PLACE = Path("results/live")  # where dvc.yaml has them
+CURVE = re.compile(rf"plots/metrics/(?:{LOSS}|{VALIDATION}|{RATE})/([^/]+)\.tsv")
+EVENT = re.compile(rf"{EVENTS}/events\.out\.tfevents\.[^/]+")
+
+
+def _of_earlier_version(folder: Path) -> bool:
+    """Whether a folder below results/live has curves only, as versions of before the records left them."""
+    return PLACE.resolve() in folder.resolve().parents and all(
+        _is_curve(folder / name, name) for name in entries(folder)
+    )
+
+
+def _is_curve(file: Path, name: str) -> bool:
+    if file.is_symlink() or not file.is_file():
+        return False
+    try:
+        if name == SUMMARY:
+            found = read_json(file, "")
+            return isinstance(found, dict) and found.keys() <= {LOSS, VALIDATION, RATE, "step"}
+        if curve := CURVE.fullmatch(name):
+            # a kill may leave a file without a line
+            return read_text(file, "").partition("\n")[0] in ("", f"step\t{curve[1]}")
+    except InputError:
+        return False
+    return EVENT.fullmatch(name) is not None
+
+
+CONTENTS = Contents("live curves", _of_earlier_version)
 
 
 class LiveCurves:

@@ -1,7 +1,7 @@
 """What params.yaml says of one dataset, as typed objects; the kinds of numbers and names in it."""
 
 from collections import Counter
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -49,6 +49,9 @@ Tokens = Annotated[int, Field(ge=4, le=LONGEST)]  # of a caption, with both mark
 Side = Annotated[int, Field(ge=8, le=1024)]  # pixels
 Stride = Literal[16, 32]  # pixels of a feature's side
 Weight = Annotated[float, Field(ge=0)]
+Factor = Annotated[float, Field(gt=0, le=10)]
+Amount = Annotated[float, Field(ge=0, le=100)]
+Quality = Annotated[int, Field(ge=1, le=100)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
 
@@ -70,6 +73,23 @@ Distinct, Few = AfterValidator(_distinct), AfterValidator(_few)
 
 class Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Variation(Strict):
+    """Ranges, least and most, of the effects of single images (pipeline/tabletop/effects.py)."""
+
+    exposure: tuple[Factor, Factor] = Field(strict=False)
+    white_balance: tuple[Factor, Factor] = Field(strict=False)
+    gamma: tuple[Factor, Factor] = Field(strict=False)
+    blur: tuple[Amount, Amount] = Field(strict=False)
+    noise: tuple[Amount, Amount] = Field(strict=False)
+    jpeg: tuple[Quality, Quality] = Field(strict=False)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if wrong := [name for name, (least, most) in self if least > most]:
+            raise ValueError(f"{wrong[0]}: the first value exceeds the second")
+        return self
 
 
 class Prepare(Strict):

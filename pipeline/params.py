@@ -26,6 +26,7 @@ from pipeline.dataset_params import (
     Select,
     Strict,
     Stride,
+    Variation,
     Weight,
     with_defaults,
 )
@@ -48,6 +49,8 @@ class Scenes(Strict):
     relations: Annotated[float, Field(ge=0, le=1)] = 0.5
     width: Annotated[int, Field(ge=32, le=4096)]
     height: Annotated[int, Field(ge=32, le=4096)]
+    look: Literal["studio", "clevr"] = "studio"
+    variation: Variation | None = None
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:

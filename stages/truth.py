@@ -1,17 +1,19 @@
-"""How much of what trained weights say is true, on scenes drawn now that no training saw.
+"""The share of true captions of trained weights, on scenes that no training saw.
 
 python -m stages.truth --weights demo/scorer_cbr --scenes 100
-
---scenes: of each of the five kinds of change, and as many pairs without a change.
+    scenes drawn now: so many of each of the five kinds of change, and as many pairs without a change
+python -m stages.truth --weights demo/scorer_cbr --labelled FOLDER
+    real images that you labelled in FOLDER/labels.jsonl (docs/evaluation.md)
 """
 
 import argparse
 from pathlib import Path
 
+from pipeline.captioning import judging
+from pipeline.captioning.judging import Judged
 from pipeline.captioning.picture_captioner import PictureCaptioner, Search
 from pipeline.compute import devices
 from pipeline.demo import drawn_scenes
-from pipeline.demo.drawn_scenes import Judged
 from pipeline.errors import InputError, printable
 from stages import run
 from stages.arguments import SEEDS, beam, parsed, to_read, whole
@@ -30,9 +32,16 @@ def main() -> None:
     parser.add_argument("--seed", type=whole(*SEEDS), default=2026, help="of the scenes (2026)")
     parser.add_argument("--beam", type=beam, default=1, help="1 = greedy search (the default)")
     parser.add_argument("--show", type=whole(0, 10_000), default=20, help="captions to print (20)")
+    parser.add_argument(
+        "--labelled", type=to_read, help="a folder of labelled images, in place of drawn scenes"
+    )
     arguments = parsed(parser)
     devices.repeatable()
     captioner = PictureCaptioner.load(arguments.weights, arguments.lab)
+    if arguments.labelled:
+        found = judging.judged_labelled(captioner, arguments.labelled, Search(arguments.beam))
+        print(printable("\n".join([*map(line, found[: arguments.show]), *judging.summary(found)])))
+        return
     drawn = settings({str(arguments.weights): captioner}, arguments.lab)
     if drawn.seed == arguments.seed:
         raise InputError(f"--seed {arguments.seed} is that of the training's scenes; name another")
@@ -45,7 +54,7 @@ def line(told: Judged) -> str:
     """One caption, whether it is true, and what happened."""
     kind, pair, caption, verdict = told
     said = "true" if verdict.true else f"not true ({verdict.wrong})"
-    return f"{kind}: {caption} | {said} | {pair.captions[0]}"
+    return f"{kind}: {caption} | {said} | {pair.captions[0] if pair.captions else pair.pair_id}"
 
 
 def table(found: list[Judged]) -> str:

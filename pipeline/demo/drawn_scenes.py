@@ -1,26 +1,27 @@
 """Scenes that no model has seen, drawn on demand with what is true of them; how often a model tells it."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from PIL import Image
 
+from pipeline.captioning import judging
+from pipeline.captioning.judging import Judged
 from pipeline.captioning.picture_captioner import PictureCaptioner, Search
 from pipeline.datasets.clevr_annotations import TYPES
 from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.params import Tabletop, Viewpoint
-from pipeline.progress import track
-from pipeline.scoring.truth import Verdict, judge
 from pipeline.tabletop import changes, grammar, pictures, scene_sampling, scenes
+from pipeline.tabletop.effects import NONE, Effects
+from pipeline.tabletop.effects import draw as draw_effects
+from pipeline.tabletop.looks import LOOKS
 
 NOTHING = "nothing"
 KINDS = (*changes.CHANGE_TYPES, NOTHING)
 VIEWPOINTS: dict[str, Viewpoint] = {"a little": "moderate", "by up to 26°": 26.0, "anywhere": "extreme"}
 FIRST = 1_000_000  # scenes of a rendered dataset have lower numbers
-BATCH = 20  # pairs captioned at once
-Judged = tuple[str, Pair, str, Verdict]  # kind of change, the pair, the caption, whether it is true
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,9 @@ def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Dr
         things, view, truth = scene.before, scene.nonsemantic, grammar.no_change_captions(rng)
     else:
         things, view, truth = scene.after, scene.semantic, grammar.change_captions(scene, rng, own.relations)
-    before = painted(own, scene.before, scene.default)
-    return Drawn(before, painted(own, things, view), _pair(scene, kind, truth))
+    first, second = (draw_effects(own.variation, rng) if own.variation else NONE for _ in range(2))
+    before = painted(own, scene.before, scene.default, first)
+    return Drawn(before, painted(own, things, view, second), _pair(scene, kind, truth))
 
 
 def _pair(scene: scenes.Scene, kind: str, truth: Sequence[str]) -> Pair:
@@ -57,9 +59,13 @@ def _pair(scene: scenes.Scene, kind: str, truth: Sequence[str]) -> Pair:
     return Pair(name, name, "test", "before", "after", tuple(truth), change, scene=shown)
 
 
-def painted(settings: Tabletop, things: tuple[scenes.Thing, ...], view: scenes.View) -> bytes:
+def painted(
+    settings: Tabletop, things: tuple[scenes.Thing, ...], view: scenes.View, effects: Effects = NONE
+) -> bytes:
     """What a view shows, as a PNG."""
-    pixels = pictures.render(scenes.solids(things), view.camera, view.lights, settings.width, settings.height)
+    look = LOOKS[settings.look]
+    solids, size = scenes.solids(things, look), (settings.width, settings.height)
+    pixels = pictures.render(solids, view.camera, view.lights, *size, look, effects)
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, "PNG", compress_level=1)
     return file.getvalue()
@@ -71,23 +77,15 @@ def judged(captioner: PictureCaptioner, settings: Tabletop, scenes: int, search:
     The scenes are those of `settings.seed`, which must be another than the training's. Raises InputError
     where the settings leave no room for a scene.
     """
-    wanted = [(kind, number) for number in range(scenes) for kind in KINDS]
-    found: list[Judged] = []
-    for start in track(range(0, len(wanted), BATCH), "captioning", "batches", -(-len(wanted) // BATCH)):
-        some = wanted[start : start + BATCH]
-        drawn = [draw(settings, kind, settings.viewpoint, number) for kind, number in some]
-        squashed = captioner.features.squashed
-        images = [
-            (squashed(each.before, "the drawn picture"), squashed(each.after, "the drawn picture"))
-            for each in drawn
-        ]
-        said = captioner.of_squashed(images, search)
-        for (kind, _), each, told in zip(some, drawn, said, strict=True):
-            assert each.pair is not None  # it was drawn here
-            verdict = judge(told.caption, each.pair)
-            assert verdict is not None
-            found.append((kind, each.pair, told.caption, verdict))
-    return found
+    return judging.judged(captioner, _shown(settings, scenes), scenes * len(KINDS), search)
+
+
+def _shown(settings: Tabletop, scenes: int) -> Iterator[judging.Shown]:
+    for number in range(scenes):
+        for kind in KINDS:
+            drawn = draw(settings, kind, settings.viewpoint, number)
+            assert drawn.pair is not None  # it was drawn here
+            yield kind, drawn.pair, drawn.before, drawn.after
 
 
 def shares(found: Sequence[Judged]) -> dict[str, float]:

@@ -29,8 +29,11 @@ from pipeline.params import Tabletop
 from pipeline.progress import track
 from pipeline.scratch_folders import alone, begin, clear, scratch
 from pipeline.tabletop import changes, grammar, pictures, scene_sampling, scenes
+from pipeline.tabletop.effects import NONE, Effects, draw
+from pipeline.tabletop.looks import LOOKS, Look
 
 PICTURES = (DEFAULT, SEMANTIC, DISTRACTOR)
+VIEWS = ("default", "semantic", "nonsemantic")
 CONTENTS = Contents("rendered dataset")
 SPLITS = {"train": 0.8, "val": 0.1, "test": 0.1}
 
@@ -100,12 +103,15 @@ def _render_scene(settings: Tabletop, work: Path, number: int) -> None:
     """Draw, paint and write one scene; its record last."""
     rng = scene_sampling.generator(settings.seed, number)
     scene = scene_sampling.sample(settings, number, rng)
-    record = _record(scene, rng, settings.relations)
+    record = _record(scene, rng, settings)
+    effects = _effects(settings, rng)
+    if effects:
+        record["effects"] = {name: asdict(own) for name, own in zip(VIEWS, effects, strict=True)}
+    look = LOOKS[settings.look]
     shown = ((scene.before, scene.default), (scene.after, scene.semantic), (scene.before, scene.nonsemantic))
-    for name, (things, view) in zip(PICTURES, shown, strict=True):
-        pixels = pictures.render(
-            scenes.solids(things), view.camera, view.lights, settings.width, settings.height
-        )
+    for name, (things, view), own in zip(PICTURES, shown, effects or [NONE] * len(PICTURES), strict=True):
+        solids, size = scenes.solids(things, look), (settings.width, settings.height)
+        pixels = pictures.render(solids, view.camera, view.lights, *size, look, own)
         beside = work / "partial" / f"{os.getpid()}.png"
         Image.fromarray(pixels).save(beside, compress_level=1, compress_type=zlib.Z_RLE)
         beside.replace(work / "dataset" / name.format(number))
@@ -114,7 +120,12 @@ def _render_scene(settings: Tabletop, work: Path, number: int) -> None:
     beside.replace(_record_path(work, number))
 
 
-def _record(scene: scenes.Scene, rng: np.random.Generator, relations: float) -> dict[str, Any]:
+def _effects(settings: Tabletop, rng: np.random.Generator) -> list[Effects]:
+    """The effects of a scene's three images; none where the settings have no variation."""
+    return [draw(settings.variation, rng) for _ in VIEWS] if settings.variation else []
+
+
+def _record(scene: scenes.Scene, rng: np.random.Generator, settings: Tabletop) -> dict[str, Any]:
     """A scene's entry of scenes.json, and its captions.
 
     `before` and `after` list the things (position of the centre in CLEVR's units, rotation about z
@@ -122,28 +133,29 @@ def _record(scene: scenes.Scene, rng: np.random.Generator, relations: float) -> 
     that it shows. `changed` is the `number` of the thing that changes; `before_box` is its box in
     the default view, `after_box` in the semantic view, null where it is not there.
     """
+    look = LOOKS[settings.look]
     before_box = _box_of(scene.changed, scene.before, scene.default)
     after_box = _box_of(scene.changed, scene.after, scene.semantic)
     return {
         "number": scene.number,
         "change_type": scene.change_type,
         "changed": scene.changed,
-        "before": [_described(thing) for thing in scene.before],
-        "after": [_described(thing) for thing in scene.after],
-        "views": {name: asdict(getattr(scene, name)) for name in ("default", "semantic", "nonsemantic")},
+        "before": [_described(thing, look) for thing in scene.before],
+        "after": [_described(thing, look) for thing in scene.after],
+        "views": {name: asdict(getattr(scene, name)) for name in VIEWS},
         "before_box": before_box,
         "after_box": after_box,
         "semantic_iou": _viewpoint_iou(scene, scene.after, scene.semantic),
         "distractor_iou": _viewpoint_iou(scene, scene.before, scene.nonsemantic),
-        "captions": grammar.change_captions(scene, rng, relations),
+        "captions": grammar.change_captions(scene, rng, settings.relations),
         "no_change_captions": grammar.no_change_captions(rng),
     }
 
 
-def _described(thing: scenes.Thing) -> dict[str, Any]:
+def _described(thing: scenes.Thing, look: Look) -> dict[str, Any]:
     fields = asdict(thing)
     x, y = fields.pop("x"), fields.pop("y")
-    return {**fields, "position": [x, y, thing.half_height]}
+    return {**fields, "position": [x, y, thing.half_height(look)]}
 
 
 def _box_of(number: int, things: tuple[scenes.Thing, ...], view: scenes.View) -> scenes.Box | None:
@@ -194,7 +206,8 @@ def _write_tables(settings: Tabletop, work: Path) -> None:
         {kind: [f"{number:06d}.png" for number in numbers] for kind, numbers in types.items()},
     )
     write_json(folder / "splits.json", split(types, settings.seed))
-    write_json(folder / "scenes.json", {"scenes": records})
+    look = {} if settings.look == "studio" else {"look": settings.look}  # a studio's bytes stay
+    write_json(folder / "scenes.json", look | {"scenes": records})
 
 
 def split(types: dict[str, list[int]], seed: int) -> dict[str, list[int]]:

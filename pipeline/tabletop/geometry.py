@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-SPHERE, CUBE, CYLINDER = 0, 1, 2
+SPHERE, CUBE, CYLINDER, ROUNDED = 0, 1, 2, 3
 GROUND, SKY = -1, -2
-BOUNDING = (1.0001, 1.7322, 1.4143)  # bounding sphere / radius of a sphere, cube, cylinder, and a little
+BOUNDING = (1.0001, 1.7322, 1.4143, 1.7322)  # bounding sphere / radius of each kind, and a little
+BEVEL = 0.14  # radius of a rounded cube's edges / its half side
 KERNELS = [Path(__file__).with_name(name) for name in ("geometry.py", "raytracer.py")]
 VERSION = hashlib.sha256(b"".join(file.read_bytes() for file in KERNELS)).hexdigest()[:12]
 
@@ -71,6 +72,8 @@ def strike(solids, k, start, way):
         return _strike_cube(radius, _turned(solids, k, at), _turned(solids, k, way))
     if solids[k, 0] == CYLINDER:
         return _strike_cylinder(radius, at, way)
+    if solids[k, 0] == ROUNDED:
+        return _strike_rounded(radius, _turned(solids, k, at), _turned(solids, k, way))
     half = dot(at, way)
     root = half * half - (dot(at, at) - radius * radius)
     return (-half - math.sqrt(root), 0) if root > 0.0 and half < 0.0 else (np.inf, 0)
@@ -110,11 +113,61 @@ def _strike_cylinder(radius, at, way):
 
 
 @compiled
+def _strike_rounded(half, at, way):
+    """A cube whose edges and corners are parts of cylinders and spheres of radius BEVEL * half.
+
+    The cube's own face, where the ray meets its flat part; else the nearest edge or corner on that side.
+    """
+    distance, face = _strike_cube(half, at, way)
+    if distance == np.inf:
+        return np.inf, 0
+    x, y, z = along(at, way, distance)
+    flat, bevel = half * (1.0 - BEVEL), half * BEVEL
+    if (abs(x) > flat) + (abs(y) > flat) + (abs(z) > flat) < 2:
+        return distance, face
+    # the edges and the corner of the octant in which the ray enters the cube
+    at = (
+        math.copysign(1.0, x) * at[0] - flat,
+        math.copysign(1.0, y) * at[1] - flat,
+        math.copysign(1.0, z) * at[2] - flat,
+    )
+    way = math.copysign(1.0, x) * way[0], math.copysign(1.0, y) * way[1], math.copysign(1.0, z) * way[2]
+    best = _strike_ball(at, way, bevel)
+    for axis in range(3):
+        u, v = (axis + 1) % 3, (axis + 2) % 3
+        a = way[u] * way[u] + way[v] * way[v]
+        b = at[u] * way[u] + at[v] * way[v]
+        root = b * b - a * (at[u] * at[u] + at[v] * at[v] - bevel * bevel)
+        if root > 0.0 and a > 0.0:
+            reached = (-b - math.sqrt(root)) / a
+            place = at[axis] + way[axis] * reached
+            if reached > 0.0 and place < 0.0 and place > -2.0 * flat:
+                best = min(best, reached)
+    for axis in range(3):  # a flat part behind an edge that the ray passes by
+        if way[axis] < 0.0:
+            u, v = (axis + 1) % 3, (axis + 2) % 3
+            reached = (bevel - at[axis]) / way[axis]
+            p, q = at[u] + way[u] * reached, at[v] + way[v] * reached
+            if reached > 0.0 and p <= 0.0 and q <= 0.0 and p >= -2.0 * flat and q >= -2.0 * flat:
+                best = min(best, reached)
+    return best, 0
+
+
+@compiled
+def _strike_ball(at, way, radius):
+    half = dot(at, way)
+    root = half * half - (dot(at, at) - radius * radius)
+    return -half - math.sqrt(root) if root > 0.0 and half < 0.0 else np.inf
+
+
+@compiled
 def normal_at(solids, k, face, point):
     """Unit outward normal at a point of a solid's surface."""
     at, radius = minus(point, (solids[k, 1], solids[k, 2], solids[k, 3])), solids[k, 3]
     if solids[k, 0] == SPHERE:
         return unit(at)
+    if solids[k, 0] == ROUNDED:
+        return _normal_rounded(radius, solids[k, 4], solids[k, 5], _turned(solids, k, at))
     if face == 2:
         return 0.0, 0.0, math.copysign(1.0, at[2])
     if solids[k, 0] == CYLINDER:
@@ -122,6 +175,19 @@ def normal_at(solids, k, face, point):
     side = math.copysign(1.0, _turned(solids, k, at)[face])
     cosine, sine = side * solids[k, 4], side * solids[k, 5]
     return (cosine, sine, 0.0) if face == 0 else (-sine, cosine, 0.0)
+
+
+@compiled
+def _normal_rounded(half, cosine, sine, at):
+    flat = half * (1.0 - BEVEL)
+    x, y, z = unit((_beyond(at[0], flat), _beyond(at[1], flat), _beyond(at[2], flat)))
+    return cosine * x - sine * y, sine * x + cosine * y, z
+
+
+@compiled
+def _beyond(place, flat):
+    """By how much a place along an axis lies beyond the flat part of a face."""
+    return math.copysign(max(abs(place) - flat, 0.0), place)
 
 
 @compiled
@@ -142,7 +208,7 @@ def first(solids, near, start, way):
 def blocks(solids, k, start, gap):
     """Whether a solid stands in the way from a point outside it, `gap` long; without a root, or a unit."""
     at, radius = minus(start, (solids[k, 1], solids[k, 2], solids[k, 3])), solids[k, 3]
-    if solids[k, 0] == CUBE:
+    if solids[k, 0] == CUBE or solids[k, 0] == ROUNDED:
         return _blocks_cube(radius, _turned(solids, k, at), _turned(solids, k, gap))
     low, high, upright = 0.0, 1.0, 1.0
     if solids[k, 0] == CYLINDER:  # what of the way is between its lids, then as a circle

@@ -17,6 +17,7 @@ from pipeline.datasets.images import Indexed
 from pipeline.errors import InputError
 from pipeline.inputs import read_json
 from pipeline.progress import track
+from pipeline.tabletop.looks import LOOKS, Look
 from pipeline.tabletop.pictures import identify
 from pipeline.tabletop.relations import Point
 from pipeline.tabletop.scenes import Box, Thing, box_of, solids
@@ -48,8 +49,9 @@ def read_scenes(path: str | Path) -> dict[str, Shown]:
     """What scenes.json says of every image, by its name. Raises InputError where it is not as rendered."""
     found = read_json(path, REMEDY)
     try:
+        look = LOOKS[found.get("look", "studio")]
         return {
-            name.format(record["number"]): _shown(record["views"][view], record[things])
+            name.format(record["number"]): _shown(record["views"][view], record[things], look)
             for record in found["scenes"]
             for name, (view, things) in VIEWS.items()
         }
@@ -57,12 +59,12 @@ def read_scenes(path: str | Path) -> dict[str, Shown]:
         raise InputError(f"{path} does not describe tabletop's scenes ({error!r}); {REMEDY}") from None
 
 
-def _shown(view: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> Shown:
+def _shown(view: Mapping[str, Any], records: Sequence[Mapping[str, Any]], look: Look) -> Shown:
     things = tuple(_thing(record) for record in records)
     rows = [[values.index(getattr(thing, name)) for name, values in ATTRIBUTES.items()] for thing in things]
     classes = np.array([*rows, [NOTHING] * len(ATTRIBUTES)], dtype=np.int8)
     x, y, z = map(float, view["camera"])
-    return Shown(solids(things), classes, (x, y, z), tuple(tuple(box) for box in view["boxes"]))
+    return Shown(solids(things, look), classes, (x, y, z), tuple(tuple(box) for box in view["boxes"]))
 
 
 def _thing(record: Mapping[str, Any]) -> Thing:

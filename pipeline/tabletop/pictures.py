@@ -5,10 +5,10 @@ import math
 import numpy as np
 
 from pipeline.tabletop import geometry, raytracer
+from pipeline.tabletop.effects import NONE, Effects, curves, develop
+from pipeline.tabletop.looks import STUDIO, Look
 
 FIELD_OF_VIEW = math.radians(49.1)  # along the longer side of the picture
-LIGHT_COLOURS = np.array([[1.0, 0.94, 0.85], [0.85, 0.92, 1.0], [1.0, 1.0, 1.0]])  # key, fill, back
-LIGHT_POWERS = np.array([105.0, 28.0, 42.0])
 
 
 def identify(solids: np.ndarray, camera: tuple[float, float, float], width: int, height: int) -> np.ndarray:
@@ -28,16 +28,19 @@ def render(
     lights: tuple[tuple[float, float, float], ...],
     width: int,
     height: int,
+    look: Look = STUDIO,
+    effects: Effects = NONE,
 ) -> np.ndarray:
     """The picture, height x width x 3 uint8 (sRGB); `lights` are the key, fill and back light's places."""
     solids, masks, place, axes = _seen(solids, camera, width, height)
-    lamps = lamp_table(lights)
+    lamps = lamp_table(lights, look)
     tiles = -(-width // raytracer.TILE) * -(-height // raytracer.TILE)
     shaders = np.empty((tiles + 1, len(lights)), dtype=np.int64)
     raytracer.find_shaders(shaders, solids, place, axes, lamps, width, height)
     passes = np.empty((2, height, width, 3), dtype=np.uint8)
-    raytracer.paint(passes, solids, masks, shaders, place, axes, lamps, SRGB)
-    return passes[1]
+    tones = curves(effects)
+    raytracer.paint(passes, look.style(), solids, masks, shaders, place, axes, lamps, tones)
+    return develop(passes[1], effects)
 
 
 def _seen(
@@ -63,23 +66,13 @@ def focal_length(width: int, height: int) -> float:
     return max(width, height) / 2 / math.tan(FIELD_OF_VIEW / 2)
 
 
-def _srgb_table() -> np.ndarray:
-    """4096 levels of linear light as sRGB bytes: a power for every channel of every pixel is slow."""
-    light = np.arange(4096) / 4095
-    curve = np.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055)
-    return np.rint(curve * 255).astype(np.uint8)
-
-
-SRGB = _srgb_table()
-
-
-def lamp_table(lights: tuple[tuple[float, float, float], ...]) -> np.ndarray:
+def lamp_table(lights: tuple[tuple[float, float, float], ...], look: Look = STUDIO) -> np.ndarray:
     """lights x (PLACES + 2) x 3, the lamps as the ray tracer wants them."""
     lamps = np.empty((len(lights), raytracer.PLACES + 2, 3))
     for i, light in enumerate(lights):
         lamps[i, : raytracer.PLACES] = _lamp_places(np.asarray(light))
         lamps[i, raytracer.CENTRE] = light
-        lamps[i, raytracer.POWER] = LIGHT_COLOURS[i] * LIGHT_POWERS[i]
+        lamps[i, raytracer.POWER] = np.multiply(look.lamp_colours[i], look.lamp_powers[i])
     return lamps
 
 

@@ -34,13 +34,10 @@ CONTRAST = 12  # levels of 255 by which a pixel differs from a neighbour, then i
 
 LAMP_SIZE = 0.8  # side of the square lamps; what makes the shadows soft
 SPREAD = LAMP_SIZE * 0.7072  # from a lamp's centre to its corners, and a little
-FALLOFF = 60.0  # added to the square of a lamp's distance: no pool of light under a lamp
-AMBIENT, GROUND_COLOUR = 0.2, 0.5
-HAZE = 30.0  # the distance at which the ground has half become the horizon
-SKY_HORIZON, SKY_BAND = 0.42, 0.9
-RUBBER_GLOSS, RUBBER_SHINE = 12, 0.03  # whole exponents are products: the same on every machine
-METAL_GLOSS, METAL_SHINE, METAL_SHEEN, METAL_MIRROR, METAL_BODY = 150, 1.5, 0.1, 1.5, 0.1
-METAL_FAR = 0.18  # how much of a far thing metal mirrors; less than 1 shades a cube's even sides
+RUBBER_GLOSS, METAL_GLOSS = 12, 150  # whole exponents are products: the same on every machine
+# indices of `style`, whose values are in pipeline/tabletop/looks.py
+FALLOFF, AMBIENT, DOWN, GROUND_COLOUR, HAZE, SKY_HORIZON, SKY_STEEP, SKY_ZENITH, SKY_BAND = range(9)
+RUBBER_SHINE, METAL_SHINE, METAL_SHEEN, METAL_MIRROR, METAL_BODY, METAL_FAR = range(9, 15)
 NEAR = 1e-4  # how far a secondary ray starts from its surface
 
 
@@ -86,13 +83,13 @@ def _visible(solids, among, lamp, point, gap, square):
 
 
 @compiled
-def _lit(solids, lamps, shaders, tile, own, point, normal, view, gloss):
+def _lit(style, solids, lamps, shaders, tile, own, point, normal, view, gloss):
     """Light at a point: diffuse red, green, blue; the highlight (exponent `gloss`) against `view`.
 
     `own` is the bit of the solid that the point is on: convex, it hides nothing of a lamp that is
     wholly above the point's plane.
     """
-    red = green = blue = AMBIENT * (0.65 + 0.35 * normal[2])
+    red = green = blue = style[AMBIENT] * ((1.0 - style[DOWN]) + style[DOWN] * normal[2])
     shine = 0.0
     for m in range(len(lamps)):
         lamp = lamps[m]
@@ -103,40 +100,42 @@ def _lit(solids, lamps, shaders, tile, own, point, normal, view, gloss):
         among = shaders[tile, m] & ~(own if facing > SPREAD else 0)
         square = dot(gap, gap)
         seen = _visible(solids, among, lamp, point, gap, square)
-        diffuse = seen * facing / ((square + FALLOFF) * math.sqrt(square))
+        diffuse = seen * facing / ((square + style[FALLOFF]) * math.sqrt(square))
         red += lamp[POWER, 0] * diffuse
         green += lamp[POWER, 1] * diffuse
         blue += lamp[POWER, 2] * diffuse
         if gloss > 0 and seen > 0.0:
             cosine = dot(unit(minus(unit(gap), view)), normal)
-            shine += lamp[POWER, 1] * seen / (square + FALLOFF) * max(cosine, 0.0) ** gloss
+            shine += lamp[POWER, 1] * seen / (square + style[FALLOFF]) * max(cosine, 0.0) ** gloss
     return red, green, blue, shine
 
 
 @compiled
-def _matte(solids, lamps, shaders, tile, hit, start, way):
+def _matte(style, solids, lamps, shaders, tile, hit, start, way):
     """Colour of the rubber, the ground or the sky that a ray met; metal in a mirror passes for rubber."""
     distance, row, face = hit
     if row == SKY:  # a studio: dim at the horizon and overhead, a bright band between
-        light = SKY_HORIZON * (1.0 - way[2]) + SKY_BAND * max(1.0 - ((way[2] - 0.5) / 0.25) ** 2, 0.0)
+        light = style[SKY_HORIZON] * max(1.0 - style[SKY_STEEP] * way[2], style[SKY_ZENITH]) + style[
+            SKY_BAND
+        ] * max(1.0 - ((way[2] - 0.5) / 0.25) ** 2, 0.0)
         return light, light, light
     point = along(start, way, distance)
     if row == GROUND:
-        red, green, blue, _ = _lit(solids, lamps, shaders, tile, 0, point, (0.0, 0.0, 1.0), way, 0)
-        haze = distance * distance / (distance * distance + HAZE * HAZE)
-        own, far = GROUND_COLOUR * (1.0 - haze), SKY_HORIZON * haze
+        red, green, blue, _ = _lit(style, solids, lamps, shaders, tile, 0, point, (0.0, 0.0, 1.0), way, 0)
+        haze = distance * distance / (distance * distance + style[HAZE] * style[HAZE])
+        own, far = style[GROUND_COLOUR] * (1.0 - haze), style[SKY_HORIZON] * haze
         return own * red + far, own * green + far, own * blue + far
     normal = normal_at(solids, row, face, point)
     outside = along(point, normal, NEAR)
     red, green, blue, shine = _lit(
-        solids, lamps, shaders, ANYWHERE, 1 << row, outside, normal, way, RUBBER_GLOSS
+        style, solids, lamps, shaders, ANYWHERE, 1 << row, outside, normal, way, RUBBER_GLOSS
     )
-    shine *= RUBBER_SHINE
+    shine *= style[RUBBER_SHINE]
     return solids[row, 6] * red + shine, solids[row, 7] * green + shine, solids[row, 8] * blue + shine
 
 
 @compiled
-def _metal(solids, lamps, shaders, hit, start, way):
+def _metal(style, solids, lamps, shaders, hit, start, way):
     """Colour of metal: a tinted mirror of what one bounce meets, a little body, sharp highlights."""
     distance, row, face = hit
     point = along(start, way, distance)
@@ -144,26 +143,26 @@ def _metal(solids, lamps, shaders, hit, start, way):
     outside = along(point, normal, NEAR)
     bounce = along(way, normal, -2.0 * dot(way, normal))
     met = first(solids, ~(1 << row), outside, bounce)  # never itself: it is convex
-    mirror = _matte(solids, lamps, shaders, ANYWHERE, met, outside, bounce)
-    far, sheen = (0.0, METAL_SHEEN) if met[1] == SKY else (met[0] / solids[row, 3], 0.0)
-    share = METAL_MIRROR * (METAL_FAR + (1.0 - METAL_FAR) / (1.0 + far * far))
+    mirror = _matte(style, solids, lamps, shaders, ANYWHERE, met, outside, bounce)
+    far, sheen = (0.0, style[METAL_SHEEN]) if met[1] == SKY else (met[0] / solids[row, 3], 0.0)
+    share = style[METAL_MIRROR] * (style[METAL_FAR] + (1.0 - style[METAL_FAR]) / (1.0 + far * far))
     red, green, blue, shine = _lit(
-        solids, lamps, shaders, ANYWHERE, 1 << row, outside, normal, way, METAL_GLOSS
+        style, solids, lamps, shaders, ANYWHERE, 1 << row, outside, normal, way, METAL_GLOSS
     )
-    shine = METAL_SHINE * shine + sheen * mirror[0]
+    shine = style[METAL_SHINE] * shine + sheen * mirror[0]
     return (
-        solids[row, 6] * (share * mirror[0] + METAL_BODY * red) + shine,
-        solids[row, 7] * (share * mirror[1] + METAL_BODY * green) + shine,
-        solids[row, 8] * (share * mirror[2] + METAL_BODY * blue) + shine,
+        solids[row, 6] * (share * mirror[0] + style[METAL_BODY] * red) + shine,
+        solids[row, 7] * (share * mirror[1] + style[METAL_BODY] * green) + shine,
+        solids[row, 8] * (share * mirror[2] + style[METAL_BODY] * blue) + shine,
     )
 
 
 @compiled
-def _shade(solids, lamps, shaders, tile, hit, start, way):
+def _shade(style, solids, lamps, shaders, tile, hit, start, way):
     """Colour of what a camera ray met."""
     if hit[1] >= 0 and solids[hit[1], 9] == METAL:
-        return _metal(solids, lamps, shaders, hit, start, way)
-    return _matte(solids, lamps, shaders, tile, hit, start, way)
+        return _metal(style, solids, lamps, shaders, hit, start, way)
+    return _matte(style, solids, lamps, shaders, tile, hit, start, way)
 
 
 @compiled
@@ -216,18 +215,21 @@ def _ground(camera, axes, across, down):
 
 
 @compiled
-def paint(passes, solids, masks, shaders, camera, axes, lamps, curve):
+def paint(passes, style, solids, masks, shaders, camera, axes, lamps, curves):
     """Paint twice: a sample a pixel, then 2 x 2 where that pixel differs from a neighbour.
 
-    `passes` is 2 x height x width x 3 uint8, to fill; the second is the picture. `curve` has the bytes
-    of evenly spaced levels of linear light, 0 to 1.
+    `passes` is 2 x height x width x 3 uint8, to fill; the second is the picture. `style` has a look's
+    values (pipeline/tabletop/looks.py). `curves` is 3 x levels: the bytes of red, green and blue at evenly
+    spaced levels of linear light, 0 to 1.
     """
     height, width = masks.shape
     for side in range(1, 3):
         for line in range(height):
             for column in range(width):
                 if side == 1 or _uneven(passes, line, column):
-                    _sample(passes, solids, masks, shaders, camera, axes, lamps, curve, line, column, side)
+                    _sample(
+                        passes, style, solids, masks, shaders, camera, axes, lamps, curves, line, column, side
+                    )
                 else:
                     for channel in range(3):
                         passes[1, line, column, channel] = passes[0, line, column, channel]
@@ -248,7 +250,7 @@ def _uneven(passes, line, column):
 
 
 @compiled
-def _sample(passes, solids, masks, shaders, camera, axes, lamps, curve, line, column, side):
+def _sample(passes, style, solids, masks, shaders, camera, axes, lamps, curves, line, column, side):
     """Set a pixel to the mean of side x side samples of it."""
     height, width = masks.shape
     tile = line // TILE * (-(-width // TILE)) + column // TILE
@@ -258,11 +260,11 @@ def _sample(passes, solids, masks, shaders, camera, axes, lamps, curve, line, co
         down = line - height / 2 + (sub // side + 0.5) / side
         way = _ray(axes, across, down)
         hit = first(solids, masks[line, column], camera, way)
-        colour = _shade(solids, lamps, shaders, tile, hit, camera, way)
+        colour = _shade(style, solids, lamps, shaders, tile, hit, camera, way)
         red += min(colour[0], 1.0)
         green += min(colour[1], 1.0)
         blue += min(colour[2], 1.0)
-    scale = (len(curve) - 1) / (side * side)
-    passes[side - 1, line, column, 0] = curve[int(red * scale + 0.5)]
-    passes[side - 1, line, column, 1] = curve[int(green * scale + 0.5)]
-    passes[side - 1, line, column, 2] = curve[int(blue * scale + 0.5)]
+    scale = (curves.shape[1] - 1) / (side * side)
+    passes[side - 1, line, column, 0] = curves[0, int(red * scale + 0.5)]
+    passes[side - 1, line, column, 1] = curves[1, int(green * scale + 0.5)]
+    passes[side - 1, line, column, 2] = curves[2, int(blue * scale + 0.5)]

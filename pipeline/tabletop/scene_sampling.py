@@ -12,6 +12,7 @@ import numpy as np
 from pipeline.errors import InputError
 from pipeline.params import Tabletop
 from pipeline.tabletop.changes import CHANGE_TYPES, NoRoomError, change, new_thing
+from pipeline.tabletop.looks import LOOKS
 from pipeline.tabletop.pictures import identify
 from pipeline.tabletop.relations import Point
 from pipeline.tabletop.scenes import CAMERA, LIGHTS, Scene, Thing, View, box_of, solids
@@ -82,7 +83,7 @@ def _at_bearing(camera: Point, bearing: float) -> Point:
 
 def _seen(view: View, things: tuple[Thing, ...], settings: Tabletop) -> View:
     """The view with its boxes."""
-    rows = identify(solids(things), view.camera, settings.width, settings.height)
+    rows = identify(solids(things, LOOKS[settings.look]), view.camera, settings.width, settings.height)
     least = SHOWN * settings.width * settings.height
     boxes = []
     for row in range(len(things)):

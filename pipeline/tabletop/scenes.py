@@ -8,10 +8,11 @@ from typing import TypeVar
 import numpy as np
 
 from pipeline.datasets.schema import Placed, SceneFacts
+from pipeline.tabletop import geometry
+from pipeline.tabletop.looks import STUDIO, Look
 from pipeline.tabletop.relations import Point, offsets
 from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES, SIZES
 
-CONTRAST = 1.6  # of the colours as reflectances: 1 (as in CLEVR, under its tone curve) is pale, 2.2 dark
 RADII = dict(zip(SIZES, (0.7, 0.35), strict=True))  # of the circle on the table that a thing never leaves
 
 GAP = 0.25  # between the circles of two things
@@ -42,10 +43,9 @@ class Thing:
         """The four attributes; no two things of a scene share them."""
         return self.size, self.color, self.material, self.shape
 
-    @property
-    def half_height(self) -> float:
+    def half_height(self, look: Look = STUDIO) -> float:
         """Height of the centre above the table: the radius, or a cube's half side."""
-        return RADII[self.size] / (math.sqrt(2) if self.shape == "cube" else 1.0)
+        return RADII[self.size] / (look.cube if self.shape == "cube" else 1.0)
 
 
 @dataclass(frozen=True)
@@ -97,14 +97,14 @@ def clear(thing: Thing, others: tuple[Thing, ...], view: View) -> bool:
     return True
 
 
-def solids(things: tuple[Thing, ...]) -> np.ndarray:
+def solids(things: tuple[Thing, ...], look: Look = STUDIO) -> np.ndarray:
     """n x 10, the things as the ray tracer wants them (see pictures.identify)."""
     rows = [
         (
-            SHAPES.index(thing.shape),
-            *(thing.x, thing.y, thing.half_height),
+            geometry.ROUNDED if look.rounded and thing.shape == "cube" else SHAPES.index(thing.shape),
+            *(thing.x, thing.y, thing.half_height(look)),
             *(math.cos(thing.rotation), math.sin(thing.rotation)),
-            *((channel / 255) ** CONTRAST for channel in COLORS[thing.color]),
+            *((channel / 255) ** look.contrast for channel in COLORS[thing.color]),
             MATERIALS.index(thing.material),
         )
         for thing in things

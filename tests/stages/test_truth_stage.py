@@ -1,9 +1,13 @@
 """The stage that judges weights on fresh scenes: what it prints, and what it refuses."""
 
+import itertools
+import json
 import os
 
 import pytest
+from PIL import Image
 
+from pipeline.tabletop.dataset import PICTURES
 from tests.running import refuse, set_params, succeed
 from tests.small_lab import add_weights, make_lab
 
@@ -48,3 +52,26 @@ def test_from_elsewhere_the_laboratory_is_named_as_it_lies(lab, tmp_path, capsys
     below = place.relative_to(folder)
     succeed(tmp_path, f"truth --weights {up}/{below} --lab {up} --scenes 1 --show 0")
     assert capsys.readouterr().out.startswith("true of   percent\n")
+
+
+def test_labelled_images_are_judged_by_kind_with_interval_and_faults(lab, tmp_path, capsys):
+    folder, place = lab
+    thing = {"size": "large", "color": "red", "material": "rubber", "shape": "cube", "x": 40, "y": 30}
+    lines = [
+        {"scene": 0, "objects": [thing], "changed": 0, "new_color": "blue"},
+        {"scene": 1, "objects": [thing], "changed": 0, "gone": True},
+    ]
+    (tmp_path / "labels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    for number, name in itertools.product(range(2), PICTURES):
+        path = tmp_path / name.format(number)
+        path.parent.mkdir(exist_ok=True)
+        Image.new("RGB", (96, 64), (90, 90, 20 * number)).save(path)
+    succeed(folder, f"truth --weights {place} --labelled {tmp_path} --show 1")
+    first, heading, *rows = capsys.readouterr().out.strip().split("\n")
+    assert first.startswith("color: ")
+    assert first.endswith("000000.png")
+    assert heading.split()[:3] == ["pairs", "number", "true"]
+    assert [row[:24].strip() for row in rows] == ["all changes", "color", "no change", "drop"]
+    assert [int(row[24:30]) for row in rows] == [2, 1, 2, 1]
+    (tmp_path / PICTURES[1].format(1)).unlink()
+    refuse(folder, f"truth --weights {place} --labelled {tmp_path}", "sc_images/CLEVR_semantic_000001.png")

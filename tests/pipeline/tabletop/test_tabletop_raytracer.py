@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from pipeline.tabletop import geometry, scene_sampling, scenes
+from pipeline.tabletop.looks import CLEVR, STUDIO
 from pipeline.tabletop.pictures import identify, render
 from pipeline.tabletop.scenes import CAMERA, COLORS, LIGHTS, MATERIALS, SHAPES, Thing
 
@@ -34,9 +35,10 @@ def crowd(seed, count=6):
     )
 
 
-def signed_distance(t, points):
+def signed_distance(t, points, look=STUDIO):
     """Distance of points (... x 3) to a thing's surface, negative inside, as the textbooks have it."""
-    half = RADIUS[t.size] / (math.sqrt(2) if t.shape == "cube" else 1)
+    half = RADIUS[t.size] / (look.cube if t.shape == "cube" else 1)
+    bevel = geometry.BEVEL * half if look.rounded and t.shape == "cube" else 0
     p = points - np.array([t.x, t.y, half])
     if t.shape == "sphere":
         return np.linalg.norm(p, axis=-1) - half
@@ -44,16 +46,16 @@ def signed_distance(t, points):
         q = np.stack([np.hypot(p[..., 0], p[..., 1]) - half, np.abs(p[..., 2]) - half], -1)
     else:
         turn = np.exp(-1j * t.rotation) * (p[..., 0] + 1j * p[..., 1])
-        q = np.abs(np.stack([turn.real, turn.imag, p[..., 2]], -1)) - half
-    return np.linalg.norm(np.maximum(q, 0), axis=-1) + np.minimum(q.max(-1), 0)
+        q = np.abs(np.stack([turn.real, turn.imag, p[..., 2]], -1)) - half + bevel
+    return np.linalg.norm(np.maximum(q, 0), axis=-1) + np.minimum(q.max(-1), 0) - bevel
 
 
-def march(things, starts, ways, steps=300):
+def march(things, starts, ways, steps=300, look=STUDIO):
     """Distances at which rays come within 1e-9 of a thing (infinity: never), and which thing."""
     distances = np.zeros(len(ways))
     for _ in range(steps):
         points = starts + distances[:, None] * ways
-        gaps = np.stack([signed_distance(t, points) for t in things])
+        gaps = np.stack([signed_distance(t, points, look) for t in things])
         distances = np.minimum(distances + np.maximum(gaps.min(0), 0), 100.0)
     return np.where(gaps.min(0) < 1e-6, distances, np.inf), gaps.argmin(0)
 
@@ -87,16 +89,20 @@ def test_the_id_buffer_is_what_marching_finds(seed):
     assert (rows != expected).mean() < 0.001
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+CASES = [*((shape, STUDIO) for shape in SHAPES), ("cube", CLEVR)]
+
+
+@pytest.mark.parametrize(("shape", "look"), CASES)
 @pytest.mark.parametrize("size", ["large", "small"])
-def test_rays_strike_where_marching_ends(shape, size):
+def test_rays_strike_where_marching_ends(shape, look, size):
     t = thing(shape, size, x=0.3, y=-0.2, rotation=0.9)
-    solids, rng = scenes.solids((t,)), np.random.default_rng(0)
+    solids, rng = scenes.solids((t,), look), np.random.default_rng(0)
     starts = rng.normal(size=(400, 3)) * 2 + [0, 0, 0.5]
-    starts = starts[signed_distance(t, starts) > 0.05]
-    ways = np.array([t.x, t.y, t.half_height]) + rng.normal(size=starts.shape) * t.half_height - starts
+    starts = starts[signed_distance(t, starts, look) > 0.05]
+    half = t.half_height(look)
+    ways = np.array([t.x, t.y, half]) + rng.normal(size=starts.shape) * half - starts
     ways /= np.linalg.norm(ways, axis=1, keepdims=True)
-    marched, _ = march((t,), starts, ways)
+    marched, _ = march((t,), starts, ways, look=look)
     struck = [
         geometry.strike(solids, 0, tuple(start), tuple(way)) for start, way in zip(starts, ways, strict=True)
     ]
@@ -107,15 +113,15 @@ def test_rays_strike_where_marching_ends(shape, size):
     apart = np.abs(found[both] - marched[both])
     assert apart.max() < 1e-3
     assert np.median(apart) < 1e-8
-    check_normals(t, solids, starts + np.where(both, found, 0)[:, None] * ways, struck, both)
+    check_normals(t, look, solids, starts + np.where(both, found, 0)[:, None] * ways, struck, both)
 
 
-def check_normals(t, solids, points, struck, hits):
+def check_normals(t, look, solids, points, struck, hits):
     """Normals are the gradient of the distance, a little outside the surface."""
     for at in np.flatnonzero(hits):
         normal = np.array(geometry.normal_at(solids, 0, struck[at][1], tuple(points[at])))
         assert abs(np.linalg.norm(normal) - 1) < 1e-9
-        assert abs(signed_distance(t, points[at] + 0.01 * normal) - 0.01) < 1e-4
+        assert abs(signed_distance(t, points[at] + 0.01 * normal, look) - 0.01) < 1e-4
 
 
 def test_rays_along_the_axes_meet_flat_faces():
@@ -139,7 +145,7 @@ def test_a_lone_thing_is_where_its_centre_projects(shape):
         forward = -np.array(CAMERA) / np.linalg.norm(CAMERA)
         right = np.cross(forward, [0, 0, 1])
         right /= np.linalg.norm(right)
-        to = np.array([x, y, t.half_height]) - np.array(CAMERA)
+        to = np.array([x, y, t.half_height()]) - np.array(CAMERA)
         scale = 240 / math.tan(math.radians(49.1) / 2) / (to @ forward)
         column = 240 + scale * (to @ right)
         line = 160 - scale * (to @ np.cross(right, forward))

@@ -6,7 +6,8 @@ import itertools
 import numpy as np
 import pytest
 
-from pipeline.tabletop import geometry, pictures, raytracer, scene_sampling, scenes
+from pipeline.tabletop import effects, geometry, pictures, raytracer, scene_sampling, scenes
+from pipeline.tabletop.looks import STUDIO
 from pipeline.tabletop.scenes import CAMERA, LIGHTS, SHAPES
 from tests.pipeline.tabletop.test_tabletop_raytracer import camera_rays, crowd, thing
 
@@ -23,7 +24,8 @@ def kernel_inputs(seed):
 
 def painted(solids, masks, camera, axes, lamps, shaders):
     passes = np.zeros((2, HEIGHT, WIDTH, 3), dtype=np.uint8)
-    raytracer.paint(passes, solids, masks, shaders, camera, axes, lamps, pictures.SRGB)
+    tones = effects.curves(effects.NONE)
+    raytracer.paint(passes, STUDIO.style(), solids, masks, shaders, camera, axes, lamps, tones)
     return passes
 
 

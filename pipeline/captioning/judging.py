@@ -1,0 +1,70 @@
+"""Captions of images whose facts are known, judged: drawn scenes, or real ones labelled by hand."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from pipeline.captioning.features import Picture
+from pipeline.captioning.picture_captioner import PictureCaptioner, Search
+from pipeline.datasets import labelled_scenes
+from pipeline.datasets.schema import NO_CHANGE, Pair
+from pipeline.progress import track
+from pipeline.scoring.truth import FAULTS, Verdict, judge
+from pipeline.statistics.bootstrap import draws
+
+BATCH = 20  # pairs captioned at once
+RESAMPLES = 2000
+Judged = tuple[str, Pair, str, Verdict]  # kind of change, the pair, the caption, whether it is true
+Shown = tuple[str, Pair, Picture, Picture]  # kind of change, the pair, its before and after images
+
+
+def judged(captioner: PictureCaptioner, shown: Iterator[Shown], count: int, search: Search) -> list[Judged]:
+    """The caption of each of `count` pairs, judged. Raises InputError for an image that does not open."""
+    found: list[Judged] = []
+    batches = iter(lambda: list(islice(shown, BATCH)), [])
+    for some in track(batches, "captioning", "batches", -(-count // BATCH)):
+        squashed = captioner.features.squashed
+        images = [
+            (
+                squashed(before, f"{pair.before} of {pair.pair_id}"),
+                squashed(after, f"{pair.after} of {pair.pair_id}"),
+            )
+            for _, pair, before, after in some
+        ]
+        for (kind, pair, _, _), said in zip(some, captioner.of_squashed(images, search), strict=True):
+            verdict = judge(said.caption, pair)
+            assert verdict is not None  # the pair has its scene
+            found.append((kind, pair, said.caption, verdict))
+    return found
+
+
+def judged_labelled(captioner: PictureCaptioner, folder: Path, search: Search) -> list[Judged]:
+    """Captions of the labelled scenes of a folder. Raises InputError where labels or images are wrong."""
+    pairs = labelled_scenes.read(folder)
+    shown = ((str(pair.change_type), pair, folder / pair.before, folder / pair.after) for pair in pairs)
+    return judged(captioner, shown, len(pairs), search)
+
+
+def summary(found: Sequence[Judged]) -> list[str]:
+    """A line a kind of change: pairs, percent true with a 95 % interval, and the faults by their number.
+
+    The interval is a percentile bootstrap over scenes, of which each has one pair of a kind.
+    """
+    kinds = list(dict.fromkeys(kind for kind, *_ in found))
+    groups = {kind: [verdict for own, _, _, verdict in found if own == kind] for kind in kinds}
+    changed = [verdict for kind in kinds if kind != NO_CHANGE for verdict in groups[kind]]
+    if len(kinds) > 2:
+        groups = {"all changes": changed} | groups
+    lines = [f"{'pairs':<24}number  true  (95 % interval)  faults"]
+    for kind, verdicts in groups.items():
+        true = np.array([verdict.true for verdict in verdicts], dtype=float)
+        resamples = np.concatenate([counts @ true for counts in draws(len(true), RESAMPLES, 0)]) / len(true)
+        low, high = 100 * np.percentile(resamples, [2.5, 97.5])
+        faults = Counter(letter for verdict in verdicts for letter in verdict.faults)
+        said = ", ".join(f"{FAULTS[letter]} {count}" for letter, count in faults.most_common()) or "none"
+        name = "no change" if kind == NO_CHANGE else kind
+        lines.append(f"{name:<24}{len(true):>6}{100 * true.mean():>6.1f}  ({low:.0f} to {high:.0f})  {said}")
+    return lines

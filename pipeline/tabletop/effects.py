@@ -1,0 +1,73 @@
+"""What a camera and a file do to an image: exposure, white balance, tone, blur, noise, JPEG."""
+
+import io
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image, ImageFilter
+
+from pipeline.dataset_params import Variation
+
+LEVELS = 4096  # of linear light, 0 to 1
+
+
+@dataclass(frozen=True)
+class Effects:
+    """The settings of one image, as scenes.json records them."""
+
+    exposure: float  # factor of the light
+    red: float  # white balance: factors of red and blue
+    blue: float
+    gamma: float  # exponent of the tone curve behind sRGB's: above 1 darkens the middle
+    blur: float  # standard deviation, pixels
+    noise: float  # standard deviation, levels of 255
+    seed: int  # of the noise
+    quality: int  # of JPEG; 0: no JPEG
+
+
+NONE = Effects(1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0, 0)
+
+
+def draw(ranges: Variation, rng: np.random.Generator) -> Effects:
+    """Effects within the ranges, each evenly."""
+
+    def between(ends: tuple[float, float]) -> float:
+        return round(float(rng.uniform(*ends)), 4)
+
+    return Effects(
+        exposure=between(ranges.exposure),
+        red=between(ranges.white_balance),
+        blue=between(ranges.white_balance),
+        gamma=between(ranges.gamma),
+        blur=between(ranges.blur),
+        noise=between(ranges.noise),
+        seed=int(rng.integers(2**31)),
+        quality=int(rng.integers(ranges.jpeg[0], ranges.jpeg[1] + 1)),
+    )
+
+
+def curves(effects: Effects) -> np.ndarray:
+    """3 x LEVELS uint8: the bytes of red, green and blue at evenly spaced levels of linear light.
+
+    A table, because a power for every channel of every pixel is slow.
+    """
+    gains = effects.exposure * np.array([[effects.red], [1.0], [effects.blue]])
+    light = np.minimum(gains * (np.arange(LEVELS) / (LEVELS - 1)), 1.0)
+    srgb = np.where(light <= 0.0031308, 12.92 * light, 1.055 * light ** (1 / 2.4) - 0.055)
+    return np.rint(srgb**effects.gamma * 255).astype(np.uint8)
+
+
+def develop(pixels: np.ndarray, effects: Effects) -> np.ndarray:
+    """The image, height x width x 3 uint8, after blur, noise and JPEG, in this order."""
+    image = Image.fromarray(pixels)
+    if effects.blur > 0:
+        image = image.filter(ImageFilter.GaussianBlur(effects.blur))
+    if effects.noise > 0:
+        noise = np.random.default_rng(effects.seed).standard_normal(pixels.shape, dtype=np.float32)
+        noisy = np.asarray(image) + np.rint(noise * np.float32(effects.noise))
+        image = Image.fromarray(np.clip(noisy, 0, 255).astype(np.uint8))
+    if effects.quality:
+        file = io.BytesIO()
+        image.save(file, "JPEG", quality=effects.quality)
+        image = Image.open(file)
+    return np.asarray(image)

@@ -1,0 +1,115 @@
+"""Scenes labelled by hand: each kind of change is judged, and a wrong label is named by its line and key."""
+
+import json
+
+import pytest
+
+from pipeline.datasets import labelled_scenes
+from pipeline.datasets.clevr_change import DEFAULT, DISTRACTOR, SEMANTIC
+from pipeline.errors import InputError
+from pipeline.scoring.truth import judge
+
+
+def thing(size, color, material, shape, x, y):
+    return {"size": size, "color": color, "material": material, "shape": shape, "x": x, "y": y}
+
+
+OBJECTS = [
+    thing("large", "red", "rubber", "cube", 100, 100),
+    thing("small", "blue", "metal", "sphere", 300, 200),
+    thing("small", "blue", "metal", "sphere", 200, 50.5),
+]
+NEW = thing("small", "gray", "rubber", "cylinder", 50, 60)
+
+
+def labelled(folder, *lines, without=()):
+    for number in range(len(lines)):
+        for name in (DEFAULT, SEMANTIC, DISTRACTOR):
+            if name not in without:
+                (folder / name.format(number)).parent.mkdir(exist_ok=True)
+                (folder / name.format(number)).write_bytes(b"")
+    text = "".join(json.dumps({"scene": n, "objects": OBJECTS} | line) + "\n" for n, line in enumerate(lines))
+    (folder / "labels.jsonl").write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "true", "false"),
+    [
+        (
+            {"changed": 0, "new_color": "green"},
+            "color",
+            [
+                "the large red block turned green",
+                "the block that is left of the small blue ball turned green",
+            ],
+            ["the large red block turned gray", "the ball turned green", "there is no change"],
+        ),
+        (
+            {"changed": 1, "new_material": "rubber"},
+            "texture",
+            ["the sphere that is in front of the cube became matte"],
+            ["the sphere that is behind the cube became matte", "the sphere became matte"],
+        ),
+        (
+            {"changed": 2, "moved_to": [400, 300]},
+            "move",
+            ["the ball that is behind the cube has been moved"],
+            ["the ball that is in front of the cube has been moved"],
+        ),
+        ({"changed": 0, "gone": True}, "drop", ["the cube is gone"], ["the cube has appeared"]),
+        (
+            {"added": NEW},
+            "add",
+            ["the cylinder has appeared", "the gray thing that is left of the cube has been added"],
+            ["the cylinder that is right of the cube has appeared"],
+        ),
+    ],
+)
+def test_captions_of_each_kind_of_change_are_judged(tmp_path, change, kind, true, false):
+    changed, unchanged = labelled_scenes.read(labelled(tmp_path, change))
+    assert (changed.change_type, unchanged.change_type) == (kind, "none")
+    assert (changed.before, changed.after) == (DEFAULT.format(0), SEMANTIC.format(0))
+    assert unchanged.after == DISTRACTOR.format(0)
+    assert [judge(caption, changed).true for caption in true] == [True] * len(true)
+    assert [judge(caption, changed).true for caption in false] == [False] * len(false)
+    assert judge("there is no change", unchanged).true
+    assert not judge(true[0], unchanged).true
+
+
+def test_a_scene_gives_the_pairs_whose_images_are_there(tmp_path):
+    pairs = labelled_scenes.read(labelled(tmp_path, {}, {"added": NEW}))
+    assert [pair.pair_id for pair in pairs] == ["000000.png_n", "000001.png", "000001.png_n"]
+    (tmp_path / DISTRACTOR.format(1)).unlink()
+    assert len(labelled_scenes.read(tmp_path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ({"changed": 0}, "changed"),
+        ({"changed": 3, "gone": True}, "changed is 3"),
+        ({"changed": 0, "gone": True, "new_color": "red"}, "one change"),
+        ({"new_color": "red"}, "changed"),
+        ({"changed": 0, "new_color": "pink"}, "new_color"),
+        ({"changed": 0, "moved_to": [1]}, "moved_to"),
+        ({"objects": []}, "objects"),
+        ({"objects": [OBJECTS[0] | {"x": -1}]}, "objects.0.x"),
+        ({"weather": "fine"}, "weather"),
+    ],
+)
+def test_a_wrong_label_is_named_by_line_and_key(tmp_path, line, named):
+    folder = labelled(tmp_path, {}, line)
+    with pytest.raises(InputError) as refused:
+        labelled_scenes.read(folder)
+    assert "labels.jsonl, line 2" in str(refused.value)
+    assert named in str(refused.value)
+
+
+def test_a_missing_image_and_a_scene_that_stands_twice_are_named(tmp_path):
+    folder = labelled(tmp_path, {"added": NEW}, without=(SEMANTIC,))
+    with pytest.raises(InputError, match="CLEVR_semantic_000000"):
+        labelled_scenes.read(folder)
+    labelled(tmp_path, {}, {"scene": 0})
+    with pytest.raises(InputError, match=r"labels\.jsonl, line 2"):
+        labelled_scenes.read(tmp_path)

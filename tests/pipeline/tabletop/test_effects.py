@@ -1,0 +1,122 @@
+"""Looks and effects: what each does to an image, and what scenes.json records of them."""
+
+import json
+from contextlib import chdir
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from pydantic import ValidationError
+
+from pipeline.dataset_params import Variation
+from pipeline.datasets.images import Indexed
+from pipeline.params import Tabletop
+from pipeline.tabletop import dataset, effects, grid_labels, pictures, scenes
+from pipeline.tabletop.effects import NONE
+from pipeline.tabletop.looks import LOOKS
+from pipeline.tabletop.scenes import CAMERA, LIGHTS
+from tests.pipeline.tabletop.test_tabletop_raytracer import crowd, thing
+
+RANGES = Variation(
+    exposure=(0.5, 2.0),
+    white_balance=(0.9, 1.1),
+    gamma=(0.8, 1.2),
+    blur=(0.0, 1.0),
+    noise=(0.0, 4.0),
+    jpeg=(60, 90),
+)
+SETTINGS = Tabletop(
+    scenes=10,
+    seed=3,
+    min_objects=3,
+    max_objects=4,
+    width=96,
+    height=64,
+    viewpoint="moderate",
+    look="clevr",
+    variation=RANGES,
+)
+GRAY = np.full((64, 64, 3), 120, dtype=np.uint8)
+
+
+def srgb(light):
+    return 12.92 * light if light <= 0.0031308 else 1.055 * light ** (1 / 2.4) - 0.055
+
+
+def test_curves_are_exposure_white_balance_srgb_and_gamma_in_this_order():
+    own = replace(NONE, exposure=1.5, red=0.9, blue=1.1, gamma=1.3)
+    table = effects.curves(own)
+    assert table.shape == (3, effects.LEVELS)
+    for channel, gain in enumerate((1.5 * 0.9, 1.5, 1.5 * 1.1)):
+        for level in (0, 7, 500, 2500, 4095):
+            light = min(gain * level / 4095, 1.0)
+            assert table[channel, level] == round(255 * srgb(light) ** 1.3)
+
+
+def test_without_effects_the_pixels_stay():
+    pixels = pictures.render(scenes.solids(crowd(1)), CAMERA, LIGHTS, 96, 64)
+    assert effects.develop(pixels, NONE).tobytes() == pixels.tobytes()
+
+
+def test_noise_has_its_deviation_and_its_seed():
+    noisy = effects.develop(GRAY, replace(NONE, noise=3.0, seed=1)).astype(int) - GRAY
+    assert abs(noisy.std() - 3.0) < 0.1
+    assert abs(noisy.mean()) < 0.1
+    assert (effects.develop(GRAY, replace(NONE, noise=3.0, seed=1)) - GRAY == noisy.astype(np.uint8)).all()
+    assert (effects.develop(GRAY, replace(NONE, noise=3.0, seed=2)) != GRAY + noisy).any()
+
+
+def test_blur_and_jpeg_change_edges_alone():
+    half = GRAY.copy()
+    half[:, 35:] = 200
+    for own in (replace(NONE, blur=1.0), replace(NONE, quality=50)):
+        changed = np.abs(effects.develop(half, own).astype(int) - half).max(-1)
+        assert changed[:, 24:40].max() > 3
+        assert changed[:, :24].max() <= 1
+
+
+def test_effects_lie_in_their_ranges_and_a_range_has_its_ends_in_order():
+    drawn = [effects.draw(RANGES, np.random.default_rng(seed)) for seed in range(50)]
+    for name, (least, most) in RANGES:
+        keys = {"white_balance": ("red", "blue"), "jpeg": ("quality",)}.get(name, (name,))
+        values = [getattr(own, key) for own in drawn for key in keys]
+        assert least <= min(values) < max(values) <= most
+    with pytest.raises(ValidationError, match="noise"):
+        Variation(**RANGES.model_dump() | {"noise": (2.0, 1.0)})
+
+
+def test_looks_differ_in_every_pixel_statistic_and_cubes_are_larger_and_rounded():
+    things = crowd(2)
+    shown = {
+        name: pictures.render(scenes.solids(things, look), CAMERA, LIGHTS, 96, 64, look).astype(int)
+        for name, look in LOOKS.items()
+    }
+    assert shown["studio"].mean() > 150
+    assert 90 < shown["clevr"].mean() < 140  # CLEVR-Change's images: 118
+    cube = thing("cube")
+    assert cube.half_height(LOOKS["clevr"]) > 1.3 * cube.half_height(LOOKS["studio"])
+
+
+def test_a_rendered_dataset_records_look_and_effects(tmp_path):
+    with chdir(tmp_path):
+        dataset.render(SETTINGS, Path("a"), processes=1)
+        dataset.render(SETTINGS.model_copy(update={"variation": None}), Path("b"), processes=1)
+    found, plain = (json.loads((tmp_path / name / "scenes.json").read_text()) for name in "ab")
+    assert found["look"] == plain["look"] == "clevr"
+    names = {field.name for field in fields(effects.Effects)}
+    assert all(set(own) == names for scene in found["scenes"] for own in scene["effects"].values())
+    assert "effects" not in plain["scenes"][0]
+    # the scenes are the same ones, and an image is what its scene and its effects say
+    scene = found["scenes"][4]
+    assert {key: value for key, value in scene.items() if key != "effects"} == plain["scenes"][4]
+    name = "images/CLEVR_default_000004.png"
+    shown = grid_labels.read_scenes(tmp_path / "a/scenes.json")[name]
+    own, view = effects.Effects(**scene["effects"]["default"]), scene["views"]["default"]
+    again = pictures.render(shown.solids, shown.camera, view["lights"], 96, 64, LOOKS["clevr"], own)
+    assert (np.asarray(Image.open(tmp_path / "a" / name)) == again).all()
+    assert asdict(own) != asdict(NONE)
+    assert (np.asarray(Image.open(tmp_path / "b" / name)) != again).any()
+    labels = grid_labels.label({name: shown}, [Indexed(name, 96, 64, 0, "")], (4, 6))
+    assert (labels >= 0).any()

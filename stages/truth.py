@@ -3,7 +3,7 @@
 python -m stages.truth --weights demo/scorer_cbr --scenes 100
     scenes drawn now: so many of each of the five kinds of change, and as many pairs without a change
 python -m stages.truth --weights demo/scorer_cbr --labelled FOLDER
-    real images that you labelled in FOLDER/labels.jsonl (docs/evaluation.md)
+    real images that you labelled in FOLDER/labels.jsonl (docs/evaluation.md, "Truth")
 """
 
 import argparse

@@ -10,7 +10,7 @@ Colour = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Look:
-    """One look; `clevr` was fitted to 40 real scenes of CLEVR-Change (docs/tabletop.md, "Looks and effects")."""
+    """One look. `clevr` was fitted to 40 real scenes (docs/tabletop.md, "Looks and effects")."""
 
     falloff: float  # added to the square of a lamp's distance; a large one spreads the light evenly
     ambient: float

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ class Contents:
     """
 
     by: str
-    earlier: Callable[[Path], bool] | None = None
+    earlier: Callable[[Path], bool] | None = field(default=None, repr=False)
 
     def check(self, path: Path) -> None:
         """Raise InputError where a folder of this kind must not replace what `path` is."""

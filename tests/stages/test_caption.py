@@ -51,8 +51,6 @@ def test_many_pairs_and_an_exit_code_for_errors(lab, capsys):
     [
         (f"{BEFORE} {WEIGHTS}", "name a before and an after picture"),
         (f"{BEFORE} {AFTER} {WEIGHTS} --top 3 --beam 2", "--top 3 needs a --beam of at least 3"),
-        (f"{BEFORE} {AFTER} {WEIGHTS} --length-penalty -1", "argument --length-penalty"),
-        (f"{BEFORE} {AFTER} {WEIGHTS} --length-penalty nan", "argument --length-penalty"),
         (f"{BEFORE} {AFTER} {WEIGHTS} --out x.jsonl", "--out is for --pairs"),
         (f"--pairs pairs.csv {WEIGHTS}", "--pairs needs --out"),
         (f"{BEFORE} {AFTER} --pairs pairs.csv {WEIGHTS}", "--pairs takes neither two pictures"),

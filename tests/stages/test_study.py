@@ -111,10 +111,6 @@ def test_show_runs_and_writes_nothing(repository, capsys):
             "clevr_dc is not prepared (prepare@clevr_dc has not run); name clevr_dc",
         ),
         (
-            "--name two --dataset tabletop --seeds 2147483648",
-            "2147483648 is not a whole number from 0",
-        ),
-        (
             "--name two --dataset tabletop --on slurm --cluster absent.yaml",
             "absent.yaml is missing; name a file of a cluster's settings by --cluster",
         ),

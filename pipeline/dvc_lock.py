@@ -48,7 +48,7 @@ def check(root: Path, reference: Path | None = None) -> str | None:
 
 
 def problem(root: Path, reference: Path | None = None) -> str | None:
-    """What is wrong with dvc.lock; None where it is whole, or missing."""
+    """Return the fault of dvc.lock; None where it is whole, or missing."""
     if not (root / NAME).is_file():
         return None
     text = (root / NAME).read_text(encoding="utf-8", errors="replace")
@@ -83,7 +83,7 @@ def _stages(text: str) -> Stages | None:
 
 
 def _complete(stage: dict[str, Any]) -> bool:
-    """Whether an entry has its end: DVC writes the outputs last, a hash and a size of each."""
+    """Return whether an entry has its end: DVC writes the outputs last, a hash and a size of each."""
     outs = stage.get("outs")
     if not isinstance(outs, list) or not outs or not isinstance(outs[-1], dict):
         return False

@@ -65,7 +65,7 @@ def check(folder: Path, by: str) -> None:
 
 
 def unchanged(file: Path, known: Mark) -> bool:
-    """Whether a regular file has the mark of its record."""
+    """Return whether a regular file has the mark of its record."""
     return known is None or mark(file) == known
 
 

@@ -113,7 +113,7 @@ class Files:
 
 
 def _in_git(file: Path) -> bool:
-    """Whether the last commit has exactly this file, so that nothing of it can be lost."""
+    """Return whether the last commit has exactly this file, so that nothing of it can be lost."""
     command = ["git", "-C", str(file.parent), "cat-file", "blob", f"HEAD:./{file.name}"]
     try:
         return subprocess.run(command, capture_output=True, check=True).stdout == file.read_bytes()

@@ -74,7 +74,7 @@ def opened(picture: Picture, name: str = "the picture") -> Image.Image:
 
 
 def turned(before: Image.Image, after: Image.Image) -> str | None:
-    """What to say of two pictures, as `opened` gives them, whose files name different orientations."""
+    """Warning about two images, as `opened` gives them, whose files name different orientations."""
     sides = [picture.info.get(TURNED, 1) for picture in (before, after)]
     if sides[0] == sides[1]:
         return None

@@ -88,7 +88,7 @@ def _backbone(folder: Path, trained: Trained, lab: Path, whole: bool) -> Made:
 
 
 def _scores(trained: Trained, weights: Path, lab: Path) -> dict[str, Any]:
-    """What the stage score found, of every seed that is there; empty where the run was not scored."""
+    """Scores of every seed that was scored, from the stage score; empty where none was."""
     recipe, seeds = trained.recipe, run_scores.read(trained, weights, lab)
     cell = lab / "results/cells" / recipe.dataset / recipe.model / str(trained.seed)
     own = seeds.get(trained.seed)

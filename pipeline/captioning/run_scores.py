@@ -34,7 +34,7 @@ ATTENTION, CAPTIONS, METRICS, SUMMARY, PAIRS = (
 
 
 class _Scored(BaseModel):
-    """What is needed of a line of pairs.jsonl."""
+    """The needed keys of a line of pairs.jsonl."""
 
     pair_id: str
     caption: str

@@ -119,7 +119,7 @@ def read(place: Path) -> Job:
 
 
 class State(TypedDict, total=False):
-    """Where a job is."""
+    """The state of a job."""
 
     state: Literal["running", "done", "failed", "ended"]
     step: str

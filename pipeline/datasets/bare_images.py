@@ -28,7 +28,7 @@ EXIF = b"Exif\0\0"
 
 @dataclass(frozen=True, slots=True)
 class Bare:
-    """What is decoded of a file."""
+    """The decoded part of a file."""
 
     data: bytes
     orientation: int = 1  # as EXIF and TIFF number it: 1 to 8

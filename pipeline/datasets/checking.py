@@ -106,12 +106,12 @@ def surplus(root: Path, names: Iterable[str], shown: int = 3) -> tuple[int, list
 
 
 def is_systems(name: str) -> bool:
-    """Whether a file is hidden, or one that macOS, Windows or a NAS writes by itself."""
+    """Return whether a file is hidden, or written by macOS, Windows or a NAS itself."""
     return any(part.startswith(".") or part.casefold() in SYSTEMS for part in name.split("/"))
 
 
 def is_picture(path: Path) -> bool:
-    """Whether a file has a picture's ending or, with another one, a picture's content."""
+    """Return whether a file has an image's ending or an image's content."""
     if path.suffix.lower().removeprefix(".") in IMAGES or kind_not_read(path):
         return True
     try:

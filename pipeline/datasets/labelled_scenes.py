@@ -84,7 +84,7 @@ class LabelledScene(Strict):
         return next((kind for key, kind in kinds.items() if getattr(self, key) is not None), NO_CHANGE)
 
     def facts(self, kind: str) -> SceneFacts:
-        """What both images of a pair show; `kind` NO_CHANGE: the unchanged pair."""
+        """Return the facts of both images of a pair; `kind` NO_CHANGE: of the unchanged pair."""
         before = tuple(_placed(number, each) for number, each in enumerate(self.objects))
         if kind == NO_CHANGE:
             return SceneFacts(before, before, CAMERA, CAMERA, None)

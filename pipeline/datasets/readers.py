@@ -69,7 +69,7 @@ def faults(reader: str, root: Path) -> list[str]:
 
 
 def is_own(reader: str) -> bool:
-    """Whether the reader's files are a user's own, who can mend them."""
+    """Return whether the reader's files are the user's own, so that the user can correct them."""
     return _reader(reader).faults is not None
 
 

@@ -61,7 +61,7 @@ class Tags:
         return data[: self.start] + self.kept + data[self.start + len(self.kept) :]
 
     def pieces(self) -> list[tuple[int, int]]:
-        """Where strips or tiles begin, and their bytes. Raises ValueError where there are none."""
+        """Return where strips or tiles begin, and their bytes. Raises ValueError where there are none."""
         kind = 0 if OFFSETS[0] in self.values else 1
         pieces = list(zip(self.values.get(OFFSETS[kind], ()), self.values.get(SIZES[kind], ()), strict=False))
         if not pieces:
@@ -70,14 +70,14 @@ class Tags:
 
     @property
     def extra(self) -> tuple[int, ...]:
-        """What the bands beyond the colours are; the file may say of fewer than it has."""
+        """The kinds of the bands beyond the colours; the file may name fewer than it has."""
         said = self.values.get(EXTRA, ())
         beyond = self.one(SAMPLES, 1) - COLOURS.get(self.one(PHOTOMETRIC, WHITE_IS_ZERO), 0)
         return (*said, *[UNSPECIFIED] * max(0, min(beyond, 9) - len(said)))
 
     @property
     def opaque(self) -> bool:
-        """Whether no band is said to be alpha: a fourth one may be infrared."""
+        """Return whether the file calls no band alpha; a fourth band may be infrared."""
         return not {*self.extra[:1]} & ALPHA
 
     def fault(self) -> str | None:
@@ -104,7 +104,7 @@ class Tags:
         return set(self.values.get(BITS) or (1,))
 
     def described(self) -> str:
-        """What it is, and the command that makes it readable, for a message."""
+        """Describe the file, and the command that makes it readable, for a message."""
         bits = "/".join(map(str, sorted(self._bits())))
         command = MAGICK if self._bits() <= {1, 2, 4, 8, 12, 16} and self.one(SAMPLES, 1) <= 5 else GDAL
         if set(self.values.get(SAMPLE_FORMAT) or (UNSIGNED,)) != {UNSIGNED}:

@@ -15,7 +15,7 @@ from models.captioner import Sizes
 from pipeline.inputs import read_yaml
 from pipeline.outputs import yaml_of
 from pipeline.vocabularies import SPECIAL
-from tests import released
+from tests import project_params, released
 from tests.running import ROOT, succeed
 from tests.synthetic import SENTENCES, make_clevr_change
 
@@ -50,7 +50,7 @@ def lab(tmp_path):
         name = tmp_path / "npy" / f"{image.relative_to(raw)}.npy"
         name.parent.mkdir(parents=True, exist_ok=True)
         np.save(name, np.random.default_rng(number).random((1024, 14, 14), dtype=np.float32))
-    settings = merged(read_yaml(ROOT / "params.yaml", ""), yaml.safe_load(SETTINGS))
+    settings = merged(project_params.tree(), yaml.safe_load(SETTINGS))
     settings["dataset"]["clevr_change"]["features"] = {"npy": "npy"}
     (tmp_path / "params.yaml").write_text(yaml_of(settings))
     published = {"clevr_change": read_yaml(ROOT / "datasets.yaml", "")["clevr_change"]}

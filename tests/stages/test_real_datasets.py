@@ -1,6 +1,7 @@
 """Real datasets from their folder to scores, stage by stage, on small folders in their layouts."""
 
 import json
+from shutil import copyfile
 
 import numpy as np
 import pytest
@@ -27,7 +28,8 @@ def prepare(folder, dataset, **changes):
     MAKERS[dataset](folder / "data/raw" / dataset)
     set_params(folder, features__weights=WEIGHTS, **{f"dataset__{dataset}__sizes": SMALL}, **changes)
     pairs, index, told = (f"data/{name}" for name in ("p.jsonl", "i.jsonl", "f.json"))
-    card = ROOT / "data/cards" / f"{dataset}.yaml"
+    card = "card.yaml"
+    copyfile(ROOT / "data/cards" / f"{dataset}.yaml", folder / card)  # the project's folder may have spaces
     outs = f"--pairs {pairs} --images {index} --manifest {told}"
     succeed(folder, f"prepare --dataset {dataset} --card {card} {outs}")
     return pairs, index, told

@@ -5,9 +5,11 @@ METEOR's tables load for seconds, so that one corpus holds all: each set is a su
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -69,14 +71,15 @@ LIBRARY = """
 import json, sys
 from pycocoevalcap.bleu.bleu import Bleu
 from pycocoevalcap.cider.cider import Cider
-from pycocoevalcap.meteor.meteor import Meteor
+from pycocoevalcap.meteor import meteor
 from pycocoevalcap.rouge.rouge import Rouge
 from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
+meteor.__file__ = sys.argv[1]
 captions, references = json.load(sys.stdin)
 def tokens(texts):
     return PTBTokenizer().tokenize({key: [{"caption": text} for text in own] for key, own in texts.items()})
 res, gts = tokens({key: [caption] for key, caption in captions.items()}), tokens(references)
-scores = {"METEOR": Meteor(), "ROUGE-L": Rouge(), "CIDEr-D": Cider()}
+scores = {"METEOR": meteor.Meteor(), "ROUGE-L": Rouge(), "CIDEr-D": Cider()}
 scores = {name: scorer.compute_score(gts, res) for name, scorer in scores.items()}
 bleu, _ = Bleu().compute_score(gts, res, verbose=0)
 corpus = {name: score[0] for name, score in scores.items()} | {f"BLEU-{n}": b for n, b in enumerate(bleu, 1)}
@@ -111,12 +114,18 @@ def as_subsets(sets: dict[str, Corpus]) -> tuple[dict[str, str], dict[str, list[
 
 
 @pytest.fixture(scope="module")
-def library() -> Iterator[subprocess.Popen[str]]:
+def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[str]]:
     """The library's own wrappers at work on the sane set, in a process that they may leave hanging."""
+    copy = (
+        tmp_path_factory.mktemp("library") / "meteor"
+    )  # its METEOR hangs in a folder with a space in its name
+    shutil.copytree(Path(find_spec("pycocoevalcap.meteor.meteor").origin).parent, copy)
     path = f"{java.find().parent}{os.pathsep}{os.environ['PATH']}"
     environment = os.environ | {"PATH": path, "JAVA_TOOL_OPTIONS": "-XX:+UseSerialGC"}
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with subprocess.Popen([sys.executable, "-c", LIBRARY], **pipes, env=environment, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", LIBRARY, str(copy / "meteor.py")], **pipes, env=environment, text=True
+    ) as process:
         process.stdin.write(json.dumps(SANE))
         process.stdin.close()
         process.stdin = None  # for communicate

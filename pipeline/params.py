@@ -36,7 +36,7 @@ from pipeline.records import first_fault
 
 PUBLISHED, REMEDY = "datasets.yaml", "restore it with git"  # it stands beside params.yaml
 Log = Literal["dvclive", "tensorboard", "none"]
-Viewpoint = Literal["moderate", "extreme"] | Annotated[float, Field(gt=0, le=180)]
+Viewpoint = Literal["moderate", "clevr_change", "extreme"] | Annotated[float, Field(gt=0, le=180)]
 
 
 class Scenes(Strict):

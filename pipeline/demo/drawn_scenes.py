@@ -47,7 +47,7 @@ def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Dr
         things, view, truth = scene.before, scene.nonsemantic, grammar.no_change_captions(rng)
     else:
         things, view, truth = scene.after, scene.semantic, grammar.change_captions(scene, rng, own.relations)
-    first, second = (draw_effects(own.variation, rng) if own.variation else NONE for _ in range(2))
+    first, second = draw_effects(own.variation, 2, rng) if own.variation else (NONE, NONE)
     before = painted(own, scene.before, scene.default, first)
     return Drawn(before, painted(own, things, view, second), _pair(scene, kind, truth))
 

@@ -122,7 +122,7 @@ def _render_scene(settings: Tabletop, work: Path, number: int) -> None:
 
 def _effects(settings: Tabletop, rng: np.random.Generator) -> list[Effects]:
     """The effects of a scene's three images; none where the settings have no variation."""
-    return [draw(settings.variation, rng) for _ in VIEWS] if settings.variation else []
+    return draw(settings.variation, len(VIEWS), rng) if settings.variation else []
 
 
 def _record(scene: scenes.Scene, rng: np.random.Generator, settings: Tabletop) -> dict[str, Any]:

@@ -63,12 +63,13 @@ def jittered(point: Point, reach: float, rng: np.random.Generator) -> Point:
 def _other_view(view: View, viewpoint: str | float, rng: np.random.Generator) -> View:
     """The camera and lights of an after or distractor picture.
 
-    moderate: a little elsewhere, as in CLEVR-Change. extreme: anywhere around the table, as in
-    CLEVR-DC, whose authors put the camera "to a random location". A number: a little elsewhere, and
-    turned around the table by up to as many degrees either way.
+    moderate: moved by up to 1.0 along each axis. clevr_change: by up to 2.0, as measured on real
+    images of CLEVR-Change. extreme: anywhere around the table, as in CLEVR-DC, whose authors put the
+    camera "to a random location". A number: as moderate, and turned around the table by up to as many
+    degrees either way.
     """
-    camera = jittered(view.camera, 1.0, rng)
-    if viewpoint != "moderate":
+    camera = jittered(view.camera, 2.0 if viewpoint == "clevr_change" else 1.0, rng)
+    if viewpoint not in ("moderate", "clevr_change"):
         side = 0.0 if viewpoint == "extreme" else math.atan2(camera[1], camera[0])
         most = 180.0 if viewpoint == "extreme" else float(viewpoint)
         camera = _at_bearing(camera, side + float(rng.uniform(-math.radians(most), math.radians(most))))

@@ -78,7 +78,12 @@ def test_blur_and_jpeg_change_edges_alone():
 
 
 def test_effects_lie_in_their_ranges_and_a_range_has_its_ends_in_order():
-    drawn = [effects.draw(RANGES, np.random.default_rng(seed)) for seed in range(50)]
+    scenes = [effects.draw(RANGES, 3, np.random.default_rng(seed)) for seed in range(50)]
+    for key in ("exposure", "red", "blue", "gamma"):  # the camera's
+        assert all(len({getattr(own, key) for own in images}) == 1 for images in scenes)
+    for key in ("blur", "noise", "seed"):  # the image's
+        assert all(len({getattr(own, key) for own in images}) == 3 for images in scenes)
+    drawn = [own for images in scenes for own in images]
     for name, (least, most) in RANGES:
         keys = {"white_balance": ("red", "blue"), "jpeg": ("quality",)}.get(name, (name,))
         values = [getattr(own, key) for own in drawn for key in keys]

@@ -1,10 +1,20 @@
-"""How much do features know of the objects? A linear probe of single cells, on a dataset like tabletop."""
+"""How much do features know of the objects? A linear probe of single cells, on a dataset like tabletop.
+
+With --labelled FOLDER it is also tested on real images that you labelled (docs/evaluation.md, "Truth"), and
+says how well a linear classifier tells rendered cells from real ones: 0.5 if it can't.
+"""
 
 import argparse
+from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
 
 from pipeline.backbone import linear_probe
 from pipeline.backbone.linear_probe import Cells, Scores
+from pipeline.captioning import labelled_cells
+from pipeline.captioning.labelled_cells import ImageGrids
 from pipeline.datasets.images import read_named
 from pipeline.datasets.schema import images_of, of_split, read_pairs
 from pipeline.features.store import FeatureStore
@@ -27,24 +37,47 @@ def main() -> None:
     parser.add_argument("--scenes", type=to_read, required=True, help="the scenes.json that render wrote")
     parser.add_argument("--split", choices=("val", "test"), default="val", help="whose cells are told")
     parser.add_argument("--cells", type=cells, default=20_000, help="of each split at most")
+    parser.add_argument("--labelled", type=to_read, help="a folder of labelled images to test on, too")
+    parser.add_argument("--lab", type=to_read, default=Path(), help="the repository that filled the store")
     parser.add_argument("--out", type=file_to_write, help="a JSON file for the figures")
     probe(parsed(parser))
 
 
 def probe(arguments: argparse.Namespace) -> None:
     store = FeatureStore(arguments.features, expected={})
+    images = ImageGrids(store, arguments.lab) if arguments.labelled else None
     train, held_out = (read(arguments, store, split) for split in ("train", arguments.split))
     scores = linear_probe.probe(train, held_out)
+    counts = {"train": len(train.classes), arguments.split: len(held_out.classes)}
+    figures = asdict(scores) | {"cells": counts, "split": arguments.split}
     print(table(scores, arguments.split, len(held_out.classes), len(train.classes)))
+    if images:
+        figures["labelled"] = labelled(arguments, store, images)
     if arguments.out:
-        counts = {"train": len(train.classes), arguments.split: len(held_out.classes)}
-        write_json(arguments.out, asdict(scores) | {"cells": counts, "split": arguments.split})
+        write_json(arguments.out, figures)
 
 
-def read(arguments: argparse.Namespace, store: FeatureStore, split: str) -> Cells:
+def labelled(arguments: argparse.Namespace, store: FeatureStore, images: ImageGrids) -> dict[str, object]:
+    """Test the probe of objects' centres on labelled images; print and return its figures."""
+    train, held_out = (
+        read(arguments, store, split, grid_labels.centres) for split in ("train", arguments.split)
+    )
+    real = labelled_cells.cells(images, arguments.labelled)
+    scores, apart = linear_probe.probe(train, real), linear_probe.told_apart(held_out, real)
+    print(table(scores, str(arguments.labelled), len(real.classes), len(train.classes)))
+    print(f"a linear classifier tells rendered from labelled cells: {apart:.3f} (0.5: it can't)")
+    return asdict(scores) | {"cells": len(real.classes), "told_apart": apart}
+
+
+def read(
+    arguments: argparse.Namespace,
+    store: FeatureStore,
+    split: str,
+    labelling: Callable[..., np.ndarray] = grid_labels.label,
+) -> Cells:
     names = images_of(of_split(read_pairs(arguments.pairs), split))
     images = read_named(arguments.images, names)
-    labels = grid_labels.label(grid_labels.read_scenes(arguments.scenes), images, store.shape[1:])
+    labels = labelling(grid_labels.read_scenes(arguments.scenes), images, store.shape[1:])
     return linear_probe.gather(store, names, labels, arguments.cells, f"reading cells of {split}")
 
 

@@ -6,6 +6,7 @@ train split fit it, cells of another split are told by it. Nothing in it is rand
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -13,7 +14,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pipeline.errors import InputError
-from pipeline.features.store import FeatureStore
 from pipeline.progress import track
 from pipeline.tabletop.grid_labels import ATTRIBUTES, NOTHING
 
@@ -30,6 +30,19 @@ class Cells:
     classes: Tensor  # N x 4 int64, in the order of ATTRIBUTES
 
 
+class Grids(Protocol):
+    """Feature grids by the names of images: a store, or images that a backbone reads now."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """C x H x W."""
+        ...
+
+    def read(self, keys: Sequence[str]) -> np.ndarray:
+        """Return the grids of these images, images x C x H x W."""
+        ...
+
+
 @dataclass(frozen=True)
 class Scores:
     """Fractions of the cells of the split that was held out, by attribute."""
@@ -38,9 +51,7 @@ class Scores:
     majority: dict[str, float]  # that have the class which most training cells have
 
 
-def gather(
-    store: FeatureStore, keys: Sequence[str], labels: np.ndarray, most: int, description: str
-) -> Cells:
+def gather(grids: Grids, keys: Sequence[str], labels: np.ndarray, most: int, description: str) -> Cells:
     """Read the cells that show a thing, at most `most` of them, drawn evenly and always the same.
 
     `labels` are images x 4 x H x W (cells.label) of the images `keys`.
@@ -51,13 +62,13 @@ def gather(
         raise InputError(f"{description}: no cell of {len(keys)} images shows a thing")
     if len(places) > most:
         places = places[np.sort(np.random.default_rng(0).permutation(len(places))[:most])]
-    features = np.empty((len(places), store.shape[0]), dtype=np.float32)
+    features = np.empty((len(places), grids.shape[0]), dtype=np.float32)
     starts = range(0, len(keys), READ)
     for start in track(starts, description, "batches", len(starts)):
         rows = (places[:, 0] >= start) & (places[:, 0] < start + READ)
         image, line, column = places[rows].T
-        grids = store.read(keys[start : start + READ])  # images x C x H x W
-        features[rows] = grids[image - start, :, line, column]
+        read = grids.read(keys[start : start + READ])  # images x C x H x W
+        features[rows] = read[image - start, :, line, column]
     image, line, column = places.T
     return Cells(torch.from_numpy(features), torch.from_numpy(labels[image, :, line, column]).long())
 
@@ -76,6 +87,24 @@ def probe(train: Cells, held_out: Cells) -> Scores:
         accuracy[name] = (found == wanted).float().mean().item()
         majority[name] = (wanted == seen.bincount().argmax()).float().mean().item()
     return Scores(accuracy, majority)
+
+
+def told_apart(ours: Cells, others: Cells, folds: int = 5) -> float:
+    """The share of cells that a linear classifier assigns to the right one of two sources; 0.5: none can.
+
+    As many cells of each source, the first ones. Each fold, a run of neighbours, is told by the other folds.
+    """
+    number = min(len(ours.classes), len(others.classes))
+    features = torch.cat([ours.features[:number], others.features[:number]])
+    deviation = features.std(0, correction=0)
+    features = (features - features.mean(0)) / torch.where(deviation > 0, deviation, 1.0)
+    source = torch.arange(2).repeat_interleave(number)
+    fold = (torch.arange(number) * folds // number).repeat(2)
+    right = torch.zeros(2 * number, dtype=torch.bool)
+    for out in range(folds):
+        weights = fit(features[fold != out], source[fold != out], 2)
+        right[fold == out] = predict(weights, features[fold == out]) == source[fold == out]
+    return right.float().mean().item()
 
 
 def fit(features: Tensor, classes: Tensor, number: int) -> Tensor:

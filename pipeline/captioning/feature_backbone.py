@@ -50,7 +50,12 @@ def of_lab(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
         )
     store = FeatureStore(place, expected=trained.recipe.features)
     trained.check_store(store)
-    attributes = store.attributes
+    return of_store(store, spec, lab)
+
+
+def of_store(store: FeatureStore, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
+    """The network that filled a store, with its statistics of channels. Raises InputError as of_lab does."""
+    place, attributes = Path(store.location.name), store.attributes
     said = {key: attributes.get(key) for key in ("weights_id", "precision")}
     made = read(place, Made, said, MADE_ANEW)
     # a file of weights is named as the laboratory's stages see it: from its root

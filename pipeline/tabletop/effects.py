@@ -31,8 +31,9 @@ NONE = Effects(1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0, 0)
 def draw(ranges: Variation, images: int, rng: np.random.Generator) -> list[Effects]:
     """The effects of a scene's images, each drawn evenly from its range.
 
-    One camera takes all images of a scene: they share exposure, white balance and tone curve. (The mean brightness
-    of the two images of a real CLEVR-Change pair differs by 1.5 %.) Blur, noise and JPEG are drawn for each image.
+    One camera takes all images of a scene: they share exposure, white balance and tone curve. (The mean
+    brightness of the two images of a real CLEVR-Change pair differs by 1.5 %.) Blur, noise and JPEG are drawn
+    for each image.
     """
 
     def between(ends: tuple[float, float]) -> float:

@@ -87,6 +87,23 @@ def label(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[in
     return labels
 
 
+def centres(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[int, int]) -> np.ndarray:
+    """As `label`, and only the cells in which the centre of a thing's box lies have a class."""
+    labels = np.full((len(images), len(ATTRIBUTES), *grid), NOTHING, dtype=np.int8)
+    for row, image in enumerate(images):
+        shown = scenes[image.name]
+        for (left, top, width, height), classes in zip(shown.boxes, shown.classes[:-1], strict=True):
+            middle = (left + width / 2, top + height / 2)
+            labels[row, :, *cell_of(middle, (image.width, image.height), grid)] = classes
+    return labels
+
+
+def cell_of(place: tuple[float, float], size: tuple[int, int], grid: tuple[int, int]) -> tuple[int, int]:
+    """Line and column of the cell that holds a place, x and y in pixels; `size` is width and height."""
+    (x, y), (width, height), (H, W) = place, size, grid
+    return min(int(y * H / height), H - 1), min(int(x * W / width), W - 1)
+
+
 def _buffer(shown: Shown, image: Indexed) -> np.ndarray:
     """The image's object-id buffer; its boxes must be those that were written with the picture."""
     rows = identify(shown.solids, shown.camera, image.width, image.height)

@@ -12,6 +12,7 @@ import pytest
 from pipeline.compute import memory
 from pipeline.errors import InputError
 from pipeline.scoring import java, spice, spice_files
+from pipeline.scoring.corpus import score
 from tests.pipeline.scoring.conftest import left_behind
 
 CAPTIONS = {"2": "a cat", "10": "a dog", "1": "é \u2028 ||| \ud800"}
@@ -254,3 +255,17 @@ def test_without_a_cache_for_the_processor_all_is_parsed_in_one_run(fake, monkey
     monkeypatch.setattr(spice, "CACHES", False)
     assert [len(question) for question in scored_many(fake, 60)] == [60]
     assert "-cache" not in (fake.home / "calls").read_text()
+
+
+@pytest.mark.usefixtures("without_java")
+def test_where_spice_fails_the_other_metrics_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise InputError("SPICE took too long")
+
+    monkeypatch.setattr(spice, "unavailable", lambda timeout: None)
+    monkeypatch.setattr(spice, "scores", fail)
+    found = score({"1": "a b", "2": "c"}, {"1": ["a b"], "2": ["d"]}, {}, 60, "none")
+    assert found.subsets["total"]["SPICE"] is None
+    assert found.subsets["total"]["METEOR"] == 0.5
+    assert found.scorers["SPICE"] == "failed (SPICE took too long)"
+    assert found.warnings[-1] == "SPICE: failed (SPICE took too long)"

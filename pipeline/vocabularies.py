@@ -12,6 +12,7 @@ from typing import Annotated, Any, Protocol
 import numpy as np
 from pydantic import AfterValidator, Field
 
+from pipeline import content_hashes
 from pipeline.clip_bpe import bpe
 from pipeline.dataset_params import Count, Strict
 from pipeline.errors import InputError
@@ -19,6 +20,8 @@ from pipeline.inputs import read_json
 from pipeline.outputs import write_json
 from pipeline.records import checked
 
+REMEDY = "run `dvc repro vocab` to make it"
+PAIRS = "pairs"  # in `hashes`: the file whose training captions were counted
 NULL, UNK, START, END = 0, 1, 2, 3
 SPECIAL = ("<NULL>", "<UNK>", "<START>", "<END>")
 PCL_MARKS = ("<PAD>", "<UNK>", "<BOS>", "<EOS>")  # the same in IDC-PCL's files, at any ids
@@ -216,6 +219,7 @@ class WordsFile(Strict):
     longest: Count
     lower_case: bool
     counts: dict[str, int] = Field(default_factory=dict)
+    hashes: dict[str, str] = Field(default_factory=dict)  # of the pairs
 
 
 class ClipFile(Strict):
@@ -223,6 +227,7 @@ class ClipFile(Strict):
 
     tokeniser: str
     longest: Count
+    hashes: dict[str, str] = Field(default_factory=dict)
 
 
 def kind_of(record: Any) -> type[WordsFile] | type[ClipFile]:
@@ -231,8 +236,13 @@ def kind_of(record: Any) -> type[WordsFile] | type[ClipFile]:
     return ClipFile if clip else WordsFile
 
 
-def save(path: str | Path, vocabulary: Vocabulary, counts: Counter[str]) -> None:
-    """Write ids, training counts, the longest caption and how captions are read; of CLIP's what is ours."""
+def save(
+    path: str | Path, vocabulary: Vocabulary, counts: Counter[str], pairs: str | Path | None = None
+) -> None:
+    """Write ids, training counts, the longest caption and how captions are read; of CLIP's what is ours.
+
+    `pairs`: the file whose training captions were counted, which is named by its hash.
+    """
     record: dict[str, Any] = {"tokeniser": "clip_bpe", "longest": vocabulary.longest}
     if isinstance(vocabulary, WordVocabulary):
         record = {
@@ -241,19 +251,26 @@ def save(path: str | Path, vocabulary: Vocabulary, counts: Counter[str]) -> None
             "longest": vocabulary.longest,
             "lower_case": vocabulary.lower_case,
         }
-    write_json(path, record)
+    hashes = {PAIRS: content_hashes.file_hash(pairs)} if pairs else {}
+    write_json(path, content_hashes.with_hashes(record, hashes))
 
 
 def load(path: str | Path) -> Vocabulary:
-    """Read what `save` wrote. Raises InputError naming the key that is wrong."""
-    remedy = "run `dvc repro vocab` to make it"
-    record = read_json(path, remedy)
-    found = checked(kind_of(record), record, str(path), remedy)
+    """Read what `save` wrote. Raises InputError naming the key that is wrong, or was changed since."""
+    record = read_json(path, REMEDY)
+    found = checked(kind_of(record), record, str(path), REMEDY)
+    content_hashes.read(path, record, REMEDY)
     if isinstance(found, ClipFile):
         return ClipVocabulary(found.longest)
     return WordVocabulary(
         tuple(sorted(found.ids, key=found.ids.__getitem__)), found.longest, found.lower_case
     )
+
+
+def check_pairs(path: str | Path, pairs: str | Path) -> None:
+    """Raise InputError where the pairs are not those whose captions the vocabulary at `path` has."""
+    hashes = content_hashes.read(path, read_json(path, REMEDY), REMEDY)
+    content_hashes.check(path, hashes, PAIRS, pairs, "run `dvc repro vocab` to make the vocabulary again")
 
 
 def identity(vocabulary: Vocabulary) -> str:

@@ -4,7 +4,8 @@ import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pipeline.datasets.schema import Pair, of_split, read_pairs
+from pipeline.datasets.manifest import read_pairs
+from pipeline.datasets.schema import Pair, of_split
 from pipeline.errors import InputError
 from pipeline.inputs import read_yaml
 from pipeline.outputs import Contents, file_to_write

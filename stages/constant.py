@@ -5,10 +5,10 @@ import sys
 
 from pipeline import params
 from pipeline.datasets import manifest
-from pipeline.datasets.schema import SPLITS, of_split, read_pairs
+from pipeline.datasets.schema import SPLITS, of_split
 from pipeline.errors import InputError, printable
 from pipeline.outputs import file_to_write, write_json
-from pipeline.scoring import constant_baseline, results
+from pipeline.scoring import constant_baseline, results, run_files
 from stages import run
 from stages.arguments import parsed, to_read, word
 
@@ -24,10 +24,11 @@ def main() -> None:
     arguments = parsed(parser)
     everything = params.load()
     settings = everything.score
-    pairs = read_pairs(arguments.pairs)
+    pairs = manifest.read_pairs(arguments.pairs)
     if not (test := of_split(pairs, "test")):
         raise InputError(f"{arguments.pairs} has no pair of the split test; add some")
     prepared = manifest.read(arguments.manifest)
+    manifest.check_files(arguments.manifest, prepared, arguments.pairs)
     for split in SPLITS:
         prepared.check_split(of_split(pairs, split), split, arguments.pairs)
     chosen = constant_baseline.choose(
@@ -52,6 +53,7 @@ def main() -> None:
         told,
         references=prepared.references,
         summary_path=arguments.summary,
+        hashes=run_files.hashes_of_scored(arguments),
     )
     print(f"{arguments.dataset}: {chosen.caption!r}, validation CIDEr-D {chosen.cider_d:.3f}")
 

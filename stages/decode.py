@@ -6,8 +6,9 @@ one.
 
 import argparse
 
-from pipeline import params, vocabularies
+from pipeline import content_hashes, params, vocabularies
 from pipeline.compute import devices
+from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS
 from pipeline.decoding import attention_maps
 from pipeline.decoding.decode_split import attended_captions, searching
@@ -37,12 +38,19 @@ def main() -> None:
     store = FeatureStore(store_of(arguments.features, trained.recipe.input), expected=trained.recipe.features)
     trained.check_store(store)
     pairs = pairs_of(arguments.pairs, arguments.split)
+    manifest.check_images(arguments.pairs, store.location.name, store.images)
     aligned = {pair.pair_id for kind in choose(pairs, ALIGNED).values() for pair in kind}
     model = model.to(devices.device())
     decode = params.load().decode
     search = searching(decode.beam, decode.length_penalty)
     found = attended_captions(model, pairs, store, vocabulary, decode.batch, aligned, search)
-    attention_maps.write(arguments.attention, found, trained_model.sha256_of(arguments.weights))
+    origin = (
+        trained_model.sha256_of(arguments.weights),
+        content_hashes.file_hash(arguments.pairs),
+        trained.run,
+    )
+    named = dict(zip(attention_maps.ORIGINS, origin, strict=True))
+    attention_maps.write(arguments.attention, found, named)
     write_json(arguments.out, [{"image_id": pair, "caption": each.caption} for pair, each in found.items()])
 
 

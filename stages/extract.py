@@ -17,7 +17,8 @@ from pipeline.compute import devices
 from pipeline.compute.memory import keep_freed
 from pipeline.compute.process_group import Part, Ranks, join
 from pipeline.datasets.images import Indexed, read_index
-from pipeline.datasets.schema import images_of, of_split, read_pairs
+from pipeline.datasets.manifest import read_pairs
+from pipeline.datasets.schema import images_of, of_split
 from pipeline.features import backbone_weights, extraction, npy_import
 from pipeline.features.shapes import grid_shape
 from pipeline.features.store_contents import GRID, PIXELS, PixelSpec, Spec, pixel_spec, spec

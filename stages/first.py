@@ -15,12 +15,12 @@ from pipeline import provenance
 from pipeline.compute import devices
 from pipeline.datasets import cub_nabirds
 from pipeline.datasets.cub_nabirds import NEGATIVES, RECORDS, records_of, remedy, stores_of
-from pipeline.datasets.negatives import REMEDY, read_negatives
-from pipeline.datasets.schema import ClassPair
+from pipeline.datasets.negatives import REMEDY, Negatives, read_negatives
+from pipeline.datasets.schema import ClassPair, read_pairs
 from pipeline.errors import InputError
 from pipeline.features.object_storage import store_of
 from pipeline.features.store import FeatureStore
-from pipeline.inputs import read_text, read_yaml
+from pipeline.inputs import read_json, read_text, read_yaml
 from pipeline.outputs import replacing
 from pipeline.provenance import sha256
 from pipeline.recipes import imported_weights, recipe_file, trained_model
@@ -59,6 +59,7 @@ def main() -> None:
         raise InputError(
             f"{arguments.recipe}: {recipe.model} has no phase before captioning; take another model"
         )
+    train.check(arguments, recipe)
     *earlier, last = recipe.before
     found = beside(arguments, recipe, last)
     for phase in earlier:
@@ -78,7 +79,10 @@ def nothing(arguments: argparse.Namespace, why: str) -> None:
 def beside(arguments: argparse.Namespace, recipe: Recipe, phase: EarlierPhase) -> Beside:
     """What a phase on the dataset's pairs reads beside them."""
     tasks = recipe.settings_of(phase).get("tasks", {})
-    found = negatives_of(arguments.negatives) if FDA in tasks else Beside()
+    found = Beside()
+    if FDA in tasks:
+        found = negatives_of(arguments.negatives)
+        check_negatives(arguments)
     if CLASS_PAIRS in tasks:
         classes, key = classes_of(arguments.pretraining, recipe, phase)
         found = replace(found, classes=classes, keys=(*found.keys, key))
@@ -90,6 +94,23 @@ def negatives_of(path: Path | None, how: str = REMEDY) -> Beside:
     if path is None:
         raise InputError(f"the task {FDA} needs negatives; name their file by --negatives ({how})")
     return Beside(read_negatives(path, how), keys=(sha256(read_text(path, how)),))
+
+
+def check_negatives(arguments: argparse.Namespace) -> None:
+    """Raise InputError where the negatives are of other pairs, or not those that store.json names."""
+    captions = {pair.pair_id: pair.captions for pair in read_pairs(arguments.pairs)}
+    for own in read_records(arguments.negatives, Negatives, REMEDY):
+        if captions.get(own.pair_id) != own.captions:
+            raise InputError(f"{arguments.negatives}: {own.pair_id} is of other pairs; {REMEDY} again")
+    started = arguments.weights.with_name(train.STARTED)
+    known = read_json(started, train.START) if started.is_file() else {}
+    if isinstance(known, dict) and known.get("negatives", found := hashed(arguments.negatives)) != found:
+        raise InputError(f"{arguments.negatives} is not the file that {started} names; {REMEDY} again")
+
+
+def hashed(path: Path) -> str:
+    """A file's hash as store.json has it."""
+    return sha256(path.read_bytes())
 
 
 def classes_of(folder: Path, recipe: Recipe, phase: EarlierPhase) -> tuple[dict[str, ClassItems], str]:

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from pipeline import params
+from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.negatives import Negatives, write_negatives
-from pipeline.datasets.schema import read_pairs
 from pipeline.errors import InputError
 from pipeline.negatives.generation import SPLITS, generate
 from pipeline.outputs import file_to_write, write_text

@@ -49,7 +49,8 @@ def prepare(arguments: argparse.Namespace) -> None:
     images.write_index(arguments.images, _divided(images.index(root, names), pairs, reader))
     write_pairs(arguments.pairs, pairs)
     read = checking.hashes(root, readers.annotation_files(reader, root))
-    manifest.write(arguments.manifest, Manifest(reader, protocol, read, counted))
+    hashed = manifest.hashes(arguments.pairs, arguments.images)
+    manifest.write(arguments.manifest, Manifest(reader, protocol, read, counted, hashed))
 
 
 def _divided(found: Iterable[Indexed], pairs: Sequence[Pair], reader: str) -> Iterator[Indexed]:

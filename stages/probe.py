@@ -16,7 +16,8 @@ from pipeline.backbone.linear_probe import Cells, Scores
 from pipeline.captioning import labelled_cells
 from pipeline.captioning.labelled_cells import ImageGrids
 from pipeline.datasets.images import read_named
-from pipeline.datasets.schema import images_of, of_split, read_pairs
+from pipeline.datasets.manifest import read_pairs
+from pipeline.datasets.schema import images_of, of_split
 from pipeline.features.store import FeatureStore
 from pipeline.outputs import file_to_write, write_json
 from pipeline.tabletop import grid_labels

@@ -15,6 +15,8 @@ from pipeline import params
 from pipeline.errors import InputError
 from pipeline.params import read_tree
 from pipeline.recipes import recipe_file
+from pipeline.reporting import run_curves
+from pipeline.scoring import run_files
 from pipeline.studying import own_records, records, study_cells
 from pipeline.studying.study_cells import Cell
 from pipeline.studying.study_file import Row, Study
@@ -80,9 +82,13 @@ def cells(root: Path) -> list[Cell]:
 
 
 def check(cell: Cell) -> None:
-    """Raises InputError where the cell was made with another recipe than params.yaml has now."""
+    """Raise InputError where the cell's files do not belong together, or its recipe is not today's."""
+    run = Path(cell.dataset, cell.model, str(cell.seed))
+    weights = Path("data/weights", run)
+    run_files.check_scores(cell.made, Path("data/pairs", f"{cell.dataset}.jsonl"), weights)
+    run_curves.check(Path("results/curves", run), weights)
     path = Path("data/recipes", cell.dataset, f"{cell.model}.yaml")
-    if not path.exists() or recipe_file.load(path) != cell.recipe:
+    if not path.exists() or not recipe_file.same(recipe_file.load(path), cell.recipe):
         raise InputError(f"{cell.made} is not what params.yaml and the code make now; run `dvc repro`")
 
 

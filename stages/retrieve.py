@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from models.trainable import Retrieves, Trainable
-from pipeline import vocabularies
+from pipeline import content_hashes, vocabularies
 from pipeline.compute import devices
-from pipeline.datasets.schema import SPLITS, Pair, of_split, read_pairs
+from pipeline.datasets import manifest
+from pipeline.datasets.manifest import read_pairs
+from pipeline.datasets.schema import SPLITS, Pair, of_split
 from pipeline.errors import InputError
 from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
@@ -57,6 +59,7 @@ def retrieve(model: Trainable, trained: Trained, arguments: argparse.Namespace, 
     trained.check_vocabulary(vocabulary, arguments.vocab)
     store = FeatureStore(store_of(arguments.features, trained.recipe.input), expected=trained.recipe.features)
     trained.check_store(store)
+    manifest.check_images(arguments.pairs, store.location.name, store.images)
     if not (pairs := retrievable(of_split(read_pairs(arguments.pairs), arguments.split))):
         raise InputError(
             f"{arguments.pairs} has no pair of the split {arguments.split} where something changed; "
@@ -66,7 +69,14 @@ def retrieve(model: Trainable, trained: Trained, arguments: argparse.Namespace, 
     ranked = ranks(similarity, [pair.captions for pair in pairs])
     found = figures(ranked, arguments.ties)
     write_text(folder / RANKS, "".join(f"{json.dumps(line)}\n" for line in lines(pairs, ranked)))
-    write_json(folder / FIGURES, found | {"examples": examples(pairs, similarity)})
+    hashes = {
+        "weights": trained_model.sha256_of(arguments.first),
+        "pairs": content_hashes.file_hash(arguments.pairs),
+        "ranks": content_hashes.file_hash(folder / RANKS),
+        "run": trained.run,
+    }
+    record = found | {"examples": examples(pairs, similarity)}
+    write_json(folder / FIGURES, content_hashes.with_hashes(record, hashes))
     shown = found["text_to_pair"]
     print(f"text to pair: R@1 {shown['R@1']:.3f}, R@5 {shown['R@5']:.3f}; of {len(pairs)} pairs")
 

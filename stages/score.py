@@ -14,10 +14,11 @@ from rich.table import Table
 from pipeline import params
 from pipeline.console import PlainConsole
 from pipeline.datasets import manifest
+from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.schema import SPLITS
 from pipeline.errors import listed, printable
 from pipeline.outputs import file_to_write
-from pipeline.scoring import attention_localisation, results
+from pipeline.scoring import attention_localisation, results, run_files
 from pipeline.scoring.attention_localisation import Localisation
 from pipeline.scoring.coco_files import read_references, read_results
 from pipeline.scoring.corpus import Scores, score
@@ -32,19 +33,27 @@ WIDTH = 500  # at most: a narrow terminal breaks lines, but no number is cut
 def main() -> None:
     arguments = _arguments()
     captions = read_results(arguments.captions)
-    prepared = manifest.read(arguments.manifest) if arguments.manifest else None
-    if prepared and arguments.pairs:
-        pairs = pairs_of(arguments.pairs, arguments.split)
-        prepared.check_split(pairs, arguments.split, arguments.pairs)
+    prepared = _prepared(arguments)
     located = _located(captions, arguments) if arguments.attention else Localisation({}, {})
     scores, told = (_of_pairs if arguments.pairs else _alone)(captions, arguments)
     for warning in scores.warnings:
         print(f"warning: {printable(warning)}", file=sys.stderr)
     references = prepared.references if prepared else None
-    results.write_metrics(arguments.out, scores, told, located.summary, references, arguments.summary)
     if arguments.per_pair:
         results.write_each(arguments.per_pair, scores, captions, told, located.pairs)
+    hashes = run_files.hashes_of_scored(arguments)
+    results.write_metrics(arguments.out, scores, told, located.summary, references, arguments.summary, hashes)
     _show(scores, told)
+
+
+def _prepared(arguments: argparse.Namespace) -> Manifest | None:
+    """The manifest. Raise InputError where the pairs or the index are not those that it names."""
+    prepared = manifest.read(arguments.manifest) if arguments.manifest else None
+    if prepared and arguments.pairs:
+        pairs = pairs_of(arguments.pairs, arguments.split)
+        prepared.check_split(pairs, arguments.split, arguments.pairs)
+        manifest.check_files(arguments.manifest, prepared, arguments.pairs, arguments.images)
+    return prepared
 
 
 def _arguments() -> argparse.Namespace:
@@ -124,6 +133,7 @@ def _of_pairs(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[
 
 def _located(captions: dict[str, str], arguments: argparse.Namespace) -> Localisation:
     pairs = pairs_of(arguments.pairs, arguments.split)
+    run_files.check_attention(arguments.attention, arguments.pairs)
     return attention_localisation.of_files(arguments.attention, arguments.images, pairs, captions)
 
 

@@ -19,7 +19,9 @@ from models.trainable import Trainable
 from pipeline import params, provenance, source_code, vocabularies
 from pipeline.compute import devices, launch, memory
 from pipeline.compute.process_group import Ranks, joined
+from pipeline.datasets import manifest
 from pipeline.datasets.schema import images_of, of_split, read_pairs
+from pipeline.errors import InputError
 from pipeline.features.memory_cache import held
 from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
@@ -39,6 +41,7 @@ from pipeline.training.resuming import History
 from stages import run
 from stages.arguments import SEEDS, address_to_read, parsed, to_read, whole
 
+STARTED, START = "store.json", "run `dvc repro start` to make it"
 FIRST = "first"  # the folder, in what a cell starts from, of the weights that it begins with
 IMAGES = "images"  # the folder of the curves of a pre-training on single images, among those after it
 LOSS, VALIDATION = "loss.csv", "validation.csv"
@@ -66,9 +69,41 @@ def main() -> None:
         take_over("train", arguments, folder, trained_model.load)
         return
     before = arguments.start_from
+    check(arguments, recipe)
     first = before / FIRST if recipe.adapt and before else None
+    if first is not None:
+        check_first(arguments, recipe, first)
     phase = phases.captioning(recipe, first, arguments.tokens)
     run_phase("train", arguments, recipe, phase, first)
+
+
+def check(arguments: argparse.Namespace, recipe: Recipe) -> None:
+    """Raise InputError where a file that training reads is of another dataset, run or store."""
+    trained_model.check_place(arguments.weights, recipe, arguments.seed, arguments.recipe)
+    manifest.read_pairs(arguments.pairs)
+    vocabularies.check_pairs(arguments.vocab, arguments.pairs)
+    store = FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
+    manifest.check_images(arguments.pairs, store.location.name, store.images)
+    check_started((getattr(arguments, "start_from", None) or arguments.weights.parent) / STARTED, store)
+
+
+def check_started(started: Path, store: FeatureStore) -> None:
+    """Raise InputError where the store is not the one that the stage start noted for the run, if it did."""
+    known = read_json(started, START) if started.is_file() else {}
+    if (
+        not isinstance(known, dict) or "sha256" not in known
+    ):  # of imported weights it says nothing of the store
+        return
+    array = store.location.get("features/zarr.json", 1 << 20) or b""
+    if provenance.sha256(store.record, array) != known["sha256"]:
+        raise InputError(f"{store.location.name} is not the store that {started} names; {START} again")
+
+
+def check_first(arguments: argparse.Namespace, recipe: Recipe, first: Path) -> None:
+    """Raise InputError where the weights of the phase before are of other settings, words or features."""
+    trained = trained_model.check_first(first, recipe, arguments.seed)
+    trained.check_vocabulary(vocabularies.load(arguments.vocab), arguments.vocab)
+    trained.check_store(FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -2,11 +2,10 @@
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 from pipeline import params, vocabularies
-from pipeline.datasets import cub_nabirds
-from pipeline.datasets.schema import REMEDY, of_split, read_pairs
+from pipeline.datasets import cub_nabirds, manifest, schema
+from pipeline.datasets.schema import Pair, of_split
 from pipeline.errors import InputError
 from pipeline.outputs import file_to_write
 from pipeline.params import Params
@@ -23,19 +22,19 @@ def main() -> None:
     parser.add_argument("--out", type=file_to_write, required=True)
     arguments = parsed(parser)
     everything = params.load()
-    captions, others = training_captions(arguments.pairs), []
+    captions, others = training_captions(manifest.read_pairs(arguments.pairs)), []
     if other := everything.of(arguments.dataset).text.counted_with:
         own = cub_nabirds.records_of(arguments.pretraining, other)
-        others = training_captions(own / cub_nabirds.RECORDS, cub_nabirds.remedy(other))
+        others = training_captions(schema.read_pairs(own / cub_nabirds.RECORDS, cub_nabirds.remedy(other)))
     vocabulary = numbered(everything, arguments.dataset, captions, others)
     counts = vocabularies.count_words([*captions, *others], everything.text.lower_case)
-    vocabularies.save(arguments.out, vocabulary, counts)
+    vocabularies.save(arguments.out, vocabulary, counts, arguments.pairs)
     print(f"{arguments.dataset}: {len(vocabulary)} words, longest caption {vocabulary.longest} tokens")
 
 
-def training_captions(pairs: Path, remedy: str = REMEDY) -> list[str]:
+def training_captions(pairs: Sequence[Pair]) -> list[str]:
     """Those of the split train."""
-    return [caption for pair in of_split(read_pairs(pairs, remedy), "train") for caption in pair.captions]
+    return [caption for pair in of_split(pairs, "train") for caption in pair.captions]
 
 
 def numbered(everything: Params, dataset: str, captions: list[str], others: Sequence[str] = ()) -> Vocabulary:

@@ -25,6 +25,7 @@ from pipeline.inputs import read_json
 from pipeline.outputs import Contents, check, free_name, replacing, write_json, yaml_of
 from pipeline.recipes import trained_model
 from pipeline.recipes.model_description import Trained
+from pipeline.scoring import run_files
 from pipeline.scoring.coco_files import read_results
 
 CONTENTS = Contents("package")  # of a package that is a folder
@@ -92,11 +93,11 @@ def _scores(trained: Trained, weights: Path, lab: Path) -> dict[str, Any]:
     recipe, seeds = trained.recipe, run_scores.read(trained, weights, lab)
     cell = lab / "results/cells" / recipe.dataset / recipe.model / str(trained.seed)
     own = seeds.get(trained.seed)
-    captions = read_results(cell / run_scores.CAPTIONS, run_scores.DECODE) if own else {}
+    captions = read_results(cell / run_files.CAPTIONS, run_files.DECODE) if own else {}
     return {
         "split": "test",
         "own": own,
-        "truth": _truth(cell / run_scores.METRICS) if own else {},
+        "truth": _truth(cell / run_files.METRICS) if own else {},
         "seeds": {str(seed): scores for seed, scores in sorted(seeds.items())},
         "sample": dict(list(captions.items())[:SAMPLE]),
         "rendered": _rendered(lab, recipe.dataset),
@@ -105,7 +106,7 @@ def _scores(trained: Trained, weights: Path, lab: Path) -> dict[str, Any]:
 
 def _truth(metrics: Path) -> dict[str, dict[str, float]]:
     """Subset of the test pairs -> what is true of the captions, where that is known."""
-    found = read_json(metrics, run_scores.SCORE)
+    found = read_json(metrics, run_files.SCORE)
     own = {subset: found[subset] for subset in model_card.SUBSETS if subset in found}
     known = {
         subset: {name: each[name] for name in model_card.TRUTH if each.get(name) is not None}

@@ -2,11 +2,12 @@
 
 import hashlib
 import io
+import json
 import os
 import re
 import threading
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -238,6 +239,11 @@ def write_index(path: str | Path, images: Iterable[Indexed]) -> None:
 def read_index(path: str | Path) -> list[Indexed]:
     """Read what `write_index` wrote. Raises InputError naming the line that is not of an index."""
     return list(read_records(path, Indexed, REMEDY))
+
+
+def identity(hashes: Mapping[str, str]) -> str:
+    """A hash of images by name, in any order; `hashes`: name -> sha256."""
+    return hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()
 
 
 def read_named(path: str | Path, names: list[str]) -> list[Indexed]:

@@ -1,16 +1,25 @@
-"""The manifest of a prepared dataset: which reader, protocol and files it comes from, and its counts."""
+"""The manifest of a prepared dataset: which reader, protocol and files it comes from, its counts and hashes.
+
+It is beside the pairs: DATASET.manifest.json beside DATASET.jsonl. Its hashes name the pairs, the index of
+the images, and the images themselves; `read_pairs` and `check_images` compare them.
+"""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pipeline import content_hashes
+from pipeline.datasets import images, schema
 from pipeline.datasets.schema import Pair
 from pipeline.errors import InputError
+from pipeline.inputs import read_json
 from pipeline.outputs import write_json
 from pipeline.records import read_record
 
 REMEDY = "run `dvc repro prepare` to make it"
+AGAIN = "run `dvc repro prepare` to make both again"
+PAIRS, INDEX, IMAGES = "pairs", "index", "images"  # in `hashes`
 
 
 @dataclass(frozen=True)
@@ -21,6 +30,7 @@ class Manifest:
     protocol: str | None  # which references a test item has, where a dataset is scored in several ways
     files: dict[str, str]  # annotation file, relative to the dataset's root -> sha256
     counts: dict[str, Any]  # pairs, captions, … of each split
+    hashes: dict[str, str] = field(default_factory=dict)  # of PAIRS, INDEX, IMAGES; empty in earlier files
 
     @property
     def references(self) -> str:
@@ -33,15 +43,64 @@ class Manifest:
         if counted != len(pairs):
             raise InputError(
                 f"{path} has {len(pairs):,} pairs of the split {split}, and its manifest says {counted:,}; "
-                "run `dvc repro prepare` to make both again"
+                f"{AGAIN}"
             )
 
 
+def hashes(pairs: Path, index: Path) -> dict[str, str]:
+    """The hashes of a dataset's two files, and of its images by name."""
+    found = {each.name: each.sha256 for each in images.read_index(index)}
+    return {
+        PAIRS: content_hashes.file_hash(pairs),
+        INDEX: content_hashes.file_hash(index),
+        IMAGES: images.identity(found),
+    }
+
+
 def write(path: str | Path, manifest: Manifest) -> None:
-    """Write the manifest as JSON."""
-    write_json(path, asdict(manifest))
+    """Write the manifest as JSON, with its own hash where it has hashes."""
+    record = asdict(manifest)
+    own = record.pop("hashes")
+    write_json(path, content_hashes.with_hashes(record, own) if own else record)
 
 
 def read(path: str | Path) -> Manifest:
-    """Read what `write` wrote. Raises InputError where the file does not hold a manifest."""
-    return read_record(path, Manifest, REMEDY)
+    """Read what `write` wrote. Raises InputError where the file does not hold a manifest, or was changed."""
+    found = read_record(path, Manifest, REMEDY)
+    content_hashes.read(path, read_json(path, REMEDY), REMEDY)
+    return found
+
+
+def beside(pairs: str | Path) -> Path | None:
+    """The manifest beside a file of pairs; None where there is none."""
+    path = Path(pairs).with_suffix(".manifest.json")
+    return path if path.is_file() else None
+
+
+def read_pairs(path: str | Path) -> list[Pair]:
+    """Read prepared pairs. Raises InputError where they are not those of the manifest beside them."""
+    found = schema.read_pairs(path)
+    if record := beside(path):
+        check_files(record, read(record), path)
+    return found
+
+
+def check_files(path: Path, known: Manifest, pairs: str | Path, index: str | Path | None = None) -> None:
+    """Raise InputError where pairs, or an index of images, are not those of the manifest at `path`."""
+    content_hashes.check(path, known.hashes, PAIRS, pairs, AGAIN)
+    if index is not None:
+        content_hashes.check(path, known.hashes, INDEX, index, AGAIN)
+
+
+def check_images(pairs: str | Path, name: str, identity: str | None) -> None:
+    """Raise InputError where the store `name` holds features of other images than those of the pairs.
+
+    `identity`: see images.identity; None where the store does not say.
+    """
+    if not (record := beside(pairs)) or identity is None:
+        return
+    if read(record).hashes.get(IMAGES, identity) != identity:
+        raise InputError(
+            f"{name} has features of other images than those of {record}; run `dvc repro extract` to make it "
+            "again"
+        )

@@ -11,13 +11,15 @@ map        W x H x W_grid float16, summing to 1: 392 bytes a word at 14 x 14; wh
 aligned_pair, alignment    G strings, G x N x N float16; absent where the model has no cross-view attention
 block_name    B strings: blocks of an image encoder, where its class tokens look; absent where it has none
 block_pair, block          G strings, G x B x 2 x H x W_grid float16: of before and after, each summing to 1
+of_weights, of_pairs, of_run    the sha256 of the weights and of the file of pairs, DATASET/MODEL/SEED
 weight_name, weight        K strings, W x K float16: a word's sum to 1; absent where the decoder has none
 """
 
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -26,6 +28,9 @@ from pipeline.inputs import opened
 from pipeline.outputs import replacing
 
 REMEDY = "run `dvc repro decode` to make it"
+Value = TypeVar("Value")
+Origin = Literal["weights", "pairs", "run"]
+ORIGINS: tuple[Origin, ...] = ("weights", "pairs", "run")
 ROUNDING = 0.01  # float16 keeps the sum of a map to 0.0005
 
 
@@ -84,10 +89,12 @@ def _means(rows: np.ndarray, counts: Sequence[int]) -> np.ndarray:
     return (summed / np.reshape(counts, (-1, *[1] * (rows.ndim - 1)))).astype(np.float16)
 
 
-def write(path: str | Path, attended: Mapping[str, Attended], weights: str | None = None) -> None:
+def write(
+    path: str | Path, attended: Mapping[str, Attended], origin: Mapping[Origin, str] | None = None
+) -> None:
     """Write what was attended to by pair id, at least one: equal values are equal bytes.
 
-    `weights`: the sha256 of the weights that said the words, for `of_weights`.
+    `origin`: what the words are of, for `read_origin`.
     """
     all_of_it = list(attended.values())
     arrays: dict[str, np.ndarray] = {
@@ -108,8 +115,7 @@ def write(path: str | Path, attended: Mapping[str, Attended], weights: str | Non
     if shares := [each.weights for each in all_of_it if each.weights is not None]:
         arrays["weight_name"] = np.array(all_of_it[0].weighed, dtype=np.str_)
         arrays["weight"] = np.concatenate(shares, dtype=np.float16)
-    if weights is not None:
-        arrays["of_weights"] = np.array([weights], dtype=np.str_)
+    arrays |= {f"of_{name}": np.array([said], dtype=np.str_) for name, said in (origin or {}).items()}
     with replacing(path) as beside, beside.open("wb") as file:
         # not compressed: what a compressor writes differs from version to version; no time is written
         # (to a checker any array might be called allow_pickle, as numpy's own keyword is)
@@ -118,23 +124,20 @@ def write(path: str | Path, attended: Mapping[str, Attended], weights: str | Non
 
 def read(path: str | Path) -> dict[str, Attended]:
     """What `write` wrote. Raises InputError where the file is missing, damaged or of another form."""
-    return _read(path)[0]
+    return _read(path, lambda file: dict(_attended({name: file[name] for name in file.files})))
 
 
-def of_weights(path: str | Path) -> tuple[dict[str, str], str | None]:
-    """Return the caption of each pair, and the sha256 of the weights that said it; raises as `read` does."""
-    found, weights = _read(path)
-    return {pair: " ".join(each.words) for pair, each in found.items()}, weights
+def read_origin(path: str | Path) -> dict[Origin, str]:
+    """Return what the captions are of, as far as `write` was told; raises as `read` does."""
+    return _read(path, _origin)
 
 
-def _read(path: str | Path) -> tuple[dict[str, Attended], str | None]:
+def _read(path: str | Path, of: Callable[[Any], Value]) -> Value:
     try:
         # np.load leaves a file that it opened itself open where it fails
         with opened(path) as numbers, np.load(numbers, allow_pickle=False) as file:
             _check_unpacked(file.zip, Path(path).stat().st_size)
-            arrays = {name: file[name] for name in file.files}
-            weights = str(arrays["of_weights"][0]) if "of_weights" in arrays else None
-            return dict(_attended(arrays)), weights
+            return of(file)
     except FileNotFoundError:
         raise InputError(f"{path} is missing; {REMEDY}") from None
     except InputError:
@@ -142,6 +145,10 @@ def _read(path: str | Path) -> tuple[dict[str, Attended], str | None]:
     except Exception as error:  # what NumPy raises on damaged headers is of any kind
         reason = " ".join(str(error).split()) or type(error).__name__
         raise InputError(f"{path} does not hold attention maps ({reason}); {REMEDY} again") from None
+
+
+def _origin(file: Any) -> dict[Origin, str]:
+    return {name: str(file[f"of_{name}"][0]) for name in ORIGINS if f"of_{name}" in file.files}
 
 
 def _check_unpacked(file: zipfile.ZipFile, size: int) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 from typing_extensions import TypedDict
 
 from pipeline.compute import memory
+from pipeline.datasets import images
 from pipeline.datasets.schema import Pair
 from pipeline.errors import InputError
 from pipeline.features.object_storage import CONTEXT, Location
@@ -129,15 +130,15 @@ class FeatureStore:
             raise self._error(": its chunks are not of one image each")
         if math.prod(shape[1:]) * self.array.dtype.numpy_dtype.itemsize > LARGEST_IMAGE:
             raise self._error(f": an image of {shape[1:]} takes more than {LARGEST_IMAGE:,} bytes")
-        images, shards = len(self.row), len(self.attributes["shard_bytes"])
+        count, shards = len(self.row), len(self.attributes["shard_bytes"])
         shard = (self.array.chunk_layout.write_chunk.shape or (None,))[0] or 1
-        if (shape[0], len(self.attributes["keys"]), math.ceil(images / shard)) != (images, images, shards):
+        if (shape[0], len(self.attributes["keys"]), math.ceil(count / shard)) != (count, count, shards):
             raise self._error(
-                f": it has {shape[0]} images in {shards} shards of {shard}, and {images} different keys"
+                f": it has {shape[0]} images in {shards} shards of {shard}, and {count} different keys"
             )
         for name in ("sha256", "sums"):
-            if len(self.attributes.get(name, self.row)) != images:
-                raise self._error(f": its {name} are {len(self.attributes[name])}, not {images}")
+            if len(self.attributes.get(name, self.row)) != count:
+                raise self._error(f": its {name} are {len(self.attributes[name])}, not {count}")
 
     def _error(self, fault: str) -> InputError:
         return InputError(f"{self.location.name}{fault}; {self.location.remedy}")
@@ -145,15 +146,22 @@ class FeatureStore:
     @property
     def hashes(self) -> dict[str, str]:
         """Hashes of the whole store, of what made its features, and of its images in any order."""
-        images = sorted(self.attributes.get("sha256", self.attributes["keys"]))
+        own = sorted(self.attributes.get("sha256", self.attributes["keys"]))
         common = made(self.attributes)
         if str(common.get("weights_id", "")).startswith(OF_FILES):
             del common["weights_id"]  # it is a hash of these images' features
         return {
             "store": sha256(self.record),
             "features": sha256(json.dumps([common, self.shape], sort_keys=True)),
-            "images": sha256(*images),
+            "images": sha256(*own),
         }
+
+    @property
+    def images(self) -> str | None:
+        """What manifests call the store's images (images.identity); None where it has no hashes of them."""
+        if "sha256" not in self.attributes:
+            return None
+        return images.identity(dict(zip(self.attributes["keys"], self.attributes["sha256"], strict=True)))
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -51,6 +51,11 @@ class Trained:
         if self.iteration and not math.isfinite(self.validation):
             raise ValueError(f"validation is {self.validation}, not a finite number")
 
+    @property
+    def run(self) -> str:
+        """DATASET/MODEL/SEED."""
+        return f"{self.recipe.dataset}/{self.recipe.model}/{self.seed}"
+
     def check_vocabulary(self, vocabulary: Vocabulary, name: str | Path = "the vocabulary") -> None:
         """Raises InputError where the model was trained with another vocabulary."""
         if len(vocabulary) != self.vocabulary:

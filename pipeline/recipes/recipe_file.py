@@ -141,6 +141,11 @@ def save(path: str | Path, recipe: Recipe) -> None:
     write_text(path, yaml_of(asdict(recipe)))
 
 
+def same(one: Recipe, other: Recipe) -> bool:
+    """Whether both are written alike: a file has lists where `resolve` has tuples."""
+    return yaml_of(asdict(one)) == yaml_of(asdict(other))
+
+
 def load(path: str | Path) -> Recipe:
     """Read what `save` wrote."""
     remedy = "run `dvc repro recipe` to make it"

@@ -21,6 +21,7 @@ from pipeline.inputs import read_yaml
 from pipeline.outputs import Contents, yaml_of
 from pipeline.recipes import recipe_file
 from pipeline.recipes.model_description import Trained, described, hash_of
+from pipeline.recipes.recipe_file import Recipe
 from pipeline.recipes.tensor_checks import check_finite, check_looks, check_tensors, tensors_said
 
 FILE, MODEL = "weights.safetensors", "model.yaml"
@@ -106,10 +107,35 @@ def describe(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> T
     """Return what model.yaml says. Raises InputError where the folder is named after another run."""
     named = named or folder
     trained = described(named / MODEL, _record(folder, remedy), remedy)
-    run = (trained.recipe.dataset, trained.recipe.model, str(trained.seed))
-    claimed = _claimed(named.absolute())
+    claimed = _claimed(named)
+    if claimed not in (None, trained.run):
+        raise InputError(f"{named} holds weights of {trained.run}, says its {MODEL}; {remedy}")
+    if claimed and not trained.hashes:
+        raise InputError(f"{named / MODEL} has no hashes, so nothing shows what its weights are; {remedy}")
+    return trained
+
+
+def check_place(folder: Path, recipe: Recipe, seed: int, source: Path) -> None:
+    """Raise InputError where a folder is for weights of another run than that of the recipe at `source`."""
+    run, claimed = f"{recipe.dataset}/{recipe.model}/{seed}", _claimed(folder)
     if claimed not in (None, run):
-        raise InputError(f"{named} holds weights of {'/'.join(run)}, says its {MODEL}; {remedy}")
+        raise InputError(f"{source} is the recipe of {run}, and {folder} is for weights of {claimed}")
+
+
+def check_first(folder: Path, recipe: Recipe, seed: int) -> Trained:
+    """Return what is said of the weights of the phase before a recipe's captioning.
+
+    Raise InputError where they are of another run, or were trained with other settings than the recipe has.
+    """
+    trained = describe(folder, None, FIRST)
+    own = f"{recipe.dataset}/{recipe.model}/{seed}"
+    if trained.run != own:
+        raise InputError(f"{folder} holds weights of {trained.run}, not of {own}; {FIRST}")
+    first = trained.recipe
+    settings = (("sizes", first.sizes, recipe.sizes), ("adapt", first.adapt, recipe.adapt))
+    for name, found, wanted in settings:
+        if found != wanted and trained.iteration:  # imported weights have no settings of a training
+            raise InputError(f"{folder / MODEL}: recipe.{name} is not that of the captioning; {FIRST}")
     return trained
 
 
@@ -117,13 +143,13 @@ def _record(folder: Path, remedy: str) -> Any:
     return read_yaml(folder / MODEL, remedy, LARGEST, foreign=True)
 
 
-def _claimed(folder: Path) -> tuple[str, ...] | None:
-    """Dataset, model and seed of a folder of data/weights or data/starts; None: it has another name."""
-    match folder.parts:
+def _claimed(folder: Path) -> str | None:
+    """DATASET/MODEL/SEED of a folder of data/weights or data/starts; None: it has another name."""
+    match folder.absolute().parts:
         case (*_, "data", "weights", dataset, model, seed):
-            return dataset, model, seed
+            return f"{dataset}/{model}/{seed}"
         case (*_, "data", "starts", dataset, model, seed, "first"):
-            return dataset, model, seed
+            return f"{dataset}/{model}/{seed}"
     return None
 
 

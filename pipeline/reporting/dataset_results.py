@@ -1,8 +1,5 @@
 """What the earlier stages wrote of a dataset: the cells that params.yaml lists, and no others."""
 
-import csv
-import io
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,25 +7,26 @@ from typing import Literal, TypeVar
 
 from pydantic import FiniteFloat
 
+from pipeline import content_hashes
+from pipeline.datasets import manifest
 from pipeline.datasets.images import Indexed, read_index
-from pipeline.datasets.schema import NO_CHANGE, Pair, of_split, read_pairs
+from pipeline.datasets.manifest import read_pairs
+from pipeline.datasets.schema import NO_CHANGE, Pair, of_split
 from pipeline.decoding import attention_maps, gallery_pairs
 from pipeline.decoding.attention_maps import Attended
 from pipeline.errors import InputError
-from pipeline.inputs import read_text
 from pipeline.params import Params
 from pipeline.records import read_record
-from pipeline.reporting import paper_results, retrieval_results
+from pipeline.reporting import paper_results, retrieval_results, run_curves
 from pipeline.reporting.paper_results import Published, PublishedRetrieval
 from pipeline.reporting.retrieval_results import Retrieved, filled
-from pipeline.scoring import coco_files
+from pipeline.reporting.run_curves import Curve, read_curve
+from pipeline.scoring import coco_files, run_files
 from pipeline.scoring.metric_names import CIDER, CORPUS
 from pipeline.statistics import pair_scores
 from pipeline.statistics.pair_scores import Evidence, ScoredPair
 
 REMEDY = "run `dvc repro` to make it"
-Curve = dict[str, list[float]]
-"""Column -> values, the iteration first."""
 PhaseName = Literal["adaptation", "images", "pretraining", "captioning"]
 """images: the pre-training on CUB's single ones."""
 Value = TypeVar("Value")
@@ -107,30 +105,38 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
         for model in params.models
         for seed in params.seeds
     ]
+    index = root / "data" / "images" / f"{dataset}.jsonl"
+    if prepared := manifest.beside(path):
+        manifest.check_files(prepared, manifest.read(prepared), path, index)
+    run_files.check_scores(constant, path)
+    for cell in cells:
+        _check(root, dataset, cell, path)
     published = root / paper_results.FOLDER
     return Results(
         dataset,
         test,
         root / params.of(dataset).prepare.root,
-        {image.name: image for image in read_index(root / "data" / "images" / f"{dataset}.jsonl")},
+        {image.name: image for image in read_index(index)},
         read_captions(constant / "captions.json", test)[test[0].pair_id],
         read_metrics(constant / "metrics.json"),
         cells,
         {model: _evidence(model, cells) for model in params.models},
         gallery,
         paper_results.rows(dataset, published),
-        _retrieved(constant.parent, params),
+        _retrieved(constant.parent, params, path),
         sum(pair.change_type != NO_CHANGE for pair in of_split(pairs, "val")),
         paper_results.retrieval(dataset, published),
     )
 
 
-def _retrieved(cells: Path, params: Params) -> dict[str, dict[int, Retrieved]]:
+def _retrieved(cells: Path, params: Params, pairs: Path) -> dict[str, dict[int, Retrieved]]:
     """By model and seed, of the listed models that learnt to retrieve."""
     found: dict[str, dict[int, Retrieved]] = {}
     for model in params.models:
         places = {seed: cells / model / str(seed) / "retrieval" for seed in params.seeds}
-        seeds = {seed: retrieval_results.read(place) for seed, place in places.items() if filled(place)}
+        seeds = {
+            seed: retrieval_results.read(place, pairs) for seed, place in places.items() if filled(place)
+        }
         found |= {model: seeds} if seeds else {}
     return found
 
@@ -160,11 +166,20 @@ def _cell(
     )
 
 
+def _check(root: Path, dataset: str, cell: Cell, pairs: Path) -> None:
+    """Raise InputError where a file of a cell is of another run or other pairs, or was changed."""
+    run = Path(dataset, cell.model, str(cell.seed))
+    weights = root / "data/weights" / run
+    run_files.check_scores(root / "results/cells" / run, pairs, weights)
+    run_curves.check(root / "results/curves" / run, weights)
+
+
 def read_metrics(path: Path) -> Metrics:
     """A metrics.json as stages.score writes it; what is no number is left out."""
     tree = read_record(path, Tree, REMEDY, "ignore")
     groups = {name: values for name, values in tree.items() if isinstance(values, dict)}
     scorers = groups.pop("scorers", {})
+    groups.pop(content_hashes.KEY, None)
     subsets = {
         name: {metric: value for metric, value in values.items() if isinstance(value, float)}
         for name, values in groups.items()
@@ -190,30 +205,6 @@ def read_attended(path: Path, pairs: Sequence[Pair], captions: dict[str, str]) -
         if list(found[pair.pair_id].words) != captions[pair.pair_id].split():
             raise _wrong(path, f"is of another caption of the pair {pair.pair_id} than captions.json")
     return {pair.pair_id: found[pair.pair_id] for pair in pairs}
-
-
-def read_curve(path: Path, *columns: str) -> Curve:
-    """The columns of a CSV file of numbers; it must have `columns`. Imported weights have no row."""
-    try:
-        names, *rows = csv.reader(io.StringIO(read_text(path, REMEDY)))
-    except (csv.Error, ValueError):  # of an empty file
-        names, rows = [], []
-    if not set(columns) <= set(names) or len(set(names)) < len(names):
-        raise _wrong(path, f"is not a learning curve with the columns {', '.join(columns)}, each once")
-    if odd := next((number for number, row in enumerate(rows, 2) if len(row) != len(names)), None):
-        raise _wrong(path, f"has another number of columns in line {odd} than in its first")
-    return {name: [_number(path, name, row[at]) for row in rows] for at, name in enumerate(names)}
-
-
-def _number(path: Path, column: str, text: str) -> float:
-    """A field's number; of a loss, though not of an iteration, it may be NaN: it was not measured."""
-    try:
-        number = float(text)
-    except ValueError:
-        raise _wrong(path, f"has {text[:80]!r} in the column {column}, which is no number") from None
-    if math.isinf(number) or (column == "iteration" and not (number.is_integer() and number >= 0)):
-        raise _wrong(path, f"has {text[:80]!r} in the column {column}")
-    return number
 
 
 def read_phases(folder: Path, seed: int) -> dict[PhaseName, Curves]:

@@ -7,7 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel, FiniteFloat
 
+from pipeline import content_hashes
 from pipeline.errors import InputError
+from pipeline.inputs import read_json
 from pipeline.records import read_record, read_records
 from pipeline.reporting.paper_results import PublishedRetrieval
 from pipeline.statistics.comparisons import compare_all
@@ -71,10 +73,14 @@ def filled(folder: Path) -> bool:
     return folder.is_dir() and any(folder.iterdir())
 
 
-def read(folder: Path) -> Retrieved:
-    """What stands in a cell's folder. Raises InputError naming the file that is missing or something else."""
-    lines = folder / "retrieved.jsonl"
-    figures = read_record(folder / "retrieval.json", Figures, REMEDY, "ignore")
+def read(folder: Path, pairs: Path | None = None) -> Retrieved:
+    """What stands in a cell's folder. Raises InputError naming the file that is missing or something else.
+
+    `pairs`: those of the dataset, which must be those that were searched.
+    """
+    lines, said = folder / "retrieved.jsonl", folder / "retrieval.json"
+    figures = read_record(said, Figures, REMEDY, "ignore")
+    _check(said, lines, pairs)
     rows = list(read_records(lines, _Ranks, REMEDY, extra="ignore"))
     if not rows or not all(row.text_to_pair for row in rows):
         raise InputError(f"{lines} lacks the ranks of a pair; remove it and {REMEDY} again")
@@ -82,6 +88,17 @@ def read(folder: Path) -> Retrieved:
     by_pair = [float(row.pair_to_text <= 1) for row in rows]
     first = {"text_to_pair": by_sentence, "pair_to_text": by_pair}
     return Retrieved(figures, [row.pair_id for row in rows], first)
+
+
+def _check(said: Path, lines: Path, pairs: Path | None) -> None:
+    """Raise InputError where the figures are of another run, other pairs or other ranks."""
+    hashes = content_hashes.read(said, read_json(said, REMEDY), REMEDY)
+    own = "/".join(said.parent.absolute().parts[-4:-1])
+    if hashes.get("run", own) != own:
+        raise InputError(f"{said} is of the run {hashes['run']}; {REMEDY} again")
+    for name, file in {"ranks": lines, "pairs": pairs}.items():
+        if file is not None:
+            content_hashes.check(said, hashes, name, file, f"{REMEDY} again")
 
 
 def section(

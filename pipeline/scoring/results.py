@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pipeline.content_hashes import with_hashes
 from pipeline.datasets.schema import Pair
 from pipeline.outputs import write_json, write_json_lines, write_text
 from pipeline.scoring import accuracy, attributes
@@ -150,11 +151,13 @@ def write_metrics(
     localisation: Mapping[str, float] | None = None,
     references: str | None = None,
     summary_path: str | Path | None = None,
+    hashes: Mapping[str, str] | None = None,
 ) -> None:
     """Write metrics.json: {"total": {...}, ..., "exact_match": ..., "scorers": {...}}.
 
     What is not known is left out: change_accuracy, attributes, localisation, and what the `references`
-    are, which stands among the scorers. `summary_path`: also the few scores that DVC shows.
+    are, which stands among the scorers. `hashes`: of what was scored. `summary_path`: also the few scores
+    that DVC shows.
     """
     known = {
         ACCURACY: told.change_accuracy if told else None,
@@ -165,7 +168,7 @@ def write_metrics(
     known = {name: value for name, value in known.items() if value not in (None, {})}
     scorers = scores.scorers if references is None else scores.scorers | {"references": references}
     metrics = rounded(scores.subsets | scores.wording | known) | {"scorers": scorers}
-    write_json(path, metrics)
+    write_json(path, with_hashes(metrics, hashes or {}))
     if summary_path is not None:
         write_summary(summary_path, metrics)
 

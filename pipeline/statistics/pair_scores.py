@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field, FiniteFloat, NonNegativeInt
 from pipeline.errors import InputError
 from pipeline.records import read_records
 from pipeline.scoring import metric_names as named
+from pipeline.scoring import run_files
 from pipeline.statistics.corpus_sums import MILLION, SUMMED, Array, mean
 
 REMEDY = "run `dvc repro score` to make it"
@@ -122,6 +123,7 @@ def evidence(runs: Mapping[str, Sequence[ScoredPair]]) -> Evidence:
 
 def read_pairs(path: Path) -> list[ScoredPair]:
     """A pairs.jsonl. Raises InputError where it is missing, or not what stages.score writes."""
+    run_files.check_per_pair(path)
     found = list(read_records(path, ScoredPair, REMEDY, "pair_id", extra="ignore"))
     if not found:
         raise InputError(f"{path} holds no pair; remove it and {REMEDY} again")

@@ -24,16 +24,18 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, Field
 
-from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE, Pair, of_split, read_pairs
+from pipeline.datasets.manifest import read_pairs
+from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE, Pair, of_split
 from pipeline.errors import InputError
 from pipeline.inputs import read_bytes, read_json, read_text
 from pipeline.outputs import write_text
 from pipeline.params import Params
 from pipeline.provenance import sha256
 from pipeline.records import read_record
-from pipeline.reporting.dataset_results import read_curve
+from pipeline.reporting.run_curves import read_curve
 from pipeline.scoring.metric_names import CIDER, CORPUS, FAULTS, RIGHT, TRUE
 from pipeline.scoring.subsets import subsets
+from pipeline.statistics import pair_scores
 from pipeline.studying.overrides import Tree
 from pipeline.studying.study_cells import Cell
 
@@ -151,9 +153,7 @@ def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> Path | None
     pairs = _test_pairs(workspace, cell.dataset)
     if len(pairs) > MOST_PAIRS:
         return None
-    lines = read_text(workspace / cell.made / "pairs.jsonl", REMEDY).splitlines()
-    scored = {line["pair_id"]: line for line in map(json.loads, lines)}
-    ordered = [scored[pair.pair_id] for pair in pairs]
+    ordered = _scored(workspace / cell.made / "pairs.jsonl", pairs)
     metrics = read_json(workspace / cell.made / "metrics.json", REMEDY)
     found = {
         "dataset": cell.dataset,
@@ -181,6 +181,17 @@ def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> Path | None
     save(folder / PAIRS, described(pairs))
     save(folder / own_name_of(found), found)
     return folder / own_name_of(found)
+
+
+def _scored(path: Path, pairs: Sequence[Pair]) -> list[Record]:
+    """The lines of a pairs.jsonl in the order of the pairs. Raises InputError naming a pair that it lacks."""
+    known = {pair.pair_id for pair in pair_scores.read_pairs(path)}
+    if lacking := next((pair.pair_id for pair in pairs if pair.pair_id not in known), None):
+        raise InputError(
+            f"{path} has nothing of the test pair {lacking}; run `dvc repro score` to make it again"
+        )
+    scored = {line["pair_id"]: line for line in map(json.loads, read_text(path, REMEDY).splitlines())}
+    return [scored[pair.pair_id] for pair in pairs]
 
 
 def has_records(root: Path, dataset: str) -> bool:

@@ -6,7 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from pipeline.datasets.schema import of_split, read_pairs
+from pipeline.datasets.manifest import read_pairs
+from pipeline.datasets.schema import of_split
 from pipeline.errors import InputError
 from pipeline.params import Params
 from pipeline.reporting import paper_results

@@ -1,6 +1,5 @@
 """Inputs of decode, export and caption that are exchanged, permuted or damaged are refused by name."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import zarr
 
 from pipeline.features.store import FeatureStore
 from pipeline.features.writer import Writer
+from tests.exchanges import as_json, flip, swap_words
 from tests.forged import forge
 from tests.running import refuse, succeed
 from tests.stage_commands import DECODE, STORE, VOCAB, trained
@@ -26,34 +26,6 @@ def once(tmp_path_factory):
 @pytest.fixture
 def copy(once, tmp_path):
     return shutil.copytree(once, tmp_path / "copy")
-
-
-def as_json(file, change):
-    def write(folder):
-        tree = json.loads((folder / file).read_text())
-        change(tree)
-        (folder / file).write_text(json.dumps(tree))
-
-    return write
-
-
-def swap_words(tree):
-    """Two words of the vocabulary change their ids."""
-    first, second = [word for word in tree["ids"] if not word.startswith("<")][:2]
-    ids = tree["ids"]
-    ids[first], ids[second] = ids[second], ids[first]
-
-
-def flip(file, place=-2):
-    """One bit of a file, which keeps its time stamp and size."""
-
-    def change(folder):
-        path = folder / file
-        data = bytearray(path.read_bytes())
-        data[place] ^= 1
-        path.write_bytes(data)
-
-    return change
 
 
 def overwrite(folder, value):

@@ -1,0 +1,65 @@
+"""The learning curves of a run, CSV files: read, and held against the weights that they are of."""
+
+import csv
+import io
+import math
+from pathlib import Path
+
+from pipeline import folder_records
+from pipeline.errors import InputError
+from pipeline.inputs import read_text
+from pipeline.recipes import trained_model
+
+REMEDY = "run `dvc repro` to make it"
+KIND = "curves"  # of the folder, in its record
+Curve = dict[str, list[float]]
+"""Column -> values, the iteration first."""
+
+
+def read_curve(path: Path, *columns: str) -> Curve:
+    """The columns of a CSV file of numbers; it must have `columns`. Imported weights have no row."""
+    try:
+        names, *rows = csv.reader(io.StringIO(read_text(path, REMEDY)))
+    except (csv.Error, ValueError):  # of an empty file
+        names, rows = [], []
+    if not set(columns) <= set(names) or len(set(names)) < len(names):
+        raise _wrong(path, f"is not a learning curve with the columns {', '.join(columns)}, each once")
+    if odd := next((number for number, row in enumerate(rows, 2) if len(row) != len(names)), None):
+        raise _wrong(path, f"has another number of columns in line {odd} than in its first")
+    return {name: [_number(path, name, row[at]) for row in rows] for at, name in enumerate(names)}
+
+
+def _number(path: Path, column: str, text: str) -> float:
+    """A field's number; of a loss, though not of an iteration, it may be NaN: it was not measured."""
+    try:
+        number = float(text)
+    except ValueError:
+        raise _wrong(path, f"has {text[:80]!r} in the column {column}, which is no number") from None
+    if math.isinf(number) or (column == "iteration" and not (number.is_integer() and number >= 0)):
+        raise _wrong(path, f"has {text[:80]!r} in the column {column}")
+    return number
+
+
+def check(folder: Path, weights: Path) -> None:
+    """Raise InputError where a curve was changed since it was written, or is of other weights.
+
+    `weights`: the folder of the run's weights, whose best iteration is in validation.csv with its score.
+    """
+    for name, mark in (folder_records.recorded(folder, KIND) or {}).items():
+        if not (folder / name).is_file() or not folder_records.unchanged(folder / name, mark):
+            raise _wrong(folder / name, "was changed since it was written")
+    if not (weights / trained_model.MODEL).is_file():
+        return
+    trained = trained_model.describe(weights)
+    if trained.iteration == 0:  # imported
+        return
+    path = folder / "validation.csv"
+    curve = read_curve(path, "iteration")
+    rows = zip(*curve.values(), strict=True)
+    kept = [row[1:] for row in rows if row[0] == trained.iteration]
+    if not any(math.isclose(value, trained.validation) for row in kept for value in row):
+        raise _wrong(path, f"is not of the weights in {weights}")
+
+
+def _wrong(path: Path, what: str) -> InputError:
+    return InputError(f"{path} {what}; remove it and {REMEDY} again")

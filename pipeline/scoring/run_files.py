@@ -1,0 +1,131 @@
+"""The files of a scored run, results/cells/DATASET/MODEL/SEED: whether they belong to each other and to it.
+
+attention.npz names the weights, the pairs and the run that its captions are of. metrics.json names by hashes
+the captions, the attention, the pairs and the scores of each pair, and repeats the weights and the run.
+"""
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field, FiniteFloat
+
+from pipeline import content_hashes
+from pipeline.decoding import attention_maps
+from pipeline.errors import InputError
+from pipeline.inputs import read_json
+from pipeline.recipes import trained_model
+from pipeline.records import read_records
+from pipeline.scoring.coco_files import read_results
+from pipeline.scoring.metric_names import ROUGE_L
+from pipeline.scoring.results import summary
+
+DECODE, SCORE = "run `dvc repro decode` to make it", "run `dvc repro score` to make it"
+AGAIN = "run `dvc repro score` to make it again"
+ROUNDING = 1e-5  # of a mean of rounded scores
+ATTENTION, CAPTIONS, METRICS, SUMMARY, PAIRS = (
+    "attention.npz",
+    "captions.json",
+    "metrics.json",
+    "summary.json",
+    "pairs.jsonl",
+)
+SCORED = {"captions": "captions", "attention": "attention", "pairs": "pairs", "per_pair": "per_pair"}
+"""Hash in metrics.json -> the argument of stages.score, or stages.constant, that names the file."""
+FILES = {"captions": CAPTIONS, "attention": ATTENTION, "per_pair": PAIRS}
+"""Hash in metrics.json -> the file beside it."""
+
+
+class _Scored(BaseModel):
+    """The needed keys of a line of pairs.jsonl."""
+
+    pair_id: str
+    caption: str
+    rouge_l: FiniteFloat = Field(alias="ROUGE-L")
+
+
+def hashes_of_scored(arguments: argparse.Namespace) -> dict[str, str]:
+    """The hashes in metrics.json: of the files that were scored and written, and what the captions are of."""
+    given = {name: getattr(arguments, key, None) for name, key in SCORED.items()}
+    found = {name: content_hashes.file_hash(path) for name, path in given.items() if path}
+    if given["attention"] is None:
+        return found
+    origin = attention_maps.read_origin(given["attention"])
+    return found | {name: origin[name] for name in attention_maps.ORIGINS if name in origin}
+
+
+def check_attention(attention: Path, pairs: Path) -> None:
+    """Raise InputError where the captions of an attention.npz are of other pairs."""
+    origin = attention_maps.read_origin(attention)
+    if (own := _run(attention)) and origin.get("run", own) != own:
+        raise InputError(f"{attention} has captions of the run {origin['run']}; run `dvc repro decode` again")
+    if origin.get("pairs", found := content_hashes.file_hash(pairs)) != found:
+        raise InputError(
+            f"{attention} has captions of other pairs than {pairs}; run `dvc repro decode` again"
+        )
+
+
+def check_scores(folder: Path, pairs: Path | None = None, weights: Path | None = None) -> None:
+    """Raise InputError naming the file of a run's folder that is of another run, or was changed.
+
+    `pairs`: those of the dataset; `weights`: the folder of the run's weights, compared where it is there.
+    What has no hashes is not compared.
+    """
+    metrics = folder / METRICS
+    record = read_json(metrics, SCORE)
+    found = content_hashes.read(metrics, record, SCORE)
+    for name, file in FILES.items():
+        content_hashes.check(metrics, found, name, folder / file, AGAIN)
+    if pairs is not None:
+        content_hashes.check(metrics, found, "pairs", pairs, AGAIN)
+    if (own := _run(metrics)) and found.get("run", own) != own:
+        raise InputError(f"{metrics} has the scores of the run {found['run']}; {AGAIN}")
+    if weights is not None and (weights / trained_model.FILE).is_file():
+        content_hashes.check(metrics, found, "weights", weights / trained_model.FILE, AGAIN)
+    shown = folder / SUMMARY
+    if shown.exists():
+        _demand(read_json(shown, SCORE) == summary(record), shown)
+
+
+def check_per_pair(file: Path) -> None:
+    """Raise InputError where a pairs.jsonl is not the one that metrics.json beside it names."""
+    metrics = file.with_name(METRICS)
+    if file.name == PAIRS and file.is_file() and metrics.is_file():
+        found = content_hashes.read(metrics, read_json(metrics, SCORE), SCORE)
+        content_hashes.check(metrics, found, "per_pair", file, AGAIN)
+
+
+def check_captions(folder: Path, weights: Path) -> Mapping[str, Any]:
+    """The run's summary. Raise InputError naming the file that is of other weights or captions.
+
+    The files' contents are compared, which holds for those without hashes, too.
+    """
+    said = {pair: each.caption for pair, each in attention_maps.read(folder / ATTENTION).items()}
+    if attention_maps.read_origin(folder / ATTENTION).get("weights") != trained_model.sha256_of(weights):
+        raise InputError(f"{folder / ATTENTION} was not made by {weights}; {AGAIN}")
+    captions = read_results(folder / CAPTIONS, DECODE)
+    _demand({pair: " ".join(own.split()) for pair, own in captions.items()} == said, folder / CAPTIONS)
+    pairs = list(read_records(folder / PAIRS, _Scored, SCORE, "pair_id", "ignore"))
+    _demand({pair.pair_id: pair.caption for pair in pairs} == captions, folder / PAIRS)
+    metrics = read_json(folder / METRICS, SCORE)
+    total = metrics.get("total", {}).get(ROUGE_L) if isinstance(metrics, dict) else None
+    mean = sum(pair.rouge_l for pair in pairs) / max(1, len(pairs))
+    _demand(isinstance(total, float) and abs(total - mean) <= ROUNDING, folder / METRICS)
+    check_scores(folder, weights=weights)
+    shown: Mapping[str, Any] = read_json(folder / SUMMARY, SCORE)
+    _demand(shown == summary(metrics), folder / SUMMARY)
+    return shown
+
+
+def _run(file: Path) -> str | None:
+    """DATASET/MODEL/SEED of a file in a folder of results/cells; None: it has another name."""
+    match file.absolute().parts:
+        case (*_, "results", "cells", dataset, model, seed, _):
+            return f"{dataset}/{model}/{seed}"
+    return None
+
+
+def _demand(holds: bool, file: Path) -> None:
+    if not holds:
+        raise InputError(f"{file} is not of the same captions as the files beside it; {AGAIN}")

@@ -53,7 +53,7 @@ def main() -> None:
         told,
         references=prepared.references,
         summary_path=arguments.summary,
-        hashes=run_files.hashes_of_scored(arguments),
+        hashes=run_files.hashes_of_scored(vars(arguments)),
     )
     print(f"{arguments.dataset}: {chosen.caption!r}, validation CIDEr-D {chosen.cider_d:.3f}")
 

@@ -41,7 +41,7 @@ def main() -> None:
     references = prepared.references if prepared else None
     if arguments.per_pair:
         results.write_each(arguments.per_pair, scores, captions, told, located.pairs)
-    hashes = run_files.hashes_of_scored(arguments)
+    hashes = run_files.hashes_of_scored(vars(arguments))
     results.write_metrics(arguments.out, scores, told, located.summary, references, arguments.summary, hashes)
     _show(scores, told)
 

@@ -12,11 +12,11 @@ from pipeline.datasets import cub_nabirds
 from pipeline.datasets.cub_nabirds import NEGATIVES, RECORDS
 from pipeline.errors import InputError
 from pipeline.features.object_storage import store_of
-from pipeline.inputs import read_yaml
 from pipeline.outputs import file_to_write, write_json
 from pipeline.provenance import sha256
-from pipeline.recipes import first_weights, imported_weights
+from pipeline.recipes import first_weights, imported_weights, recipe_file
 from pipeline.recipes.imported_weights import FIRST, TRAIN
+from pipeline.recipes.recipe_file import Recipe
 from stages import run
 from stages.arguments import parsed, to_read
 
@@ -35,17 +35,17 @@ def main() -> None:
     parser.add_argument("--weights", type=to_read, help="the folder that `train` would replace")
     parser.add_argument("--out", type=file_to_write, required=True, help="the JSON file to write")
     arguments = parsed(parser)
-    recipe = read_yaml(arguments.recipe, "run `dvc repro recipe` to make it")
-    name, wanted = recipe["model"], recipe["features"]["input"]
+    recipe = recipe_file.load(arguments.recipe)
+    wanted = recipe.input
     store = Path(store_of(arguments.features, wanted))
-    remedy = f"{name} reads {wanted}; run `dvc repro extract` to make it"
+    remedy = f"{recipe.model} reads {wanted}; run `dvc repro extract` to make it"
     record = hashed([store / record for record in STORE], remedy)
-    first = recipe.get("adapt") or recipe["train"]
+    first = recipe.adapt or recipe.train
     write_json(arguments.out, {"input": wanted, "sha256": record} | started_from(recipe, first, arguments))
 
 
 def started_from(
-    recipe: dict[str, Any], first: dict[str, Any], arguments: argparse.Namespace
+    recipe: Recipe, first: dict[str, Any], arguments: argparse.Namespace
 ) -> dict[str, str | dict[str, str]]:
     """The hashes of the weights and data that a run starts from. Raises InputError naming what it lacks."""
     for stage, folder in ((FIRST, arguments.out.parent / FIRST), (TRAIN, arguments.weights)):
@@ -64,16 +64,14 @@ def hashed(files: list[Path], remedy: str) -> str:
     return sha256(*[file.read_bytes() for file in files])
 
 
-def pretrained_on(
-    recipe: dict[str, Any], first: dict[str, Any], arguments: argparse.Namespace
-) -> dict[str, str]:
+def pretrained_on(recipe: Recipe, first: dict[str, Any], arguments: argparse.Namespace) -> dict[str, str]:
     """The hashes of what a pre-training reads beside the pairs."""
     found, tasks = {}, first.get("tasks", {})
     if "fda" in tasks:
         remedy = (
-            f"{recipe['model']} learns from negatives (its task fda); run `dvc repro negatives` to make them"
+            f"{recipe.model} learns from negatives (its task fda); run `dvc repro negatives` to make them"
         )
-        found["negatives"] = hashed([arguments.negatives / f"{recipe['dataset']}.jsonl"], remedy)
+        found["negatives"] = hashed([arguments.negatives / f"{recipe.dataset}.jsonl"], remedy)
     for dataset, asked, own in (
         ("cub", "images" in first, (RECORDS, NEGATIVES)),
         ("nabirds", "class_pairs" in tasks, (RECORDS,)),
@@ -81,9 +79,9 @@ def pretrained_on(
         if asked:
             records = cub_nabirds.records_of(arguments.pretraining, dataset)
             stores = cub_nabirds.stores_of(arguments.pretraining, dataset)
-            store = Path(store_of(stores, recipe["features"]["input"]))
+            store = Path(store_of(stores, recipe.input))
             files = [*(records / name for name in own), *(store / name for name in STORE)]
-            remedy = f"{recipe['model']} is pre-trained on it; {cub_nabirds.remedy(dataset)}"
+            remedy = f"{recipe.model} is pre-trained on it; {cub_nabirds.remedy(dataset)}"
             found[dataset] = hashed(files, remedy)
     return found
 

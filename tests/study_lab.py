@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from models.captioner import Captioner, DataSizes
+from pipeline.datasets import manifest
+from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.schema import Pair, write_pairs
 from pipeline.outputs import write_json_lines
 from pipeline.recipes import recipe_file, resolving
@@ -90,6 +92,7 @@ def make_prepared(root: Path) -> None:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).touch()
     make_pairs(root, "tabletop")
+    manifest.write(root / "data/pairs/tabletop.manifest.json", Manifest("clevr_change", None, {}, {}))
 
 
 def make_pairs(root: Path, dataset: str) -> None:

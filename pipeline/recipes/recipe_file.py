@@ -15,9 +15,11 @@ from typing import Any
 import models
 import models.entry
 from models.grid_embedding import DataSizes, Sizes
+from pipeline import plain_values
 from pipeline.errors import InputError
 from pipeline.inputs import read_yaml
 from pipeline.outputs import write_text, yaml_of
+from pipeline.recipes.recipe_types import RecipeFile
 
 MAY_BE_NONE = ("intra", "inter")  # CLIP4IDC's split, Table 7
 
@@ -127,7 +129,7 @@ def build(
     """
     try:
         return models.build(recipe.model, sizes, recipe.settings, phase)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise InputError(f"{source or set_in(recipe.model, recipe.dataset)}: {error}") from None
 
 
@@ -147,10 +149,11 @@ def same(one: Recipe, other: Recipe) -> bool:
 
 
 def load(path: str | Path) -> Recipe:
-    """Read what `save` wrote."""
+    """Read what `save` wrote. Raises InputError naming the key whose value is none of a recipe."""
     remedy = "run `dvc repro recipe` to make it"
     record = read_yaml(path, remedy)
+    plain_values.read(Path(path), RecipeFile, record, remedy)
     try:
         return Recipe(**record)
-    except (TypeError, ValueError) as error:
+    except ValueError as error:
         raise InputError(f"{path} is not a recipe ({error}); {remedy}") from None

@@ -39,3 +39,9 @@ def of_parts(subsets: Mapping[str, Any]) -> dict[str, float]:
     """The scores of PLACES that a metrics.json has."""
     found = {name: subsets.get(subset, {}).get(score) for name, (subset, score) in PLACES.items()}
     return {name: share for name, share in found.items() if share is not None}
+
+
+def summary(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """True captions of changes, scores of all test pairs, change accuracy; what is not known is left out."""
+    known = {**metrics, **metrics["total"], **of_parts(metrics)}
+    return {name: known[name] for name in SHOWN if known.get(name) is not None}

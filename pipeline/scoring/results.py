@@ -21,9 +21,8 @@ from pipeline.scoring.metric_names import (
     JUDGED,
     NOT_JUDGED,
     RIGHT,
-    SHOWN,
     TRUE,
-    of_parts,
+    summary,
 )
 from pipeline.scoring.subsets import subsets
 from pipeline.scoring.truth import UNREADABLE, Verdict, judge
@@ -197,12 +196,6 @@ def write_each(
 def write_summary(path: str | Path, metrics: Mapping[str, Any]) -> None:
     """The few scores of a metrics.json's tree that `dvc metrics show` prints."""
     write_text(path, json.dumps(summary(metrics), indent=1, allow_nan=False) + "\n")
-
-
-def summary(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """True captions of changes, scores of all test pairs, change accuracy; what is not known is left out."""
-    known = {**metrics, **metrics["total"], **of_parts(metrics)}
-    return {name: known[name] for name in SHOWN if known.get(name) is not None}
 
 
 def rounded(value: Any) -> Any:

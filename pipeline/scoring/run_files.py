@@ -4,7 +4,6 @@ attention.npz names the weights, the pairs and the run that its captions are of.
 the captions, the attention, the pairs and the scores of each pair, and repeats the weights and the run.
 """
 
-import argparse
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,7 @@ from pipeline.inputs import read_json
 from pipeline.recipes import trained_model
 from pipeline.records import read_records
 from pipeline.scoring.coco_files import read_results
-from pipeline.scoring.metric_names import ROUGE_L
-from pipeline.scoring.results import summary
+from pipeline.scoring.metric_names import ROUGE_L, summary
 
 DECODE, SCORE = "run `dvc repro decode` to make it", "run `dvc repro score` to make it"
 AGAIN = "run `dvc repro score` to make it again"
@@ -31,8 +29,8 @@ ATTENTION, CAPTIONS, METRICS, SUMMARY, PAIRS = (
     "summary.json",
     "pairs.jsonl",
 )
-SCORED = {"captions": "captions", "attention": "attention", "pairs": "pairs", "per_pair": "per_pair"}
-"""Hash in metrics.json -> the argument of stages.score, or stages.constant, that names the file."""
+SCORED = ("captions", "attention", "pairs", "per_pair")
+"""Hashes in metrics.json, named as the arguments of stages.score and stages.constant that name the files."""
 FILES = {"captions": CAPTIONS, "attention": ATTENTION, "per_pair": PAIRS}
 """Hash in metrics.json -> the file beside it."""
 
@@ -45,10 +43,10 @@ class _Scored(BaseModel):
     rouge_l: FiniteFloat = Field(alias="ROUGE-L")
 
 
-def hashes_of_scored(arguments: argparse.Namespace) -> dict[str, str]:
+def hashes_of_scored(arguments: Mapping[str, Any]) -> dict[str, str]:
     """The hashes in metrics.json: of the files that were scored and written, and what the captions are of."""
-    given = {name: getattr(arguments, key, None) for name, key in SCORED.items()}
-    found = {name: content_hashes.file_hash(path) for name, path in given.items() if path}
+    given = {name: arguments.get(name) for name in SCORED}
+    found = {name: content_hashes.file_hash(path) for name, path in given.items() if path is not None}
     if given["attention"] is None:
         return found
     origin = attention_maps.read_origin(given["attention"])

@@ -102,10 +102,7 @@ MANIFESTS = {
     "another manifest": (put(MANIFEST), PAIRS),
 }
 INDEX = {
-    "the width of an image": (
-        partial(lambda file, folder, _=None: swap_width(folder / file), IMAGES),
-        IMAGES,
-    ),
+    "the width of an image": (swap_width(IMAGES), IMAGES),
     "another index": (put(IMAGES), IMAGES),
 }
 SCORES = {

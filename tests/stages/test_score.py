@@ -123,7 +123,9 @@ def test_metrics_of_the_pipeline(folder: Path) -> None:
     parts = {"total", "change", "no_change", "color", "move"}
     parts |= {f"viewpoint_iou_q{number}" for number in (1, 2, 3, 4)}
     wording = {"exact_match", "distinct_captions", "mean_length"}
-    assert set(metrics) == parts | wording | {"change_accuracy", "attributes", "localisation", "scorers"}
+    told = {"change_accuracy", "attributes", "localisation", "scorers", "hashes"}
+    assert set(metrics) == parts | wording | told
+    assert set(metrics["hashes"]) == {"captions", "attention", "pairs", "per_pair", "record"}
     names = {"BLEU-1", "BLEU-2", "BLEU-3", "BLEU-4", "METEOR", "ROUGE-L", "CIDEr-D"}
     names |= {"CIDEr-D/corpus-df", "SPICE"}
     assert all(set(metrics[part]) == names | set(JUDGED) for part in parts)
@@ -217,6 +219,7 @@ def test_alone_and_under_a_german_locale_the_numbers_are_the_same(folder: Path) 
     metrics, alone = (json.loads((folder / f"{name}.json").read_text()) for name in ("pipeline", "alone"))
     shared = ("total", "exact_match", "distinct_captions", "mean_length", "scorers")
     plain = {name: value for name, value in metrics["total"].items() if name not in JUDGED}
+    assert alone.pop("hashes").keys() == {"captions", "per_pair", "record"}
     assert alone == {name: metrics[name] for name in shared} | {"total": plain}
     lines, told = (
         [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().split("\n")[:-1]]

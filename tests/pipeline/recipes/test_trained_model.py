@@ -1,6 +1,7 @@
 """Trained models and recipes whose files were edited, exchanged or damaged are refused by name."""
 
 import math
+import re
 import shutil
 from copy import deepcopy
 from dataclasses import replace
@@ -17,6 +18,7 @@ from pipeline.recipes.model_description import Trained
 from tests.forged import forge, unhash
 from tests.hostile import little_memory
 from tests.pipeline.training.test_loop import recipe
+from tests.running import refuse
 
 BAD = [..., -1, 10**9, math.nan, "x", []]  # ...: the key is not there
 
@@ -179,3 +181,42 @@ def test_a_recipe_of_sizes_that_make_no_model(tmp_path):
     (tmp_path / "r.yaml").write_text(text.replace("heads: 2", "heads: 3"))
     with pytest.raises(InputError, match=r"r\.yaml is not a recipe \(width 8 is not a multiple of heads"):
         recipe_file.load(tmp_path / "r.yaml")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("model", ["scorer_cbr"]),
+        ("settings.dropout", math.nan),
+        ("sizes.width", "8"),
+        ("loss.cv", -1),
+        ("train.batch", "four"),
+        ("train.iterations", [1]),
+        ("train.learning_rate", math.nan),
+        ("train.learning_rate", -0.1),
+        ("train.unknown", 1),
+        ("features.size", math.inf),
+        ("code", [1]),
+        ("adapt.milestones", ["a"]),
+    ],
+)
+def test_a_recipe_of_wrong_types(tmp_path, key, value):
+    recipe_file.save(tmp_path / "r.yaml", recipe())
+    tree = yaml.safe_load((tmp_path / "r.yaml").read_text())
+    *parents, last = key.split(".")
+    branch = tree
+    for name in parents:
+        branch = branch.setdefault(name, {})
+    branch[last] = value
+    (tmp_path / "r.yaml").write_text(yaml.safe_dump(tree))
+    with pytest.raises(InputError, match=rf"r\.yaml: (unknown key )?{re.escape(key)}") as caught:
+        recipe_file.load(tmp_path / "r.yaml")
+    assert "\n" not in str(caught.value)
+    command = "start --recipe r.yaml --features features --out store.json"
+    refuse(tmp_path, command, key)
+
+
+def test_weights_of_the_laboratory_whose_hashes_are_gone_are_refused(folder):
+    unhash(folder)
+    with pytest.raises(InputError, match=r"model\.yaml has no hashes"):
+        trained_model.load(folder)

@@ -16,7 +16,7 @@ Settings: Any = create_model(  # type: ignore[call-overload]  # of names that it
     "Settings",
     __base__=Strict,
     start=(str | None, None),
-    **{name: (Annotated[each.annotation, *each.metadata], None) for name, each in FIELDS.items()},
+    **{name: (Annotated[each.annotation, Field(), *each.metadata], None) for name, each in FIELDS.items()},
 )
 
 

@@ -164,7 +164,7 @@ def test_a_term_without_weight_is_named():
 
 def test_a_file_that_is_no_recipe_is_named(tmp_path):
     (tmp_path / "r.yaml").write_text("dataset: x\n")
-    with pytest.raises(InputError, match=r"r\.yaml is not a recipe"):
+    with pytest.raises(InputError, match=r"r\.yaml: the key model is missing"):
         recipe_file.load(tmp_path / "r.yaml")
 
 

@@ -15,9 +15,11 @@ from typing import Any
 import yaml
 
 from pipeline.errors import InputError, writing
+from pipeline.inputs import conflict_in
 from pipeline.outputs import write_text
 
 NAME, KEPT = "dvc.lock", Path(".scratch/dvc.lock")
+MERGE = "run `git checkout --ours dvc.lock` or `git checkout --theirs dvc.lock`, then `dvc repro`"
 PATIENCE = 10.0  # seconds, in which another DVC ends writing
 Stages = dict[str, dict[str, Any]]
 
@@ -25,7 +27,8 @@ Stages = dict[str, dict[str, Any]]
 def check(root: Path, reference: Path | None = None) -> str | None:
     """Keep a copy of a whole dvc.lock; replace one that is cut off by the last good copy, and say so.
 
-    `reference`: a good copy, in place of the kept one. Raises InputError where there is no good copy.
+    `reference`: a good copy, in place of the kept one. Raises InputError where there is no good copy,
+    and where a merge of git left conflict markers: whoever merges decides which side counts.
     """
     if problem(root, reference) is None:
         keep(root)
@@ -33,6 +36,8 @@ def check(root: Path, reference: Path | None = None) -> str | None:
     with writing(root / NAME), _no_dvc(root):
         if (found := problem(root, reference)) is None:
             return None  # DVC was writing it
+        if _conflict(root):
+            raise InputError(f"{root / NAME} {found}")
         if (good := _good(root, reference)) is None:
             raise InputError(
                 f"{root / NAME} {found}, and there is no good copy of it; run `git checkout dvc.lock`, or "
@@ -53,7 +58,7 @@ def problem(root: Path, reference: Path | None = None) -> str | None:
         return None
     text = (root / NAME).read_text(encoding="utf-8", errors="replace")
     if (stages := _stages(text)) is None:
-        return "is cut off"
+        return _conflict(root) or "is cut off"
     good = _good(root, reference)
     if good is None or text in (good, _committed(root)):
         return None
@@ -62,10 +67,23 @@ def problem(root: Path, reference: Path | None = None) -> str | None:
     return None
 
 
+def remedy(root: Path) -> str:
+    """Return what to do about a faulty dvc.lock, for a note."""
+    return "" if _conflict(root) else "; `make repro` brings back the last good copy"
+
+
 def keep(root: Path) -> None:
     """Copy dvc.lock to where the last good copy is."""
     if (root / NAME).is_file():
         write_text(root / KEPT, (root / NAME).read_text(encoding="utf-8"))
+
+
+def _conflict(root: Path) -> str | None:
+    """Describe the conflict markers of a dvc.lock that is not whole, and what to do; None without them."""
+    text = (root / NAME).read_text(encoding="utf-8", errors="replace")
+    if _stages(text) is not None or (found := conflict_in(text)) is None:
+        return None
+    return f"{found}; {MERGE}"
 
 
 def _stages(text: str) -> Stages | None:

@@ -32,6 +32,7 @@ MOST_VALUES = 200_000  # of a YAML file with its aliases written out: params.yam
 MERGE = "tag:yaml.org,2002:merge"
 HALF = re.compile(r"\\u[dD][89a-fA-F]")  # in JSON: a character beyond 16 bits is written in two halves
 LINE_END = re.compile(rb"\r\n|\r|\n")
+CONFLICT = re.compile(r"^(?:(?:<{7}|>{7}|\|{7}) .*|={7})\r?$", re.MULTILINE)
 
 
 def check_regular(path: str | Path, largest: int = LARGEST) -> None:
@@ -120,6 +121,13 @@ def read_lines(path: str | Path, remedy: str, largest: int = LARGEST) -> Iterato
                 yield _decoded(line, path, remedy, number)
 
 
+def conflict_in(text: str) -> str | None:
+    """Describe the first conflict marker that a merge of git left in a text; None where there is none."""
+    if (found := CONFLICT.search(text)) is None:
+        return None
+    return f"holds git's conflict markers (line {1 + text.count(chr(10), 0, found.start())})"
+
+
 def read_json(path: str | Path, remedy: str, largest: int = LARGEST) -> Any:
     """A JSON file's value; InputError with `remedy` where it is missing, not JSON, or has a key twice."""
     return json_of(read_text(path, remedy, largest), path, remedy)
@@ -145,6 +153,7 @@ def json_of(text: str, path: str | Path, remedy: str) -> Any:
         half = f"\\u{ord(error.object[error.start]):04x}"
         raise InputError(f"{path} holds half a character ({half}), which no text can; {remedy}") from None
     except (json.JSONDecodeError, RecursionError) as error:
+        _check_merged(text, path)
         raise InputError(f"{path} is not valid JSON ({error}); {remedy}") from None
     except ValueError:  # Python's own limit, of 4300 digits
         raise InputError(f"{path} holds an integer too long to be read; {remedy}") from None
@@ -264,5 +273,12 @@ def _parsed(path: str | Path, remedy: str, largest: int, parse: Any) -> Any:
     except _RefusedError as error:
         raise InputError(f"{path}, {error}") from None
     except (YAMLError, RecursionError, ValueError, TypeError, KeyError, AttributeError) as error:
+        _check_merged(text, path)
         reason = " ".join(str(error).split())[:300]
         raise InputError(f"{path} is not valid YAML ({reason}); mend it, or {remedy}") from None
+
+
+def _check_merged(text: str, path: str | Path) -> None:
+    """Raise InputError where a merge of git left conflict markers in a text that does not parse."""
+    if found := conflict_in(text):
+        raise InputError(f"{path} {found}; edit them, or run `git checkout --ours` or `--theirs` on the file")

@@ -98,7 +98,7 @@ def _keep_lock() -> None:
     """Keep a copy of dvc.lock where DVC runs the stage: DVC writes the file in place when the stage ends."""
     if root := os.environ.get("DVC_ROOT"):
         if said := dvc_lock.problem(Path(root)):
-            print(f"note: dvc.lock {said}; `make repro` brings back the last good copy", file=sys.stderr)
+            print(f"note: dvc.lock {said}{dvc_lock.remedy(Path(root))}", file=sys.stderr)
         else:
             dvc_lock.keep(Path(root))
 

@@ -7,7 +7,7 @@ from dvc.utils.serialize import dump_yaml
 
 from pipeline import dvc_lock
 from pipeline.errors import InputError
-from tests.running import ROOT, stage, succeed
+from tests.running import ROOT, refuse, stage, succeed
 
 WHOLE = (ROOT / "dvc.lock").read_text(encoding="utf-8")
 NAMES = list(dvc_lock._stages(WHOLE))
@@ -123,3 +123,29 @@ def test_a_stage_that_dvc_runs_keeps_the_copy_and_tells_of_forgotten_stages(root
     dump_yaml(root / "dvc.lock", {"schema": "2.0", "stages": grown(dvc_lock._stages(WHOLE))})
     stage(root, "plan --dataset x --out y")
     assert "\n  z:\n" in (root / dvc_lock.KEPT).read_text()
+
+
+def merged(text, style):
+    """A text as `git merge` leaves it where both sides changed a line in the middle."""
+    lines = text.splitlines(keepends=True)
+    place = len(lines) // 2
+    base = ["||||||| base\n", lines[place]] if style == "diff3" else []
+    sides = ["<<<<<<< HEAD\n", lines[place], *base, "=======\n", lines[place], ">>>>>>> theirs\n"]
+    return "".join([*lines[:place], *sides, *lines[place + 1 :]])
+
+
+@pytest.mark.parametrize("style", ["merge", "diff3", "half removed"])
+def test_conflict_markers_are_told_and_the_file_stays(root, style, monkeypatch):
+    text = merged(WHOLE, style)
+    if style == "half removed":
+        text = text.replace("<<<<<<< HEAD\n", "")
+    (root / "dvc.lock").write_text(text, encoding="utf-8")
+    said = refuse(root, "check_lock", "dvc.lock holds git's conflict markers (line ")
+    assert "git checkout --ours dvc.lock" in said
+    assert (root / "dvc.lock").read_text(encoding="utf-8") == text
+    assert (root / dvc_lock.KEPT).read_text(encoding="utf-8") == WHOLE
+    assert not (root / ".scratch/dvc.lock.cut").exists()
+    monkeypatch.setenv("DVC_ROOT", str(root))  # within `dvc repro`
+    said = stage(root, "plan --dataset x --out y").stderr
+    assert "conflict markers" in said
+    assert "make repro" not in said

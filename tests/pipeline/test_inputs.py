@@ -216,3 +216,10 @@ def test_a_pipe_is_refused_at_once(tmp_path):
                 continue
             with pytest.raises(InputError, match=f"^{path} is a pipe or a device, which may never end"):
                 read(path, "ask")
+
+
+@pytest.mark.parametrize("read", [inputs.read_yaml, inputs.read_json])
+def test_a_merge_that_is_not_resolved_is_named_by_its_line(tmp_path, read):
+    path = written(tmp_path, '{\n<<<<<<< HEAD\n"a": 1\n=======\n"a": 2\n>>>>>>> theirs\n}\n')
+    with pytest.raises(InputError, match=r"a\.yaml holds git's conflict markers \(line 2\); edit them"):
+        read(path, "x")

@@ -5,9 +5,9 @@ Nothing is left out without a word: a pair that cannot be captioned has a fault,
 
 import os
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path, PurePosixPath
 
 from pipeline.datasets.checking import files_below, is_picture, is_systems
@@ -15,6 +15,7 @@ from pipeline.datasets.pairs_csv_rows import ENDINGS, NAMES, Row, find, read_row
 from pipeline.errors import InputError, printable
 
 FOLDERS = ("before", "after")
+SHOWN = 6  # files that an error names
 
 
 @dataclass(frozen=True)
@@ -81,27 +82,42 @@ def _pictures(place: Path, side: str, say: Callable[[str], None]) -> list[str]:
 
 def _matched(place: Path, before: list[str], after: list[str]) -> Iterator[Job]:
     """Pair equal names first, then those that differ in Unicode's form, then those that are nearly equal."""
-    for key, fault in (
-        (str, None),
-        (_composed, None),
-        (_folded, "the names differ; give both files one name"),
-    ):
-        firsts, seconds = _alone(before, key), _alone(after, key)
+    for key in (str, _composed, _folded):
+        firsts, seconds = _by(before, key), _by(after, key)
+        fault = "the names differ; give both files one name" if key is _folded else None
         for shared in firsts.keys() & seconds.keys():
             own, other = firsts[shared], seconds[shared]
-            before.remove(own)
-            after.remove(other)
-            yield _pair(place, own if fault else shared, own, other, fault)
+            if len(own) == len(other) == 1:
+                yield _pair(place, own[0] if fault else shared, own[0], other[0], fault)
+            elif fault:
+                yield _pair(place, own[0], own[0], other[0], _several(own, other))
+            else:
+                continue
+            del firsts[shared], seconds[shared]
+        before, after = (list(chain(*names.values())) for names in (firsts, seconds))
     for name in before:
         yield _pair(place, name, name, name, f"after/{_text(name)} is missing")
     for name in after:
         yield _pair(place, name, name, name, f"before/{_text(name)} is missing")
 
 
-def _alone(names: list[str], key: Callable[[str], str]) -> dict[str, str]:
-    """Map keys to names, without the keys that several names have."""
-    counts = Counter(map(key, names))
-    return {key(name): name for name in names if counts[key(name)] == 1}
+def _by(names: list[str], key: Callable[[str], str]) -> dict[str, list[str]]:
+    """Map each key to the names that have it."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(key(name), []).append(name)
+    return found
+
+
+def _several(before: list[str], after: list[str]) -> str:
+    """Describe files of which more than one may be a pair's."""
+    found = [
+        f"{side}/{_text(name)}"
+        for side, names in zip(FOLDERS, (before, after), strict=True)
+        for name in names
+    ]
+    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    return f"{', '.join(found[:SHOWN])}{more} may be its pictures; keep one of each side, under one name"
 
 
 def _composed(name: str) -> str:

@@ -29,10 +29,16 @@ FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "PPM")
 """What is opened, by content. Not all that Pillow can: for an EPS it would start Ghostscript."""
 MOST_PIXELS = 89_478_485  # Pillow's own limit, at which it only warns; it refuses twice as many
 LARGE = 1 << 24  # pixels: larger ones are decoded one at a time
+LOW = 256  # values of 16 bits below it have the high byte 0
 MOST_SCANS = 100  # of a JPEG, as libtiff has it; encoders make about ten
 MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBX", "RGBA", "RGBa", "CMYK", "YCbCr")
 """Pillow's names of the kinds of pixels that it converts to RGB as `decode` says."""
 END_OF_PNG = b"IEND\xaeB`\x82"  # its last chunk: name, CRC
+SCALED = (
+    "Image.fromarray((255 * (numpy.asarray(IMAGE) / LARGEST)).astype('uint8')), with the same LARGEST for "
+    "all images"
+)
+"""Python that makes 8 bits of an image in memory."""
 TURNED = "orientation"
 """In `info` of what `decode` gives: how a viewer would turn it (EXIF, 2 to 8); absent where it is upright."""
 HEIC = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
@@ -73,7 +79,9 @@ def decode(data: bytes, name: str) -> Image.Image:
     - Alpha, of pixels, a palette or one transparent colour, is laid over white. Bands of a TIFF beyond its
       colours are alpha only if it says so; others, infrared say, are left out.
     - 16 bits keep their high byte, as OpenCV and Pillow do for colour: the scale is the file's
-      depth, never an image's own extremes, so that both images of a pair are treated alike.
+      depth, never an image's own extremes, so that both images of a pair are treated alike. A grey image
+      that would be black, since it uses the low byte alone, is refused. So is a TIFF of 32 bits: its scale
+      is unknown.
     - 1 bit, grey and palette images are shown as they look. CMYK becomes R = (255 - C)(255 - K) / 255;
       in a JPEG it is read as inverted (Adobe's convention, which Pillow follows whether or not Adobe's
       marker is there).
@@ -144,6 +152,10 @@ def _rgb(image: Image.Image, name: str, opaque: bool) -> Image.Image:
     with _named(name):
         image.load()
     png = image.format == "PNG"
+    if image.mode == "F":
+        raise InputError(
+            f"{name} has floating-point numbers of 32 bits, whose scale is unknown; convert it: {SCALED}"
+        )
     if image.mode.startswith("I"):
         image = _high_byte(image, name)
     if image.mode not in MODES:
@@ -190,7 +202,11 @@ def _high_byte(image: Image.Image, name: str) -> Image.Image:
         raise InputError(f"{name} names a transparent colour in other than 8 bits; convert it to 8-bit RGB")
     values = np.asarray(image)
     if values.min() < 0 or values.max() > 0xFFFF:
-        raise InputError(f"{name} has pixels beyond 16 bits; convert it to 8-bit RGB")
+        raise InputError(f"{name} has pixels beyond 16 bits; convert it: {SCALED}")
+    if 0 < values.max() < LOW:
+        raise InputError(
+            f"{name} has 16 bits, but no value above {values.max()}: it would be black; convert it: {SCALED}"
+        )
     return Image.fromarray((values >> 8).astype(np.uint8))
 
 

@@ -26,14 +26,14 @@ COMPRESSIONS = {1, 2, 3, 4, 5, JPEG, 8, 32773, 32946, 34925, 50000}
 WHITE_IS_ZERO, BLACK_IS_ZERO, RGB, PALETTE, CMYK, YCBCR = 0, 1, 2, 3, 5, 6
 COLOURS = {WHITE_IS_ZERO: 1, BLACK_IS_ZERO: 1, RGB: 3, PALETTE: 1, CMYK: 4, YCBCR: 3}
 """Kinds of pixels that are read, and their bands without extra ones."""
-DEPTHS = {WHITE_IS_ZERO: {1, 2, 4, 8}, BLACK_IS_ZERO: {1, 2, 4, 8, 16, 32}, PALETTE: {1, 2, 4, 8}, YCBCR: {8}}
+DEPTHS = {WHITE_IS_ZERO: {1, 2, 4, 8}, BLACK_IS_ZERO: {1, 2, 4, 8, 16}, PALETTE: {1, 2, 4, 8}, YCBCR: {8}}
 """Bits of each band; 8 or 16 of other kinds."""
-UNSIGNED, SIGNED = 1, 2
+UNSIGNED = 1
 UNSPECIFIED = 0  # an extra band: infrared, say
 ALPHA = {1, 2}  # premultiplied, or not
 MAGICK = "magick IN.tif[0] -colorspace sRGB -depth 8 OUT.png"
 GDAL = (
-    "gdal_translate -ot Byte -b 1 -b 2 -b 3 -scale LOWEST HIGHEST 0 255 IN.tif OUT.png, with the same LOWEST "
+    "gdal_translate -ot Byte {} -scale LOWEST HIGHEST 0 255 IN.tif OUT.png, with the same LOWEST "
     "and HIGHEST for all pictures"
 )
 
@@ -88,7 +88,7 @@ class Tags:
             return f"compression {compression}"
         if colours not in COLOURS or (colours == CMYK and self.one(INK_SET, 1) != 1):
             return f"colours of another kind (PhotometricInterpretation {colours})"
-        if form != {UNSIGNED} and not (form == {SIGNED} and bits == {32}):
+        if form != {UNSIGNED}:
             return "numbers that are signed, floating or complex"
         if not bits <= DEPTHS.get(colours, {8, 16}):
             return f"a depth that is not read for its colours (PhotometricInterpretation {colours})"
@@ -106,9 +106,10 @@ class Tags:
     def described(self) -> str:
         """Describe the file, and the command that makes it readable, for a message."""
         bits = "/".join(map(str, sorted(self._bits())))
-        command = MAGICK if self._bits() <= {1, 2, 4, 8, 12, 16} and self.one(SAMPLES, 1) <= 5 else GDAL
-        if set(self.values.get(SAMPLE_FORMAT) or (UNSIGNED,)) != {UNSIGNED}:
-            command = GDAL
+        simple = self._bits() <= {1, 2, 4, 8, 12, 16} and self.one(SAMPLES, 1) <= 5
+        whole = set(self.values.get(SAMPLE_FORMAT) or (UNSIGNED,)) == {UNSIGNED}
+        shown = "-b 1 -b 2 -b 3" if self.one(SAMPLES, 1) >= 3 else "-b 1"
+        command = MAGICK if simple and whole else GDAL.format(shown)
         return f"{self.one(SAMPLES, 1)} band(s) of {bits} bits; convert it: {command}"
 
 

@@ -86,7 +86,8 @@ def lines(pairs: list[Pair], ranked: Ranks) -> Iterator[dict[str, Any]]:
     each = iter(ranked.text_to_pair.tolist())
     for pair, own in zip(pairs, ranked.pair_to_text.tolist(), strict=True):
         by_sentence = [next(each) for _ in pair.captions]
-        yield {"pair_id": pair.pair_id, "text_to_pair": by_sentence, "pair_to_text": own}
+        names = {"pair_id": pair.pair_id, "scene_id": pair.scene_id}
+        yield names | {"text_to_pair": by_sentence, "pair_to_text": own}
 
 
 def examples(pairs: list[Pair], similarity: np.ndarray) -> list[dict[str, Any]]:

@@ -56,7 +56,7 @@ def summary(found: Sequence[Judged]) -> list[str]:
     kinds = list(dict.fromkeys(kind for kind, *_ in found))
     groups = {kind: [verdict for own, _, _, verdict in found if own == kind] for kind in kinds}
     changed = [verdict for kind in kinds if kind != NO_CHANGE for verdict in groups[kind]]
-    if len(kinds) > 2:
+    if len({*kinds} - {NO_CHANGE}) > 1:
         groups = {"all changes": changed} | groups
     lines = [f"{'pairs':<24}number  true  (95 % interval)  faults"]
     for kind, verdicts in groups.items():

@@ -46,6 +46,7 @@ class Figures(BaseModel):
 
 class _Ranks(BaseModel):
     pair_id: str
+    scene_id: str | None = None  # which several pairs may share; older files lack it
     text_to_pair: list[FiniteFloat]
     pair_to_text: FiniteFloat
 
@@ -56,6 +57,7 @@ class Retrieved:
 
     figures: Figures
     pair_ids: list[str]
+    scene_ids: list[str]  # of each pair; empty where the file does not say
     first: dict[str, list[float]]  # by way: of each pair the share of its searches that find it first
 
 
@@ -87,7 +89,8 @@ def read(folder: Path, pairs: Path | None = None) -> Retrieved:
     by_sentence = [sum(rank <= 1 for rank in row.text_to_pair) / len(row.text_to_pair) for row in rows]
     by_pair = [float(row.pair_to_text <= 1) for row in rows]
     first = {"text_to_pair": by_sentence, "pair_to_text": by_pair}
-    return Retrieved(figures, [row.pair_id for row in rows], first)
+    scenes = [row.scene_id for row in rows if row.scene_id is not None]
+    return Retrieved(figures, [row.pair_id for row in rows], scenes * (len(scenes) == len(rows)), first)
 
 
 def _check(said: Path, lines: Path, pairs: Path | None) -> None:
@@ -153,7 +156,7 @@ def printed(figure: str, values: Sequence[float]) -> str:
 def sure(models: Mapping[str, Sequence[Retrieved]]) -> list[str]:
     """In words, the paired bootstrap of every two models' R@1, the later model less the earlier one."""
     evidence: dict[str, Evidence] = {
-        name: of_retrieval(seeds[0].pair_ids, [each.first for each in seeds])
+        name: of_retrieval(seeds[0].pair_ids, seeds[0].scene_ids, [each.first for each in seeds])
         for name, seeds in reversed(list(models.items()))
     }
     labels = {"text_to_pair": "R@1 by a sentence", "pair_to_text": "R@1 by a pair"}

@@ -130,10 +130,12 @@ def read_pairs(path: Path) -> list[ScoredPair]:
     return found
 
 
-def of_retrieval(ids: Sequence[str], runs: Sequence[Mapping[str, Sequence[float]]]) -> Evidence:
-    """Of each seed the R@1 of every pair, both ways by name; all of the same pairs."""
-    names = list(runs[0])
-    return Evidence(tuple(ids), {name: np.stack([_millionths(run[name]) for run in runs]) for name in names})
+def of_retrieval(
+    ids: Sequence[str], scenes: Sequence[str], runs: Sequence[Mapping[str, Sequence[float]]]
+) -> Evidence:
+    """The R@1 of every pair and seed, both ways by name; all runs are of the same pairs."""
+    numbers = {name: np.stack([_millionths(run[name]) for run in runs]) for name in runs[0]}
+    return Evidence(tuple(ids), numbers, scene_ids=tuple(scenes))
 
 
 def same_pairs(a: Sequence[str], b: Sequence[str], what: str) -> None:

@@ -53,6 +53,7 @@ def test_ranks_and_examples_are_those_of_the_similarities(lab, prepared):
     found = similarities(model, pairs, store, prepared.vocabulary, 256).numpy()
     lines = [json.loads(line) for line in (lab / "r/retrieved.jsonl").read_text().splitlines()]
     assert [line["pair_id"] for line in lines] == [pair.pair_id for pair in pairs]
+    assert [line["scene_id"] for line in lines] == [pair.scene_id for pair in pairs]
     row = 0
     for place, pair in enumerate(pairs):
         for rank in lines[place]["text_to_pair"]:

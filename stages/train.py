@@ -17,7 +17,7 @@ from typing import Any
 
 from models.trainable import Trainable
 from pipeline import params, provenance, source_code, vocabularies
-from pipeline.compute import devices, launch, memory
+from pipeline.compute import devices, launch, memory, process_group
 from pipeline.compute.process_group import Ranks, joined
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import images_of, of_split, read_pairs
@@ -145,7 +145,7 @@ def take_over(
     trained.check_vocabulary(vocabularies.load(arguments.vocab), arguments.vocab)
     store = FeatureStore(store_of(arguments.features, trained.recipe.input), expected=trained.recipe.features)
     trained.check_store(store)
-    if int(os.environ.get("RANK", 0)):
+    if process_group.place()[0]:
         return  # of several processes the first one writes
     source = read_json(imported / imported_weights.SOURCE, imported_weights.AGAIN)
     with (

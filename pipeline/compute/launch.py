@@ -70,7 +70,7 @@ def start(module: str, arguments: Sequence[str], count: int) -> int:
 
 def end_with_starter() -> None:
     """In a process that `start` started: end when the starter does, however it ends."""
-    if STORE in os.environ:
+    if {STORE, "RANK"} <= os.environ.keys():
         threading.Thread(target=_follow, daemon=True).start()
 
 

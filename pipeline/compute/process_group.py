@@ -7,6 +7,7 @@ all processes have.
 import os
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -24,7 +25,7 @@ LONG = timedelta(days=7)
 PATIENCE = 3.0  # seconds in which whoever started the processes ends them after one has failed
 POLL = 0.02  # seconds between two looks at what other processes have done
 SILENT = 1.0  # seconds of waiting without a word: processes of one launcher start one after the other
-HANDSHAKE = timedelta(seconds=20)  # in which whoever listens must answer; no signal is heard meanwhile
+HANDSHAKE = timedelta(seconds=20)  # in which whoever listens must answer
 STORE = "RANKS_STORE"  # the port where pipeline/compute/launch.py lets them meet
 REMEDY = "`unset RANK WORLD_SIZE` runs it alone, torchrun starts it as several processes"
 Item = TypeVar("Item")
@@ -146,7 +147,7 @@ def _is_first(store: distributed.Store) -> bool:
 
 
 def _meet() -> tuple[Ranks, distributed.Store | None]:
-    rank, world = _place()
+    rank, world = place()
     if world == 1:
         return ALONE, None
     if gpus := torch.cuda.device_count():
@@ -160,8 +161,11 @@ def _meet() -> tuple[Ranks, distributed.Store | None]:
     return Ranks(rank, world), store
 
 
-def _place() -> tuple[int, int]:
-    """This process's number, and how many there are."""
+def place() -> tuple[int, int]:
+    """This process's number, and how many there are; alone where the environment names no launcher, or one.
+
+    Raises InputError where the launcher's variables are incomplete, or not numbers.
+    """
     if not {"RANK", "WORLD_SIZE"} & os.environ.keys() or os.environ.get("WORLD_SIZE") == "1":
         return 0, 1
     rank, world = _number("RANK"), _number("WORLD_SIZE")
@@ -174,7 +178,7 @@ def _number(name: str) -> int:
     text = os.environ.get(name)
     if text is None:
         raise InputError(f"the environment has some of a launcher's variables, but no {name}; {REMEDY}")
-    if not (text.isdecimal() and len(text) < 10):
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise InputError(f"the environment has {name}={text!r}, which is not a whole number; {REMEDY}")
     return int(text)
 
@@ -186,21 +190,62 @@ def _store(rank: int) -> distributed.TCPStore:
     else:
         port, address = _number("MASTER_PORT"), os.environ.get("MASTER_ADDR", "")
         serves = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
-    if not address or port > 65_535:
+    if not address or not 0 < port <= 65_535:
         raise InputError(f"the environment has MASTER_ADDR={address!r} and MASTER_PORT={port}; {REMEDY}")
     if not serves:
         _find(address, port)
-    try:
-        store = distributed.TCPStore(
-            address, port, is_master=serves, timeout=HANDSHAKE, wait_for_workers=False, multi_tenant=True
-        )
-    except distributed.DistError as error:
-        said = str(error).partition("\n")[0][:200]
+    # the store listens at all addresses of this machine, whatever name the others know it by
+    met = _opened("127.0.0.1" if serves else address, port, serves)
+    if isinstance(met, str):
         raise InputError(
-            f"no meeting of processes at {address}:{port} (MASTER_ADDR, MASTER_PORT): {said}; {REMEDY}"
-        ) from None
-    store.set_timeout(LONG)
-    return store
+            f"no meeting of processes at {address}:{port} (MASTER_ADDR, MASTER_PORT): {met}; {REMEDY}"
+        )
+    met.set_timeout(LONG)
+    return met
+
+
+def _opened(address: str, port: int, serves: bool) -> distributed.TCPStore | str:
+    """The store, or why there is none.
+
+    A thread asks for it, so that this one hears signals: torch waits for ever for a listener that is silent.
+    """
+    found: list[distributed.TCPStore | str] = []
+
+    def ask() -> None:
+        try:
+            found.append(
+                distributed.TCPStore(
+                    address,
+                    port,
+                    is_master=serves,
+                    timeout=HANDSHAKE,
+                    wait_for_workers=False,
+                    multi_tenant=True,
+                )
+            )
+        except distributed.DistError as error:
+            found.append(str(error).partition("\n")[0][:200])
+
+    with _without_torch_messages():
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        until = time.monotonic() + HANDSHAKE.total_seconds() + 1  # torch, which says more, comes first
+        while asking.is_alive() and time.monotonic() < until:
+            time.sleep(POLL)
+    return found[0] if found else "who listens there does not answer"
+
+
+@contextmanager
+def _without_torch_messages() -> Iterator[None]:
+    """Drop what torch's C++ writes to standard error: pages of addresses for each try."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _find(address: str, port: int) -> None:

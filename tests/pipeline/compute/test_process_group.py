@@ -5,6 +5,9 @@ import re
 import signal
 import socket
 import threading
+import time
+from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ from torch import distributed
 
 from models.backbones.backbone import Backbone
 from pipeline.compute import process_group
-from pipeline.compute.process_group import Ranks, join, joined
+from pipeline.compute.process_group import Ranks, join, joined, place
 from pipeline.datasets import images
 from pipeline.errors import InputError
 from pipeline.features import extraction, image_batches, store_codec
@@ -83,7 +86,7 @@ def test_more_processes_than_gpus_are_refused(monkeypatch):
         join()
 
 
-VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "RANKS_STORE")
 
 
 @pytest.fixture
@@ -112,6 +115,10 @@ def environment(monkeypatch):
         ("RANK=0 WORLD_SIZE=2", "no MASTER_PORT"),
         ("RANK=0 WORLD_SIZE=2 MASTER_PORT=29577", "MASTER_ADDR=''"),
         ("RANK=0 WORLD_SIZE=2 MASTER_PORT=70000 MASTER_ADDR=localhost", "MASTER_PORT=70000"),
+        ("RANK=0 WORLD_SIZE=2 MASTER_PORT=0 MASTER_ADDR=localhost", "MASTER_PORT=0"),
+        ("RANK=1 WORLD_SIZE=2 MASTER_PORT=-1 MASTER_ADDR=localhost", "MASTER_PORT='-1'"),
+        ("RANK=0 WORLD_SIZE=\u0662", "WORLD_SIZE="),
+        ("RANK=0 WORLD_SIZE=2 RANKS_STORE=", "RANKS_STORE=''"),
     ],
 )
 def test_variables_of_a_launcher_that_are_half_there_are_named(environment, line, named):
@@ -120,34 +127,85 @@ def test_variables_of_a_launcher_that_are_half_there_are_named(environment, line
         join()
 
 
-def test_one_process_of_one_needs_no_other_variable(environment):
-    environment("WORLD_SIZE=1")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "WORLD_SIZE=1",
+        "WORLD_SIZE=1 RANK=0 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1",
+        "WORLD_SIZE=1 RANK=5",
+        "WORLD_SIZE=1 RANK=five",
+        "LOCAL_RANK=1",
+        "LOCAL_RANK=-1",
+        "LOCAL_RANK=one MASTER_ADDR=node7",
+        "MASTER_ADDR=node7",
+        "MASTER_PORT=x",
+        "RANKS_STORE=1",
+        "SLURM_PROCID=1 SLURM_NTASKS=4 SLURM_LOCALID=1 SLURM_NNODES=2",
+        "SLURM_PROCID=-1 SLURM_NTASKS=x",
+        "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1 PMI_RANK=1",
+    ],
+)
+def test_leftovers_that_name_no_group_leave_the_process_alone(environment, line):
+    environment(line)
+    assert place() == (0, 1)
     assert join() == Ranks(0, 1)
 
 
-@pytest.mark.parametrize(
-    ("rank", "said"), [(0, "waiting for 1 more process of 2 (WORLD_SIZE)"), (1, "waiting for process 0 at")]
-)
-def test_who_waits_for_others_says_so_and_hears_signals(environment, monkeypatch, capsys, rank, said):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment(f"RANK={rank} WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT={port}")
-    monkeypatch.setattr(process_group, "SILENT", 0.0)
+@contextmanager
+def signalled(after: float):
+    """Raise KeyboardInterrupt by a signal after that many seconds."""
     before = signal.signal(signal.SIGUSR1, _interrupt)
-    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+    timer = threading.Timer(after, os.kill, (os.getpid(), signal.SIGUSR1))
+    timer.start()
     try:
-        with pytest.raises(KeyboardInterrupt):
-            join()
+        yield
     finally:
+        timer.cancel()
         signal.signal(signal.SIGUSR1, before)
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 1
-    assert lines[0].startswith(said)
 
 
 def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("rank", "address", "said"),
+    [
+        (0, "127.0.0.1", "waiting for 1 more process of 2 (WORLD_SIZE)"),
+        (0, "no-such-host.invalid", "waiting for 1 more process of 2 (WORLD_SIZE)"),  # of an earlier job
+        (1, "127.0.0.1", "waiting for process 0 at"),
+    ],
+)
+def test_who_waits_for_others_says_so_and_hears_signals(environment, monkeypatch, capfd, rank, address, said):
+    environment(f"RANK={rank} WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR={address} MASTER_PORT={free_port()}")
+    monkeypatch.setattr(process_group, "SILENT", 0.0)
+    with signalled(0.5), pytest.raises(KeyboardInterrupt):
+        join()
+    lines = capfd.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith(said)
+
+
+def test_a_listener_that_is_no_meeting_place_is_named_and_signals_are_heard_meanwhile(
+    environment, monkeypatch, capfd
+):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        environment(f"RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 MASTER_ADDR=127.0.0.1 MASTER_PORT={port}")
+        begun = time.monotonic()
+        with signalled(0.3), pytest.raises(KeyboardInterrupt):
+            join()
+        assert time.monotonic() - begun < 5
+        monkeypatch.setattr(process_group, "HANDSHAKE", timedelta(seconds=1))
+        with pytest.raises(InputError, match=f"no meeting of processes at 127.0.0.1:{port}"):
+            join()
+    assert capfd.readouterr().err == ""
 
 
 def test_a_meeting_place_that_is_taken_is_named(environment):

@@ -5,6 +5,13 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 # else every process compiles torch anew, 4 to 10 s, where the shell forbids Python to keep its bytecode
 unexport PYTHONDONTWRITEBYTECODE
+# Python, pip and uv run with the environment's settings of where packages come from alone: others, left over from
+# other work, install elsewhere (PIP_TARGET), hide modules (PYTHONPATH) or end Python at once (PYTHONHOME)
+unexport PYTHONHOME PYTHONPATH PYTHONSAFEPATH PYTHONWARNINGS PYTHONINSPECT PYTHONSTARTUP
+SOURCES := %INDEX %INDEX_URL UV_INDEX_% %CACHE_DIR %NO_CACHE %FIND_LINKS %CONFIG_FILE %KEYRING_PROVIDER %TIMEOUT \
+	%RETRIES PIP_CERT PIP_CLIENT_CERT PIP_PROXY PIP_TRUSTED_HOST UV_NATIVE_TLS UV_SYSTEM_CERTS UV_INSECURE_HOST \
+	UV_OFFLINE UV_LINK_MODE UV_CONCURRENT_%
+unexport $(filter-out $(SOURCES),$(filter PIP_% UV_%,$(.VARIABLES)))
 # What is set at `make NAME=…` reaches the recipes as it is, in the environment: in their text it would be commands.
 # A variable of the environment alone does not count: WSL sets NAME.
 given = $(if $(filter command,$(origin $(1))),$(value $(1)))

@@ -138,3 +138,24 @@ def test_workflows_may_only_read_and_run_what_is_fixed(path):
             assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", step.get("uses", "a/b@" + "0" * 40))
             if "actions/checkout@" in step.get("uses", ""):
                 assert step["with"]["persist-credentials"] is False
+
+
+LEFT_OVER = (
+    *("PYTHONHOME", "PYTHONPATH", "PYTHONSAFEPATH", "PYTHONWARNINGS", "PYTHONINSPECT"),
+    *("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_REQUIRE_VIRTUALENV", "PIP_CONSTRAINT", "PIP_DRY_RUN"),
+    *("UV_SYSTEM_PYTHON", "UV_PYTHON", "UV_CONSTRAINT", "UV_OVERRIDE", "UV_NO_BINARY", "UV_EXCLUDE_NEWER"),
+)
+SOURCES = ("PIP_INDEX_URL", "PIP_CERT", "PIP_CACHE_DIR", "UV_DEFAULT_INDEX", "UV_CACHE_DIR", "UV_HTTP_TIMEOUT")
+
+
+def test_settings_left_over_in_the_environment_reach_no_program_and_sources_do(made):
+    """PIP_TARGET installed elsewhere, and PYTHONHOME ended Python at once."""
+    (made.folder / ".venv/ready").unlink()
+    for name in ("python", "uv"):
+        (made.folder / ".venv/bin" / name).write_text("#!/bin/sh\nenv | sed 's/^/seen: /'\n")
+    given = dict.fromkeys((*LEFT_OVER, *SOURCES), "left/over")
+    done = made(".venv/ready", f"PYTHON={made.folder / '.venv/bin/python'}", **given)
+    assert done.returncode == 0, done.stderr
+    seen = {line.partition("=")[0].removeprefix("seen: ") for line in done.stdout.splitlines()}
+    assert seen & {*LEFT_OVER} == set()
+    assert seen >= {*SOURCES}

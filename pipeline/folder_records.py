@@ -7,6 +7,7 @@ and DVC ignores it (.dvcignore): the hash of an output depends on its contents a
 import hashlib
 import os
 from collections.abc import Iterator
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +33,21 @@ def record(by: str, files: dict[str, Mark]) -> dict[str, Any]:
 
 
 def recorded(folder: Path, by: str) -> dict[str, Mark] | None:
-    """The marks in a folder's record, by file; None without a record of this kind."""
+    """The marks in a folder's record, by file; None without a whole record of this kind that lies there."""
+    if (folder / RECORD).is_symlink():
+        return None
     try:
         found = read_json(folder / RECORD, "move it away", LARGEST)
     except InputError:
         return None
     own = isinstance(found, dict) and found.get("by") == by and isinstance(found.get("files"), dict)
-    return found["files"] if own else None
+    return found["files"] if own and all(starmap(_is_entry, found["files"].items())) else None
+
+
+def _is_entry(name: str, mark: Any) -> bool:
+    """Return whether a record may have this entry: a path within the folder, and a mark."""
+    within = not name.startswith("/") and ".." not in name.split("/")
+    return within and (mark is None or (isinstance(mark, (str, int)) and not isinstance(mark, bool)))
 
 
 def check(folder: Path, by: str) -> None:

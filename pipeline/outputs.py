@@ -82,7 +82,10 @@ class Files:
         with writing(folder):
             recorded = folder_records.recorded(folder, self.by)
             if recorded is None and os.path.lexists(folder / RECORD):
-                raise InputError(f"{folder} was written by another command; name another folder")
+                raise InputError(
+                    f"{folder / RECORD} is of another command, or damaged; name another folder, or remove "
+                    "the file if nothing there is to be kept"
+                )
             known = recorded or {}
             for file in (folder / name for name in self.names):
                 check_file(file)

@@ -25,8 +25,10 @@ def _name_the_user() -> None:
     except (KeyError, OSError):
         os.environ["LOGNAME"] = str(os.getuid())
     try:
-        Path.home()
+        home = Path.home() if os.environ.get("HOME") != "" else None
     except RuntimeError:
+        home = None
+    if home is None or not home.is_absolute():  # DVC takes no other
         os.environ["HOME"] = tempfile.gettempdir()
 
 

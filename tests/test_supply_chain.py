@@ -145,7 +145,14 @@ LEFT_OVER = (
     *("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_REQUIRE_VIRTUALENV", "PIP_CONSTRAINT", "PIP_DRY_RUN"),
     *("UV_SYSTEM_PYTHON", "UV_PYTHON", "UV_CONSTRAINT", "UV_OVERRIDE", "UV_NO_BINARY", "UV_EXCLUDE_NEWER"),
 )
-SOURCES = ("PIP_INDEX_URL", "PIP_CERT", "PIP_CACHE_DIR", "UV_DEFAULT_INDEX", "UV_CACHE_DIR", "UV_HTTP_TIMEOUT")
+SOURCES = (
+    "PIP_INDEX_URL",
+    "PIP_CERT",
+    "PIP_CACHE_DIR",
+    "UV_DEFAULT_INDEX",
+    "UV_CACHE_DIR",
+    "UV_HTTP_TIMEOUT",
+)
 
 
 def test_settings_left_over_in_the_environment_reach_no_program_and_sources_do(made):

@@ -12,6 +12,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,31 +70,31 @@ def main() -> None:
         take_over("train", arguments, folder, trained_model.load)
         return
     before = arguments.start_from
-    check(arguments, recipe)
     first = before / FIRST if recipe.adapt and before else None
-    if first is not None:
-        check_first(arguments, recipe, first)
     phase = phases.captioning(recipe, first, arguments.tokens)
-    run_phase("train", arguments, recipe, phase, first)
+    run_phase("train", arguments, recipe, phase, first, checks=partial(check, arguments, recipe, first))
 
 
-def check(arguments: argparse.Namespace, recipe: Recipe) -> None:
-    """Raise InputError where a file that training reads is of another dataset, run or store."""
+def check(arguments: argparse.Namespace, recipe: Recipe, first: Path | None = None) -> None:
+    """Raise InputError where a file that training reads is of another dataset, run or store.
+
+    `first`: the folder of the weights of the phase before.
+    """
     trained_model.check_place(arguments.weights, recipe, arguments.seed, arguments.recipe)
     manifest.read_pairs(arguments.pairs)
     vocabularies.check_pairs(arguments.vocab, arguments.pairs)
     store = FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
     manifest.check_images(arguments.pairs, store.location.name, store.images)
     check_started((getattr(arguments, "start_from", None) or arguments.weights.parent) / STARTED, store)
+    if first is not None:
+        check_first(arguments, recipe, first)
 
 
 def check_started(started: Path, store: FeatureStore) -> None:
     """Raise InputError where the store is not the one that the stage start noted for the run, if it did."""
     known = read_json(started, START) if started.is_file() else {}
-    if (
-        not isinstance(known, dict) or "sha256" not in known
-    ):  # of imported weights it says nothing of the store
-        return
+    if not isinstance(known, dict) or "sha256" not in known:
+        return  # of imported weights it says nothing of the store
     array = store.location.get("features/zarr.json", 1 << 20) or b""
     if provenance.sha256(store.record, array) != known["sha256"]:
         raise InputError(f"{store.location.name} is not the store that {started} names; {START} again")
@@ -165,10 +166,12 @@ def run_phase(
     phase: Phase,
     before: Path | None = None,
     out: Path | None = None,
+    checks: Callable[[], None] | None = None,
 ) -> None:
     """Train a phase, by as many processes as its settings say; `before` is the folder that it starts from.
 
     `out`: the stage's output, where this phase's weights are not that. One process at a time works on it.
+    `checks`: of the inputs, called by every process; of several, one says what is wrong.
     """
     if "RANK" not in os.environ:
         count = launch.processes(phase.settings)
@@ -176,6 +179,8 @@ def run_phase(
             sys.exit(launch.start(f"stages.{stage}", sys.argv[1:], count))
     launch.end_with_starter()
     with joined() as ranks, alone(out or arguments.weights, first=ranks.rank == 0) as still_alone:
+        if checks is not None:
+            checks()
         train(stage, arguments, recipe, phase, before, ranks, still_alone)
 
 

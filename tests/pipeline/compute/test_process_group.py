@@ -182,6 +182,7 @@ def free_port() -> int:
         (1, "127.0.0.1", "waiting for process 0 at"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # the signal may come while a socket is made
 def test_who_waits_for_others_says_so_and_hears_signals(environment, monkeypatch, capfd, rank, address, said):
     environment(f"RANK={rank} WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR={address} MASTER_PORT={free_port()}")
     monkeypatch.setattr(process_group, "SILENT", 0.0)

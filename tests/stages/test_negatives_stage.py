@@ -1,9 +1,14 @@
 """The stage negatives, as DVC runs it."""
 
+import json
+from argparse import Namespace
+
 import pytest
 
 from pipeline.datasets.negatives import read_negatives
 from pipeline.datasets.schema import write_pairs
+from pipeline.errors import InputError
+from stages import first, start
 from tests.running import refuse, set_params, succeed
 from tests.tabletop_pairs import draw_pairs
 
@@ -41,3 +46,24 @@ def test_nothing_is_half_written(folder):
     write_pairs(folder / "pairs.jsonl", [pair for pair in pairs if pair.change_type == "none"])
     refuse(folder, COMMAND.format("tabletop"), "give the split train more pairs")
     assert not list((folder / "data").glob("*negatives*"))
+
+
+def test_who_learns_from_them_refuses_those_of_other_pairs_and_exchanged_ones(folder):
+    succeed(folder, COMMAND.format("tabletop"))
+    negatives, pairs, started = (
+        folder / name for name in ("data/negatives.jsonl", "pairs.jsonl", "store.json")
+    )
+    arguments = Namespace(negatives=negatives, pairs=pairs, weights=folder / "first")
+    for known in (
+        {},
+        {"negatives": start.hashed([negatives], "")},
+    ):  # of an earlier version; as the stage start writes
+        started.write_text(json.dumps(known))
+        first.check_negatives(arguments)
+    started.write_text(json.dumps({"negatives": "0" * 64}))
+    with pytest.raises(InputError, match=r"negatives.jsonl is not the file that .*store.json names"):
+        first.check_negatives(arguments)
+    started.unlink()
+    write_pairs(pairs, draw_pairs(seed=2, count=20))
+    with pytest.raises(InputError, match=r"negatives.jsonl: .* is of other pairs"):
+        first.check_negatives(arguments)

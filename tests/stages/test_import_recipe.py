@@ -83,7 +83,7 @@ def typed(lab, monkeypatch, made_up_meteor):
                     return succeed(lab, [module.removeprefix("stages."), *arguments]).returncode
 
     monkeypatch.setattr("dvc.stage.run._run", stage)
-    monkeypatch.setattr("stages.train.run_phase", lambda *_: pytest.fail("a training began"))
+    monkeypatch.setattr("stages.train.run_phase", lambda *_, **__: pytest.fail("a training began"))
     return run
 
 

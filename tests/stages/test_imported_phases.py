@@ -68,7 +68,7 @@ class Run:
         self.input = asdict(made)["input"]
         writer.finish(folder / f"features/{self.input}.zarr", {"keys": keys, **asdict(made)})
         succeed(folder, f"recipe --dataset {DATASET} --model {model} --out r.yaml --first r.first.yaml")
-        monkeypatch.setattr(train_stage, "run_phase", lambda name, *_: self.trained.append(name))
+        monkeypatch.setattr(train_stage, "run_phase", lambda name, *_, **__: self.trained.append(name))
         monkeypatch.setattr(first_stage, "beside", lambda *_: first_stage.Beside())
 
     def bring_in(self, phase):

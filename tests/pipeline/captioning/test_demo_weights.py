@@ -62,3 +62,9 @@ def test_the_weights_score_as_their_card_says(place):
 def test_they_are_small():
     files = [path for place in PLACES for path in place.iterdir()]
     assert sum(path.stat().st_size for path in files) <= 10_000_000
+
+
+@pytest.mark.parametrize("place", PLACES, ids=[place.name for place in PLACES])
+def test_they_load_without_a_note(place, capsys):
+    PictureCaptioner.load(place)
+    assert capsys.readouterr().err == ""

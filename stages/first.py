@@ -32,6 +32,7 @@ from pipeline.training.phases import Beside
 from pipeline.training.task_sampling import FDA
 from stages import run, train
 from stages.arguments import parsed, to_read
+from stages.start import hashed
 
 
 def main() -> None:
@@ -104,13 +105,9 @@ def check_negatives(arguments: argparse.Namespace) -> None:
             raise InputError(f"{arguments.negatives}: {own.pair_id} is of other pairs; {REMEDY} again")
     started = arguments.weights.with_name(train.STARTED)
     known = read_json(started, train.START) if started.is_file() else {}
-    if isinstance(known, dict) and known.get("negatives", found := hashed(arguments.negatives)) != found:
+    noted = known.get("negatives") if isinstance(known, dict) else None
+    if noted is not None and noted != hashed([arguments.negatives], REMEDY):
         raise InputError(f"{arguments.negatives} is not the file that {started} names; {REMEDY} again")
-
-
-def hashed(path: Path) -> str:
-    """A file's hash as store.json has it."""
-    return sha256(path.read_bytes())
 
 
 def classes_of(folder: Path, recipe: Recipe, phase: EarlierPhase) -> tuple[dict[str, ClassItems], str]:

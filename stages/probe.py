@@ -1,7 +1,7 @@
 """How much do features know of the objects? A linear probe of single cells, on a dataset like tabletop.
 
-With --labelled FOLDER it is also tested on real images that you labelled (docs/evaluation.md, "Truth"), and
-says how well a linear classifier tells rendered cells from real ones: 0.5 if it can't.
+With --labelled FOLDER the probe is also tested on real images that you labelled (docs/evaluation.md,
+"Truth"), and a second classifier tells rendered from real cells. At 0.5 it cannot tell them apart.
 """
 
 import argparse

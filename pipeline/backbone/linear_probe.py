@@ -90,9 +90,10 @@ def probe(train: Cells, held_out: Cells) -> Scores:
 
 
 def told_apart(ours: Cells, others: Cells, folds: int = 5) -> float:
-    """The share of cells that a linear classifier assigns to the right one of two sources; 0.5: none can.
+    """Return the share of cells that a linear classifier assigns to the right source; 0.5 is chance.
 
-    As many cells of each source, the first ones. Each fold, a run of neighbours, is told by the other folds.
+    Both sources give the same number of cells, their first ones. The cells are split into runs of
+    neighbours, and each run is classified by a probe of the others (cross-validation).
     """
     number = min(len(ours.classes), len(others.classes))
     features = torch.cat([ours.features[:number], others.features[:number]])

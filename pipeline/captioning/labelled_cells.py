@@ -1,4 +1,4 @@
-"""The cells of labelled real images in which objects lie, for a linear probe of rendered ones."""
+"""Feature cells of labelled real images, one for each object: a probe of rendered cells is tested on them."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -41,9 +41,9 @@ class ImageGrids:
 
 
 def cells(grids: ImageGrids, folder: Path) -> Cells:
-    """The cell of each labelled object's centre in the before images of a folder.
+    """Return the cell in which each labelled object of the before images has its centre.
 
-    Where two centres share a cell, the later object's classes hold. Raises InputError as
+    Where two objects share a cell, it has the classes of the later one. Raises InputError as
     labelled_scenes.read does, and for an image that does not open.
     """
     pairs = {pair.before: pair for pair in labelled_scenes.read(folder)}
@@ -54,5 +54,6 @@ def cells(grids: ImageGrids, folder: Path) -> Cells:
         size = opened(Path(name), name).size
         for thing in pair.scene.before:
             classes = [values.index(getattr(thing, key)) for key, values in ATTRIBUTES.items()]
-            labels[row, :, *cell_of((thing.x, -thing.y), size, grids.shape[1:])] = classes
+            centre = (thing.x, -thing.y)  # pixels: labelled scenes have y upwards (labelled_scenes.CAMERA)
+            labels[row, :, *cell_of(centre, size, grids.shape[1:])] = classes
     return gather(grids, names, labels, labels.size, f"reading cells of {folder}")

@@ -58,7 +58,7 @@ def check_attention(attention: Path, pairs: Path) -> None:
     origin = attention_maps.read_origin(attention)
     if (own := _run(attention)) and origin.get("run", own) != own:
         raise InputError(f"{attention} has captions of the run {origin['run']}; run `dvc repro decode` again")
-    if origin.get("pairs", found := content_hashes.file_hash(pairs)) != found:
+    if "pairs" in origin and origin["pairs"] != content_hashes.file_hash(pairs):
         raise InputError(
             f"{attention} has captions of other pairs than {pairs}; run `dvc repro decode` again"
         )

@@ -88,7 +88,7 @@ def label(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[in
 
 
 def centres(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[int, int]) -> np.ndarray:
-    """As `label`, and only the cells in which the centre of a thing's box lies have a class."""
+    """Return what `label` does, with classes only in the cells that hold the centre of a thing's box."""
     labels = np.full((len(images), len(ATTRIBUTES), *grid), NOTHING, dtype=np.int8)
     for row, image in enumerate(images):
         shown = scenes[image.name]
@@ -99,7 +99,7 @@ def centres(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[
 
 
 def cell_of(place: tuple[float, float], size: tuple[int, int], grid: tuple[int, int]) -> tuple[int, int]:
-    """Line and column of the cell that holds a place, x and y in pixels; `size` is width and height."""
+    """Return line and column of the cell that holds a place, x and y in pixels; `size`: width, height."""
     (x, y), (width, height), (H, W) = place, size, grid
     return min(int(y * H / height), H - 1), min(int(x * W / width), W - 1)
 

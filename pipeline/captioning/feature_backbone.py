@@ -104,9 +104,15 @@ def pack(folder: Path, network: Backbone, made: Made, carried: bool) -> Made:
     if network.standardise is not None:
         save_file(network.standardise.state_dict(), folder / CHANNELS)
     if carried:
-        state = {name: tensor.contiguous() for name, tensor in network.network.state_dict().items()}
-        save_file(state, folder / WEIGHTS)
+        state = network.network.state_dict()
+        save_file({name: _smallest(tensor) for name, tensor in state.items()}, folder / WEIGHTS)
     return replace(made, carried=carried)
+
+
+def _smallest(tensor: Tensor) -> Tensor:
+    """Return the tensor in float16 where that loses nothing, as of weights that `tune` wrote."""
+    half = tensor.half()
+    return (half if torch.equal(half.to(tensor.dtype), tensor) else tensor).contiguous()
 
 
 def _checked(spec: Spec, identity: str, whose: str) -> Backbone:

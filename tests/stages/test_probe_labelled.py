@@ -1,6 +1,7 @@
-"""The probe on labelled images: rendered ones, labelled by their own scenes, give the store's own cells."""
+"""The probe on labelled images, and fine-tuning, of a dataset that the test renders."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from pipeline.features.store import FeatureStore
 from pipeline.tabletop import grid_labels
 from tests.running import refuse, set_params, succeed
 from tests.small_lab import STAGES, STORES
-from tests.stage_commands import CARD, IMAGES, PAIRS
+from tests.stage_commands import CARD, EXTRACT, IMAGES, PAIRS
 
 SCENES = "data/raw/tabletop/scenes.json"
 PROBE = f"probe --features {STORES}/grid.zarr --pairs {PAIRS} --images {IMAGES} --scenes {SCENES}"
@@ -69,6 +70,21 @@ def test_a_store_of_pixels_and_a_folder_without_labels_are_refused(lab):
     pixels = PROBE.replace("grid.zarr", "pixels.zarr")
     refuse(lab, f"{pixels} --labelled data/raw/tabletop", "pixels.zarr")
     refuse(lab, f"{PROBE} --labelled data/raw/tabletop/images", "labels.jsonl")
+
+
+def test_tuned_weights_fill_a_store_and_an_unknown_layer_is_refused(lab, tmp_path):
+    """In a copy, because the lab's own store is of ImageNet's weights."""
+    folder = shutil.copytree(lab, tmp_path / "lab")
+    tune = f"tune --pairs {PAIRS} --images {IMAGES} --scenes {SCENES} --out tuned.safetensors"
+    refuse(folder, f"{tune} --first blocks.99", "blocks.99")
+    assert not (folder / "tuned.safetensors").exists()
+    succeed(folder, f"{tune} --iterations 1")
+    imagenet = FeatureStore(folder / f"{STORES}/grid.zarr", expected={}).attributes
+    set_params(folder, features__weights="tuned.safetensors")
+    succeed(folder, EXTRACT)
+    tuned = FeatureStore(folder / f"{STORES}/grid.zarr", expected={}).attributes
+    assert tuned["weights"] == "tuned.safetensors"
+    assert tuned["weights_id"] != imagenet["weights_id"]
 
 
 def test_two_sources_are_told_apart_where_they_differ_alone():

@@ -32,13 +32,13 @@ help: ## say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
 repro: .venv/ready ## the main job: render, extract, train, decode, score, report; cached
-	@python -m stages.check_lock
+	@python -m commands.check_lock
 	dvc repro
-	@python -m stages.check_lock
+	@python -m commands.check_lock
 	@python -m stages.report --show
 
 demo: .venv/ready ## a page in your browser: new scenes, or your two pictures, captioned; no training
-	@python -m stages.demo
+	@python -m commands.demo
 
 demo-weights: .venv/ready ## train and pack anew what `make demo` shows, for hours; overwrites demo/
 	@demo/train
@@ -46,11 +46,11 @@ demo-weights: .venv/ready ## train and pack anew what `make demo` shows, for hou
 study: .venv/ready ## a paper's table: make study NAME=scorer-table-6 DATASET=tabletop [SEEDS="1 2 3"]
 	$(if $(NAME),,$(error name a study: make study NAME=scorer-table-6 DATASET=tabletop))
 	$(if $(DATASET),,$(error name a dataset: make study NAME=$(NAME) DATASET=tabletop))
-	@set -f; python -m stages.study --name "$$NAME" --dataset "$$DATASET" $${SEEDS:+--seeds $$SEEDS}
+	@set -f; python -m commands.study --name "$$NAME" --dataset "$$DATASET" $${SEEDS:+--seeds $$SEEDS}
 
 check-data: .venv/ready ## is a real dataset's folder complete? make check-data DATASET=spot_the_diff
 	$(if $(DATASET),,$(error name a dataset: make check-data DATASET=spot_the_diff))
-	@python -m stages.check_data --dataset "$$DATASET"
+	@python -m commands.check_data --dataset "$$DATASET"
 
 test: .venv/ready ## the test suite, on all cores; some of it: make test TESTS="-m 'not slow' tests/models"
 	@printf '%s\n' "--dist worksteal $$TESTS" | OMP_NUM_THREADS=1 xargs python -m pytest --numprocesses auto

@@ -16,10 +16,10 @@ from torch import Tensor
 from benchmarks.alone import Measured, risen
 from benchmarks.reference_clip import Part, Step
 from benchmarks.training import batch_of
-from models.captioner import Captioner
+from models.common.captioner import Captioner
 from pipeline.compute import devices
-from pipeline.recipes import recipe_file
-from pipeline.recipes.recipe_file import Recipe
+from pipeline.config import recipe_file
+from pipeline.config.recipe_file import Recipe
 from pipeline.training.loop import Training
 from pipeline.training.sampling import Batch
 

@@ -7,10 +7,10 @@ from torch import Tensor
 
 from benchmarks import reference
 from models import Sizes, build
-from models.captioner import Captioner
+from models.common.captioner import Captioner
 from pipeline.compute import devices
 from pipeline.decoding.greedy import greedy
-from pipeline.vocabularies import END, NULL
+from pipeline.text.vocabularies import END, NULL
 
 SIZES = Sizes(1024, (14, 14), 76, 24, 512, 8, 2, 2, 300)
 BATCH = 256  # on both sides, where pairs are decoded together

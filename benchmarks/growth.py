@@ -18,8 +18,8 @@ from rich.table import Table
 from benchmarks import alone, training
 from benchmarks.alone import Measured
 from benchmarks.training import Case, fits
-from pipeline import outputs
-from pipeline.progress import track
+from pipeline.io import outputs
+from pipeline.io.progress import track
 
 FIGURE = Path(__file__).with_name("growth.svg")
 BATCHES = tuple(Case("papers", "per_head", pairs) for pairs in (8, 16, 32, 64, 128))

@@ -8,7 +8,7 @@ model's and not the backbone's. In a copy of the repository set `dataset.tableto
     {backbone: tf_efficientnet_lite0, weights: imagenet, stride: 32, finer: false, standardise: false,
      npy: data/oracle, precision: float32, pixels: [96, 144]}
 
-and run `dvc repro`; `python -m stages.errors` then has the oracle's false words.
+and run `dvc repro`; `python -m commands.errors` then has the oracle's false words.
 """
 
 import argparse
@@ -16,14 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline import params
+from pipeline.config import params
+from pipeline.config.store_contents import spec
 from pipeline.datasets.images import Indexed, read_index
-from pipeline.errors import InputError
 from pipeline.features.shapes import grid_shape
-from pipeline.features.store_contents import spec
-from pipeline.outputs import Contents, replacing, write_json
-from pipeline.progress import track
-from pipeline.tabletop.grid_labels import ATTRIBUTES, Shown, read_scenes
+from pipeline.io.errors import InputError
+from pipeline.io.outputs import Contents, replacing, write_json
+from pipeline.io.progress import track
+from pipeline.probe.grid_labels import ATTRIBUTES, Shown, read_scenes
 from stages import run
 
 CONTENTS = Contents("oracle")

@@ -9,12 +9,12 @@ import torch
 from torchvision.models.resnet import Bottleneck
 
 from models.backbones.backbone import Backbone
-from pipeline import params
 from pipeline.compute.process_group import ALONE
+from pipeline.config import params
+from pipeline.config.store_contents import Spec
 from pipeline.datasets.images import Indexed
 from pipeline.features import backbone_weights, image_batches
 from pipeline.features.extraction import Extractor
-from pipeline.features.store_contents import Spec
 from pipeline.tabletop import dataset
 
 ROOT = Path(__file__).resolve().parent.parent

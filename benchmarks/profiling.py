@@ -20,12 +20,12 @@ from torch.autograd.profiler_util import FunctionEvent
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from benchmarks.training import Case, finished, step
-from models.captioner import PairEncoding
-from models.cbr import BackwardReasoning
-from models.decoder import CaptionDecoder
+from models.common.captioner import PairEncoding
+from models.common.decoder import CaptionDecoder
 from models.kernels import matching_cpu, matching_plain
 from models.kernels.matching import TRITON
-from models.scorer import Scorer
+from models.scorer.cbr import BackwardReasoning
+from models.scorer.model import Scorer
 
 STEPS = 3
 CASES = (Case("papers", "per_head", 32), Case("tabletop", "per_head", 8))

@@ -19,12 +19,12 @@ from scipy.stats import spearmanr
 
 from pipeline.captioning import judging
 from pipeline.captioning.picture_captioner import PictureCaptioner, Search
+from pipeline.cli.arguments import parsed, to_read
 from pipeline.datasets.schema import NO_CHANGE
-from pipeline.inputs import read_json
-from pipeline.outputs import file_to_write, write_json, write_text
+from pipeline.io.inputs import read_json
+from pipeline.io.outputs import file_to_write, write_json, write_text
 from pipeline.reporting import figures
 from stages import run
-from stages.arguments import parsed, to_read
 
 RESAMPLES = 2000
 LEAST = 3  # models of a rank correlation

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.captioner import NEVER, Captioner, Difference
-from pipeline.vocabularies import END, NULL, START
+from models.common.captioner import NEVER, Captioner, Difference
+from pipeline.text.vocabularies import END, NULL, START
 
 # --- greedy decoding without cached keys and values ---
 

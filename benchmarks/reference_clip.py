@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from models.captioner import Captioner
 from models.clip4idc.encoders import ClipSizes
+from models.common.captioner import Captioner
 
 Part = tuple[Tensor, Tensor, Tensor]  # pixels B x 3 x H x W before and after, tokens B x (L+1)
 MEAN, STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)

@@ -1,7 +1,7 @@
 """The whole training step of SCORER+CBR as the authors' program takes it, in the plainest way.
 
 The equations are those of reference_step.py; what differs is what the variant `released` switches
-(models/switches.py). Only torch's operations: nothing of models/ but the weights.
+(models/common/switches.py). Only torch's operations: nothing of models/ but the weights.
 
 B pairs, C channels, H x W grid, N = H*W cells, D width, h heads, d = D/h, L words.
 """
@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.reference_step import NULL, Part, Step
-from models.captioner import Captioner
+from models.common.captioner import Captioner
 
 LARGEST_SCALE = 100.0  # exp(s) at most
 

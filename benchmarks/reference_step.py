@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.reference import matching
-from models.captioner import Captioner
+from models.common.captioner import Captioner
 
 Part = tuple[Tensor, Tensor, Tensor]  # features B x C x H x W before and after, tokens B x (L+1)
 NULL = 0  # padding

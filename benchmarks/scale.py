@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from pipeline import params
+from pipeline.config import params
 from pipeline.features.store import FeatureStore
 from pipeline.features.writer import Writer
-from pipeline.outputs import write_json, yaml_of
+from pipeline.io.outputs import write_json, yaml_of
 from pipeline.tabletop import dataset
 
 ROOT = Path(__file__).resolve().parent.parent

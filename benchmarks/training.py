@@ -11,13 +11,13 @@ from torch import Tensor
 
 from benchmarks.reference_released import ReleasedStep
 from benchmarks.reference_step import Part, Step
-from models.captioner import Captioner
+from models.common.captioner import Captioner
 from pipeline.compute import devices, memory
-from pipeline.recipes import recipe_file
-from pipeline.recipes.recipe_file import Recipe
+from pipeline.config import recipe_file
+from pipeline.config.recipe_file import Recipe
+from pipeline.text.vocabularies import END, NULL, START
 from pipeline.training.loop import Training
 from pipeline.training.sampling import Batch
-from pipeline.vocabularies import END, NULL, START
 
 CHANNELS, WORDS, LONGEST = 1024, 76, 24
 SIZES = {

@@ -4,14 +4,22 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from models import card, cbr, ccr, dirl, duda, mccformers, scorer, subtraction, switches, vard
+from models.card import model as card
 from models.clip4idc import model as clip_models
-from models.entry import GRID as GRID
-from models.entry import PIXELS as PIXELS
-from models.entry import Entry
-from models.grid_embedding import DataSizes
-from models.grid_embedding import Sizes as Sizes
+from models.common import switches
+from models.common.entry import GRID as GRID
+from models.common.entry import PIXELS as PIXELS
+from models.common.entry import Entry
+from models.common.grid_embedding import DataSizes
+from models.common.grid_embedding import Sizes as Sizes
+from models.dirl import ccr
+from models.dirl import model as dirl
+from models.duda import model as duda
 from models.idc_pcl import model as pcl_models
+from models.mccformers import model as mccformers
+from models.scorer import cbr, subtraction
+from models.scorer import model as scorer
+from models.vard import model as vard
 
 MODELS: dict[str, Entry] = {
     "subtraction": subtraction.SUBTRACTION,

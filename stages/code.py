@@ -3,10 +3,10 @@
 import argparse
 from pathlib import Path
 
-from pipeline import source_code
-from pipeline.outputs import Contents, replacing, write_json
+from pipeline.cli.arguments import parsed
+from pipeline.io import source_code
+from pipeline.io.outputs import Contents, replacing, write_json
 from stages import run
-from stages.arguments import parsed
 
 CONTENTS = Contents("code")
 

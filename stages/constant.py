@@ -3,14 +3,14 @@
 import argparse
 import sys
 
-from pipeline import params
+from pipeline.cli.arguments import parsed, to_read, word
+from pipeline.config import params
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS, of_split
-from pipeline.errors import InputError, printable
-from pipeline.outputs import file_to_write, write_json
+from pipeline.io.errors import InputError, printable
+from pipeline.io.outputs import file_to_write, write_json
 from pipeline.scoring import constant_baseline, results, run_files
 from stages import run
-from stages.arguments import parsed, to_read, word
 
 
 def main() -> None:

@@ -6,8 +6,9 @@ one.
 
 import argparse
 
-from pipeline import content_hashes, params, vocabularies
+from pipeline.cli.arguments import address_to_read, pairs_of, parsed, to_read
 from pipeline.compute import devices
+from pipeline.config import params
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import SPLITS
 from pipeline.decoding import attention_maps
@@ -15,10 +16,11 @@ from pipeline.decoding.decode_split import attended_captions, searching
 from pipeline.decoding.gallery_pairs import ALIGNED, choose
 from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
-from pipeline.outputs import file_to_write, write_json
-from pipeline.recipes import trained_model
+from pipeline.io import content_hashes
+from pipeline.io.outputs import file_to_write, write_json
+from pipeline.text import vocabularies
+from pipeline.weights import trained_model
 from stages import run
-from stages.arguments import address_to_read, pairs_of, parsed, to_read
 
 
 def main() -> None:

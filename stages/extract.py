@@ -1,7 +1,7 @@
 """extract@dataset-input: fill the store of an input: a backbone's grids (or others' .npy files), or pixels.
 
 On several GPUs: torchrun --nproc-per-node 4 -m stages.extract ... (the command of dvc.yaml).
-On a cluster, as jobs that need not run at once: python -m stages.parts --parts 8 --on slurm extract ...
+On a cluster, as jobs that need not run at once: python -m commands.parts --parts 8 --on slurm extract ...
 """
 
 import argparse
@@ -12,21 +12,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pipeline import params, provenance
+from pipeline.cli.arguments import needed, parsed, part_of, to_read, word
 from pipeline.compute import devices
 from pipeline.compute.memory import keep_freed
 from pipeline.compute.process_group import Part, Ranks, join
+from pipeline.config import params
+from pipeline.config.store_contents import GRID, PIXELS, PixelSpec, Spec, pixel_spec, spec
 from pipeline.datasets.images import Indexed, read_index
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import images_of, of_split
 from pipeline.features import backbone_weights, extraction, npy_import
 from pipeline.features.shapes import grid_shape
-from pipeline.features.store_contents import GRID, PIXELS, PixelSpec, Spec, pixel_spec, spec
 from pipeline.features.writer import CONTENTS, Writer
-from pipeline.outputs import file_to_write, replacing
-from pipeline.scratch_folders import alone, clear, in_turn
+from pipeline.io import provenance
+from pipeline.io.outputs import file_to_write, replacing
+from pipeline.io.scratch_folders import alone, clear, in_turn
 from stages import run
-from stages.arguments import needed, parsed, part_of, to_read, word
 
 STAGE = "extract"
 Made = tuple[Writer, dict[str, Any]]  # a filled store, and its attributes
@@ -55,7 +56,7 @@ def add_outputs(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--provenance", type=file_to_write, required=True, help="to write: how it was made")
     parser.add_argument(
-        "--part", type=part_of, help="I/N: only these shards (python -m stages.parts starts all parts)"
+        "--part", type=part_of, help="I/N: only these shards (python -m commands.parts starts all parts)"
     )
 
 

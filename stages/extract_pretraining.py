@@ -3,12 +3,13 @@
 import argparse
 from pathlib import Path
 
-from pipeline import named_files, params
+from pipeline.cli.arguments import parsed, to_read
+from pipeline.config import params
+from pipeline.config.store_contents import Spec, chosen
 from pipeline.datasets.cub_nabirds import IMAGES
 from pipeline.datasets.images import read_index
-from pipeline.features.store_contents import Spec, chosen
+from pipeline.io import named_files
 from stages import run
-from stages.arguments import parsed, to_read
 from stages.extract import add_outputs, extract, make
 
 

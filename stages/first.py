@@ -1,6 +1,6 @@
 """first@dataset-model-seed: what a model learns before it captions; nothing, where it has no such phase.
 
-CLIP4IDC learns to retrieve, IDC-PCL several tasks: the phases stand where the models are (models/entry.py).
+CLIP4IDC learns to retrieve, IDC-PCL several tasks: the phases stand where the models are (entry.py).
 Of two phases (IDC-PCL's with CUB, first on its single images) what the first one leaves is kept beside the
 weights until the second is finished. Several processes share a phase as they share `train`.
 """
@@ -10,28 +10,29 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from models.entry import EarlierPhase
-from pipeline import provenance
+from models.common.entry import EarlierPhase
+from pipeline.cli.arguments import parsed, to_read
 from pipeline.compute import devices
+from pipeline.config import recipe_file
+from pipeline.config.recipe_file import Recipe
 from pipeline.datasets import cub_nabirds
 from pipeline.datasets.cub_nabirds import NEGATIVES, RECORDS, records_of, remedy, stores_of
 from pipeline.datasets.negatives import REMEDY, Negatives, read_negatives
 from pipeline.datasets.schema import ClassPair, read_pairs
-from pipeline.errors import InputError
 from pipeline.features.object_storage import store_of
 from pipeline.features.store import FeatureStore
-from pipeline.inputs import read_json, read_text, read_yaml
-from pipeline.outputs import replacing
-from pipeline.provenance import sha256
-from pipeline.recipes import imported_weights, recipe_file, trained_model
-from pipeline.recipes.recipe_file import Recipe
-from pipeline.records import read_records
+from pipeline.io import provenance
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import read_json, read_text, read_yaml
+from pipeline.io.outputs import replacing
+from pipeline.io.provenance import sha256
+from pipeline.io.records import read_records
 from pipeline.training import phases
 from pipeline.training.class_pairs import CLASS_PAIRS, ClassItems
 from pipeline.training.phases import Beside
 from pipeline.training.task_sampling import FDA
+from pipeline.weights import imported_weights, trained_model
 from stages import run, train
-from stages.arguments import parsed, to_read
 from stages.start import hashed
 
 

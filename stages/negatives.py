@@ -4,15 +4,15 @@ import argparse
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from pipeline import params
+from pipeline.cli.arguments import needed, parsed, to_read, word
+from pipeline.config import params
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.negatives import Negatives, write_negatives
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
+from pipeline.io.outputs import file_to_write, write_text
+from pipeline.io.progress import track
 from pipeline.negatives.generation import SPLITS, generate
-from pipeline.outputs import file_to_write, write_text
-from pipeline.progress import track
 from stages import run
-from stages.arguments import needed, parsed, to_read, word
 
 
 def main() -> None:

@@ -7,12 +7,12 @@ it. Nor could it watch the files that the settings name: their hashes stand besi
 import argparse
 from collections.abc import Iterable
 
-from pipeline import named_files, params
-from pipeline.outputs import Contents, replacing, yaml_of
-from pipeline.recipes import resolving
-from pipeline.recipes.recipe_file import Recipe
+from pipeline.cli.arguments import parsed, word
+from pipeline.config import params, resolving
+from pipeline.config.recipe_file import Recipe
+from pipeline.io import named_files
+from pipeline.io.outputs import Contents, replacing, yaml_of
 from stages import run
-from stages.arguments import parsed, word
 
 NEEDS = ("grid", "pixels", "negatives")  # which of its stores some model reads, and whether its negatives
 CONTENTS = Contents("plan")

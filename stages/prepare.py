@@ -4,16 +4,16 @@ import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from pipeline import params
+from pipeline.cli.arguments import parsed, to_read, word
+from pipeline.config import params
 from pipeline.datasets import cards, checking, counts, images, manifest, readers
 from pipeline.datasets.caption_notes import notes
 from pipeline.datasets.images import Indexed
 from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.schema import Pair, images_of, write_pairs
-from pipeline.errors import listed, printable
-from pipeline.outputs import file_to_write
+from pipeline.io.errors import listed, printable
+from pipeline.io.outputs import file_to_write
 from stages import run
-from stages.arguments import parsed, to_read, word
 
 
 def main() -> None:

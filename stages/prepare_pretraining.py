@@ -7,16 +7,16 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipeline import params
+from pipeline.cli.arguments import parsed
+from pipeline.config import params
 from pipeline.datasets import images
 from pipeline.datasets.cub_nabirds import CONTENTS, IMAGES, NEGATIVES, RECORDS, read_cub, read_nabirds
 from pipeline.datasets.negatives import write_negatives
 from pipeline.datasets.schema import ClassPair, Pair, images_of, read_pairs, write_pairs
+from pipeline.io.outputs import replacing
+from pipeline.io.progress import track
 from pipeline.negatives.generation import generate
-from pipeline.outputs import replacing
-from pipeline.progress import track
 from stages import run
-from stages.arguments import parsed
 
 
 def main() -> None:

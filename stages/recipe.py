@@ -6,11 +6,10 @@ stages adapt and pretrain read that alone, so that they do not run again for ano
 
 import argparse
 
-from pipeline import params
-from pipeline.outputs import file_to_write, write_text
-from pipeline.recipes import recipe_file, resolving
+from pipeline.cli.arguments import parsed, word
+from pipeline.config import params, recipe_file, resolving
+from pipeline.io.outputs import file_to_write, write_text
 from stages import run
-from stages.arguments import parsed, word
 
 
 def main() -> None:

@@ -5,10 +5,10 @@ import os
 from pathlib import Path
 
 import stages
-from pipeline import params
-from pipeline.outputs import file_to_write
+from pipeline.cli.arguments import parsed, to_read, word
+from pipeline.config import params
+from pipeline.io.outputs import file_to_write
 from pipeline.tabletop import dataset, dataset_card
-from stages.arguments import parsed, to_read, word
 
 
 def main() -> None:

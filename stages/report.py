@@ -12,12 +12,12 @@ from pathlib import Path
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from pipeline import params
-from pipeline.console import PlainConsole
-from pipeline.outputs import Contents, replacing, write_json, write_text
+from pipeline.cli.arguments import parsed, to_read
+from pipeline.config import params
+from pipeline.io.console import PlainConsole
+from pipeline.io.outputs import Contents, replacing, write_json, write_text
 from pipeline.reporting import dataset_results, dvc_experiments, dvc_plots, overview_table
 from stages import run
-from stages.arguments import parsed, to_read
 
 PAGE, SCORES = "index.html", "scores.json"
 CONTENTS = Contents("report")

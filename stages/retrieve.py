@@ -11,21 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from models.trainable import Retrieves, Trainable
-from pipeline import content_hashes, vocabularies
+from models.common.trainable import Retrieves, Trainable
+from pipeline.cli.arguments import address_to_read, parsed, to_read
 from pipeline.compute import devices
 from pipeline.datasets import manifest
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import SPLITS, Pair, of_split
-from pipeline.errors import InputError
 from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
-from pipeline.outputs import Contents, replacing, write_json, write_text
-from pipeline.recipes import trained_model
-from pipeline.recipes.model_description import Trained
+from pipeline.io import content_hashes
+from pipeline.io.errors import InputError
+from pipeline.io.outputs import Contents, replacing, write_json, write_text
 from pipeline.scoring.retrieval import Ranks, figures, ranks, retrievable, similarities
+from pipeline.text import vocabularies
+from pipeline.weights import trained_model
+from pipeline.weights.model_description import Trained
 from stages import run
-from stages.arguments import address_to_read, parsed, to_read
 
 FIGURES, RANKS = "retrieval.json", "retrieved.jsonl"  # the second one of each pair
 CONTENTS = Contents("retrieval")

@@ -11,13 +11,14 @@ import sys
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from pipeline import params
-from pipeline.console import PlainConsole
+from pipeline.cli.arguments import pairs_of, parsed, seconds, to_read, word
+from pipeline.config import params
 from pipeline.datasets import manifest
 from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.schema import SPLITS
-from pipeline.errors import listed, printable
-from pipeline.outputs import file_to_write
+from pipeline.io.console import PlainConsole
+from pipeline.io.errors import listed, printable
+from pipeline.io.outputs import file_to_write
 from pipeline.scoring import attention_localisation, results, run_files
 from pipeline.scoring.attention_localisation import Localisation
 from pipeline.scoring.coco_files import read_references, read_results
@@ -25,7 +26,6 @@ from pipeline.scoring.corpus import Scores, score
 from pipeline.scoring.results import Told
 from pipeline.scoring.tokenizer import OF_SCORES
 from stages import run
-from stages.arguments import pairs_of, parsed, seconds, to_read, word
 
 WIDTH = 500  # at most: a narrow terminal breaks lines, but no number is cut
 
@@ -64,7 +64,7 @@ def _arguments() -> argparse.Namespace:
         "--captions",
         type=to_read,
         required=True,
-        help='[{"image_id": …, "caption": "…"}, …], or what stages.caption wrote with --out',
+        help='[{"image_id": …, "caption": "…"}, …], or what commands.caption wrote with --out',
     )
     against = parser.add_mutually_exclusive_group(required=True)
     against.add_argument(

@@ -8,17 +8,18 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from pipeline.cli.arguments import parsed, to_read
+from pipeline.config import recipe_file
+from pipeline.config.recipe_file import Recipe
 from pipeline.datasets import cub_nabirds
 from pipeline.datasets.cub_nabirds import NEGATIVES, RECORDS
-from pipeline.errors import InputError
 from pipeline.features.object_storage import store_of
-from pipeline.outputs import file_to_write, write_json
-from pipeline.provenance import sha256
-from pipeline.recipes import first_weights, imported_weights, recipe_file
-from pipeline.recipes.imported_weights import FIRST, TRAIN
-from pipeline.recipes.recipe_file import Recipe
+from pipeline.io.errors import InputError
+from pipeline.io.outputs import file_to_write, write_json
+from pipeline.io.provenance import sha256
+from pipeline.weights import first_weights, imported_weights
+from pipeline.weights.imported_weights import FIRST, TRAIN
 from stages import run
-from stages.arguments import parsed, to_read
 
 STORE = ("zarr.json", "features/zarr.json")  # every image's hash, what was made of it, every shard's size
 

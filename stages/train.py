@@ -16,31 +16,33 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from models.trainable import Trainable
-from pipeline import params, provenance, source_code, vocabularies
+from models.common.trainable import Trainable
+from pipeline.cli.arguments import SEEDS, address_to_read, parsed, to_read, whole
 from pipeline.compute import devices, launch, memory, process_group
 from pipeline.compute.process_group import Ranks, joined
+from pipeline.config import params, recipe_file
+from pipeline.config.recipe_file import Recipe
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import images_of, of_split, read_pairs
-from pipeline.errors import InputError
 from pipeline.features.memory_cache import held
 from pipeline.features.object_storage import STORES, store_of
 from pipeline.features.store import FeatureStore
-from pipeline.folder_records import RECORD
-from pipeline.inputs import read_json
-from pipeline.outputs import Contents, file_to_write, replacing
-from pipeline.recipes import imported_weights, recipe_file, trained_model
-from pipeline.recipes.model_description import Trained
-from pipeline.recipes.recipe_file import Recipe
+from pipeline.io import provenance, source_code
+from pipeline.io.errors import InputError
+from pipeline.io.folder_records import RECORD
+from pipeline.io.inputs import read_json
+from pipeline.io.outputs import Contents, file_to_write, replacing
+from pipeline.io.scratch_folders import alone, clear
 from pipeline.scoring import tokenizer
-from pipeline.scratch_folders import alone, clear
+from pipeline.text import vocabularies
 from pipeline.training import compiling, live_curves, phases
 from pipeline.training.live_curves import LiveCurves
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.phases import Phase
 from pipeline.training.resuming import History
+from pipeline.weights import imported_weights, trained_model
+from pipeline.weights.model_description import Trained
 from stages import run
-from stages.arguments import SEEDS, address_to_read, parsed, to_read, whole
 
 STARTED, START = "store.json", "run `dvc repro start` to make it"
 FIRST = "first"  # the folder, in what a cell starts from, of the weights that it begins with

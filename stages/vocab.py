@@ -3,15 +3,16 @@
 import argparse
 from collections.abc import Sequence
 
-from pipeline import params, vocabularies
+from pipeline.cli.arguments import parsed, to_read, word
+from pipeline.config import params
+from pipeline.config.params import Params
 from pipeline.datasets import cub_nabirds, manifest, schema
 from pipeline.datasets.schema import Pair, of_split
-from pipeline.errors import InputError
-from pipeline.outputs import file_to_write
-from pipeline.params import Params
-from pipeline.vocabularies import Vocabulary
+from pipeline.io.errors import InputError
+from pipeline.io.outputs import file_to_write
+from pipeline.text import vocabularies
+from pipeline.text.vocabularies import Vocabulary
 from stages import run
-from stages.arguments import parsed, to_read, word
 
 
 def main() -> None:

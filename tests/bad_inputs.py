@@ -22,7 +22,7 @@ executed anything.
 
 Each row is a test: the first column is its id. `python -m tests.bad_inputs` makes this page of the tests,
 and a test holds it to them. The commonest mistakes at the command line are in tests/stages/test_mistakes.py,
-what no output deletes in tests/stages/test_nothing_is_lost.py, whom the demo answers in
+what no output deletes in tests/pipeline/cli/test_nothing_is_lost.py, whom the demo answers in
 tests/pipeline/demo/test_served.py.
 """
 

@@ -3,11 +3,11 @@
 import numpy as np
 from safetensors.torch import load_file
 
-from pipeline import params, vocabularies
+from pipeline.config import params, recipe_file, resolving
 from pipeline.datasets.images import read_index
 from pipeline.datasets.schema import Pair, images_of, write_pairs
 from pipeline.features.writer import Writer
-from pipeline.recipes import recipe_file, resolving
+from pipeline.text import vocabularies
 from tests.birds import COLOURS, make_birds
 from tests.running import set_params, succeed
 

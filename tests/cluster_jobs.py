@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from pipeline.cluster import job
-from pipeline.cluster.job import Job, Step
+from pipeline.study import job
+from pipeline.study.job import Job, Step
 
 ROOT = Path(__file__).parents[1]
 
@@ -22,7 +22,7 @@ class Shell:
         if self.after in others:
             return None
         self.folder.mkdir(parents=True, exist_ok=True)
-        for name in ("pipeline", "stages"):
+        for name in ("pipeline", "stages", "commands"):
             if not (self.folder / name).exists():
                 (self.folder / name).symlink_to(ROOT / name)
         steps = [Step(f"step{n}", command, (f"out{n}",)) for n, command in enumerate(self.commands)]

@@ -1,15 +1,14 @@
 """The options of every command, as its parser has them."""
 
 import argparse
-import importlib
 from contextlib import suppress
 from unittest.mock import patch
 
 from pipeline.captioning import package
-from stages.arguments import is_output
-from tests.running import ROOT
+from pipeline.cli.arguments import is_output
+from tests.running import ROOT, script
 
-COMMANDS = sorted(path.stem for path in (ROOT / "stages").glob("[!_]*.py") if path.stem != "arguments")
+COMMANDS = sorted(path.stem for folder in ("stages", "commands") for path in (ROOT / folder).glob("[!_]*.py"))
 
 
 class ParsedError(Exception):
@@ -25,7 +24,7 @@ def options(command):
         raise ParsedError
 
     with patch.object(argparse.ArgumentParser, "parse_args", caught), suppress(ParsedError):
-        importlib.import_module(f"stages.{command}").main()
+        script(command).main()
     return {action.dest: action for action in found}
 
 

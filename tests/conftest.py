@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from pipeline import vocabularies
 from pipeline.datasets import readers
 from pipeline.datasets.schema import Pair, images_of, of_split
 from pipeline.features.store import FeatureStore
 from pipeline.features.writer import Writer
 from pipeline.scoring import meteor
 from pipeline.scoring.meteor import Meteor
-from pipeline.vocabularies import Vocabulary
+from pipeline.text import vocabularies
+from pipeline.text.vocabularies import Vocabulary
 from tests.synthetic import make_clevr_change
 
 

@@ -3,9 +3,9 @@
 import yaml
 
 from pipeline.datasets.checking import sha256
-from pipeline.inputs import read_yaml
-from pipeline.outputs import yaml_of
-from pipeline.recipes.model_description import hash_of
+from pipeline.io.inputs import read_yaml
+from pipeline.io.outputs import yaml_of
+from pipeline.weights.model_description import hash_of
 
 
 def forge(folder):

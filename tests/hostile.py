@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import InputError, printable
+from pipeline.io.errors import InputError, printable
 
 MORE = 1 << 30  # bytes of addresses beside what the process has
 

@@ -87,7 +87,7 @@ def make(folder: Path) -> Path:
             for command in CELL:
                 succeed(folder, command(model, seed))
     succeed(folder, CONSTANT)
-    for name in ("models", "pipeline", "stages"):
+    for name in ("models", "pipeline", "stages", "commands"):
         (folder / name).symlink_to(ROOT / name)
     shutil.copy(ROOT / "dvc.yaml", folder / "dvc.yaml")
     (folder / "dvc.lock").write_text(json.dumps({"stages": STAGES}))

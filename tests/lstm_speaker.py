@@ -1,12 +1,12 @@
-"""A decoder that is no transformer: an LSTM, whose state is two vectors (models/decoder_protocol.py)."""
+"""A decoder that is no transformer: an LSTM, whose state is two vectors (decoder_protocol.py)."""
 
 from dataclasses import dataclass
 
 import torch
 from torch import nn
 
-from models.decoder_protocol import Exchange, NextWord, Unweighed, Words
-from pipeline.vocabularies import NULL
+from models.common.decoder_protocol import Exchange, NextWord, Unweighed, Words
+from pipeline.text.vocabularies import NULL
 
 
 @dataclass

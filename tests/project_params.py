@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from pipeline.params import Params, read_tree
+from pipeline.config.params import Params, read_tree
 
 FILE = Path(__file__).parents[1] / "params.yaml"
 FEATURES = dict.fromkeys(("backbone", "weights", "stride", "finer", "precision"))

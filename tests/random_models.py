@@ -4,7 +4,7 @@ import torch
 
 from models import build
 from tests.own_settings import settings_of
-from tests.transcription import SIZES, TAU
+from tests.reference.transcription import SIZES, TAU
 
 
 def make(switches=None, name="scorer_cbr", dropout=0.0, variant="paper", sizes=SIZES):

@@ -2,8 +2,8 @@
 
 import json
 
+from pipeline.results import record_comparisons, records
 from pipeline.scoring.metric_names import CORPUS
-from pipeline.studying import record_comparisons, records
 
 PAIRS = 40
 

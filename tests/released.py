@@ -7,10 +7,10 @@ from collections import OrderedDict
 import torch
 
 import models
-from models.captioner import Sizes
+from models.common.captioner import Sizes
 from pipeline.authors_checkpoints import scorer_dirl
 from pipeline.authors_checkpoints.scorer_dirl import SCORER
-from pipeline.vocabularies import SPECIAL, WordVocabulary
+from pipeline.text.vocabularies import SPECIAL, WordVocabulary
 
 SIZES = Sizes(1024, (14, 14), 11, 7, 8, 2, 2, 2, 6)
 VOCABULARY = WordVocabulary((*SPECIAL, *"abcdefg"), 7, lower_case=False)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from pipeline import params
+from pipeline.config import params
 from pipeline.datasets import images, manifest, readers
 from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.schema import Pair, images_of, of_split, write_pairs

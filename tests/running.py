@@ -22,6 +22,12 @@ class Done:
     stderr: str
 
 
+def script(name):
+    """The module of a stage or of a command."""
+    package = "stages" if (ROOT / f"stages/{name}.py").exists() else "commands"
+    return importlib.import_module(f"{package}.{name}")
+
+
 def stage(folder, command):
     """Run a stage's script in `folder`; the command is its words, or a line of them."""
     name, *arguments = command.split() if isinstance(command, str) else map(str, command)
@@ -32,7 +38,7 @@ def stage(folder, command):
         redirect_stderr(stderr),
         pytest.raises(SystemExit) as left,
     ):
-        run(importlib.import_module(f"stages.{name}").main)
+        run(script(name).main)
     return Done(left.value.code, stderr.getvalue())
 
 

@@ -6,9 +6,10 @@ from pathlib import Path
 import torch
 
 from models import MODELS
-from pipeline import params, vocabularies
-from pipeline.recipes import recipe_file, resolving, trained_model
-from pipeline.recipes.model_description import Trained
+from pipeline.config import params, recipe_file, resolving
+from pipeline.text import vocabularies
+from pipeline.weights import trained_model
+from pipeline.weights.model_description import Trained
 from tests.running import succeed
 from tests.stage_commands import IMAGES, MAKE_VOCAB, PAIRS, PREPARE, VOCAB, raw
 

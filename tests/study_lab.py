@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from models.captioner import Captioner, DataSizes
+from commands import study
+from models.common.captioner import Captioner, DataSizes
+from pipeline.config import recipe_file, resolving
+from pipeline.config.recipe_file import Recipe
 from pipeline.datasets import manifest
 from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.schema import Pair, write_pairs
-from pipeline.outputs import write_json_lines
-from pipeline.recipes import recipe_file, resolving
-from pipeline.recipes.recipe_file import Recipe
+from pipeline.io.outputs import write_json_lines
 from pipeline.scoring.subsets import QUARTILES
-from pipeline.studying import study_cells, study_file
-from stages import study
+from pipeline.study import study_cells, study_file
 from tests import project_params
 from tests.scored import line, write
 
@@ -72,7 +72,7 @@ def make_models_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def make_repository(root: Path, studies: dict[str, str] | None = None) -> Path:
     """The project's code and parameters, tabletop prepared in name, and studies of its own."""
-    for name in ("models", "pipeline", "stages"):
+    for name in ("models", "pipeline", "stages", "commands"):
         (root / name).symlink_to(ROOT / name)
     shutil.copy(ROOT / "dvc.yaml", root / "dvc.yaml")
     project_params.write(root)

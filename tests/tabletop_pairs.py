@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from pipeline.config.params import Tabletop
 from pipeline.datasets.schema import ChangedObject, Look, Pair
-from pipeline.params import Tabletop
 from pipeline.tabletop import grammar, scene_sampling
 
 SETTINGS = Tabletop(

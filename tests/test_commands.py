@@ -21,15 +21,16 @@ from torch.distributed.run import get_args_parser
 
 from benchmarks import __main__ as benchmarks
 from benchmarks import side_by_side
-from pipeline.inputs import read_yaml
-from pipeline.params import Params, read_tree
+from pipeline.config.params import Params, read_tree
+from pipeline.io.inputs import read_yaml
 from tests.makefile import making
+from tests.running import script
 from tests.test_docs import PAGES, ROOT
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"(?<!`)`((?:[A-Z_]+=\S+ )*(?:python -m|torchrun|dvc|make) [^`]+)`")
 YAML_FENCE = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-STAGE = re.compile(r"\bstages\.(\w+)")
+STAGE = re.compile(r"\b(?:stages|commands)\.(\w+)")
 WHOLE = (ROOT / "README.md", ROOT / "docs/cookbook.md")
 PROGRAMS = ("python ", "torchrun ", "srun ", "dvc ", "make ")
 STAGES = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
@@ -116,7 +117,7 @@ def _module(module: str, arguments: list[str]) -> str:
         module, *arguments = f"benchmarks.{arguments[0]}", *arguments[1:]
     if importlib.util.find_spec(module) is None:
         return "no such module"
-    if not module.startswith(("stages.", "benchmarks.")) or not arguments:  # a name is no call
+    if not module.startswith(("stages.", "commands.", "benchmarks.")) or not arguments:  # a name is no call
         return ""
 
     def parse(parser, args=None, namespace=None):
@@ -229,7 +230,7 @@ def _options(stage: str) -> frozenset[str]:
         raise CalledError
 
     with patch.object(argparse.ArgumentParser, "parse_args", parse), suppress(CalledError):
-        importlib.import_module(f"stages.{stage}").main()
+        script(stage).main()
     return frozenset(option for action in found[0]._actions for option in action.option_strings)
 
 
@@ -262,7 +263,7 @@ def _filled(command: str) -> str:
     ("command", "said"),
     [
         ("python -m stages.train --recipee r …", "unrecognized arguments: --recipee"),
-        ("python -m stages.export --weights w", "arguments are required: --out"),
+        ("python -m commands.export --weights w", "arguments are required: --out"),
         ("python -m stages.gone", "no such module"),
         ("python -m benchmarks stepp", "no benchmark stepp"),
         ("torchrun --nproc-per-node 2 -m stages.train --start d …", "ambiguous option: --start"),

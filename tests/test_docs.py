@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from models.switches import PAPER, RELEASED, RELEASED_DIRL, Switches
-from pipeline.params import read_tree
+from models.common.switches import PAPER, RELEASED, RELEASED_DIRL, Switches
+from pipeline.config.params import read_tree
 
 ROOT = Path(__file__).parents[1]
 SOURCES = [
     path
-    for folder in ("benchmarks", "models", "pipeline", "stages", "tests")
+    for folder in ("benchmarks", "models", "pipeline", "stages", "commands", "tests")
     for path in sorted((ROOT / folder).rglob("*.py"))
 ]
 PROGRAM = [path for path in SOURCES if path.relative_to(ROOT).parts[0] != "tests"]

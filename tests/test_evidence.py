@@ -16,10 +16,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.inputs import read_yaml
-from pipeline.outputs import yaml_of
-from pipeline.recipes import recipe_file
-from stages import experiments, record, results, study
+from commands import experiments, record, results, study
+from pipeline.config import recipe_file
+from pipeline.io.inputs import read_yaml
+from pipeline.io.outputs import yaml_of
 from tests import project_params
 from tests.makefile import making
 from tests.running import ROOT, stage
@@ -41,7 +41,7 @@ TRACKED += (
     "results/experiments",
 )
 RECORDS = "results/records/tabletop"
-CODE = ("models", "pipeline", "stages", "demo")
+CODE = ("models", "pipeline", "stages", "commands", "demo")
 CHANGED_BY_DVC = re.compile(r"dvc\.lock|params\.yaml|results/cells/.*/(metrics|summary)\.json")
 # stages that read pictures, weights or a program that is not here, and write where their arguments say
 ELSEWHERE = {
@@ -84,7 +84,8 @@ def _short(words: list[str]) -> tuple[str, ...]:
 
 
 def _stage(words: tuple[str, ...]) -> str:
-    return words[2].removeprefix("stages.") if words[:2] == ("python", "-m") and "stages." in words[2] else ""
+    package, _, name = words[2].partition(".") if words[:2] == ("python", "-m") else ("", "", "")
+    return name if package in ("stages", "commands") else ""
 
 
 @pytest.fixture(scope="module")

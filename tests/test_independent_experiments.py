@@ -9,7 +9,7 @@ import pytest
 from dvc.cli import main as dvc
 from dvc.utils.hydra import apply_overrides
 
-from pipeline.params import read_tree
+from pipeline.config.params import read_tree
 from tests.test_commands import commands
 from tests.test_docs import ROOT
 

@@ -29,13 +29,19 @@ def made(tmp_path):
 def test_make_runs_no_command_that_is_in_a_variable(made, said):
     words = "".join(f"[{word}]" for word in said.split())
     for arguments, shown in (
-        (("study", f"NAME={said}", "DATASET=t"), f"[python][-m][stages.study][--name][{said}][--dataset][t]"),
-        (("study", "NAME=s", f"DATASET={said}"), f"[python][-m][stages.study][--name][s][--dataset][{said}]"),
+        (
+            ("study", f"NAME={said}", "DATASET=t"),
+            f"[python][-m][commands.study][--name][{said}][--dataset][t]",
+        ),
+        (
+            ("study", "NAME=s", f"DATASET={said}"),
+            f"[python][-m][commands.study][--name][s][--dataset][{said}]",
+        ),
         (
             ("study", "NAME=s", "DATASET=t", f"SEEDS={said}"),
-            f"[python][-m][stages.study][--name][s][--dataset][t][--seeds]{words}",
+            f"[python][-m][commands.study][--name][s][--dataset][t][--seeds]{words}",
         ),
-        (("check-data", f"DATASET={said}"), f"[python][-m][stages.check_data][--dataset][{said}]"),
+        (("check-data", f"DATASET={said}"), f"[python][-m][commands.check_data][--dataset][{said}]"),
     ):
         assert made(*arguments).stdout == f"{shown}\n"
     made("test", f"TESTS={said}")  # quotes are for xargs, which may refuse them

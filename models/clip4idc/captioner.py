@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.attention import MultiHeadAttention, all_of
 from models.clip4idc.encoders import ClipSizes, Tables
 from models.clip4idc.switches import ClipSwitches
-from models.decoder import NULL, DecoderLayer, Past, TransformerState
-from models.decoder_protocol import NextWord, Unweighed, Words
-from models.difference import Difference
-from models.switches import PAPER
+from models.common.attention import MultiHeadAttention, all_of
+from models.common.decoder import NULL, DecoderLayer, Past, TransformerState
+from models.common.decoder_protocol import NextWord, Unweighed, Words
+from models.common.difference import Difference
+from models.common.switches import PAPER
 
 EPSILON = 1e-12  # of its layer norms
 DEVIATION = 0.02  # of its first weights

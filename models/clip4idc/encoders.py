@@ -11,9 +11,9 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from models.attention import MultiHeadAttention
 from models.clip4idc.switches import ClipSwitches
-from models.grid_embedding import DataSizes
+from models.common.attention import MultiHeadAttention
+from models.common.grid_embedding import DataSizes
 
 END = 3  # the token that a caption's vector is read at
 MEAN = (0.48145466, 0.4578275, 0.40821073)  # of RGB in 0..1, by CLIP

@@ -11,16 +11,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.captioner import Captioner, Difference
-from models.clip4idc import first_weights
 from models.clip4idc.captioner import ClipDecoder, Memories
 from models.clip4idc.encoders import ClipSizes, ImageEncoder, TextEncoder
 from models.clip4idc.half_weights import halve
 from models.clip4idc.pair_encoders import JointEncoder, SeparateEncoder, class_maps
 from models.clip4idc.switches import RELEASED, ClipSwitches
-from models.distributed_batch import everyone, own, processes
-from models.entry import GRID, PIXELS, EarlierPhase, Entry
-from models.trainable import Group, Labels, Retrieves
+from models.common.captioner import Captioner, Difference
+from models.common.distributed_batch import everyone, own, processes
+from models.common.entry import GRID, PIXELS, EarlierPhase, Entry
+from models.common.trainable import Group, Labels, Retrieves
+from models.initialisation import clip4idc as first_weights
 
 LARGEST = math.log(100.0)  # of the learned scale's logarithm: CLIP's
 STEM = r"^encoding\.patches\."  # what `frozen: stem` keeps, beside CLIP's tables of words

@@ -30,8 +30,8 @@ class ClipSwitches:
     # no pixels, but a frozen backbone's features, `patch` x `patch` cells of its grid averaged to one
     patches: Literal["linear", "convolutions", "features"] = "linear"
     # CLIP's, at random where nothing is pretrained | the first block on both images compares with the same
-    # cell of the other one, the decoder looks at their difference (first_weights.py), and the captioner's
-    # maps are as large as their width asks (not published, either)
+    # cell of the other one, the decoder looks at their difference (models/initialisation/clip4idc.py), and
+    # the captioner's maps are as large as their width asks (not published, either)
     first_weights: Literal["clip", "counterpart"] = "clip"
 
 

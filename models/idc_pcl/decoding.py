@@ -8,10 +8,10 @@ Tensors are the network's, which the captioner holds: nothing of a decoder is sa
 import torch
 from torch import Tensor
 
-from models.attention import attention_weights
-from models.decoder import NULL, Past, TransformerState
-from models.decoder_protocol import NextWord, Unweighed, Words
-from models.difference import Difference
+from models.common.attention import attention_weights
+from models.common.decoder import NULL, Past, TransformerState
+from models.common.decoder_protocol import NextWord, Unweighed, Words
+from models.common.difference import Difference
 from models.idc_pcl.network import Block, Network
 from models.idc_pcl.word_attention import word_attention
 

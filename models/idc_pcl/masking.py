@@ -6,7 +6,7 @@ B captions or pairs, L words, N cells an image.
 import torch
 from torch import Tensor
 
-from models.decoder import NULL
+from models.common.decoder import NULL
 
 START, END = 2, 3  # marks of a caption
 MASKED, RANDOM = 0.8, 0.1  # of chosen words: [MASK]; any token at all; the others stay

@@ -12,15 +12,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.captioner import NEVER, Captioner
-from models.distributed_batch import total
-from models.entry import EarlierPhase, Entry
+from models.common.captioner import NEVER, Captioner
+from models.common.distributed_batch import total
+from models.common.entry import EarlierPhase, Entry
+from models.common.trainable import Labels
 from models.idc_pcl.decoding import MaskDecoder
 from models.idc_pcl.masking import masked_words
 from models.idc_pcl.network import Cells, Network, PclSizes, rates
 from models.idc_pcl.pretraining import Pretraining
 from models.idc_pcl.switches import RELEASED, PclSwitches
-from models.trainable import Labels
 
 
 class MaskedCaptioner(Captioner):

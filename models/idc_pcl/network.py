@@ -11,15 +11,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.attention import MultiHeadAttention, all_of
-from models.captioner import Difference
-from models.counterpart_weights import calm, look_across, look_at
-from models.decoder import NULL
-from models.grid_embedding import DataSizes
-from models.idc_pcl.first_weights import kept_apart, raise_within, show_beside
+from models.common.attention import MultiHeadAttention, all_of
+from models.common.captioner import Difference
+from models.common.decoder import NULL
+from models.common.grid_embedding import DataSizes
+from models.common.trainable import Group
 from models.idc_pcl.switches import PclSwitches
 from models.idc_pcl.word_attention import KeysValues, word_attention
-from models.trainable import Group
+from models.initialisation.counterpart_weights import calm, look_across, look_at
+from models.initialisation.idc_pcl import kept_apart, raise_within, show_beside
 
 EPSILON, EMBEDDING_EPSILON = 1e-6, 1e-12  # of layer norms: a block's; the embeddings' and MVCL's
 CLS_TYPE, WORD_TYPE = 5, 6  # rows of the types; 1 [IMG1], 2 its cells, 3 [IMG2], 4 its cells, 0 unused

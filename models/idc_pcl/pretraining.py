@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from models.common.trainable import Labels, Trainable
 from models.idc_pcl.class_pairs import CLASSES, ClassPairs
 from models.idc_pcl.masking import masked_cells, masked_words
 from models.idc_pcl.network import EMBEDDING_EPSILON, Cells, Network, PclSizes, norm, rates
 from models.idc_pcl.switches import PclSwitches
-from models.trainable import Labels, Trainable
 
 TASKS = {"mlm": ("mlm",), "mlm_mvcl": ("mlm", "mvcl"), "all": ("mlm", "mvcl", "fda")}
 MEASURES = {

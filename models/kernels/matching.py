@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from models.distributed_batch import everyone, own
+from models.common.distributed_batch import everyone, own
+from models.common.switches import Mtm
 from models.kernels import matching_cpu, matching_plain
-from models.switches import Mtm
 
 LARGEST_SCALE = 100.0  # of a learned temperature: exp(s)
 MOST_TOKENS = 2**15 - 1  # an image: indices are int16
@@ -74,7 +74,7 @@ def implementation(queries: Tensor) -> ModuleType:
 def matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
     """MTM as one number a pair of images (SCORER Eq. 3): b x h x N x d, b x h x M x d -> b x B.
 
-    This process's queries against everyone's keys (models/distributed_batch.py); float32 at least.
+    This process's queries against everyone's keys (models/common/distributed_batch.py); float32 at least.
 
     `per_head`: TM in each head, then the mean over heads. `summed`: e_ij is summed over the heads,
     and only then max'ed. `single_head` (Fig. 3) is the same: the projections are shared with the
@@ -114,7 +114,7 @@ def pooled(x: Tensor, mtm: Mtm) -> Tensor:
 def contrast(similarity: Tensor, temperature: float | Tensor) -> Tensor:
     """-(1/B) sum_k log softmax_r(S_kr / tau)_k: row k's own partner is column k (SCORER Eq. 4).
 
-    Rows are this process's pairs, b x B: its share of the sum (models/distributed_batch.py).
+    Rows are this process's pairs, b x B: its share of the sum (models/common/distributed_batch.py).
     """
     b, B = similarity.shape
     partner = torch.arange(B, device=similarity.device)[own(b)]

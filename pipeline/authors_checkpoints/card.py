@@ -9,9 +9,9 @@ from pathlib import Path
 
 from torch import Tensor
 
-from models.card import CardSizes
-from models.decoder import sinusoids
-from models.trainable import Trainable
+from models.card.model import CardSizes
+from models.common.decoder import sinusoids
+from models.common.trainable import Trainable
 from pipeline.authors_checkpoints import tensor_names
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.scorer_dirl import (
@@ -25,10 +25,10 @@ from pipeline.authors_checkpoints.scorer_dirl import (
 )
 from pipeline.authors_checkpoints.scorer_dirl import FEATURES as FEATURES
 from pipeline.authors_checkpoints.tensor_names import Names, checked, dimensions, shapes_of, theirs
-from pipeline.errors import InputError
-from pipeline.features.store_contents import Spec
-from pipeline.recipes.model_description import Trained
-from pipeline.vocabularies import Vocabulary
+from pipeline.config.store_contents import Spec
+from pipeline.io.errors import InputError
+from pipeline.text.vocabularies import Vocabulary
+from pipeline.weights.model_description import Trained
 
 TITLE, MODEL = "CARD", "card"
 REMEDY = f"name a released checkpoint of {TITLE}"

@@ -1,4 +1,4 @@
-"""Checkpoints that others made, with hashes: torch.save's (pipeline/torch_files.py) and safetensors'."""
+"""Checkpoints that others made, with hashes: torch.save's (pipeline/io/torch_files.py) and safetensors'."""
 
 import hashlib
 import re
@@ -10,9 +10,9 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from pipeline import torch_files
-from pipeline.errors import InputError
-from pipeline.inputs import check_regular
+from pipeline.io import torch_files
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import check_regular
 
 LARGEST = 16 << 30  # bytes of a checkpoint
 REMEDY = "download it again, or save it anew with torch.save"

@@ -26,8 +26,8 @@ from pipeline.authors_checkpoints.tensor_names import (
     layers,
     theirs,
 )
-from pipeline.errors import InputError
-from pipeline.vocabularies import ClipVocabulary, exchanged
+from pipeline.io.errors import InputError
+from pipeline.text.vocabularies import ClipVocabulary, exchanged
 
 REMEDY = "name the safetensors file of CLIP with a ViT, in OpenAI's names or in Hugging Face's"
 TOKENS = "text.tables.tokens.weight"

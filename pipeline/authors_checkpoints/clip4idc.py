@@ -14,16 +14,16 @@ from torch import Tensor
 
 from models.clip4idc.encoders import ClipSizes
 from models.clip4idc.model import STARTS
-from models.trainable import Trainable
+from models.common.trainable import Trainable
 from pipeline.authors_checkpoints import clip, tensor_names
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.clip import OPENAI
 from pipeline.authors_checkpoints.tensor_names import Names, Place, Shapes, checked, shapes_of, theirs
-from pipeline.errors import InputError
-from pipeline.features.store_contents import PixelSpec
-from pipeline.recipes.first_weights import name_in_file
-from pipeline.recipes.model_description import Trained
-from pipeline.vocabularies import ClipVocabulary, Vocabulary
+from pipeline.config.store_contents import PixelSpec
+from pipeline.io.errors import InputError
+from pipeline.text.vocabularies import ClipVocabulary, Vocabulary
+from pipeline.weights.first_weights import name_in_file
+from pipeline.weights.model_description import Trained
 
 NAME = "clip4idc"
 CLIP = "clip."

@@ -13,17 +13,17 @@ from typing import Any
 
 from torch import Tensor
 
-from models.dynamic_speaker import SpeakerSizes
-from models.trainable import Trainable
-from models.vard import VardSizes
+from models.common.dynamic_speaker import SpeakerSizes
+from models.common.trainable import Trainable
+from models.vard.model import VardSizes
 from pipeline.authors_checkpoints import tensor_names
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.scorer_dirl import DETECTOR, FEATURES, SHAPE, SPEAKER, STATES, tensors_of
 from pipeline.authors_checkpoints.tensor_names import Names, checked, dimensions, shapes_of, theirs
-from pipeline.errors import InputError
-from pipeline.features.store_contents import Spec
-from pipeline.recipes.model_description import Trained
-from pipeline.vocabularies import END, NULL, Vocabulary
+from pipeline.config.store_contents import Spec
+from pipeline.io.errors import InputError
+from pipeline.text.vocabularies import END, NULL, Vocabulary
+from pipeline.weights.model_description import Trained
 
 KINDS = 6  # of change, in their classifier, which no loss reads
 HEADS = 4  # VARD's

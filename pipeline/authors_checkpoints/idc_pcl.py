@@ -14,16 +14,16 @@ import torch
 from torch import Tensor
 
 from models.backbones.resnet101 import CHANNELS
+from models.common.trainable import Trainable
 from models.idc_pcl.network import PclSizes, positions
 from models.idc_pcl.switches import RELEASED
-from models.trainable import Trainable
 from pipeline.authors_checkpoints import tensor_names
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.tensor_names import Names, Shapes, checked, shapes_of, theirs
-from pipeline.errors import InputError
-from pipeline.features.store_contents import IMPORTED, Spec
-from pipeline.recipes.model_description import Trained
-from pipeline.vocabularies import WordVocabulary
+from pipeline.config.store_contents import IMPORTED, Spec
+from pipeline.io.errors import InputError
+from pipeline.text.vocabularies import WordVocabulary
+from pipeline.weights.model_description import Trained
 
 TITLE, MODEL, STATE = "IDC-PCL", "idc_pcl", "model_state_dict"
 REMEDY = f"name a released checkpoint of {TITLE}, with its vocabulary"

@@ -12,16 +12,16 @@ from typing import Any
 from torch import Tensor
 
 from models.backbones.resnet101 import CHANNELS
-from models.decoder import sinusoids
-from models.mccformers import MccSizes
-from models.trainable import Trainable
+from models.common.decoder import sinusoids
+from models.common.trainable import Trainable
+from models.mccformers.model import MccSizes
 from pipeline.authors_checkpoints import tensor_names
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.tensor_names import Names, checked, dimensions, shapes_of, theirs
-from pipeline.errors import InputError
-from pipeline.features.store_contents import IMPORTED, Spec
-from pipeline.recipes.model_description import Trained
-from pipeline.vocabularies import MCC_MARKS, WordVocabulary
+from pipeline.config.store_contents import IMPORTED, Spec
+from pipeline.io.errors import InputError
+from pipeline.text.vocabularies import MCC_MARKS, WordVocabulary
+from pipeline.weights.model_description import Trained
 
 TITLE = "MCCFormers"
 REMEDY = f"name a released checkpoint of {TITLE}, with its vocabulary"

@@ -14,16 +14,16 @@ from typing import Any
 from torch import Tensor
 
 from models.backbones.resnet101 import CHANNELS
-from models.captioner import Sizes
-from models.decoder import sinusoids
-from models.trainable import Trainable
+from models.common.captioner import Sizes
+from models.common.decoder import sinusoids
+from models.common.trainable import Trainable
 from pipeline.authors_checkpoints import tensor_names
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
 from pipeline.authors_checkpoints.tensor_names import Names, checked, dimensions, shapes_of, theirs
-from pipeline.errors import InputError
-from pipeline.features.store_contents import Spec
-from pipeline.recipes.model_description import Trained
-from pipeline.vocabularies import Vocabulary
+from pipeline.config.store_contents import Spec
+from pipeline.io.errors import InputError
+from pipeline.text.vocabularies import Vocabulary
+from pipeline.weights.model_description import Trained
 
 STATES = ("change_detector_state", "speaker_state")
 DETECTOR, SPEAKER = (f"{state}." for state in STATES)

@@ -13,15 +13,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.grid_embedding import DataSizes
-from models.trainable import Trainable
-from pipeline.errors import InputError
-from pipeline.features.store_contents import IMPORTED, PixelSpec, Spec
-from pipeline.inputs import read_json
-from pipeline.recipes import recipe_file, resolving
-from pipeline.recipes.model_description import Part, Trained
-from pipeline.recipes.recipe_file import Recipe
-from pipeline.vocabularies import Vocabulary, words_identity
+from models.common.grid_embedding import DataSizes
+from models.common.trainable import Trainable
+from pipeline.config import recipe_file, resolving
+from pipeline.config.recipe_file import Recipe
+from pipeline.config.store_contents import IMPORTED, PixelSpec, Spec
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import read_json
+from pipeline.text.vocabularies import Vocabulary, words_identity
+from pipeline.weights.model_description import Part, Trained
 
 JOINED = ("query", "key", "value")  # the order in one tensor of torch's nn.MultiheadAttention
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)  # each is some float32, exactly

@@ -14,14 +14,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from models.backbones.backbone import Backbone
-from pipeline.errors import InputError
+from pipeline.config.store_contents import GRID, IMAGENET, IMPORTED, STATISTICS, Spec
 from pipeline.features import backbone_weights
 from pipeline.features.store import FeatureStore
-from pipeline.features.store_contents import GRID, IMAGENET, IMPORTED, STATISTICS, Spec
-from pipeline.inputs import read_yaml
-from pipeline.plain_values import read
-from pipeline.recipes.model_description import Trained
-from pipeline.recipes.tensor_checks import check_finite, tensors_said
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import read_yaml
+from pipeline.io.plain_values import read
+from pipeline.weights.model_description import Trained
+from pipeline.weights.tensor_checks import check_finite, tensors_said
 
 MADE, WEIGHTS, CHANNELS = "features.yaml", "backbone.safetensors", "statistics.safetensors"
 REMEDY = "bring the package again, whole"

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from models.backbones.backbone import Backbone, for_inference
 from pipeline.compute import devices
+from pipeline.config.store_contents import PixelSpec, Spec
 from pipeline.datasets.images import TURNED, converted, decode, read_bytes
-from pipeline.errors import InputError
 from pipeline.features.preprocessing import RESIZES
-from pipeline.features.store_contents import PixelSpec, Spec
+from pipeline.io.errors import InputError
 
 BATCH = 32  # images at once, as extraction has them
 Picture = str | Path | bytes | Image.Image | np.ndarray

@@ -11,7 +11,7 @@ from pipeline.captioning.features import Picture
 from pipeline.captioning.picture_captioner import PictureCaptioner, Search
 from pipeline.datasets import labelled_scenes
 from pipeline.datasets.schema import NO_CHANGE, Pair
-from pipeline.progress import track
+from pipeline.io.progress import track
 from pipeline.scoring.truth import FAULTS, Verdict, judge
 from pipeline.statistics.bootstrap import draws
 

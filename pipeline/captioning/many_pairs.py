@@ -18,12 +18,12 @@ from pipeline.captioning.features import opened, turned
 from pipeline.captioning.pair_jobs import Job
 from pipeline.captioning.picture_captioner import PictureCaptioner, Search
 from pipeline.datasets.checking import on_disk
-from pipeline.errors import InputError, printable, writing
-from pipeline.outputs import replacing, write_text
-from pipeline.prefetch import prefetch
-from pipeline.progress import track
-from pipeline.provenance import sha256
-from pipeline.scratch_folders import alone, begin, finish, in_turn, scratch
+from pipeline.io.errors import InputError, printable, writing
+from pipeline.io.outputs import replacing, write_text
+from pipeline.io.prefetch import prefetch
+from pipeline.io.progress import track
+from pipeline.io.provenance import sha256
+from pipeline.io.scratch_folders import alone, begin, finish, in_turn, scratch
 
 BATCH = 16  # pairs: 32 pictures, as extraction has them
 SHARD = (

@@ -10,13 +10,13 @@ from typing import Any
 import jinja2
 
 from pipeline.captioning.feature_backbone import Made
+from pipeline.config.store_contents import recorded_spec
 from pipeline.datasets import cards
 from pipeline.datasets.manifest import read as read_manifest
 from pipeline.datasets.schema import CHANGE_TYPES
-from pipeline.features.store_contents import recorded_spec
-from pipeline.recipes.model_description import Trained
 from pipeline.scoring.metric_names import ACCURACY, AGREES, FITS, HEADINGS, SHOWN, TRUE, TRUE_CHANGES
 from pipeline.statistics.seeds import over_seeds
+from pipeline.weights.model_description import Trained
 
 TEMPLATE = Path(__file__).with_name("model_card.j2")
 # what chose the snapshot -> the score that is kept of it

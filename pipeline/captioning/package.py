@@ -16,17 +16,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pipeline import params
 from pipeline.captioning import feature_backbone, model_card, run_scores, sources
 from pipeline.captioning.feature_backbone import Made
-from pipeline.errors import InputError
-from pipeline.features.store_contents import IMAGENET, PixelSpec, recorded_spec
-from pipeline.inputs import read_json
-from pipeline.outputs import Contents, check, free_name, replacing, write_json, yaml_of
-from pipeline.recipes import trained_model
-from pipeline.recipes.model_description import Trained
+from pipeline.config import params
+from pipeline.config.store_contents import IMAGENET, PixelSpec, recorded_spec
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import read_json
+from pipeline.io.outputs import Contents, check, free_name, replacing, write_json, yaml_of
 from pipeline.scoring import run_files
 from pipeline.scoring.coco_files import read_results
+from pipeline.weights import trained_model
+from pipeline.weights.model_description import Trained
 
 CONTENTS = Contents("package")  # of a package that is a folder
 SAMPLE = 24  # test pairs whose captions are in scores.json

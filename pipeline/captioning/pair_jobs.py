@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from pipeline.datasets.checking import files_below, is_picture, is_systems
 from pipeline.datasets.pairs_csv_rows import ENDINGS, NAMES, Row, find, read_rows
-from pipeline.errors import InputError, printable
+from pipeline.io.errors import InputError, printable
 
 FOLDERS = ("before", "after")
 SHOWN = 6  # files that an error names

@@ -8,18 +8,18 @@ from typing import Any
 
 import torch
 
-import models.captioner
+import models.common.captioner
 from pipeline.captioning import sources
 from pipeline.captioning.feature_backbone import Made
 from pipeline.captioning.features import Features, Picture
+from pipeline.config.store_contents import recorded_spec
 from pipeline.decoding.attention_maps import Attended
 from pipeline.decoding.beam_search import n_best
 from pipeline.decoding.decode_split import searching, told
-from pipeline.errors import InputError
 from pipeline.features.shapes import input_shape
-from pipeline.features.store_contents import recorded_spec
-from pipeline.recipes.model_description import Trained
-from pipeline.vocabularies import Vocabulary
+from pipeline.io.errors import InputError
+from pipeline.text.vocabularies import Vocabulary
+from pipeline.weights.model_description import Trained
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Ranked:
 class PictureCaptioner:
     """`load` makes one; it is called with a before and an after picture."""
 
-    model: models.captioner.Captioner
+    model: models.common.captioner.Captioner
     trained: Trained
     vocabulary: Vocabulary
     features: Features
@@ -113,7 +113,7 @@ class PictureCaptioner:
             for own in found
         ]
 
-    def _encoded(self, pairs: Sequence[tuple[Any, Any]]) -> models.captioner.Difference:
+    def _encoded(self, pairs: Sequence[tuple[Any, Any]]) -> models.common.captioner.Difference:
         images = [image for pair in pairs for image in pair]
         names = [f"the {side} picture" for _ in pairs for side in ("before", "after")]
         grids = self.features.grids(images, names).float()

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import InputError, printable
-from pipeline.recipes.model_description import Trained
+from pipeline.io.errors import InputError, printable
 from pipeline.scoring.run_files import SUMMARY, check_captions
+from pipeline.weights.model_description import Trained
 
 
 def read(trained: Trained, weights: Path, lab: Path) -> dict[int, Mapping[str, Any]]:

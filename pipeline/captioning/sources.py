@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from models.backbones.backbone import Backbone
-from models.captioner import Captioner
-from pipeline import vocabularies
+from models.common.captioner import Captioner
 from pipeline.captioning import feature_backbone
 from pipeline.captioning.feature_backbone import REMEDY, Made
-from pipeline.errors import InputError, writing
-from pipeline.features.store_contents import PIXELS, PixelSpec, recorded_spec
-from pipeline.inputs import check_regular, read_json
-from pipeline.plain_values import read
-from pipeline.recipes import tensor_checks, trained_model
-from pipeline.recipes.model_description import Trained, check_features
-from pipeline.vocabularies import Vocabulary
+from pipeline.config.store_contents import PIXELS, PixelSpec, recorded_spec
+from pipeline.io.errors import InputError, writing
+from pipeline.io.inputs import check_regular, read_json
+from pipeline.io.plain_values import read
+from pipeline.text import vocabularies
+from pipeline.text.vocabularies import Vocabulary
+from pipeline.weights import tensor_checks, trained_model
+from pipeline.weights.model_description import Trained, check_features
 
 MODEL, FEATURES, VOCABULARY = trained_model.MODEL, feature_backbone.MADE, "vocabulary.json"
 CARD, SCORES = "README.md", "scores.json"

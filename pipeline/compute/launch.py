@@ -21,8 +21,8 @@ import torch
 from torch import distributed
 
 from pipeline.compute.process_group import PATIENCE, STORE, Ranks
-from pipeline.errors import InputError
-from pipeline.source_code import ROOT
+from pipeline.io.errors import InputError
+from pipeline.io.source_code import ROOT
 
 POLL = 0.1  # seconds
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # who scores captions need not load it
     import torch
 
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 
 MEMINFO = Path("/proc/meminfo")
 # torch's words where the processor has too little: a RuntimeError like any other

@@ -18,7 +18,7 @@ from typing import TypeVar
 import torch
 from torch import distributed, nn
 
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 
 # a process that is done waits for the others; whoever started them ends all where one fails
 LONG = timedelta(days=7)
@@ -62,7 +62,7 @@ class Ranks:
         return items[self.rank :: self.world]
 
     def part(self, batch: int) -> slice:
-        """Its own scenes of a batch, as models/distributed_batch.py counts them; `world` divides it."""
+        """Its own scenes of a batch, as distributed_batch.py counts them; `world` divides it."""
         each = batch // self.world
         return slice(self.rank * each, (self.rank + 1) * each)
 

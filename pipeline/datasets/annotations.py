@@ -12,7 +12,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from pipeline.datasets.schema import SPLITS, Pair
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 
 
 class Published(BaseModel):

@@ -11,9 +11,9 @@ from pathlib import Path, PurePosixPath
 
 from pipeline.datasets.annotations import ImageName, check_splits, scenes_by_images, shown
 from pipeline.datasets.schema import SPLITS, Pair
-from pipeline.errors import InputError, listed
-from pipeline.inputs import read_text
-from pipeline.records import read_foreign
+from pipeline.io.errors import InputError, listed
+from pipeline.io.inputs import read_text
+from pipeline.io.records import read_foreign
 
 TABLE = "birds-to-words-v1.0.tsv"
 IMAGES = "images.json"

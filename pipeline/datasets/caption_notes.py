@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from pipeline.vocabularies import count_words
+from pipeline.text.vocabularies import count_words
 
 # scripts that put no spaces between words: Thai to Khmer, Chinese and Japanese
 UNSPACED = re.compile(

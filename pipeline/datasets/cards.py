@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from pipeline.dataset_params import Strict
+from pipeline.config.dataset_params import Strict
 from pipeline.datasets.schema import Kind
-from pipeline.inputs import read_yaml
-from pipeline.records import checked
+from pipeline.io.inputs import read_yaml
+from pipeline.io.records import checked
 
 FOLDER = Path("data/cards")
 DEFAULT = "default"  # counts of a dataset without protocols

@@ -12,8 +12,8 @@ from PIL import Image
 
 from pipeline.datasets.images import FORMATS, NOT_READ, Indexed
 from pipeline.datasets.schema import Pair
-from pipeline.errors import InputError
-from pipeline.inputs import opened
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import opened
 
 # endings of pictures that are read, or that people expect to be; what has another is known by its content
 READ = "png apng jpg jpeg jpe jfif jif gif bmp dib webp tif tiff ppm pgm pbm pnm"

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from pipeline.datasets.annotations import Captions, Published, shown
 from pipeline.datasets.schema import SPLITS
-from pipeline.errors import InputError, listed
-from pipeline.records import read_foreign
+from pipeline.io.errors import InputError, listed
+from pipeline.io.records import read_foreign
 
 Numbers = Annotated[tuple[Annotated[int, Field(ge=0, lt=10**9)], ...], Field(min_length=1)]
 Sentences = dict[int, tuple[str, ...]]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pipeline.datasets import clevr_annotations
 from pipeline.datasets.schema import NO_CHANGE, SPLITS, Pair
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 
 REMEDY = "data/README.md lists the files of CLEVR-DC"
 TYPES_FILE = "type_mapping.json"

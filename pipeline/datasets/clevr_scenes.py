@@ -7,8 +7,8 @@ from pydantic import AfterValidator, Field
 
 from pipeline.datasets.annotations import Published
 from pipeline.datasets.schema import NO_CHANGE, ChangedObject, Look, Placed, SceneFacts, changed_things
-from pipeline.errors import InputError
-from pipeline.records import read_foreign
+from pipeline.io.errors import InputError
+from pipeline.io.records import read_foreign
 
 REMEDY = "remove it or render the dataset again"
 Share = Annotated[float, Field(ge=0, le=1)]

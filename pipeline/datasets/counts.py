@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline import vocabularies
 from pipeline.datasets.schema import SPLITS, Pair, images_of, of_split
+from pipeline.text import vocabularies
 
 Counts = dict[str, Any]
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from pipeline.datasets.annotations import image_fault, shown
 from pipeline.datasets.schema import ClassPair, Pair
-from pipeline.errors import InputError, listed
-from pipeline.inputs import read_text
-from pipeline.outputs import Contents
+from pipeline.io.errors import InputError, listed
+from pipeline.io.inputs import read_text
+from pipeline.io.outputs import Contents
 
 FOLDER = Path("data/pretraining")
 RECORDS, IMAGES, NEGATIVES = "records.jsonl", "images.jsonl", "negatives.jsonl"  # of a dataset

@@ -10,8 +10,8 @@ from pydantic import Field
 
 from pipeline.datasets.annotations import Captions, ImageName, Published, check_splits, scenes_by_images
 from pipeline.datasets.schema import Pair
-from pipeline.errors import InputError
-from pipeline.records import read_foreign
+from pipeline.io.errors import InputError
+from pipeline.io.records import read_foreign
 
 SPLIT_FILES = {"train": "train.json", "val": "valid.json", "test": "test.json"}
 FILES = tuple(SPLIT_FILES.values())

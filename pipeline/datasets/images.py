@@ -16,14 +16,14 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, TiffImagePlugin, UnidentifiedImageError
 
-from pipeline import inputs
 from pipeline.datasets import tiff_tags
 from pipeline.datasets.bare_images import Bare, bare
-from pipeline.errors import InputError, listed
-from pipeline.outputs import write_json_lines
-from pipeline.prefetch import prefetch
-from pipeline.progress import track
-from pipeline.records import read_records
+from pipeline.io import inputs
+from pipeline.io.errors import InputError, listed
+from pipeline.io.outputs import write_json_lines
+from pipeline.io.prefetch import prefetch
+from pipeline.io.progress import track
+from pipeline.io.records import read_records
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "PPM")
 """What is opened, by content. Not all that Pillow can: for an EPS it would start Ghostscript."""

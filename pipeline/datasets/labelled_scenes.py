@@ -18,11 +18,11 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from pipeline.dataset_params import Strict
+from pipeline.config.dataset_params import Strict
 from pipeline.datasets.clevr_change import DEFAULT, DISTRACTOR, SEMANTIC
 from pipeline.datasets.schema import NO_CHANGE, Pair, Placed, SceneFacts
-from pipeline.errors import InputError
-from pipeline.records import read_records
+from pipeline.io.errors import InputError
+from pipeline.io.records import read_records
 
 FILE = "labels.jsonl"
 REMEDY = "docs/evaluation.md says how scenes are labelled"

@@ -10,8 +10,8 @@ from pydantic import AfterValidator, Field
 
 from pipeline.datasets.annotations import ImageName, Published, check_splits, written
 from pipeline.datasets.schema import CHANGE, NO_CHANGE, Pair, Split
-from pipeline.errors import InputError
-from pipeline.records import read_foreign
+from pipeline.io.errors import InputError
+from pipeline.io.records import read_foreign
 
 CAPTIONS = "LevirCCcaptions.json"
 FILES = (CAPTIONS,)

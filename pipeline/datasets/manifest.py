@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline import content_hashes
 from pipeline.datasets import images, schema
 from pipeline.datasets.schema import Pair
-from pipeline.errors import InputError
-from pipeline.inputs import read_json
-from pipeline.outputs import write_json
-from pipeline.records import read_record
+from pipeline.io import content_hashes
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import read_json
+from pipeline.io.outputs import write_json
+from pipeline.io.records import read_record
 
 REMEDY = "run `dvc repro prepare` to make it"
 AGAIN = "run `dvc repro prepare` to make both again"

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipeline.outputs import write_json_lines
-from pipeline.records import read_records
+from pipeline.io.outputs import write_json_lines
+from pipeline.io.records import read_records
 
 NEGATIVES = 6  # of a pair
 Kind = Literal["retrieve", "replace", "confuse"]

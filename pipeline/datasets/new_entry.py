@@ -7,12 +7,12 @@ from typing import Any
 
 from ruamel.yaml import CollectionNode, MappingNode, Node
 
-from pipeline import params
-from pipeline.dataset_params import SELECT, Dataset
+from pipeline.config import params
+from pipeline.config.dataset_params import SELECT, Dataset
 from pipeline.datasets import cards, pairs_csv_rows
-from pipeline.errors import InputError
-from pipeline.inputs import read_text, read_yaml, yaml_nodes
-from pipeline.outputs import replacing, write_text, yaml_of
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import read_text, read_yaml, yaml_nodes
+from pipeline.io.outputs import replacing, write_text, yaml_of
 
 NAME = re.compile(r"[A-Za-z0-9_]{1,100}")
 NEEDING = ("truth", "CIDEr-D/change")  # scores for which a table may lack scenes, or kinds of changes

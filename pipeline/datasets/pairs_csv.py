@@ -21,8 +21,8 @@ from pipeline.datasets.annotations import ImageName, check_splits, connected, sc
 from pipeline.datasets.checking import on_disk
 from pipeline.datasets.pairs_csv_rows import NAMES, find, read_rows
 from pipeline.datasets.schema import SPLITS, Box, Kind, Pair, Split, images_of
-from pipeline.errors import InputError, listed
-from pipeline.records import first_fault
+from pipeline.io.errors import InputError, listed
+from pipeline.io.records import first_fault
 
 FILES = ()
 OPTIONAL = NAMES  # one of them

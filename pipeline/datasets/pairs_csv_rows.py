@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import InputError
-from pipeline.inputs import json_of, read_lines, read_text
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import json_of, read_lines, read_text
 
 NAMES = ("pairs.csv", "pairs.jsonl")
 ENDINGS = (".csv", ".tsv", ".jsonl")

@@ -15,7 +15,7 @@ from pipeline.datasets import (
     spot_the_diff,
 )
 from pipeline.datasets.schema import Pair
-from pipeline.errors import InputError, listed
+from pipeline.io.errors import InputError, listed
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from pipeline.outputs import write_json_lines
-from pipeline.records import read_records
+from pipeline.io.outputs import write_json_lines
+from pipeline.io.records import read_records
 
 REMEDY = "run `dvc repro prepare` to make it"
 SPLITS = ("train", "val", "test")

@@ -18,8 +18,8 @@ from pydantic import Field
 
 from pipeline.datasets.annotations import Published, check_splits, written
 from pipeline.datasets.schema import SPLITS, Pair
-from pipeline.errors import InputError
-from pipeline.records import read_foreign
+from pipeline.io.errors import InputError
+from pipeline.io.records import read_foreign
 
 FILES = tuple(f"annotations/{split}.json" for split in SPLITS)
 OPTIONAL = ()

@@ -23,9 +23,9 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from pipeline.errors import InputError
-from pipeline.inputs import opened
-from pipeline.outputs import replacing
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import opened
+from pipeline.io.outputs import replacing
 
 REMEDY = "run `dvc repro decode` to make it"
 Value = TypeVar("Value")

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from models.captioner import Captioner, Difference
-from models.decoder_protocol import Exchange
+from models.common.captioner import Captioner, Difference
+from models.common.decoder_protocol import Exchange
 from pipeline.decoding.greedy import Captioned, captioned
-from pipeline.vocabularies import END, NULL, START
+from pipeline.text.vocabularies import END, NULL, START
 
 
 @torch.inference_mode()

@@ -11,14 +11,14 @@ from functools import partial
 import numpy as np
 import torch
 
-from models.captioner import Captioner, Difference
+from models.common.captioner import Captioner, Difference
 from pipeline.datasets.schema import Pair
 from pipeline.decoding.attention_maps import Attended, attended
 from pipeline.decoding.beam_search import beam_attending
 from pipeline.decoding.greedy import Captioned, differences, evaluating, greedy_attending
 from pipeline.features.store import FeatureStore, feature_batches
-from pipeline.progress import track
-from pipeline.vocabularies import Vocabulary, said_at
+from pipeline.io.progress import track
+from pipeline.text.vocabularies import Vocabulary, said_at
 
 Search = Callable[[Captioner, Difference], Captioned]
 

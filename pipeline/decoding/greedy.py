@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.captioner import Captioner, Difference
-from models.decoder_protocol import Decoder, Exchange
+from models.common.captioner import Captioner, Difference
+from models.common.decoder_protocol import Decoder, Exchange
 from pipeline.datasets.schema import Pair
 from pipeline.features.store import FeatureStore, feature_batches
-from pipeline.vocabularies import END, NULL, START, Vocabulary
+from pipeline.text.vocabularies import END, NULL, START, Vocabulary
 
 
 @torch.inference_mode()

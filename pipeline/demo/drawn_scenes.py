@@ -10,9 +10,9 @@ from PIL import Image
 from pipeline.captioning import judging
 from pipeline.captioning.judging import Judged
 from pipeline.captioning.picture_captioner import PictureCaptioner, Search
+from pipeline.config.params import Tabletop, Viewpoint
 from pipeline.datasets.clevr_annotations import TYPES
 from pipeline.datasets.schema import NO_CHANGE, Pair
-from pipeline.params import Tabletop, Viewpoint
 from pipeline.tabletop import changes, grammar, pictures, scene_sampling, scenes
 from pipeline.tabletop.effects import NONE, Effects
 from pipeline.tabletop.effects import draw as draw_effects

@@ -7,10 +7,10 @@ from pathlib import Path
 import gradio as gr
 
 from pipeline.captioning.picture_captioner import PictureCaptioner
+from pipeline.config.params import Tabletop, Viewpoint
 from pipeline.demo import drawn_scenes, pair_html
 from pipeline.demo.drawn_scenes import KINDS, VIEWPOINTS, Drawn
-from pipeline.errors import InputError
-from pipeline.params import Tabletop, Viewpoint
+from pipeline.io.errors import InputError
 
 THEME = gr.themes.Base(font=["system-ui", "sans-serif"], font_mono=["monospace"])  # those of the machine
 INTRODUCTION = """# What changed?

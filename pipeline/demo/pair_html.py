@@ -20,7 +20,7 @@ from pipeline.datasets.images import read_bytes
 from pipeline.datasets.schema import Pair
 from pipeline.decoding.attention_maps import Attended
 from pipeline.demo.drawn_scenes import Drawn
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.scoring.truth import Verdict, judge, marks
 
 HERE = Path(__file__).parent

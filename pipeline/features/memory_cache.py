@@ -8,9 +8,9 @@ from torch import Tensor
 
 from pipeline.compute import memory
 from pipeline.compute.process_group import ALONE, Ranks
-from pipeline.errors import InputError
 from pipeline.features.store import FeatureStore
-from pipeline.progress import track
+from pipeline.io.errors import InputError
+from pipeline.io.progress import track
 
 BLOCK = 64  # images read at once
 SHARE = 0.9  # of the free memory; the rest is for the network and its batches

@@ -16,11 +16,11 @@ from threading import Lock
 
 import numpy as np
 
-from pipeline.errors import InputError, listed
 from pipeline.features.store_codec import OF_FILES
 from pipeline.features.writer import Writer, fill
-from pipeline.outputs import write_json
-from pipeline.prefetch import prefetch
+from pipeline.io.errors import InputError, listed
+from pipeline.io.outputs import write_json
+from pipeline.io.prefetch import prefetch
 
 LARGEST = 65504.0  # float16
 AHEAD = 64  # files in memory before they are asked for

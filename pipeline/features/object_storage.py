@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import tensorstore
 
-from pipeline.errors import InputError
-from pipeline.inputs import check_regular
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import check_regular
 
 SCHEMES = ("http://", "https://", "s3://", "gs://")
 PATIENCE = 60.0  # seconds for one answer: a batch of 25 MB at half a megabyte a second

@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image
 
 from pipeline.datasets.images import Indexed, decode, read_bytes
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 
 
 def _pillow(image: Image.Image, size: tuple[int, int]) -> np.ndarray:

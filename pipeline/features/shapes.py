@@ -1,8 +1,8 @@
 """The shape of what a model reads of an image, by what decides it."""
 
 from models.backbones import backbone
-from pipeline.errors import InputError
-from pipeline.features.store_contents import PixelSpec, Spec
+from pipeline.config.store_contents import PixelSpec, Spec
+from pipeline.io.errors import InputError
 
 
 def grid_shape(spec: Spec) -> tuple[int, int, int]:

@@ -16,7 +16,6 @@ from typing_extensions import TypedDict
 from pipeline.compute import memory
 from pipeline.datasets import images
 from pipeline.datasets.schema import Pair
-from pipeline.errors import InputError
 from pipeline.features.object_storage import CONTEXT, Location
 from pipeline.features.store_codec import (
     ARRAY,
@@ -29,9 +28,10 @@ from pipeline.features.store_codec import (
     shard_file,
     sum_of,
 )
-from pipeline.prefetch import prefetch
-from pipeline.provenance import sha256
-from pipeline.records import first_fault
+from pipeline.io.errors import InputError
+from pipeline.io.prefetch import prefetch
+from pipeline.io.provenance import sha256
+from pipeline.io.records import first_fault
 
 # a store does not change while it is open
 READING = {

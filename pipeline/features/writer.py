@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import tensorstore
 
-from pipeline.errors import InputError, writing
 from pipeline.features import store_codec
 from pipeline.features.object_storage import Location
 from pipeline.features.store_codec import (
@@ -23,9 +22,10 @@ from pipeline.features.store_codec import (
     shard_file,
     sum_of,
 )
-from pipeline.outputs import Contents, place, write_json, write_text
-from pipeline.progress import track
-from pipeline.scratch_folders import begin, finish
+from pipeline.io.errors import InputError, writing
+from pipeline.io.outputs import Contents, place, write_json, write_text
+from pipeline.io.progress import track
+from pipeline.io.scratch_folders import begin, finish
 
 CONTENTS = Contents("store")
 Grids = Callable[[Sequence[int]], Iterator[np.ndarray]]

@@ -12,12 +12,12 @@ from itertools import count
 
 import numpy as np
 
-from pipeline import vocabularies
 from pipeline.datasets.schema import Pair
 from pipeline.negatives import bird_claims
 from pipeline.negatives.bird_claims import MEANING, SIBLINGS
 from pipeline.negatives.geometric import MOST, drawn, plain
 from pipeline.negatives.tfidf import Index
+from pipeline.text import vocabularies
 
 WORD = re.compile(r"[^\W\d_]+", re.ASCII)
 ANIMAL = re.compile(r"\banimal([12])\b")

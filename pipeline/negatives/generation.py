@@ -11,13 +11,13 @@ from typing import Literal
 
 import numpy as np
 
-from pipeline import vocabularies
 from pipeline.datasets.negatives import NEGATIVES, Kind, Negative, Negatives
 from pipeline.datasets.schema import Pair, of_split
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.negatives import birds, geometric
 from pipeline.negatives.birds import Birds
 from pipeline.negatives.geometric import Geometric
+from pipeline.text import vocabularies
 
 SPLITS = ("train", "val")
 TRIES = 20  # candidates of one negative that are looked at

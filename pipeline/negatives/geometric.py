@@ -9,11 +9,11 @@ from itertools import count
 
 import numpy as np
 
-from pipeline import vocabularies
 from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.negatives import solid_claims
 from pipeline.negatives.solid_claims import GROUPS, MEANING, Claims, Sentence
 from pipeline.negatives.tfidf import Index
+from pipeline.text import vocabularies
 
 Words = tuple[str, ...]
 MOST = 20_000  # captions that are looked through for alike ones

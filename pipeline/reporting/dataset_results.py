@@ -7,16 +7,16 @@ from typing import Literal, TypeVar
 
 from pydantic import FiniteFloat
 
-from pipeline import content_hashes
+from pipeline.config.params import Params
 from pipeline.datasets import manifest
 from pipeline.datasets.images import Indexed, read_index
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import NO_CHANGE, Pair, of_split
 from pipeline.decoding import attention_maps, gallery_pairs
 from pipeline.decoding.attention_maps import Attended
-from pipeline.errors import InputError
-from pipeline.params import Params
-from pipeline.records import read_record
+from pipeline.io import content_hashes
+from pipeline.io.errors import InputError
+from pipeline.io.records import read_record
 from pipeline.reporting import paper_results, retrieval_results, run_curves
 from pipeline.reporting.paper_results import Published, PublishedRetrieval
 from pipeline.reporting.retrieval_results import Retrieved, filled

@@ -8,11 +8,11 @@ from typing import Any
 
 from pydantic import FiniteFloat
 
-from pipeline.errors import InputError
-from pipeline.records import read_record
+from pipeline.io.errors import InputError
+from pipeline.io.records import read_record
 
 FILE = Path("results/experiments/gathered.json")
-REMEDY = "run `python -m stages.experiments` to make it again, or remove it"
+REMEDY = "run `python -m commands.experiments` to make it again, or remove it"
 PARAMS = "params.yaml"
 LISTS = ("datasets", "models", "seeds")  # which cells there are, not what is in them
 Value = str | int | float | bool | None | list[Any]

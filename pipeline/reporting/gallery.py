@@ -10,11 +10,11 @@ from typing import Any
 
 from markupsafe import Markup
 
+from pipeline.config.params import Params
 from pipeline.datasets.images import decode, read_bytes
 from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.decoding.attention_maps import Attended
-from pipeline.errors import InputError
-from pipeline.params import Params
+from pipeline.io.errors import InputError
 from pipeline.reporting import attention_images
 from pipeline.reporting.dataset_results import Cell, Results
 from pipeline.reporting.retrieval_results import Example

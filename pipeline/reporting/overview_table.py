@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from pipeline.inputs import read_json
-from pipeline.records import checked
+from pipeline.io.inputs import read_json
+from pipeline.io.records import checked
 from pipeline.reporting.dataset_results import REMEDY, Results
 from pipeline.scoring import metric_names
 from pipeline.scoring.metric_names import ACCURACY, CIDER, CORPUS, PLACES, SPICE

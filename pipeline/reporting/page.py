@@ -10,8 +10,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from pipeline.config.params import Params
 from pipeline.datasets.schema import CHANGE_TYPES
-from pipeline.params import Params
 from pipeline.reporting import curves, figures, overview_table, retrieval_results, tradeoffs
 from pipeline.reporting.dataset_results import Results
 from pipeline.reporting.dvc_experiments import Experiment

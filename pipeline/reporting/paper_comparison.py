@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from string import ascii_lowercase
 from typing import Any
 
-from pipeline.params import Params
+from pipeline.config.params import Params
 from pipeline.reporting.dataset_results import Results
 from pipeline.reporting.overview_table import TOTAL, Row
 from pipeline.reporting.paper_results import differs

@@ -10,12 +10,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from pipeline.dataset_params import Count, Dataset, DatasetTrain, Name, OwnSettings, Positive, Strict
-from pipeline.errors import InputError
-from pipeline.features.store_contents import pixel_spec, spec
-from pipeline.inputs import read_yaml
-from pipeline.params import Params
-from pipeline.records import checked
+from pipeline.config.dataset_params import Count, Dataset, DatasetTrain, Name, OwnSettings, Positive, Strict
+from pipeline.config.params import Params
+from pipeline.config.store_contents import pixel_spec, spec
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import read_yaml
+from pipeline.io.records import checked
 from pipeline.scoring.metric_names import PRINTED
 
 FOLDER = Path("data/published")

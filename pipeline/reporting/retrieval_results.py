@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel, FiniteFloat
 
-from pipeline import content_hashes
-from pipeline.errors import InputError
-from pipeline.inputs import read_json
-from pipeline.records import read_record, read_records
+from pipeline.io import content_hashes
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import read_json
+from pipeline.io.records import read_record, read_records
 from pipeline.reporting.paper_results import PublishedRetrieval
 from pipeline.statistics.comparisons import compare_all
 from pipeline.statistics.pair_scores import Evidence, of_retrieval

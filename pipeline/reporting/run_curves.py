@@ -5,10 +5,10 @@ import io
 import math
 from pathlib import Path
 
-from pipeline import folder_records
-from pipeline.errors import InputError
-from pipeline.inputs import read_text
-from pipeline.recipes import trained_model
+from pipeline.io import folder_records
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import read_text
+from pipeline.weights import trained_model
 
 REMEDY = "run `dvc repro` to make it"
 KIND = "curves"  # of the folder, in its record

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.params import Params
+from pipeline.config.params import Params
 from pipeline.reporting.curves import TERMS
 from pipeline.reporting.dataset_results import Results
 from pipeline.reporting.dvc_experiments import LISTS, Experiment, Value

@@ -23,7 +23,7 @@ from pipeline.datasets.images import read_index
 from pipeline.datasets.schema import Box, Pair
 from pipeline.decoding import attention_maps
 from pipeline.decoding.attention_maps import Attended
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 
 MEASURES = ("pointing", "coverage", "pointing_at_object", "coverage_at_object")
 OBJECTS = frozenset(("cube", "block", "sphere", "ball", "cylinder", "thing", "object"))

@@ -1,6 +1,6 @@
 """Predictions and references in the COCO caption evaluation's file forms; ids are compared as strings.
 
-Predictions may also be the JSON Lines that stages.caption writes of many pairs.
+Predictions may also be the JSON Lines that commands.caption writes of many pairs.
 """
 
 import re
@@ -11,13 +11,13 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, FailFast, RootModel, StrictInt, StrictStr
 
-from pipeline.errors import InputError, listed
-from pipeline.inputs import json_of, read_text
-from pipeline.records import checked, read_records
+from pipeline.io.errors import InputError, listed
+from pipeline.io.inputs import json_of, read_text
+from pipeline.io.records import checked, read_records
 
 MOST = 8_000_000  # values of a file: COCO's own 600,000 captions are some 2,500,000
 CAPTION_LINE = re.compile(r'\s*\{\s*"pair_id"\s*:')
-LINES = "caption those pairs again (python -m stages.caption --pairs … --out …)"
+LINES = "caption those pairs again (python -m commands.caption --pairs … --out …)"
 RESULTS = 'it should hold [{"image_id": …, "caption": "…"}, …]'
 REFERENCES = (
     'it should hold {"images": [{"id": …}], "annotations": [{"image_id": …, "caption": "…"}]} '
@@ -46,7 +46,7 @@ class Results(RootModel[Annotated[list[Captioned], FailFast()]]):  # millions of
 
 
 class CaptionLine(BaseModel):
-    """A line of stages.caption; an `error` is why there is no caption."""
+    """A line of commands.caption; an `error` is why there is no caption."""
 
     pair_id: str
     caption: StrictStr | None = None

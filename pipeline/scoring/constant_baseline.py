@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from pipeline.datasets.schema import Pair, of_split
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.scoring.metrics import cider_d
 from pipeline.scoring.tokenizer import OF_SCORES, one_line
 

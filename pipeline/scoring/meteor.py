@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from pycocoevalcap.meteor import meteor
 
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.scoring.java import Jvm, running
 from pipeline.scoring.meteor_formula import CHUNKS, MATCHES, STATISTICS, WORDS, from_statistics
 

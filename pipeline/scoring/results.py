@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pipeline.content_hashes import with_hashes
 from pipeline.datasets.schema import Pair
-from pipeline.outputs import write_json, write_json_lines, write_text
+from pipeline.io.content_hashes import with_hashes
+from pipeline.io.outputs import write_json, write_json_lines, write_text
 from pipeline.scoring import accuracy, attributes
 from pipeline.scoring.agreement import agrees, readable
 from pipeline.scoring.corpus import TOTAL, Scores, score

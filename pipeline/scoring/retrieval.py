@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from models.trainable import Retrieves
+from models.common.trainable import Retrieves
 from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.features.store import FeatureStore, feature_batches
-from pipeline.vocabularies import Vocabulary, pad
+from pipeline.text.vocabularies import Vocabulary, pad
 
 KS = (1, 5, 10)
 Ties = Literal["strict", "all_ties"]

@@ -10,14 +10,14 @@ from typing import Any
 
 from pydantic import BaseModel, Field, FiniteFloat
 
-from pipeline import content_hashes
 from pipeline.decoding import attention_maps
-from pipeline.errors import InputError
-from pipeline.inputs import read_json
-from pipeline.recipes import trained_model
-from pipeline.records import read_records
+from pipeline.io import content_hashes
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import read_json
+from pipeline.io.records import read_records
 from pipeline.scoring.coco_files import read_results
 from pipeline.scoring.metric_names import ROUGE_L, summary
+from pipeline.weights import trained_model
 
 DECODE, SCORE = "run `dvc repro decode` to make it", "run `dvc repro score` to make it"
 AGAIN = "run `dvc repro score` to make it again"

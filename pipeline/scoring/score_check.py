@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from pydantic import FiniteFloat, Strict
 
-from pipeline.errors import InputError
-from pipeline.inputs import json_of, read_json
-from pipeline.records import checked
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import json_of, read_json
+from pipeline.io.records import checked
 from pipeline.scoring.metric_names import PLACES, of_parts
 
 CELLS = "results/cells"

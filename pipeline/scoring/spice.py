@@ -19,7 +19,7 @@ from typing import Any
 from pycocoevalcap.spice import spice
 
 from pipeline.compute import memory
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.scoring import java, spice_files
 
 JAR = Path(spice.__file__).with_name(spice.SPICE_JAR)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.scoring.java import running
 
 JAR = "stanford-corenlp-3.4.1.jar"

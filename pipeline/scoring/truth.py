@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pipeline.datasets.schema import NO_CHANGE, Pair, Placed, SceneFacts, changed_things
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.scoring.accuracy import PHRASES, says_no_change
 from pipeline.scoring.attributes import MEANINGS, NOUNS, VERB_PHRASES
 from pipeline.scoring.tokenizer import one_line

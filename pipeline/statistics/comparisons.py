@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.scoring.metric_names import AGREES, AGREES_CHANGES, HEADINGS, TRUE, TRUE_CHANGES
 from pipeline.statistics.bootstrap import resampled, scores
 from pipeline.statistics.corpus_sums import Array

@@ -8,8 +8,8 @@ from typing import Annotated
 import numpy as np
 from pydantic import BaseModel, Field, FiniteFloat, NonNegativeInt
 
-from pipeline.errors import InputError
-from pipeline.records import read_records
+from pipeline.io.errors import InputError
+from pipeline.io.records import read_records
 from pipeline.scoring import metric_names as named
 from pipeline.scoring import run_files
 from pipeline.statistics.corpus_sums import MILLION, SUMMED, Array, mean

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 
 
 @dataclass(frozen=True)

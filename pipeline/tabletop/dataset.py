@@ -22,12 +22,12 @@ import numpy as np
 from PIL import Image
 
 from pipeline.compute import worker_processes
+from pipeline.config.params import Tabletop
 from pipeline.datasets.clevr_change import DEFAULT, DISTRACTOR, SEMANTIC
-from pipeline.errors import InputError, writing
-from pipeline.outputs import Contents, place, write_json
-from pipeline.params import Tabletop
-from pipeline.progress import track
-from pipeline.scratch_folders import alone, begin, clear, scratch
+from pipeline.io.errors import InputError, writing
+from pipeline.io.outputs import Contents, place, write_json
+from pipeline.io.progress import track
+from pipeline.io.scratch_folders import alone, begin, clear, scratch
 from pipeline.tabletop import changes, grammar, pictures, scene_sampling, scenes
 from pipeline.tabletop.effects import NONE, Effects, draw
 from pipeline.tabletop.looks import LOOKS, Look

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from pipeline.config.params import Tabletop
 from pipeline.datasets.clevr_change import DEFAULT, DISTRACTOR, SEMANTIC
-from pipeline.inputs import read_json
-from pipeline.outputs import write_text, yaml_of
-from pipeline.params import Tabletop
+from pipeline.io.inputs import read_json
+from pipeline.io.outputs import write_text, yaml_of
 
 GRID = 14  # cells a side: what ResNet-101's layer3 has at 224 pixels
 VERSION = 2  # raised when the same settings make other scenes, captions or pictures

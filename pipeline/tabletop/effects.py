@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, ImageFilter
 
-from pipeline.dataset_params import Variation
+from pipeline.config.dataset_params import Variation
 
 LEVELS = 4096  # of linear light, 0 to 1
 

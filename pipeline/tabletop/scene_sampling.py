@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from pipeline.errors import InputError
-from pipeline.params import Tabletop
+from pipeline.config.params import Tabletop
+from pipeline.io.errors import InputError
 from pipeline.tabletop.changes import CHANGE_TYPES, NoRoomError, change, new_thing
 from pipeline.tabletop.looks import LOOKS
 from pipeline.tabletop.pictures import identify

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import torch
 
 from pipeline.datasets.schema import ClassPair, images_of
-from pipeline.errors import InputError
 from pipeline.features.memory_cache import images
 from pipeline.features.store import FeatureStore
+from pipeline.io.errors import InputError
 from pipeline.training.sampling import Batch, pinned
 
 CLASS_PAIRS = "class_pairs"  # the task

@@ -2,7 +2,7 @@
 
 Compiled are the pair encoding, the difference and the decoder, forwards and backwards: many small operations
 of fixed shapes, but for the batch and the captions' length, for which torch compiles once more. Left as they
-are: a decoder that says so (`compiles`, models/decoder_protocol.py); the matching, whose kernels are compiled
+are: a decoder that says so (`compiles`, decoder_protocol.py); the matching, whose kernels are compiled
 already; all that speaks to other processes; Adam, which is one kernel; and validation, which computes what
 decoding will.
 """
@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 import torch
 
-from models.captioner import Captioner
+from models.common.captioner import Captioner
+from models.common.trainable import Trainable
 from models.kernels.matching import TRITON
-from models.trainable import Trainable
 
 Value = TypeVar("Value")
 PIECES = ("encoding", "difference", "decoder", "inter", "text")

@@ -1,7 +1,7 @@
 """Gradients added up over the processes (GPUs) that share a batch.
 
 Not DistributedDataParallel, which averages over processes and wants one forward call: the losses of a batch
-are sums over processes (models/distributed_batch.py), and so are their gradients.
+are sums over processes (models/common/distributed_batch.py), and so are their gradients.
 """
 
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, distributed
 
-from models.distributed_batch import processes
+from models.common.distributed_batch import processes
 
 
 def add_gradients(parameters: Iterable[Tensor]) -> None:

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.errors import InputError
-from pipeline.folder_records import entries
-from pipeline.inputs import read_json, read_text
-from pipeline.outputs import Contents, remove
-from pipeline.params import Log
+from pipeline.config.params import Log
+from pipeline.io.errors import InputError
+from pipeline.io.folder_records import entries
+from pipeline.io.inputs import read_json, read_text
+from pipeline.io.outputs import Contents, remove
 from pipeline.training.resuming import History
 
 SUMMARY = "metrics.json"  # dvclive's file of the last values

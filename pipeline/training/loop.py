@@ -3,7 +3,7 @@
 Everything random is drawn from the seed and the iteration's number, so a run that was killed continues from
 its last validation (resuming.py) and ends in the same weights, bit for bit.
 
-Several processes may share each batch (models/distributed_batch.py): each computes its scenes' part of the
+Several processes may share each batch (distributed_batch.py): each computes its scenes' part of the
 losses and gradients, these are added up (gradient_all_reduce.py), and all take the same step with the same
 weights. What a run leaves, the first process writes.
 """
@@ -17,15 +17,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from models.distributed_batch import total
-from models.trainable import Trainable
+from models.common.distributed_batch import total
+from models.common.trainable import Trainable
 from pipeline.compute import devices
 from pipeline.compute.process_group import ALONE, Ranks
-from pipeline.errors import InputError
+from pipeline.config.recipe_file import Recipe
 from pipeline.features.memory_cache import Resident
 from pipeline.features.store import FeatureStore
-from pipeline.progress import track
-from pipeline.recipes.recipe_file import Recipe
+from pipeline.io.errors import InputError
+from pipeline.io.progress import track
+from pipeline.text.vocabularies import Vocabulary
 from pipeline.training import compiling, optimisers, resuming
 from pipeline.training.gradient_all_reduce import add_gradients
 from pipeline.training.learning_rate import factor
@@ -33,7 +34,6 @@ from pipeline.training.live_curves import LiveCurves
 from pipeline.training.phases import Phase, captioning
 from pipeline.training.resuming import History
 from pipeline.training.sampling import Batch, Draws, training_batches
-from pipeline.vocabularies import Vocabulary
 
 ABSENT = -math.inf  # of a loss or measure that a step has not
 

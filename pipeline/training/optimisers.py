@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.trainable import Group
+from models.common.trainable import Group
 
 BETA1 = 0.9
 EPSILON = 1e-6  # of BertAdam

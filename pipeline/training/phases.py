@@ -8,20 +8,21 @@ from typing import Any, Literal
 
 import torch
 
-import models.entry
-from models.trainable import Trainable
-from pipeline import vocabularies
+import models.common.entry
+from models.common.trainable import Trainable
+from pipeline.config import recipe_file
+from pipeline.config.recipe_file import Recipe
 from pipeline.datasets.schema import Pair, of_split
-from pipeline.errors import InputError
 from pipeline.features.store import FeatureStore
-from pipeline.recipes import first_weights, recipe_file, trained_model
-from pipeline.recipes.recipe_file import Recipe
+from pipeline.io.errors import InputError
 from pipeline.scoring.tokenizer import TOKENIZERS
+from pipeline.text import vocabularies
+from pipeline.text.vocabularies import Vocabulary
 from pipeline.training.class_pairs import ClassItems
 from pipeline.training.sampling import Draws, Sampler
 from pipeline.training.task_sampling import TaskSampler
 from pipeline.training.validation import CIDER, COLUMNS, RetrievalValidation, TaskValidation, Validation
-from pipeline.vocabularies import Vocabulary
+from pipeline.weights import first_weights, trained_model
 
 Keep = Literal["earlier", "later", "last"]
 
@@ -104,7 +105,7 @@ def captioning(recipe: Recipe, first: Path | None, tokens: str = "ptb") -> Phase
     )
 
 
-def before(recipe: Recipe, declared: models.entry.EarlierPhase, beside: Beside = NOTHING) -> Phase:
+def before(recipe: Recipe, declared: models.common.entry.EarlierPhase, beside: Beside = NOTHING) -> Phase:
     """A phase before captioning, as the model declares it."""
     settings = recipe.settings_of(declared)
     phase = Phase(
@@ -132,7 +133,7 @@ def before(recipe: Recipe, declared: models.entry.EarlierPhase, beside: Beside =
     )
 
 
-def bare(recipe: Recipe, declared: models.entry.EarlierPhase) -> Trainable:
+def bare(recipe: Recipe, declared: models.common.entry.EarlierPhase) -> Trainable:
     """The model of a phase, names and shapes only."""
     pool = recipe.sizes.get("pool", 1)
     with torch.device("meta"):
@@ -164,7 +165,7 @@ def _cutting(
 
 def _made(
     recipe: Recipe,
-    declared: models.entry.EarlierPhase | None,
+    declared: models.common.entry.EarlierPhase | None,
     settings: dict[str, Any],
     first: Path | None,
     shape: tuple[int, int, int],

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pipeline.errors import writing
-from pipeline.outputs import replacing, telling, write_text
-from pipeline.scratch_folders import begin
+from pipeline.io.errors import writing
+from pipeline.io.outputs import replacing, telling, write_text
+from pipeline.io.scratch_folders import begin
 
 
 @dataclass

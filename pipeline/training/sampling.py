@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from models.trainable import Labels
+from models.common.trainable import Labels
 from pipeline.datasets.schema import NO_CHANGE, Pair, images_of
-from pipeline.errors import InputError
 from pipeline.features.memory_cache import Resident, images
 from pipeline.features.store import FeatureStore
-from pipeline.prefetch import prefetch
+from pipeline.io.errors import InputError
+from pipeline.io.prefetch import prefetch
+from pipeline.text.vocabularies import Vocabulary, pad
 from pipeline.training.augmentation import Moved, draw
-from pipeline.vocabularies import Vocabulary, pad
 
 Scene = tuple[Pair, ...]
 EPOCH, ITERATION, MOVES = 0, 1, 2  # separate streams of random numbers

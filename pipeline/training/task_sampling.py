@@ -13,7 +13,7 @@ import numpy as np
 
 from pipeline.datasets.negatives import REMEDY
 from pipeline.datasets.schema import Pair
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.training.augmentation import Moved
 from pipeline.training.class_pairs import CLASS_PAIRS, ClassItems
 from pipeline.training.sampling import Batch, Scene

@@ -6,19 +6,19 @@ from statistics import fmean
 
 import torch
 
-from models.captioner import Captioner
-from models.trainable import Retrieves, Trainable
+from models.common.captioner import Captioner
+from models.common.trainable import Retrieves, Trainable
 from pipeline.datasets.schema import Pair
 from pipeline.decoding.greedy import captions
-from pipeline.errors import InputError
 from pipeline.features.store import FeatureStore
+from pipeline.io.errors import InputError
 from pipeline.scoring.metrics import cider_d, rouge_l
 from pipeline.scoring.retrieval import ranks, retrievable, similarities
 from pipeline.scoring.truth import judge
+from pipeline.text.vocabularies import Vocabulary
 from pipeline.training.class_pairs import CLASS_PAIRS, ClassItems
 from pipeline.training.sampling import Batch, assembled
 from pipeline.training.task_sampling import captions_of, check
-from pipeline.vocabularies import Vocabulary
 
 BATCH = 256  # pairs decoded at once
 TASK_BATCH = 50  # pairs of a task at once: of FDA, seven captions each

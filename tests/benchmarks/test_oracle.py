@@ -5,8 +5,8 @@ import pytest
 
 from benchmarks.oracle import CHANNELS, symbols
 from pipeline.datasets.images import Indexed
-from pipeline.errors import InputError
-from pipeline.tabletop.grid_labels import ATTRIBUTES, NOTHING, Shown
+from pipeline.io.errors import InputError
+from pipeline.probe.grid_labels import ATTRIBUTES, NOTHING, Shown
 
 IMAGE = Indexed("a.png", 320, 200, 1, "")
 BOXES = ((90, 10, 30, 20), (100, 12, 10, 12), (300, 180, 20, 20))  # the first two share a cell

@@ -11,8 +11,8 @@ from scipy.stats import rankdata
 
 from benchmarks import reality
 from benchmarks.reality import Row
-from pipeline.errors import InputError
-from pipeline.outputs import write_json
+from pipeline.io.errors import InputError
+from pipeline.io.outputs import write_json
 from pipeline.tabletop.dataset import PICTURES
 from tests.small_lab import add_weights, make_lab
 

@@ -1,4 +1,4 @@
-"""What every model of MODELS keeps to, and decoders that are no transformers: models/decoder_protocol.py.
+"""What every model of MODELS keeps to, and decoders that are no transformers: decoder_protocol.py.
 
 A model that is added is asked here without being named. Sizes of a class of its own need a line in SIZES,
 settings of its own a value in VALUES.
@@ -12,21 +12,21 @@ import torch
 
 import models
 from models import MODELS, Sizes
-from models.captioner import Captioner, rows
-from models.card import CardSizes
+from models.card.model import CardSizes
 from models.clip4idc.encoders import ClipSizes
-from models.decoder_protocol import Exchange, NextWord
-from models.dynamic_speaker import SpeakerSizes
+from models.common.captioner import Captioner, rows
+from models.common.decoder_protocol import Exchange, NextWord
+from models.common.dynamic_speaker import SpeakerSizes
+from models.common.trainable import Labels
 from models.idc_pcl.network import PclSizes
-from models.mccformers import MccSizes
-from models.subtraction import Subtraction
-from models.trainable import Labels
-from models.vard import TransformerSizes, VardSizes
+from models.mccformers.model import MccSizes
+from models.scorer.subtraction import Subtraction
+from models.vard.model import TransformerSizes, VardSizes
 from pipeline.decoding import attention_maps
 from pipeline.decoding.beam_search import beam_attending, beam_search, n_best
 from pipeline.decoding.decode_split import searching, told
 from pipeline.decoding.greedy import greedy, greedy_attending
-from pipeline.vocabularies import END, NULL, START, WordVocabulary
+from pipeline.text.vocabularies import END, NULL, START, WordVocabulary
 from tests.lstm_speaker import Speaker
 from tests.own_settings import Noted, settings_of
 from tests.random_models import randomise
@@ -229,8 +229,8 @@ def test_what_a_speaker_looked_at_is_kept_and_read(tmp_path, variant, count):
 
 def test_an_entry_names_the_switches_that_its_model_reads(monkeypatch):
     """Building it and its phases, their losses and captions: each switch that is read, and no other."""
-    resolve = models.switches.resolve
-    monkeypatch.setattr(models.switches, "resolve", lambda *given: Noted(resolve(*given), read))
+    resolve = models.common.switches.resolve
+    monkeypatch.setattr(models.common.switches, "resolve", lambda *given: Noted(resolve(*given), read))
     for name, entry in MODELS.items():
         read = set()
         for phase in (None, *(phase.settings for phase in entry.phases)):

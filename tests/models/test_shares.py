@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 import torch
 
-from models.trainable import Labels
+from models.common.trainable import Labels
 from pipeline.compute.process_group import join
 from tests.models.test_conformance import EVERY, built, captions, images
 from tests.spawned import spawn

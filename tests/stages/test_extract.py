@@ -8,15 +8,7 @@ import numpy as np
 from pipeline.features.store import FeatureStore
 from tests.backbones import TINY, write_tiny
 from tests.running import refuse, set_params, succeed
-from tests.stage_commands import (
-    DECODE,
-    EXTRACT,
-    IMAGES,
-    MAKE_RECIPE,
-    PREPARE,
-    STORE,
-    train_with,
-)
+from tests.stage_commands import DECODE, EXTRACT, IMAGES, MAKE_RECIPE, PREPARE, STORE, train_with
 
 
 def test_provenance_says_how_it_was_made(trained):

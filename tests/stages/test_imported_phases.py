@@ -7,17 +7,18 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline import params, vocabularies
+from pipeline.config import params
+from pipeline.config.store_contents import pixel_spec, spec
 from pipeline.datasets.schema import Pair, images_of, write_pairs
-from pipeline.features.store_contents import pixel_spec, spec
 from pipeline.features.writer import Writer
-from pipeline.vocabularies import ClipVocabulary
+from pipeline.text import vocabularies
+from pipeline.text.vocabularies import ClipVocabulary
 from stages import first as first_stage
 from stages import train as train_stage
 from tests import project_params
+from tests.commands import test_import_clip4idc as clip4idc
 from tests.pipeline.authors_checkpoints import test_idc_pcl_checkpoints as idc_pcl
 from tests.running import refuse, succeed
-from tests.stages import test_import_clip4idc as clip4idc
 
 DATASET = "clevr_change"
 PAIRS = [Pair(f"p{n}", f"s{n}", "test", f"{n}a", f"{n}b", ("a b c",)) for n in range(2)]

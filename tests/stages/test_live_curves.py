@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import params
-from pipeline.errors import InputError
-from pipeline.recipes import resolving
+from pipeline.config import params, resolving
+from pipeline.io.errors import InputError
 from pipeline.training.live_curves import CONTENTS, LiveCurves
 from tests import project_params
 from tests.folders import contents

@@ -8,15 +8,7 @@ import sys
 import pytest
 
 from tests.running import ROOT, refuse, set_params, succeed
-from tests.stage_commands import (
-    DECODE,
-    MAKE_RECIPE,
-    MANIFEST,
-    PAIRS,
-    PREPARE,
-    VOCAB,
-    train_with,
-)
+from tests.stage_commands import DECODE, MAKE_RECIPE, MANIFEST, PAIRS, PREPARE, VOCAB, train_with
 from tests.synthetic_real import edit_json
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.datasets.negatives import read_negatives
 from pipeline.datasets.schema import write_pairs
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from stages import first, start
 from tests.running import refuse, set_params, succeed
 from tests.tabletop_pairs import draw_pairs

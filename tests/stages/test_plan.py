@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.inputs import read_yaml
+from pipeline.io.inputs import read_yaml
 from tests import project_params
 from tests.running import refuse, succeed
 

@@ -14,9 +14,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from pipeline import params, vocabularies
+from pipeline.config import params, resolving
 from pipeline.features.store import FeatureStore
-from pipeline.recipes import resolving
+from pipeline.text import vocabularies
 from pipeline.training import phases, resuming
 from stages import train
 from tests.backbones import TINY as TINY_BACKBONE

@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline.features import extraction
-from tests.pipeline.test_outputs import small_files
+from tests.pipeline.io.test_outputs import small_files
 from tests.running import refuse, stage, succeed
 from tests.stage_commands import EXTRACT, MAKE_VOCAB, PREPARE, STORE, VOCAB, raw
 

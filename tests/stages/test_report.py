@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.datasets.schema import of_split, read_pairs
-from pipeline.folder_records import RECORD
+from pipeline.io.folder_records import RECORD
 from pipeline.scoring import corpus
 from pipeline.scoring.meteor import Meteor
 from tests import running

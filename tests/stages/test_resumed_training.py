@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pipeline.compute import devices
-from pipeline.scratch_folders import alone
+from pipeline.io.scratch_folders import alone
 from pipeline.training import resuming
 from tests.killed import at_the_first_state
 from tests.running import refuse, stage, succeed

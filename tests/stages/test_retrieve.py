@@ -10,14 +10,15 @@ import torch
 
 from models import build
 from models.clip4idc.encoders import ClipSizes
-from pipeline import vocabularies
+from pipeline.config import recipe_file
+from pipeline.config.recipe_file import Recipe
 from pipeline.datasets.schema import of_split, write_pairs
 from pipeline.decoding import attention_maps
 from pipeline.features.store import FeatureStore
-from pipeline.recipes import recipe_file, trained_model
-from pipeline.recipes.model_description import Trained
-from pipeline.recipes.recipe_file import Recipe
 from pipeline.scoring.retrieval import similarities
+from pipeline.text import vocabularies
+from pipeline.weights import trained_model
+from pipeline.weights.model_description import Trained
 from tests.running import refuse, set_params, succeed
 
 SIZES = {"patch": 8, "width": 8, "heads": 2, "intra": 1, "inter": 1, "text_width": 8, "text_heads": 2}

@@ -10,16 +10,7 @@ from pipeline.decoding import attention_maps
 from pipeline.features.store import FeatureStore
 from tests import project_params
 from tests.running import set_params, succeed
-from tests.stage_commands import (
-    DECODE,
-    EXTRACT,
-    MAKE_RECIPE,
-    MAKE_VOCAB,
-    PAIRS,
-    PREPARE,
-    STORE,
-    train_with,
-)
+from tests.stage_commands import DECODE, EXTRACT, MAKE_RECIPE, MAKE_VOCAB, PAIRS, PREPARE, STORE, train_with
 
 
 def test_captions_in_pair_order_in_the_coco_form(trained):

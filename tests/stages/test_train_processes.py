@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline import vocabularies
 from pipeline.compute import launch, memory
+from pipeline.config import recipe_file
 from pipeline.datasets.schema import of_split, write_pairs
-from pipeline.recipes import recipe_file
+from pipeline.text import vocabularies
 from pipeline.training.loop import Training
 from tests.pipeline.training.test_loop import recipe
 from tests.running import refuse, stage, succeed

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 import models
-from models.card import CardSizes
-from pipeline import vocabularies
+from models.card.model import CardSizes
 from pipeline.authors_checkpoints import card, checkpoint_file
 from pipeline.authors_checkpoints.scorer_dirl import POSITIONS
-from pipeline.errors import InputError
-from pipeline.recipes import trained_model
-from pipeline.vocabularies import SPECIAL
+from pipeline.io.errors import InputError
+from pipeline.text import vocabularies
+from pipeline.text.vocabularies import SPECIAL
+from pipeline.weights import trained_model
 from tests import released
 from tests.random_models import randomise
 from tests.released import drop, put

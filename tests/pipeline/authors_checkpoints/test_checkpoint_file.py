@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from pipeline.authors_checkpoints import checkpoint_file, tensor_names
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from tests.released import foreign_class, model, states, write
 
 

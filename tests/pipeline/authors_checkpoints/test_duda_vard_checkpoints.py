@@ -6,16 +6,17 @@ import pytest
 import torch
 
 import models
-from models.dynamic_speaker import SpeakerSizes
-from models.vard import VardSizes
-from pipeline import vocabularies
+from models.common.dynamic_speaker import SpeakerSizes
+from models.vard.model import VardSizes
 from pipeline.authors_checkpoints import checkpoint_file, duda_vard
 from pipeline.authors_checkpoints.duda_vard import DUDA, SETTINGS, VARD
 from pipeline.decoding.greedy import greedy
-from pipeline.errors import InputError
-from pipeline.recipes import trained_model
-from pipeline.vocabularies import SPECIAL
-from tests import dynamic, project_params, released
+from pipeline.io.errors import InputError
+from pipeline.text import vocabularies
+from pipeline.text.vocabularies import SPECIAL
+from pipeline.weights import trained_model
+from tests import project_params, released
+from tests.reference import dynamic
 from tests.released import drop, put
 from tests.running import refuse, succeed
 

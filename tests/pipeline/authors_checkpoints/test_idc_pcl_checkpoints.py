@@ -8,15 +8,15 @@ import pytest
 import torch
 
 import models
+from models.common.trainable import Labels
 from models.idc_pcl.network import PclSizes, positions
 from models.idc_pcl.switches import RELEASED
-from models.trainable import Labels
-from pipeline import vocabularies
 from pipeline.authors_checkpoints import checkpoint_file, idc_pcl
-from pipeline.errors import InputError
-from pipeline.features.store_contents import IMPORTED
-from pipeline.recipes import trained_model
-from pipeline.vocabularies import SPECIAL
+from pipeline.config.store_contents import IMPORTED
+from pipeline.io.errors import InputError
+from pipeline.text import vocabularies
+from pipeline.text.vocabularies import SPECIAL
+from pipeline.weights import trained_model
 from tests.released import drop, put
 
 SIZES = PclSizes(2048, (7, 7), 9, 12, 8, 2, 1, 1, 2, 1)

@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import nn
 
-from models.decoder import sinusoids
-from pipeline import vocabularies
+from models.common.decoder import sinusoids
 from pipeline.authors_checkpoints import checkpoint_file, mccformers
-from pipeline.errors import InputError
-from pipeline.recipes import trained_model
-from pipeline.vocabularies import SPECIAL
+from pipeline.io.errors import InputError
+from pipeline.text import vocabularies
+from pipeline.text.vocabularies import SPECIAL
+from pipeline.weights import trained_model
 from tests.released import foreign_class
 
 WIDTH, HEADS, LONGEST = 8, 2, 9

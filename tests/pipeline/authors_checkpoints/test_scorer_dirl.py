@@ -9,14 +9,14 @@ import pytest
 import torch
 
 import models
-from models.captioner import Sizes
+from models.common.captioner import Sizes
 from pipeline.authors_checkpoints import checkpoint_file, scorer_dirl
 from pipeline.authors_checkpoints.scorer_dirl import DIRL, SCORER, SYSTEMS
 from pipeline.authors_checkpoints.tensor_names import check_features, shapes_of
-from pipeline.errors import InputError
-from pipeline.features.store_contents import IMPORTED
-from pipeline.recipes import trained_model
-from pipeline.vocabularies import SPECIAL, WordVocabulary
+from pipeline.config.store_contents import IMPORTED
+from pipeline.io.errors import InputError
+from pipeline.text.vocabularies import SPECIAL, WordVocabulary
+from pipeline.weights import trained_model
 from tests.released import VOCABULARY, drop, model, put, states, write
 
 GOLDEN = Path(__file__).parents[2] / "golden"

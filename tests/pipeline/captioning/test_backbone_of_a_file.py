@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.captioning import PictureCaptioner, package
 from pipeline.datasets.schema import read_pairs
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from tests.backbones import TINY, write_tiny
 from tests.running import set_params, succeed
 from tests.small_lab import STAGES, add_weights

@@ -7,7 +7,7 @@ import pytest
 from pipeline.captioning import many_pairs
 from pipeline.captioning.pair_jobs import Job
 from pipeline.captioning.picture_captioner import Search
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 
 
 @pytest.fixture

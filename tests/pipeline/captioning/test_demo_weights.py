@@ -7,8 +7,8 @@ import torch
 
 from pipeline.captioning import PictureCaptioner
 from pipeline.captioning.picture_captioner import Search
+from pipeline.config.params import Tabletop
 from pipeline.demo.drawn_scenes import painted
-from pipeline.params import Tabletop
 from pipeline.scoring.accuracy import right, share
 from pipeline.tabletop import scene_sampling
 

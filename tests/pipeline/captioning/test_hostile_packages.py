@@ -228,7 +228,7 @@ def test_a_folder_is_refused_for(package, change, said):
 def test_a_word_of_terminal_escapes_is_never_printed_raw(package, tmp_path, capsys):
     from PIL import Image
 
-    from stages import caption
+    from commands import caption
 
     words = json.loads((package / WORDS).read_text())
     words["ids"] = {f"\x1b[3{n}m\x07\x9b2J" if n > 3 else word: n for word, n in words["ids"].items()}

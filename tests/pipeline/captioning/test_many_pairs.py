@@ -10,8 +10,8 @@ from PIL import Image
 from pipeline.captioning import many_pairs, pair_jobs
 from pipeline.captioning.picture_captioner import Search
 from pipeline.datasets.schema import read_pairs
-from pipeline.errors import InputError
-from pipeline.scratch_folders import alone
+from pipeline.io.errors import InputError
+from pipeline.io.scratch_folders import alone
 from tests.stage_commands import PAIRS
 
 pytestmark = pytest.mark.slow

@@ -12,9 +12,9 @@ from safetensors.torch import save_file
 
 from pipeline.captioning import package, sources
 from pipeline.captioning.feature_backbone import Made
-from pipeline.errors import InputError
-from pipeline.recipes import trained_model
+from pipeline.io.errors import InputError
 from pipeline.scoring.results import summary
+from pipeline.weights import trained_model
 from tests.backbones import write_tiny
 from tests.forged import forge
 from tests.running import succeed

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipeline import params
+from commands import demo
 from pipeline.captioning import PictureCaptioner, package, sources
-from pipeline.errors import InputError
-from pipeline.inputs import read_yaml
-from pipeline.plain_values import read
-from pipeline.recipes.model_description import check_features, described
-from stages import demo
+from pipeline.config import params
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import read_yaml
+from pipeline.io.plain_values import read
+from pipeline.weights.model_description import check_features, described
 from tests.pipeline.captioning.conftest import weights_of
 
 BAD = [None, -1, 0, 1e9, 3.5, True, "x", "", [], [1], {}, {"a": 1}]

@@ -15,7 +15,7 @@ from PIL import Image
 from pipeline.captioning import many_pairs, pair_jobs
 from pipeline.captioning.features import opened
 from pipeline.captioning.picture_captioner import Search
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from tests.hostile import endless, pipe
 
 SIDES = ("before", "after")

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipeline import vocabularies
 from pipeline.captioning import PictureCaptioner, package
 from pipeline.captioning.picture_captioner import Search
+from pipeline.config.store_contents import PIXELS
 from pipeline.datasets.schema import read_pairs
 from pipeline.decoding.decode_split import attended_captions, searching
-from pipeline.errors import InputError
 from pipeline.features.store import FeatureStore
-from pipeline.features.store_contents import PIXELS
-from pipeline.recipes import trained_model
+from pipeline.io.errors import InputError
+from pipeline.text import vocabularies
+from pipeline.weights import trained_model
 from tests.forged import forge
 from tests.pipeline.captioning.conftest import weights_of
 from tests.pipeline.captioning.spoiling import put

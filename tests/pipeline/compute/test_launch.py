@@ -13,10 +13,10 @@ import torch
 from pipeline.compute import launch
 from pipeline.compute.launch import check_group, processes, start
 from pipeline.compute.process_group import ALONE, Ranks
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from tests.spawned import CONTEXT
 
-STARTED = "tests.pipeline.waiting"
+STARTED = "tests.pipeline.compute.waiting"
 
 
 def numbers(folder):

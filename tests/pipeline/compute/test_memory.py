@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from pipeline.compute import memory
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 
 TRIAL = """
 import resource

@@ -17,12 +17,12 @@ from torch import distributed
 from models.backbones.backbone import Backbone
 from pipeline.compute import process_group
 from pipeline.compute.process_group import Ranks, join, joined, place
+from pipeline.config.store_contents import Spec
 from pipeline.datasets import images
-from pipeline.errors import InputError
 from pipeline.features import extraction, image_batches, store_codec
 from pipeline.features.extraction import Extractor, attributes
-from pipeline.features.store_contents import Spec
 from pipeline.features.writer import Writer
+from pipeline.io.errors import InputError
 from tests.backbones import TINY, spread
 from tests.folders import contents
 from tests.spawned import spawn

@@ -5,7 +5,7 @@ import pytest
 from pipeline.datasets import readers
 from pipeline.datasets.birds_to_words import caption
 from pipeline.datasets.schema import Pair
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from tests.synthetic_real import BIRD_COLUMNS, make_birds_to_words, write_json
 
 TABLE = "birds-to-words-v1.0.tsv"

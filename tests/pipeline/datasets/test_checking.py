@@ -8,7 +8,7 @@ import pytest
 from pipeline.datasets import checking
 from pipeline.datasets.images import Indexed
 from pipeline.datasets.schema import Pair
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from pipeline.datasets import readers
 from pipeline.datasets.schema import Look, Placed, SceneFacts, images_of, of_split, read_pairs, write_pairs
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from tests.synthetic_real import edit_json
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "clevr-change"

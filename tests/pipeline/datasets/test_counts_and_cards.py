@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipeline import params
+from pipeline.config import params
 from pipeline.datasets import cards, counts, readers
 from pipeline.datasets.schema import Pair
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from tests.synthetic_real import MAKERS
 
 ROOT = Path(__file__).parents[3]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pipeline.datasets import readers
 from pipeline.datasets.annotations import image_fault
 from pipeline.datasets.schema import SPLITS, read_pairs, write_pairs
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from tests.synthetic_real import MAKERS, make_clevr_dc_dirl
 
 # what json.dumps does not write, put in place of these strings

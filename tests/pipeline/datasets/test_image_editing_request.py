@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import vocabularies
 from pipeline.datasets import cards, counts, readers
 from pipeline.datasets.schema import Pair, of_split
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
+from pipeline.text import vocabularies
 from tests.synthetic_real import write_json
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "image-editing-request"

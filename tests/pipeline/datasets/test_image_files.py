@@ -13,7 +13,7 @@ from PIL import Image, ImageFile
 
 from pipeline.captioning.features import opened
 from pipeline.datasets.images import FORMATS, decode
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 
 RED, GREEN, WHITE, BLACK = (255, 0, 0), (0, 255, 0), (255, 255, 255), (0, 0, 0)
 GREY16 = np.array([[0, 255], [256, 65535]], dtype=np.uint16)

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from pipeline.datasets import images
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 
 NAMES = [f"images/CLEVR_default_{number:06d}.png" for number in range(20)]
 

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.datasets import labelled_scenes
 from pipeline.datasets.clevr_change import DEFAULT, DISTRACTOR, SEMANTIC
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.scoring.truth import judge
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.datasets import readers
 from pipeline.datasets.schema import Pair
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from tests.synthetic_real import edit_json, make_levir_cc
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.datasets import manifest
 from pipeline.datasets.manifest import Manifest
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 
 MERGED = Manifest("spot_the_diff", "merged", {"annotations/test.json": "ab"}, {"test": {"pairs": 1270}})
 

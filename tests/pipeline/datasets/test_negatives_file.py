@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pipeline.datasets.negatives import Negative, Negatives, read_negatives, write_negatives
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 
 SIX = tuple(
     Negative("replace", f"the ball turned {word}")

@@ -6,7 +6,7 @@ from PIL import Image
 
 from pipeline.captioning.features import opened
 from pipeline.datasets.images import SCALED
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pipeline.datasets import checking, pairs_csv, pairs_csv_rows, readers
 from pipeline.datasets.schema import SPLITS
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 
 HEAD = "before,after,caption,caption_2,split,type,before_box"
 

@@ -8,8 +8,8 @@ from pipeline.datasets import images
 from pipeline.datasets.cub_nabirds import read_cub, read_nabirds
 from pipeline.datasets.negatives import read_negatives
 from pipeline.datasets.schema import ClassPair, Pair, images_of, read_pairs, write_pairs
-from pipeline.errors import InputError
-from pipeline.records import read_records
+from pipeline.io.errors import InputError
+from pipeline.io.records import read_records
 from tests.birds import CLASSES, make_birds, sentences
 from tests.running import refuse, set_params, succeed
 

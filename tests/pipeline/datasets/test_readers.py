@@ -9,7 +9,7 @@ import pytest
 from pipeline.datasets import annotations, readers
 from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE, Pair, images_of, of_split
 from pipeline.decoding.gallery_pairs import choose
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.scoring.subsets import subsets
 from tests.synthetic_real import MAKERS, edit_json
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import vocabularies
 from pipeline.datasets import cards, counts, readers
 from pipeline.datasets.schema import of_split
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
+from pipeline.text import vocabularies
 from tests.synthetic_real import make_spot_the_diff, write_json
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "spot-the-diff"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.datasets import pairs_csv_rows
 from pipeline.datasets.pairs_csv_rows import Row
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from tests.hostile import refused
 
 NAMES = ("before", "after", "caption", "caption_2")

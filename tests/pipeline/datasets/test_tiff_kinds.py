@@ -9,7 +9,7 @@ from PIL import Image
 
 from pipeline.captioning.features import opened, turned
 from pipeline.datasets.images import TURNED, decode
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from tests.tiffs import CMYK, GREY, LAB, PALETTE, RGB, WHITE_IS_ZERO, YCBCR, tiff, written
 
 H, W = 20, 24

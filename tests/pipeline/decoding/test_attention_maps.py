@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.decoding.attention_maps import Attended, read, write
 from pipeline.decoding.attention_maps import attended as join
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 
 GRID = (2, 3)
 NAMES = ("before", "difference", "after")

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from models import Sizes, build
-from models.captioner import NEVER
+from models.common.captioner import NEVER
 from pipeline.decoding.beam_search import beam_attending, beam_search, best
 from pipeline.decoding.greedy import greedy
-from pipeline.vocabularies import END, NULL, START
-from tests.attention_by_hand import looked, of_memory
+from pipeline.text.vocabularies import END, NULL, START
+from tests.reference.attention_by_hand import looked, of_memory
 
 pytestmark = pytest.mark.slow
 

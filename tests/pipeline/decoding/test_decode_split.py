@@ -9,9 +9,9 @@ from pipeline.datasets.schema import of_split
 from pipeline.decoding.beam_search import beam_search
 from pipeline.decoding.decode_split import attended_captions, searching
 from pipeline.decoding.greedy import captions, greedy_attending
-from pipeline.vocabularies import END
-from tests.attention_by_hand import looked, of_memory
+from pipeline.text.vocabularies import END
 from tests.own_settings import GRID_MODELS, settings_of
+from tests.reference.attention_by_hand import looked, of_memory
 
 RESPECTIVE = "scorer-respective"  # its decoder attends to each image by itself
 

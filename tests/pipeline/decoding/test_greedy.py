@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from models import Sizes, build
-from models.captioner import NEVER
+from models.common.captioner import NEVER
 from pipeline.datasets.schema import of_split
 from pipeline.decoding.greedy import captions, greedy, greedy_attending
-from pipeline.vocabularies import END, NULL, START
-from tests.attention_by_hand import of_memory
+from pipeline.text.vocabularies import END, NULL, START
+from tests.reference.attention_by_hand import of_memory
 
 
 def make(vocabulary, longest, variant):

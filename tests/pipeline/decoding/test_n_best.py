@@ -6,11 +6,11 @@ import pytest
 import torch
 
 import models
-from models.captioner import Sizes
+from models.common.captioner import Sizes
 from pipeline.decoding.beam_search import beam_search, n_best
-from pipeline.vocabularies import END, NULL, START
-from tests.attention_by_hand import of_memory
+from pipeline.text.vocabularies import END, NULL, START
 from tests.own_settings import settings_of
+from tests.reference.attention_by_hand import of_memory
 
 WORDS = (END, 4, 5, 6)
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from models.captioner import rows
+from models.common.captioner import rows
 from pipeline.decoding import attention_maps
 from pipeline.decoding.beam_search import beam_attending
 from pipeline.decoding.decode_split import searching, told
 from pipeline.decoding.greedy import greedy_attending
-from pipeline.vocabularies import END, NULL, START, WordVocabulary
-from tests.dynamic import L, images, make
+from pipeline.text.vocabularies import END, NULL, START, WordVocabulary
+from tests.reference.dynamic import L, images, make
 
 PAIRS = 24
 VOCABULARY = WordVocabulary(("<NULL>", "<UNK>", "<START>", "<END>", *"abcde"), L, True)

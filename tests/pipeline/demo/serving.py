@@ -9,7 +9,8 @@ import signal
 import sys
 import tempfile
 
-from stages import demo, run
+from commands import demo
+from stages import run
 from tests.pipeline.demo.test_pair_html import SETTINGS, Told
 
 

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from pipeline.captioning.picture_captioner import Search
+from pipeline.config.params import Tabletop
 from pipeline.demo import drawn_scenes
 from pipeline.demo.drawn_scenes import KINDS, NOTHING, draw
-from pipeline.params import Tabletop
 
 SETTINGS = Tabletop(
     scenes=20, seed=9, min_objects=3, max_objects=4, width=96, height=64, viewpoint="moderate"

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from commands import demo
 from pipeline.captioning.features import opened
+from pipeline.config.params import Tabletop
 from pipeline.decoding.attention_maps import Attended
 from pipeline.demo import drawn_scenes, pair_html
-from pipeline.errors import InputError
-from pipeline.params import Tabletop
+from pipeline.io.errors import InputError
 from pipeline.scoring.truth import judge
-from stages import demo
 
 SETTINGS = Tabletop(
     scenes=20, seed=1, min_objects=3, max_objects=4, width=96, height=64, viewpoint="moderate"

@@ -11,10 +11,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from torchvision.models import ResNet101_Weights
 
-from pipeline.errors import InputError
+from pipeline.config.store_contents import Spec
 from pipeline.features import backbone_weights
 from pipeline.features.backbone_weights import load
-from pipeline.features.store_contents import Spec
+from pipeline.io.errors import InputError
 from tests.backbones import TINY, write_resnet101, write_tiny
 
 SPEC = Spec(TINY, "w.safetensors", 16, True, False, "pil_bicubic", 64)

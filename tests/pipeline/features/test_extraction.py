@@ -14,15 +14,15 @@ from torch.nn import functional as F
 from models.backbones.backbone import Backbone, load
 from models.backbones.resnet101 import MEAN, STD
 from pipeline.compute.process_group import ALONE
+from pipeline.config.store_contents import Spec
 from pipeline.datasets import images
-from pipeline.errors import InputError
 from pipeline.features import backbone_weights, extraction, image_batches, store_codec
 from pipeline.features.extraction import Extractor, attributes
 from pipeline.features.preprocessing import pixels
 from pipeline.features.shapes import grid_shape
 from pipeline.features.store import FeatureStore
-from pipeline.features.store_contents import Spec
 from pipeline.features.writer import Writer
+from pipeline.io.errors import InputError
 from tests.backbones import TINY, write_tiny
 from tests.folders import contents
 from tests.synthetic import make_clevr_change

@@ -6,10 +6,10 @@ import torch
 
 from pipeline.compute import memory
 from pipeline.compute.process_group import Ranks
-from pipeline.errors import InputError
 from pipeline.features import memory_cache, store_codec
 from pipeline.features.memory_cache import Resident, held, images
 from pipeline.features.store import FeatureStore
+from pipeline.io.errors import InputError
 from tests.pipeline.features.test_store import SHAPE, make
 
 CPU = torch.device("cpu")

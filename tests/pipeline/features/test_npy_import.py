@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.errors import InputError
 from pipeline.features import npy_import, store_codec
 from pipeline.features.npy_import import Importer, fingerprint, locate
 from pipeline.features.store import FeatureStore
 from pipeline.features.writer import Writer
+from pipeline.io.errors import InputError
 from tests.folders import contents
 from tests.grids import SHAPE, grid, with_value
 

@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pipeline.errors import InputError
 from pipeline.features.npy_import import load
+from pipeline.io.errors import InputError
 from tests.grids import SHAPE, grid, with_value
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.errors import InputError
 from pipeline.features import object_storage, store_codec
 from pipeline.features.object_storage import Location
 from pipeline.features.store import FeatureStore
+from pipeline.io.errors import InputError
 from tests.pipeline.features.test_store import ATTRIBUTES, make
 
 

@@ -6,8 +6,8 @@ import pytest
 from PIL import Image
 
 from pipeline.datasets import images
-from pipeline.errors import InputError
 from pipeline.features.preprocessing import RESIZES, pixels
+from pipeline.io.errors import InputError
 from tests.synthetic import make_clevr_change
 
 WIDTH, HEIGHT, SIZE = 480, 320, 224

@@ -9,10 +9,10 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.errors import InputError
 from pipeline.features import store, store_codec
 from pipeline.features.store import FeatureStore
 from pipeline.features.writer import Writer
+from pipeline.io.errors import InputError
 from tests.folders import contents
 
 SHAPE = (3, 2, 2)

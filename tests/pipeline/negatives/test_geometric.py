@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.datasets.schema import Pair
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.negatives.generation import generate
 from pipeline.scoring import attributes
 from pipeline.tabletop.words import NO_CHANGE

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pipeline.decoding import attention_maps
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.reporting import dataset_results
 from tests.report_lab import make_study
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.reporting import dataset_results, overview_table
 from tests.report_lab import QUARTILES, make_study, write_json
 

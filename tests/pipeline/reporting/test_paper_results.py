@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from models import MODELS
-from pipeline import params
-from pipeline.errors import InputError
+from pipeline.config import params
+from pipeline.io.errors import InputError
 from pipeline.reporting import paper_results
 from pipeline.reporting.paper_results import differs, rows
 from tests import project_params

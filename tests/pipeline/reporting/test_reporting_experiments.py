@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.reporting import dataset_results, dvc_experiments, overview_table, page, tradeoffs
 from pipeline.reporting.dvc_experiments import Experiment
 from tests.report_lab import make_study

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.reporting import curves, dataset_results, retrieval_results
 from pipeline.reporting.paper_results import PublishedRetrieval
 from tests.report_lab import PATCHES, make_study

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pipeline.datasets.images import Indexed, write_index
 from pipeline.datasets.schema import Pair
 from pipeline.decoding.attention_maps import Attended, write
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.scoring.attention_localisation import (
     MEASURES,
     Localisation,

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from pipeline.datasets.schema import Pair
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.scoring import constant_baseline
 from pipeline.scoring.constant_baseline import choose, most_frequent
 from pipeline.scoring.metrics import cider_d

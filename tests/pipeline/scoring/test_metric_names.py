@@ -14,7 +14,7 @@ def test_names_are_spelled_in_one_module():
     names = {*PLACES, ACCURACY, *HEADINGS.values()}
     found = {
         str(path.relative_to(ROOT))
-        for folder in ("pipeline", "stages")
+        for folder in ("pipeline", "stages", "commands")
         for path in (ROOT / folder).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant) and node.value in names

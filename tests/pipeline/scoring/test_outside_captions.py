@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline import params
+from pipeline.config import params
 from pipeline.datasets.schema import Pair, write_pairs
 from pipeline.scoring.accuracy import PHRASES, says_no_change
 from pipeline.scoring.results import GEOMETRIC, told

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline import params
+from pipeline.config import params
 from pipeline.scoring.accuracy import right, says_no_change, share
 
 PHRASES = ("no change", "no difference", "the same as before")

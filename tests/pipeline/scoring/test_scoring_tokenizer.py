@@ -13,7 +13,7 @@ from pycocoevalcap.tokenizer import ptbtokenizer
 
 from pipeline.datasets import manifest
 from pipeline.datasets.schema import Pair, write_pairs
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.scoring import corpus, java, tokenizer
 from pipeline.scoring.metrics import bleu, bleu_counts, cider_d, counted
 from pipeline.scoring.tokenizer import OF_SCORES, PUNCTUATION, as_written, one_line, plain, tokenize

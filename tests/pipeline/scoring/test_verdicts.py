@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.datasets.schema import Pair, Placed, SceneFacts
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.scoring.attributes import MEANINGS, NOUNS
 from pipeline.scoring.truth import Verdict, judge
 from pipeline.tabletop import words

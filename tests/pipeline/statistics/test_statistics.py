@@ -11,7 +11,7 @@ from pycocoevalcap.bleu.bleu_scorer import BleuScorer, cook_refs, cook_test
 from pycocoevalcap.cider.cider_scorer import CiderScorer
 from pycocoevalcap.rouge.rouge import Rouge
 
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.scoring import meteor as jar
 from pipeline.statistics import bootstrap, comparisons, pair_scores, seeds
 from tests import light_meteor

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipeline.outputs import write_json, write_json_lines
+from pipeline.io.outputs import write_json, write_json_lines
 from pipeline.reporting import retrieval_results
 from pipeline.statistics import bootstrap, comparisons, pair_scores
 from tests.scored import line, write

@@ -10,10 +10,11 @@ import pytest
 from PIL import Image
 from pydantic import ValidationError
 
-from pipeline.dataset_params import Variation
+from pipeline.config.dataset_params import Variation
+from pipeline.config.params import Tabletop
 from pipeline.datasets.images import Indexed
-from pipeline.params import Tabletop
-from pipeline.tabletop import dataset, effects, grid_labels, pictures, scenes
+from pipeline.probe import grid_labels
+from pipeline.tabletop import dataset, effects, pictures, scenes
 from pipeline.tabletop.effects import NONE
 from pipeline.tabletop.looks import LOOKS
 from pipeline.tabletop.scenes import CAMERA, LIGHTS

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from pipeline.config.params import Tabletop
 from pipeline.datasets import readers
 from pipeline.datasets.schema import read_pairs, write_pairs
-from pipeline.errors import InputError
-from pipeline.folder_records import RECORD
-from pipeline.outputs import replacing, write_text
-from pipeline.params import Tabletop
+from pipeline.io.errors import InputError
+from pipeline.io.folder_records import RECORD
+from pipeline.io.outputs import replacing, write_text
 from pipeline.scoring.truth import judge
 from pipeline.tabletop import dataset, scene_sampling
 from tests import project_params

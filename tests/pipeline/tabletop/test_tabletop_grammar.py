@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.params import Tabletop
+from pipeline.config.params import Tabletop
 from pipeline.tabletop import grammar, scene_sampling
 
 SETTINGS = {

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.errors import InputError
-from pipeline.params import Tabletop
+from pipeline.config.params import Tabletop
+from pipeline.io.errors import InputError
 from pipeline.tabletop import changes, dataset_card, scene_sampling, scenes
 from pipeline.tabletop.pictures import identify
 

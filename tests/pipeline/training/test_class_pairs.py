@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pipeline.datasets.schema import ClassPair, of_split
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.training.class_pairs import CLASS_PAIRS, ClassItems
 from pipeline.training.task_sampling import TaskSampler
 from pipeline.training.validation import TaskValidation

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from models import distributed_batch
-from models.captioner import Captioner, Sizes
-from models.subtraction import Subtraction
+from models.common import distributed_batch
+from models.common.captioner import Captioner, Sizes
+from models.scorer.subtraction import Subtraction
 from pipeline.compute import devices
+from pipeline.config import recipe_file
 from pipeline.datasets.schema import of_split
-from pipeline.recipes import recipe_file
 from pipeline.training import compiling, gradient_all_reduce
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.sampling import Sampler, training_batches

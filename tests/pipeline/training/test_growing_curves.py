@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.training.live_curves import LiveCurves
 from pipeline.training.resuming import History
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from models.captioner import Captioner, Sizes
+from models.common.captioner import Captioner, Sizes
 from pipeline.compute import devices
+from pipeline.config import recipe_file
+from pipeline.config.recipe_file import Recipe
 from pipeline.datasets.schema import images_of, of_split
-from pipeline.errors import InputError
 from pipeline.features.memory_cache import Resident
-from pipeline.recipes import recipe_file
-from pipeline.recipes.recipe_file import Recipe
+from pipeline.io.errors import InputError
 from pipeline.training.learning_rate import factor
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.sampling import Sampler, training_batches

@@ -11,19 +11,19 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from models.trainable import Group
+from models.common.trainable import Group
 from pipeline.compute import devices
+from pipeline.config.recipe_file import Recipe
+from pipeline.config.recipe_file import save as save_recipe
 from pipeline.datasets.schema import NO_CHANGE, of_split
-from pipeline.errors import InputError
-from pipeline.recipes import trained_model
-from pipeline.recipes.first_weights import identity, name_in_file
-from pipeline.recipes.model_description import Trained
-from pipeline.recipes.recipe_file import Recipe
-from pipeline.recipes.recipe_file import save as save_recipe
+from pipeline.io.errors import InputError
 from pipeline.training import optimisers, phases
 from pipeline.training.learning_rate import factor
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.sampling import Sampler, sentences_of, training_batches
+from pipeline.weights import trained_model
+from pipeline.weights.first_weights import identity, name_in_file
+from pipeline.weights.model_description import Trained
 from stages.start import STORE
 from tests.killed import KilledError, validation
 from tests.own_settings import phase_before

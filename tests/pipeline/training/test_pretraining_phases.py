@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from models.trainable import Labels
+from models.common.trainable import Labels
 from pipeline.compute import devices
+from pipeline.config.recipe_file import Recipe
 from pipeline.datasets.schema import of_split
-from pipeline.errors import InputError
-from pipeline.recipes import trained_model
-from pipeline.recipes.model_description import Trained
-from pipeline.recipes.recipe_file import Recipe
+from pipeline.io.errors import InputError
 from pipeline.training import phases
 from pipeline.training.learning_rate import factor
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.sampling import training_batches
 from pipeline.training.task_sampling import TaskSampler
+from pipeline.weights import trained_model
+from pipeline.weights.model_description import Trained
 from tests.killed import KilledError, validation
 from tests.own_settings import phase_before
 

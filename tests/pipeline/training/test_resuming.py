@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from pipeline import outputs
+from pipeline.io import outputs
 from pipeline.training import resuming
 from pipeline.training.resuming import History
 from tests.killed import KilledError

@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline.datasets.schema import Pair, of_split
-from pipeline.errors import InputError
+from pipeline.io.errors import InputError
 from pipeline.training.sampling import Sampler, exchange, scenes_of, training_batches
 
 

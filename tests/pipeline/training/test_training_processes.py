@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 import torch
 
-from models import build, distributed_batch
-from models.captioner import Sizes
+from models import build
 from models.clip4idc import model as clip4idc
 from models.clip4idc.encoders import ClipSizes
+from models.common import distributed_batch
+from models.common.captioner import Sizes
 from pipeline.compute import devices
 from pipeline.compute.process_group import ALONE, Ranks, join
+from pipeline.config import recipe_file
 from pipeline.datasets.schema import images_of, of_split
-from pipeline.errors import InputError
 from pipeline.features.store import FeatureStore
-from pipeline.recipes import recipe_file
+from pipeline.io.errors import InputError
 from pipeline.training import loop
 from pipeline.training.gradient_all_reduce import add_gradients
 from pipeline.training.loop import Training, seed_all

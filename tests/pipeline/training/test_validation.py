@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pipeline.config import resolving
+from pipeline.config.params import load
+from pipeline.config.recipe_file import Recipe
 from pipeline.datasets.schema import NO_CHANGE, of_split
-from pipeline.errors import InputError
-from pipeline.params import load
-from pipeline.recipes import resolving
-from pipeline.recipes.recipe_file import Recipe
+from pipeline.io.errors import InputError
 from pipeline.scoring.metrics import cider_d, rouge_l
 from pipeline.scoring.tokenizer import plain
 from pipeline.training import phases, validation

@@ -1,0 +1,119 @@
+"""Captions of your own pictures, by trained weights: a folder that training wrote, or a package to share.
+
+python -m commands.caption before.png after.png --weights demo/scorer_cbr
+python -m commands.caption before.png after.png --weights demo/scorer_cbr --top 5 --overlay looked.png
+python -m commands.caption --pairs pairs.csv --out captions.jsonl --weights data/weights/tabletop/scorer_cbr/1
+
+--pairs: a .csv or .jsonl with `before` and `after`, a folder with one, or a folder with before/ and after/.
+A line a pair is appended to --out, and a run that was stopped goes on. Exit code 1: some pairs have errors.
+"""
+
+import argparse
+import json
+import math
+import sys
+from pathlib import Path
+
+from commands import run
+from pipeline.captioning import many_pairs, overlay, pair_jobs
+from pipeline.captioning.features import opened, turned
+from pipeline.captioning.picture_captioner import PictureCaptioner, Search
+from pipeline.cli.arguments import beam, length_penalty, parsed, part_of, to_read
+from pipeline.compute import devices
+from pipeline.io.errors import InputError, printable
+from pipeline.io.outputs import file_to_write, replacing
+
+
+def main() -> None:
+    arguments = parsed(parser())
+    check(arguments)
+    devices.repeatable()
+    search = Search(arguments.beam or arguments.top or 1, arguments.length_penalty)
+    # before the weights, which take seconds
+    pairs = pair_jobs.jobs(arguments.pairs) if arguments.pairs else []
+    captioner = PictureCaptioner.load(arguments.weights, arguments.lab)
+    if arguments.part:
+        whole_file = many_pairs.caption_part(
+            captioner, pairs, arguments.out, search, arguments.top, arguments.part
+        )
+        print(f"{arguments.out} is {'whole' if whole_file else 'waiting for other parts'}")
+    elif arguments.pairs:
+        failed = many_pairs.caption(captioner, pairs, arguments.out, search, arguments.top)
+        print(f"{arguments.out}: {len(pairs)} pairs, {failed} of them with an error")
+        if failed:
+            sys.exit(1)
+    else:
+        one(arguments, captioner, search)
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="python -m commands.caption", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    made.add_argument("before", type=to_read, nargs="?")
+    made.add_argument("after", type=to_read, nargs="?")
+    made.add_argument("--weights", type=to_read, required=True, help="a folder of weights, or a package")
+    made.add_argument(
+        "--lab", type=to_read, default=Path(), help="the repository that such a folder belongs to"
+    )
+    made.add_argument("--beam", type=beam, help="as decode.beam; greedy search where --top is not given")
+    made.add_argument("--length-penalty", type=length_penalty, default=0.0, help="as decode.length_penalty")
+    made.add_argument("--top", type=beam, metavar="K", help="the K best captions with log-probabilities")
+    made.add_argument("--json", action="store_true", help="print one JSON object")
+    made.add_argument(
+        "--overlay", type=file_to_write, help="a picture to write: where the model looked at each word"
+    )
+    made.add_argument("--pairs", type=to_read, help="many pairs")
+    made.add_argument("--out", type=file_to_write, help="captions of --pairs: JSON Lines, appended to")
+    made.add_argument(
+        "--part", type=part_of, help="I/N: only these pairs (python -m commands.parts starts all parts)"
+    )
+    return made
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Raises InputError for arguments that do not go together."""
+    if arguments.top and arguments.beam and arguments.beam < arguments.top:
+        raise InputError(f"--top {arguments.top} needs a --beam of at least {arguments.top}")
+    if not 0 <= arguments.length_penalty < math.inf:
+        raise InputError("--length-penalty must be at least 0, and finite")
+    if arguments.pairs:
+        if arguments.before or arguments.overlay or arguments.json:
+            raise InputError(
+                "--pairs takes neither two pictures nor --overlay nor --json; its lines are JSON"
+            )
+        if not arguments.out:
+            raise InputError("--pairs needs --out FILE.jsonl")
+    elif arguments.part:
+        raise InputError("--part is for --pairs")
+    elif not arguments.after:
+        raise InputError("name a before and an after picture, or --pairs")
+    elif arguments.out:
+        raise InputError("--out is for --pairs; two pictures' caption is printed")
+
+
+def one(arguments: argparse.Namespace, captioner: PictureCaptioner, search: Search) -> None:
+    """Two pictures: their caption printed, and drawn where that is wanted."""
+    before, after = opened(arguments.before), opened(arguments.after)
+    if warning := turned(before, after):
+        print(f"warning: {warning}", file=sys.stderr)
+    found = captioner.attended(before, after, search)
+    ranked = captioner.ranked(before, after, arguments.top, search) if arguments.top else []
+    if arguments.overlay:
+        sheet = overlay.drawn(before, after, found)
+        with replacing(arguments.overlay) as beside:
+            sheet.save(beside, "PNG")
+    if arguments.json:
+        top = [{"caption": each.caption, "log_probability": each.log_probability} for each in ranked]
+        names = {"before": str(arguments.before), "after": str(arguments.after)}
+        record = names | {"caption": found.caption, "words": found.words}
+        print(printable(json.dumps(record | ({"top": top} if top else {}), ensure_ascii=False)))
+    elif ranked:
+        for each in ranked:
+            print(f"{each.log_probability:9.3f}  {printable(each.caption)}")
+    else:
+        print(printable(found.caption))
+
+
+if __name__ == "__main__":
+    run(main)

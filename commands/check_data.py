@@ -1,0 +1,104 @@
+"""Is a dataset's folder complete? Said in words, before anything runs; no image is opened.
+
+python -m commands.check_data --dataset spot_the_diff    exit code 0: complete; 2: something is missing
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from commands import run
+from pipeline.cli.arguments import parsed, word
+from pipeline.config import params, resolving
+from pipeline.datasets import cards, checking, counts, images, manifest, readers
+from pipeline.datasets.caption_notes import notes
+from pipeline.datasets.schema import Pair, images_of, read_pairs
+from pipeline.io.console import PlainConsole
+from pipeline.io.errors import listed, printable
+from pipeline.io.progress import track
+
+SHOWN = 20
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m commands.check_data",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
+    parser.add_argument("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
+    name = parsed(parser).dataset
+    everything = params.load()
+    settings = everything.of(name).prepare
+    root = Path(settings.root)
+    if wrong := readers.faults(settings.reader, root):
+        raise listed(wrong, str(root), "mend these lines", SHOWN)
+    pairs = readers.read(settings.reader, root, settings.protocol)
+    protocol = readers.protocol_of(settings.reader, settings.protocol)
+    annotations = readers.annotation_files(settings.reader, root)
+    print(printable(f"{name}: {', '.join(str(file) for file in annotations)}"))
+    # a dataset that is not published, such as the embedded one, may have no card
+    card = cards.load(cards.path_of(name)) if cards.path_of(name).exists() else None
+    _counts(counts.count(pairs), None if card is None else card.counts(protocol), protocol)
+    names = images_of(pairs)
+    problems = checking.missing(root, names)
+    count, some = checking.surplus(root, names)
+    if count:
+        print(f"{count:,} images that no pair names, such as {printable(', '.join(some))}: left alone")
+    if problems:
+        raise listed(problems, str(root), f"put these images in place ({cards.path_of(name)})", SHOWN)
+    print(f"all {len(names):,} images are there")
+    if readers.is_own(settings.reader):
+        captions = [caption for pair in pairs for caption in pair.captions]
+        for note in notes(captions, everything.text.lower_case):
+            print(printable(f"note: {note}"))
+        for model in everything.models:
+            resolving.resolve(everything, name, model)  # raises for settings that the pairs do not allow
+    _since_prepared(name, root, annotations, pairs)
+
+
+def _counts(ours: counts.Counts, expected: counts.Counts | None, protocol: str | None) -> None:
+    """A table of our counts beside the published ones, and what differs."""
+    if expected is None:
+        held = ", ".join(f"{ours[what]:,} {what}" for what in ("pairs", "images", "captions"))
+        print(f"{held}; no published counts to compare")
+        return
+    table = Table("", "", "here", "published", box=SIMPLE_HEAD, title=protocol and f"protocol {protocol}")
+    for where, what, own, published, left_out in counts.compared(ours, expected):
+        note = f" ({left_out:,} say nothing)" if left_out else ""
+        table.add_row(where, what, f"{own:,}", f"{published:,}{note}")
+    PlainConsole(soft_wrap=True).print(table)
+    if ours["shared_images"]:
+        print(f"{ours['shared_images']:,} images stand in more than one split")
+    found = counts.differences(ours, expected)
+    print("\n".join(found) if found else "the counts are the published ones")
+
+
+def _since_prepared(name: str, root: Path, annotations: Sequence[Path], pairs: Sequence[Pair]) -> None:
+    """Tell what is not as it was when the dataset was prepared, if it was."""
+    path = Path(f"data/images/{name}.jsonl")
+    if not path.exists():
+        print("not prepared yet: `dvc repro` will")
+        return
+    index = images.read_index(path)
+    # one after the other: 12 GB are read for CLEVR-Change, and nothing is kept of them
+    found = list(checking.changed(root, track(index, "comparing", "images", len(index))))
+    prepared = {image.name for image in index}
+    found += [f"{image}: not prepared" for image in images_of(pairs) if image not in prepared]
+    record = Path(f"data/pairs/{name}.manifest.json")
+    if record.exists():
+        found += checking.changed_files(manifest.read(record).files, checking.hashes(root, annotations))
+        found += checking.changed_pairs(read_pairs(f"data/pairs/{name}.jsonl"), pairs)
+    if not found:
+        print("nothing has changed since the dataset was prepared")
+        return
+    rest = f"\n  and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
+    print(printable("since the dataset was prepared:\n  " + "\n  ".join(found[:SHOWN]) + rest))
+    print(f"prepare it again: dvc repro --force --single-item prepare@{name}")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,50 @@
+"""Compare two models by paired bootstrap over the test pairs, from what stages.score wrote of each pair.
+
+python -m commands.compare A/1/pairs.jsonl A/2/pairs.jsonl --against B/1/pairs.jsonl B/2/pairs.jsonl
+"""
+
+import argparse
+
+from commands import run
+from pipeline.cli.arguments import SEEDS, parsed, resamples, to_read, whole, word
+from pipeline.io.errors import InputError, printable
+from pipeline.statistics import comparisons, pair_scores
+
+MOST_SEEDS = 100  # of a model, whose numbers of all pairs are held at once
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m commands.compare", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("model", type=to_read, nargs="+", help="pairs.jsonl of each seed of a model")
+    parser.add_argument("--against", type=to_read, nargs="+", required=True, help="those of another model")
+    parser.add_argument(
+        "--names", type=word, nargs=2, metavar=("A", "B"), default=("A", "B"), help="what to call them"
+    )
+    parser.add_argument("--resamples", type=resamples, default=10_000, help="(default: 10000)")
+    parser.add_argument("--seed", type=whole(*SEEDS), default=1, help="of the resamples (default: 1)")
+    arguments = parsed(parser)
+    if max(len(arguments.model), len(arguments.against)) > MOST_SEEDS:
+        raise InputError(f"more than {MOST_SEEDS} seeds of a model are not compared; name fewer pairs.jsonl")
+    a, b = pair_scores.read(arguments.model), pair_scores.read(arguments.against)
+    one, other = arguments.names
+    of_scenes = f" of {a.scenes} scenes" if a.scenes < len(a.pair_ids) else ""
+    print(
+        printable(
+            f"{len(a.pair_ids)} test pairs{of_scenes}; {one}: {a.seeds} seed(s), {other}: {b.seeds} seed(s)"
+        )
+    )
+    for comparison in comparisons.compare(a, b, arguments.resamples, arguments.seed).values():
+        print(printable(comparison.sentence(one, other)))
+    for name, model in ((one, a), (other, b)):
+        if model.not_judged:
+            raise InputError(
+                f"{name}: {model.not_judged:,} captions are no sentences of the dataset's grammar and were "
+                "not judged, so what is true is not compared; go by the scores above, or write them in "
+                "that grammar and score them again"
+            )
+
+
+if __name__ == "__main__":
+    run(main)

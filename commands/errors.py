@@ -1,0 +1,127 @@
+"""Which part of the false captions is false: kind of change, colour, material, shape, size, relation, value.
+
+python -m commands.errors                                   the published records (results/records)
+python -m commands.errors --own                             a user's own (results/own/records)
+python -m commands.errors results/cells/tabletop/*/1        finished cells, by their folders or pairs.jsonl
+python -m commands.errors captions.json --pairs data/pairs/tabletop.jsonl
+                                                          captions from anywhere, of test pairs
+Percent of the pairs with a change; a caption of which several parts are false is counted at each of them, and
+in the figure once, in equal parts.
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from commands import run
+from pipeline.cli.arguments import pairs_of, parsed, to_read
+from pipeline.config import params
+from pipeline.config.params import read_tree
+from pipeline.io.console import PlainConsole
+from pipeline.io.errors import InputError, printable
+from pipeline.io.outputs import file_to_write, write_text
+from pipeline.reporting.figures import svg_file
+from pipeline.results import false_words, own_records, record_comparisons, records
+from pipeline.results.false_words import Faults
+from pipeline.results.results_figures import draw_faults, of_bars
+from pipeline.scoring import results
+from pipeline.scoring.coco_files import read_results
+from pipeline.scoring.truth import UNREADABLE, judge
+from pipeline.statistics.pair_scores import read_pairs
+
+WIDTH = 500  # at most: a narrow terminal breaks lines, but no number is cut
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m commands.errors", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("cells", nargs="*", type=to_read, help="(default: all records)")
+    parser.add_argument(
+        "--pairs", type=to_read, help="prepared pairs; the files are then captions in COCO's form"
+    )
+    parser.add_argument("--figure", type=file_to_write, help="an SVG file to write: the stacked bars")
+    parser.add_argument("--own", action="store_true", help="of own records, where no cell is named")
+    arguments = parsed(parser)
+    if arguments.pairs and not arguments.cells:
+        raise InputError("--pairs needs captions to judge; name their file")
+    found = [_judged(path, arguments.pairs) if arguments.pairs else _scored(path) for path in arguments.cells]
+    found = found or _recorded(arguments.own)
+    if arguments.figure:
+        drawn = svg_file(lambda axes: draw_faults(axes, found), of_bars(len(found)))
+        write_text(arguments.figure, drawn)
+    _show(found)
+
+
+def _recorded(own: bool) -> list[Faults]:
+    tree = read_tree(Path("params.yaml"))
+    groups = [
+        group
+        for dataset in params.load().tabletop.viewpoint
+        for group in (
+            own_records.read(Path(), tree, dataset)[0] if own else record_comparisons.read(Path(), dataset)
+        )
+    ]
+    if not groups:
+        where = f"record of this params.yaml in {records.OWN}" if own else f"record in {records.FOLDER}"
+        raise InputError(f"there is no {where}; run a study, or name finished cells")
+    several = len({group.dataset for group in groups}) > 1
+    return [false_words.of_group(group, group.dataset * several) for group in groups]
+
+
+def _scored(path: Path) -> Faults:
+    """Of a finished cell's folder, or its pairs.jsonl."""
+    file = path / "pairs.jsonl" if path.is_dir() else path
+    lines = read_pairs(file)
+    unread = [line.pair_id for line in lines if line.not_judged]
+    _warn(unread, {line.pair_id: line.caption for line in lines})
+    lines = [line for line in lines if not line.not_judged]
+    if any(line.faults is None for line in lines):
+        raise InputError(f"{file} does not say what is false; the scenes must be known: `dvc repro score`")
+    name = "/".join(file.parent.parts[-3:]) or str(file)
+    return _faults(name, [(str(line.faults), bool(line.changed)) for line in lines])
+
+
+def _judged(path: Path, pairs: Path) -> Faults:
+    """Of captions of the test pairs."""
+    captions, found, unread = read_results(path), [], []
+    for pair in pairs_of(pairs, "test"):
+        if pair.pair_id not in captions:
+            raise InputError(f"{path} has no caption of the test pair {pair.pair_id}; add it")
+        if (verdict := judge(captions[pair.pair_id], pair)) is None:
+            raise InputError(f"{pairs} has no scene of the pair {pair.pair_id}; take a rendered dataset")
+        if verdict.faults == UNREADABLE:
+            unread.append(pair.pair_id)
+            continue
+        found.append((verdict.faults, bool(pair.changed)))
+    _warn(unread, captions)
+    return _faults(str(path), found)
+
+
+def _warn(unread: Sequence[str], captions: Mapping[str, str]) -> None:
+    for said in results.unread(unread, captions):
+        print(f"warning: {printable(said)}", file=sys.stderr)
+
+
+def _faults(name: str, told: Sequence[tuple[str, bool]]) -> Faults:
+    if not any(changed for _, changed in told):
+        raise InputError(f"{name} has no pair with a change; take other pairs")
+    parts = [[letters for letters, changed in told if changed is wanted] for wanted in (True, False)]
+    return Faults(name, (parts[0],), (parts[1],))
+
+
+def _show(found: Sequence[Faults]) -> None:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for place, heading in enumerate(false_words.HEADINGS):
+        table.add_column(heading.replace(" ", "\n"), justify="right" if place else "left")
+    for own in found:
+        table.add_row(*map(printable, false_words.row(own)))
+    PlainConsole(width=WIDTH).print(table)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,38 @@
+"""Pack trained weights to share: one file that captions pictures on a machine that never saw the dataset.
+
+python -m commands.export --weights data/weights/tabletop/scorer_cbr/1 --out scorer_cbr.zip
+python -m commands.export --weights data/weights/tabletop/scorer_cbr/1 --out demo/scorer_cbr    a folder
+
+In it: weights, the backbone's name and the hash of its weights, vocabulary, settings, scores, a model card.
+"""
+
+import argparse
+from pathlib import Path
+
+from commands import run
+from pipeline.captioning import package
+from pipeline.cli.arguments import parsed, to_read, word
+from pipeline.compute import devices
+
+LICENCE = "MIT, as the program that trained them. The terms of the dataset hold beside it."
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m commands.export", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--weights", type=to_read, required=True, help="the folder that training wrote")
+    parser.add_argument("--out", type=package.to_write, required=True, help="FILE.zip, or a folder")
+    parser.add_argument("--lab", type=to_read, default=Path(), help="the repository that trained them")
+    parser.add_argument("--licence", type=word, default=LICENCE, help="a sentence for the model card")
+    parser.add_argument("--with-backbone", action="store_true", help="pack a backbone of a file, too")
+    arguments = parsed(parser)
+    devices.repeatable()
+    package.write(arguments.weights, arguments.lab, arguments.out, arguments.licence, arguments.with_backbone)
+    out: Path = arguments.out
+    files = list(out.iterdir()) if out.is_dir() else [out]
+    print(f"{out}: {sum(file.stat().st_size for file in files) / 1e6:.2f} MB")
+
+
+if __name__ == "__main__":
+    run(main)

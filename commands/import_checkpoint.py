@@ -1,0 +1,141 @@
+"""Import a released checkpoint of one of the systems below as weights of our model, as released.
+
+SCORER, DIRL, CLIP4IDC, IDC-PCL, DUDA, VARD, MCCFormers, CARD: the file tells which model it is (`scorer`,
+`dirl_ccr`, `clip4idc`, `idc_pcl`, `duda`, `vard`, `mccformers_d`, `mccformers_s`, `card`) and, of CLIP4IDC
+and IDC-PCL, which phase. Not a stage of dvc.yaml: it writes to data/imported, and the stage train or first of
+that dataset, model and seed takes the weights over in place of training.
+"""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+from torch import Tensor
+
+from commands import run
+from models.clip4idc.model import Retrieval
+from models.common.captioner import Captioner
+from models.common.trainable import Trainable
+from pipeline.authors_checkpoints import (
+    card,
+    checkpoint_file,
+    clip4idc,
+    duda_vard,
+    idc_pcl,
+    mccformers,
+    scorer_dirl,
+)
+from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
+from pipeline.authors_checkpoints.tensor_names import check_features
+from pipeline.cli.arguments import SEEDS, blocks, heads, longest, parsed, to_read, whole, word
+from pipeline.config import params
+from pipeline.config.store_contents import pixel_spec, spec
+from pipeline.io.errors import InputError
+from pipeline.io.outputs import replacing, write_json
+from pipeline.text import vocabularies
+from pipeline.weights import imported_weights, trained_model
+from pipeline.weights.imported_weights import FIRST, TRAIN, WEIGHTS
+from pipeline.weights.model_description import Trained
+
+HEADS, PCL_LONGEST, DUDA_LONGEST, MCC_LONGEST = 8, 40, 24, 66  # where the command names none
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("checkpoint", type=to_read, help="the file that the released program saved")
+    parser.add_argument(
+        "--vocab",
+        type=to_read,
+        required=True,
+        help="its vocabulary: JSON, word -> id; CLIP4IDC's is what the stage vocab wrote",
+    )
+    parser.add_argument(
+        "--out",
+        type=trained_model.CONTENTS.to_write,
+        help="a folder of weights of your own; without it they are kept for the stage of their run",
+    )
+    parser.add_argument("--dataset", type=word, default="clevr_change", help="what it was trained on")
+    parser.add_argument(
+        "--heads",
+        type=heads,
+        help="attention heads (not of CLIP4IDC), in no tensor: 8, of VARD 4",
+    )
+    parser.add_argument(
+        "--intra", type=blocks, default=9, help="CLIP4IDC's blocks on each image alone, likewise"
+    )
+    parser.add_argument(
+        "--longest",
+        type=longest,
+        help="tokens of the longest caption: IDC-PCL's 40, of birds 80; DUDA's and VARD's 24; MCCFormers' 66",
+    )
+    parser.add_argument("--seed", type=whole(*SEEDS), default=1, help="of the run whose weights it becomes")
+    import_checkpoint(parsed(parser))
+
+
+def import_checkpoint(arguments: argparse.Namespace) -> None:
+    """Write the checkpoint's weights. Raises InputError where they do not fit, or their place is taken."""
+    if arguments.out:
+        imported_weights.check_unowned(arguments.out)
+    file = checkpoint_file.read(arguments.checkpoint)
+    trained, tensors, model = imported(arguments, file)
+    stage = TRAIN if isinstance(model, Captioner) else FIRST
+    kept = imported_weights.place(arguments.dataset, trained.recipe.model, arguments.seed, stage)
+    out = arguments.out or kept
+    if out.exists() or out.is_symlink():
+        raise InputError(f"{out} is there already; remove it, or name another place by --out")
+    contents = trained_model.CONTENTS if arguments.out else imported_weights.CONTENTS
+    with replacing(out, contents) as folder:
+        if arguments.out:
+            trained_model.save(folder, trained, tensors)
+        else:
+            write_for_stage(folder, trained, tensors, model, file)
+    print(f"{out}: {len(tensors)} tensors of {file.path.name}, sha256 {file.sha256}")
+    if not arguments.out:
+        target = f"{stage}@{arguments.dataset}-{trained.recipe.model}-{arguments.seed}"
+        print(f"`dvc repro {target}` takes them over")
+
+
+def write_for_stage(
+    folder: Path, trained: Trained, tensors: dict[str, Tensor], model: Trainable, file: CheckpointFile
+) -> None:
+    """Write weights, empty learning curves and their source, for the stage that takes them over."""
+    trained_model.save(folder / WEIGHTS, trained, tensors)
+    terms = ("cap",) if idc_pcl.is_one(file) else model.terms  # of either phase of IDC-PCL
+    (folder / imported_weights.CURVES).mkdir()
+    for name, header in curves(terms, "R@1" if isinstance(model, Retrieval) else "CIDEr-D").items():
+        (folder / imported_weights.CURVES / name).write_text(header, encoding="utf-8")
+    source = {"checkpoint": file.path.name, "checkpoint_sha256": file.sha256}
+    write_json(folder / imported_weights.SOURCE, source)
+
+
+def imported(
+    arguments: argparse.Namespace, file: CheckpointFile
+) -> tuple[Trained, dict[str, Tensor], Trainable]:
+    """What is known of the file's weights, these, and the bare model, by the system that it is of."""
+    everything, dataset, seed = params.load(), arguments.dataset, arguments.seed
+    if clip4idc.is_one(file):
+        pixels = pixel_spec(everything.features, everything.of(dataset))
+        vocabulary = vocabularies.load(arguments.vocab)
+        return clip4idc.imported(file, vocabulary, dataset, pixels, arguments.intra, seed)
+    wanted = spec(everything.features, everything.of(dataset))
+    words, heads = vocabularies.fixed(arguments.vocab, [], lower_case=False), arguments.heads or HEADS
+    if duda_vard.is_one(file):
+        longest = arguments.longest or DUDA_LONGEST
+        return duda_vard.imported(file, words, dataset, wanted, arguments.heads, longest, seed)
+    if card.is_one(file):
+        return card.imported(file, words, dataset, wanted, heads, seed)
+    for system, longest in ((idc_pcl, PCL_LONGEST), (mccformers, MCC_LONGEST)):
+        if system.is_one(file):
+            named = replace(words, longest=arguments.longest or longest)
+            return system.imported(file, arguments.vocab, named, dataset, wanted, heads, seed)
+    check_features(wanted, scorer_dirl.FEATURES)
+    return scorer_dirl.imported(file, words, dataset, wanted, heads, seed)
+
+
+def curves(terms: tuple[str, ...], metric: str) -> dict[str, str]:
+    """The learning curves' files without a row: the checkpoint does not hold its own."""
+    return {"loss.csv": f"{','.join(['iteration', *terms])}\n", "validation.csv": f"iteration,{metric}\n"}
+
+
+if __name__ == "__main__":
+    run(main)

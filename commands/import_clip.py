@@ -1,0 +1,34 @@
+"""Import CLIP's weights, a safetensors file in OpenAI's or in Hugging Face's names, for models to start from.
+
+Not a stage of dvc.yaml. `start` under <name>.own.clip in datasets.yaml names the file that it writes.
+"""
+
+import argparse
+from pathlib import Path
+
+from safetensors.torch import save_file
+
+from commands import run
+from pipeline.authors_checkpoints import clip
+from pipeline.cli.arguments import parsed, to_read
+from pipeline.io.errors import InputError
+from pipeline.io.outputs import file_to_write, replacing
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("file", type=to_read, help="model.safetensors of CLIP ViT-B/32")
+    parser.add_argument("--out", type=file_to_write, default=Path("data/weights/clip.safetensors"))
+    arguments = parsed(parser)
+    out = arguments.out
+    if out.exists() or out.is_symlink():
+        raise InputError(f"{out} is there already; remove it, or name another place by --out")
+    file = clip.read(arguments.file)
+    tensors = clip.imported(file)
+    with replacing(out) as beside:  # of several facts the order in the file would change from run to run
+        save_file(tensors, beside, metadata={"sha256": file.sha256})
+    print(f"{out}: {len(tensors)} tensors of {file.path.name}, sha256 {file.sha256}")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,93 @@
+"""How much do features know of the objects? A linear probe of single cells, on a dataset like tabletop.
+
+With --labelled FOLDER the probe is also tested on real images that you labelled (docs/evaluation.md,
+"Truth"), and a second classifier tells rendered from real cells. At 0.5 it cannot tell them apart.
+"""
+
+import argparse
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from commands import run
+from pipeline.cli.arguments import address_to_read, cells, parsed, to_read
+from pipeline.datasets.images import read_named
+from pipeline.datasets.manifest import read_pairs
+from pipeline.datasets.schema import images_of, of_split
+from pipeline.features.store import FeatureStore
+from pipeline.io.outputs import file_to_write, write_json
+from pipeline.probe import grid_labels, labelled_cells, linear_probe
+from pipeline.probe.labelled_cells import ImageGrids
+from pipeline.probe.linear_probe import Cells, Scores
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--features",
+        type=address_to_read,
+        required=True,
+        help="the store: a folder, or an address (http, s3, gs)",
+    )
+    parser.add_argument("--pairs", type=to_read, required=True)
+    parser.add_argument("--images", type=to_read, required=True, help="the index of the images")
+    parser.add_argument("--scenes", type=to_read, required=True, help="the scenes.json that render wrote")
+    parser.add_argument("--split", choices=("val", "test"), default="val", help="whose cells are told")
+    parser.add_argument("--cells", type=cells, default=20_000, help="of each split at most")
+    parser.add_argument("--labelled", type=to_read, help="a folder of labelled images to test on, too")
+    parser.add_argument("--lab", type=to_read, default=Path(), help="the repository that filled the store")
+    parser.add_argument("--out", type=file_to_write, help="a JSON file for the figures")
+    probe(parsed(parser))
+
+
+def probe(arguments: argparse.Namespace) -> None:
+    store = FeatureStore(arguments.features, expected={})
+    images = ImageGrids(store, arguments.lab) if arguments.labelled else None
+    train, held_out = (read(arguments, store, split) for split in ("train", arguments.split))
+    scores = linear_probe.probe(train, held_out)
+    counts = {"train": len(train.classes), arguments.split: len(held_out.classes)}
+    figures = asdict(scores) | {"cells": counts, "split": arguments.split}
+    print(table(scores, arguments.split, len(held_out.classes), len(train.classes)))
+    if images:
+        figures["labelled"] = labelled(arguments, store, images)
+    if arguments.out:
+        write_json(arguments.out, figures)
+
+
+def labelled(arguments: argparse.Namespace, store: FeatureStore, images: ImageGrids) -> dict[str, object]:
+    """Test the probe of objects' centres on labelled images; print and return its figures."""
+    train, held_out = (
+        read(arguments, store, split, grid_labels.centres) for split in ("train", arguments.split)
+    )
+    real = labelled_cells.cells(images, arguments.labelled)
+    scores, apart = linear_probe.probe(train, real), linear_probe.told_apart(held_out, real)
+    print(table(scores, str(arguments.labelled), len(real.classes), len(train.classes)))
+    print(f"a linear classifier tells rendered from labelled cells: {apart:.3f} (0.5: it can't)")
+    return asdict(scores) | {"cells": len(real.classes), "told_apart": apart}
+
+
+def read(
+    arguments: argparse.Namespace,
+    store: FeatureStore,
+    split: str,
+    labelling: Callable[..., np.ndarray] = grid_labels.label,
+) -> Cells:
+    names = images_of(of_split(read_pairs(arguments.pairs), split))
+    images = read_named(arguments.images, names)
+    labels = labelling(grid_labels.read_scenes(arguments.scenes), images, store.shape[1:])
+    return linear_probe.gather(store, names, labels, arguments.cells, f"reading cells of {split}")
+
+
+def table(scores: Scores, split: str, told: int, known: int) -> str:
+    """A line an attribute: the share told correctly, and that of the class most frequent in training."""
+    rows = [
+        f"{name:<10}{right:>9.3f}{scores.majority[name]:>10.3f}" for name, right in scores.accuracy.items()
+    ]
+    head = f"{told:,} cells of {split}, by a probe that {known:,} cells of train fitted"
+    return "\n".join([head, "attribute  accuracy  majority", *rows])
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,96 @@
+"""Write the records of the cells that `dvc repro` made (results/cells), or publish a user's own records.
+
+python -m commands.record                     into results/own/records, which git ignores
+python -m commands.record --promote           move those of today's params.yaml and data to results/records
+python -m commands.record --promote FILE ...  move these
+
+A study writes its cells' records itself. No published record is replaced. `python -m commands.results` writes
+the page of the published ones, `python -m commands.results --own` that of a user's own.
+"""
+
+import argparse
+from pathlib import Path
+
+from commands import run
+from pipeline.cli.arguments import parsed, to_read
+from pipeline.config import params, recipe_file
+from pipeline.config.params import read_tree
+from pipeline.io.errors import InputError
+from pipeline.reporting import run_curves
+from pipeline.results import own_records, records
+from pipeline.scoring import run_files
+from pipeline.study import study_cells
+from pipeline.study.study_cells import Cell
+from pipeline.study.study_file import Row, Study
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m commands.record", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument(
+        "--promote",
+        nargs="*",
+        type=to_read,
+        metavar="FILE",
+        help="publish own records (default: all that fit)",
+    )
+    own = parsed(parser).promote
+    if own is None:
+        write()
+    else:
+        promote(own)
+
+
+def write() -> None:
+    """Write the records of all finished cells of params.yaml."""
+    done = [cell for cell in cells(Path()) if (cell.made / "pairs.jsonl").exists()]
+    if not done:
+        raise InputError("no cell of params.yaml has pairs.jsonl in results/cells; run `dvc repro`")
+    for cell in done:
+        check(cell)
+    for cell in done:
+        written = records.write(Path(), cell, {}, Path())
+        many = f"{cell.made}: no record, as {cell.dataset} has over {records.MOST_PAIRS} test pairs"
+        print(written or many)
+
+
+def promote(own: list[Path]) -> None:
+    """Publish own records, all that fit where none is named."""
+    tree = read_tree(Path("params.yaml"))
+    found = own or own_records.files(Path(), tree)
+    if not found:
+        raise InputError(
+            f"{records.OWN} has no record of this params.yaml and of the prepared data; run a study"
+        )
+    for path in own_records.promote(Path(), tree, found):
+        print(path)
+    print("now write the page: `python -m commands.results`")
+
+
+def cells(root: Path) -> list[Cell]:
+    """Those of params.yaml, as a study would plan them: a study with --unrecorded then has them already."""
+    settings = params.load()
+    rows = [Row(label=model, model=model) for model in settings.models]
+    study = Study(title="-", source="-", datasets=settings.datasets, rows=tuple(rows))
+    planned = [
+        row
+        for dataset in settings.datasets
+        for row in study_cells.plan(root, "params.yaml", study, dataset, settings.seeds)
+    ]
+    return [cell for _, cell in study_cells.each(planned)]
+
+
+def check(cell: Cell) -> None:
+    """Raise InputError where the cell's files do not belong together, or its recipe is not today's."""
+    run = Path(cell.dataset, cell.model, str(cell.seed))
+    weights = Path("data/weights", run)
+    run_files.check_scores(cell.made, Path("data/pairs", f"{cell.dataset}.jsonl"), weights)
+    run_curves.check(Path("results/curves", run), weights)
+    path = Path("data/recipes", cell.dataset, f"{cell.model}.yaml")
+    if not path.exists() or not recipe_file.same(recipe_file.load(path), cell.recipe):
+        raise InputError(f"{cell.made} is not what params.yaml and the code make now; run `dvc repro`")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,173 @@
+"""Run what is missing of a study (studies/*.yaml) and print its table, beside the paper's.
+
+make study NAME=scorer-table-6 DATASET=tabletop [SEEDS="1 2 3"]
+python -m commands.study --name scorer-table-6 --dataset tabletop --jobs 2     two cells at a time
+python -m commands.study --name scorer-table-6 --dataset tabletop --on slurm   a job a cell, of a cluster
+python -m commands.study --name scorer-table-6 --dataset tabletop --show      print what there is, run nothing
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from commands import run
+from pipeline.cli.arguments import SEEDS as SEED_RANGE
+from pipeline.cli.arguments import jobs, parsed, to_read, whole, word
+from pipeline.config import params
+from pipeline.io.console import PlainConsole
+from pipeline.io.errors import InputError, listed
+from pipeline.io.outputs import write_json, write_text
+from pipeline.results import own_records, printing, records, study_table
+from pipeline.study import cluster_settings as settings
+from pipeline.study import live_table, places, study_cells, study_file, workspace
+from pipeline.study.cell_task import CellTask
+from pipeline.study.queue import Entry, Queue, cancel
+from pipeline.study.study_cells import Cell, Planned
+from pipeline.study.workspace import Workspace
+
+SEEDS = (1, 2, 3)
+RESULTS = Path("results/studies")
+WIDTH = 500  # of what is printed at most: a narrow terminal breaks lines, but no number is cut
+Open = Callable[[Path, str, Sequence[str]], AbstractContextManager[Workspace]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m commands.study", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--name", type=word, required=True, help="of studies/<name>.yaml")
+    parser.add_argument("--dataset", type=word, required=True)
+    parser.add_argument("--seeds", type=whole(*SEED_RANGE), nargs="+", default=SEEDS, help="(default: 1 2 3)")
+    add_places(parser)
+    parser.add_argument(
+        "--jobs", type=jobs, help="cells at a time (default: one here, of SLURM as its file says)"
+    )
+    parser.add_argument(
+        "--commit",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="have DVC's cache take all that the cells made (default), or keep scores and records alone",
+    )
+    parser.add_argument(
+        "--unrecorded",
+        action="store_true",
+        help="run only cells without a record, published or own",
+    )
+    only = parser.add_mutually_exclusive_group()
+    only.add_argument("--show", action="store_true", help="print what is finished; run and write nothing")
+    only.add_argument("--cancel", action="store_true", help="end the study's jobs, and nothing else")
+    study(parsed(parser))
+
+
+def add_places(parser: argparse.ArgumentParser) -> None:
+    """Where jobs run, and what a cluster is asked for each."""
+    parser.add_argument(
+        "--on", choices=("local", "slurm"), default="local", help="where jobs run (default: this machine)"
+    )
+    parser.add_argument(
+        "--cluster",
+        type=to_read,
+        default=settings.FILE,
+        help=f"what SLURM is asked (default: {settings.FILE})",
+    )
+
+
+def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> None:
+    """Check everything, run the missing cells, print and write the table.
+
+    Raises InputError where cells failed, with the last line of each, when all others are done.
+    """
+    root, name, dataset = Path(), arguments.name, arguments.dataset
+    everything, own = params.load(), study_file.read(name)
+    planned = study_cells.plan(root, name, own, dataset, _seeds(arguments.seeds))
+    study_table.check(root, own, dataset)
+    missing = _told(root, planned, arguments.unrecorded)
+    failed: list[Entry] = []
+    if missing and not arguments.show:
+        place = _place(arguments)
+        if arguments.cancel:
+            ended = cancel(place, workspace.held_cells([cell for _, cell in missing], root))
+            print(f"ended {ended} job(s); what they did is kept, and a new start goes on from there")
+            return
+        with opened(root, dataset, study_cells.inputs_of(planned)) as space:
+            failed = _run(root, missing, space, place, arguments.commit)
+    record = study_table.record(root, name, own, dataset, planned, everything)
+    _show(record)
+    if not arguments.show:
+        write_json(RESULTS / name / f"{dataset}.json", record)
+        write_text(RESULTS / name / f"{dataset}.md", printing.markdown(record))
+        print(f"to paste: {RESULTS / name / f'{dataset}.md'}")
+        print(f"records: {records.OWN / dataset}; `python -m commands.record --promote` publishes them")
+    if failed:
+        lines = [f"{entry.task.name}: {entry.line or entry.state}" for entry in failed]
+        raise listed(
+            lines, "cells that are missing", "mend it and start the study again; the others are kept"
+        )
+
+
+def _place(arguments: argparse.Namespace) -> places.Place:
+    cluster = settings.read(arguments.cluster) if arguments.on == "slurm" else None
+    return places.of(arguments.on, arguments.jobs, cluster)
+
+
+def _run(
+    root: Path, missing: Sequence[tuple[Planned, Cell]], space: Workspace, place: places.Place, commits: bool
+) -> list[Entry]:
+    """Run cells, each by a job; returns those that are still missing."""
+
+    tasks = [CellTask(cell, space, commits, partial(_take, root, row, cell)) for row, cell in missing]
+    queue = Queue(place, tasks)
+    with live_table.watched(queue) as watch:
+        return queue.run(watch)
+
+
+def _take(root: Path, row: Planned, cell: Cell, made: Path) -> None:
+    """Keep a finished cell's scores, and its record."""
+    records.write(root, cell, row.changes, made)
+    study_cells.keep(root, cell, made)
+
+
+def _seeds(seeds: Sequence[int]) -> list[int]:
+    if wrong := [seed for seed in seeds if not 0 <= seed < 2**31]:
+        raise InputError(f"the seed {wrong[0]} is not a whole number from 0 to 2147483647; choose another")
+    return list(dict.fromkeys(seeds))
+
+
+def _told(root: Path, planned: Sequence[Planned], unrecorded: bool) -> list[tuple[Planned, Cell]]:
+    """The missing cells with their rows, after saying which; `unrecorded`: only those without a record.
+
+    A finished cell whose record was lost is one of these: DVC's run cache makes it in seconds.
+    """
+    cells = study_cells.each(planned)
+    if unrecorded and records.has_records(root, cells[0][1].dataset):
+        missing = [(own, cell) for own, cell in cells if not own_records.recorded(root, cell, own.changes)]
+        there = "recorded"
+    else:
+        missing = [(own, cell) for own, cell in cells if not study_cells.finished(root, cell)]
+        there = "finished"
+    print(f"{len(cells)} cells: {len(cells) - len(missing)} {there}, {len(missing)} missing", flush=True)
+    for _, cell in missing:
+        print(f"  missing: {cell.name}", flush=True)
+    return missing
+
+
+def _show(record: study_table.Record) -> None:
+    console = PlainConsole(width=WIDTH)
+    for printed in printing.tables(record):
+        table = Table(title=printed.title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title_justify="left")
+        for place, heading in enumerate(printed.headings):
+            table.add_column(heading.replace(" ", "\n"), justify="right" if place else "left")
+        for row in printed.rows:
+            table.add_row(*row)
+        console.print(table)
+        for note in printed.notes:
+            console.print(note, soft_wrap=True)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,68 @@
+"""Fine-tune the last layers of a backbone on rendered objects: their attributes are the targets.
+
+Set features.weights to the file that it writes. The stage prepare makes --pairs and --images
+(docs/cookbook.md, "Fine-tune the backbone").
+"""
+
+import argparse
+from pathlib import Path
+
+from safetensors.torch import save
+
+from commands import run
+from pipeline.cli.arguments import SEEDS, parsed, to_read, whole, word
+from pipeline.compute import devices
+from pipeline.compute.memory import keep_freed
+from pipeline.config import params
+from pipeline.config.store_contents import spec
+from pipeline.datasets.images import read_named
+from pipeline.datasets.manifest import read_pairs
+from pipeline.datasets.schema import images_of, of_split
+from pipeline.features import backbone_weights
+from pipeline.features.shapes import grid_shape
+from pipeline.io.outputs import file_to_write, replacing
+from pipeline.probe import cell_tuning, grid_labels
+from pipeline.probe.cell_tuning import Labelled
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--dataset", type=word, default="tabletop", help="a rendered dataset")
+    parser.add_argument("--pairs", type=to_read, required=True)
+    parser.add_argument("--images", type=to_read, required=True, help="the index of the images")
+    parser.add_argument("--scenes", type=to_read, required=True, help="the scenes.json that render wrote")
+    parser.add_argument(
+        "--first", type=word, default="blocks.4", help="the first layer to train, by its name"
+    )
+    parser.add_argument("--iterations", type=whole(1, 1_000_000), default=1000, help="of 32 images")
+    parser.add_argument("--seed", type=whole(*SEEDS), default=1)
+    parser.add_argument(
+        "--out", type=file_to_write, required=True, help="a .safetensors file for the weights"
+    )
+    tune(parsed(parser))
+
+
+def tune(arguments: argparse.Namespace) -> None:
+    devices.repeatable()
+    keep_freed()
+    everything = params.load()
+    dataset = everything.of(arguments.dataset)
+    wanted = spec(everything.features, dataset)
+    network, _ = backbone_weights.load(wanted)
+    data = labelled(arguments, Path(dataset.prepare.root), grid_shape(wanted)[1:])
+    cell_tuning.tune(network, arguments.first, wanted, data, arguments.iterations, arguments.seed)
+    with replacing(arguments.out) as beside:
+        beside.write_bytes(save(cell_tuning.compact(network.network.state_dict())))
+    print(f"{arguments.out}: set features.weights to it")
+
+
+def labelled(arguments: argparse.Namespace, root: Path, grid: tuple[int, int]) -> Labelled:
+    """Return the training images, before and after, with the classes at their objects' centres."""
+    names = images_of(of_split(read_pairs(arguments.pairs), "train"))
+    images = read_named(arguments.images, names)
+    classes = grid_labels.centres(grid_labels.read_scenes(arguments.scenes), images, grid)
+    return Labelled(root, images, classes)
+
+
+if __name__ == "__main__":
+    run(main)

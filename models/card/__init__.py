@@ -1,0 +1,1 @@
+"""CARD: common and differing context features of both images."""

@@ -1,0 +1,1 @@
+"""What the models of several papers share: encoder, decoder, attention, switches, losses' base."""

@@ -1,0 +1,1 @@
+"""DIRL, and cross-modal contrastive regularization (CCR)."""

@@ -1,0 +1,86 @@
+"""CCR: cross-modal contrastive regularisation (Tu et al., ECCV 2024), Eq. 8-14.
+
+What the decoder attends to of a pair's difference should match the words of its own caption better than
+those of others. B pairs, L words, D width.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from models.common.captioner import Captioner, Difference, Reads, Regulariser, Sizes
+from models.common.decoder_protocol import States, Words
+from models.common.distributed_batch import everyone
+from models.common.entry import Entry
+from models.common.switches import RELEASED_DIRL, Switches
+from models.dirl.model import CORRELATION, INTERACTION, ChannelCorrelation, Interaction
+from models.kernels.matching import Contrast, contrast
+
+
+class CrossModalContrast(Regulariser):
+    """L_ccr (DIRL Eq. 10-14), of every decoder layer (their mean) or of the last one."""
+
+    def __init__(self, temperature: float, switches: Switches):
+        super().__init__()
+        self.switches = switches
+        self.contrast = Contrast(temperature, switches.temperature == "learned")
+
+    def forward(self, pair: Difference, words: Words) -> Tensor:
+        layers = words.layers if self.switches.ccr_layers == "every" else words.layers[-1:]
+        return torch.stack([self.of_layer(states, words.real) for states in layers]).mean()
+
+    def of_layer(self, states: States, real: Tensor) -> Tensor:
+        """One layer's loss; `real`, B x L, is true where the word to predict is not padding."""
+        with torch.autocast(real.device.type, enabled=False):  # in float32 at least
+            text, visual = self.pooled(states, real)  # b x D each
+            to_visual = text @ everyone(visual).T  # b x B: own captions, everyone's differences
+            to_text = visual @ everyone(text).T  # rows of its transpose: own differences
+        if self.switches.directions == "averaged":
+            return contrast((to_visual + to_text) / 2, self.contrast.temperature)
+        return self.contrast(to_visual, to_text)  # L_t2v and L_v2t
+
+    def pooled(self, states: States, real: Tensor) -> tuple[Tensor, Tensor]:
+        """The captions' words and the attended differences, the mean of their words: B x D each."""
+        if self.switches.streams == "attended":
+            streams = states.self_attended, states.cross_attended  # Eq. 8-9, B x L x D
+        else:
+            streams = states.self_normed, states.cross_normed
+        counted = real if self.switches.pooled == "real" else torch.ones_like(real)
+        weights = (counted / counted.sum(1, keepdim=True))[..., None]  # B x L x 1
+        text, visual = ((weights * x).sum(1) for x in streams)  # float32 or wider, as the weights are
+        return text, visual
+
+    def constrain(self) -> None:
+        self.contrast.constrain()
+
+
+def ccr(sizes: Sizes, switches: Switches, *, dropout: float, temperature: float) -> Captioner:
+    """The transformer with the cross-modal contrast alone (Table 6)."""
+    terms = {"ccr": CrossModalContrast(temperature, switches)}
+    return _captioner(sizes, switches, terms, dropout)
+
+
+def dirl_ccr(
+    sizes: Sizes, switches: Switches, *, dropout: float, alpha: float, temperature: float
+) -> Captioner:
+    """The whole of the paper: DIRL and CCR."""
+    terms = {
+        "dirl": ChannelCorrelation(sizes, alpha, switches, dropout),
+        "ccr": CrossModalContrast(temperature, switches),
+    }
+    return _captioner(sizes, switches, terms, dropout)
+
+
+def _captioner(
+    sizes: Sizes, switches: Switches, terms: Mapping[str, Regulariser], dropout: float
+) -> Captioner:
+    # the mean over all positions is of the longest caption's, whatever else is in the batch
+    reads: Reads = "padding" if switches.pooled == "all" else "words"
+    difference = Interaction(sizes, switches, dropout)
+    return Captioner(sizes, difference, terms, dropout, switches, keep_layers=True, reads=reads)
+
+
+CONTRAST = frozenset(("temperature", "streams", "pooled", "directions", "ccr_layers"))
+CCR = Entry(ccr, RELEASED_DIRL, INTERACTION | CONTRAST)
+DIRL_CCR = Entry(dirl_ccr, RELEASED_DIRL, INTERACTION | CORRELATION | CONTRAST)

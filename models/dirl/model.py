@@ -1,0 +1,116 @@
+"""DIRL: distractors-immune representation learning (Tu et al., ECCV 2024), Eq. 2-7.
+
+Corresponding channels of the two images shall vary alike, and different ones shall not; what an image keeps
+when the other one's share is taken away is the difference. Equation numbers are this paper's; its F is our
+pair encoding. B pairs, N cells an image, D width, h heads, d = D/h.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from models.common.attention import MultiHeadAttention, all_of
+from models.common.captioner import Aligned, Captioner, Difference, PairMap, Regulariser, Sizes
+from models.common.decoder_protocol import Words
+from models.common.distributed_batch import processes, total
+from models.common.entry import Entry
+from models.common.switches import DECODER, RELEASED_DIRL, Switches
+
+
+class Interaction(nn.Module):
+    """Each image less what it shares with the other one (DIRL Eq. 5-7).
+
+    What is shared comes from the sizes' `layers` of the Transformer's block (attention, residual, layer
+    norm) or, with the switch `shared: attention`, from one attention by itself, as Eq. 5 is written.
+    """
+
+    def __init__(self, sizes: Sizes, switches: Switches, dropout: float):
+        super().__init__()
+        D, self.layered = sizes.width, switches.shared == "layers"
+        on_weights = dropout if switches.attention_dropout else 0.0
+        layers = range(sizes.layers if self.layered else 1)
+        self.attentions = nn.ModuleList(
+            MultiHeadAttention(D, sizes.heads, on_weights, output=switches.attention_output) for _ in layers
+        )
+        self.norms = nn.ModuleList(
+            nn.LayerNorm(D, switches.norm_epsilon) if self.layered else nn.Identity() for _ in layers
+        )
+        self.residual_dropout = nn.Dropout(dropout)
+        self.fuse = PairMap(D)
+        self.norm = nn.LayerNorm(D) if switches.fusion_norm else nn.Identity()
+        self.dropout = nn.Dropout(dropout) if switches.fusion_dropout else nn.Identity()
+
+    def forward(self, before: Tensor, after: Tensor) -> Aligned:
+        """The pair encoding, twice B x N x D."""
+        b, a = before, after
+        for attention, norm in zip(all_of(MultiHeadAttention, self.attentions), self.norms, strict=True):
+            b_queries, a_queries = attention.queries(b), attention.queries(a)  # B x h x N x d
+            (b_keys, b_values), (a_keys, a_values) = attention.keys_values(b), attention.keys_values(a)
+            # Eq. 5: F^s; both directions read the layer's inputs and share its weights
+            b_shared = attention.attend(b_queries, a_keys, a_values)  # B x N x D
+            a_shared = attention.attend(a_queries, b_keys, b_values)
+            b, a = self._next(norm, b, b_shared), self._next(norm, a, a_shared)
+        differences = torch.cat([before - b, after - a], -1)  # Eq. 6: F^d, B x N x 2D
+        memory = torch.relu(self.dropout(self.norm(self.fuse(differences))))  # Eq. 7, B x N x D
+        return Aligned(memory, before, after, a_queries, b_keys)
+
+    def _next(self, norm: nn.Module, x: Tensor, shared: Tensor) -> Tensor:
+        return norm(x + self.residual_dropout(shared)) if self.layered else shared
+
+
+class ChannelCorrelation(Regulariser):
+    """L_dirl (DIRL Eq. 2-4): the channels' correlation over the tokens of a batch, near the identity.
+
+    `alpha` weighs the correlations of different channels.
+    """
+
+    def __init__(self, sizes: Sizes, alpha: float, switches: Switches, dropout: float):
+        super().__init__()
+        if not alpha >= 0:
+            raise ValueError(f"alpha must not be negative, not {alpha}")
+        D = sizes.width
+        self.alpha, self.center, self.terms = alpha, switches.center, switches.terms
+        self.mlp = nn.Sequential(nn.Linear(D, 4 * D), nn.ReLU(), nn.Dropout(dropout), nn.Linear(4 * D, D))
+
+    def forward(self, pair: Difference, words: Words) -> Tensor:
+        b, a = (self.mlp(x).flatten(0, 1) for x in (pair.before, pair.after))  # Eq. 2, tokens x D
+        C = correlation(b, a, self.center)
+        same = C.diagonal()
+        alike = (1 - same).square().sum()  # Eq. 4: non-perturbation,
+        apart = self.alpha * (C.square().sum() - same.square().sum())  # and discrimination
+        chosen = {"both": alike + apart, "non_perturbation": alike, "discrimination": apart}
+        return chosen[self.terms] / processes()  # C is everyone's: each has a share of its loss
+
+
+def correlation(before: Tensor, after: Tensor, center: bool) -> Tensor:
+    """C_ij of channel i before with channel j after (DIRL Eq. 3): twice tokens x D -> D x D.
+
+    Over the tokens of all processes, in float32 at least. With `center` each channel is standardised first
+    (mean 0, unbiased standard deviation 1) and the products are divided by the number of tokens.
+    """
+    kind = torch.promote_types(before.dtype, torch.float32)
+    with torch.autocast(before.device.type, enabled=False):  # sums of 25,000 products, at batch 128
+        b, a = before.to(kind), after.to(kind)
+        tokens = len(b) * processes()
+        if center:
+            b, a = (y - total(y.sum(0)) / tokens for y in (b, a))
+        b_norm, a_norm = (total(y.square().sum(0)).sqrt() for y in (b, a))  # D
+        C = total(b.T @ a) / (b_norm[:, None] * a_norm)  # D x D
+        # a deviation is norm / sqrt(tokens - 1)
+        return C * (tokens - 1) / tokens if center else C
+
+
+def transformer(sizes: Sizes, switches: Switches, *, dropout: float) -> Captioner:
+    """The same network with the caption's loss alone (Table 6)."""
+    return Captioner(sizes, Interaction(sizes, switches, dropout), {}, dropout, switches)
+
+
+def dirl(sizes: Sizes, switches: Switches, *, dropout: float, alpha: float) -> Captioner:
+    """DIRL without the cross-modal contrast (Table 6)."""
+    terms = {"dirl": ChannelCorrelation(sizes, alpha, switches, dropout)}
+    return Captioner(sizes, Interaction(sizes, switches, dropout), terms, dropout, switches)
+
+
+INTERACTION = DECODER | {"attention_dropout", "shared", "fusion_norm", "fusion_dropout"}
+CORRELATION = frozenset(("center", "terms"))
+TRANSFORMER = Entry(transformer, RELEASED_DIRL, INTERACTION)
+DIRL = Entry(dirl, RELEASED_DIRL, INTERACTION | CORRELATION)

@@ -1,0 +1,1 @@
+"""DUDA: dual attention over both images, and a dynamic speaker."""

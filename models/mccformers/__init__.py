@@ -1,0 +1,1 @@
+"""MCCFormers-D and MCCFormers-S: transformers over the cells of both images."""

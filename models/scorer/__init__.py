@@ -1,0 +1,1 @@
+"""SCORER, its backward reasoning (CBR), and the subtraction baseline."""

@@ -1,0 +1,138 @@
+"""SCORER: self-supervised cross-view representation reconstruction (Tu et al., ICCV 2023), section 3.2.
+
+B pairs, N cells an image, D width, h heads, d = D/h.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from models.common.attention import MultiHeadAttention, all_of
+from models.common.captioner import Aligned, Captioner, PairMap, Reads, Regulariser, Sizes
+from models.common.decoder_protocol import Words
+from models.common.distributed_batch import processes
+from models.common.entry import Entry
+from models.common.switches import DECODER, RELEASED, Switches
+from models.kernels.matching import Contrast, matching, partner_matching
+
+JOINED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # what Eq. 7 maps, twice B x N x D
+    "cat": lambda before, after: torch.cat([before, after], -1),  # B x N x 2D
+    "sum": torch.add,
+    "hadamard": torch.mul,
+}
+
+
+@dataclass
+class CrossView(Aligned):
+    """The last layer's projected tokens, B x h x N x d, which matching and attention share."""
+
+    before_queries: Tensor
+    after_keys: Tensor
+
+
+class Scorer(nn.Module):
+    """Each image is reconstructed from the other one; what both keep is unchanged (SCORER Eq. 5-7)."""
+
+    def __init__(self, sizes: Sizes, switches: Switches, dropout: float):
+        super().__init__()
+        D = sizes.width
+        on_weights = dropout if switches.attention_dropout else 0.0
+        self.attentions = nn.ModuleList(
+            MultiHeadAttention(D, sizes.heads, on_weights, output=switches.attention_output)
+            for _ in range(sizes.layers)
+        )
+        self.norms = nn.ModuleList(nn.LayerNorm(D, switches.norm_epsilon) for _ in range(sizes.layers))
+        self.fusion = switches.fusion
+        if self.fusion in JOINED:
+            self.fuse = PairMap(D) if self.fusion == "cat" else nn.Linear(D, D)
+        self.dropout = nn.Dropout(dropout) if switches.fusion_dropout else nn.Identity()
+
+    def forward(self, before: Tensor, after: Tensor) -> CrossView:
+        """The pair encoding, twice B x N x D."""
+        b, a = before, after
+        for attention, norm in zip(all_of(MultiHeadAttention, self.attentions), self.norms, strict=True):
+            b_queries, a_queries = attention.queries(b), attention.queries(a)  # B x h x N x d
+            (b_keys, b_values), (a_keys, a_values) = attention.keys_values(b), attention.keys_values(a)
+            # Eq. 5: both directions read the layer's inputs; Eq. 6: what the views have in common
+            b = norm(b + attention.attend(b_queries, a_keys, a_values))  # B x N x D
+            a = norm(a + attention.attend(a_queries, b_keys, b_values))
+        return CrossView(self.fused(b, a), before, after, a_queries, b_keys, b_queries, a_keys)
+
+    def fused(self, before: Tensor, after: Tensor) -> Tensor:
+        """X_c = ReLU(fc([X^c_bef ; X^c_aft])) or of their sum or product (Eq. 7), B x N x D.
+
+        `respective` fuses nothing: all tokens of before, then all of after, B x 2N x D.
+        """
+        if self.fusion == "respective":
+            return torch.cat([before, after], 1)
+        return torch.relu(self.dropout(self.fuse(JOINED[self.fusion](before, after))))
+
+
+class ViewInvariance(Regulariser):
+    """L_cv (SCORER Eq. 4): a pair's two images match each other better than any other image of the batch."""
+
+    def __init__(self, temperature: float, switches: Switches):
+        super().__init__()
+        self.mtm = switches.mtm
+        self.contrast = Contrast(temperature, switches.temperature == "learned")
+
+    def forward(self, pair: CrossView, words: Words) -> Tensor:
+        # the batch's other pairs are the negatives, those of other processes too
+        before_to_after = matching(pair.before_queries, pair.after_keys, self.mtm)  # b x B
+        after_to_before = matching(pair.after_queries, pair.before_keys, self.mtm)
+        return self.contrast(before_to_after, after_to_before)
+
+    def constrain(self) -> None:
+        self.contrast.constrain()
+
+
+class ViewDistance(Regulariser):
+    """L_cv of RR+ (SCORER supplement, Fig. 13): a pair's two images match each other, whatever the others do.
+
+    (1/B) sum_k (1 - S_kk), the mean of both directions, where S_kk matches by cosines. By the dot products
+    of Eq. 2 longer queries and keys would always match better: without negatives to lose against, nothing
+    ends that. Without tau, which would only scale lambda_cv.
+    """
+
+    def __init__(self, switches: Switches):
+        super().__init__()
+        self.mtm = switches.mtm
+
+    def forward(self, pair: CrossView, words: Words) -> Tensor:
+        before_to_after = partner_matching(pair.before_queries, pair.after_keys, self.mtm)  # b
+        after_to_before = partner_matching(pair.after_queries, pair.before_keys, self.mtm)
+        return (1 - (before_to_after + after_to_before) / 2).mean() / processes()
+
+
+def between_views(temperature: float, switches: Switches) -> ViewInvariance | ViewDistance:
+    """L_cv, as the switch `contrast` says."""
+    return (
+        ViewDistance(switches) if switches.contrast == "distance" else ViewInvariance(temperature, switches)
+    )
+
+
+def captioner(
+    sizes: Sizes, switches: Switches, dropout: float, terms: Mapping[str, Regulariser]
+) -> Captioner:
+    """Reconstruction, its decoder and these loss terms."""
+    difference, respective = Scorer(sizes, switches, dropout), switches.fusion == "respective"
+    reads: Reads = "end" if "cbr" in terms and switches.sentence == "padded" else "words"
+    return Captioner(sizes, difference, terms, dropout, switches, respective=respective, reads=reads)
+
+
+def rr(sizes: Sizes, switches: Switches, *, dropout: float) -> Captioner:
+    """Representation reconstruction alone: SCORER without its contrast (Table 6)."""
+    return captioner(sizes, switches, dropout, {})
+
+
+def scorer(sizes: Sizes, switches: Switches, *, dropout: float, temperature: float) -> Captioner:
+    """SCORER without backward reasoning (Table 6)."""
+    return captioner(sizes, switches, dropout, {"cv": between_views(temperature, switches)})
+
+
+RECONSTRUCTION = DECODER | {"attention_dropout", "fusion", "fusion_dropout"}
+VIEWS = frozenset(("mtm", "contrast", "temperature"))
+RR = Entry(rr, RELEASED, RECONSTRUCTION)
+SCORER = Entry(scorer, RELEASED, RECONSTRUCTION | VIEWS)

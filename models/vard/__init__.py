@@ -1,0 +1,1 @@
+"""VARD: what the images of a pair share is separated from what differs."""

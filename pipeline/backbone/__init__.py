@@ -1,1 +1,0 @@
-"""A linear probe of what a backbone's features know."""

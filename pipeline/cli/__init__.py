@@ -1,0 +1,1 @@
+"""What all command lines share: their arguments, how they begin, and how they end."""

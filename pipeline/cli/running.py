@@ -1,0 +1,138 @@
+"""How a stage or a command begins and ends: environment, errors, exit code."""
+
+import getpass
+import os
+import platform
+import shlex
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from pipeline.io import dvc_lock, standard_streams
+from pipeline.io.errors import InputError, writing
+from pipeline.io.source_code import revision
+
+
+def _name_the_user() -> None:
+    """Give a number without a name (`docker run --user 12345`) what DVC asks for, which a study starts."""
+    try:
+        getpass.getuser()
+    except (KeyError, OSError):
+        os.environ["LOGNAME"] = str(os.getuid())
+    try:
+        home = Path.home() if os.environ.get("HOME") != "" else None
+    except RuntimeError:
+        home = None
+    if home is None or not home.is_absolute():  # DVC takes no other
+        os.environ["HOME"] = tempfile.gettempdir()
+
+
+# libgomp reads this as torch loads it. By default an idle thread spins for milliseconds, and next to another
+# program each step waits for the thread that has no core (benchmarks/README.md, "Next to other programs")
+if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
+    os.environ["GOMP_SPINCOUNT"] = "10000"
+_name_the_user()
+standard_streams.open_missing()
+
+
+def run(main: Callable[[], None]) -> NoReturn:
+    """Run a stage's main, and leave with its exit code.
+
+    A user's mistake is one line on stderr and exit code 2. Any other exception is a bug report, and exit
+    code 1.
+    """
+    _leave_by_exceptions()
+    with standard_streams.escaped():
+        _tell_new_name()
+        try:
+            code = _code(main)
+        except SystemExit as left:  # nobody reads what was to be said of an error
+            code = _number(left)
+        code = standard_streams.flush(code)
+    sys.exit(code)
+
+
+def _code(main: Callable[[], None]) -> int:
+    """The exit code of main, after saying what went wrong."""
+    try:
+        # an output says by itself why it cannot be written; this is for all else, as a library's cache
+        with writing("standard output, or a temporary file"):
+            _keep_lock()
+            main()
+            sys.stdout.flush()
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    except SystemExit as left:
+        return _number(left)
+    except Exception as error:
+        print(_bug_report(error), file=sys.stderr)
+        return 1
+    return 0
+
+
+def _name() -> str:
+    """The module that was started, by the package of its file."""
+    file = Path(sys.argv[0])
+    return f"{file.parent.name}.{file.stem}"
+
+
+def _tell_new_name() -> None:
+    """Say what a command is called now, where it was started by its name of an earlier version."""
+    old = str(getattr(sys.modules["__main__"].__spec__, "name", ""))
+    if old.startswith("stages.") and old != (new := _name()):
+        print(
+            f"note: `python -m {old}` is now `python -m {new}`; the next release drops {old}", file=sys.stderr
+        )
+
+
+def _number(left: SystemExit) -> int:
+    if left.code is None or isinstance(left.code, int):
+        return left.code or 0
+    print(left.code, file=sys.stderr)  # as sys.exit("a text") means it
+    return 1
+
+
+def _bug_report(error: Exception) -> str:
+    """What is to be sent where an exception is none of ours."""
+    short = "memory ran out: free some, or ask for less; else " if isinstance(error, MemoryError) else ""
+    command = ["python", "-m", _name(), *sys.argv[1:]]
+    return (
+        f"bug: {type(error).__name__}: {short}this is a fault of the program; please report what follows\n"
+        f"  command: {shlex.join(command)}\n"
+        f"  version: commit {revision()}, Python {platform.python_version()}, {platform.platform()}\n"
+        + "".join(traceback.format_exception(error)).rstrip()
+    )
+
+
+def _keep_lock() -> None:
+    """Keep a copy of dvc.lock where DVC runs the stage: DVC writes the file in place when the stage ends."""
+    if root := os.environ.get("DVC_ROOT"):
+        if said := dvc_lock.problem(Path(root)):
+            print(f"note: dvc.lock {said}{dvc_lock.remedy(Path(root))}", file=sys.stderr)
+        else:
+            dvc_lock.keep(Path(root))
+
+
+def _leave_by_exceptions() -> None:
+    """At SIGTERM, by which DVC stops a stage, and SIGHUP, of a terminal that is closed.
+
+    Child processes are ended then, and temporary files are gone. `nohup`, which ignores SIGHUP, still holds.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _leave)
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    # once only: the shell and the system both tell of a closed terminal, and the second would cut off the end
+    for again in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(again, lambda *_: None)
+    sys.exit(128 + number)

@@ -1,0 +1,1 @@
+"""Settings: params.yaml, datasets.yaml, and the recipe that a training run is resolved to."""

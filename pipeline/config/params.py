@@ -1,0 +1,288 @@
+"""params.yaml as frozen, typed objects: an unknown key or a wrong type is named, never guessed at."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    Field,
+    ValidationError,
+    model_validator,
+)
+
+from pipeline.config.dataset_params import (
+    Batch,
+    Cache,
+    Compile,
+    Count,
+    Dataset,
+    Distinct,
+    Name,
+    Positive,
+    Precision,
+    Processes,
+    References,
+    Schedule,
+    Seed,
+    Select,
+    Strict,
+    Stride,
+    Variation,
+    Weight,
+    with_defaults,
+)
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import read_yaml
+from pipeline.io.records import first_fault
+
+PUBLISHED, REMEDY = "datasets.yaml", "restore it with git"  # it stands beside params.yaml
+Log = Literal["dvclive", "tensorboard", "none"]
+Viewpoint = Literal["moderate", "clevr_change", "extreme"] | Annotated[float, Field(gt=0, le=180)]
+
+
+class Scenes(Strict):
+    """What all rendered datasets have in common."""
+
+    scenes: Annotated[int, Field(ge=10, le=1_000_000)]
+    seed: Seed
+    min_objects: Annotated[int, Field(ge=1, le=10)]
+    max_objects: Annotated[int, Field(ge=1, le=10)]
+    relations: Annotated[float, Field(ge=0, le=1)] = 0.5
+    width: Annotated[int, Field(ge=32, le=4096)]
+    height: Annotated[int, Field(ge=32, le=4096)]
+    look: Literal["studio", "clevr"] = "studio"
+    variation: Variation | None = None
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.min_objects > self.max_objects:
+            raise ValueError("min_objects exceeds max_objects")
+        return self
+
+
+class Tabletop(Scenes):
+    """One of them. `viewpoint`, where it is a number: degrees by which the after camera is turned at most."""
+
+    viewpoint: Viewpoint
+
+
+class Rendered(Scenes):
+    """The rendered datasets by their viewpoints, which alone they differ in; `datasets`: those to render."""
+
+    datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False)
+    viewpoint: dict[Name, Viewpoint]
+
+    def of(self, dataset: str) -> Tabletop:
+        """The settings of one. Raises InputError where it is not rendered."""
+        if dataset not in self.viewpoint:
+            known = ", ".join(self.viewpoint)
+            raise InputError(f"{dataset!r} is not rendered; 'tabletop.viewpoint' in params.yaml has {known}")
+        shared = {name: getattr(self, name) for name in Scenes.model_fields}
+        return Tabletop(**shared, viewpoint=self.viewpoint[dataset])
+
+
+class Features(Strict):
+    backbone: str | None
+    weights: str | None
+    stride: Stride | None
+    finer: bool | None
+    resize: Literal["pil_bicubic", "opencv_bicubic"]
+    size: Annotated[int, Field(ge=32, le=1024, multiple_of=32)]
+    precision: Precision | None
+
+
+class Text(Strict):
+    tokeniser: Literal["words", "clip_bpe"] = "words"
+    lower_case: bool
+
+
+class Train(Strict):
+    iterations: Count | None
+    batch: Batch | None
+    references: References | None
+    learning_rate: Positive | None
+    schedule: Schedule | None
+    validate_every: Count | None
+    precision: Precision | None
+    compile: Compile | None
+    cache: Cache | None
+    processes: Processes | None
+    select: Select | None = None
+    log: Log | None = None  # decides no result, so no recipe has it
+
+    @property
+    def decides(self) -> dict[str, Any]:
+        """What is set here of that which a dataset's own `train` has."""
+        return {key: value for key, value in self.model_dump(exclude={"log"}).items() if value is not None}
+
+
+class Decode(Strict):
+    batch: Batch
+    beam: Annotated[int, Field(ge=1, le=64)]  # as --beam
+    length_penalty: Weight
+
+
+class Score(Strict):
+    meteor_timeout: Annotated[float, Field(gt=0, le=1_000_000)]
+    tokeniser: Literal["ptb", "none"] = "ptb"
+    # a phrase without a letter or digit would be found in every caption
+    no_change_phrases: tuple[Annotated[str, Field(pattern=r"\w")], ...] = Field(strict=False, min_length=1)
+
+
+class Report(Strict):
+    gallery: Annotated[int, Field(ge=1, le=10_000)]
+    constant_candidates: Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class Negatives(Strict):
+    """Wrong captions for pre-training. `grammar`: how a dataset's captions speak; null: in no known way."""
+
+    seed: Seed = 1
+    grammar: dict[Name, Literal["geometric", "birds"] | None] = Field(default_factory=dict)
+
+
+class Pretraining(Strict):
+    """Datasets that pre-training alone sees, and where. `seed`: of NABirds' pairs and CUB's negatives."""
+
+    datasets: Annotated[tuple[Literal["cub", "nabirds"], ...], Distinct] = Field(default=(), strict=False)
+    root: dict[Literal["cub", "nabirds"], str] = Field(default_factory=dict)
+    # of the backbone, where `features` have null; its features are never standardised
+    backbone: str = "resnet101"
+    weights: str = "imagenet"
+    stride: Stride = 16
+    finer: bool = False
+    seed: Seed = 1
+
+    @model_validator(mode="after")
+    def _placed(self) -> Self:
+        if missing := [name for name in self.datasets if name not in self.root]:
+            raise ValueError(f"datasets names {missing[0]!r}, and root does not say where it lies; add it")
+        return self
+
+
+class Check(Strict):
+    tolerance: dict[str, Annotated[float, Field(ge=0)]] = Field(min_length=1)
+
+
+class Params(Strict):
+    """Everything in params.yaml. In `loss`, `train`, `features`: null = the dataset's own."""
+
+    datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)
+    models: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)
+    seeds: Annotated[tuple[Seed, ...], Distinct] = Field(strict=False, min_length=1, max_length=1000)
+    tabletop: Rendered
+    features: Features
+    negatives: Negatives = Negatives()
+    pretraining: Pretraining = Pretraining()
+    text: Text
+    loss: dict[str, Weight | None]
+    train: Train
+    decode: Decode
+    score: Score
+    report: Report
+    check: Check
+    model: dict[Name, dict[str, Any]]  # checked by the model itself, when it is built
+    dataset: dict[Name, Dataset]
+
+    @model_validator(mode="after")
+    def _known_names(self) -> "Params":
+        for key, names, entries in (
+            ("datasets", self.datasets, self.dataset),
+            ("models", self.models, self.model),
+            ("tabletop.datasets", self.tabletop.datasets, self.tabletop.viewpoint),
+        ):
+            if unknown := sorted(set(names) - set(entries)):
+                kind = "tabletop.viewpoint" if "." in key else key.removesuffix("s")
+                raise ValueError(
+                    f"{key} names {unknown[0]!r}, unknown under {kind!r} (there are {', '.join(entries)})"
+                )
+        rendered = set(self.datasets) & set(self.tabletop.viewpoint)
+        if missing := sorted(rendered - set(self.tabletop.datasets)):
+            raise ValueError(f"datasets names {missing[0]!r}, which is rendered: add it to tabletop.datasets")
+        return self
+
+    def of(self, dataset: str) -> Dataset:
+        """The settings of one dataset. Raises InputError where params.yaml has no entry for it."""
+        if dataset not in self.dataset:
+            known = ", ".join(self.dataset)
+            raise InputError(f"unknown dataset {dataset!r}; params.yaml has {known} under 'dataset'")
+        return self.dataset[dataset]
+
+    def features_of(self, dataset: str) -> Features:
+        """`features`, with the dataset's own precision where they name none."""
+        own = self.features.precision or self.of(dataset).features.precision
+        return self.features.model_copy(update={"precision": own})
+
+
+def load(path: str | Path = "params.yaml") -> Params:
+    """Read and check params.yaml. Raises InputError naming the first key that is wrong."""
+    tree = read_tree(path)
+    try:
+        return Params.model_validate(tree)
+    except ValidationError as error:
+        raise InputError(f"{_file_of(error, path)}: {_first(error)}") from None
+
+
+def read_tree(path: str | Path) -> Any:
+    """params.yaml with whole datasets: they have what datasets.yaml beside it, if there, has of them, too,
+    and all keys of their phases.
+
+    A dataset that is `like` another has its settings, too. What it sets itself counts, key by key; all but
+    `prepare`, which it must have of its own, may come from the other. Raises InputError naming a `like` that
+    leads nowhere.
+    """
+    tree = read_yaml(path, "run the stages from the repository's root")
+    entries = tree.get("dataset") if isinstance(tree, dict) else None
+    if not isinstance(entries, dict):
+        return tree
+    entries = _with_published(entries, Path(path).with_name(PUBLISHED))
+    return tree | {"dataset": {name: with_defaults(_whole(entries, name, path)) for name in entries}}
+
+
+def _file_of(error: ValidationError, path: str | Path) -> str | Path:
+    """params.yaml, or datasets.yaml beside it where a dataset's section that is wrong stands there alone."""
+    key, name, section = (*error.errors()[0]["loc"], None, None, None)[:3]
+    published = Path(path).with_name(PUBLISHED)
+    if key != "dataset" or not published.exists():
+        return path
+    own = read_yaml(path, REMEDY)["dataset"].get(name) or {}
+    return path if section in own or name not in read_yaml(published, REMEDY) else published
+
+
+def _with_published(entries: dict[Any, Any], path: Path) -> dict[Any, Any]:
+    """The entries of params.yaml over those of datasets.yaml, the former first."""
+    published = read_yaml(path, REMEDY) if path.exists() else {}
+    if not isinstance(published, dict) or not all(isinstance(each, dict) for each in published.values()):
+        raise InputError(f"{path} must have the settings of each dataset below its name; {REMEDY}")
+    both = {
+        name: _laid_over(published[name], own) if isinstance(own, dict) and name in published else own
+        for name, own in entries.items()
+    }
+    return both | {name: each for name, each in published.items() if name not in both}
+
+
+def _whole(entries: dict[Any, Any], name: Any, path: str | Path) -> Any:
+    """One dataset's entry with all of its settings."""
+    own = entries[name]
+    if not isinstance(own, dict) or "like" not in own:
+        return own
+    other = entries.get(own["like"]) if isinstance(own["like"], str) else None
+    if not isinstance(other, dict) or "like" in other:
+        known = ", ".join(str(each) for each, entry in entries.items() if "like" not in (entry or ()))
+        raise InputError(f"{path}: dataset.{name}.like must name one of {known}, not {own['like']!r}")
+    others = {key: value for key, value in other.items() if key != "prepare"}
+    return _laid_over(others, {key: value for key, value in own.items() if key != "like"})
+
+
+def _laid_over(below: dict[Any, Any], above: dict[Any, Any]) -> dict[Any, Any]:
+    """`above`, and what it lacks of `below`, key by key at any depth; no section is shared with either."""
+    found = below | above
+    for key, value in found.items():
+        if isinstance(value, dict):
+            under = below.get(key)
+            found[key] = _laid_over(under if isinstance(under, dict) else {}, value)
+    return found
+
+
+def _first(error: ValidationError) -> str:
+    advice = {"extra_forbidden": "; remove it or mend its spelling", "missing": "; add it"}
+    return first_fault(error) + advice.get(error.errors()[0]["type"], "")

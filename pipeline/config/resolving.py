@@ -1,0 +1,193 @@
+"""params.yaml -> the recipe of one model on one dataset."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+import models
+import models.common.entry
+from pipeline.config import params
+from pipeline.config.dataset_params import SELECT, WITH_SCENES, Dataset, OwnSettings, Pretrain
+from pipeline.config.recipe_file import Recipe, build, switches_of
+from pipeline.config.store_contents import PIXELS, pixel_spec, spec
+from pipeline.io import source_code
+from pipeline.io.errors import InputError
+
+
+def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
+    """The recipe of one model on one dataset. Raises InputError for settings that make no model."""
+    if model not in everything.model:
+        known = ", ".join(everything.model)
+        raise InputError(f"unknown model {model!r}; params.yaml has {known} under 'model'")
+    entry, of_dataset = entry_of(model), everything.of(dataset)
+    own = _own(entry, of_dataset, dataset, model)
+    sizes, train, adapt = _phases(entry, of_dataset, own, f"dataset.{dataset}.own.{entry.own}")
+    stated = _stated(everything.model[model], of_dataset.model.get(model, {}))
+    settings = _settings(stated, own.settings if own else of_dataset.settings, entry)
+    read = entry.reads(switches_of(model, dataset, settings))
+    recipe = Recipe(
+        dataset=dataset,
+        model=model,
+        settings=settings,
+        sizes=sizes,
+        loss={},
+        train=train | everything.train.decides,
+        features=asdict((pixel_spec if read == PIXELS else spec)(everything.features, of_dataset)),
+        code=code_of(model),
+        adapt=adapt,
+    )
+    _check_select(recipe, everything, of_dataset)
+    _check_augmentation(recipe)
+    _check_lengths(recipe)
+    shape = (3, *of_dataset.features.pixels) if read == PIXELS else (16, 14, 14)
+    terms = _bare(recipe, shape, None).terms
+    loss = {term: _weight(everything, of_dataset, term, recipe) for term in terms if term != "cap"}
+    if own and any(phase.learns == "tasks" for phase in recipe.before):
+        adapt = _tasks(recipe, own, shape)
+        if "images" in adapt and everything.text.tokeniser == "words":
+            _check_words(of_dataset, dataset)
+    return Recipe(**(asdict(recipe) | {"loss": loss, "adapt": adapt}))
+
+
+def entry_of(model: str) -> models.common.entry.Entry:
+    """The model's. Raises InputError where there is no model of that name."""
+    try:
+        return models.entry_of(model)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
+def code_of(model: str) -> dict[str, str]:
+    """The files in models/ that the model is made of, by import, with their sha256."""
+    return source_code.of_class(entry_of(model).build)
+
+
+def _own(
+    entry: models.common.entry.Entry, of_dataset: Dataset, dataset: str, model: str
+) -> OwnSettings | None:
+    """The dataset's settings for models of its kind, where these have any."""
+    if entry.own is not None and entry.own not in of_dataset.own:
+        key = f"dataset.{dataset}.own.{entry.own}"
+        raise InputError(f"params.yaml: {key} is missing, the settings of {model}; add it")
+    return None if entry.own is None else of_dataset.own[entry.own]
+
+
+def _phases(
+    entry: models.common.entry.Entry, of_dataset: Dataset, own: OwnSettings | None, key: str
+) -> tuple[dict[str, int], dict[str, Any], dict[str, Any]]:
+    """The model's sizes, its captioning's settings, and those of the last phase before, if it has one."""
+    if own is None:
+        return of_dataset.sizes.model_dump(), of_dataset.train.model_dump(), {}
+    start = {} if own.start is None else {"start": own.start}  # of the model's first phase
+    if not entry.phases:
+        return own.sizes, own.train.model_dump() | start, {}
+    name = entry.phases[-1].settings
+    if (last := getattr(own, name)) is None:
+        raise InputError(f"params.yaml: {key}.{name} is missing; add it")
+    return own.sizes, own.train.model_dump(), last.model_dump() | start
+
+
+def _stated(found: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]:
+    """What `model` says of a model, and over it what the dataset does; of switches each by itself."""
+    stated = {**found, **here}
+    everywhere, own = found.get("switches"), here.get("switches")
+    if isinstance(everywhere, dict) and isinstance(own, dict):
+        stated["switches"] = everywhere | own
+    return stated
+
+
+def _settings(
+    found: Mapping[str, Any], values: Mapping[str, Any], entry: models.common.entry.Entry
+) -> dict[str, Any]:
+    """The model's own settings: null ones are the dataset's, and so are switches that it does not name."""
+    settings = {key: values.get(key) if value is None else value for key, value in found.items()}
+    if "switches" in values and isinstance(found.get("switches"), dict):
+        shared = {name: value for name, value in values["switches"].items() if name in entry.switches}
+        settings["switches"] = shared | found["switches"]
+    return settings
+
+
+def _bare(recipe: Recipe, shape: tuple[int, int, int], phase: str | None) -> Any:
+    """The model, or that of a phase before captioning: names and shapes only."""
+    with torch.device("meta"):
+        return build(recipe, recipe.sizes_for(shape, 8, 8), phase=phase)
+
+
+def _tasks(recipe: Recipe, own: OwnSettings, shape: tuple[int, int, int]) -> dict[str, Any]:
+    """The last phase's settings, with the tasks that the switches ask for; in them those of one before it.
+
+    Raises InputError naming the key that is missing.
+    """
+    key, found = f"dataset.{recipe.dataset}.own.{recipe.entry.own}", recipe.adapt
+    for phase in reversed(recipe.entry.phases_of(switches_of(recipe.model, recipe.dataset, recipe.settings))):
+        settings: Pretrain | None = getattr(own, phase.settings)
+        if settings is None:
+            raise InputError(
+                f"params.yaml: {key}.{phase.settings} is missing, the pre-training on {phase.dataset}; add it"
+            )
+        terms = _bare(recipe, shape, phase.settings).terms
+        tasks = {"tasks": _weights(settings, terms, f"{key}.{phase.settings}")}
+        last = phase == recipe.entry.phases[-1]
+        found |= tasks if last else {phase.settings: settings.model_dump() | tasks}
+    return found
+
+
+def _weights(phase: Pretrain, terms: tuple[str, ...], key: str) -> dict[str, float]:
+    weights: dict[str, float] = dict(phase.tasks.items())
+    if missing := [task for task in terms if task not in weights]:
+        raise InputError(f"params.yaml: {key}.tasks.{missing[0]} is missing, how often it is drawn; add it")
+    return {task: weights[task] for task in terms}
+
+
+def _check_words(of_dataset: Dataset, dataset: str) -> None:
+    """Raises InputError where a phase sees CUB's captions and the vocabulary does not know their words."""
+    if of_dataset.text.vocabulary is None and of_dataset.text.counted_with != "cub":
+        raise InputError(
+            "params.yaml: extra_data has cub, whose words the vocabulary lacks; "
+            f"set dataset.{dataset}.text.counted_with: cub"
+        )
+
+
+def _check_select(recipe: Recipe, everything: params.Params, of_dataset: Dataset) -> None:
+    """Raises InputError where snapshots are chosen by truth, and the dataset's reader knows no scenes."""
+    reader = of_dataset.prepare.reader
+    if recipe.train["select"] != "truth" or reader in WITH_SCENES:
+        return
+    own = f".own.{recipe.entry.own}" if recipe.entry.own else ""
+    key = "train" if everything.train.select else f"dataset.{recipe.dataset}{own}.train"
+    raise InputError(
+        f"params.yaml: {recipe.model} on {recipe.dataset} has select: truth, which needs scenes, and "
+        f"the reader {reader} gives none; set {key}.select: {SELECT}"
+    )
+
+
+def _check_augmentation(recipe: Recipe) -> None:
+    """Raises InputError where features would be mirrored or shifted as if they were pixels."""
+    for phase in (recipe.adapt, recipe.train):
+        if recipe.input == models.GRID and (phase.get("mirror") or phase.get("shift")):
+            raise InputError(
+                f"params.yaml: {recipe.model} reads features on {recipe.dataset}, and mirror and shift move "
+                "pixels; set mirror: false and shift: 0"
+            )
+
+
+def _check_lengths(recipe: Recipe) -> None:
+    """Raises InputError where a phase of a model that has no such setting names its captions' length."""
+    named = any(phase.get("max_tokens") is not None for phase in (recipe.adapt, recipe.train))
+    if named and recipe.entry.fills is None:
+        raise InputError(
+            f"params.yaml: {recipe.model} on {recipe.dataset} has max_tokens in a phase, which it does not "
+            f"read; set dataset.{recipe.dataset}.text.max_tokens instead"
+        )
+
+
+def _weight(everything: params.Params, dataset: Dataset, term: str, recipe: Recipe) -> float:
+    """That of everywhere, of the dataset, or where neither has one of the model's entry."""
+    key = f"lambda_{term}"
+    for found in (everything.loss.get(key), dataset.loss.get(key), recipe.entry.loss.get(term)):
+        if found is not None:
+            return found
+    where = f"dataset.{recipe.dataset}.loss.{key}"
+    raise InputError(f"params.yaml: {where} is missing; add it, or set loss.{key}")

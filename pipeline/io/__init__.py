@@ -1,0 +1,1 @@
+"""Files, errors, streams and hashes: what every other package uses."""

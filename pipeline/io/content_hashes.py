@@ -1,0 +1,69 @@
+"""Hashes inside a JSON record: of the files that it was made of, and of the record itself.
+
+Whoever reads the record and one of these files compares them, so that an exchanged or damaged file is named.
+Records of earlier versions have no hashes: they are taken, with a note.
+"""
+
+import hashlib
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline.io.errors import InputError, printable
+from pipeline.io.inputs import opened
+
+KEY, RECORD = "hashes", "record"  # in `hashes` a record's own hash is called RECORD
+LARGEST = 1 << 40  # bytes of a file
+_noted: set[str] = set()  # paths of records without hashes, each noted once
+
+
+def file_hash(path: str | Path) -> str:
+    """The SHA-256 of a file. Raises InputError where it cannot be read."""
+    try:
+        digest = hashlib.sha256()
+        with opened(path, LARGEST) as file:
+            while part := file.read(1 << 20):
+                digest.update(part)
+        return digest.hexdigest()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror})") from None
+
+
+def with_hashes(record: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[str, Any]:
+    """The record with these hashes, and its own."""
+    found = {**record, KEY: dict(hashes)}
+    found[KEY][RECORD] = _own(found)
+    return found
+
+
+def read(path: str | Path, record: Any, remedy: str) -> dict[str, str]:
+    """The hashes in a record that was read from `path`; {} where it has none, which is noted.
+
+    Raises InputError where the record was changed since it was written.
+    """
+    found = record.get(KEY) if isinstance(record, dict) else None
+    if found is None and str(path) not in _noted:
+        _noted.add(str(path))
+        said = f"note: {path} has no hashes, so it and the files that it was made of are not compared"
+        print(printable(said), file=sys.stderr)
+    if found is None:
+        return {}
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise InputError(f"{path}: {KEY} are not a hash for each name; {remedy}")
+    if found.get(RECORD) != _own(record):
+        raise InputError(f"{path} was changed since it was written (its {KEY}.{RECORD}); {remedy}")
+    return found
+
+
+def check(path: str | Path, hashes: Mapping[str, str], name: str, file: str | Path, remedy: str) -> None:
+    """Raise InputError where `file` is not the one that the record at `path` names in its hashes."""
+    if name in hashes and file_hash(file) != hashes[name]:
+        raise InputError(f"{file} is not the file that {path} names by {KEY}.{name}; {remedy}")
+
+
+def _own(record: Mapping[str, Any]) -> str:
+    """A hash of all of a record but for this hash."""
+    others = {name: value for name, value in record[KEY].items() if name != RECORD}
+    return hashlib.sha256(json.dumps({**record, KEY: others}, sort_keys=True).encode()).hexdigest()

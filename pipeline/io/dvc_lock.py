@@ -1,0 +1,167 @@
+"""dvc.lock after a kill: DVC writes it in place, and a kill leaves its beginning only.
+
+Cut at the end of a line, the rest may still be valid YAML, and DVC then forgets stages without a word. So a
+good copy is kept whenever DVC runs a stage and after `make repro`, and the file is compared with it.
+"""
+
+import fcntl
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pipeline.io.errors import InputError, writing
+from pipeline.io.inputs import conflict_in
+from pipeline.io.outputs import write_text
+
+NAME, KEPT = "dvc.lock", Path(".scratch/dvc.lock")
+MERGE = "run `git checkout --ours dvc.lock` or `git checkout --theirs dvc.lock`, then `dvc repro`"
+PATIENCE = 10.0  # seconds, in which another DVC ends writing
+Stages = dict[str, dict[str, Any]]
+
+
+def check(root: Path, reference: Path | None = None) -> str | None:
+    """Keep a copy of a whole dvc.lock; replace one that is cut off by the last good copy, and say so.
+
+    `reference`: a good copy, in place of the kept one. Raises InputError where there is no good copy,
+    and where a merge of git left conflict markers: whoever merges decides which side counts.
+    """
+    if problem(root, reference) is None:
+        keep(root)
+        return None
+    with writing(root / NAME), _no_dvc(root):
+        if (found := problem(root, reference)) is None:
+            return None  # DVC was writing it
+        if _conflict(root):
+            raise InputError(f"{root / NAME} {found}")
+        if (good := _good(root, reference)) is None:
+            raise InputError(
+                f"{root / NAME} {found}, and there is no good copy of it; run `git checkout dvc.lock`, or "
+                "remove it: `dvc repro` then takes what it finds from DVC's cache"
+            )
+        aside = _free(root / KEPT.with_name(f"{NAME}.cut"))
+        aside.parent.mkdir(exist_ok=True)
+        aside.write_bytes((root / NAME).read_bytes())
+        write_text(root / NAME, good)
+    count = len(_stages(good) or {})
+    replaced = f"the last good copy ({count} stages) replaces it, and {aside} is the cut file"
+    return f"note: {root / NAME} {found}; {replaced}"
+
+
+def problem(root: Path, reference: Path | None = None) -> str | None:
+    """Return the fault of dvc.lock; None where it is whole, or missing."""
+    if not (root / NAME).is_file():
+        return None
+    text = (root / NAME).read_text(encoding="utf-8", errors="replace")
+    if (stages := _stages(text)) is None:
+        return _conflict(root) or "is cut off"
+    good = _good(root, reference)
+    if good is None or text in (good, _committed(root)):
+        return None
+    if lost := _lost(stages, _stages(good) or {}):
+        return f"is cut off and lacks {len(lost)} stages ({lost[0]} is the first)"
+    return None
+
+
+def remedy(root: Path) -> str:
+    """Return what to do about a faulty dvc.lock, for a note."""
+    return "" if _conflict(root) else "; `make repro` brings back the last good copy"
+
+
+def keep(root: Path) -> None:
+    """Copy dvc.lock to where the last good copy is."""
+    if (root / NAME).is_file():
+        write_text(root / KEPT, (root / NAME).read_text(encoding="utf-8"))
+
+
+def _conflict(root: Path) -> str | None:
+    """Describe the conflict markers of a dvc.lock that is not whole, and what to do; None without them."""
+    text = (root / NAME).read_text(encoding="utf-8", errors="replace")
+    if _stages(text) is not None or (found := conflict_in(text)) is None:
+        return None
+    return f"{found}; {MERGE}"
+
+
+def _stages(text: str) -> Stages | None:
+    """The stages of a dvc.lock; None where it is not whole."""
+    if not text.endswith("\n"):
+        return None
+    try:
+        tree = yaml.load(text, yaml.CSafeLoader)
+    except yaml.YAMLError:
+        return None
+    stages = tree.get("stages") if isinstance(tree, dict) else None
+    if not isinstance(stages, dict) or not all(isinstance(stage, dict) for stage in stages.values()):
+        return None
+    return stages if not stages or _complete([*stages.values()][-1]) else None
+
+
+def _complete(stage: dict[str, Any]) -> bool:
+    """Return whether an entry has its end: DVC writes the outputs last, a hash and a size of each."""
+    outs = stage.get("outs")
+    if not isinstance(outs, list) or not outs or not isinstance(outs[-1], dict):
+        return False
+    return {"path", "md5", "size"} <= {*outs[-1]} and (
+        not str(outs[-1]["md5"]).endswith(".dir") or "nfiles" in outs[-1]
+    )
+
+
+def _lost(stages: Stages, good: Stages) -> list[str]:
+    """The stages of the good copy that are missing at the end, or whose entry ends too early.
+
+    DVC adds stages at the end and removes none; a file that lacks others is of another history.
+    """
+    names, wanted = list(stages), list(good)
+    if names and len(stages[names[-1]]["outs"]) < len(good.get(names[-1], {}).get("outs", [])):
+        return wanted[len(names) - 1 :]
+    return wanted[len(names) :] if names == wanted[: len(names)] else []
+
+
+def _good(root: Path, reference: Path | None) -> str | None:
+    """The text of the last good copy: the kept one, else the last commit's."""
+    path = reference or root / KEPT
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    for each in (text, _committed(root) if _stages(text) is None else None):
+        if each and _stages(each) is not None:
+            return each
+    return None
+
+
+def _committed(root: Path) -> str | None:
+    """The last commit's dvc.lock; None without git."""
+    command = ["git", "show", f"HEAD:./{NAME}"]
+    try:
+        done = subprocess.run(command, cwd=root, capture_output=True, encoding="utf-8", check=False)
+    except OSError:
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def _free(path: Path) -> Path:
+    """The path, with a number behind it where it is taken."""
+    number, free = 2, path
+    while free.exists():
+        number, free = number + 1, path.with_name(f"{path.name}{number}")
+    return free
+
+
+@contextmanager
+def _no_dvc(root: Path) -> Iterator[None]:
+    """Hold the lock that DVC holds while it writes. Raises InputError where another process keeps it."""
+    path = root / ".dvc/tmp/lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise InputError(f"DVC is at work in {root}; wait for its end") from None
+                time.sleep(0.1)
+        yield

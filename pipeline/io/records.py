@@ -1,0 +1,97 @@
+"""Records of any file, by pydantic: read as a dataclass or model, or refused in one line.
+
+A record is any type that pydantic knows: a dataclass of ours, a model, tuple[Model, ...]. Types are strict:
+"3" is no number. The line names file, line and key, and how to mend it.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from pipeline.io.errors import InputError, listed
+from pipeline.io.inputs import json_of, read_lines, read_text
+
+Kind = TypeVar("Kind")
+Extra = Literal["forbid", "ignore"]
+LONGEST = 80  # letters of a wrong value that are told
+MOST_LINES = 2_000_000  # of JSON lines: eight times the images of the largest published dataset
+LONGEST_LINE = 1 << 20  # letters: a thousand times those of a pair
+
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
+
+
+def checked(kind: type[Kind], value: Any, where: str, remedy: str) -> Kind:
+    """A value, as YAML gave it, as a `kind`. Raises InputError naming `where` and the first wrong key."""
+    try:
+        return _adapter(kind).validate_python(value)
+    except ValidationError as error:
+        raise InputError(f"{where}: {first_fault(error)}; {remedy}") from None
+
+
+def parsed(kind: type[Kind], text: str, where: str, remedy: str, extra: Extra = "forbid") -> Kind:
+    """JSON as a `kind`; a key that it does not have is wrong, or ignored. Raises as `checked` does."""
+    try:
+        return _adapter(kind).validate_json(text, strict=True, extra=extra)
+    except ValidationError as error:
+        raise InputError(f"{where}: {first_fault(error)}; {remedy}") from None
+
+
+def read_record(path: str | Path, kind: type[Kind], remedy: str, extra: Extra = "forbid") -> Kind:
+    """A JSON file of ours; raises as `read_json` and `checked` do."""
+    text = read_text(path, remedy)
+    json_of(text, path, remedy)  # which refuses a key that stands twice
+    return parsed(kind, text, str(path), remedy, extra)
+
+
+def read_records(
+    path: str | Path, kind: type[Kind], remedy: str, key: str | None = None, extra: Extra = "forbid"
+) -> Iterator[Kind]:
+    """One record a line, as they come; InputError naming the line that is none, or has a `key` again."""
+    seen = set()
+    for number, line in enumerate(read_lines(path, remedy), 1):
+        where = f"{path}, line {number}"
+        if number > MOST_LINES or len(line) > LONGEST_LINE:
+            what = f"{MOST_LINES:,} lines" if number > MOST_LINES else f"{LONGEST_LINE:,} letters in a line"
+            raise InputError(f"{where}: a file of records has at most {what}; {remedy}")
+        record = parsed(kind, line, where, remedy, extra)
+        json_of(line, where, remedy)  # which refuses a key that stands twice
+        if key is not None:
+            if (name := getattr(record, key)) in seen:
+                raise InputError(f"{where}: the {key} {name!r} stands there before; {remedy}")
+            seen.add(name)
+        yield record
+
+
+def read_foreign(path: Path, kind: type[Kind], remedy: str) -> Kind:
+    """A JSON file made elsewhere, whose further keys do not matter. Raises InputError naming all faults."""
+    text = read_text(path, remedy)
+    json_of(text, path, remedy)
+    try:
+        return _adapter(kind).validate_json(text, strict=True, extra="ignore")
+    except ValidationError as error:
+        problems = [_said(problem) for problem in error.errors(include_url=False)]
+        raise listed(problems, str(path), remedy) from None
+
+
+def first_fault(error: ValidationError) -> str:
+    """The first thing that is wrong, by its key."""
+    return _said(error.errors(include_url=False)[0])
+
+
+def _said(problem: Any) -> str:
+    where = problem["loc"]
+    if where and isinstance(where[0], int):
+        return f"entry {where[0]}: {_said({**problem, 'loc': where[1:]})}"
+    key = ".".join(str(part) for part in where if part != "[key]")
+    if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        return f"unknown key {key}"
+    if problem["type"] == "missing":
+        return f"the key {key} is missing"
+    said = problem["msg"].removeprefix("Value error, ")
+    value = repr(problem["input"])
+    told = isinstance(problem["input"], (dict, BaseModel)) or problem["type"] == "json_invalid"
+    found = "" if told else f", not {value if len(value) <= LONGEST else value[:LONGEST] + '…'}"
+    return f"{key}: {said}{found}" if key else f"{said}{found}"

@@ -1,0 +1,1 @@
+"""A linear probe: what the features of a backbone tell about the scenes."""

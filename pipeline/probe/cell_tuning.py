@@ -1,0 +1,147 @@
+"""Fine-tune the last layers of a backbone on rendered objects, with their attributes as targets.
+
+A linear classifier reads the cell that holds an object's centre, as the linear probe does. The classifier and
+the last layers learn together. Batch norms keep the statistics of the weights that they start from. Each time
+an image is seen, its exposure, contrast, white balance, sharpness and noise are drawn again, because features
+of other cameras are the purpose.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.optim.lr_scheduler import LambdaLR
+from torchvision import tv_tensors
+from torchvision.transforms import v2
+
+from models.backbones.backbone import Backbone, Standardise
+from pipeline.config.store_contents import Spec
+from pipeline.datasets.images import Indexed
+from pipeline.features.image_batches import batches
+from pipeline.io.errors import InputError
+from pipeline.io.progress import track
+from pipeline.probe.grid_labels import ATTRIBUTES, NOTHING
+from pipeline.training.learning_rate import factor
+
+BATCH = 32  # images of a step
+STATISTICS = 64  # images that standardise what the classifier reads
+LEARNING_RATE, CLASSIFIER_RATE = 3e-4, 2e-3
+WEIGHT_DECAY, CLIP_NORM = 0.01, 1.0
+GAIN = (0.9, 1.1)  # white balance: a factor of each channel
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Images of a rendered dataset, and the objects whose centres their cells hold."""
+
+    root: Path
+    images: Sequence[Indexed]
+    classes: np.ndarray  # images x 4 x H x W int8, from grid_labels.centres
+
+
+def tune(network: Backbone, first: str, spec: Spec, data: Labelled, iterations: int, seed: int) -> None:
+    """Train the layers of `network` from `first` on, in place.
+
+    `first` is a prefix of parameters' names, for example "blocks.4". Raises InputError where no
+    parameter has it, for an image that broke, and where no cell shows an object.
+    """
+    torch.manual_seed(seed)
+    if not (data.classes[:, 0] != NOTHING).any():
+        raise InputError(f"no cell of {len(data.images)} images holds an object's centre")
+    classifier = _Classifier(network, spec, data)
+    trained = _trained(network, first)
+    groups = [
+        {"params": trained, "lr": LEARNING_RATE},
+        {"params": list(classifier.linear.parameters()), "lr": CLASSIFIER_RATE},
+    ]
+    optimiser = torch.optim.AdamW(groups, weight_decay=WEIGHT_DECAY)
+    schedule = LambdaLR(optimiser, lambda step: factor("cosine", step, iterations, epoch=1))
+    steps = track(_steps(spec, data, iterations, seed), "fine-tuning", "iterations", iterations)
+    for images, classes in steps:
+        loss = classifier.loss(network.raw(images), classes)
+        optimiser.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(trained, CLIP_NORM)
+        optimiser.step()
+        schedule.step()
+    network.requires_grad_(False)
+
+
+class _Classifier(nn.Module):
+    """Standardised features of a cell -> the classes of each attribute."""
+
+    def __init__(self, network: Backbone, spec: Spec, data: Labelled):
+        super().__init__()
+        self.sizes = [len(values) for values in ATTRIBUTES.values()]
+        self.linear = nn.Linear(network.channels, sum(self.sizes))
+        self.standardise = Standardise(network.channels)
+        with torch.no_grad():
+            first = batches(data.root, data.images[:STATISTICS], spec)
+            self.standardise.take(torch.cat([network.raw(batch) for batch in first]))
+
+    def loss(self, grids: Tensor, classes: Tensor) -> Tensor:
+        """Mean cross-entropy over objects, summed over attributes. B x C x H x W, B x 4 x H x W."""
+        features, wanted = self.standardise(grids).movedim(1, -1), classes.movedim(1, -1)
+        shown = wanted[..., 0] != NOTHING  # B x H x W
+        scores = self.linear(features[shown]).split(self.sizes, dim=1)
+        targets = wanted[shown].long().unbind(1)
+        losses = [F.cross_entropy(each, target) for each, target in zip(scores, targets, strict=True)]
+        return torch.stack(losses).sum()
+
+
+def _trained(network: Backbone, first: str) -> list[nn.Parameter]:
+    """Freeze the parameters before the first one with that prefix, and return the others."""
+    named = [(name.removeprefix("inner."), each) for name, each in network.network.named_parameters()]
+    start = next((row for row, (name, _) in enumerate(named) if name.startswith(first)), None)
+    if start is None:
+        raise InputError(f"no layer of the backbone is called {first!r}; its last one is {named[-1][0]}")
+    network.requires_grad_(False)
+    trained = [each for _, each in named[start:]]
+    for each in trained:
+        each.requires_grad_()
+    return trained
+
+
+def _steps(spec: Spec, data: Labelled, iterations: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Batches of augmented images with their classes; every image is seen once before one is seen twice."""
+    random = np.random.default_rng(seed)
+    count = min(BATCH, len(data.images))
+    rounds = -(-iterations * count // len(data.images))
+    rows = np.concatenate([random.permutation(len(data.images)) for _ in range(rounds)])
+    rows = rows[: iterations * count]
+    labels = torch.from_numpy(data.classes)
+    for step, images in enumerate(batches(data.root, [data.images[row] for row in rows], spec, size=count)):
+        classes = labels[rows[step * count : (step + 1) * count]]
+        pairs = [augmented(image, each) for image, each in zip(images, classes, strict=True)]
+        yield torch.stack([image for image, _ in pairs]), torch.stack([each for _, each in pairs])
+
+
+EFFECTS = v2.Compose(
+    [
+        v2.RandomHorizontalFlip(),
+        v2.ColorJitter(brightness=0.3, contrast=0.3),
+        v2.RandomApply([v2.GaussianBlur(kernel_size=5, sigma=(0.1, 1.2))]),
+    ]
+)
+
+
+def augmented(image: Tensor, classes: Tensor) -> tuple[Tensor, Tensor]:
+    """Draw effects for a uint8 image, 3 x S x S, and mirror it with its classes, 4 x H x W, or not."""
+    changed, mask = EFFECTS(tv_tensors.Image(image), tv_tensors.Mask(classes))
+    pixels = torch.Tensor(changed) * torch.empty(3, 1, 1).uniform_(*GAIN)
+    pixels = pixels + torch.randn(pixels.shape) * (5 * torch.rand(()))  # of 255
+    return pixels.clamp(0, 255).to(torch.uint8), torch.Tensor(mask).to(classes.dtype)
+
+
+def compact(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the weights with matrices and kernels in float16, which halves their file.
+
+    Statistics, gains and biases keep float32: small variances do not survive float16.
+    """
+    return {
+        name: (tensor.half() if tensor.dim() > 1 else tensor).contiguous() for name, tensor in weights.items()
+    }

@@ -1,0 +1,134 @@
+"""What each cell of a feature grid shows: a thing of tabletop with its attributes, or none.
+
+The object-id buffer is traced again from scenes.json, the same bits as when the picture was made.
+Boxes would not do: their corners show the ground, and where two of them overlap only the buffer
+knows which thing hides the other.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.datasets.clevr_change import DEFAULT, DISTRACTOR, SEMANTIC
+from pipeline.datasets.images import Indexed
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import read_json
+from pipeline.io.progress import track
+from pipeline.tabletop.looks import LOOKS, Look
+from pipeline.tabletop.pictures import identify
+from pipeline.tabletop.relations import Point
+from pipeline.tabletop.scenes import Box, Thing, box_of, solids
+from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES, SIZES
+
+ATTRIBUTES = {"color": tuple(COLORS), "shape": SHAPES, "material": MATERIALS, "size": SIZES}
+"""What is told of a cell, and the classes of each, numbered in this order."""
+NOTHING = -1  # the class of a cell that shows no thing
+LEAST = 0.25  # a cell shows the thing that covers most of it, if that is more than this share of its pixels
+VIEWS = {
+    DEFAULT: ("default", "before"),
+    SEMANTIC: ("semantic", "after"),
+    DISTRACTOR: ("nonsemantic", "before"),
+}
+REMEDY = "name the scenes.json that the stage render wrote beside the images"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The n things of one image, and where it was taken from."""
+
+    solids: np.ndarray  # n x 10, as the ray tracer wants them
+    classes: np.ndarray  # (n + 1) x 4 int8, in the order of ATTRIBUTES; the last row is NOTHING
+    camera: Point
+    boxes: tuple[Box, ...]
+
+
+def read_scenes(path: str | Path) -> dict[str, Shown]:
+    """What scenes.json says of every image, by its name. Raises InputError where it is not as rendered."""
+    found = read_json(path, REMEDY)
+    try:
+        look = LOOKS[found.get("look", "studio")]
+        return {
+            name.format(record["number"]): _shown(record["views"][view], record[things], look)
+            for record in found["scenes"]
+            for name, (view, things) in VIEWS.items()
+        }
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{path} does not describe tabletop's scenes ({error!r}); {REMEDY}") from None
+
+
+def _shown(view: Mapping[str, Any], records: Sequence[Mapping[str, Any]], look: Look) -> Shown:
+    things = tuple(_thing(record) for record in records)
+    rows = [[values.index(getattr(thing, name)) for name, values in ATTRIBUTES.items()] for thing in things]
+    classes = np.array([*rows, [NOTHING] * len(ATTRIBUTES)], dtype=np.int8)
+    x, y, z = map(float, view["camera"])
+    return Shown(solids(things, look), classes, (x, y, z), tuple(tuple(box) for box in view["boxes"]))
+
+
+def _thing(record: Mapping[str, Any]) -> Thing:
+    x, y, _ = record["position"]
+    return Thing(x=x, y=y, **{name: value for name, value in record.items() if name != "position"})
+
+
+def label(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[int, int]) -> np.ndarray:
+    """The classes of every cell of every image, images x 4 x H x W int8, in the order of ATTRIBUTES.
+
+    Raises InputError naming an image that scenes.json does not describe, or describes otherwise.
+    """
+    labels = np.empty((len(images), len(ATTRIBUTES), *grid), dtype=np.int8)
+    for row, image in enumerate(track(images, "labelling cells", "images", len(images))):
+        if image.name not in scenes:
+            raise InputError(f"scenes.json does not describe {image.name}; {REMEDY}")
+        shown = scenes[image.name]
+        cells = dominant(_buffer(shown, image), len(shown.solids), grid)
+        labels[row] = shown.classes[cells].transpose(2, 0, 1)  # H x W x 4 -> 4 x H x W
+    return labels
+
+
+def centres(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[int, int]) -> np.ndarray:
+    """Return what `label` does, with classes only in the cells that hold the centre of a thing's box."""
+    labels = np.full((len(images), len(ATTRIBUTES), *grid), NOTHING, dtype=np.int8)
+    for row, image in enumerate(images):
+        shown = scenes[image.name]
+        for (left, top, width, height), classes in zip(shown.boxes, shown.classes[:-1], strict=True):
+            middle = (left + width / 2, top + height / 2)
+            labels[row, :, *cell_of(middle, (image.width, image.height), grid)] = classes
+    return labels
+
+
+def cell_of(place: tuple[float, float], size: tuple[int, int], grid: tuple[int, int]) -> tuple[int, int]:
+    """Return line and column of the cell that holds a place, x and y in pixels; `size`: width, height."""
+    (x, y), (width, height), (H, W) = place, size, grid
+    return min(int(y * H / height), H - 1), min(int(x * W / width), W - 1)
+
+
+def _buffer(shown: Shown, image: Indexed) -> np.ndarray:
+    """The image's object-id buffer; its boxes must be those that were written with the picture."""
+    rows = identify(shown.solids, shown.camera, image.width, image.height)
+    masks = (rows == row for row in range(len(shown.solids)))
+    if tuple(box_of(mask) if mask.any() else None for mask in masks) != shown.boxes:
+        raise InputError(
+            f"scenes.json does not fit {image.name} ({image.width} x {image.height} pixels): "
+            f"the boxes of its things come out otherwise; {REMEDY}"
+        )
+    return rows
+
+
+def dominant(rows: np.ndarray, things: int, grid: tuple[int, int]) -> np.ndarray:
+    """Which thing each cell shows, H x W: its row in the buffer, or NOTHING.
+
+    `rows` is an object-id buffer (height x width, negative where no thing is). A pixel belongs to the
+    cell in which its centre lies. Raises InputError where there are more cells than pixels.
+    """
+    (height, width), (H, W) = rows.shape, grid
+    if height < H or width < W:
+        raise InputError(f"images of {width} x {height} pixels have no {W} x {H} cells; lower features.size")
+    down, across = ((2 * np.arange(n) + 1) * cells // (2 * n) for n, cells in ((height, H), (width, W)))
+    cell = down[:, None] * W + across  # height x width
+    counted = (np.maximum(rows, NOTHING).astype(np.int64) + 1) * (H * W) + cell
+    counts = np.bincount(counted.ravel(), minlength=(things + 1) * H * W).reshape(things + 1, H, W)
+    shares = counts / counts.sum(0)  # of each cell's pixels; the first row is of no thing
+    shares[0] = LEAST
+    return shares.argmax(0) - 1

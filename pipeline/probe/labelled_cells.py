@@ -1,0 +1,59 @@
+"""Feature cells of labelled real images, one for each object: a probe of rendered cells is tested on them."""
+
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.captioning import feature_backbone
+from pipeline.captioning.features import Features, opened
+from pipeline.config.store_contents import GRID, Spec
+from pipeline.datasets import labelled_scenes
+from pipeline.features.shapes import grid_shape
+from pipeline.features.store import FeatureStore
+from pipeline.io.errors import InputError
+from pipeline.probe.grid_labels import ATTRIBUTES, NOTHING, cell_of
+from pipeline.probe.linear_probe import Cells, gather
+
+
+class ImageGrids:
+    """Feature grids of image files, read as the images of a store were (linear_probe.Grids).
+
+    Raises InputError for a store of pixels, or one whose backbone can't be had.
+    """
+
+    def __init__(self, store: FeatureStore, lab: Path):
+        if store.attributes.get("input") != GRID:
+            raise InputError(f"{store.location.name} holds no features of a backbone; name a store that does")
+        said: dict[str, Any] = {each.name: store.attributes.get(each.name) for each in fields(Spec)}
+        spec = Spec(**said)
+        network, made = feature_backbone.of_store(store, spec, lab)
+        self.features = Features(network, spec, made.precision)
+        self.shape = grid_shape(spec)
+
+    def read(self, keys: Sequence[str]) -> np.ndarray:
+        """Return the grids of these files, images x C x H x W float16."""
+        images = [self.features.squashed(Path(key), key) for key in keys]
+        grids: np.ndarray = self.features.grids(images, keys).cpu().numpy()
+        return grids
+
+
+def cells(grids: ImageGrids, folder: Path) -> Cells:
+    """Return the cell in which each labelled object of the before images has its centre.
+
+    Where two objects share a cell, it has the classes of the later one. Raises InputError as
+    labelled_scenes.read does, and for an image that does not open.
+    """
+    pairs = {pair.before: pair for pair in labelled_scenes.read(folder)}
+    names = [str(folder / name) for name in pairs]
+    labels = np.full((len(names), len(ATTRIBUTES), *grids.shape[1:]), NOTHING, dtype=np.int8)
+    for row, (name, pair) in enumerate(zip(names, pairs.values(), strict=True)):
+        assert pair.scene is not None  # a labelled scene is known
+        size = opened(Path(name), name).size
+        for thing in pair.scene.before:
+            classes = [values.index(getattr(thing, key)) for key, values in ATTRIBUTES.items()]
+            centre = (thing.x, -thing.y)  # pixels: labelled scenes have y upwards (labelled_scenes.CAMERA)
+            labels[row, :, *cell_of(centre, size, grids.shape[1:])] = classes
+    return gather(grids, names, labels, labels.size, f"reading cells of {folder}")

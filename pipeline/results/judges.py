@@ -1,0 +1,159 @@
+"""Is a metric a judge of truth? How it ranks cells, and captions of one cell, beside what is true of changes.
+
+Spearman's rank correlation: 1 where a metric ranks as truth does, 0 where it says nothing of it. Its interval
+is the middle 95 % of a bootstrap that draws models (with all their seeds), since the seeds of one model are
+alike.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import fmean
+
+import numpy as np
+from scipy.stats import rankdata
+
+from pipeline.results.record_comparisons import Group
+from pipeline.scoring.metric_names import ACCURACY, BLEU_4, CIDER, METEOR, RIGHT, ROUGE_L, TRUE, TRUE_CHANGES
+from pipeline.statistics.bootstrap import draws
+from pipeline.statistics.corpus_sums import Array
+
+RESAMPLES, SEED = 2_000, 1
+LEAST = 4  # cells: of fewer a rank correlation says nothing
+CIDER_CHANGES = f"{CIDER}, changes"
+OVER_CELLS = {  # metric -> the subset of test pairs and the score that a cell is ranked by
+    BLEU_4: ("total", BLEU_4),
+    METEOR: ("total", METEOR),
+    ROUGE_L: ("total", ROUGE_L),
+    CIDER: ("total", CIDER),
+    CIDER_CHANGES: ("change", CIDER),
+    ACCURACY: ("total", ACCURACY),
+}
+OVER_PAIRS = {BLEU_4: BLEU_4, METEOR: METEOR, ROUGE_L: ROUGE_L, CIDER_CHANGES: CIDER, ACCURACY: RIGHT}
+TINY = 1e-9
+Values = Sequence[float]
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """A rank correlation with its interval; None where all are alike, which no rank tells apart."""
+
+    value: float | None
+    low: float
+    high: float
+
+    @property
+    def printed(self) -> str:
+        if self.value is None:
+            return "–"
+        said = f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+        return said.replace("-", "−")
+
+
+@dataclass(frozen=True)
+class Judge:
+    """One metric on one dataset."""
+
+    metric: str
+    cells: Correlation
+    otherwise: float | None  # share of two models' cells that it ranks otherwise than truth, a tie by half
+    pairs: Correlation | None  # mean over cells, over the changed pairs of each; None: a metric of no pair
+    prefers: float | None  # of a true and a false caption of one cell, how often it prefers the true one
+
+
+def judges(groups: Sequence[Group]) -> list[Judge]:
+    """Every metric, of one dataset's groups; none where there are fewer than LEAST cells."""
+    if sum(len(group.records) for group in groups) < LEAST:
+        return []
+    truth = [[_score(one, "total", TRUE_CHANGES) for one in group.each()] for group in groups]
+    return [_judge(metric, groups, truth) for metric in OVER_CELLS]
+
+
+def _judge(metric: str, groups: Sequence[Group], truth: Sequence[Values]) -> Judge:
+    subset, score = OVER_CELLS[metric]
+    scores = [[_score(one, subset, score) for one in group.each()] for group in groups]
+    counts = _drawn([len(own) for own in scores])
+    cells = _correlation(ranks_alike(np.concatenate(scores), np.concatenate(truth), counts))
+    pairs, prefers = None, None
+    if metric in OVER_PAIRS:
+        within = [_within(one, OVER_PAIRS[metric]) for group in groups for one in group.each()]
+        pairs = _correlation(_means(np.array([own[0] for own in within]), counts))
+        prefers = _known(_means(np.array([own[1] for own in within]), counts)[0])
+    return Judge(metric, cells, otherwise(scores, truth), pairs, prefers)
+
+
+def _score(group: Group, subset: str, metric: str) -> float:
+    return group.score(subset, metric).mean
+
+
+def _within(group: Group, metric: str) -> tuple[float, float]:
+    """Over the changed pairs of a cell: the correlation of a sentence's metric with truth, and `prefers`."""
+    (record,) = group.records
+    places = group.changes_of("total")
+    values = np.array([float(record[metric][place]) for place in places])
+    true = np.array([record[TRUE][place] == "1" for place in places])
+    return float(ranks_alike(values, true, np.ones((1, len(places))))[0]), prefers(values, true)
+
+
+def prefers(values: Array, true: Array) -> float:
+    """How often a true caption has the higher value than a false one, a tie by half; NaN without either.
+
+    The area under the ROC curve, by the sum of ranks (Mann and Whitney).
+    """
+    ones, zeros = int(true.sum()), int((~true).sum())
+    if not ones or not zeros:
+        return np.nan
+    return float((rankdata(values)[true].sum() - ones * (ones + 1) / 2) / (ones * zeros))
+
+
+def otherwise(scores: Sequence[Values], truth: Sequence[Values]) -> float | None:
+    """Of every two cells of different models that truth ranks: how many the metric ranks the other way."""
+    found = []
+    for (a, true_a), (b, true_b) in combinations(list(zip(scores, truth, strict=True)), 2):
+        for score_a, own_a in zip(a, true_a, strict=True):
+            for score_b, own_b in zip(b, true_b, strict=True):
+                if own_a != own_b:
+                    same = (score_a - score_b) * (own_a - own_b)
+                    found.append(0.5 if same == 0 else float(same < 0))
+    return fmean(found) if found else None
+
+
+def ranks_alike(a: Array, b: Array, counts: Array) -> Array:
+    """Spearman's correlation of `a` and `b` where each value stands as often as a row of `counts` says.
+
+    One for each row; NaN where all values of one of them are alike.
+    """
+    weights = counts / counts.sum(1, keepdims=True)
+    x, y = (own - (weights * own).sum(1, keepdims=True) for own in (_ranks(a, counts), _ranks(b, counts)))
+    xx, yy, xy = ((weights * product).sum(1) for product in (x * x, y * y, x * y))
+    return np.divide(xy, np.sqrt(xx * yy), np.full(len(counts), np.nan), where=(xx > TINY) & (yy > TINY))
+
+
+def _ranks(values: Array, counts: Array) -> Array:
+    """How many stand below each value, equals by half: its mean rank less what all ranks have in common."""
+    below, equal = values[:, None] < values, values[:, None] == values
+    return np.asarray(counts @ (below + equal / 2))
+
+
+def _drawn(seeds: Sequence[int]) -> Array:
+    """How often each cell stands: first once, then in every draw of models, each with all its seeds."""
+    draws_of_models = np.concatenate(list(draws(len(seeds), RESAMPLES, SEED)))
+    return np.repeat(np.vstack([np.ones(len(seeds)), draws_of_models]), seeds, axis=1)
+
+
+def _means(values: Array, counts: Array) -> Array:
+    """Of the values that are known; NaN where none is."""
+    weights = counts * np.isfinite(values)
+    sums = weights.sum(1)
+    return np.divide(weights @ np.nan_to_num(values), sums, np.full(len(counts), np.nan), where=sums > 0)
+
+
+def _correlation(found: Array) -> Correlation:
+    """Of what all models give, which stands first, and the draws."""
+    known = found[1:][np.isfinite(found[1:])]
+    low, high = np.quantile(known, [0.025, 0.975]) if len(known) else (np.nan, np.nan)
+    return Correlation(_known(found[0]), float(low), float(high))
+
+
+def _known(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

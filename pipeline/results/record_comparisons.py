@@ -1,0 +1,191 @@
+"""The records of all cells by dataset, model and what was changed: means over seeds, paired comparisons."""
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from pipeline.io.errors import InputError
+from pipeline.results import records
+from pipeline.results.records import CAPTIONS, FOLDER, OF_PAIRS, PAIRS, REMEDY, Record
+from pipeline.scoring.metric_names import ACCURACY, CIDER, RIGHT, TRUE, TRUE_CHANGES
+from pipeline.statistics.pair_scores import Evidence
+from pipeline.statistics.seeds import MeanSd, over_seeds
+
+UNCHANGED = "_n"  # pipeline/datasets/clevr_change.py, by which all rendered datasets are read
+Changes = Mapping[str, Any]
+MARKED = {TRUE: TRUE, TRUE_CHANGES: TRUE, ACCURACY: RIGHT}  # metric -> the record's marks
+BEGUN = 0.1  # change accuracy of the pairs with a change; whoever always says "no change" has 0
+
+
+@dataclass(frozen=True)
+class Group:
+    """One model with one set of changes on one dataset: a record a seed, in the seeds' order."""
+
+    dataset: str
+    model: str
+    changes: Changes
+    records: tuple[Record, ...]
+    pairs: Record  # the dataset's pairs.json
+
+    @property
+    def name(self) -> str:
+        """The model, and in brackets what is otherwise than in params.yaml."""
+        said = [f"{key.rsplit('.', 1)[-1]} {plain(value)}" for key, value in self.changes.items()]
+        return f"{self.model} ({', '.join(said)})" if said else self.model
+
+    def each(self) -> "list[Group]":
+        """A group of its own for every seed."""
+        return [replace(self, records=(record,)) for record in self.records]
+
+    @property
+    def seeds(self) -> frozenset[int]:
+        return frozenset(record["seed"] for record in self.records)
+
+    def only(self, seeds: Collection[int]) -> "Group":
+        """The same group, of these seeds alone."""
+        return replace(self, records=tuple(record for record in self.records if record["seed"] in seeds))
+
+    def score(self, subset: str, metric: str) -> MeanSd:
+        """Of a subset of the test pairs, a fraction; CIDEr-D has the subset's own document frequencies.
+
+        What is true of changes is that of the subset's pairs with a change alone.
+        """
+        if metric in MARKED:
+            places = self.changes_of(subset) if metric == TRUE_CHANGES else self.places(subset)
+            return over_seeds([_share(record[MARKED[metric]], places) for record in self.records])
+        return over_seeds([record["scores"][subset][metric] for record in self.records])
+
+    def balanced(self, subset: str) -> MeanSd:
+        """Change accuracy with pairs with a change and without weighing the same, a fraction.
+
+        Of a quartile with fewer changes than others, whoever always says "no change" has no more than 0.5.
+        """
+        kinds = [set(self.places(kind)) for kind in ("change", "no_change")]
+        parts = [[place for place in self.places(subset) if place in kind] for kind in kinds]
+        return over_seeds([fmean(_share(own[RIGHT], part) for part in parts if part) for own in self.records])
+
+    @property
+    def begun(self) -> bool:
+        """Whether the model tells anything: its scores else say more of the budget than of the model."""
+        return self.score("change", ACCURACY).mean >= BEGUN
+
+    def places(self, subset: str) -> Sequence[int]:
+        """Which of the test pairs belong to a subset."""
+        whole = range(len(self.pairs["pairs"]))
+        return whole if subset == "total" else self.pairs["subsets"][subset]
+
+    def changes_of(self, subset: str) -> list[int]:
+        """Those of them that have a change."""
+        changed = set(self.places("change"))
+        return [place for place in self.places(subset) if place in changed]
+
+    def pointing(self) -> MeanSd | None:
+        """The share of changes at which the decoder looks hardest; None where that is not known."""
+        if any("pointing" not in record["localisation"] for record in self.records):
+            return None
+        return over_seeds([record["localisation"]["pointing"] for record in self.records])
+
+    def evidence(self, subset: str = "total") -> Evidence:
+        """What a paired bootstrap resamples: of each pair and seed what is true or right, and CIDEr-D."""
+        places = list(self.places(subset))
+        cider = [[[r["CIDEr-D"][p] * 1000.0, 1.0] for p in places] for r in self.records]
+        changed = set(self.changes_of(subset))
+        asked = {metric: changed if metric == TRUE_CHANGES else set(places) for metric in MARKED}
+        numbers = {
+            metric: np.array([[_told(r[own], p, asked[metric]) for p in places] for r in self.records])
+            for metric, own in MARKED.items()
+            if asked[metric]
+        }
+        ids = tuple(self.pairs["pairs"][place] for place in places)
+        # records hold no scenes: the pair of a scene without a change has the other one's id with a mark
+        scenes = tuple(pair.removesuffix(UNCHANGED) for pair in ids)
+        return Evidence(ids, numbers | {CIDER: np.array(cider)}, scene_ids=scenes)
+
+
+def read(root: Path, dataset: str) -> list[Group]:
+    """All groups of the published records of a dataset. Raises InputError as `folder` does."""
+    return groups(*folder(root / FOLDER / dataset, dataset, records.name_of))
+
+
+def folder(path: Path, dataset: str, name_of: Callable[[Record], str]) -> tuple[list[Record], Record]:
+    """The records that a folder holds, and its pairs.json; nothing of a folder without records.
+
+    `name_of` is the file's name that a record's content asks for. Raises InputError naming the file that is
+    no record, that is a copy of another one, or that is of other pairs.
+    """
+    files = sorted(file for file in path.glob("*.json") if file.name != PAIRS)
+    if not files:
+        return [], {}
+    pairs = records.read_pairs_file(path / PAIRS)
+    found = [_placed(file, dataset, name_of) for file in files]
+    _check_keys(files, found)
+    wrong = [file for file, record in zip(files, found, strict=True) if not _of(record, pairs)]
+    if len(wrong) == len(files) > 1:
+        raise InputError(f"{path / PAIRS} is of other test pairs than all {len(files)} records; {REMEDY}")
+    if wrong:
+        raise InputError(f"{wrong[0]} is of other test pairs than {path / PAIRS}; {REMEDY}")
+    return found, pairs
+
+
+def groups(found: Sequence[Record], pairs: Record) -> list[Group]:
+    """The records of one dataset by model and changes, which their content says."""
+    ordered: dict[str, list[Record]] = {}
+    for record in found:
+        ordered.setdefault(json.dumps([record["model"], record["changes"]], sort_keys=True), []).append(
+            record
+        )
+    return [_group(own, pairs) for own in ordered.values()]
+
+
+def _placed(file: Path, dataset: str, name_of: Callable[[Record], str]) -> Record:
+    record = records.read(file)
+    if (record["dataset"], name_of(record)) != (dataset, file.name):
+        place = f"{record['dataset']}/{name_of(record)}"
+        raise InputError(f"{file} is a copy: it holds the record of {place}; remove it")
+    return record
+
+
+def _check_keys(files: Sequence[Path], found: Sequence[Record]) -> None:
+    """Raises InputError where two seeds have one cell's key, which is a hash of code, data and seed."""
+    seen: dict[str, tuple[Path, Record]] = {}
+    for file, record in zip(files, found, strict=True):
+        first, other = seen.setdefault(str(record.get("key", file)), (file, record))
+        if record["seed"] != other["seed"]:
+            raise InputError(f"{file} is a copy: it holds the record of {first.name}; remove it")
+
+
+def _of(record: Record, pairs: Record) -> bool:
+    """Whether a record is of these pairs: by their hash, where it has one, and by how many there are."""
+    lengths = {len(record[own]) for own in OF_PAIRS}
+    return (
+        lengths == {len(pairs["pairs"])}
+        and len(record[CAPTIONS]) == len(pairs[CAPTIONS])
+        and {"total", *pairs["subsets"]} <= set(record["scores"])
+        and record.get("pairs") in (None, records.identity(pairs))
+    )
+
+
+def _share(marks: str, places: Sequence[int]) -> float:
+    told = [marks[place] for place in places]
+    return told.count("1") / (told.count("1") + told.count("0"))
+
+
+def _told(marks: str, place: int, asked: Collection[int]) -> tuple[float, float]:
+    """As statistics counts: one in millionths, and whether the pair counts at all."""
+    return (1_000_000.0 * (marks[place] == "1"), 1.0) if place in asked else (0.0, 0.0)
+
+
+def plain(value: object) -> str:
+    """As YAML has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _group(own: Sequence[Record], pairs: Record) -> Group:
+    ordered = tuple(sorted(own, key=lambda record: record["seed"]))
+    first = ordered[0]
+    return Group(first["dataset"], first["model"], first["changes"], ordered, pairs)

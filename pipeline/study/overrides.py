@@ -1,0 +1,125 @@
+"""params.yaml with a row's `set` and `times` laid over it.
+
+DVC's own overrides (`dvc exp run -S`, by Hydra) multiply nothing, take any value for a key, and know neither
+what a study may vary nor which value hides another; of an unknown key they say "Invalid `--set-param` value",
+not which. And they write into params.yaml itself (all tried).
+"""
+
+from copy import deepcopy
+from dataclasses import asdict
+from typing import Any
+
+from pydantic import ValidationError
+
+import models
+from models.common import switches
+from pipeline.config.params import Params
+from pipeline.io.errors import InputError
+from pipeline.io.records import first_fault
+from pipeline.study.study_file import Row
+
+Tree = dict[str, Any]
+# what a row may vary: how a model is trained and captions are found, never the data that rows share
+DATASET_PARTS = ("loss", "train", "sizes", "own")
+PARTS = ("loss", "train", "decode")
+
+
+def overlay(tree: Tree, row: Row, dataset: str, where: str) -> Tree:
+    """The whole params.yaml of a row's cells, which its lists of datasets and models name alone.
+
+    `where` begins each message. Raises InputError naming the key that is unknown, that a study does not
+    vary, or that has no effect.
+    """
+    changed = deepcopy(tree) | {"datasets": [dataset], "models": [row.model]}
+    if dataset in (rendered := changed.get("tabletop", {})).get("viewpoint", {}):
+        rendered["datasets"] = [dataset]
+    try:
+        for key, value in changes(tree, row, dataset).items():
+            branch, last = _place(changed, key)
+            branch[last] = value
+        Params.model_validate(changed)
+    except ValidationError as error:
+        raise InputError(f"{where}: {first_fault(error)}") from None
+    except ValueError as error:
+        raise InputError(f"{where}: {error}") from None
+    return changed
+
+
+def changes(tree: Tree, row: Row, dataset: str) -> Tree:
+    """What the row's `set` and `times` come to, where that is not what holds already: full key -> value.
+
+    So a row of an ablation that names what the model has anyway shares the model's own cells.
+    Raises ValueError for a wrong key.
+    """
+    found = {filled(key, row, dataset): value for key, value in row.set.items()}
+    for key, factor in row.times.items():
+        key = filled(key, row, dataset)
+        branch, last = _place(tree, key)
+        found[key] = _times(branch.get(last), factor, key)
+    for key in found:
+        _allowed(key, row.model, dataset)
+        _not_hidden(tree, key)
+    unnamed = _unnamed(tree, row, dataset, found)
+    return {key: value for key, value in found.items() if not _has(tree, key, value, unnamed)}
+
+
+def _unnamed(tree: Tree, row: Row, dataset: str, found: Tree) -> Tree:
+    """The model's switches where `model` does not name them: the dataset's, else the variant's."""
+    if row.model not in tree["model"] or (entry := models.MODELS.get(row.model)) is None:
+        return {}  # Params and the recipe say so
+    own = tree["dataset"][dataset].get("own", {}).get(entry.own, {})
+    key = f"model.{row.model}.variant"
+    branch, last = _place(tree, key)
+    variant = found.get(key, branch[last])
+    of_variant = switches.resolve(f"model.{row.model}", variant, {}, entry.released, entry.switches)
+    return asdict(of_variant) | own.get("settings", {}).get("switches", {})
+
+
+def _has(tree: Tree, key: str, value: Any, unnamed: Tree) -> bool:
+    branch, last = _place(tree, key)
+    if last not in branch:
+        branch = unnamed
+    alike = isinstance(value, bool) == isinstance(branch.get(last), bool)  # 1 is no `true`
+    return last in branch and alike and bool(branch[last] == value)
+
+
+def filled(key: str, row: Row, dataset: str) -> str:
+    """A key of a row with the names of its dataset and model."""
+    return key.replace("{dataset}", dataset).replace("{model}", row.model)
+
+
+def _place(tree: Tree, key: str) -> tuple[Tree, str]:
+    """The branch that holds the key, and its last part. Raises ValueError."""
+    *parents, last = key.split(".")
+    branch: Any = tree
+    for part in parents:
+        branch = branch.get(part) if isinstance(branch, dict) else None
+    switch = parents[-1:] == ["switches"]  # they stand there only where they differ from the variant
+    if not isinstance(branch, dict) or (last not in branch and not switch):
+        known = f" (there are {', '.join(branch)})" if isinstance(branch, dict) else ""
+        raise ValueError(f"params.yaml has no key {key}{known}")
+    return branch, last
+
+
+def _allowed(key: str, model: str, dataset: str) -> None:
+    kinds = [f"{part}." for part in PARTS] + [f"dataset.{dataset}.{part}." for part in DATASET_PARTS]
+    if not key.startswith((*kinds, f"model.{model}.")):
+        raise ValueError(
+            f"a study of {model} on {dataset} does not vary {key}; it may set "
+            f"{', '.join(f'{kind}*' for kind in kinds)}, model.{model}.*"
+        )
+
+
+def _not_hidden(tree: Tree, key: str) -> None:
+    """A dataset's value is not used where params.yaml has one for all datasets."""
+    above = key.split(".")[2:]
+    if key.startswith("dataset.") and above[0] in ("loss", "train"):
+        value = tree.get(above[0], {}).get(above[1])
+        if value is not None:
+            raise ValueError(f"{key} has no effect, as params.yaml sets {'.'.join(above)}; set that to null")
+
+
+def _times(value: Any, factor: float, key: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"{key} is {value!r}, which cannot be multiplied")
+    return float(f"{value * factor:.12g}")  # 1e-5 x 0.1 is 1e-6, not 1.0000000000000002e-06

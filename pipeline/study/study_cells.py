@@ -1,0 +1,228 @@
+"""The cells of a study, and which of them are finished.
+
+A cell is known by a key: a hash of all that DVC would look at to decide whether its training, decoding and
+scoring must run again. So a cell that two rows or two studies share is one cell, and one that was made with
+other code, data or settings is not taken for it.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.config import resolving
+from pipeline.config.params import Params, read_tree
+from pipeline.config.recipe_file import Recipe
+from pipeline.datasets import cub_nabirds
+from pipeline.io import source_code
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import read_bytes, read_json, read_yaml
+from pipeline.io.outputs import Contents, replacing, write_json
+from pipeline.io.provenance import sha256
+from pipeline.study.overrides import Tree, changes, overlay
+from pipeline.study.study_file import FOLDER, Row, Study
+
+FINISHED = Path("results/studies/cells")
+STAGES = ("start", "train", "decode", "score")
+KEPT = ("metrics.json", "pairs.jsonl")  # of a finished cell
+RETRIEVAL = "retrieval/retrieval.json"  # and of one that learns to retrieve
+CELL = "cell.json"
+REMEDY = "remove the folder and run the study again"
+CONTENTS = Contents("study cell")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A row of a study with one seed."""
+
+    name: str
+    dataset: str
+    model: str
+    seed: int
+    params: Tree  # the params.yaml that makes it
+    recipe: Recipe
+    key: str
+
+    @property
+    def folder(self) -> Path:
+        """Where it is kept once it is finished."""
+        return FINISHED / self.key
+
+    @property
+    def made(self) -> Path:
+        """Where the stage score writes it."""
+        return Path("results/cells", self.dataset, self.model, str(self.seed))
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A row and its cells, one a seed."""
+
+    row: Row
+    changes: Tree  # full key below params.yaml -> value
+    cells: tuple[Cell, ...]
+
+
+def plan(root: Path, name: str, study: Study, dataset: str, seeds: Sequence[int]) -> list[Planned]:
+    """Every row's cells, on the code and data of the repository at `root`, before any of them runs.
+
+    Raises InputError for an unknown dataset or model, a key that no row may set, settings that make no
+    model, and a dataset that is not prepared.
+    """
+    tree = read_tree(root / "params.yaml")
+    Params.model_validate(tree).of(dataset)
+    resolved = [_resolved(tree, row, dataset, name) for row in study.rows]
+    grounds = _grounds(root, dataset, sorted({recipe.input for _, recipe in resolved}))
+    return [
+        _planned(root, tree, row, changed, recipe, seeds, grounds)
+        for row, (changed, recipe) in zip(study.rows, resolved, strict=True)
+    ]
+
+
+def _resolved(tree: Tree, row: Row, dataset: str, name: str) -> tuple[Tree, Recipe]:
+    """params.yaml as the row has it, and the recipe of it."""
+    where = f"{FOLDER / name}.yaml, row {row.label!r}"
+    changed = overlay(tree, row, dataset, where)
+    try:
+        return changed, resolving.resolve(Params.model_validate(changed), dataset, row.model)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+def _planned(
+    root: Path, tree: Tree, row: Row, changed: Tree, recipe: Recipe, seeds: Sequence[int], grounds: Tree
+) -> Planned:
+    dataset = recipe.dataset
+    used = {key: _value(changed, key) for key in grounds["params"]}
+    if recipe.asks_negatives:
+        used["negatives"] = changed["negatives"]
+    if recipe.pretrained_on:
+        used["pretraining"] = _beside(root, tree, recipe.pretrained_on)
+    cells = []
+    for seed in seeds:
+        key = sha256(json.dumps([asdict(recipe), seed, used, grounds], sort_keys=True))[:16]
+        params = changed | {"seeds": [seed]}
+        cells.append(Cell(f"{row.label}, seed {seed}", dataset, row.model, seed, params, recipe, key))
+    return Planned(row, changes(tree, row, dataset), tuple(cells))
+
+
+def inputs_of(planned: Iterable[Planned]) -> list[str]:
+    """What the models of these cells read, each once, in order."""
+    return sorted({cell.recipe.input for row in planned for cell in row.cells})
+
+
+def _grounds(root: Path, dataset: str, inputs: Sequence[str]) -> Tree:
+    """What all cells on a dataset stand on: the stages' commands and code, the prepared data, by hash."""
+    stages = read_yaml(root / "dvc.yaml", "restore it with git")["stages"]
+    own = [stages[name] for name in STAGES]
+    deps = sorted({dep for stage in own for dep in stage["deps"]})
+    return {
+        "commands": [stage["cmd"] for stage in own],
+        "params": sorted({key for stage in own for key in stage.get("params", [])}),
+        "code": {path: of for name in STAGES for path, of in source_code.of_stage(name, root).items()},
+        "data": _data(root, dataset, inputs, [dep.replace("${item.dataset}", dataset) for dep in deps]),
+    }
+
+
+def _data(root: Path, dataset: str, inputs: Sequence[str], deps: Sequence[str]) -> dict[str, str]:
+    """Path -> md5 of the prepared data among `deps` or below them, as dvc.lock has them."""
+    remedy = to_prepare(dataset, inputs)
+    lock = read_yaml(root / "dvc.lock", remedy) or {}
+    found: dict[str, str] = {}
+    for stage in prepared(dataset, inputs):
+        if stage not in lock.get("stages", {}):
+            raise InputError(f"{dataset} is not prepared ({stage} has not run); {remedy}")
+        outs = {out["path"]: out["md5"] for out in lock["stages"][stage]["outs"]}
+        found |= {
+            path: md5 for path, md5 in outs.items() if any(f"{path}/".startswith(f"{dep}/") for dep in deps)
+        }
+    for path in (f"data/cards/{dataset}.yaml", *found):
+        if not (root / path).exists():
+            raise InputError(f"{dataset} is not prepared ({path} is missing); {remedy}")
+    return found
+
+
+def _beside(root: Path, tree: Tree, datasets: Sequence[str]) -> dict[str, str]:
+    """Path -> md5 of what a pre-training reads of CUB and NABirds, as dvc.lock has it."""
+    lock = read_yaml(root / "dvc.lock", "restore it with git") or {}
+    found: dict[str, str] = {}
+    for dataset in datasets:
+        for stage in prepared_beside([dataset]):
+            if dataset not in tree["pretraining"]["datasets"] or stage not in lock.get("stages", {}):
+                how = cub_nabirds.remedy(dataset)
+                raise InputError(f"{dataset} is not prepared ({stage} has not run); {how}")
+            found |= {out["path"]: out["md5"] for out in lock["stages"][stage]["outs"]}
+    return found
+
+
+def to_prepare(dataset: str, inputs: Sequence[str], beside: Sequence[str] = ()) -> str:
+    """What a user does so that the data of a dataset are there, and what pre-training reads beside."""
+    _, *stages = [*prepared(dataset, inputs), *prepared_beside(beside)]
+    return (
+        f"name {dataset} in `datasets` of params.yaml, and in `models` one that reads "
+        f"{' and one that reads '.join(inputs)}, and run "
+        f"`dvc repro {' '.join(stages)}`, then start the study again"
+    )
+
+
+def prepared(dataset: str, inputs: Sequence[str]) -> list[str]:
+    """The stages that prepare a dataset for every cell on it that reads these inputs."""
+    stages = [f"{stage}@{dataset}" for stage in ("prepare", "plan", "vocab")]
+    return stages + [f"extract@{dataset}-{name}" for name in inputs]
+
+
+def prepared_beside(datasets: Sequence[str]) -> list[str]:
+    """The stages that prepare CUB and NABirds."""
+    return [f"{stage}_pretraining@{name}" for name in datasets for stage in ("prepare", "extract")]
+
+
+def _value(tree: Tree, key: str) -> Any:
+    for part in key.split("."):
+        tree = tree[part]
+    return tree
+
+
+def finished(root: Path, cell: Cell) -> bool:
+    """Whether the cell's scores are kept.
+
+    Raises InputError where the folder holds those of another cell, or a file that was changed since.
+    """
+    folder = root / cell.folder
+    if not all((folder / name).is_file() for name in kept(cell)):
+        return False
+    said = read_json(folder / CELL, REMEDY)
+    own = _said(cell) | {"files": {name: sha256(read_bytes(folder / name)) for name in kept(cell)}}
+    wrong = [key for key in own if key in said and said[key] != own[key]]  # older ones say less
+    if wrong:
+        raise InputError(f"{folder} is not of {cell.name} as it was made ({wrong[0]} differs); {REMEDY}")
+    return True
+
+
+def _said(cell: Cell) -> Tree:
+    return {"dataset": cell.dataset, "model": cell.model, "seed": cell.seed, "key": cell.key}
+
+
+def kept(cell: Cell) -> list[str]:
+    """The files that are kept of a cell."""
+    return [*KEPT, RETRIEVAL] if cell.recipe.entry.retrieves else [*KEPT]
+
+
+def each(planned: Sequence[Planned]) -> list[tuple[Planned, Cell]]:
+    """The cells, each once and with its row: the first seed of every row, then the second."""
+    named: dict[str, tuple[Planned, Cell]] = {}
+    for turn in range(max((len(own.cells) for own in planned), default=0)):
+        for own in planned:
+            named.setdefault(own.cells[turn].key, (own, own.cells[turn]))
+    return list(named.values())
+
+
+def keep(root: Path, cell: Cell, workspace: Path) -> None:
+    """Copy the scores that the stages wrote in `workspace` to the cell's own folder, all or none."""
+    with replacing(root / cell.folder, CONTENTS) as beside:
+        beside.mkdir()
+        for name in kept(cell):
+            (beside / name).parent.mkdir(exist_ok=True)
+            (beside / name).write_bytes((workspace / cell.made / name).read_bytes())
+        files = {name: sha256(read_bytes(beside / name)) for name in kept(cell)}
+        write_json(beside / CELL, _said(cell) | {"params": cell.params, "files": files})

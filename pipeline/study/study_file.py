@@ -1,0 +1,70 @@
+"""A study's file, studies/<name>.yaml: which rows a table of a paper has, and what is printed beside them.
+
+    title: …                       # what varies
+    source: SCORER, Table 6        # where it is printed
+    datasets: [clevr_change]       # those that the source has; any other may be asked for
+    subsets: [total]               # of the test pairs
+    rows:
+      - {label: RR, model: rr, set: {loss.lambda_cv: 0.1}, times: {…}, published: RR}
+
+`set` gives a key below params.yaml a value, `times` multiplies the value that it has; in both `{dataset}`
+and `{model}` stand for the row's. `published` names a method of data/published.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError, model_validator
+
+from pipeline.config.dataset_params import Name, Positive, Strict
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import read_yaml
+from pipeline.io.records import first_fault
+from pipeline.reporting.paper_results import Subset
+from pipeline.study.cluster_settings import FILE as CLUSTER
+
+FOLDER = Path("studies")
+Line = Annotated[str, Field(min_length=1)]
+
+
+class Row(Strict):
+    """One line of a study's table: a model, and what is otherwise than in params.yaml."""
+
+    label: Line
+    model: Name
+    set: dict[str, Any] = Field(default_factory=dict)
+    times: dict[str, Positive] = Field(default_factory=dict)
+    published: str | None = None
+
+
+class Study(Strict):
+    """A table or a figure of a paper."""
+
+    title: Line
+    source: Line
+    datasets: tuple[Name, ...] = Field(strict=False, min_length=1)
+    subsets: tuple[Subset, ...] = Field(strict=False, min_length=1, default=("total",))
+    rows: tuple[Row, ...] = Field(strict=False, min_length=1)
+
+    @model_validator(mode="after")
+    def _labels_differ(self) -> "Study":
+        labels = [row.label for row in self.rows]
+        if twice := [label for label in labels if labels.count(label) > 1]:
+            raise ValueError(f"two rows have the label {twice[0]!r}")
+        return self
+
+
+def names(folder: Path = FOLDER) -> list[str]:
+    """The studies that there are; what a cluster is asked stands beside them."""
+    return sorted(path.stem for path in folder.glob("*.yaml") if path.name != CLUSTER.name)
+
+
+def read(name: str, folder: Path = FOLDER) -> Study:
+    """The study of that name. Raises InputError naming the file and the key that is wrong."""
+    if name not in names(folder):
+        raise InputError(f"unknown study {name!r}; {folder}/ has {', '.join(names(folder)) or 'none'}")
+    path = folder / f"{name}.yaml"
+    try:
+        return Study.model_validate(read_yaml(path, "restore it with git"))
+    except ValidationError as error:
+        raise InputError(f"{path}: {first_fault(error)}; mend it") from None

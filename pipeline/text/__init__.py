@@ -1,0 +1,1 @@
+"""Tokens: vocabularies, and CLIP's byte-pair encoding."""

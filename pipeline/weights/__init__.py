@@ -1,0 +1,1 @@
+"""Trained models on disk: their folder, its description and checks, weights from other places."""

@@ -1,0 +1,136 @@
+"""What model.yaml says of a trained model: its recipe, its shapes, and the hashes of what it belongs to."""
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, get_args
+
+from pydantic import ConfigDict, StringConstraints
+
+from pipeline.config.dataset_params import BLOCKS, LONGEST, MOST_BLOCKS, WIDEST, Count, Seed, Stride
+from pipeline.config.recipe_file import Recipe
+from pipeline.config.store_contents import GRID, IMPORTED, PIXELS, PixelSpec, Spec
+from pipeline.features.preprocessing import RESIZES
+from pipeline.features.store import FeatureStore
+from pipeline.io.errors import InputError
+from pipeline.io.plain_values import read
+from pipeline.text.vocabularies import Vocabulary, identity, words_identity
+
+# weights: their file; model: the rest of model.yaml; vocabulary: its words, how captions are read, their
+# length; words: an imported model's words alone; store, features, images: FeatureStore.hashes
+Part = Literal["weights", "model", "vocabulary", "words", "store", "features", "images"]
+Sha = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+STRIDES: tuple[int, ...] = get_args(Stride)
+LARGEST = 1024  # pixels a side, as in params.yaml
+MOST = {"longest": LONGEST, "vocabulary": 1_000_000}  # tokens of a caption, words
+SHAPE = 1 << 16, LARGEST, LARGEST  # C, H, W
+BELONGS = "bring what the weights were trained with, or train again"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """How the weights came about, the shapes that they fit, and what they belong to."""
+
+    recipe: Recipe
+    seed: Seed
+    shape: tuple[Count, Count, Count]  # of an image's features, C x H x W
+    vocabulary: Count
+    longest: Count
+    iteration: int  # the snapshot that was kept; 0: imported
+    validation: float  # the snapshot's score on the validation split; NaN where it was imported
+    hashes: dict[Part, Sha] = field(default_factory=dict)  # sha256; empty in files of before there were any
+
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for what no training leaves."""
+        if self.iteration < 0:
+            raise ValueError(f"iteration is {self.iteration}, not a whole number from 0 on")
+        if self.iteration and not math.isfinite(self.validation):
+            raise ValueError(f"validation is {self.validation}, not a finite number")
+
+    @property
+    def run(self) -> str:
+        """DATASET/MODEL/SEED."""
+        return f"{self.recipe.dataset}/{self.recipe.model}/{self.seed}"
+
+    def check_vocabulary(self, vocabulary: Vocabulary, name: str | Path = "the vocabulary") -> None:
+        """Raises InputError where the model was trained with another vocabulary."""
+        if len(vocabulary) != self.vocabulary:
+            raise InputError(
+                f"{name} has {len(vocabulary)} words; the weights belong to a vocabulary of "
+                f"{self.vocabulary} words: {BELONGS}"
+            )
+        found = {"vocabulary": identity(vocabulary), "words": words_identity(vocabulary)}
+        if any(self.hashes.get(part, own) != own for part, own in found.items()):  # type: ignore[call-overload]
+            raise InputError(f"{name} is not the vocabulary that the weights belong to; {BELONGS}")
+
+    def check_store(self, store: FeatureStore) -> None:
+        """Raises InputError for features of another kind, and for another store of the same images."""
+        found, name = store.hashes, store.location.name
+        if store.shape != self.shape:
+            raise InputError(
+                f"{name} has features of {store.shape}, the weights read {self.shape}; {BELONGS}"
+            )
+        if self.hashes.get("features", found["features"]) != found["features"]:
+            raise InputError(
+                f"{name}: its features were made otherwise than those that the weights were trained on "
+                f"(another weights_id, precision, normalisation or statistics); {BELONGS}"
+            )
+        if self.hashes.get("images") == found["images"] and self.hashes.get("store") != found["store"]:
+            raise InputError(f"{name} is not the store that the weights were trained on; {BELONGS}")
+
+
+def described(path: Path, record: Any, remedy: str) -> Trained:
+    """Return what model.yaml says. Raises InputError naming the key of it that no training writes."""
+    trained = read(path, Trained, record, remedy)
+    if too_large := _too_large(trained):
+        raise InputError(f"{path}: {too_large} at most; {remedy}")
+    if lacking := {"weights", "model"} - trained.hashes.keys() if trained.hashes else None:
+        raise InputError(f"{path}: hashes.{min(lacking)} is missing; {remedy}")
+    return trained
+
+
+def check_features(path: Path, features: dict[str, Any], remedy: str) -> None:
+    """Raises InputError naming the key of a recipe's features by which none of ours are made."""
+    kind: type[Spec | PixelSpec] = PixelSpec if features.get("input") == PIXELS else Spec
+    unknown = features.keys() - {each.name for each in fields(kind)}
+    fault = f"{min(unknown)} is no key of it" if unknown else _fault(read(path, kind, features, remedy))
+    if fault:
+        raise InputError(f"{path}: recipe.features.{fault}; {remedy}")
+
+
+def hash_of(record: dict[str, Any]) -> str:
+    """Return the hash of all that model.yaml says, but for this hash itself."""
+    hashes = {part: value for part, value in record["hashes"].items() if part != "model"}
+    text = json.dumps(record | {"hashes": hashes}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _too_large(trained: Trained) -> str | None:
+    """Which size is beyond all models of ours: from here on sizes decide about memory and time."""
+    sizes = trained.recipe.sizes.items()
+    found = [
+        *((f"recipe.sizes.{name}", size, MOST_BLOCKS if name in BLOCKS else WIDEST) for name, size in sizes),
+        *((name, getattr(trained, name), most) for name, most in MOST.items()),
+        *(("shape", size, most) for size, most in zip(trained.shape, SHAPE, strict=True)),
+    ]
+    return next((f"{name} is {size}, and has {most}" for name, size, most in found if size > most), None)
+
+
+def _fault(spec: Spec | PixelSpec) -> str | None:
+    """What no features of ours are made with."""
+    resizes = (*RESIZES,) if isinstance(spec, PixelSpec) else (*RESIZES, IMPORTED)
+    if spec.resize not in resizes:
+        return f"resize is {spec.resize!r}, not {' or '.join(resizes)}"
+    if isinstance(spec, Spec) and spec.input != GRID:
+        return f"input is {spec.input!r}, not {GRID} or {PIXELS}"
+    if isinstance(spec, Spec) and spec.stride not in STRIDES:
+        return f"stride is {spec.stride}, not {' or '.join(map(str, STRIDES))}"
+    least = 1 if isinstance(spec, PixelSpec) else spec.stride
+    for side in spec.squashed:
+        if not least <= side <= LARGEST:
+            return f"a picture is squashed to {side} pixels a side, not {least} to {LARGEST}"
+    return None

@@ -1,0 +1,76 @@
+"""Tensors of a file of weights, which may come from anybody, against those of the model that it is for.
+
+The file's header alone decides: nothing of the size that a text names is made before it fits the header.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from models.common.captioner import Captioner
+from models.common.trainable import Trainable
+from pipeline.io.errors import InputError
+from pipeline.io.inputs import check_regular
+
+MOST_BYTES = 1 << 30  # bytes of a file: 268 million numbers
+FLOATS = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+KINDS = FLOATS | {"I64": torch.int64}  # batch norms count in it
+LOOKS = 1 << 28  # numbers of an attention's weights, of a pair: 1 GiB
+
+
+def tensors_said(path: Path, named: str, remedy: str) -> dict[str, Tensor]:
+    """Name -> a tensor of that shape and kind without numbers (torch.device("meta")).
+
+    Raises InputError, naming the file as `named`, where it does not open, or has tensors of other kinds.
+    """
+    try:
+        check_regular(path, MOST_BYTES)
+        with safe_open(path, "pt") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  # no dictionary
+            said = {name: (each.get_dtype(), each.get_shape()) for name, each in slices.items()}
+    except (OSError, SafetensorError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{named} does not load ({reason}); {remedy}") from None
+    for name, (kind, _) in said.items():
+        if kind not in KINDS:
+            raise InputError(f"{named}: {name} is of {kind}, not of floats of at most 32 bits; {remedy}")
+    return {
+        name: torch.empty(shape, dtype=KINDS[kind], device="meta") for name, (kind, shape) in said.items()
+    }
+
+
+def check_looks(model: Trainable, source: Path, remedy: str) -> None:
+    """What no tensor tells: a picture of many cells, each of which looks at all."""
+    if not isinstance(model, Captioner):
+        return
+    rows, columns = model.cells
+    heads = getattr(model.sizes, "heads", 1)  # a model without any looks once
+    if heads * (rows * columns) ** 2 > LOOKS:
+        raise InputError(
+            f"{source}: {heads} heads of {rows} x {columns} cells would take more than "
+            f"{LOOKS >> 28} GB a pair; {remedy}"
+        )
+
+
+def check_tensors(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], named: str, remedy: str) -> None:
+    """Raises InputError naming the first tensor that is missing, surplus, or of another shape or kind."""
+    for name, own in wanted.items():
+        if name not in found:
+            raise InputError(f"{named} does not load (the tensor {name} is missing); {remedy}")
+        if found[name].shape != own.shape:
+            shapes = f"{tuple(found[name].shape)}, where the model has {tuple(own.shape)}"
+            raise InputError(f"{named} does not load ({name} is {shapes}); {remedy}")
+        if found[name].is_floating_point() != own.is_floating_point():
+            raise InputError(f"{named} does not load ({name} is of {found[name].dtype}); {remedy}")
+    if surplus := next((name for name in found if name not in wanted), None):
+        raise InputError(f"{named} does not load ({surplus} is no tensor of the model); {remedy}")
+
+
+def check_finite(tensors: Mapping[str, Tensor], named: str, remedy: str) -> None:
+    """Raises InputError naming the first tensor with a number that is none, or without end."""
+    for name, tensor in tensors.items():
+        if not tensor.isfinite().all():
+            raise InputError(f"{named}: {name} has a number that is not finite; {remedy}")

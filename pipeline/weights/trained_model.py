@@ -1,0 +1,192 @@
+"""A trained model on disk: weights.safetensors and model.yaml in one folder.
+
+`load` and `load_first` are the one way to its weights: they check types, sizes, tensors and hashes.
+"""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from models.common.captioner import Captioner
+from models.common.trainable import Trainable
+from pipeline.config import recipe_file
+from pipeline.config.recipe_file import Recipe
+from pipeline.datasets.checking import sha256
+from pipeline.io.errors import InputError, printable
+from pipeline.io.inputs import read_yaml
+from pipeline.io.outputs import Contents, yaml_of
+from pipeline.weights.model_description import Trained, described, hash_of
+from pipeline.weights.tensor_checks import check_finite, check_looks, check_tensors, tensors_said
+
+FILE, MODEL = "weights.safetensors", "model.yaml"
+CONTENTS = Contents("weights")
+LARGEST = 1 << 16  # bytes of model.yaml
+REMEDY, FIRST = "run `dvc repro train` to make it", "run `dvc repro first` to make it"
+
+
+def save(folder: Path, trained: Trained, weights: dict[str, Tensor]) -> None:
+    """Write both files into `folder`, which is made; model.yaml has the hashes of both."""
+    folder.mkdir(parents=True)
+    save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / FILE)
+    hashes = {**trained.hashes, "weights": sha256(folder / FILE), "model": ""}
+    record = asdict(trained) | {"shape": list(trained.shape), "hashes": hashes}
+    hashes["model"] = hash_of(record)
+    (folder / MODEL).write_text(yaml_of(record), encoding="utf-8")
+
+
+def load(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> tuple[Captioner, Trained]:
+    """Load the trained model, in evaluation mode; messages call the folder `named`.
+
+    Raises InputError naming the file, and the key, that is missing, damaged, or of another model.
+    """
+    trained = describe(folder, named, remedy)
+    model: Captioner = _filled(trained, folder, named or folder, remedy, None)
+    return model, trained
+
+
+def there(folder: Path) -> bool:
+    """Whether a phase before captioning left weights there. Raises InputError where there is no folder."""
+    if not folder.is_dir():
+        raise InputError(f"{folder} is missing; {FIRST}")
+    return any(folder.iterdir())
+
+
+def load_first(folder: Path) -> tuple[Trainable, Trained]:
+    """Load what the last phase before captioning left; raises as `load`, also where the model has none."""
+    trained = describe(folder, None, FIRST)
+    if not (phases := trained.recipe.entry.phases):
+        raise InputError(f"{folder}: {trained.recipe.model} has no phase before captioning; {FIRST}")
+    model: Trainable = _filled(trained, folder, folder, FIRST, phases[-1].settings)
+    return model, trained
+
+
+def take_over(model: Trainable, folder: Path) -> None:
+    """Start from the phase before: what the model shares with it, by name and shape.
+
+    Raises InputError where the folder lacks a tensor, or has one of another shape.
+    """
+    found, how = _tensors(folder, folder, FIRST, describe(folder, None, FIRST)), FIRST
+    own = model.state_dict()
+    for before, here in model.takes.items():
+        taken = {here + name.removeprefix(before): x for name, x in found.items() if name.startswith(before)}
+        wanted = {name: x for name, x in own.items() if name.startswith(here)}
+        for place in sorted(taken.keys() ^ wanted.keys()):
+            fault = "lacks" if place in wanted else "has beside the model's"
+            raise InputError(f"{folder / FILE} {fault} {before}{place.removeprefix(here)}; {how}")
+        for place, x in taken.items():
+            if x.shape != wanted[place].shape:
+                shapes = f"{tuple(x.shape)}, not {tuple(wanted[place].shape)}"
+                raise InputError(f"{folder / FILE}: {before}{place.removeprefix(here)} is {shapes}; {how}")
+        own |= taken
+    model.load_state_dict(own)
+
+
+def identity(folder: Path) -> bytes:
+    """The bytes that say which weights stand in a folder. Raises InputError where there are none."""
+    try:
+        return (folder / FILE).read_bytes()
+    except OSError as error:
+        raise InputError(f"{folder / FILE} cannot be read ({error.strerror}); {FIRST}") from None
+
+
+def sha256_of(folder: Path) -> str:
+    """The hash of the file of weights. Raises InputError where there is none."""
+    try:
+        return sha256(folder / FILE)
+    except OSError as error:
+        raise InputError(f"{folder / FILE} cannot be read ({error.strerror}); {REMEDY}") from None
+
+
+def describe(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> Trained:
+    """Return what model.yaml says. Raises InputError where the folder is named after another run."""
+    named = named or folder
+    trained = described(named / MODEL, _record(folder, remedy), remedy)
+    claimed = _claimed(named)
+    if claimed not in (None, trained.run):
+        raise InputError(f"{named} holds weights of {trained.run}, says its {MODEL}; {remedy}")
+    if claimed and not trained.hashes:
+        raise InputError(f"{named / MODEL} has no hashes, so nothing shows what its weights are; {remedy}")
+    return trained
+
+
+def check_place(folder: Path, recipe: Recipe, seed: int, source: Path) -> None:
+    """Raise InputError where a folder is for weights of another run than that of the recipe at `source`."""
+    run, claimed = f"{recipe.dataset}/{recipe.model}/{seed}", _claimed(folder)
+    if claimed not in (None, run):
+        raise InputError(f"{source} is the recipe of {run}, and {folder} is for weights of {claimed}")
+
+
+def check_first(folder: Path, recipe: Recipe, seed: int) -> Trained:
+    """Return what is said of the weights of the phase before a recipe's captioning.
+
+    Raise InputError where they are of another run, or were trained with other settings than the recipe has.
+    """
+    trained = describe(folder, None, FIRST)
+    own = f"{recipe.dataset}/{recipe.model}/{seed}"
+    if trained.run != own:
+        raise InputError(f"{folder} holds weights of {trained.run}, not of {own}; {FIRST}")
+    first = trained.recipe
+    settings = (("sizes", first.sizes, recipe.sizes), ("adapt", first.adapt, recipe.adapt))
+    for name, found, wanted in settings:
+        if found != wanted and trained.iteration:  # imported weights have no settings of a training
+            raise InputError(f"{folder / MODEL}: recipe.{name} is not that of the captioning; {FIRST}")
+    return trained
+
+
+def _record(folder: Path, remedy: str) -> Any:
+    return read_yaml(folder / MODEL, remedy, LARGEST, foreign=True)
+
+
+def _claimed(folder: Path) -> str | None:
+    """DATASET/MODEL/SEED of a folder of data/weights or data/starts; None: it has another name."""
+    match folder.absolute().parts:
+        case (*_, "data", "weights", dataset, model, seed):
+            return f"{dataset}/{model}/{seed}"
+        case (*_, "data", "starts", dataset, model, seed, "first"):
+            return f"{dataset}/{model}/{seed}"
+    return None
+
+
+def _filled(trained: Trained, folder: Path, named: Path, remedy: str, phase: str | None) -> Any:
+    """The model with its weights; it is built after the file's header fits its names and shapes."""
+    recipe, source = trained.recipe, named / MODEL
+    if not trained.hashes:
+        print(
+            printable(f"note: {source} has no hashes: its weights and words are not verified"),
+            file=sys.stderr,
+        )
+    try:
+        sizes = recipe.sizes_for(trained.shape, trained.vocabulary, trained.longest)
+    except InputError as error:
+        raise InputError(f"{source}: {error}; {remedy}") from None
+    with torch.device("meta"):  # names and shapes only
+        bare = recipe_file.build(recipe, sizes, source, phase)
+    found = tensors_said(folder / FILE, f"{named / FILE}", remedy)
+    check_looks(bare, source, remedy)
+    check_tensors(found, bare.state_dict(), f"{named / FILE}", remedy)
+    tensors = _tensors(folder, named, remedy, trained)
+    check_finite(tensors, f"{named / FILE}", remedy)
+    model = recipe_file.build(recipe, sizes, source, phase)
+    model.load_state_dict(tensors)
+    return model.eval()
+
+
+def _tensors(folder: Path, named: Path, remedy: str, trained: Trained) -> dict[str, Tensor]:
+    """The file's tensors. Raises InputError where it does not load, or a hash of model.yaml differs."""
+    if trained.hashes and trained.hashes["model"] != hash_of(_record(folder, remedy)):
+        raise InputError(f"{named / MODEL} was changed since it was written (its hashes.model); {remedy}")
+    try:
+        found = sha256(folder / FILE)
+        tensors = load_file(folder / FILE)
+    except (OSError, SafetensorError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{named / FILE} does not load ({reason}); {remedy}") from None
+    if trained.hashes.get("weights", found) != found:
+        raise InputError(f"{named / FILE} is not the file that {MODEL} names by hashes.weights; {remedy}")
+    return tensors

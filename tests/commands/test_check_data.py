@@ -1,0 +1,152 @@
+"""The stage `check_data` in a made-up repository: what is missing is said, by name, before anything runs."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pipeline.config.params import read_tree
+from pipeline.datasets import images, manifest
+from tests import project_params
+from tests.synthetic_real import MAKERS, make_spot_the_diff
+
+ROOT = Path(__file__).parents[2]
+STD = "data/raw/spot_the_diff"
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch) -> Path:
+    for name in ("params.yaml", "datasets.yaml"):
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    (tmp_path / "data/cards").mkdir(parents=True)
+    for card in (ROOT / "data/cards").glob("*.yaml"):
+        if card.stem != "tabletop":  # `make repro` writes that one
+            (tmp_path / "data/cards" / card.name).symlink_to(card)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def check(leaves):
+    return lambda dataset="spot_the_diff": leaves("check_data", "--dataset", dataset)
+
+
+@pytest.mark.parametrize("dataset", MAKERS)
+def test_a_complete_folder(repository, check, dataset):
+    MAKERS[dataset](repository / "data/raw" / dataset)
+    code, out, err = check(dataset)
+    assert (code, err) == (0, "")
+    assert "images are there\nnot prepared yet" in out
+    assert "published" in out
+    assert "\x1b" not in out
+
+
+def test_counts_stand_beside_the_published_ones(repository, check):
+    make_spot_the_diff(repository / STD)
+    _, out, _ = check()
+    assert "protocol merged" in out
+    assert ["test", "pairs", "2", "1,270", "(7", "say", "nothing)"] in [
+        line.split() for line in out.split("\n")
+    ]
+    assert "\nval has 2 pairs, published 1,493 (4 of them say nothing)\n" in out
+    assert "\n2 images that no pair names, such as resized_images/1.png, resized_images/1_2.png" in out
+
+
+def test_missing_and_empty_images(repository, check):
+    root = make_spot_the_diff(repository / STD)
+    for number in range(2, 14):
+        (root / f"resized_images/{number}.png").unlink()
+        (root / f"resized_images/{number}_2.png").unlink()
+    (root / "resized_images/0.png").write_bytes(b"")
+    code, out, err = check()
+    assert code == 2
+    assert "are there" not in out
+    lines = err.splitlines()
+    assert lines[0].startswith(f"error: {STD}: 25 problem(s) (the first 20 of 25); put these images in place")
+    assert lines[1:3] == ["  resized_images/0.png: empty (0 bytes)", "  resized_images/2.png: missing"]
+    assert len(lines) == 21
+
+
+def test_an_annotation_file_that_is_not_there(repository, check):
+    (make_spot_the_diff(repository / STD) / "annotations/val.json").unlink()
+    code, _, err = check()
+    assert code == 2
+    assert "annotations/val.json is missing" in err
+    assert "Traceback" not in err
+
+
+def test_unknown_datasets_and_protocols(repository, check):
+    code, _, err = check("coco")
+    assert (code, err.split(";")[0]) == (2, "error: unknown dataset 'coco'")
+    tree = read_tree(repository / "params.yaml")
+    tree["dataset"]["spot_the_diff"]["prepare"]["protocol"] = "single"
+    project_params.save(repository, tree)
+    code, _, err = check()
+    assert code == 2
+    assert "prepare.protocol 'single' of spot_the_diff: there is merged, per_entry, multi" in err
+
+
+def test_a_dataset_without_a_card(repository, check):
+    MAKERS["clevr_change"](repository / "data/raw/tabletop")
+    code, out, _ = check("tabletop")
+    assert code == 0
+    assert "40 pairs, 60 images, 80 captions; no published counts to compare" in out
+
+
+def test_what_changed_since_it_was_prepared(repository, check, leaves):
+    root = make_spot_the_diff(repository / STD)
+    files = ("--pairs", "data/pairs/spot_the_diff.jsonl", "--images", "data/images/spot_the_diff.jsonl")
+    more = ("--card", "data/cards/spot_the_diff.yaml", "--manifest", "data/pairs/spot_the_diff.manifest.json")
+    told = leaves("prepare", "--dataset", "spot_the_diff", *files, *more)
+    assert told[0] == 0
+    assert "note: val has 2 pairs, published 1,493 (4 of them say nothing)" in told[1]
+    assert (
+        manifest.read("data/pairs/spot_the_diff.manifest.json").references == "spot_the_diff, protocol merged"
+    )
+    assert images.read_index("data/images/spot_the_diff.jsonl")
+    assert "nothing has changed since the dataset was prepared" in check()[1]
+    data = bytearray((root / "resized_images/3.png").read_bytes())
+    data[-1] ^= 1
+    (root / "resized_images/3.png").write_bytes(data)
+    (root / "resized_images/5.png").write_bytes(data + b"x")
+    entries = json.loads((root / "annotations/val.json").read_text())
+    entries[0]["sentences"] = ["a bird flew by"]
+    entries.append({"img_id": "1", "sentences": ["two men came"]})
+    (root / "annotations/val.json").write_text(json.dumps(entries))
+    (root / "annotations/train.json").write_text(
+        (root / "annotations/train.json").read_text().replace('"1"', '"4"')
+    )
+    code, out, _ = check()
+    assert code == 0
+    told = out[out.index("since the dataset was prepared:") :].splitlines()
+    assert told[1] == "  resized_images/3.png: other content"
+    assert told[2].startswith("  resized_images/5.png: ")
+    assert told[3:] == [
+        "  resized_images/1.png: not prepared",
+        "  resized_images/1_2.png: not prepared",
+        "  annotations/train.json: other content",
+        "  annotations/val.json: other content",
+        "  pairs that are new: 1, such as 1",
+        "  pairs that are other than they were: 1, such as 16",
+        "prepare it again: dvc repro --force --single-item prepare@spot_the_diff",
+    ]
+
+
+def test_many_changes_are_counted(repository, check):
+    make_spot_the_diff(repository / STD)
+    (repository / "data/images").mkdir()
+    (repository / "data/images/spot_the_diff.jsonl").write_text("")
+    out = check()[1]
+    assert "\n  and 18 more\nprepare it again" in out
+
+
+def test_make_wants_a_name():
+    made = subprocess.run(
+        ["make", "--dry-run", "--old-file=.venv/ready", "check-data"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert made.returncode == 2
+    assert "name a dataset: make check-data DATASET=spot_the_diff" in made.stderr

@@ -1,0 +1,150 @@
+"""import_checkpoint: a released file becomes a cell's weights, whole or not at all."""
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+import torch
+
+import stages
+from commands import import_checkpoint
+from pipeline.authors_checkpoints.scorer_dirl import DIRL
+from pipeline.weights import trained_model
+from tests import project_params
+from tests.pipeline.io.test_outputs import small_files
+from tests.released import VOCABULARY, model, states, write
+from tests.running import stage
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    project_params.write(tmp_path, features__resize="opencv_bicubic")
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "checkpoint_9000.pt", states(model()))
+    (tmp_path / "vocab.json").write_text(json.dumps(VOCABULARY.ids))
+    return tmp_path
+
+
+def run(folder, *options, checkpoint="checkpoint_9000.pt", vocab="vocab.json"):
+    """Exit code and what stands on stderr."""
+    arguments = [folder / checkpoint, "--vocab", folder / vocab, "--heads", 2]
+    done = stage(folder, ["import_checkpoint", *arguments, *options])
+    return done.returncode, done.stderr
+
+
+def refused(folder, said, *options, **names):
+    before = sorted(folder.rglob("*"))
+    code, stderr = run(folder, *options, **names)
+    assert code == 2
+    assert stderr.startswith("error: ")
+    assert stderr.count("\n") == 1
+    assert said in stderr
+    assert [path for path in sorted(folder.rglob("*")) if path not in before] == []
+
+
+def test_weights_curves_and_source(folder, capsys):
+    assert run(folder, "--seed", 3) == (0, "")
+    kept = folder / "data/imported/clevr_change/scorer/3/train"
+    loaded, trained = trained_model.load(kept / "weights")
+    assert (trained.seed, trained.iteration, trained.recipe.dataset) == (3, 0, "clevr_change")
+    assert trained.validation != trained.validation  # NaN: unknown
+    made = model()
+    assert all(torch.equal(value, made.state_dict()[name]) for name, value in loaded.state_dict().items())
+    assert (kept / "curves/loss.csv").read_text() == "iteration,cap,cv\n"
+    assert (kept / "curves/validation.csv").read_text() == "iteration,CIDEr-D\n"
+    sha256 = hashlib.sha256((folder / "checkpoint_9000.pt").read_bytes()).hexdigest()
+    source = {"checkpoint": "checkpoint_9000.pt", "checkpoint_sha256": sha256}
+    assert json.loads((kept / "source.json").read_text()) == source
+    assert sha256 in capsys.readouterr().out
+    assert not list(folder.rglob("*.partial"))
+
+
+def test_dirls_checkpoint_becomes_dirl_ccr(folder, capsys):
+    made = model(DIRL)
+    write(folder / "dirl.pt", states(made, DIRL))
+    assert run(folder, "--dataset", "clevr_dc", checkpoint="dirl.pt") == (0, "")
+    assert "tensors of dirl.pt" in capsys.readouterr().out
+    kept = folder / "data/imported/clevr_dc/dirl_ccr/1/train"
+    loaded, trained = trained_model.load(kept / "weights")
+    assert (trained.recipe.model, trained.recipe.dataset) == ("dirl_ccr", "clevr_dc")
+    assert all(torch.equal(value, made.state_dict()[name]) for name, value in loaded.state_dict().items())
+    assert (kept / "curves/loss.csv").read_text() == "iteration,cap,dirl,ccr\n"
+
+
+def test_a_folder_of_ones_own_has_weights_alone(folder):
+    assert run(folder, "--out", folder / "weights/1") == (0, "")
+    made = {"checkpoint_9000.pt", "params.yaml", "vocab.json", "weights"}
+    assert {path.name for path in folder.iterdir()} == made
+    assert sorted(path.name for path in (folder / "weights/1").iterdir()) == [
+        ".made.json",
+        "model.yaml",
+        "weights.safetensors",
+    ]
+
+
+@pytest.mark.parametrize("out", ["data/weights/clevr_change/scorer/1", "data/starts/x/first", "data/weights"])
+def test_folders_that_a_stage_would_remove_are_refused(folder, out):
+    refused(folder, f"{out} belongs to a stage", "--out", out)
+    (folder / "link").symlink_to(folder / "data")
+    refused(folder, "belongs to a stage", "--out", out.replace("data", "link", 1))
+
+
+def test_what_is_there_already_is_kept(folder):
+    out = folder / "weights/1"
+    out.mkdir(parents=True)
+    (out / "mine").write_text("x")
+    own = ("--out", out)
+    refused(folder, "weights/1 holds 'mine', which was not written by what would replace the folder", *own)
+    (out / "mine").rename(out / "model.yaml")
+    refused(folder, "weights/1 holds 'model.yaml', which was not written by", *own)
+    assert run(folder) == (0, "")
+    refused(folder, "data/imported/clevr_change/scorer/1/train is there already")
+
+
+def test_other_vocabularies_are_refused(folder):
+    (folder / "other.json").write_text(json.dumps(dict(list(VOCABULARY.ids.items())[:-1])))
+    refused(folder, "core.embed.weight is of 11 words, the vocabulary of 10", vocab="other.json")
+    (folder / "list.json").write_text("[1]")
+    refused(folder, "list.json must map words to ids", vocab="list.json")
+    refused(folder, "absent.json is missing", vocab="absent.json")
+
+
+def test_other_files_are_refused_and_nothing_is_written(folder):
+    data = (folder / "checkpoint_9000.pt").read_bytes()
+    (folder / "cut.pt").write_bytes(data[: len(data) // 2])
+    refused(folder, "cut.pt cannot be read as a checkpoint", checkpoint="cut.pt")
+    refused(folder, "absent.pt cannot be read", checkpoint="absent.pt")
+    tree = states(model())
+    del tree["speaker_state"]["logit.bias"]
+    write(folder / "less.pt", tree)
+    refused(folder, "speaker_state.logit.bias is missing", checkpoint="less.pt")
+
+
+def test_a_failure_while_writing_leaves_nothing(folder):
+    before = sorted(folder.iterdir())
+    arguments = [folder / "checkpoint_9000.pt", "--vocab", folder / "vocab.json", "--heads", 2]
+    with (
+        patch("commands.import_checkpoint.write_json", side_effect=RuntimeError("late")),
+        patch.object(sys, "argv", ["x", *map(str, arguments)]),
+        pytest.raises(SystemExit, match="1"),
+    ):
+        stages.run(import_checkpoint.main)
+    left = [path for path in sorted(folder.rglob("*")) if path not in before]
+    assert [path.name for path in left] == ["data", "imported", "clevr_change", "scorer", "1"]
+
+
+def test_weights_that_the_disk_does_not_take(folder):
+    (folder / "weights").mkdir()
+    with small_files(1000):
+        refused(folder, "weights/1: the file is larger", "--out", folder / "weights/1")
+
+
+def test_other_features_are_refused(folder):
+    project_params.write(folder)
+    refused(folder, "features.resize is 'pil_bicubic', the checkpoint was trained with 'opencv_bicubic'")
+    refused(folder, "unknown dataset 'nowhere'", "--dataset", "nowhere")

@@ -1,0 +1,76 @@
+"""Records of the pipeline's own cells: those that are there, and made by today's settings."""
+
+import pytest
+
+from commands import record
+from pipeline.config import recipe_file
+from pipeline.results import own_records, records
+from tests import project_params
+from tests.running import refuse, succeed
+from tests.study_lab import Fake, make_models_once, make_repository
+
+
+@pytest.fixture
+def root(tmp_path, monkeypatch):
+    """rr's first seed is finished, its second is not."""
+    make_models_once(monkeypatch)
+    make_repository(tmp_path)
+    project_params.write(tmp_path, models=["rr"], seeds=[1, 2])
+    monkeypatch.chdir(tmp_path)
+    cell, _ = record.cells(tmp_path)
+    Fake(tmp_path).run(cell)
+    recipe_file.save(tmp_path / "data/recipes/tabletop/rr.yaml", cell.recipe)
+    return tmp_path
+
+
+def test_finished_cells_have_records_and_a_study_takes_them(root):
+    succeed(root, "record")
+    one, two = record.cells(root)
+    assert own_records.recorded(root, one, {})
+    assert not own_records.recorded(root, two, {})
+    found = records.read(records.path(root, one, {}))
+    assert (found["key"], found["seed"], found["changes"]) == (one.key, 1, {})
+    assert found["validation"]["true/change"] == {"300": 0.0, "600": 0.1}
+
+
+def test_own_records_have_a_page_and_are_published_by_a_command(root, capsys):
+    refuse(root, "record --promote", "results/own/records has no record of this params.yaml")
+    refuse(root, "results --own", "results/own/records has no record for the page")
+    succeed(root, "record")
+    succeed(root, "results --own")
+    page = (root / "results/own/results.md").read_text()
+    assert page.startswith("# Own results\n")
+    assert "](../../docs/tabletop.md#reading-its-scores)" in page
+    assert "](results-seeds.svg)" in page
+    project_params.write(root, models=["rr"], seeds=[1, 2], decode__beam=3)
+    capsys.readouterr()
+    refuse(root, "results --own", "results/own/records has no record for the page")
+    assert "left out: 1 own record(s)" in capsys.readouterr().out
+    project_params.write(root, models=["rr"], seeds=[1, 2])
+    succeed(root, "record --promote")
+    assert {path.name for path in (root / "results/records/tabletop").iterdir()} == {
+        "pairs.json",
+        "rr-1.json",
+    }
+
+
+def test_a_cell_of_other_settings_is_refused(root):
+    project_params.write(root, model__rr__dropout=0.5, models=["rr"], seeds=[1])
+    refuse(
+        root, "record", "results/cells/tabletop/rr/1 is not what params.yaml and the code make now; run `dvc"
+    )
+    assert not (root / "results/own").exists()
+
+
+def test_without_a_finished_cell_there_is_nothing_to_record(root):
+    project_params.write(root, models=["ccr"], seeds=[1])
+    refuse(root, "record", "no cell of params.yaml has pairs.jsonl in results/cells; run `dvc repro`")
+
+
+def test_a_large_test_split_is_said_to_leave_none(root, monkeypatch, capsys):
+    monkeypatch.setattr(records, "MOST_PAIRS", 3)
+    succeed(root, "record")
+    assert (
+        "results/cells/tabletop/rr/1: no record, as tabletop has over 3 test pairs" in capsys.readouterr().out
+    )
+    assert not (root / "results/own").exists()

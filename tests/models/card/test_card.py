@@ -1,0 +1,290 @@
+"""CARD and its two loss terms by loops, and where it begins (docs/methods.md, "CARD")."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from models import build
+from models.card.model import CardSizes
+from models.common.attention import MultiHeadAttention
+from models.initialisation.counterpart_weights import grid_places, look_over
+from tests.own_settings import settings_of
+from tests.random_models import randomise
+from tests.reference.post_norm import added, agree, attend, cross_entropy, decoded, linear, wave
+
+SIZES = CardSizes(
+    channels=5, grid=(2, 3), vocabulary=9, longest=7, width=8, heads=2, decoder_layers=2, word_width=6
+)
+TAU = 0.3
+VARIANTS = pytest.mark.parametrize("variant", ["paper", "released"])
+
+
+def make(sizes=SIZES, variant="paper", temperature=TAU, **switches):
+    torch.manual_seed(0)
+    own = settings_of("card", temperature=temperature)
+    return build("card", sizes, own | {"variant": variant, "switches": switches}).double()
+
+
+def batch(pairs=3):
+    random = torch.Generator().manual_seed(1)
+    before, after = torch.randn(2, pairs, 5, 2, 3, generator=random, dtype=torch.float64)
+    return before, after, torch.tensor([[2, 4, 5, 3, 0], [2, 6, 3, 0, 0], [2, 4, 7, 8, 3]])[:pairs]
+
+
+def joined(P, name, x, y):
+    return linear(P, f"difference.{name}.map", torch.cat([x, y])).clamp(min=0)
+
+
+def context(P, side, image):
+    """g and the cells x, after the block that both images share."""
+    weight, bias = P["encoding.project.weight"][:, :, 0, 0], P["encoding.project.bias"]
+    tokens = [P[f"difference.{side}_token"][0, 0]]
+    tokens += [weight @ image[:, i, j] + bias for i in range(2) for j in range(3)]
+    tokens = [token + place for token, place in zip(tokens, P["difference.positions"], strict=True)]
+    name = "difference.own_block"
+    g, *x = added(P, f"{name}.norm", tokens, attend(P, f"{name}.attention", tokens, tokens, heads=2))
+    return g, x
+
+
+def distilled(P, before, after, sequential):
+    """The memory's cells, c_bef, c_aft, delta_bef, delta_aft of one pair."""
+    (b_whole, b), (a_whole, a) = context(P, "before", before), context(P, "after", after)
+    b_common, a_common = (linear(P, "difference.common", g) for g in (b_whole, a_whole))
+    b_own, a_own = linear(P, "difference.before_own", b_whole), linear(P, "difference.after_own", a_whole)
+    b_k, a_k = ([joined(P, "local_common", c, x) for x in xs] for c, xs in ((b_common, b), (a_common, a)))
+    name = "difference.common_block"
+    b_s = added(P, f"{name}.norm", b_k, attend(P, f"{name}.attention", b_k, a_k, heads=2))
+    read = b_s if sequential else b_k
+    a_s = added(P, f"{name}.norm", a_k, attend(P, f"{name}.attention", a_k, read, heads=2))
+    b_local = [joined(P, "before_local", b_own, x - s) for x, s in zip(b, b_s, strict=True)]
+    a_local = [joined(P, "after_local", a_own, x - s) for x, s in zip(a, a_s, strict=True)]
+    memory = [joined(P, "fuse", x, y) for x, y in zip(b_local, a_local, strict=True)]
+    return memory, b_common, a_common, b_own, a_own
+
+
+def unit(x):
+    return x / x.square().sum().sqrt()
+
+
+def consistency(tau, before, after):
+    b, a = [unit(x) for x in before], [unit(x) for x in after]
+    S = [[(x * y).sum() / tau for y in a] for x in b]
+    rows = [sum(value.exp() for value in row).log() - row[i] for i, row in enumerate(S)]
+    columns = [sum(row[i].exp() for row in S).log() - S[i][i] for i in range(len(S))]
+    return (sum(rows) / len(S) + sum(columns) / len(S)) / 2
+
+
+def independence(before, after):
+    """tr(L J K J) / (B - 1)^2, the product entry by entry."""
+    B = len(before)
+    K, L = ([[(-(unit(x) - unit(y)).square().sum()).exp() for y in xs] for x in xs] for xs in (before, after))
+    J = [[(i == j) - 1 / B for j in range(B)] for i in range(B)]
+    every = range(B)
+    return (
+        sum(L[i][j] * J[j][k] * K[k][m] * J[m][i] for i in every for j in every for k in every for m in every)
+        / (B - 1) ** 2
+    )
+
+
+@VARIANTS
+def test_the_losses_and_their_gradients_by_loops(variant):
+    model = randomise(make(variant=variant))
+    with torch.no_grad():
+        model.regularisers["con"].temperature.fill_(TAU)
+    before, after, tokens = batch()
+
+    def pairs(P):
+        return [distilled(P, *pair, variant == "released") for pair in zip(before, after, strict=True)]
+
+    def loops(P):
+        found = pairs(P)
+        logits = []
+        for (memory, *_), caption in zip(found, tokens.tolist(), strict=True):
+            words = [P["decoder.embedding.weight"][word] + wave(t, 6) for t, word in enumerate(caption[:-1])]
+            words = [linear(P, "decoder.project", word) for word in words]
+            logits.append(decoded(P, words, memory, heads=2, layers=2))
+        _, b_common, a_common, b_own, a_own = zip(*found, strict=True)
+        return {
+            "cap": cross_entropy(logits, tokens.tolist()),
+            "con": consistency(P["regularisers.con.temperature"], b_common, a_common),
+            "ind": independence(b_own, a_own),
+        }
+
+    agree(model, loops, before, after, tokens)
+    with torch.no_grad():
+        expected = torch.stack([torch.stack(each[0]) for each in pairs(dict(model.named_parameters()))])
+    torch.testing.assert_close(model.encode(before, after).memory, expected)
+
+
+def test_both_exchanges_are_not_the_same():
+    before, after, _ = batch()
+    one, other = (randomise(make(common_exchange=kind)) for kind in ("parallel", "sequential"))
+    assert not torch.allclose(one.encode(before, after).memory, other.encode(before, after).memory)
+
+
+def test_alignment_is_how_after_looks_at_before():
+    model = randomise(make())
+    before, after, _ = batch()
+    pair = model.encode(before, after)
+    P = dict(model.named_parameters())
+    (g, b), (h, a) = context(P, "before", before[1]), context(P, "after", after[1])
+    k = [
+        [joined(P, "local_common", linear(P, "difference.common", whole), x) for x in xs]
+        for whole, xs in ((g, b), (h, a))
+    ]
+    attention = model.difference.common_block.attention
+    b_k, a_k = (torch.stack(each)[None] for each in k)
+    expected = attention.map(attention.queries(a_k), attention.keys_values(b_k)[0])[0]
+    torch.testing.assert_close(pair.alignment([1])[0], expected)
+
+
+def test_one_pair_cannot_vary():
+    """0 / 0 in the equation: 0 here, and no weight is spoilt by it."""
+    model = randomise(make())
+    losses = model.losses(*batch(1))
+    assert losses["ind"].item() == 0
+    sum(losses.values()).backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+
+
+@pytest.mark.parametrize(("value", "kept"), [(0.7, 0.5), (-0.1, 0.001), (0.2, 0.2)])
+def test_the_temperature_stays_in_its_bounds(value, kept):
+    model = make()
+    temperature = model.regularisers["con"].temperature
+    assert temperature.item() == pytest.approx(TAU)
+    with torch.no_grad():
+        temperature.fill_(value)
+    model.constrain()
+    assert temperature.item() == pytest.approx(kept)
+
+
+@pytest.mark.parametrize(
+    ("terms", "found"),
+    [
+        ("both", ("cap", "con", "ind")),
+        ("consistency", ("cap", "con")),
+        ("independence", ("cap", "ind")),
+        ("none", ("cap",)),
+    ],
+)
+def test_ablations_of_the_terms(terms, found):
+    model = randomise(make(terms=terms))
+    losses = model.losses(*batch())
+    assert model.terms == tuple(losses) == found
+    every = randomise(make()).losses(*batch())
+    assert all(torch.equal(losses[name], every[name]) for name in found)
+    assert any("temperature" in name for name, _ in model.named_parameters()) == ("con" in found)
+
+
+LARGE = replace(SIZES, channels=16, width=32, heads=4, vocabulary=40, word_width=20)
+
+
+def near(weight, bound):
+    """Uniform up to the bound: its largest number is hardly smaller, and its variance bound^2 / 3."""
+    assert 0.9 * bound < weight.abs().max().item() <= bound
+    assert weight.var().item() == pytest.approx(bound**2 / 3, rel=0.3)
+
+
+@VARIANTS
+def test_first_weights(variant):
+    model = make(LARGE, variant)
+    encoder, decoder, D = model.difference, model.decoder, 32
+    attentions = [encoder.own_block.attention, encoder.common_block.attention]
+    attentions += [layer.self_attention for layer in decoder.layers]
+    for each in attentions:
+        near(torch.cat([each.query.weight, each.key.weight, each.value.weight]), math.sqrt(6 / (4 * D)))
+        near(each.output.weight, math.sqrt(6 / (2 * D)))
+        assert each.value.bias.abs().max() == each.output.bias.abs().max() == 0
+    near(model.encoding.project.weight, math.sqrt(6 / (16 + D)))
+    near(encoder.positions, math.sqrt(6 / (7 + D)))
+    tokens = torch.cat([encoder.before_token, encoder.after_token])
+    assert 0.8 < tokens.abs().max().item() / math.sqrt(6 / (2 * D)) <= 1
+    near(encoder.fuse.map.weight, math.sqrt(6 / (3 * D)))
+    near(decoder.embedding.weight, math.sqrt(6 / (40 + 20)))
+    near(decoder.vocabulary.weight, math.sqrt(6 / (40 + D)))
+    assert decoder.embedding.weight[0].any() == (variant == "released")
+    assert model.never == ((1,) if variant == "released" else (0, 1, 2))
+    assert not torch.equal(encoder.before_local.map.weight, encoder.after_local.map.weight)
+
+
+CELLS_20 = replace(SIZES, channels=16, grid=(4, 5), width=64, heads=4)
+
+
+def begun(kind):
+    """A pair that differs in cell 7 alone, and of it: x - s, x_bef - x_aft, and the memory, N x D each."""
+    model, random = make(CELLS_20, first_weights=kind), torch.Generator().manual_seed(3)
+    before = torch.randn(1, 16, 4, 5, generator=random, dtype=torch.float64)
+    after = before.clone()
+    after[0, :, 1, 2] = torch.randn(16, generator=random, dtype=torch.float64)
+    model.difference.after_token.copy_(model.difference.before_token)
+    inputs = []
+    model.difference.before_local.register_forward_hook(lambda _, given, out: inputs.append(given[1][0]))
+    memory = model.encode(before, after).memory[0]
+    x_bef, x_aft = (
+        model.difference.context(model.difference.before_token, model.encoding(image))[1][0]
+        for image in (before, after)
+    )
+    return inputs[0], x_bef - x_aft, memory, model.encode(before, before).memory[0]
+
+
+@torch.no_grad()
+def test_counterpart_begins_as_the_difference_of_the_same_cells():
+    """Where nothing changed the memory is its bias; the program's cells are as long everywhere."""
+    own, difference, memory, alike = begun("counterpart")
+    cosine = torch.cosine_similarity(own[7], difference[7], dim=0)
+    assert cosine > 0.9
+    assert 0.6 < own[7].norm() / difference[7].norm() < 1.0
+    lengths = (memory - alike).norm(dim=1)
+    others = torch.arange(20) != 7
+    assert lengths[7] > 5 * lengths[others].max()
+    *_, memory, alike = begun("program")
+    lengths = memory.norm(dim=1)
+    assert lengths[7] < 2 * lengths[others].max()
+    assert alike.norm(dim=1).min() > 0.3 * lengths.max()
+
+
+@torch.no_grad()
+def test_counterpart_tells_which_image_is_before():
+    image, other, _ = batch()
+    model = make(replace(SIZES, width=16), first_weights="counterpart")
+    there, back = (model.encode(*pair).memory for pair in ((image, other), (other, image)))
+    assert (there - back).abs().max() > 1e-3
+
+
+@torch.no_grad()
+def test_each_cell_reads_the_same_cell_of_the_other_image_gain_times():
+    torch.manual_seed(0)
+    attention, places = MultiHeadAttention(64, 4), grid_places(4, 5, 64)
+    look_over(attention, places, 8.0, 3.0)
+    cells = places.double() + torch.randn(2, 20, 64, dtype=torch.float64) * 0.1
+    attention.double()
+    one, other = cells[:1], cells[1:]
+    weights = attention.map(attention.queries(one), attention.keys_values(other)[0])[0]
+    assert weights.diagonal().min() > 0.7
+    read = attention.attend(attention.queries(one), *attention.keys_values(other))[0]
+    torch.testing.assert_close(read, 3 * weights @ other[0], atol=0.05, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"), [({"heads": 3}, "is not a multiple of heads"), ({"word_width": 5}, "is not even")]
+)
+def test_sizes_that_make_no_model_are_refused(wrong, said):
+    with pytest.raises(ValueError, match=said):
+        replace(SIZES, **wrong)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.6])
+def test_a_temperature_out_of_its_bounds_is_refused(temperature):
+    with pytest.raises(ValueError, match=r"temperature must be from 0\.001 to 0\.5"):
+        make(temperature=temperature)
+
+
+def test_sizes_of_the_papers_program():
+    sizes = CardSizes(1024, (14, 14), 2033, 70, 512, 8, 2, 300)
+    with torch.device("meta"):
+        model = build("card", sizes, settings_of("card", temperature=0.07))
+    of_decoder = sum(p.numel() for p in model.decoder.parameters())
+    assert of_decoder == 10_215_005
+    assert sum(p.numel() for p in model.parameters()) - of_decoder == 5_617_153

@@ -1,0 +1,289 @@
+"""CLIP4IDC's equations against loops, in both variants; what trains, and at which rate."""
+
+import math
+import re
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import models
+from models.clip4idc.encoders import ClipSizes
+from models.clip4idc.model import LARGEST
+from models.clip4idc.switches import RELEASED, ClipSwitches
+from models.common.decoder import NULL
+from tests.reference.attention_by_hand import of_memory
+
+SIZES = ClipSizes(3, (16, 24), 30, 8, 8, 16, 2, 2, 1, 12, 2, 2, 10, 12, 2, 2)
+CELLS = 6  # 2 x 3 patches
+NAMES = ("clip_ft", "clip4idc_no_adapt", "clip4idc")
+
+
+def settings(name, variant="paper", **switches):
+    given = {"variant": variant, "switches": switches, "dropout": 0.0, "coef_lr": 0.001}
+    return given | ({"temperature": 0.07} if name == "clip4idc" else {})
+
+
+def built(name="clip4idc", variant="paper", **switches):
+    torch.manual_seed(0)
+    return models.build(name, SIZES, settings(name, variant, **switches))
+
+
+def adapting(variant="paper", **switches):
+    torch.manual_seed(0)
+    return models.build("clip4idc", SIZES, settings("clip4idc", variant, **switches), "adapt")
+
+
+def images(count):
+    return torch.randint(0, 256, (count, 3, 16, 24), generator=torch.Generator().manual_seed(1)).float()
+
+
+def captions(count):
+    """Of lengths 3, 4, 5, ... and both marks, NULL-padded; the one loss's are those of SIZES."""
+    tokens = torch.randint(4, 30, (count, 7), generator=torch.Generator().manual_seed(2))
+    for row in range(count):
+        length = 3 + row % 5
+        tokens[row, 0], tokens[row, length - 1] = 2, 3
+        tokens[row, length:] = NULL
+    return tokens
+
+
+@pytest.mark.parametrize("variant", ["paper", "released"])
+def test_joint_tokens(variant):
+    """Eq. 4: Z = [H_1 + e_1 ; H_2 + e_2] + p, then ln_mid where released."""
+    model = adapting(variant).inter
+    one, two = torch.randn(2, 7, 16), torch.randn(2, 7, 16)
+    Z = model.joined(one, two)
+    for b in range(2):
+        for place in range(14):
+            side, row = divmod(place, 7)
+            wanted = (one, two)[side][b, row] + model.images[side] + model.positions[place]
+            if variant == "released":
+                mean, spread = wanted.mean(), wanted.var(correction=0)
+                wanted = (wanted - mean) / (spread + 1e-5).sqrt()
+            torch.testing.assert_close(Z[b, place], wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("variant", ["paper", "released"])
+@torch.no_grad()
+def test_the_retrieval_loss(variant):
+    """Eq. 5-8, term by term."""
+    model = adapting(variant)
+    encoded, tokens = model.encoding(images(6)), captions(3)
+    joint = model.inter(encoded[:3], encoded[3:])
+    v = [(joint[i, 0] + joint[i, CELLS + 1]) / 2 for i in range(3)]
+    g = [model.text(tokens[i : i + 1])[0] for i in range(3)]
+    S = torch.zeros(3, 3)
+    for i in range(3):
+        for j in range(3):
+            S[i, j] = model.log_scale.exp() * (g[i] @ v[j]) / (g[i].norm() * v[j].norm())
+    to_pair = sum(-math.log(S[i, i].exp() / sum(S[i, j].exp() for j in range(3))) for i in range(3)) / 3
+    to_text = sum(-math.log(S[i, i].exp() / sum(S[j, i].exp() for j in range(3))) for i in range(3)) / 3
+    found = model.losses_of(encoded[:3], encoded[3:], tokens)["retrieval"].item()
+    assert found == pytest.approx((to_pair + to_text) * (0.5 if variant == "released" else 1), rel=1e-4)
+
+
+def test_a_captions_vector_knows_no_padding_and_every_word():
+    model, tokens = adapting(), captions(2)
+    longer = F.pad(tokens, (0, 3))
+    torch.testing.assert_close(model.sentences(longer[:, :9]), model.sentences(tokens))
+    other = tokens.clone()
+    other[0, 1] = 4 + (other[0, 1] - 3) % 26
+    assert not torch.allclose(model.sentences(other)[0], model.sentences(tokens)[0])
+
+
+def test_the_scale_is_kept_at_most_100():
+    model = adapting()
+    with torch.no_grad():
+        model.log_scale.fill_(9.0)
+    model.constrain()
+    assert model.log_scale.item() == pytest.approx(LARGEST)
+
+
+@pytest.mark.parametrize("variant", ["paper", "released"])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_caption_loss_is_the_sum_over_the_parts_means(name, variant):
+    """L = L_change + L_nochange, each the mean over its own targets that are not 0."""
+    model = built(name, variant).eval()
+    encoded, tokens = model.encoding(images(8)), captions(4)
+    before, after = encoded[:4], encoded[4:]
+    found = model.losses_of(before, after, tokens, parts=2)["cap"].item()
+    wanted = 0.0
+    for part in (slice(0, 2), slice(2, 4)):
+        losses = []
+        for b in range(*part.indices(4)):
+            memory = model.difference(before[b : b + 1], after[b : b + 1]).memory
+            logits = model.decoder(tokens[b : b + 1], of_memory(memory)).logits[0]
+            for place, target in enumerate(tokens[b, 1:].tolist()):
+                if target != NULL:
+                    losses.append(-logits[place].log_softmax(-1)[target].item())
+        wanted += sum(losses) / len(losses)
+    assert found == pytest.approx(wanted, rel=1e-5)
+
+
+@pytest.mark.parametrize("variant", ["paper", "released"])
+def test_the_captioner_by_hand(variant):
+    """Encoder, decoder and head, a caption at a time, out of plain matrix products."""
+    model = built(variant=variant).eval()
+    tokens = captions(3)[2:, :5]
+    encoded = model.encoding(images(2))
+    joint = model.difference.inter(encoded[:1], encoded[1:])[0]
+    memories, x = [], joint
+    for layer in model.difference.memories.layers:
+        x = norm(x + attention(layer.attention, x, x), layer.norms[0])
+        x = norm(x + fed(layer.feed_forward, x), layer.norms[1])
+        memories.append(x)
+    y = torch.stack([model.decoder.tables.tokens.weight[t] for t in tokens[0, :-1]])
+    y = norm(y + model.decoder.tables.positions[: len(y)], model.decoder.norm)
+    for number, layer in enumerate(model.decoder.layers):
+        memory = memories[number if variant == "released" else -1]
+        y = norm(y + attention(layer.self_attention, y, y, causal=True), layer.norms[0])
+        y = norm(y + attention(layer.cross_attention, y, memory), layer.norms[1])
+        y = norm(y + fed(layer.feed_forward, y), layer.norms[2])
+    head = model.decoder.head[0]
+    y = norm(F.gelu(y @ head.weight.T + head.bias), model.decoder.head_norm)
+    wanted = y @ model.decoder.tables.tokens.weight.T + model.decoder.bias
+    found = model.decoder(tokens, model.difference(encoded[:1], encoded[1:])).logits[0]
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def norm(x, layer):
+    """A layer norm with epsilon 1e-12."""
+    mean, spread = x.mean(-1, keepdim=True), x.var(-1, correction=0, keepdim=True)
+    assert layer.eps == 1e-12
+    return (x - mean) / (spread + 1e-12).sqrt() * layer.weight + layer.bias
+
+
+def fed(layers, x):
+    first, last = layers[0], layers[2]
+    return F.gelu(x @ first.weight.T + first.bias) @ last.weight.T + last.bias
+
+
+def attention(layer, x, memory, causal=False):
+    q, k, v = (p(y) for p, y in ((layer.query, x), (layer.key, memory), (layer.value, memory)))
+    heads = []
+    for head in range(2):
+        part = slice(6 * head, 6 * head + 6)
+        scores = q[:, part] @ k[:, part].T / math.sqrt(6)
+        if causal:
+            scores = scores.masked_fill(torch.ones(len(x), len(x)).triu(1).bool(), -torch.inf)
+        heads.append(scores.softmax(-1) @ v[:, part])
+    return torch.cat(heads, 1) @ layer.output.weight.T + layer.output.bias
+
+
+def test_clip_ft_compares_no_images():
+    """An after image changes nothing of what the before image's tokens are."""
+    model = built("clip_ft").eval()
+    encoded = model.encoding(images(3))
+    one = model.difference.inter(encoded[:1], encoded[1:2])
+    two = model.difference.inter(encoded[:1], encoded[2:])
+    half = CELLS + 1
+    assert torch.equal(one[:, :half], two[:, :half])
+    assert not torch.allclose(one[:, half:], two[:, half:])
+    joint = built().eval().difference.inter
+    assert not torch.allclose(
+        joint(encoded[:1], encoded[1:2])[:, :half], joint(encoded[:1], encoded[2:])[:, :half]
+    )
+
+
+def test_clip_ft_knows_which_image_is_before():
+    """Without e its captioner would have the same set of tokens of a pair and of it the other way round."""
+    model = built("clip_ft").eval()
+    before, after = model.encoding(images(2)).chunk(2)
+    sums = [model.difference.inter(*pair).sum(1) for pair in ((before, after), (after, before))]
+    assert not torch.allclose(*sums)
+    torch.nn.init.zeros_(model.difference.inter.images)
+    sums = [model.difference.inter(*pair).sum(1) for pair in ((before, after), (after, before))]
+    torch.testing.assert_close(*sums)
+
+
+@pytest.mark.parametrize("intra", [0, 1, 2, 3])
+def test_the_split_moves_blocks_and_keeps_their_number(intra):
+    sizes = replace(SIZES, intra=intra, inter=3 - intra)
+    model = models.build("clip4idc", sizes, settings("clip4idc"), "adapt")
+    places = named(model, r"^(encoding|inter)\.blocks")
+    assert {int(re.search(r"blocks\.(\d+)", name)[1]) for name in places} == {0, 1, 2}
+    assert model.inter.blocks.keys() == {str(number) for number in range(intra, 3)}
+    assert model.inter(*model.encoding(images(2)).chunk(2)).shape == (1, 14, 12)
+
+
+def learning(model, learns=True):
+    """The names of the parameters that learn, or do not."""
+    return {name for name, p in model.named_parameters() if p.requires_grad == learns}
+
+
+def named(model, pattern):
+    return {name for name, _ in model.named_parameters() if re.search(pattern, name)}
+
+
+def rate(model, name):
+    """The group that a name is in."""
+    return next((group.rate, group.decays) for group in model.groups if re.search(group.names, name))
+
+
+@pytest.mark.parametrize("variant", ["paper", "released"])
+def test_which_tensors_the_adaptation_trains_and_how(variant):
+    model = adapting(variant)
+    first = named(model, r"^encoding\.patches|^text\.tables")
+    assert learning(model, False) == (first if variant == "released" else set())
+    new = 1.0 if variant == "released" else 0.001
+    assert rate(model, "inter.positions") == rate(model, "inter.images") == (new, True)
+    if variant == "released":
+        assert rate(model, "inter.norm.bias") == (1.0, False)
+    assert rate(model, "encoding.blocks.0.norm_1.weight") == rate(model, "log_scale") == (0.001, True)
+    assert rate(model, "encoding.blocks.0.norm_1.bias") == (0.001, False)
+    assert rate(model, "inter.project.norm.bias") == (0.001, False)
+
+
+@pytest.mark.parametrize("variant", ["paper", "released"])
+@pytest.mark.parametrize("name", NAMES)
+def test_which_tensors_the_captioning_trains_and_how(name, variant):
+    model = built(name, variant)
+    first = named(model, r"^encoding\.patches|^decoder\.tables")
+    assert learning(model, False) == (first if variant == "released" else set())
+    for parameter, _ in model.named_parameters():
+        clips = parameter.startswith(("encoding.", "difference.inter."))
+        words = variant == "released" and parameter.startswith("decoder.tables.")
+        assert rate(model, parameter)[0] == (0.001 if clips or words else 1.0), parameter
+    assert rate(model, "decoder.layers.0.norms.0.weight") == (1.0, False)
+    assert rate(model, "decoder.head_norm.weight") == (1.0, False)
+    assert rate(model, "encoding.blocks.0.norm_1.weight") == (0.001, True)
+
+
+def test_table_7_captions_with_the_encoder_as_it_was_adapted():
+    assert learning(built(frozen="encoder"), False) == named(built(), r"^encoding\.|^difference\.inter\.")
+    assert learning(adapting(frozen="encoder"), False) == learning(adapting("released"), False)
+
+
+def test_the_word_table_may_learn_while_captioning():
+    """As the program has it on Spot-the-Diff: of the captioner's tables the positions alone stay."""
+    model, stem = built(variant="released", frozen="stem_but_words"), built(variant="released")
+    assert learning(model) == learning(stem) | {"decoder.tables.tokens.weight"}
+    assert "decoder.tables.tokens.weight" not in learning(stem)
+    assert rate(model, "decoder.tables.tokens.weight") == (0.001, True)
+    encoded = model.encoding(images(4))
+    sum(model.losses_of(encoded[:2], encoded[2:], captions(2)).values()).backward()
+    assert model.decoder.tables.tokens.weight.grad.abs().sum() > 0
+    assert model.decoder.tables.positions.grad is None
+    adapted = adapting("released", frozen="stem_but_words")
+    assert learning(adapted, False) == learning(adapting("released"), False)
+
+
+def test_every_tensor_that_is_to_train_gets_a_gradient():
+    for variant in ("paper", "released"):
+        for model in (adapting(variant), built(variant=variant)):
+            encoded = model.encoding(images(4))
+            sum(model.losses_of(encoded[:2], encoded[2:], captions(2)).values()).backward()
+            assert not [name for name, p in model.named_parameters() if p.requires_grad and p.grad is None]
+
+
+def test_the_variants_differ_in_every_switch_but_the_patches():
+    differ = {name for name, value in vars(RELEASED).items() if value != vars(ClipSwitches())[name]}
+    assert differ == set(vars(RELEASED)) - {"patches", "first_weights"}
+
+
+def test_clips_words_need_its_width():
+    sizes = replace(SIZES, text_width=16)
+    with pytest.raises(ValueError, match="words: clip needs a text_width of joint's 12, not 16"):
+        models.build("clip4idc", sizes, settings("clip4idc", words="clip"))

@@ -1,0 +1,238 @@
+"""The models of SCORER's tables: encoding, reconstruction, backward reasoning, which parameters learn."""
+
+import math
+
+import pytest
+import torch
+
+from models import Sizes, build
+from models.common.captioner import PairEncoding, caption_loss
+from models.common.decoder_protocol import Words
+from models.scorer.cbr import mean_word
+from tests.own_settings import CANCELLED, GRID_MODELS, LEARNS, settings_of, unlearnt
+from tests.reference.transcription import SIZES
+
+TERMS = {
+    "subtraction": ("cap",),
+    "rr": ("cap",),
+    "scorer": ("cap", "cv"),
+    "rr_cbr": ("cap", "cbr"),
+    "scorer_cbr": ("cap", "cv", "cbr"),
+    "transformer": ("cap",),
+    "dirl": ("cap", "dirl"),
+    "ccr": ("cap", "ccr"),
+    "dirl_ccr": ("cap", "dirl", "ccr"),
+}
+
+
+def make(name, **switches):
+    torch.manual_seed(0)
+    return build(name, SIZES, settings_of(name) | {"switches": switches}).double()
+
+
+def batch():
+    random = torch.Generator().manual_seed(1)
+    before, after = torch.randn(2, 3, 5, 2, 3, generator=random, dtype=torch.float64)
+    tokens = torch.tensor([[2, 4, 5, 3, 0], [2, 6, 3, 0, 0], [2, 4, 7, 8, 3]])
+    return before, after, tokens
+
+
+def test_equation_1_by_loops():
+    encoding = PairEncoding(SIZES).double()
+    X = batch()[0]
+    found = encoding(X)
+    weight, bias = encoding.project.weight[:, :, 0, 0], encoding.project.bias
+    for i in range(2):
+        for j in range(3):
+            position = torch.cat([encoding.column.weight[j], encoding.row.weight[i]])  # column first
+            expected = weight @ X[1, :, i, j] + bias + position
+            torch.testing.assert_close(found[1, 3 * i + j], expected)
+
+
+def test_subtraction():
+    model = make("subtraction")
+    before, after, _ = batch()
+    b, a = model.encoding(before), model.encoding(after)
+    torch.testing.assert_close(model.encode(before, after).memory, model.difference.fc(a - b).relu())
+
+
+def test_equations_5_to_7_layer_by_layer():
+    model = make("rr")
+    before, after, _ = batch()
+    b, a = model.encoding(before), model.encoding(after)
+    for attention, norm in zip(model.difference.attentions, model.difference.norms, strict=True):
+        b, a = norm(b + attention(b, a)), norm(a + attention(a, b))
+    expected = model.difference.fuse(torch.cat([b, a], -1)).relu()
+    torch.testing.assert_close(model.encode(before, after).memory, expected)
+
+
+def test_the_contrast_reads_the_last_layers_inputs():
+    model = make("scorer")
+    before, after, _ = batch()
+    b, a = model.encoding(before), model.encoding(after)
+    attention, norm = model.difference.attentions[0], model.difference.norms[0]
+    b, a = norm(b + attention(b, a)), norm(a + attention(a, b))
+    pair = model.encode(before, after)
+    last = model.difference.attentions[1]
+    torch.testing.assert_close(pair.before_queries, last.queries(b))
+    torch.testing.assert_close(pair.after_keys, last.keys_values(a)[0])
+
+
+@torch.no_grad()
+def test_alignment_by_loops():
+    model = make("scorer_cbr")
+    before, after, _ = batch()
+    pair = model.encode(before, after)
+    found = pair.alignment([2, 0])
+    assert found.shape == (2, 6, 6)
+    for place, row in enumerate((2, 0)):
+        expected = torch.zeros(6, 6, dtype=torch.float64)
+        for head in range(2):
+            for i in range(6):
+                q = pair.after_queries[row, head, i]
+                powers = [math.exp(float(q @ pair.before_keys[row, head, j]) / 2) for j in range(6)]
+                expected[i] += torch.tensor(powers, dtype=torch.float64) / sum(powers) / 2
+        torch.testing.assert_close(found[place], expected)
+
+
+def test_the_last_layer_rebuilds_the_after_image_by_its_alignment():
+    sizes = Sizes(**(vars(SIZES) | {"heads": 1}))
+    torch.manual_seed(0)
+    model = build("rr", sizes, {"dropout": 0.0}).double()
+    before, after, _ = batch()
+    b, a = model.encoding(before), model.encoding(after)
+    first, last = model.difference.attentions
+    norm = model.difference.norms[0]
+    b, a = norm(b + first(b, a)), norm(a + first(a, b))
+    rebuilt = last.output(model.encode(before, after).alignment([0, 1, 2]) @ last.value(b))
+    torch.testing.assert_close(last(a, b), rebuilt)
+
+
+def test_subtraction_aligns_nothing():
+    before, after, _ = batch()
+    assert make("subtraction").encode(before, after).alignment([0]) is None
+
+
+def match(q, k, heads=2):
+    """MTM by loops (SCORER Eq. 2-3): projected tokens B x N x D, A x M x D -> B x A."""
+    d = q.shape[-1] // heads
+    S = torch.zeros(len(q), len(k), dtype=q.dtype)
+    for b in range(len(q)):
+        for a in range(len(k)):
+            for head in range(heads):
+                part = slice(head * d, (head + 1) * d)
+                e = q[b, :, part] @ k[a, :, part].T
+                S[b, a] += (e.amax(1).mean() + e.amax(0).mean()) / 2 / heads
+    return S
+
+
+def both_ways(first, second, tau=0.5):
+    """1/2 (L of one direction + L of the other), by loops (SCORER Eq. 4)."""
+    losses = []
+    for S in (first, second):
+        rows = [[math.exp(value / tau) for value in row] for row in S.tolist()]
+        losses.append(-sum(math.log(row[k] / sum(row)) for k, row in enumerate(rows)) / len(rows))
+    return sum(losses) / 2
+
+
+def test_equation_4_uses_two_different_matrices():
+    model = make("scorer")
+    before, after, tokens = batch()
+    pair = model.encode(before, after)
+    flat = [
+        t.transpose(1, 2).flatten(2)
+        for t in (pair.before_queries, pair.after_keys, pair.after_queries, pair.before_keys)
+    ]
+    b2a, a2b = match(flat[0], flat[1]), match(flat[2], flat[3])
+    assert not torch.allclose(b2a, a2b.T)
+    found = model.losses(before, after, tokens)["cv"]
+    assert found.item() == pytest.approx(both_ways(b2a, a2b), abs=1e-5)
+
+
+def test_equations_9_to_11_by_loops():
+    model = make("rr_cbr")
+    before, after, tokens = batch()
+    reasoning = model.regularisers["cbr"]
+    pair = model.encode(before, after)
+    hidden = model.decoder(tokens, pair).hidden
+    lengths = [3, 2, 4]  # words and <END>
+    imagined = torch.zeros_like(pair.before)
+    for b, length in enumerate(lengths):
+        sentence = sum(hidden[b, t] for t in range(length)) / length
+        cells = [reasoning.join(torch.cat([cell, sentence])) for cell in pair.before[b]]
+        joined = torch.stack(cells)[None]
+        imagined[b] = reasoning.imagine(reasoning.attention(joined, joined))[0]
+    query, key = reasoning.match.query, reasoning.match.key
+    h2a, a2h = match(query(imagined), key(pair.after)), match(query(pair.after), key(imagined))
+    found = model.losses(before, after, tokens)["cbr"]
+    assert found.item() == pytest.approx(both_ways(h2a, a2h), abs=1e-5)
+
+
+def test_padding_is_no_word():
+    hidden = torch.randn(1, 3, 4)
+    real, everything = torch.tensor([[True, True, False]]), torch.ones(1, 3, dtype=torch.bool)
+    words = Words(torch.empty(0), hidden, real, everything)
+    torch.testing.assert_close(mean_word(words), hidden[:, :2].mean(1))
+
+
+def test_caption_loss_by_loops():
+    logits = torch.randn(2, 3, 9)
+    tokens = torch.tensor([[2, 4, 3, 0], [2, 5, 6, 3]])
+    targets = [(0, 0, 4), (0, 1, 3), (1, 0, 5), (1, 1, 6), (1, 2, 3)]
+    total = sum(logits[b, t].exp().sum().log() - logits[b, t, word] for b, t, word in targets)
+    words = Words(logits, logits, tokens[:, 1:] != 0, tokens[:, :-1] != 0)
+    torch.testing.assert_close(caption_loss(words, tokens), total / 5)
+
+
+@pytest.mark.parametrize("name", GRID_MODELS)
+def test_terms_and_gradients(name):
+    # with opposed halves of the fusion, what both images have alike has no gradient in the first step
+    model = make(name, initialisation="xavier")
+    assert name in TERMS, f"enter the loss terms of {name} in TERMS of {__file__}"
+    assert model.terms == TERMS[name]
+    losses = model.losses(*batch())
+    assert tuple(losses) == TERMS[name]
+    sum(losses.values()).backward()
+    assert unlearnt(model) == CANCELLED.get(name, set()), LEARNS
+
+
+@pytest.mark.parametrize("name", [name for name in GRID_MODELS if hasattr(make(name).difference, "fuse")])
+def test_the_fusion_begins_as_a_difference(name):
+    image, other, _ = batch()
+    model, independent = make(name).eval(), make(name, initialisation="xavier").eval()
+    nothing, differences = model.difference.fuse.bias.relu(), []
+    for each in (model, independent):
+        differences.append((each.encode(image, image).memory - nothing).abs().max().item())
+    assert differences[0] < 1e-12 < 1e-3 < differences[1]
+    there, back = model.encode(image, other).memory, model.encode(other, image).memory
+    assert (there - back).abs().max() > 1e-3  # which is which is told apart
+
+
+@pytest.mark.parametrize("name", GRID_MODELS)
+def test_several_captions_of_a_pair(name):
+    """Their loss is that of pairs which stand there several times; the regularisers see each first one."""
+    model = make(name).eval()
+    before, after, first = batch()
+    second = torch.tensor([[2, 8, 3, 0, 0], [2, 4, 5, 6, 3], [2, 3, 0, 0, 0]])
+    both = torch.stack([first, second], 1).flatten(0, 1)
+    found = model.losses(before, after, both)
+    repeated = (grid.repeat_interleave(2, 0) for grid in (before, after))
+    expected = model.losses(before, after, first) | {"cap": model.losses(*repeated, both)["cap"]}
+    torch.testing.assert_close(found, expected)
+    assert not torch.isclose(found["cap"], model.losses(before, after, first)["cap"])
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "said"),
+    [
+        ("scorrer", {}, "unknown model 'scorrer'"),
+        ("rr", {"dropout": 0.1, "temperature": 0.5}, "unknown key model.rr.temperature"),
+        ("rr", {}, "the key model.rr.dropout is missing"),
+        ("rr", {"dropout": "0.1"}, "model.rr.dropout must be a float, not '0.1'"),
+        ("rr", {"dropout": 1.5}, "dropout"),
+        ("scorer", {"dropout": 0.1, "temperature": 0.0}, "temperature"),
+    ],
+)
+def test_build_refuses(name, settings, said):
+    with pytest.raises(ValueError, match=said):
+        build(name, SIZES, settings)

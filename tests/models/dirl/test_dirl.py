@@ -1,0 +1,261 @@
+"""DIRL and CCR against loops (transcription_dirl.py), in both variants and by each switch alone."""
+
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+import torch
+
+from models import build
+from models.common.decoder_protocol import States
+from models.common.switches import PAPER, RELEASED_DIRL
+from models.dirl.ccr import CrossModalContrast
+from models.dirl.model import correlation
+from tests import random_models
+from tests.own_settings import settings_of
+from tests.random_models import batch, found, randomise
+from tests.reference import transcription_dirl as loops
+from tests.reference.transcription import SIZES, TAU
+
+NAMES = ("transformer", "dirl", "ccr", "dirl_ccr")
+VISIBLE = {  # switches that show without dropout, and where
+    "coordinates": True,
+    "attention_output": False,
+    "norm_epsilon": 1e-2,
+    "center": True,
+    "shared": "attention",
+    "fusion_norm": True,
+    "streams": "normed",
+    "pooled": "all",
+    "directions": "averaged",
+    "ccr_layers": "last",
+    "terms": "discrimination",
+}
+
+
+def make(switches=None, name="dirl_ccr", **rest):
+    return random_models.make(switches, name, **rest)
+
+
+@pytest.mark.parametrize(("variant", "switches"), [("paper", PAPER), ("released", RELEASED_DIRL)])
+def test_both_variants_by_loops(variant, switches):
+    model, inputs = randomise(make(variant=variant)).double(), batch()
+    expected = loops.transcription(model, switches, inputs)
+    for name, value in found(model, inputs).items():
+        exact = {"rtol": 1e-9, "atol": 1e-9} if name in ("memory", "logits") else {"rtol": 1e-5}
+        np.testing.assert_allclose(value, expected[name], **exact, err_msg=name)
+
+
+@pytest.mark.parametrize("switch", VISIBLE)
+def test_each_switch_alone_changes_the_result_as_the_loops_do(switch):
+    chosen, inputs = {switch: VISIBLE[switch]}, batch()
+    without, model = (randomise(make(switches)).double() for switches in ({}, chosen))
+    expected = loops.transcription(model, replace(PAPER, **chosen), inputs)
+    values, others = found(model, inputs), found(without, inputs)
+    for name, value in values.items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-5, atol=1e-8, err_msg=name)
+    assert max(abs(values[name] - others[name]).max() for name in values) > 1e-5
+
+
+def test_the_switches_of_the_released_program_that_differ_are_all_tried():
+    differing = {k for k, v in asdict(RELEASED_DIRL).items() if v != asdict(PAPER)[k]}
+    others = {"fusion_dropout", "word_dropout", "initialisation"}
+    assert differing - set(VISIBLE) == others
+
+
+# --- the correlation ---
+
+
+def tokens(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(4), dtype=torch.float64) + 1
+
+
+@pytest.mark.parametrize("center", [False, True])
+def test_the_correlation_by_loops(center):
+    b, a = tokens(2, 7, 4)
+    expected = loops.correlated(b.numpy(), a.numpy(), center)
+    np.testing.assert_allclose(correlation(b, a, center), expected, rtol=1e-12)
+
+
+def test_centring_takes_what_all_tokens_have_in_common():
+    b, a = tokens(2, 7, 4)
+    moved = b + torch.arange(4)
+    torch.testing.assert_close(correlation(b, a, True), correlation(moved, a, True))
+    assert not torch.allclose(correlation(b, a, False), correlation(moved, a, False))
+
+
+def test_a_centred_channel_correlates_with_itself_almost_wholly():
+    b = tokens(5, 3)
+    np.testing.assert_allclose(correlation(b, b, True).diagonal(), 4 / 5)  # unbiased, divided by the number
+    np.testing.assert_allclose(correlation(b, b, False).diagonal(), 1)
+
+
+def test_the_correlation_is_in_float32_under_autocast():
+    b, a = tokens(2, 300, 4).float()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        C = correlation(b, a, False)
+    assert C.dtype == torch.float32
+    torch.testing.assert_close(C, correlation(b, a, False), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("variant", ["paper", "released"])
+def test_bfloat16_teaches_the_same(variant):
+    model, inputs = randomise(make(variant=variant), 0.3), batch(torch.float32)
+    exact = model.losses(*inputs)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rounded = model.losses(*inputs)
+    sum(rounded.values()).backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
+    for name, value in exact.items():
+        assert rounded[name].item() == pytest.approx(value.item(), rel=0.05), name
+
+
+@torch.no_grad()
+def test_the_two_terms_add_up():
+    model, inputs = randomise(make(name="dirl")), batch(torch.float32)
+    values = {}
+    for terms in ("both", "non_perturbation", "discrimination"):
+        model.regularisers["dirl"].terms = terms
+        values[terms] = model.losses(*inputs)["dirl"].item()
+    assert values["both"] == pytest.approx(values["non_perturbation"] + values["discrimination"])
+    model.regularisers["dirl"].alpha *= 2
+    assert model.losses(*inputs)["dirl"].item() == pytest.approx(2 * values["discrimination"])
+
+
+# --- the contrast ---
+
+
+def test_padding_counts_in_the_mean_over_all_positions_only():
+    streams = tokens(4, 2, 3, 8)
+    changed = streams.clone()
+    changed[:, 0, 2] += 1
+    real = torch.tensor([[True, True, False], [True, True, True]])
+    for pooled, same in (("real", True), ("all", False)):
+        module = CrossModalContrast(TAU, replace(PAPER, pooled=pooled))
+        before, after = (module.of_layer(States(*x, x[0]), real) for x in (streams, changed))
+        assert torch.allclose(before, after) == same
+
+
+@pytest.mark.parametrize("variant", ["paper", "released"])
+@torch.no_grad()
+def test_a_loss_does_not_depend_on_how_far_the_batch_is_padded(variant):
+    model, (before, after, words) = randomise(make(name="ccr", variant=variant)), batch(torch.float32)
+    padded = torch.nn.functional.pad(words, (0, 2))
+    one, other = model.losses(before, after, words), model.losses(before, after, padded)
+    assert one["ccr"].item() == pytest.approx(other["ccr"].item(), rel=1e-5)
+    assert one["cap"].item() == pytest.approx(other["cap"].item(), rel=1e-5)
+
+
+@torch.no_grad()
+def test_each_part_has_its_own_negatives():
+    model, (before, after, words) = randomise(make()), batch(torch.float32)
+    b, a = (model.encoding(torch.cat([x, x.flip(0)])) for x in (before, after))
+    both = model.losses_of(b, a, torch.cat([words, words.flip(0)]), parts=2)
+    alone = model.losses(before, after, words)
+    for name, value in alone.items():  # the order of pairs does not count
+        assert both[name].item() == pytest.approx(value.item(), rel=1e-5)
+
+
+def test_only_a_contrast_keeps_the_layers():
+    inputs = batch(torch.float32)
+    for name in NAMES:
+        model = make(name=name)
+        words = model.decoder(inputs[2], model.encode(*inputs[:2]), model.keep_layers)
+        assert len(words.layers) == (SIZES.decoder_layers if "ccr" in name else 0)
+
+
+# --- dropout: at rate 1 nothing is left of what is dropped ---
+
+
+@torch.no_grad()
+def test_dropout_of_a_layer_is_on_what_it_adds():
+    model = randomise(make({"shared": "layers"}, "transformer", dropout=1.0)).double()
+    model.difference.train()
+    b, a = (model.encoding(x) for x in batch()[:2])
+    kept = [b, a]
+    for norm in model.difference.norms:
+        kept = [norm(x) for x in kept]
+    differences = torch.cat([b - kept[0], a - kept[1]], -1)
+    expected = model.difference.fuse(differences).relu()
+    torch.testing.assert_close(model.difference(b, a).memory, expected)
+
+
+@torch.no_grad()
+def test_fusion_is_linear_norm_dropout_relu():
+    model = randomise(make({"fusion_norm": True, "fusion_dropout": True}, "transformer", dropout=1.0))
+    b, a = (model.encoding(x) for x in batch(torch.float32)[:2])
+    seen = []
+    model.difference.norm.register_forward_hook(lambda module, inputs, output: seen.append(output))
+    assert model.difference(b, a).memory.equal(seen[0].relu())
+    model.difference.train()
+    assert model.difference(b, a).memory.abs().max() == 0
+
+
+@torch.no_grad()
+def test_words_are_dropped_after_their_norm_where_told():
+    words = batch()[2]
+    for switch, left in (("before_norm", True), ("after_norm", False)):
+        decoder = randomise(make({"word_dropout": switch}, "transformer", dropout=1.0)).decoder
+        same = decoder.embed(words)
+        torch.testing.assert_close(
+            same[0, 0], decoder.norm(decoder.project(decoder.embedding(words[0, 0]) + decoder.positions[0]))
+        )
+        decoder.train()
+        assert bool(decoder.embed(words).abs().sum()) == left
+        if left:  # what is left is the norm's bias
+            torch.testing.assert_close(decoder.embed(words)[1, 2], decoder.norm.bias)
+
+
+# --- learning ---
+
+
+@pytest.mark.parametrize("variant", ["paper", "released"])
+@pytest.mark.parametrize("term", ["dirl", "ccr"])
+def test_a_term_alone_teaches_the_encoding(term, variant):
+    model = randomise(make(variant=variant, dropout=0.1), 0.2).train()
+    model.losses(*batch(torch.float32))[term].backward()
+    taught = {n for n, p in model.named_parameters() if p.grad is not None and p.grad.abs().sum()}
+    assert "encoding.project.weight" in taught
+    assert ("regularisers.dirl.mlp.0.weight" in taught) == (term == "dirl")
+    assert ("decoder.embedding.weight" in taught) == (term == "ccr")
+
+
+def test_the_released_first_weights_are_torchs_packed_attentions():
+    sizes = replace(SIZES, channels=64, vocabulary=90, width=64, heads=4, word_width=50)
+    model = make(variant="released", sizes=sizes)
+    torch.manual_seed(0)
+    theirs = torch.nn.MultiheadAttention(64, 4)
+    torch.nn.init.xavier_uniform_(theirs.in_proj_weight)
+    for ours in (model.difference.attentions[1], model.decoder.layers[0].cross_attention):
+        packed = torch.cat([ours.query.weight, ours.key.weight, ours.value.weight])
+        assert packed.abs().max().item() == pytest.approx((6 / (4 * 64)) ** 0.5, rel=0.01)
+        assert packed.std().item() == pytest.approx(theirs.in_proj_weight.std().item(), rel=0.02)
+        assert not any(p.any() for n, p in ours.named_parameters() if n.endswith("bias"))
+        assert ours.output.weight.abs().max().item() == pytest.approx((6 / (2 * 64)) ** 0.5, rel=0.01)
+    assert not model.decoder.embedding.weight[0].any()
+
+
+def test_the_after_image_is_compared_by_its_alignment():
+    model = make({"shared": "attention"}, "transformer", sizes=replace(SIZES, heads=1))
+    randomise(model).double()
+    b, a = (model.encoding(x) for x in batch()[:2])
+    alignment = model.encode(*batch()[:2]).alignment([2, 0])
+    torch.testing.assert_close(alignment.sum(-1), torch.ones(2, 6, dtype=torch.float64))
+    (attention,) = model.difference.attentions
+    shared = attention.output(alignment @ attention.value(b[[2, 0]]))
+    torch.testing.assert_close(shared, attention(a, b)[[2, 0]])
+
+
+# --- decoding and settings ---
+
+
+def test_released_means_each_models_own_program():
+    assert make(variant="released").encoding.coordinates is False
+    assert make({"coordinates": True}, variant="released").encoding.coordinates is True
+    scorer = build("rr", SIZES, settings_of("rr") | {"variant": "released"})
+    assert scorer.encoding.coordinates is True
+
+
+def test_a_negative_alpha_is_refused():
+    with pytest.raises(ValueError, match=r"alpha must not be negative, not -0\.1"):
+        build("dirl", SIZES, {"dropout": 0.1, "alpha": -0.1})

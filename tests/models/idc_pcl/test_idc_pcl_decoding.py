@@ -1,0 +1,200 @@
+"""IDC-PCL's captions: what is hidden, and decoding by [MASK] with kept keys and values."""
+
+import pytest
+import torch
+
+from models.common.decoder import NULL, NextWord
+from models.idc_pcl.masking import masked_cells, masked_words
+from models.idc_pcl.word_attention import word_attention
+from pipeline.decoding.beam_search import beam_attending, beam_search
+from pipeline.decoding.greedy import greedy, greedy_attending
+from tests.reference.attention_by_hand import of_memory
+from tests.reference.pcl import MASK, captioner, captions
+
+VARIANTS = pytest.mark.parametrize("variant", ["paper", "released"])
+NEVER = {"paper": [0, 1, 2], "released": []}
+
+
+def test_masks_of_words_by_their_numbers():
+    torch.manual_seed(0)
+    tokens = captions(4).repeat(5000, 1)
+    read, chosen = masked_words(tokens, 0.15, MASK)
+    word = tokens > 3
+    assert not chosen[(tokens == NULL) | (tokens == 2)].any()
+    assert (read[~chosen] == tokens[~chosen]).all()
+    assert (chosen & word).any(1).all()  # at least one word a caption
+    assert chosen[tokens == 3].float().mean().item() == pytest.approx(0.15, abs=0.01)
+    assert (read[chosen & (tokens == 3)] == MASK).all()
+    # of words that are not the first one, for that is hidden where no other is
+    later = word.clone()
+    later[:, 1] = False
+    assert chosen[later].float().mean().item() == pytest.approx(0.15, abs=0.01)
+    hidden = read[chosen & later]
+    assert (hidden == MASK).float().mean().item() == pytest.approx(0.8 + 0.1 / 13, abs=0.01)
+    same = (hidden == tokens[chosen & later]).float().mean().item()
+    assert same == pytest.approx(0.1 + 0.1 / 13, abs=0.01)
+    assert set(hidden.tolist()) == set(range(13))  # all tokens, [MASK] and [CLS] among them
+
+
+def test_what_words_see_is_dropped_or_grows():
+    """The values are unit vectors, so that the result is the weights: 2 images' tokens, then 3 words."""
+    random = torch.Generator().manual_seed(0)
+    q, keys = (torch.randn(2000, 1, n, 5, generator=random) for n in (3, 3))
+    unit, images = torch.eye(5).expand(2000, 1, 5, 5), torch.randn(1000, 1, 2, 5, generator=random)
+    given = q, (images, unit[:1000, :, :2]), (keys, unit[:, :, 2:])
+    whole, dropped = word_attention(*given), word_attention(*given, 0.25)
+    assert (whole[:, 0].triu(3) == 0).all()
+    torch.testing.assert_close(whole.sum(-1), torch.ones(2000, 1, 3))
+    seen = whole > 0
+    kept = dropped[seen] > 0
+    torch.testing.assert_close(dropped[seen][kept], whole[seen][kept] / 0.75)
+    assert kept.float().mean().item() == pytest.approx(0.75, abs=0.02)
+
+
+def test_a_caption_of_which_nothing_is_drawn_loses_its_first_word():
+    read, chosen = masked_words(torch.tensor([[2, 5, 6, 7, 3, 0]]), 0.0, MASK)
+    assert read.tolist() == [[2, MASK, 6, 7, 3, 0]]
+    assert chosen.tolist() == [[False, True, False, False, False, False]]
+
+
+def test_masks_of_cells_by_their_numbers():
+    torch.manual_seed(0)
+    hidden = masked_cells(torch.Size((20_000, 2, 6)), 0.15, torch.device("cpu"))
+    sides = hidden.any(-1)
+    assert (sides.sum(1) == 1).all()  # one image of each pair
+    assert sides[:, 0].float().mean().item() == pytest.approx(0.5, abs=0.01)
+    count = hidden.flatten(1).sum(1)
+    assert count.min() == 1
+    expected = 6 * 0.15 + 0.85**6  # one more where none was drawn
+    assert count.float().mean().item() == pytest.approx(expected, abs=0.02)
+
+
+@torch.no_grad()
+def uncached(model, memory, row, barred):
+    """One caption, everything anew at each word: <START>, the words so far, [MASK]."""
+    words = []
+    for _ in range(7):
+        tokens = torch.tensor([[2, *words, MASK]])
+        logits = model.decoder(tokens, of_memory(memory[row : row + 1])).logits[0, -1].clone()
+        logits[barred] = -torch.inf
+        words.append(int(logits.argmax()))
+        if words[-1] == 3:
+            break
+    return words
+
+
+@torch.no_grad()
+def looking(variant):
+    """A captioner whose words depend on what it sees: they are equally likely on the whole."""
+    model = captioner(variant)
+    memory = images_seen(50)
+    logits = model.decoder(torch.tensor([[2, MASK]]).repeat(50, 1), of_memory(memory)).logits[:, 1]
+    model.difference.output.bias -= logits.mean(0)
+    for tensor in (model.difference.output.weight, model.difference.output.bias):
+        tensor[[3, 4]] = tensor[[4, 3]]  # <END> is likelier so
+    return model
+
+
+def images_seen(count):
+    return torch.randn(count, 14, 8, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+
+
+@VARIANTS
+def test_cached_decoding_finds_what_the_uncached_loop_finds(variant):
+    model, memory = looking(variant), images_seen(12)
+    found = greedy(model, of_memory(memory)).tolist()
+    wanted = [uncached(model, memory, row, NEVER[variant]) for row in range(12)]
+    assert [row[: len(own)] for row, own in zip(found, wanted, strict=True)] == wanted
+    assert not any(word for row, own in zip(found, wanted, strict=True) for word in row[len(own) :])
+    assert len({len(row) for row in wanted}) > 1  # some end before others
+
+
+@pytest.mark.parametrize("softmax", ["all", "vocabulary"])
+@torch.no_grad()
+def test_what_is_barred_is_never_written_and_the_rest_may_be(softmax):
+    """Each mark the likeliest in turn: [MASK] and [CLS] have rows of the softmax, or none."""
+    marks = [0, 1, 2, 11, 12] if softmax == "all" else [0, 1, 2]
+    for barred in ("marks", "none"):
+        model = captioner("released", softmax=softmax, barred=barred)
+        assert len(model.difference.output.weight) == (13 if softmax == "all" else 11)
+        assert model.never == (tuple(marks) if barred == "marks" else ())
+        for mark in marks:
+            model.difference.output.bias.zero_()
+            model.difference.output.bias[mark] = 1e3
+            pairs = of_memory(images_seen(3))
+            for words in (greedy(model, pairs), beam_search(model, pairs, 2)):
+                if barred == "none" and mark:
+                    assert (words == mark).sum() == 21  # one that never ends, up to the longest
+                else:
+                    assert not torch.isin(words[words != NULL], torch.tensor(marks)).any()
+
+
+@torch.no_grad()
+def test_padding_that_is_written_cuts_no_beams_caption():
+    """<NULL> after the first word, then words again: the caption is as long as with any other word there."""
+    model = captioner("released")
+    pair = of_memory(images_seen(1))
+
+    def step(tokens, position, state):
+        logits = torch.full((len(tokens), 13), -9.0)
+        logits[:, [5, NULL, 6, 3][position]] = 9.0
+        return NextWord(logits, None)
+
+    model.decoder.step = step
+    for words in (greedy(model, pair), beam_search(model, pair, 1), beam_search(model, pair, 2)):
+        assert words.tolist() == [[5, NULL, 6, 3]]
+
+
+@VARIANTS
+@torch.no_grad()
+def test_where_the_mask_looked(variant):
+    """The last block's queries of each [MASK] on both images' cells, head by head."""
+    model, memory = looking(variant), images_seen(4)
+    found = greedy_attending(model, of_memory(memory))
+    words, maps = found.words, found.maps
+    assert torch.equal(words, greedy(model, of_memory(memory)))
+    net = model.difference
+    block = net.cross.each()[-1]
+    for row in range(4):
+        said = [2]
+        for number, word in enumerate(words[row].tolist()):
+            if word == NULL:
+                break
+            x = net.cross.norm(net.text(torch.tensor([[*said, MASK]])))
+            y = net.cross.norm(memory[row : row + 1])
+            for each in net.cross.each()[:-1]:
+                before, (k, v) = each(y)
+                x, y = each.after(x, (k, v)), before
+            q = block.attention.queries(block.norm_1(x))[0, :, -1]
+            k = block.attention.keys_values(block.norm_1(y))[0][0]
+            each_head = []
+            for head in range(2):
+                e = [torch.exp(q[head] @ k[head, j] / 2) for j in range(14)]
+                cells = [e[1 + i] + e[8 + i] for i in range(6)]
+                each_head.append(torch.stack(cells) / sum(cells))
+            wanted = sum(each_head) / 2
+            torch.testing.assert_close(maps[row, number, 0].double(), wanted, rtol=2e-3, atol=1e-3)
+            said.append(word)
+
+
+@VARIANTS
+def test_a_beam_of_one_is_greedy_and_wider_ones_find_likelier_captions(variant):
+    model, memory = looking(variant), images_seen(6)
+    assert torch.equal(beam_search(model, of_memory(memory), 1), greedy(model, of_memory(memory)))
+    found = beam_attending(model, of_memory(memory), 3)
+    words = found.words
+    assert found.maps.shape == (6, words.shape[1], 1, 6)
+
+    @torch.no_grad()
+    def score(row, caption):
+        total, said = 0.0, [2]
+        for word in (word for word in caption if word != NULL):
+            pair = of_memory(memory[row : row + 1])
+            logits = model.decoder(torch.tensor([[*said, MASK]]), pair).logits[0, -1]
+            total += logits.log_softmax(-1)[word].item()
+            said.append(word)
+        return total
+
+    simple = greedy(model, of_memory(memory)).tolist()
+    wide = words.tolist()
+    assert sum(score(r, wide[r]) for r in range(6)) >= sum(score(r, simple[r]) for r in range(6)) - 1e-9

@@ -1,0 +1,178 @@
+"""IDC-PCL's first weights for few pairs: cells find their counterparts, and words the cells that differ."""
+
+import math
+
+import pytest
+import torch
+
+import models
+from models.common.attention import MultiHeadAttention
+from models.idc_pcl.network import PclSizes
+from models.initialisation.counterpart_weights import CALM, LOOK, SIDED, TELL, USUAL, look_at
+from models.initialisation.idc_pcl import LOUD, OWN, kept_apart, raise_within, show_beside
+from pipeline.training import optimisers
+
+ROWS, COLUMNS, D, HEADS = 4, 6, 64, 2
+CELLS, ROOM = ROWS * COLUMNS, 24
+SIZES = PclSizes(12, (ROWS, COLUMNS), 11, 8, D, HEADS, 1, 1, 1, 1)
+SETTINGS = {"variant": "paper", "dropout": 0.0, "masked_words": 0.15, "masked_words_captioning": 0.15}
+SETTINGS |= {"masked_cells": 0.15, "coef_lr": 1.0, "tau1": 1.0, "tau2": 1.0}
+
+
+def network(first="counterpart", seed=3):
+    torch.manual_seed(seed)
+    return models.build("idc_pcl", SIZES, SETTINGS | {"switches": {"first_weights": first}}).difference
+
+
+def looks(net, before, after):
+    """Where the pair transformer's first block looks, T x T, the mean of heads and pairs."""
+    x, block = net.pair.norm(torch.cat(net.singles(before, after).chunk(2), 1)), net.pair.each()[0]
+    y = block.norm_1(x)
+    return block.attention.map(block.attention.queries(y), block.attention.keys_values(y)[0]).mean(0)
+
+
+def cells(seed=0):
+    """As different as things and an empty table: some cells show three times what others do."""
+    random = torch.Generator().manual_seed(seed)
+    length = 3 * torch.rand(4, CELLS, 1, generator=random)
+    return length * torch.randn(4, CELLS, 12, generator=random)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@torch.no_grad()
+def test_each_cell_finds_its_counterpart_whatever_it_shows(seed):
+    at = torch.arange(1, CELLS + 1)  # behind the mark
+    found = looks(network(seed=seed), cells(0), cells(1))
+    assert found[at, at + CELLS + 1].min() > 0.99
+    assert found[at + CELLS + 1, at].min() > 0.99
+    assert looks(network("balanced", seed), cells(0), cells(1))[at, at + CELLS + 1].mean() < 0.1
+
+
+def test_places_and_sides_have_channels_of_their_own():
+    torch.manual_seed(0)
+    places, side, room = kept_apart((ROWS, COLUMNS), D)
+    assert room == ROOM
+    assert places.shape == (CELLS, D)
+    assert (places[:, room:] == 0).all()
+    assert (side[room:] == 0).all()
+    assert places.square().sum(1).mean() > 0
+    for nothing in (places.sum(0), places.sum(1), places @ side):
+        torch.testing.assert_close(nothing, torch.zeros_like(nothing), atol=1e-4, rtol=0)
+    assert torch.cdist(places, places).fill_diagonal_(9).min() > 0.9
+    torch.manual_seed(1)
+    assert not kept_apart((ROWS, COLUMNS), D)[1].equal(side)
+    project = torch.nn.Linear(12, D)
+    as_it_was = project.weight.clone()
+    show_beside(project, room)
+    assert (project(torch.randn(5, 12))[:, :room] == 0).all()
+    torch.testing.assert_close(project.weight[room:], as_it_was[room:] / 2)
+
+
+@pytest.mark.parametrize(("width", "room"), [(128, 32), (96, 28), (64, 28), (48, 20), (10, 4)])
+def test_how_many_channels_those_are(width, room):
+    """A wave for each of 7 lines, or a quarter of the width if that is more, but less than half of it."""
+    places, side, found = kept_apart((7, 7), width)
+    assert found == room
+    assert (places[:, :room] != 0).any(0).all()
+    assert side[:room].norm() > 0
+
+
+def test_a_width_without_room_for_them_is_refused():
+    with pytest.raises(ValueError, match=r"counterpart needs a width of at least 10, not 8"):
+        kept_apart((7, 7), 8)
+
+
+@torch.no_grad()
+def test_what_the_feed_forward_begins_with_by_loops():
+    """The channels that this leaves begin calm, and none of them is dead."""
+    torch.manual_seed(0)
+    half = torch.linalg.qr(torch.randn(D, D // 2)).Q
+    block, as_it_was = (
+        torch.nn.Sequential(torch.nn.Linear(D, 4 * D), torch.nn.ReLU(), torch.nn.Linear(4 * D, D))
+        for _ in range(2)
+    )
+    as_it_was.load_state_dict(block.state_dict())
+    differs = raise_within(half, ROOM, block)
+    assert differs.norm().item() == pytest.approx(1, abs=1e-5)
+    assert (differs @ half).abs().max() < 1e-5
+    assert differs[:ROOM].abs().max() < 1e-5
+    x = torch.randn(D)
+    wanted, how_much = CALM * as_it_was[2].bias, -USUAL * D / 2
+    for direction in half.T:
+        wanted = wanted + LOUD * (direction @ x) * direction
+        how_much += abs(direction @ x)
+    wanted = wanted + TELL / math.sqrt(D) * how_much * differs
+    own = torch.eye(D) - sum(torch.outer(direction, direction) for direction in half.T)
+    for i in range(ROOM, D):
+        wanted[i] += OWN * sum(own[i, j] * x[j] for j in range(ROOM, D))
+    shown = as_it_was[0](x).relu()
+    for channel in range(3 * D, 4 * D):
+        wanted = wanted + CALM * shown[channel] * as_it_was[2].weight[:, channel]
+    torch.testing.assert_close(block(x), wanted, atol=1e-4, rtol=0)
+    assert (block[2].weight.norm(dim=0) > 0).all()
+
+
+@torch.no_grad()
+def test_words_begin_by_looking_at_what_differs_half_of_the_heads_in_each_image():
+    torch.manual_seed(0)
+    attention = MultiHeadAttention(D, HEADS)
+    _, side, _ = kept_apart((ROWS, COLUMNS), D)
+    differs = torch.nn.functional.one_hot(torch.tensor(ROOM), D).float()
+    tokens = torch.stack([0 * side, differs + side / side.norm(), differs - side / side.norm()])[None]
+    plain, d = attention(torch.randn(1, 3, D), tokens).shape, D // HEADS
+    look_at(attention, differs, side)
+    q, (k, _) = attention.queries(torch.randn(1, 3, D)), attention.keys_values(tokens)
+    found = q[..., :1] @ k[..., :1].transpose(-2, -1) / math.sqrt(d)  # of the first direction alone
+    for head, image in ((0, 1), (1, -1)):
+        wanted = [0.0, (LOOK + image * SIDED) / math.sqrt(D), (LOOK - image * SIDED) / math.sqrt(D)]
+        for asking in found[0, head]:
+            assert asking.tolist() == pytest.approx(wanted, abs=1e-4)
+    assert attention(torch.randn(1, 3, D), tokens).shape == plain
+
+
+@torch.no_grad()
+def test_what_differs_is_what_words_look_at_and_of_what_they_see_there_most():
+    """One cell of the after image shows another thing: it, and its counterpart, have most of the look."""
+    net = network()
+    before = cells()
+    after = before.clone()
+    after[:, 5] = 2 * torch.randn(4, 12, generator=torch.Generator().manual_seed(9))
+    memory = net(before, after).memory
+    block, images = net.cross.each()[0], net.cross.norm(memory)
+    words = net.cross.norm(net.text(torch.full((4, 1), net.mask)))
+    keys, _ = block.attention.keys_values(block.norm_1(images))
+    found = block.attention.map(block.attention.queries(block.norm_1(words)), keys).mean((0, 1))
+    at = 1 + 5
+    others = torch.cat([found[1:at], found[at + 1 : CELLS + 1]])
+    assert found[at] > 5 * others.mean()
+    half = -net.pair.each()[0].attention.output.weight @ net.pair.each()[0].attention.value.weight
+    share = (images @ half).square().sum(-1) / images.square().sum(-1)
+    assert share[:, at].mean() > 0.5 > share[:, at + 1].mean()
+
+
+@torch.no_grad()
+def test_no_cell_looks_at_the_other_images_mark_instead():
+    """A mark has no place: with a side, which the layer norm makes long, it would outdo the counterpart."""
+    assert looks(network(), cells(0), cells(1))[1 : CELLS + 1, CELLS + 1].mean() < 0.02
+
+
+@pytest.mark.parametrize("phase", ["pretrain", "captioning"])
+def test_what_stands_before_the_words_learns_at_its_own_rate(phase):
+    """At the words' W saturates sigma, and comparing is unlearned (docs/methods.md, "IDC-PCL")."""
+    settings = SETTINGS | {"switches": {}, "coef_lr": 0.25}
+    model = models.build("idc_pcl", SIZES, settings, *(["pretrain"] if phase == "pretrain" else []))
+    step = {"learning_rate": 0.1, "weight_decay": 0.0}
+    slow, others = optimisers.build(model, model.groups, step).param_groups
+    assert (slow["lr"], others["lr"]) == (0.025, 0.1)
+    net = model.difference
+    before_words = [each for part in (net.project, net.single, net.pair) for each in part.parameters()]
+    assert {id(each) for each in slow["params"]} == {id(each) for each in before_words}
+
+
+def test_places_are_saved_with_the_weights_that_learned_with_them():
+    """Else weights of before they changed would be read without a word, and look elsewhere."""
+    ours, papers = (network(first).state_dict() for first in ("counterpart", "torch"))
+    assert set(ours) - set(papers) == {"places"}
+    network().load_state_dict(ours)
+    with pytest.raises(RuntimeError, match="Missing key"):
+        network().load_state_dict({name: ours[name] for name in papers})

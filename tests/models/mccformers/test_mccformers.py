@@ -1,0 +1,229 @@
+"""MCCFormers-D and -S by loops, and where they begin (docs/methods.md, "MCCFormers")."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from models import build
+from models.common.attention import attention_weights
+from models.mccformers.model import MccSizes
+from tests.own_settings import settings_of
+from tests.random_models import randomise
+from tests.reference.post_norm import added, agree, attend, cross_entropy, decoded, fed, wave
+
+SIZES = MccSizes(
+    channels=5, grid=(2, 3), vocabulary=9, longest=7, width=8, heads=2, layers=2, decoder_layers=2
+)
+NAMES = ("mccformers_d", "mccformers_s")
+EVERY = pytest.mark.parametrize("name", NAMES)
+VARIANTS = pytest.mark.parametrize("variant", ["paper", "released"])
+
+
+def make(name, sizes=SIZES, variant="paper", dropout=0.0, default_dropout=0.0, **switches):
+    torch.manual_seed(0)
+    own = settings_of(name, dropout=dropout, default_dropout=default_dropout)
+    return build(name, sizes, own | {"variant": variant, "switches": switches}).double()
+
+
+def batch():
+    random = torch.Generator().manual_seed(1)
+    before, after = torch.randn(2, 2, 5, 2, 3, generator=random, dtype=torch.float64)
+    return before, after, torch.tensor([[2, 4, 5, 3, 0], [2, 4, 7, 8, 3]])
+
+
+def encoded(P, image):
+    """Cells row by row: the map and a place, the column's half first."""
+    weight, bias = P["encoding.project.weight"][:, :, 0, 0], P["encoding.project.bias"]
+    return [
+        weight @ image[:, i, j]
+        + bias
+        + torch.cat([P["encoding.column.weight"][j], P["encoding.row.weight"][i]])
+        for i in range(2)
+        for j in range(3)
+    ]
+
+
+def layer(P, number, xs, memory):
+    name = f"difference.layers.{number}"
+    ys = added(P, f"{name}.norms.0", xs, attend(P, f"{name}.attention", xs, memory, heads=2))
+    return added(P, f"{name}.norms.1", ys, fed(P, f"{name}.feed_forward", ys))
+
+
+def memory_of(P, name, before, after):
+    b, a = encoded(P, before), encoded(P, after)
+    if name == "mccformers_d":
+        for number in range(2):
+            b, a = layer(P, number, b, a), layer(P, number, a, b)  # of the same inputs
+    else:
+        images = P["difference.images.weight"]
+        u = [x + images[0] for x in b] + [x + images[1] for x in a]
+        for number in range(2):
+            u = layer(P, number, u, u)
+        b, a = u[:6], u[6:]
+    return [torch.cat(both) for both in zip(b, a, strict=True)]
+
+
+@EVERY
+def test_the_loss_and_its_gradients_by_loops(name):
+    model = randomise(make(name, variant="released"))  # it differs in first weights and in decoding alone
+    before, after, tokens = batch()
+
+    def loops(P):
+        logits = []
+        for b, a, caption in zip(before, after, tokens.tolist(), strict=True):
+            words = [P["decoder.embedding.weight"][word] + wave(t, 16) for t, word in enumerate(caption[:-1])]
+            logits.append(decoded(P, words, memory_of(P, name, b, a), heads=2, layers=2))
+        return {"cap": cross_entropy(logits, tokens.tolist())}
+
+    agree(model, loops, before, after, tokens)
+    with torch.no_grad():
+        found = model.encode(before, after).memory
+        P = dict(model.named_parameters())
+        expected = [torch.stack(memory_of(P, name, b, a)) for b, a in zip(before, after, strict=True)]
+    torch.testing.assert_close(found, torch.stack(expected))
+    assert found.shape == (2, 6, 16)  # a token a cell, not one an image's cell
+
+
+@EVERY
+def test_alignment_is_how_after_looks_at_before(name):
+    model = randomise(make(name))
+    before, after, _ = batch()
+    b, a = model.encoding(before), model.encoding(after)
+    if name == "mccformers_s":
+        b, a = (x + model.difference.images.weight[side] for side, x in enumerate((b, a)))
+    last = model.difference.layers[1]
+    P = dict(model.named_parameters())
+    found = model.encode(before, after).alignment([1])[0]
+    xs, ys = list(b[1]), list(a[1])
+    if name == "mccformers_d":
+        b, a = layer(P, 0, xs, ys), layer(P, 0, ys, xs)
+    else:
+        u = layer(P, 0, [*xs, *ys], [*xs, *ys])
+        b, a = u[:6], u[6:]
+    queries = last.attention.queries(torch.stack(a)[None])
+    keys, _ = last.attention.keys_values(torch.stack(b)[None])
+    torch.testing.assert_close(found, attention_weights(queries, keys)[0].mean(0))
+
+
+LARGE = replace(SIZES, channels=16, width=32, heads=4, vocabulary=40)
+
+
+def spread(weight):
+    return weight.abs().max().item()
+
+
+def near(weight, bound):
+    """Uniform up to the bound: its largest number is hardly smaller, and its variance bound^2 / 3."""
+    assert 0.95 * bound < spread(weight) <= bound
+    assert weight.var().item() == pytest.approx(bound**2 / 3, rel=0.2)
+
+
+def together(attention):
+    return torch.cat([attention.query.weight, attention.key.weight, attention.value.weight])
+
+
+@EVERY
+@VARIANTS
+def test_first_weights(name, variant):
+    model = make(name, LARGE, variant)
+    D, M, cross = 32, 64, name == "mccformers_d"
+    for block in model.difference.layers:
+        near(together(block.attention), math.sqrt(6 / (4 * D)))
+        near(block.attention.output.weight, math.sqrt(6 / (2 * D)) if cross else D**-0.5)
+        near(block.feed_forward[0].weight, math.sqrt(6 / (5 * D)) if cross else D**-0.5)
+    for block in model.decoder.layers:
+        near(together(block.self_attention), math.sqrt(6 / (4 * M)))
+        near(block.cross_attention.output.weight, M**-0.5)
+        assert spread(block.cross_attention.key.bias) == spread(block.self_attention.output.bias) == 0
+    near(model.encoding.project.weight, math.sqrt(6 / (16 + D)) if cross else 0.25)
+    near(model.decoder.embedding.weight, 0.1)
+    near(model.decoder.vocabulary.weight, 0.1)
+    assert spread(model.decoder.vocabulary.bias) == 0
+    copied = variant == "released"
+    for layers, alike in ((model.difference.layers, copied and not cross), (model.decoder.layers, copied)):
+        first, second = (torch.cat([p.flatten() for p in block.parameters()]) for block in layers)
+        assert torch.equal(first, second) == alike
+
+
+@EVERY
+@torch.no_grad()
+def test_opposed_begins_as_a_difference(name):
+    """Of two equal images keys and values are biases alone; else which is before is told apart."""
+    image, other = batch()[0]
+    image, other = image[None], other[None]
+    for kind, alike in (("opposed", True), ("program", False)):
+        model = make(name, first_weights=kind)
+        for layer in model.decoder.layers:
+            attention, memory = layer.cross_attention, model.encode(image, image).memory
+            for each in (attention.key, attention.value):
+                assert (each(memory).abs().max() < 1e-12) == alike
+        scale = layer.cross_attention.value.weight.abs().max() / math.sqrt(6 / (4 * 16))
+        gain = {"mccformers_d": 12, "mccformers_s": 4}[name] if alike else 1
+        assert 0.9 * gain < scale <= gain
+    there, back = (attention.value(model.encode(*pair).memory) for pair in ((image, other), (other, image)))
+    assert (there - back).abs().max() > 1e-3
+
+
+@torch.no_grad()
+def test_opposed_leaves_how_much_a_cell_of_d_differs():
+    """The program's norms make cells that show little as long as the others, and their noise with them."""
+    sizes, random = replace(SIZES, channels=16, grid=(4, 5), width=64), torch.Generator().manual_seed(3)
+    before = torch.randn(1, 16, 4, 5, generator=random, dtype=torch.float64)
+    before[..., 0::2] *= 0.2
+    after = before + 0.1 * torch.randn(1, 16, 4, 5, generator=random, dtype=torch.float64)
+    after[0, :, 1, 2] = torch.randn(16, generator=random, dtype=torch.float64)
+    found = {}
+    for kind in ("opposed", "program"):
+        model = make("mccformers_d", sizes, first_weights=kind)
+        shown = (model.encoding(before) - model.encoding(after))[0].norm(dim=1)
+        b, a = model.encode(before, after).memory[0].chunk(2, 1)
+        left = (b - a).norm(dim=1)
+        others = [i for i in range(20) if i != 7]
+        found[kind] = left[7] / left[others].mean() / (shown[7] / shown[others].mean())
+    assert found["opposed"] > 0.9 > 0.7 > found["program"]
+
+
+@EVERY
+def test_where_dropout_is(name):
+    """0.5 nearly everywhere; words, and of S the encoder, have the library's 0.1."""
+    model = make(name, dropout=0.5, default_dropout=0.1)
+    found = {
+        place: module.p for place, module in model.named_modules() if isinstance(module, torch.nn.Dropout)
+    }
+    encoder = 0.1 if name == "mccformers_s" else 0.5
+    assert found.pop("decoder.dropout") == 0.1
+    assert {p for place, p in found.items() if place.startswith("decoder")} == {0.5}
+    assert {p for place, p in found.items() if place.startswith("difference")} == {encoder}
+    assert [block.attention.dropout for block in model.difference.layers] == [encoder, encoder]
+    assert model.decoder.vocabulary.dropout == 0.5
+    x = torch.ones(1, 16, dtype=torch.float64)
+    kept = torch.stack([model.decoder.vocabulary.train()(x)[0] for _ in range(9)])
+    assert kept.std(0).max() > 0
+    assert torch.equal(
+        model.decoder.vocabulary.eval()(x), torch.nn.Linear.forward(model.decoder.vocabulary, x)
+    )
+
+
+@EVERY
+def test_what_is_barred(name):
+    assert make(name).never == (0, 1, 2)
+    assert make(name, barred="none").never == make(name, variant="released").never == ()
+
+
+@pytest.mark.parametrize("wrong", [{"width": 9, "heads": 3}, {"heads": 3}])
+def test_sizes_that_make_no_model_are_refused(wrong):
+    with pytest.raises(ValueError, match="is not an even multiple of heads"):
+        replace(SIZES, **wrong)
+
+
+def test_sizes_of_the_papers_program():
+    """Its parameters, of D and S on 1024 channels and 16 x 16 cells, and of the decoder of 56 words."""
+    sizes = MccSizes(1024, (16, 16), 56, 68, 512, 4, 2, 2)
+    for name, count in zip(NAMES, (6_837_760, 6_838_784), strict=True):
+        with torch.device("meta"):
+            model = build(name, sizes, settings_of(name, default_dropout=0.1))
+        of_decoder = sum(p.numel() for p in model.decoder.parameters())
+        assert sum(p.numel() for p in model.parameters()) - of_decoder == count
+        assert of_decoder == 33_708_088

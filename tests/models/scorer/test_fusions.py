@@ -1,0 +1,85 @@
+"""SCORER's fusions (its supplement): what each can tell, and the decoder of the one that fuses nothing."""
+
+from typing import get_args
+
+import pytest
+import torch
+
+from models.common.attention import MultiHeadAttention
+from models.common.captioner import Sizes
+from models.common.switches import Fusion
+from tests.random_models import batch, make, randomise
+from tests.reference.attention_by_hand import of_memory
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("variant", ["paper", "released"])
+def test_cached_steps_equal_all_words_at_once(variant):
+    decoder = randomise(make({"fusion": "respective"}, variant=variant, dropout=0.1)).decoder
+    tokens, memory = batch()[2], torch.randn(3, 12, 8)
+    pairs = of_memory(memory)
+    whole, state = decoder(tokens, pairs).logits, decoder.begin(pairs)
+    for position in range(tokens.shape[1] - 1):
+        step = decoder.step(tokens[:, position], position, state)
+        torch.testing.assert_close(step.logits, whole[:, position], rtol=1e-5, atol=1e-5)
+
+
+@torch.no_grad()
+def test_maps_are_the_mean_of_each_images_own():
+    decoder = randomise(make({"fusion": "respective"})).decoder
+    layer, memory = decoder.layers[-1].cross_attention, torch.randn(3, 12, 8)
+    state, x = decoder.begin(of_memory(memory)), torch.randn(3, 4, 8)
+    maps = decoder.maps(layer.queries(x).transpose(1, 2), state)[:, :, 0]
+    torch.testing.assert_close(maps.sum(-1), torch.ones(3, 4))
+    for b in range(3):
+        for word in range(4):
+            expected = torch.zeros(6)
+            for image in (memory[b, :6], memory[b, 6:]):
+                for part in (slice(0, 4), slice(4, 8)):
+                    q, k = layer.each.query(x[b, word])[part], layer.each.key(image)[:, part]
+                    expected += torch.tensor([float(q @ kj) / 2 for kj in k]).softmax(0) / 4
+            torch.testing.assert_close(maps[b, word], expected, rtol=1e-5, atol=1e-6)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("fusion", "told"), [("cat", True), ("respective", True), ("sum", False), ("hadamard", False)]
+)
+def test_whether_exchanged_images_are_told_apart(fusion, told):
+    """Sum and product are symmetric: of a pair and the same the other way round they say the same."""
+    model = randomise(make({"fusion": fusion})).double()
+    before, after, tokens = batch()
+    one, other = (model.decoder(tokens, model.encode(*x)).logits for x in ((before, after), (after, before)))
+    difference = (one - other).abs().max()
+    assert difference > 1e-3 if told else difference < 1e-12
+
+
+@torch.no_grad()
+def test_dropout_is_on_the_weights_of_either_image():
+    layer = randomise(make({"fusion": "respective"}, dropout=1.0)).decoder.layers[0].cross_attention
+    x, memory = torch.randn(2, 3, 8), torch.randn(2, 12, 8)
+    assert layer(x, memory).std() > 0
+    layer.train()
+    torch.testing.assert_close(layer(x, memory), layer.output.bias.expand(2, 3, 8))
+
+
+def test_no_weight_is_made_that_a_fusion_does_not_use():
+    shapes = {
+        fusion: {
+            n: tuple(p.shape) for n, p in make({"fusion": fusion}, name="rr").difference.named_parameters()
+        }
+        for fusion in get_args(Fusion)
+    }
+    fuse = {name: found.get("fuse.weight") for name, found in shapes.items()}
+    assert fuse == {"cat": (8, 16), "sum": (8, 8), "hadamard": (8, 8), "respective": None}
+
+
+def test_a_respective_attention_is_heavier_by_one_map():
+    sizes = Sizes(5, (2, 3), 9, 7, 8, 2, 1, 1, 4)
+    plain, respective = (
+        make({"fusion": f}, name="rr", sizes=sizes).decoder.layers[0].cross_attention
+        for f in ("cat", "respective")
+    )
+    assert isinstance(respective.each, MultiHeadAttention)
+    extra = sum(p.numel() for p in respective.parameters()) - sum(p.numel() for p in plain.parameters())
+    assert extra == 8 * 8  # 2D x D in place of D x D

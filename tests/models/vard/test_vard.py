@@ -1,0 +1,160 @@
+"""VARD against loops: PERL, URD, the detector, every term and its gradients; and over a Transformer."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from models.vard.model import TransformerSizes, VardSizes
+from tests.reference import dynamic
+from tests.reference.dynamic import GRID, N, images, layer_normed, make
+
+VARIANTS = pytest.mark.parametrize("variant", ["paper", "released"])
+
+
+def linear(layer, x):
+    return layer.weight @ x + layer.bias
+
+
+def related(perl, U):
+    """PERL: P of each cell of one image."""
+    queries, keys, values = (
+        [linear(layer, x) for x in U]
+        for layer in (perl.attention.query, perl.attention.key, perl.attention.value)
+    )
+    seen, found = dynamic.heads(queries, keys, values), []
+    for i in range(2):
+        for j in range(3):
+            placed = perl.places.bias
+            for di in (-1, 0, 1):
+                for dj in (-1, 0, 1):
+                    if 0 <= i + di < 2 and 0 <= j + dj < 3:
+                        value = values[3 * (i + di) + j + dj]
+                        placed = placed + perl.places.weight[:, 0, 1 + di, 1 + dj] * value
+            found.append(layer_normed(seen[3 * i + j] + placed + U[3 * i + j], perl.norm))
+    return found
+
+
+def encoded(model, row, variant):
+    """U of both images of a pair."""
+    return [[linear(model.encoding[1], x) for x in dynamic.cells(image[row], variant)] for image in images()]
+
+
+def disentangled(module, U_bef, U_aft):
+    """P of both images, and D."""
+    b, a = related(module.perl, U_bef), related(module.perl, U_aft)
+    own = []
+    for one, other in ((b, a), (a, b)):
+        seen = zip(dynamic.heads(one, other, other), one, strict=True)
+        own.append([p - layer_normed(s + p, module.same) for s, p in seen])
+    both = [torch.cat(c) for c in zip(*own, strict=True)]
+    D = [layer_normed(linear(module.fuse, c), module.norm).clamp(min=0) for c in both]
+    return b, a, D
+
+
+def detector(model, variant, pooled="sum"):
+    """A pair's row -> both maps, and its three vectors, by loops."""
+    detect_ = model.difference
+
+    def detect(row):
+        b, a, D = disentangled(detect_.disentangle, *encoded(model, row, variant))
+        maps = [dynamic.image_map(detect_.map, own, D) for own in (b, a)]
+        l_bef, l_aft = (dynamic.pooled(w, own, pooled) for w, own in zip(maps, (b, a), strict=True))
+        both = linear(detect_.fuse, torch.cat([l_bef - l_aft, l_aft - l_bef]))
+        return maps, (l_bef, layer_normed(both, detect_.norm).clamp(min=0), l_aft)
+
+    return detect
+
+
+@VARIANTS
+@torch.no_grad()
+def test_maps_and_vectors_by_loops(variant):
+    model = make("vard", variant)
+    dynamic.same_maps(model, detector(model, variant))
+
+
+@pytest.mark.parametrize(("variant", "pooled"), [("paper", "sum"), ("released", "sum"), ("paper", "mean")])
+def test_every_term_and_its_gradients_by_loops(variant, pooled):
+    model = make("vard", variant, pooled=pooled)
+    wanted = dynamic.by_loops(detector(model, variant, pooled), model)
+    dynamic.same_gradients(model, dynamic.losses(model), wanted)
+
+
+@VARIANTS
+@torch.no_grad()
+def test_the_transformer_attends_to_what_changed(variant):
+    model = make("vard_transformer", variant)
+    found = model.encode(*images())
+    for row in range(4):
+        D = disentangled(model.difference.disentangle, *encoded(model, row, variant))[2]
+        torch.testing.assert_close(found.memory[row], torch.stack(D))
+    assert model.terms == ("cap",)
+
+
+def test_without_the_values_places_cells_could_change_places():
+    """A negative control of DW: it alone tells PERL where a cell stands."""
+    model = make("vard")
+    perl, U = model.difference.disentangle.perl, model.encoding(images()[0])
+    other = torch.tensor([1, 0, 2, 3, 4, 5])
+    with torch.no_grad():
+        assert not torch.allclose(perl(U[:, other]), perl(U)[:, other])
+        perl.places.weight.zero_()
+        torch.testing.assert_close(perl(U[:, other]), perl(U)[:, other])
+    assert len(other) == N
+
+
+def test_all_learns_but_what_softmax_does_not_see():
+    """A bias of every key shifts all scores of a query alike."""
+    model = make("vard")
+    sum(dynamic.losses(model).values()).backward()
+    small = [name for name, p in model.named_parameters() if p.grad is None or p.grad.abs().max() < 1e-12]
+    assert small == ["difference.disentangle.perl.attention.key.bias"]
+
+
+@pytest.mark.parametrize("name", ["vard", "vard_transformer"])
+@torch.no_grad()
+def test_differing_begins_with_a_difference_as_long_as_the_images(name):
+    """D is a turned c_bef - c_aft, of which what is negative is cut; the program's norm makes all as long."""
+    model, before, after = dynamic.begun(name, "differing")
+    parts, others = model.difference.disentangle, [i for i in range(20) if i != 7]
+    U_bef, U_aft = model.encoding(before), model.encoding(after)
+    b, a, D = parts(U_bef, U_aft)
+    own = [one - parts.same(parts.perl.across(one, other) + one) for one, other in ((b, a), (a, b))]
+    of_before = parts.fuse.weight.chunk(2, 1)[0]  # LOUD R
+    wanted = ((own[0] - own[1]) @ of_before.T).clamp(min=0)
+    assert torch.corrcoef(torch.stack([D.flatten(), wanted.flatten()]))[0, 1] > 0.95
+    assert D[0, 7].norm() > 3 * D[0, others].norm(dim=1).max()
+    program, *_ = dynamic.begun(name, "program")
+    D = program.difference.disentangle(program.encoding(before), program.encoding(after))[2]
+    assert D[0, 7].norm() < 2 * D[0, others].norm(dim=1).max()
+
+
+@torch.no_grad()
+def test_differing_looks_at_the_cell_that_differs_and_hears_what_it_shows():
+    model, before, after = dynamic.begun("vard", "differing")
+    found = model.encode(before, after)
+    weights = found.maps.sigmoid()[0]
+    assert weights[:, 7].min() > 0.5 > 0.05 > weights[:, [i for i in range(20) if i != 7]].mean()
+    own, program = model.decoder, dynamic.begun("vard", "program")[0]
+    looks, heard = own.look.weight, own.speaking.weight_ih[:, 3:]
+    # what all cells have in common says nothing, and the rest ten times as much
+    common = torch.nn.functional.layer_norm(model.encoding[1].bias, (64,))
+    same = own.begin(replace(found, memory=torch.stack([common, 0 * common, common])[None]))
+    torch.testing.assert_close(same.looking[0], program.decoder.look.bias.relu(), atol=1e-5, rtol=0)
+    silent = program.decoder.speaking.bias_ih
+    torch.testing.assert_close(own.speaking.bias_ih + heard @ common * 2 / 3, silent, atol=1e-4, rtol=0)
+    torch.testing.assert_close(looks, 10 * program.decoder.look.weight)
+
+
+@pytest.mark.parametrize(
+    ("make_sizes", "said"),
+    [
+        (lambda: VardSizes(5, GRID, 9, 6, 8, 4, 3, 6, 4), r"width 6 is not a multiple of heads \(4\)"),
+        (lambda: VardSizes(5, GRID, 9, 6, 7, 4, 3, 6, 2), "maps 7 is not a multiple of 4"),
+        (lambda: TransformerSizes(5, GRID, 9, 6, 6, 4, 1, 4), r"width 6 is not a multiple of heads \(4\)"),
+        (lambda: TransformerSizes(5, GRID, 9, 6, 6, 2, 1, 3), "word_width 3 is not even"),
+    ],
+)
+def test_sizes_that_make_no_model_are_refused(make_sizes, said):
+    with pytest.raises(ValueError, match=said):
+        make_sizes()

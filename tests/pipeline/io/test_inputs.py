@@ -1,0 +1,226 @@
+"""Text, JSON and YAML: read as DVC reads them, and what is refused is one line that names the file."""
+
+import math
+import os
+from pathlib import Path
+
+import pytest
+from dvc.utils.serialize import load_yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.config import params
+from pipeline.io import inputs, outputs
+from pipeline.io.errors import InputError
+from tests import project_params
+from tests.hostile import refused
+
+ROOT = Path(__file__).parents[3]
+NUMBERS = ["5e-05", "1e5", "0o17", "089", "1_000", "0x1f", ".5", "1.", "=", "<<", "~", "yes", "off", "1:30"]
+TREES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats(allow_nan=False)
+    | st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
+    | st.from_regex(r"\A[-+.0-9a-foxE_:]{1,8}\Z")
+    | st.sampled_from([*NUMBERS, "2026-01-02", "null", "true", "- a", "a: b", "# a"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text("ab1e5", max_size=4), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+def written(folder, text):
+    path = folder / "a.yaml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: 1\nb: 2\na: 3\n", "line 3: the key 'a' stands in line 1 already; keep one of them"),
+        ("a: {b: 1, c: 2, b: 1}\n", "line 1: the key 'b' stands in line 1 already"),
+        ("a:\n- 1: 2\n  01: 2\n", "line 3: the key 1 stands in line 2 already"),
+        ("? [a, b]\n: 1\n", "line 1: a list or a mapping is no key; write a word"),
+        ("? {a: b}\n: 1\n", "line 1: a list or a mapping is no key; write a word"),
+        ("a: [", "is not valid YAML .*; mend it, or ask"),
+        ("[" * 1000, "is not valid YAML .*; mend it, or ask"),
+        ("- " * 100_000, "is not valid YAML .*; mend it, or ask"),
+        ("a: *nobody", "is not valid YAML .*undefined alias.*; mend it, or ask"),
+        ("a: 1\n---\nb: 1\n", "is not valid YAML .*another document.*; mend it, or ask"),
+        ("!!python/object/apply:os.system [echo]", "is not valid YAML .*; mend it, or ask"),
+        ("a: =", "is not valid YAML .*; mend it, or ask"),  # as DVC refuses it
+        ("a: <<", "is not valid YAML .*; mend it, or ask"),
+        ("a: !!int x", "is not valid YAML .*; mend it, or ask"),
+        ("a: " + "9" * 5000, "is not valid YAML .*; mend it, or ask"),
+        ("a: 2026-99-99", "is not valid YAML .*; mend it, or ask"),
+        ("a: \x1b[2J", "is not valid YAML .*; mend it, or ask"),
+        (b"a: \xff", "is not UTF-8 text"),
+        ("#" * (inputs.LARGEST_YAML + 1), "has 1,048,577 bytes, and such a file 1,048,576 at most"),
+    ],
+    ids=lambda each: repr(each)[:30],
+)
+@pytest.mark.parametrize("foreign", [False, True])
+def test_yaml_that_is_refused(tmp_path, text, said, foreign):
+    if foreign and text == "a: *nobody":  # refused before it is looked up
+        said = r"line 1: an alias \(\*\), by which"
+    path = written(tmp_path, text)
+    with pytest.raises(InputError, match=said) as caught:
+        inputs.read_yaml(path, "ask", foreign=foreign)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "name", ["params.yaml", "datasets.yaml", "dvc.yaml", "data/published/spot_the_diff.yaml"]
+)
+def test_yaml_is_what_dvc_reads(name):
+    assert repr(inputs.read_yaml(ROOT / name, "")) == repr(load_yaml(str(ROOT / name)))  # types, order, too
+
+
+@pytest.mark.parametrize("value", [each for each in NUMBERS if each not in ("=", "<<")])
+def test_a_scalar_is_what_dvc_reads(tmp_path, value):
+    path = written(tmp_path, f"a: {value}\n")
+    assert inputs.read_yaml(path, "") == load_yaml(str(path))
+
+
+def test_a_rate_as_dvc_writes_it_is_a_number(tmp_path):
+    """`dvc exp run -S train.learning_rate=0.00005` writes 5e-05, which YAML 1.1 calls a word."""
+    from dvc.utils.serialize import modify_yaml
+
+    project_params.write(tmp_path)
+    with modify_yaml(str(tmp_path / "params.yaml")) as tree:
+        tree["train"]["learning_rate"] = 0.00005
+        tree["train"]["compile"] = "off"
+    assert "learning_rate: 5e-05" in (tmp_path / "params.yaml").read_text()
+    found = params.load(tmp_path / "params.yaml").train
+    assert (found.learning_rate, found.compile) == (0.00005, "off")
+
+
+@given(TREES)
+def test_what_is_written_as_yaml_is_read_as_it_was(tmp_path_factory, tree):
+    """By libyaml and by Python alone, as files from outside are."""
+    path = written(tmp_path_factory.getbasetemp(), outputs.yaml_of({"a": tree}))
+    for foreign in (False, True):
+        assert repr(inputs.read_yaml(path, "", foreign=foreign)) == repr({"a": tree})
+
+
+def test_numbers_that_are_none_are_read(tmp_path):
+    found = inputs.read_yaml(written(tmp_path, "[.nan, .inf, -.inf]"), "")
+    assert math.isnan(found[0])
+    assert found[1:] == [math.inf, -math.inf]
+
+
+def test_yaml_that_lays_one_mapping_over_another_is_read_but_not_from_outside(tmp_path):
+    path = written(tmp_path, "a: &a {x: 1, y: 2}\nb: {<<: *a, x: 3}\nc: *a\n")
+    assert inputs.read_yaml(path, "") == {
+        "a": {"x": 1, "y": 2},
+        "b": {"x": 3, "y": 2},
+        "c": {"x": 1, "y": 2},
+    }
+    with pytest.raises(InputError, match=r"a\.yaml, line 2: an alias \(\*\), by which small files grow"):
+        inputs.read_yaml(path, "", foreign=True)
+
+
+def nested(inside, first="{x: 1}", levels=40):
+    """A chain of anchors, each of which holds the one before as `inside` says."""
+    lines = [f"a{n}: &a{n} " + inside.replace("*", f"*a{n - 1}") for n in range(1, levels)]
+    return "\n".join([f"a0: &a0 {first}", *lines])
+
+
+BOMBS = {
+    "merges of merges": nested("{<<: [*, *]}"),
+    "mappings of mappings": nested("{b: *, c: *}"),
+    "lists of lists": nested("[*, *]"),
+    "5000 mappings within each other": nested("{b: *}", levels=5000),
+    "5000 merges within each other": nested("{<<: *, x: 2}", levels=5000),
+    "a mapping that holds itself": "a: &a {b: *a}",
+    "a list that holds itself": "&a [*a]",
+    "a mapping that is merged into itself": "a: &a {<<: *a}",
+}
+
+
+@pytest.mark.parametrize("text", BOMBS.values(), ids=BOMBS)
+def test_aliases_that_grow_without_end_are_refused_at_once(tmp_path, text):
+    """In 1 GB of memory; without a bound the first ran on for minutes."""
+    path = written(tmp_path, text)
+    for read in (lambda: inputs.read_yaml(path, "ask"), lambda: inputs.yaml_nodes(path, "ask")):
+        assert refused(read).startswith(f"{path}, line ")
+
+
+def test_aliases_up_to_the_bound_are_read_soon(tmp_path):
+    found = inputs.read_yaml(written(tmp_path, nested("{<<: [*, *]}", levels=14)), "ask")
+    assert found["a13"] == {"x": 1}
+
+
+TEXT = '{"é": 1}'
+SAVED = {
+    "utf-8": ("utf-8", ""),
+    "utf-8 with a mark": ("utf-8-sig", ""),
+    "utf-16 with a mark": ("utf-16", "line 1 is UTF-16"),
+    "utf-16, low byte first": ("utf-16-le", "line 1 is UTF-16"),
+    "utf-16, high byte first": ("utf-16-be", "line 1 is UTF-16"),
+    "Windows-1252": ("cp1252", "is not UTF-8 text (line 1: byte 0xe9)"),
+}
+
+
+@pytest.mark.parametrize(("encoding", "said"), SAVED.values(), ids=SAVED)
+def test_one_reader_for_all_text(tmp_path, encoding, said):
+    path = written(tmp_path, TEXT.encode(encoding))
+    for read in (inputs.read_text, inputs.read_json, inputs.read_yaml, lambda *a: [*inputs.read_lines(*a)]):
+        if said:
+            assert said in refused(lambda read=read: read(path, "ask"))
+        else:
+            assert read(path, "ask") in (TEXT, {"é": 1}, [TEXT])
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_are_counted_whatever_ends_them(tmp_path, end):
+    assert [*inputs.read_lines(written(tmp_path, f"a{end}{end}b{end}"), "ask")] in (
+        ["a", "", "b"],
+        ["a", "", "b", ""],
+    )
+    path = written(tmp_path, f"a{end}{end}".encode() + b"\xff" + end.encode())
+    for read in (lambda: inputs.read_text(path, "ask"), lambda: [*inputs.read_lines(path, "ask")]):
+        assert "line 3" in refused(read)
+
+
+def test_half_a_character_in_json_is_refused(tmp_path):
+    assert "half a character" in refused(
+        lambda: inputs.read_json(written(tmp_path, '{"a": "\\ud83d"}'), "ask")
+    )
+    assert inputs.read_json(written(tmp_path, '"\\ud83d\\ude00"'), "ask") == "😀"
+
+
+def test_what_was_read_may_be_changed(tmp_path):
+    """A text is parsed once, and everybody has a tree of his own."""
+    path = written(tmp_path, "a: {b: [1]}\n")
+    inputs.read_yaml(path, "")["a"]["b"].append(2)
+    assert inputs.read_yaml(path, "") == {"a": {"b": [1]}}
+    written(tmp_path, "a: {b: [3]}\n")
+    assert inputs.read_yaml(path, "") == {"a": {"b": [3]}}
+
+
+def test_lines_end_as_everywhere(tmp_path):
+    assert inputs.read_text(written(tmp_path, b"a\r\nb\rc\n"), "") == "a\nb\nc\n"
+
+
+def test_a_pipe_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for read in (inputs.read_text, inputs.read_json, inputs.read_yaml):
+        for path in (tmp_path / "pipe", "/dev/zero", "/dev/stdin"):
+            if Path(path).is_file():  # what pytest was started with
+                continue
+            with pytest.raises(InputError, match=f"^{path} is a pipe or a device, which may never end"):
+                read(path, "ask")
+
+
+@pytest.mark.parametrize("read", [inputs.read_yaml, inputs.read_json])
+def test_a_merge_that_is_not_resolved_is_named_by_its_line(tmp_path, read):
+    path = written(tmp_path, '{\n<<<<<<< HEAD\n"a": 1\n=======\n"a": 2\n>>>>>>> theirs\n}\n')
+    with pytest.raises(InputError, match=r"a\.yaml holds git's conflict markers \(line 2\); edit them"):
+        read(path, "x")

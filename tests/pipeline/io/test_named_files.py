@@ -1,0 +1,90 @@
+"""Files that the settings name are dependencies by content, with DVC itself."""
+
+import json
+
+import pytest
+import yaml
+from dvc.repo import Repo
+
+from pipeline.io import named_files
+from tests import project_params
+from tests.running import ROOT, succeed
+
+
+def settings(folder, key, name):
+    """params.yaml in which the key names the file; the section that it decides is returned."""
+    changes = {
+        "features.weights": {"features__weights": name},
+        "of a dataset": {"dataset__tabletop__features__weights": name},
+        "text.vocabulary": {"dataset__tabletop__text__vocabulary": name},
+        "start": {"dataset__tabletop__own__clip__start": name},
+    }[key]
+    project_params.write(folder, **changes)
+    return {"features.weights": "features", "of a dataset": "features", "text.vocabulary": "text"}.get(
+        key, "own"
+    )
+
+
+def plans(folder):
+    succeed(folder, "plan --dataset tabletop --out plan")
+    return {path.stem: path.read_text() for path in (folder / "plan").glob("*.yaml")}
+
+
+@pytest.mark.parametrize("key", ["features.weights", "of a dataset", "text.vocabulary", "start"])
+def test_the_plan_changes_with_a_named_file_and_with_no_other(tmp_path, key):
+    section = settings(tmp_path, key, "file.json")
+    absent = plans(tmp_path)
+    assert not [path for path in (tmp_path / named_files.OF_DATASETS).iterdir() if path.is_symlink()]
+    (tmp_path / "file.json").write_text("1")
+    before = plans(tmp_path)
+    assert plans(tmp_path) == before != absent
+    (tmp_path / "file.json").write_text("2")
+    (tmp_path / "other.json").write_text("3")
+    after = plans(tmp_path)
+    assert {name for name in before if before[name] != after[name]} == {section}
+    (link,) = [path for path in (tmp_path / named_files.OF_DATASETS).iterdir() if path.is_symlink()]
+    assert link.resolve() == tmp_path / "file.json"
+    project_params.write(tmp_path)
+    assert "files" not in str(plans(tmp_path))
+    assert not link.is_symlink()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the libraries that DVC uses
+def test_dvc_runs_a_stage_again_after_an_exchange_and_only_then(tmp_path, monkeypatch):
+    """A command stands for the stage's program: it keeps a link in the folder that `plan` depends on."""
+    stage = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]["plan"]
+    (dep,) = [dep for dep in stage["deps"] if dep.startswith("data/named")]
+    (tmp_path / dep).mkdir(parents=True)
+    (tmp_path / dep / "README.md").write_text("a page")
+    cmd = f"ln -sfn {tmp_path}/words.json {dep}/words && cat {dep}/words > out"
+    stages = {"stages": {"plan": {"cmd": cmd, "deps": [dep], "outs": ["out"]}}}
+    (tmp_path / "dvc.yaml").write_text(json.dumps(stages))
+    monkeypatch.chdir(tmp_path)
+    repo = Repo.init(no_scm=True)
+    for words, name in (("one", "words.json"), ("two", "words.json"), ("six", "new.json")):
+        (tmp_path / name).write_text(words)
+        (tmp_path / name).replace(tmp_path / "words.json")
+        assert [len(repo.reproduce()), len(repo.reproduce())] == [1, 0]
+        assert (tmp_path / "out").read_text() == words
+
+
+def test_a_link_to_a_file_that_vanished_is_removed_and_the_file_named(tmp_path):
+    settings(tmp_path, "text.vocabulary", "words.json")
+    (tmp_path / "words.json").write_text("1")
+    plans(tmp_path)
+    folder = tmp_path / named_files.OF_DATASETS
+    (folder / "mine").symlink_to("nowhere")
+    assert succeed(tmp_path, "check_lock").stderr == ""
+    (tmp_path / "words.json").unlink()
+    assert "words.json is missing" in succeed(tmp_path, "check_lock").stderr
+    assert [path.name for path in folder.iterdir()] == ["mine"]
+
+
+def test_the_pretraining_has_links_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cub.pth").write_text("1")
+    own = {"datasets": ["cub"], "root": {"cub": "raw"}, "weights": "cub.pth"}
+    named_files.link(project_params.tree(pretraining=own))
+    (link,) = named_files.OF_PRETRAINING.iterdir()
+    assert link.resolve() == tmp_path / "cub.pth"
+    assert not [*named_files.OF_DATASETS.iterdir()]

@@ -1,0 +1,220 @@
+"""What cannot be written is one line that names it, and leaves nothing behind."""
+
+import errno
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pipeline.captioning import feature_backbone, sources
+from pipeline.decoding import attention_maps
+from pipeline.decoding.attention_maps import Attended
+from pipeline.features.store import FeatureStore
+from pipeline.features.writer import Writer
+from pipeline.io import outputs, scratch_folders
+from pipeline.io.errors import InputError, writing
+from pipeline.io.outputs import replacing, telling
+from pipeline.weights import trained_model
+from pipeline.weights.model_description import Trained
+from tests.pipeline.training.test_loop import recipe
+
+TOO_LARGE = "the file is larger than is allowed; raise the limit (`ulimit -f`), and run it again"
+LIMIT = 100_000  # bytes: more than what pytest itself may write meanwhile
+SHAPE = (128, 14, 14)
+
+
+@contextmanager
+def small_files(limit=LIMIT):
+    """Files beyond `limit` cannot be written: the system refuses, as on a full disk, any library's write."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def write_text(path):
+    outputs.write_text(path, "a" * 2 * LIMIT)
+
+
+def write_lines(path):
+    outputs.write_json_lines(path, ("a" * 1000 for _ in range(200)))
+
+
+def write_attention(path):
+    maps = np.full((600, 1, 14, 14), 1 / 196, np.float16)
+    attention_maps.write(path, {"1": Attended(("a",) * 600, maps)})
+
+
+def write_weights(path):
+    trained = Trained(recipe(), 1, (6, 3, 3), 10, 8, 4, 0.5)
+    with replacing(path, trained_model.CONTENTS) as beside:
+        trained_model.save(beside, trained, {"a": torch.zeros(LIMIT)})
+
+
+def write_state(path):
+    with replacing(path) as beside, telling(beside) as file:
+        torch.save({"a": torch.zeros(LIMIT), "b": torch.zeros(LIMIT)}, file)
+
+
+@pytest.mark.parametrize("write", [write_text, write_lines, write_attention, write_weights, write_state])
+def test_whoever_writes_the_output_is_named_and_nothing_is_left(tmp_path, write):
+    path = before = tmp_path / "out"
+    if write is write_weights:
+        with replacing(path, trained_model.CONTENTS) as beside:
+            outputs.write_text(beside / "model.yaml", "before")
+        before = path / "model.yaml"
+    else:
+        before.write_text("before")
+    with small_files(), pytest.raises(InputError) as caught:
+        write(path)
+    assert str(caught.value) == f"cannot write {path}: {TOO_LARGE}"
+    assert [file.name for file in tmp_path.iterdir()] == ["out"]
+    assert before.read_text() == "before"
+    write(path)
+    assert before.stat().st_size > len("before")
+
+
+def test_a_copied_folder(tmp_path):
+    (tmp_path / "of").mkdir()
+    (tmp_path / "of" / "a").write_bytes(bytes(2 * LIMIT))
+    with (
+        small_files(),
+        pytest.raises(InputError, match="to: the file is larger than"),
+        writing(tmp_path / "to"),
+    ):
+        shutil.copytree(tmp_path / "of", tmp_path / "to")
+
+
+def test_of_a_copied_file_the_copy_is_named(tmp_path):
+    """As `export` copies the weights."""
+    (tmp_path / "of").write_bytes(bytes(2 * LIMIT))
+    with (
+        small_files(),
+        pytest.raises(InputError, match=r"write \S*to:"),
+        replacing(tmp_path / "to") as beside,
+    ):
+        shutil.copyfile(tmp_path / "of", beside)
+
+
+def test_a_package_is_not_blamed_where_there_is_no_room_to_unpack_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with zipfile.ZipFile(tmp_path / "package.zip", "w") as package:
+        for name in (sources.MODEL, sources.FEATURES):
+            package.writestr(name, "")
+        package.writestr(sources.SCORES, os.urandom(2 * LIMIT))
+    with small_files(), pytest.raises(InputError) as caught, sources.opened(tmp_path / "package.zip"):
+        pass
+    assert str(tmp_path) in str(caught.value)
+    assert feature_backbone.REMEDY not in str(caught.value)
+
+
+def test_a_store_that_could_not_be_written_goes_on(tmp_path):
+    scratch = scratch_folders.scratch(tmp_path / "s.zarr", "1")
+    features = np.random.default_rng(0).standard_normal((4, *SHAPE)).astype(np.float16)
+    writer = Writer(scratch, 4, SHAPE)
+    with small_files(), pytest.raises(InputError) as caught:
+        writer.write(0, features)
+    assert str(caught.value) == f"cannot write {tmp_path / 's.zarr'}: {TOO_LARGE}"
+    again = Writer(scratch, 4, SHAPE)
+    assert again.missing == [0]
+    again.write(0, features)
+    again.finish(tmp_path / "s.zarr", {"keys": ["a", "b", "c", "d"]})
+    np.testing.assert_array_equal(FeatureStore(tmp_path / "s.zarr", {}).read(["c"])[0], features[2])
+    assert [file.name for file in tmp_path.iterdir()] == ["s.zarr"]
+
+
+def test_a_full_disk():
+    said = r"^cannot write data/x\.json: the disk is full; free some space"
+    with pytest.raises(InputError, match=said), writing("data/x.json"):
+        os.write(os.open("/dev/full", os.O_WRONLY), b"a")
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (errno.EDQUOT, "your quota of the disk is used up"),
+        (errno.EROFS, "the file system is read-only"),
+        (errno.EACCES, "there is no permission to"),
+        (errno.EIO, "Input/output error; mend that"),
+    ],
+)
+def test_other_reasons(tmp_path, code, said):
+    with pytest.raises(InputError) as caught, replacing(tmp_path / "out") as beside:
+        raise OSError(code, os.strerror(code), str(beside))
+    assert str(caught.value).startswith(f"cannot write {tmp_path / 'out'}: {said}")
+
+
+WRITERS = {
+    "a file": lambda path: outputs.write_text(path, "x"),
+    "a lock": lambda path: scratch_folders.alone(path).__enter__(),
+    "a turn": lambda path: scratch_folders.in_turn(path).__enter__(),
+}
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+def test_a_path_of_a_thousand_folders_is_refused_and_none_is_made(tmp_path, write):
+    """Path.mkdir calls itself for each; nothing may be left that pytest's own cleaning can't remove."""
+    with pytest.raises(InputError, match="folders within each other") as error:
+        write(tmp_path.joinpath(*["d"] * 1000, "out"))
+    assert len(str(error.value)) < 300
+    assert not [*tmp_path.iterdir()]
+
+
+def test_where_no_temporary_folder_is_left_the_output_is_not_blamed(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: [str(tmp_path / "full")])
+    with pytest.raises(InputError, match=r"full.*TMPDIR"), writing(tmp_path / "out"):
+        tempfile.TemporaryDirectory()
+    with pytest.raises(FileNotFoundError), writing(tmp_path / "out"):  # of reading
+        (tmp_path / "input").read_text()
+
+
+def test_a_file_of_an_output_that_is_a_folder_is_named(tmp_path):
+    with pytest.raises(InputError) as caught, replacing(tmp_path / "out") as beside, small_files():
+        outputs.write_text(beside / "page.html", "a" * 2 * LIMIT)
+    assert str(caught.value) == f"cannot write {tmp_path / 'out/page.html'}: {TOO_LARGE}"
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("in_the_way", ["file", "link"])
+def test_what_stands_on_the_way(tmp_path, in_the_way):
+    path = tmp_path / "features"
+    path.touch() if in_the_way == "file" else path.symlink_to(tmp_path / "not mounted")
+    with pytest.raises(InputError, match=r"features[^:]*: a file, or a link to nothing, stands on the way"):
+        outputs.write_text(path / "below" / "a", "a")
+
+
+def test_an_error_of_reading_is_not_said_of_the_output(tmp_path):
+    with pytest.raises(FileNotFoundError, match="input"), replacing(tmp_path / "out"):
+        (tmp_path / "input").read_text()
+    with pytest.raises(PermissionError), replacing(tmp_path / "out"):
+        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "input"))
+    with pytest.raises(OSError, match="Input/output"), replacing(tmp_path / "out"):
+        raise OSError(errno.EIO, "Input/output error")
+    with (
+        pytest.raises(InputError, match="cannot write /tmp/cache: the disk is full"),
+        replacing(tmp_path / "out"),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device", "/tmp/cache")
+
+
+def test_standard_output_that_is_full():
+    program = "from stages import run; run(lambda: print('a'))"
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        "error: cannot write standard output, or a temporary file: the disk is full"
+    )
+    assert done.stderr.count("\n") == 1

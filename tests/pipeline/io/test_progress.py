@@ -1,0 +1,19 @@
+"""Progress of long work: lines where there is no terminal, from the first of several processes only."""
+
+import pytest
+from torch import distributed
+
+from pipeline.io.progress import track
+
+
+@pytest.mark.parametrize(("rank", "lines"), [(None, 1), (0, 1), (1, 0)])
+@pytest.mark.parametrize("left_over", ["", "1", "x"])
+def test_the_first_process_alone_shows_its_progress(rank, lines, left_over, monkeypatch, capsys):
+    monkeypatch.setenv("RANK", left_over)  # of a launcher that is not there
+    if rank is not None:
+        monkeypatch.setattr(distributed, "is_initialized", lambda: True)
+        monkeypatch.setattr(distributed, "get_rank", lambda: rank)
+    assert list(track("abc", "spelling", "letters", 5, done=2)) == ["a", "b", "c"]
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == lines
+    assert all(line.startswith("spelling: 5/5 letters, ") for line in said)

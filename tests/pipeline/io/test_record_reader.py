@@ -1,0 +1,110 @@
+"""Records by pydantic: what is no record is one line that names file, line and key."""
+
+import json
+from dataclasses import dataclass
+
+import pytest
+from pydantic import BaseModel
+
+from pipeline.io import records
+from pipeline.io.errors import InputError
+from pipeline.io.records import checked, read_foreign, read_record, read_records
+
+
+@dataclass(frozen=True)
+class Point:
+    name: str
+    place: tuple[float, ...] | None = None
+
+
+class Table(BaseModel):
+    points: tuple[Point, ...]
+
+
+def write(folder, text):
+    (folder / "a.json").write_text(text)
+    return folder / "a.json"
+
+
+def test_what_is_written_is_read(tmp_path):
+    path = write(tmp_path, '{"name": "a", "place": [1, 2.5]}\n{"name": "\\u00e9"}\n')
+    assert list(read_records(path, Point, "make it", "name")) == [Point("a", (1, 2.5)), Point("é")]
+    assert read_record(write(tmp_path, '{"name": "a"}'), Point, "make it") == Point("a")
+    assert read_foreign(write(tmp_path, '{"points": [{"name": "a", "x": 1}], "y": 2}'), Table, "").points == (
+        Point("a"),
+    )
+
+
+WRONG = {
+    "{": "Invalid JSON",
+    "[]": r"Input should be an object, not \[\]",
+    "NaN": "Input should be an object, not nan",
+    "[" * 100_000: "",
+    "{}": "the key name is missing",
+    '{"name": 3}': "name: Input should be a valid string, not 3",
+    '{"name": "a", "x": 1}': "unknown key x",
+    '{"name": "\\ud800"}': "Invalid JSON",
+    '{"name": "a", "place": [1, "2"]}': r"place\.1: Input should be a valid number, not '2'",
+    '{"name": ' + "9" * 5000 + "}": "",
+    json.dumps({"name": ["x" * 1000]}): "not .{80}…",
+}
+
+
+@pytest.mark.parametrize(("text", "said"), WRONG.items(), ids=range(len(WRONG)))
+def test_what_is_no_record_is_one_line(tmp_path, text, said):
+    path = write(tmp_path, '{"name": "b"}\n' + text + "\n")
+    with pytest.raises(InputError, match=rf"a\.json, line 2: .*{said}.*; make it$"):
+        list(read_records(path, Point, "make it"))
+    with pytest.raises(InputError, match=r"a\.json.*; make it$"):
+        read_record(write(tmp_path, text), Point, "make it")
+
+
+def test_a_record_or_a_key_that_comes_twice(tmp_path):
+    path = write(tmp_path, '{"name": "a"}\n{"name": "a"}\n')
+    with pytest.raises(InputError, match=r"line 2: the name 'a' stands there before; make it"):
+        list(read_records(path, Point, "make it", "name"))
+    twice = '{"name": "a", "place": [1.0], "\\u0070lace": [2.0]}'
+    for text, said in (
+        (f'{{"name": "b"}}\n{twice}\n', "line 2 has the key 'place'"),
+        ('{"name": "a", "name": "a"}', "line 1 "),
+    ):
+        with pytest.raises(InputError, match=rf"a\.json, {said}.*more than once"):
+            list(read_records(write(tmp_path, text), Point, "make it"))
+    path = write(tmp_path, '{"points": [], "points": []}')
+    for read in (read_record, read_foreign):
+        with pytest.raises(InputError, match="has the key 'points' more than once"):
+            read(path, Table, "make it")
+
+
+def test_a_file_of_records_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "MOST_LINES", 2)
+    path = write(tmp_path, '{"name": "a"}\n' * 3)
+    with pytest.raises(InputError, match=r"a\.json, line 3: .* at most 2 lines; make it"):
+        list(read_records(path, Point, "make it"))
+    monkeypatch.setattr(records, "LONGEST_LINE", 100)
+    path = write(tmp_path, json.dumps({"name": "a", "place": [1.0] * 100}))
+    with pytest.raises(InputError, match=r"a\.json, line 1: .* at most 100 letters in a line; make it"):
+        list(read_records(path, Point, "make it"))
+
+
+def test_all_that_is_wrong_with_a_file_from_elsewhere_is_told(tmp_path):
+    path = write(tmp_path, '{"points": [{"name": 1}, {}]}')
+    with pytest.raises(
+        InputError,
+        match=r"a\.json: 2 problem.*(?s:.)*points\.0\.name: .*, not 1\n.*points\.1\.name is missing",
+    ):
+        read_foreign(path, Table, "make it")
+
+
+def test_a_value_of_yaml(tmp_path):
+    assert checked(Point, {"name": "a"}, "a.yaml", "mend it") == Point("a")
+    with pytest.raises(InputError, match=r"a\.yaml: name: .*, not 3; mend it"):
+        checked(Point, {"name": 3}, "a.yaml", "mend it")
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    for read in (read_record, read_foreign, lambda *how: list(read_records(*how))):
+        with pytest.raises(InputError, match=r"b\.json is missing; make it"):
+            read(tmp_path / "b.json", Table, "make it")
+        with pytest.raises(InputError, match="is a folder, not a file; make it"):
+            read(tmp_path, Table, "make it")

@@ -1,0 +1,115 @@
+"""The papers' claims against records: a verdict needs pairs and seeds, and a model that has begun."""
+
+import json
+import math
+from statistics import stdev
+
+import pytest
+import yaml
+
+from pipeline.config import resolving
+from pipeline.config.params import Params
+from pipeline.results import claims, record_comparisons
+from pipeline.scoring.metric_names import ACCURACY, CIDER, TRUE_CHANGES
+from tests import project_params
+from tests.recorded import PAIRS, groups, write
+
+
+def by_accuracy(root):
+    (found,) = claims.verdicts([*groups(root).values()])
+    return found.by[ACCURACY]
+
+
+def test_a_claim_holds_where_pairs_and_seeds_agree(root):
+    (verdict,) = claims.verdicts([*groups(root).values()])
+    assert (verdict.claim.better, verdict.claim.worse, verdict.seeds) == ("rr", "subtraction", 3)
+    # of both models: 2 + 2 degrees of freedom, of which t's table has 2.776
+    deviations = {ACCURACY: stdev([4, 5, 6]) / PAIRS, CIDER: stdev([0.51, 0.52, 0.53])}
+    differences = {ACCURACY: 15 / PAIRS, CIDER: 15 / PAIRS}
+    # of 20 changes, the even places, rr is wrong about 2, 3 and 3, subtraction about 10, 11 and 10
+    truth = verdict.by.pop(TRUE_CHANGES)
+    assert truth.said == "holds"
+    assert truth.difference.difference == pytest.approx((31 - 8) / 3 / 20)
+    deviation = stdev([2, 3, 3]) / 20  # as large as subtraction's
+    assert truth.margin == pytest.approx(2.776 * math.sqrt(2 * deviation**2 / 3), rel=1e-3)
+    for metric, found in verdict.by.items():
+        assert found.said == "holds"
+        assert found.difference.metric == metric
+        assert found.difference.difference == pytest.approx(differences[metric])
+        assert found.margin == pytest.approx(2.776 * math.sqrt(2 * deviations[metric] ** 2 / 3), rel=1e-3)
+
+
+def test_a_claim_may_hold_by_one_metric_and_not_by_the_other(root):
+    """CIDEr-D of rr spreads so much over its seeds that nothing is told by it."""
+    for seed, score in ((1, 0.1), (2, 0.5), (3, 0.9)):
+        file = root / f"results/records/tabletop/rr-{seed}.json"
+        record = json.loads(file.read_text())
+        record["scores"]["total"]["CIDEr-D"] = score
+        file.write_text(json.dumps(record))
+    (verdict,) = claims.verdicts([*groups(root).values()])
+    assert {metric: found.said for metric, found in verdict.by.items()} == {
+        TRUE_CHANGES: "holds",
+        ACCURACY: "holds",
+        CIDER: "cannot be told",
+    }
+
+
+def test_a_claim_fails_where_the_worse_one_is_better(root):
+    for seed in (1, 2, 3):
+        write(root, "rr", seed, 35)
+    found = by_accuracy(root)
+    assert found.said == "does not hold"
+
+
+@pytest.mark.parametrize("what", ["two seeds", "seeds differ more", "few pairs differ"])
+def test_a_claim_cannot_be_told(root, what):
+    if what == "two seeds":
+        (root / "results/records/tabletop/rr-3.json").unlink()
+    for seed, wrong in enumerate(
+        {"seeds differ more": (0, 0, 36), "few pairs differ": (19, 19, 18)}.get(what, ()), 1
+    ):
+        write(root, "rr", seed, wrong)
+    found = by_accuracy(root)
+    assert found.said == "cannot be told"
+
+
+def test_the_margin_over_seeds_is_welchs(root):
+    """Three seeds each, one model has all the spread: t's table has 4.303 for 2 degrees of freedom."""
+    for seed, wrong in enumerate((2, 10, 18), 1):
+        write(root, "rr", seed, wrong)
+        write(root, "subtraction", seed, 20)
+    found = by_accuracy(root)
+    assert found.margin == pytest.approx(4.303 * 8 / PAIRS / math.sqrt(3), rel=1e-3)
+    assert found.difference.difference == pytest.approx(10 / PAIRS)
+    assert found.said == "cannot be told"
+    assert claims.seeds_margin(*(groups(root)["subtraction"] for _ in range(2))) == 0.0
+    assert claims.seeds_margin(groups(root)["rr"].each()[0], groups(root)["rr"]) is None
+
+
+def test_a_claim_of_an_ablation_names_what_is_changed(root):
+    changes = {"model.idc_pcl.switches.distractor_judging": False}
+    for seed in (1, 2, 3):
+        write(root, "idc_pcl", seed, 4 + seed)
+        write(root, "idc_pcl", seed, 20 + seed, changes=changes)
+    found = claims.verdicts(record_comparisons.read(root, "tabletop"))
+    assert [(own.claim.better, own.claim.worse, own.by[ACCURACY].said) for own in found] == [
+        ("rr", "subtraction", "holds"),
+        ("idc_pcl", "idc_pcl (distractor_judging false)", "holds"),
+    ]
+
+
+@pytest.mark.parametrize("name", sorted({name for own in claims.CLAIMS for name in (own.better, own.worse)}))
+def test_every_name_of_a_claim_is_a_model_and_its_switches(name):
+    tree = project_params.tree()
+    model, _, changed = name.partition(" (")
+    switch, _, value = changed.removesuffix(")").partition(" ")
+    if changed:
+        tree["model"][model]["switches"][switch] = yaml.safe_load(value)
+    assert resolving.resolve(Params.model_validate(tree), "tabletop", model).model == model
+
+
+@pytest.mark.parametrize(("silent", "said"), [("rr", "not begun"), ("subtraction", "holds")])
+def test_of_a_model_that_has_not_begun_no_claim_fails(root, silent, said):
+    for seed in (1, 2, 3):
+        write(root, silent, seed, 37 + seed % 2)
+    assert by_accuracy(root).said == said

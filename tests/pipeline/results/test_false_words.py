@@ -1,0 +1,61 @@
+"""What of captions is false, counted by loops."""
+
+from statistics import mean
+
+import pytest
+from matplotlib.figure import Figure
+
+from pipeline.results import false_words
+from pipeline.results.false_words import PARTS, Faults
+from pipeline.results.results_figures import draw_faults
+from pipeline.scoring.truth import FAULTS
+from tests.recorded import groups, three_seeds
+
+TOLD = Faults("rr", (["", "cs", "szo", "n"], ["a", "", "", "kmr"]), (["", "t"], ["t", "g"]))
+
+
+def test_shares_by_a_loop():
+    told = [letters for run in TOLD.changes for letters in run]
+    for letter in FAULTS:
+        assert TOLD.share(letter) == mean(1.0 if letter in letters else 0.0 for letters in told)
+    assert (TOLD.true, TOLD.share("s"), TOLD.share("o")) == (3 / 8, 2 / 8, 1 / 8)
+    assert TOLD.single == 2 / 5  # "n" and "a"; of "szo" two parts are wrong
+    assert TOLD.invented == 2 / 4
+
+
+def test_a_caption_counts_once_in_the_bars():
+    by_hand = dict.fromkeys(PARTS, 0.0) | {"n": 1, "a": 1, "c": 1 / 2, "s": 1 / 2 + 1 / 2, "z": 1 / 2}
+    by_hand |= {"k": 1 / 3, "m": 1 / 3, "r": 1 / 3}
+    assert {part: TOLD.split(part) for part in PARTS} == pytest.approx({p: n / 8 for p, n in by_hand.items()})
+    assert sum(TOLD.split(part) for part in PARTS) == pytest.approx(1 - TOLD.true)
+
+
+def test_the_bars_are_drawn_end_to_end():
+    axes = Figure().subplots()
+    draw_faults(axes, [TOLD, Faults("ccr", ([""],), ([],))])
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["rr", "ccr"]
+    ends = 0.0
+    for part, bars in zip(PARTS, axes.containers, strict=True):
+        assert bars[0].get_x() == pytest.approx(ends)
+        assert bars[0].get_width() == pytest.approx(100 * TOLD.split(part))
+        assert bars[1].get_width() == 0
+        ends += bars[0].get_width()
+    assert ends == pytest.approx(100 * 5 / 8)
+    assert len({bars[0].get_facecolor() for bars in axes.containers}) == len(PARTS)
+
+
+def test_what_all_is_true_of_has_no_fault():
+    perfect = Faults("all", (["", ""],), ([],))
+    assert (perfect.single, perfect.invented, perfect.commonest) == (None, None, None)
+    assert false_words.row(perfect) == ["all", "100.0", *["0.0"] * 11, "–", "–"]
+    assert TOLD.commonest == "s"
+
+
+def test_of_records(tmp_path):
+    """rr's seeds are wrong about 2, 3 and 3 of 20 changes, in colour and shape."""
+    found = false_words.of_group(groups(three_seeds(tmp_path))["rr"], "tabletop")
+    assert found.name == "tabletop rr"
+    assert found.share("c") == found.share("s") == pytest.approx(8 / 60)
+    assert found.split("c") == pytest.approx(4 / 60)
+    assert found.single == 0
+    assert found.invented == pytest.approx((2 + 2 + 3) / 60)

@@ -1,0 +1,294 @@
+"""Studies: their files resolve, a malformed one is one line, and equal cells are one cell."""
+
+from contextlib import chdir
+from functools import cache
+
+import pytest
+import yaml
+
+from pipeline.config import params, resolving
+from pipeline.config.params import Params
+from pipeline.io.errors import InputError
+from pipeline.reporting import paper_results
+from pipeline.results import study_table
+from pipeline.study import study_cells, study_file, workspace
+from pipeline.study.overrides import changes, overlay
+from tests import project_params
+from tests.study_lab import ROOT, STUDY, make_repository, planned
+
+READY = study_file.names(ROOT / "studies")
+# of DIRL's Table 7 no figures are on record
+PUBLISHED = [name for name in READY if "table" in name and name != "dirl-table-7"]
+READ = cache(paper_results._read)
+OF_BIRDS = ["idc-pcl-table-2"]  # more of which tabletop has nothing
+
+
+def keys(own) -> list[str]:
+    return [cell.key for cell in own.cells]
+
+
+@pytest.fixture
+def published_once(monkeypatch):
+    monkeypatch.setattr(paper_results, "_read", READ)
+
+
+@pytest.mark.parametrize("name", READY)
+def test_every_study_is_well_formed(name, published_once):
+    study = study_file.read(name, ROOT / "studies")
+    assert set(study.datasets) <= set(project_params.tree()["dataset"])
+    for dataset in (*study.datasets, "tabletop"):
+        study_table.check(ROOT, study, dataset)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_every_row_of_a_published_table_has_its_figures(name):
+    assert all(row.published for row in study_file.read(name, ROOT / "studies").rows)
+
+
+@pytest.mark.parametrize("name", READY)
+def test_every_cell_of_a_study_resolves(name):
+    tree = project_params.tree()
+    tree["dataset"]["birds_to_words"]["text"]["counted_with"] = "cub"
+    study = study_file.read(name, ROOT / "studies")
+    for dataset in study.datasets if name in OF_BIRDS else ("tabletop", *study.datasets):
+        recipes = []
+        for row in study.rows:
+            everything = Params.model_validate(overlay(tree, row, dataset, name))
+            recipes.append(resolving.resolve(everything, dataset, row.model))
+        assert len({repr(recipe) for recipe in recipes}) == len(study.rows), "two rows are the same"
+
+
+def test_what_a_row_sets_is_what_its_recipe_has():
+    tree = project_params.tree()
+    sets = {
+        "dataset.{dataset}.sizes.heads": 4,
+        "loss.lambda_cv": 0.25,
+        "model.{model}.switches.mtm": "summed",
+    }
+    row = study_file.Row(label="a", model="scorer", set=sets)
+    recipe = resolving.resolve(
+        Params.model_validate(overlay(tree, row, "tabletop", "")), "tabletop", "scorer"
+    )
+    assert recipe.sizes["heads"] == 4
+    assert recipe.loss == {"cv": 0.25}
+    assert recipe.settings["switches"] == {"mtm": "summed"}
+    assert tree == project_params.tree(), "the tree itself was changed"
+
+
+def test_cells_have_their_models_phase_and_negatives_where_a_row_has_fda(repository):
+    study = study_file.read("idc-pcl-table-3", ROOT / "studies")
+    planned = study_cells.plan(repository, "idc-pcl-table-3", study, "tabletop", [1])
+    recipes = [own.cells[0].recipe for own in planned]
+    assert [recipe.asks_negatives for recipe in recipes] == [False, False, False, True]
+    assert [bool(recipe.adapt) for recipe in recipes] == [False, True, True, True]
+
+
+EXPANDED = """
+title: NABirds
+source: IDC-PCL, Table 2
+datasets: [tabletop]
+rows:
+  - {label: IDC-PCL, model: idc_pcl}
+  - {label: +NABirds, model: idc_pcl, set: {'model.{model}.switches.extra_data': nabirds}}
+"""
+
+
+def test_a_row_of_extra_data_stands_on_its_records_and_store(tmp_path):
+    root = make_repository(tmp_path, {"two": EXPANDED})
+    tree = project_params.tree()
+    tree["dataset"]["tabletop"]["own"]["idc_pcl"]["pretrain"]["tasks"]["class_pairs"] = 1.0
+    (root / "params.yaml").write_text(yaml.safe_dump(tree))
+    with pytest.raises(InputError, match=r"nabirds is not prepared .*add nabirds to pretraining"):
+        planned(root)
+    tree["pretraining"]["datasets"] = ["nabirds"]
+    (root / "params.yaml").write_text(yaml.safe_dump(tree))
+    lock, found = yaml.safe_load((root / "dvc.lock").read_text()), []
+    for store in ("1", "1", "2"):
+        for stage, md5 in (("prepare", "0"), ("extract", store)):
+            outs = [{"path": f"data/pretraining/{stage}", "md5": md5}]
+            lock["stages"][f"{stage}_pretraining@nabirds"] = {"outs": outs}
+        (root / "dvc.lock").write_text(yaml.safe_dump(lock))
+        found.append([keys(own) for own in planned(root)])
+    assert found[0] == found[1]
+    assert found[0][0] == found[2][0], "a row that reads no NABirds"
+    assert found[0][1] != found[2][1]
+
+
+def test_a_multiplied_key():
+    tree = project_params.tree()
+    row = study_file.Row(label="a", model="scorer", times={"dataset.{dataset}.loss.lambda_cv": 0.1})
+    before = tree["dataset"]["tabletop"]["loss"]["lambda_cv"]
+    found = overlay(tree, row, "tabletop", "")["dataset"]["tabletop"]["loss"]["lambda_cv"]
+    assert found == pytest.approx(before / 10)
+    assert overlay(tree, row, "clevr_dc", "")["dataset"]["clevr_dc"]["loss"]["lambda_cv"] == 0.001
+
+
+@pytest.mark.parametrize(
+    ("model", "own", "counts"),
+    [
+        ("scorer", {"switches.mtm": "per_head"}, {}),  # the paper's variant has it
+        ("scorer", {"switches.mtm": "summed"}, {"switches.mtm": "summed"}),
+        ("scorer", {"variant": "released", "switches.mtm": "summed"}, {"variant": "released"}),
+        ("scorer", {"variant": "released", "switches.mtm": "per_head"}, None),  # all of it
+        ("dirl", {"switches.terms": "both"}, {}),
+        ("dirl", {"switches.center": 0}, None),  # no `false`: refused later, by name
+        ("clip4idc", {"switches.patches": "features"}, {}),  # tabletop's own, not the paper's
+        ("clip4idc", {"switches.patches": "pixels"}, None),
+    ],
+)
+def test_a_switch_that_a_model_has_anyway_is_no_change(model, own, counts):
+    row = study_file.Row(label="a", model=model, set={f"model.{model}.{k}": v for k, v in own.items()})
+    wanted = {f"model.{model}.{k}": v for k, v in (own if counts is None else counts).items()}
+    assert changes(project_params.tree(), row, "tabletop") == wanted
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A repository of which only studies/ changes."""
+    return make_repository(tmp_path_factory.mktemp("made"))
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"set": {"loss.lambda_x": 1.0}}, "params.yaml has no key loss.lambda_x (there are lambda_cv, "),
+        ({"set": {"loss.lambda_cv.x": 1.0}}, "params.yaml has no key loss.lambda_cv.x"),
+        ({"set": {"dataset.tabletop.sizes.heads": 3}}, "sizes: width 128 is not a multiple of "),
+        ({"set": {"dataset.tabletop.sizes.heads": "four"}}, "sizes.heads: Input should be a valid integer"),
+        ({"set": {"dataset.clevr_dc.sizes.heads": 4}}, "does not vary dataset.clevr_dc.sizes.heads"),
+        ({"set": {"model.rr.dropout": 0.2}}, "a study of scorer on tabletop does not vary model.rr.dropout"),
+        ({"set": {"features.size": 64}}, "does not vary features.size"),
+        ({"set": {"model.scorer.switches.mtn": "x"}}, "unknown key model.scorer.switches.mtn"),
+        ({"set": {"model.scorer.switches.mtm": "x"}}, "model.scorer.switches.mtm must be per_head or"),
+        ({"model": "absent"}, "models names 'absent', unknown under 'model'"),
+        (
+            {"times": {"model.scorer.variant": 2.0}},
+            "model.scorer.variant is 'paper', which cannot be multiplied",
+        ),
+        ({"times": {"loss.lambda_cv": 2.0}}, "loss.lambda_cv is None, which cannot be multiplied"),
+        ({"times": {"loss.lambda_y": 2.0}}, "params.yaml has no key loss.lambda_y"),
+    ],
+)
+def test_a_row_that_makes_no_cell_is_refused(made, row, said):
+    study = {"title": "t", "source": "s", "datasets": ["tabletop"]}
+    study["rows"] = [{"label": "one", "model": "rr"}, {"label": "wrong", "model": "scorer"} | row]
+    (made / "studies/bad.yaml").write_text(yaml.safe_dump(study))
+    with pytest.raises(InputError) as refused:
+        planned(made, name="bad")
+    assert str(refused.value).startswith("studies/bad.yaml, row 'wrong': ")
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_value_that_params_yaml_hides_is_refused(repository):
+    tree = params.read_tree(repository / "params.yaml")
+    tree["loss"]["lambda_cv"] = 0.5
+    project_params.save(repository, tree)
+    with pytest.raises(InputError, match=r"row 'λ': dataset\.tabletop\.loss\.lambda_cv has no effect, as "):
+        planned(repository)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("source:", "sourced:"), "studies/two.yaml: the key source is missing; mend it"),
+        (("label: RR,", "label: SCORER,"), "studies/two.yaml: two rows have the label 'SCORER'; mend it"),
+        (
+            ("published: RR", "publish: RR"),
+            "studies/two.yaml: unknown key rows.0.publish",
+        ),
+        (("[clevr_change]", "[clevr_change"), "studies/two.yaml is not valid YAML"),
+        (("0.1", "-1.0"), "Input should be greater than 0"),
+    ],
+)
+def test_a_malformed_file_is_one_line(tmp_path, change, said):
+    make_repository(tmp_path, {"two": STUDY.replace(*change)})
+    with chdir(tmp_path), pytest.raises(InputError) as refused:
+        study_file.read("two")
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_an_unknown_study_and_an_unknown_figure(repository):
+    with chdir(repository), pytest.raises(InputError, match=r"unknown study 'three'; studies/ has two$"):
+        study_file.read("three")
+    text = STUDY.replace("published: RR", "published: RRR")
+    (repository / "studies/two.yaml").write_text(text)
+    with pytest.raises(InputError, match=r"clevr_change.yaml has no row of RRR on total; .* the row 'RR'$"):
+        study_table.check(repository, study_file.read("two", repository / "studies"), "tabletop")
+
+
+def test_equal_cells_are_one_cell_and_others_are_not(repository):
+    rr, scorer, again, smaller = map(keys, planned(repository))
+    assert scorer == again
+    assert len({*rr, *scorer, *smaller}) == 6
+    each = study_cells.each(planned(repository))
+    assert [cell.name for _, cell in each] == [
+        *(f"{label}, seed {seed}" for seed in (1, 2) for label in ("RR", "SCORER", "λ"))
+    ]
+    assert [row.row.label for row, _ in each] == ["RR", "SCORER", "λ"] * 2
+
+
+def test_a_cell_is_shared_between_studies(repository):
+    rows = "rows: [{label: x, model: rr}, {label: y, model: scorer}]"
+    other = f"{{title: t, source: s, datasets: [tabletop], {rows}}}"
+    (repository / "studies/other.yaml").write_text(other)
+    assert keys(planned(repository, name="other")[1]) == keys(planned(repository)[1])
+
+
+@pytest.mark.parametrize("what", ["data", "code", "decode", "score", "train", "command"])
+def test_a_cell_of_other_code_data_or_settings_is_another_cell(repository, what):
+    before = keys(planned(repository)[0])
+    assert before == keys(planned(repository)[0])
+    if what == "code":
+        (repository / "stages").unlink()
+        (repository / "stages").mkdir()
+        for path in (ROOT / "stages").glob("*.py"):
+            (repository / "stages" / path.name).write_bytes(path.read_bytes())
+        assert before == keys(planned(repository)[0]), "where the code lies does not count"
+        with (repository / "stages/decode.py").open("a") as file:
+            file.write("\n")
+    else:
+        name, old, new = {
+            "data": ("dvc.lock", "fea7", "0ther"),
+            "decode": ("params.yaml", "  beam: 1", "  beam: 2"),
+            "score": ("params.yaml", "  - identical\n", ""),
+            "train": ("params.yaml", "batch: 8", "batch: 9"),
+            "command": ("dvc.yaml", "python -m stages.train", "python -O -m stages.train"),
+        }[what]
+        text = (repository / name).read_text()
+        assert old in text
+        (repository / name).write_text(text.replace(old, new))
+    assert before != keys(planned(repository)[0])
+
+
+def test_what_no_cell_depends_on_leaves_the_keys(repository):
+    before = keys(planned(repository)[0])
+    text = (repository / "params.yaml").read_text()
+    (repository / "params.yaml").write_text(
+        text.replace("constant_candidates: 100", "constant_candidates: 50")
+    )
+    assert before == keys(planned(repository)[0])
+
+
+def test_a_dataset_that_is_not_prepared(repository):
+    study = study_file.read("two", repository / "studies")
+    with pytest.raises(
+        InputError, match=r"^clevr_dc is not prepared \(prepare@clevr_dc has not run\); name clev"
+    ):
+        study_cells.plan(repository, "two", study, "clevr_dc", [1])
+    with pytest.raises(InputError, match="unknown dataset 'absent'"):
+        study_cells.plan(repository, "two", study, "absent", [1])
+    (repository / "data/vocab/tabletop.json").unlink()
+    with pytest.raises(InputError, match=r"tabletop is not prepared \(data/vocab/tabletop.json is missing\)"):
+        planned(repository)
+
+
+@pytest.mark.parametrize("start", ["../mine", "data/../../mine", "a/../../workspace/../mine"])
+def test_weights_that_lead_out_of_the_workspace_remove_nothing(tmp_path, start):
+    (tmp_path / "workspace/a").mkdir(parents=True)
+    (tmp_path / "mine").write_text("x")
+    tree = {"dataset": {"d": {"own": {"clip": {"start": start}}}}}
+    with pytest.raises(InputError, match=r"^start: .*mine leads out of the repository; name it from / on$"):
+        workspace.link_starts(tmp_path / "lab", tmp_path / "workspace", tree, "d")
+    assert (tmp_path / "mine").read_text() == "x"

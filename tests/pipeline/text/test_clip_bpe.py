@@ -1,0 +1,157 @@
+"""CLIP's BPE against a loop, OpenAI's own program and the transformers package; CLIP's vocabulary as ours."""
+
+import gzip
+import importlib.util
+import json
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.decoding.attention_maps import attended
+from pipeline.io.errors import InputError
+from pipeline.text import clip_bpe, vocabularies
+from pipeline.text.clip_bpe import FILE, MARKS, bpe
+from pipeline.text.vocabularies import END, NULL, START, ClipVocabulary
+from stages.vocab import numbered
+from tests import project_params
+
+SHARED = Path(__file__).parents[4] / "shared" / "data"
+PACKAGE = Path(find_spec("clip").origin).parent
+CAPTIONS = [
+    "The small cyan metal sphere that's behind the cube has moved.",
+    "  there IS\tno difference!! \n",
+    "it&amp;#39;s the man\u2019s jacket &lt;3, 1,234 people\u2026 don't",
+    "schÃ¶n café naïve ﬁsh № 5 \U0001f600 東京タワー",
+    "",
+    '".',
+]
+
+
+@pytest.fixture(scope="module")
+def published():
+    """The tokeniser that OpenAI's repository has, without the rest of its package."""
+    spec = importlib.util.spec_from_file_location("simple_tokenizer", PACKAGE / "simple_tokenizer.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with gzip.open(PACKAGE / FILE) as file:
+        module.gzip = type("Read", (), {"open": staticmethod(lambda _: file)})
+        return module.SimpleTokenizer()
+
+
+def test_published_numbers():
+    """Of "a photo of a cat", as OpenAI's pages and papers print them."""
+    assert bpe().encode("a photo of a cat") == [320, 1125, 539, 320, 2368]
+    assert bpe().names[49_406:] == MARKS
+
+
+@pytest.mark.parametrize("caption", CAPTIONS)
+def test_pairs_are_joined_in_the_order_of_the_merges(caption):
+    """A loop: of all neighbours the pair of the lowest line, until there is none."""
+    rank = {pair: number for number, pair in enumerate(clip_bpe.merges())}
+    wanted = []
+    for piece in clip_bpe.PIECES.findall(clip_bpe.cleaned(caption)):
+        symbols = [clip_bpe.SYMBOL[byte] for byte in piece.encode()]
+        symbols[-1] += "</w>"
+        while ranks := [rank[pair] for pair in pairwise(symbols) if pair in rank]:
+            pair = next(pair for pair, number in rank.items() if number == min(ranks))
+            place = next(i for i in range(len(symbols)) if tuple(symbols[i : i + 2]) == pair)
+            symbols[place : place + 2] = ["".join(pair)]
+        wanted += [bpe().names.index(symbol) for symbol in symbols]
+    assert bpe().encode(caption) == wanted
+
+
+@given(st.text())
+def test_any_text_has_the_numbers_of_the_published_program(published, text):
+    assert bpe().encode(text) == published.encode(text)
+
+
+def test_the_transformers_package_has_the_same_numbers(published):
+    transformers = pytest.importorskip("transformers")
+    tokeniser = transformers.CLIPTokenizer(vocab=dict(published.encoder), merges=clip_bpe.merges())
+    for caption in CAPTIONS[:2] + CAPTIONS[5:]:  # it mends no encoding and reads no entities
+        assert tokeniser(caption)["input_ids"] == [49_406, *bpe().encode(caption), 49_407]
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the datasets' own annotation files are not here")
+def test_captions_of_the_real_datasets(published):
+    """Every tenth; all of them take 18 s."""
+    texts: set[str] = set()
+
+    def walk(value):
+        if isinstance(value, str):
+            texts.add(value)
+        for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            walk(each)
+
+    for path in SHARED.rglob("*.json"):
+        walk(json.loads(path.read_text()))
+    assert texts
+    assert [text for text in sorted(texts)[::10] if bpe().encode(text) != published.encode(text)] == []
+
+
+@given(st.lists(st.sampled_from(["the", "cube's", "café", "1", "unbelievable"])))
+def test_round_trip(words):
+    vocabulary = ClipVocabulary(200)
+    tokens = vocabulary.encode(" ".join(words))
+    assert (tokens[0], tokens[-1]) == (START, END)
+    wanted = " ".join(words).replace("cube's", "cube 's")
+    assert vocabulary.decode([*tokens, NULL, 7]) == wanted
+
+
+def test_ids_are_clips_but_for_the_marks(published):
+    """CLIP's ids 2 and 3, of the signs # and $ where a piece goes on, stand where its marks did."""
+    vocabulary = ClipVocabulary(20)
+    assert published.encode("#$x") != published.encode("$#x")
+    for text in ("#$x", "$#x", "a cube"):
+        ids = [vocabularies.exchanged(token) for token in vocabulary.encode(text)]
+        assert ids == [49_406, *published.encode(text), 49_407]
+    assert [vocabularies.exchanged(vocabularies.exchanged(n)) for n in range(49_408)] == list(range(49_408))
+
+
+def test_captions_are_cut_and_keep_their_end():
+    vocabulary = vocabularies.of_clip(["one two three", "a " * 50])
+    assert vocabulary.longest == 33
+    assert vocabularies.of_clip(["a " * 50], max_tokens=12).longest == 12
+    assert vocabularies.of_clip(["one two three"]).longest == 5
+    tokens = vocabulary.encode("a " * 50)
+    assert len(tokens) == 33
+    assert tokens[-1] == END
+
+
+def test_the_file_brings_it_back(tmp_path):
+    vocabulary = ClipVocabulary(17)
+    vocabularies.save(tmp_path / "vocab.json", vocabulary, {})
+    assert vocabularies.load(tmp_path / "vocab.json") == vocabulary
+
+
+def test_a_words_map_is_the_mean_of_its_tokens():
+    vocabulary = ClipVocabulary(30)
+    tokens = vocabulary.encode("a xylophonist moved")[1:]
+    maps = np.random.default_rng(0).random((len(tokens), 1, 2, 3)).astype(np.float16)
+    found = attended(vocabulary.spoken(tokens), maps)
+    assert found.caption == "a xylophonist moved"
+    assert len(tokens) > 4
+    np.testing.assert_allclose(found.maps[1], maps[1 : len(tokens) - 2].astype(float).mean(0), atol=1e-3)
+    assert np.array_equal(found.maps[[0, 2]], maps[[0, len(tokens) - 2]])
+    assert attended(vocabulary.spoken([END]), maps).maps.shape == (0, 1, 2, 3)
+
+
+def test_settings_choose_it(monkeypatch):
+    everything = project_params.settings()
+    text = everything.text.model_copy(update={"tokeniser": "clip_bpe"})
+    assert numbered(everything.model_copy(update={"text": text}), "tabletop", ["a cube"]) == ClipVocabulary(4)
+    other = everything.model_copy(update={"text": text.model_copy(update={"tokeniser": "words"})})
+    assert len(numbered(other, "tabletop", ["a cube"])) == 6
+    own = everything.of("tabletop")
+    named = own.model_copy(update={"text": own.text.model_copy(update={"vocabulary": "words.json"})})
+    wrong = everything.model_copy(update={"text": text, "dataset": {"tabletop": named}})
+    with pytest.raises(InputError, match=r"clip_bpe, and dataset\.tabletop\.text\.vocabulary names a file"):
+        numbered(wrong, "tabletop", ["a cube"])
+    monkeypatch.setattr(clip_bpe, "find_spec", lambda _: None)
+    with pytest.raises(InputError, match="install the package clip-anytorch"):
+        clip_bpe.merges()

@@ -1,0 +1,191 @@
+"""Small models of the dynamic speaker, and their equations a cell and a word at a time, out of plain sums."""
+
+import math
+from dataclasses import replace
+
+import torch
+
+import models
+from models.common.dynamic_speaker import SpeakerSizes
+from models.common.trainable import Labels
+from models.vard.model import TransformerSizes, VardSizes
+from tests.random_models import randomise
+
+C, GRID, N, V, L = 5, (2, 3), 6, 9, 6
+SIZES = {
+    "duda": SpeakerSizes(C, GRID, V, L, 8, 4, 3),
+    "vard": VardSizes(C, GRID, V, L, 8, 4, 3, 6, 2),
+    "vard_transformer": TransformerSizes(C, GRID, V, L, 6, 2, 1, 4),
+}
+CHANGED = torch.tensor([1, 1, 0, 0])
+TOKENS = torch.tensor([[2, 4, 5, 3, 0], [2, 6, 7, 8, 3], [2, 4, 3, 0, 0], [2, 8, 6, 3, 0]])
+
+
+def make(name, variant="paper", **switches):
+    """All parameters random, by name; in float64, without dropout."""
+    model = models.build(name, SIZES[name], {"variant": variant, "switches": switches, "dropout": 0.5})
+    return randomise(model.double(), 0.6)
+
+
+def images(count=4):
+    """Of both sides: B x C x 2 x 3 each."""
+    random = torch.Generator().manual_seed(1)
+    return torch.randn(2, count, C, *GRID, generator=random, dtype=torch.float64)
+
+
+def begun(name, first, width=64):
+    """A model of that first weights, not randomised, and a pair on 4 x 5 cells of which cell 7 differs."""
+    torch.manual_seed(0)
+    sizes = replace(SIZES[name], channels=16, grid=(4, 5), **({} if name == "duda" else {"width": width}))
+    if name != "vard_transformer":
+        sizes = replace(sizes, maps=32, hidden=32)
+    own = {"variant": "paper", "switches": {"first_weights": first}, "dropout": 0.0}
+    before = torch.randn(1, 16, 4, 5, dtype=torch.float64)
+    after = before + 0.1 * torch.randn(1, 16, 4, 5, dtype=torch.float64)
+    after[0, :, 1, 2] = torch.randn(16)
+    return models.build(name, sizes, own).double(), before, after
+
+
+def same_maps(model, detect):
+    """The detector's maps and vectors are those of the loops, of each pair."""
+    difference = model.encode(*images())
+    for row in range(4):
+        maps, vectors = detect(row)
+        torch.testing.assert_close(difference.memory[row], torch.stack(vectors))
+        for side in range(2):
+            torch.testing.assert_close(difference.maps[row, side].sigmoid(), torch.stack(maps[side]))
+
+
+def losses(model, parts=2, changed=CHANGED, tokens=TOKENS):
+    before, after = images(len(TOKENS))
+    labels = None if changed is None else Labels(changed)
+    return model.losses_of(model.encoding(before), model.encoding(after), tokens, parts, labels)
+
+
+def cells(image, variant):
+    """N vectors, row by row; in `released` with x and y behind."""
+    found = []
+    for i in range(2):
+        for j in range(3):
+            places = [2 * j / 3 - 1, 2 * i / 2 - 1] if variant == "released" else []
+            found.append(torch.cat([image[:, i, j], torch.tensor(places, dtype=torch.float64)]))
+    return found
+
+
+def sigmoid(x):
+    return 1 / (1 + torch.exp(-x))
+
+
+def normed(values, epsilon):
+    """Mean 0 and biased variance 1 over all numbers of a list of vectors."""
+    count = sum(map(len, values))
+    mean = sum(value.sum() for value in values) / count
+    variance = sum(((value - mean) ** 2).sum() for value in values) / count
+    return [(value - mean) / torch.sqrt(variance + epsilon) for value in values]
+
+
+def layer_normed(x, norm):
+    return norm.weight * normed([x], 1e-6)[0] + norm.bias
+
+
+def image_map(module, own, differences):
+    """a of each cell."""
+    pairs = zip(own, differences, strict=True)
+    embedded = [module.embed.weight[:, :, 0, 0] @ torch.cat(pair) + module.embed.bias for pair in pairs]
+    parts = [normed([x[part : part + 4] for x in embedded], 1e-5) for part in (0, 4)]
+    found = []
+    for place in range(N):
+        x = torch.cat([part[place] for part in parts]) * module.norm.weight + module.norm.bias
+        found.append(sigmoid(module.weigh.weight[0, :, 0, 0] @ x.clamp(min=0) + module.weigh.bias[0]))
+    return found
+
+
+def pooled(weights, own, how):
+    found = sum(a * x for a, x in zip(weights, own, strict=True))
+    return found / sum(weights) if how == "mean" else found
+
+
+def lstm(cell, x, h, c):
+    """Rows in the order i, f, g, o; two biases."""
+    rows = cell.weight_ih @ x + cell.bias_ih + cell.weight_hh @ h + cell.bias_hh
+    i, f, g, o = rows.split(len(h))
+    c = sigmoid(f) * c + sigmoid(i) * torch.tanh(g)
+    return sigmoid(o) * torch.tanh(c), c
+
+
+def spoken(speaker, l_bef, l_diff, l_aft, words):
+    """Of each word that is read the logits of the next one, and alpha."""
+    h_d = c_d = h_c = c_c = torch.zeros(4, dtype=torch.float64)
+    v = (speaker.look.weight @ torch.cat([l_bef, l_diff, l_aft]) + speaker.look.bias).clamp(min=0)
+    found = []
+    for word in words:
+        h_d, c_d = lstm(speaker.weighing, torch.cat([v, h_c]), h_d, c_d)
+        powers = torch.exp(speaker.weights.weight @ h_d + speaker.weights.bias)
+        alpha = powers / powers.sum()
+        dynamic = alpha[0] * l_bef + alpha[1] * l_diff + alpha[2] * l_aft
+        x = speaker.words.weight[word].clamp(min=0)
+        h_c, c_c = lstm(speaker.speaking, torch.cat([x, dynamic]), h_c, c_c)
+        found.append((speaker.vocabulary.weight @ h_c + speaker.vocabulary.bias, alpha))
+    return found
+
+
+def told(detect, model, tokens, row_of):
+    """Of each caption the log-probabilities of its words with <END>, and each word's entropy."""
+    found = []
+    for number, caption in enumerate(tokens.tolist()):
+        _, vectors = detect(row_of(number))
+        words = caption[: caption.index(3) + 1]
+        said = spoken(model.decoder, *vectors, words[:-1])
+        logs = [
+            logits[w] - torch.log(torch.exp(logits).sum())
+            for (logits, _), w in zip(said, words[1:], strict=True)
+        ]
+        entropies = [-sum(a * torch.log(a) for a in alpha) for _, alpha in said]
+        found.append((logs, entropies))
+    return found
+
+
+def by_loops(detect, model, tokens=TOKENS, references=1):
+    """The three terms of two parts, of which the first one's pairs have a change.
+
+    `detect`: a pair's row -> both maps, and its three vectors.
+    """
+    captions = told(detect, model, tokens, lambda number: number // references)
+    half = len(captions) // 2
+    xe = [
+        -sum(sum(logs) for logs, _ in part) / sum(len(logs) for logs, _ in part)
+        for part in (captions[:half], captions[half:])
+    ]
+    pairs = len(tokens) // references // 2
+    size = sum(sum(sum(a) for a in detect(row)[0]) for row in range(pairs)) / (2 * pairs)
+    entropy = sum(sum(entropies) for _, entropies in captions[:half]) / half
+    return {"cap": (xe[0] + xe[1]) / 2, "maps": size, "entropy": -entropy}
+
+
+def same_gradients(model, found, wanted):
+    """Of each term by itself, in all parameters."""
+    own = dict(model.named_parameters())
+    assert found.keys() == wanted.keys()
+    for term in found:
+        near = {"check_dtype": False, "atol": 1e-6, "rtol": 1e-5}  # cap is a loss in float32
+        torch.testing.assert_close(found[term], wanted[term], **near)
+        grown = [
+            torch.autograd.grad(each[term], own.values(), retain_graph=True, allow_unused=True)
+            for each in (found, wanted)
+        ]
+        for name, one, other in zip(own, *grown, strict=True):
+            zero = torch.zeros_like(own[name])
+            one, other = (zero if each is None else each for each in (one, other))
+            torch.testing.assert_close(one, other, **near, msg=lambda said, name=name: f"{name}: {said}")
+
+
+def heads(queries, keys, values):
+    """Attention of two heads of 3, a query and a key at a time; heads joined, no map behind."""
+    found = []
+    for q in queries:
+        parts = []
+        for part in (slice(0, 3), slice(3, 6)):
+            powers = [torch.exp((q[part] @ k[part]) / math.sqrt(3)) for k in keys]
+            parts.append(sum(p * v[part] for p, v in zip(powers, values, strict=True)) / sum(powers))
+        found.append(torch.cat(parts))
+    return found

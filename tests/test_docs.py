@@ -24,7 +24,7 @@ SOURCES = [
 PROGRAM = [path for path in SOURCES if path.relative_to(ROOT).parts[0] != "tests"]
 PAGES = [
     *(ROOT / name for name in ("README.md", "data/README.md", "benchmarks/README.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]
 FENCE = re.compile(r"^ *(```|~~~).*?^ *\1[^\n]*$", re.MULTILINE | re.DOTALL)
 REFERENCE = re.compile(r"([\w./-]+\.md)\b(?:, \"([^\"]+)\")?")

@@ -20,8 +20,8 @@ from torch.autograd.profiler_util import FunctionEvent
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from benchmarks.training import Case, finished, step
-from models.common.captioner import PairEncoding
 from models.common.decoder import CaptionDecoder
+from models.common.grid_embedding import GridEmbedding
 from models.kernels import matching_cpu, matching_plain
 from models.kernels.matching import TRITON
 from models.scorer.cbr import BackwardReasoning
@@ -32,7 +32,7 @@ CASES = (Case("papers", "per_head", 32), Case("tabletop", "per_head", 8))
 FORWARD, BACKWARD = "matching, forward", "matching, backward"
 COPIES, OPTIMISER, REST = "casts and copies", "optimiser", "the rest"
 METHODS: list[tuple[object, str, str]] = [
-    (PairEncoding, "forward", "pair encoding"),
+    (GridEmbedding, "forward", "pair encoding"),
     (Scorer, "forward", "reconstruction (attention)"),
     (CaptionDecoder, "forward", "decoder"),
     (BackwardReasoning, "forward", "backward reasoning, but its matching"),

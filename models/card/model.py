@@ -11,20 +11,27 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.common.attention import MultiHeadAttention
-from models.common.captioner import NEVER, Aligned, Captioner, Difference, Regulariser, initialise_xavier
+from models.common.captioner import (
+    NEVER,
+    Aligned,
+    Captioner,
+    Difference,
+    Regulariser,
+    initialise_xavier,
+    oppose_halves,
+)
 from models.common.decoder import NULL, CaptionDecoder
 from models.common.decoder_protocol import Words
 from models.common.distributed_batch import everyone, processes
 from models.common.entry import Entry
-from models.common.grid_embedding import DataSizes
-from models.initialisation.counterpart_weights import calm, grid_places, look_over
+from models.common.grid_embedding import DataSizes, GridEmbedding
+from models.common.transformer_block import TransformerBlock
+from models.initialisation.counterpart_weights import SHOWN, calm, grid_places, look_over
 from models.kernels.matching import contrast
 
 UNKNOWN = 1  # <UNK>
 BOUNDS = (0.001, 0.5)  # of the learned temperature
 # of counterpart first weights:
-SHOWN = 0.12  # times W_x: with places longer than what cells show, a layer norm leaves how much they differ
 SHARPNESS = 8.0  # logit of the same cell of the other image, where all others are near 0
 NEAR = 4.0  # times what is seen there: s is that then, and a fifth of it the cell itself
 LIFT = 4.0  # bias of k, which its ReLU lets pass as it is, and s's norm takes off again
@@ -67,33 +74,8 @@ class CardSizes(DataSizes):
             raise ValueError(f"word_width {self.word_width} is not even")
 
 
-class CellMap(nn.Module):
-    """W_x, a 1x1 convolution: feature grids B x C x H x W -> cells B x N x D, row by row."""
-
-    def __init__(self, sizes: CardSizes):
-        super().__init__()
-        self.project = nn.Conv2d(sizes.channels, sizes.width, 1)
-
-    def forward(self, features: Tensor) -> Tensor:
-        cells = features.flatten(2).transpose(1, 2)  # B x N x C
-        return F.linear(cells, self.project.weight.flatten(1), self.project.bias)
-
-
-class Block(nn.Module):
-    """LN(x + drop(MHA(x, memory))), without a feed-forward."""
-
-    def __init__(self, sizes: CardSizes, dropout: float):
-        super().__init__()
-        self.attention = MultiHeadAttention(sizes.width, sizes.heads, dropout)
-        self.norm, self.dropout = nn.LayerNorm(sizes.width), nn.Dropout(dropout)
-
-    def forward(self, x: Tensor, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """B x T x D and its queries, B x h x T x d, over keys and values of the same shape."""
-        return self.norm(x + self.dropout(self.attention.attend(queries, keys, values)))
-
-
 class Joined(nn.Module):
-    """ReLU(drop(W [x ; y] + b)), 2D -> D, of each cell; x may be one vector for all cells, B x 1 x D."""
+    """ReLU(drop(W [x ; y] + b)), 2D -> D, of each cell; x may be one vector for all cells, (B, 1, D)."""
 
     def __init__(self, sizes: CardSizes, dropout: float):
         super().__init__()
@@ -105,7 +87,7 @@ class Joined(nn.Module):
 
 @dataclass
 class Distilled(Aligned):
-    """The images as a whole, B x D each: what they have in common, and what is their own."""
+    """The images as a whole, (B, D) each: what they have in common, and what is their own."""
 
     before_common: Tensor  # c_bef
     after_common: Tensor
@@ -122,7 +104,8 @@ class Distilling(nn.Module):
         self.sequential = switches.common_exchange == "sequential"
         self.before_token, self.after_token = (nn.Parameter(torch.empty(1, 1, D)) for _ in range(2))  # CLS
         self.positions = nn.Parameter(torch.empty(1 + H * W, D))  # Pi, the first row at CLS
-        self.own_block, self.common_block = Block(sizes, dropout), Block(sizes, dropout)
+        # post-LN, without a feed-forward
+        self.own_block, self.common_block = (TransformerBlock(D, sizes.heads, dropout) for _ in range(2))
         self.common = nn.Linear(D, D)  # W_c
         self.before_own, self.after_own = nn.Linear(D, D), nn.Linear(D, D)  # W_b, W_a
         self.local_common = Joined(sizes, dropout)  # W_k
@@ -130,35 +113,32 @@ class Distilling(nn.Module):
         self.fuse = Joined(sizes, dropout)  # W_f
 
     def forward(self, before: Tensor, after: Tensor) -> Distilled:
-        """Cells of both images, twice B x N x D; the memory has the same shape, and is not negative."""
-        b_context, b = self.context(self.before_token, before)  # g, B x 1 x D, and x, B x N x D
+        """Cells of both images, (B, N, D) each; the memory has the same shape, and is not negative."""
+        b_context, b = self.context(self.before_token, before)  # g, (B, 1, D), and x, (B, N, D)
         a_context, a = self.context(self.after_token, after)
         b_common, a_common = self.common(b_context), self.common(a_context)  # c
         b_own, a_own = self.before_own(b_context), self.after_own(a_context)  # delta
         b_shared, a_shared, looked = self.shared(
             self.local_common(b_common, b), self.local_common(a_common, a)
         )
-        b_local = self.before_local(b_own, b - b_shared)  # D_bef, B x N x D
+        b_local = self.before_local(b_own, b - b_shared)  # D_bef, (B, N, D)
         a_local = self.after_local(a_own, a - a_shared)
         wholes = (x[:, 0] for x in (b_common, a_common, b_own, a_own))
         return Distilled(self.fuse(b_local, a_local), before, after, *looked, *wholes)
 
     def context(self, token: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
         """CLS and the cells after the block on one image, the same block for both."""
-        x = torch.cat([token.expand(len(cells), 1, -1), cells], 1) + self.positions  # U, B x (N + 1) x D
-        attention = self.own_block.attention
-        x = self.own_block(x, attention.queries(x), *attention.keys_values(x))
+        x = torch.cat([token.expand(len(cells), 1, -1), cells], 1) + self.positions  # U, (B, N + 1, D)
+        x = self.own_block(x)
         return x[:, :1], x[:, 1:]
 
     def shared(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
-        """s of both images, of k, twice B x N x D; and with what after looked at before: queries and keys."""
+        """s of both images, of k, (B, N, D) each; and with what after looked at before: queries and keys."""
         block, attention = self.common_block, self.common_block.attention
-        b = block(before, attention.queries(before), *attention.keys_values(after))
-        queries, (keys, values) = (
-            attention.queries(after),
-            attention.keys_values(b if self.sequential else before),
-        )
-        return b, block(after, queries, keys, values), (queries, keys)
+        b = block.rest(before, attention(before, after))
+        queries = attention.queries(after)  # (B, h, N, d)
+        keys, values = attention.keys_values(b if self.sequential else before)
+        return b, block.rest(after, attention.attend(queries, keys, values)), (queries, keys)
 
 
 class Consistency(Regulariser):
@@ -174,8 +154,8 @@ class Consistency(Regulariser):
     def forward(self, pair: Difference, words: Words) -> Tensor:
         assert isinstance(pair, Distilled)
         with torch.autocast(pair.memory.device.type, enabled=False):  # in float32 at least
-            b, a = (unit(x) for x in (pair.before_common, pair.after_common))  # b x D
-            ways = b @ everyone(a).T, a @ everyone(b).T  # S's rows, and those of its transpose: b x B
+            b, a = (unit(x) for x in (pair.before_common, pair.after_common))  # (b, D)
+            ways = b @ everyone(a).T, a @ everyone(b).T  # S's rows, and those of its transpose: (b, B)
             one, other = (contrast(way, self.temperature) for way in ways)
         return (one + other) / 2
 
@@ -191,7 +171,7 @@ class Independence(Regulariser):
     def forward(self, pair: Difference, words: Words) -> Tensor:
         assert isinstance(pair, Distilled)
         with torch.autocast(pair.memory.device.type, enabled=False):
-            K, L = (kernel(everyone(unit(x))) for x in (pair.before_own, pair.after_own))  # B x B
+            K, L = (kernel(everyone(unit(x))) for x in (pair.before_own, pair.after_own))  # (B, B)
         B = len(K)
         if B == 1:  # 0 / 0: nothing can vary
             return 0 * K.sum()
@@ -206,7 +186,7 @@ def unit(x: Tensor) -> Tensor:
 
 
 def kernel(x: Tensor) -> Tensor:
-    """exp(-|x_i - x_j|^2) of all rows, B x D -> B x B."""
+    """exp(-|x_i - x_j|^2) of all rows, (B, D) -> (B, B)."""
     return torch.exp(-(x[:, None] - x[None]).square().sum(-1))
 
 
@@ -219,38 +199,29 @@ class BareDecoder(CaptionDecoder):
         del self.norm
 
     def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
-        """Tokens B x L, standing at positions first, first + 1, ... -> B x L x D."""
-        placed = self.embedding(tokens) + self.positions[first : first + tokens.shape[1]]  # B x L x e
+        """Tokens (B, L), standing at positions first, first + 1, ... -> (B, L, D)."""
+        placed = self.embedding(tokens) + self.positions[first : first + tokens.shape[1]]  # (B, L, e)
         return self.dropout(self.project(placed))
 
 
-def terms_of(switches: CardSwitches, temperature: float) -> dict[str, Regulariser]:
-    """The loss terms beside the caption's, as the switch `terms` says."""
+def card(sizes: CardSizes, switches: CardSwitches, *, dropout: float, temperature: float) -> Captioner:
+    """CARD; `temperature`: the initial value of the learned one."""
     every: dict[str, Regulariser] = {"con": Consistency(temperature), "ind": Independence()}
     kept = {"both": ("con", "ind"), "consistency": ("con",), "independence": ("ind",), "none": ()}
-    return {name: every[name] for name in kept[switches.terms]}
-
-
-def card(sizes: CardSizes, switches: CardSwitches, *, dropout: float, temperature: float) -> Captioner:
-    """CARD; `temperature`: where the learned one begins."""
+    terms = {name: every[name] for name in kept[switches.terms]}
     difference, decoder = Distilling(sizes, switches, dropout), BareDecoder(sizes, dropout)
-    cells, terms = CellMap(sizes), terms_of(switches, temperature)
+    cells = GridEmbedding(sizes.channels, sizes.width)
     model = Captioner(sizes, difference, terms, dropout, encoding=cells, decoder=decoder)
     initialise_xavier(model, joint=True)
-    if switches.null_row == "drawn":
-        draw_null(decoder)
+    if switches.null_row == "drawn":  # Xavier's, as the other rows
+        table = decoder.embedding.weight
+        bound = (6 / sum(table.shape)) ** 0.5
+        with torch.no_grad():
+            table[NULL].uniform_(-bound, bound)
     if switches.first_weights == "counterpart":
         compare(cells.project, difference, sizes)
     model.never = NEVER if switches.barred == "marks" else (UNKNOWN,)
     return model
-
-
-@torch.no_grad()
-def draw_null(decoder: BareDecoder) -> None:
-    """<NULL>'s row of the word table like the rest: Xavier's."""
-    table = decoder.embedding.weight
-    bound = (6 / sum(table.shape)) ** 0.5
-    table[NULL].uniform_(-bound, bound)
 
 
 @torch.no_grad()
@@ -272,8 +243,7 @@ def compare(project: nn.Conv2d, difference: Distilling, sizes: CardSizes) -> Non
     difference.before_local.map.weight[:, D:] = LOUD * nn.init.orthogonal_(torch.empty(D, D))
     difference.after_local.load_state_dict(difference.before_local.state_dict())
     difference.after_own.load_state_dict(difference.before_own.state_dict())
-    of_before, of_after = difference.fuse.map.weight.chunk(2, 1)  # D x D each
-    of_after.copy_(-of_before)
+    oppose_halves(difference.fuse.map.weight)
 
 
 SWITCHES = frozenset(field.name for field in fields(CardSwitches))

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from models.clip4idc.switches import ClipSwitches
-from models.common.attention import MultiHeadAttention
 from models.common.grid_embedding import DataSizes
+from models.common.transformer_block import QuickGelu, TransformerBlock
 
 END = 3  # the token that a caption's vector is read at
 MEAN = (0.48145466, 0.4578275, 0.40821073)  # of RGB in 0..1, by CLIP
@@ -63,33 +63,9 @@ class ClipSizes(DataSizes):
         return self.grid[0] // self.patch, self.grid[1] // self.patch
 
 
-class QuickGelu(nn.Module):
-    """g(z) = z sigmoid(1.702 z)."""
-
-    def forward(self, z: Tensor) -> Tensor:
-        """Any shape."""
-        return z * torch.sigmoid(1.702 * z)
-
-
-class Block(nn.Module):
-    """x + MHA(ln_1 x), then x + W_2 g(W_1 ln_2 x), W_1 D -> 4D; no dropout."""
-
-    def __init__(self, width: int, heads: int):
-        super().__init__()
-        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attention = MultiHeadAttention(width, heads)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), QuickGelu(), nn.Linear(4 * width, width))
-
-    def forward(self, x: Tensor, causal: bool = False) -> Tensor:
-        """B x t x D."""
-        normed = self.norm_1(x)
-        x = x + self.attention(normed, normed, causal)
-        return x + self.mlp(self.norm_2(x))
-
-    def looks(self, x: Tensor) -> Tensor:
-        """Where each token of B x t x D looks, the mean of the heads: B x t x t."""
-        normed = self.norm_1(x)
-        return self.attention.map(self.attention.queries(normed), self.attention.keys_values(normed)[0])
+def clip_block(width: int, heads: int) -> TransformerBlock:
+    """CLIP's block: pre-LN, QuickGELU, no dropout."""
+    return TransformerBlock(width, heads, activation=QuickGelu(), pre_norm=True, name="mlp")
 
 
 class Patches(nn.Module):
@@ -115,21 +91,21 @@ class Patches(nn.Module):
         self.register_buffer("std", torch.tensor(STD)[:, None, None], persistent=False)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """RGB 0..255, U x 3 x H x W, or features U x C x H x W -> U x t x D."""
+        """RGB 0..255, (U, 3, H, W), or features (U, C, H, W) -> (U, t, D)."""
         normed = (pixels / 255 - self.mean) / self.std if self.of_pixels else pixels
         normed = normed.to(next(self.project.parameters()).dtype)
-        patches = self.project(normed).flatten(2).transpose(1, 2)  # U x n x D
+        patches = self.project(normed).flatten(2).transpose(1, 2)  # (U, n, D)
         token = self.token.to(patches.dtype).expand(len(patches), 1, -1)
         return self.norm(torch.cat([token, patches], 1) + added(self.positions, normed))
 
 
 def added(x: Tensor, to: Tensor) -> Tensor:
-    """What is added to an activation: in 16 bits where that is (half_weights.py), else as it is."""
+    """`x` in 16 bits if the activation `to` has 16 bits (`halve` in model.py), else unchanged."""
     return x.half() if to.dtype == torch.float16 else x
 
 
 def patches(sizes: ClipSizes, switches: ClipSwitches) -> nn.Module:
-    """U x C x H x W -> U x D x lines x columns of patches."""
+    """(U, C, H, W) -> U x D x lines x columns of patches."""
     if switches.patches == "convolutions":
         return convolutions(sizes)
     if switches.patches == "linear":
@@ -160,7 +136,7 @@ class ImageEncoder(nn.Module):
         self.blocks = numbered(sizes, range(blocks))
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """RGB 0..255, U x 3 x H x W, or features U x C x H x W -> U x t x D."""
+        """RGB 0..255, (U, 3, H, W), or features (U, C, H, W) -> (U, t, D)."""
         x = self.patches(pixels)
         for block in self.blocks.values():
             x = block(x)
@@ -169,7 +145,7 @@ class ImageEncoder(nn.Module):
 
 def numbered(sizes: ClipSizes, numbers: range) -> nn.ModuleDict:
     """Blocks of the image tower under their numbers in the whole tower, which no split changes."""
-    return nn.ModuleDict({str(number): Block(sizes.width, sizes.heads) for number in numbers})
+    return nn.ModuleDict({str(number): clip_block(sizes.width, sizes.heads) for number in numbers})
 
 
 class Projection(nn.Module):
@@ -182,7 +158,7 @@ class Projection(nn.Module):
         nn.init.normal_(self.map.weight, std=sizes.width**-0.5)
 
     def forward(self, x: Tensor) -> Tensor:
-        """... x D -> ... x E."""
+        """(..., D) -> (..., E)."""
         return self.map(self.norm(x))
 
 
@@ -193,7 +169,7 @@ class TextEncoder(nn.Module):
         super().__init__()
         D = sizes.text_width
         self.tables = Tables(sizes.vocabulary, sizes.context, D)
-        self.blocks = nn.ModuleList(Block(D, sizes.text_heads) for _ in range(sizes.text_layers))
+        self.blocks = nn.ModuleList(clip_block(D, sizes.text_heads) for _ in range(sizes.text_layers))
         self.norm = nn.LayerNorm(D)
         self.map = nn.Linear(D, sizes.joint, bias=False)
         nn.init.normal_(self.map.weight, std=D**-0.5)
@@ -201,7 +177,7 @@ class TextEncoder(nn.Module):
             initialise(block, sizes.text_layers)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Captions B x L, with both marks, NULL-padded -> B x E, not normalised."""
+        """Captions (B, L), with both marks, NULL-padded -> (B, E), not normalised."""
         x = self.tables(tokens)
         x = x.half() if self.map.weight.dtype == torch.float16 else x
         for block in self.blocks:
@@ -221,19 +197,19 @@ class Tables(nn.Module):
         nn.init.normal_(self.tokens.weight, std=TABLE)
 
     def forward(self, tokens: Tensor, first: int = 0) -> Tensor:
-        """B x L, standing at positions first, first + 1, ... -> B x L x D."""
+        """(B, L), standing at positions first, first + 1, ... -> (B, L, D)."""
         return self.tokens(tokens) + self.positions[first : first + tokens.shape[1]]
 
 
 def initialise(block: nn.Module, layers: int) -> None:
     """CLIP's first weights of a text block of so many."""
-    assert isinstance(block, Block)
-    D = block.norm_1.normalized_shape[0]
+    assert isinstance(block, TransformerBlock)
+    D = block.attention.query.in_features
     maps = [D**-0.5] * 3 + [D**-0.5 * (2 * layers) ** -0.5]  # W^Q, W^K, W^V; W^O
     for map_, std in zip(block.attention.children(), maps, strict=True):
         assert isinstance(map_, nn.Linear)
         nn.init.normal_(map_.weight, std=std)
         nn.init.zeros_(map_.bias)
-    for map_, std in ((block.mlp[0], (2 * D) ** -0.5), (block.mlp[2], maps[-1])):
+    for map_, std in ((block.fed[0], (2 * D) ** -0.5), (block.fed[2], maps[-1])):
         assert isinstance(map_, nn.Linear)
         nn.init.normal_(map_.weight, std=std)

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from models.clip4idc.captioner import ClipDecoder, Memories
 from models.clip4idc.encoders import ClipSizes, ImageEncoder, TextEncoder
-from models.clip4idc.half_weights import halve
 from models.clip4idc.pair_encoders import JointEncoder, SeparateEncoder, class_maps
 from models.clip4idc.switches import RELEASED, ClipSwitches
 from models.common.captioner import Captioner, Difference
@@ -45,7 +44,7 @@ class Compared(nn.Module):
         self.inter, self.memories = inter, memories
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
-        """Twice B x t x D; the memory is B x S x 2t x E, or B x 1 x 2t x E where all layers share one."""
+        """(B, t, D) each; the memory is (B, S, 2t, E), or (B, 1, 2t, E) where all layers share one."""
         joint = self.inter(before, after)
         return Difference(
             self.memories(joint.float() if joint.dtype == torch.float16 else joint), before, after
@@ -74,12 +73,12 @@ class Retrieval(Retrieves):
             freeze(self, STEM + r"|^text\.tables\.")
 
     def pairs(self, before: Tensor, after: Tensor) -> Tensor:
-        """v, B x E: the mean of both class tokens (Eq. 5) of encoded images, twice B x t x D."""
+        """v, (B, E): the mean of both class tokens (Eq. 5) of encoded images, (B, t, D) each."""
         joint = self.inter(before, after)
         return (joint[:, 0] + joint[:, before.shape[1]]).float() / 2
 
     def sentences(self, tokens: Tensor) -> Tensor:
-        """g, B x E, of captions B x L with both marks."""
+        """g, (B, E), of captions (B, L) with both marks."""
         return self.text(tokens).float()
 
     def losses_of(
@@ -103,7 +102,6 @@ class Retrieval(Retrieves):
         self.log_scale.clamp_(max=LARGEST)
 
     def halve(self) -> None:
-        """The towers' maps and activations, as the released program has them."""
         halve(self)
 
 
@@ -117,8 +115,31 @@ class ClipCaptioner(Captioner):
         return class_maps(self.encoding, self.difference.inter, before, after, self.cells)
 
     def halve(self) -> None:
-        """The image tower's maps and activations, as the released program has them."""
         halve(self)
+
+
+class WideNorm(nn.LayerNorm):
+    """A layer norm computed in 32 bits."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., D), of any type."""
+        return super().forward(x.float()).to(x.dtype)
+
+
+def halve(model: nn.Module) -> None:
+    """Train CLIP's maps in 16 bits, as the released program does: `half_weights` of a phase.
+
+    Weights and biases of the towers' linear maps and convolutions have 16 bits, and so have their gradients,
+    what the optimiser keeps of them, and the towers' activations. Layer norms, tokens, positions and the
+    captioner keep 32 bits; vectors and F' become 32 bits before they are compared or captioned.
+    """
+    for name in ("encoding", "inter", "text", "difference.inter"):
+        tower = dict(model.named_modules()).get(name)
+        for module in tower.modules() if tower else ():
+            if isinstance(module, (nn.Linear, nn.Conv2d)):
+                module.half()
+            elif type(module) is nn.LayerNorm:
+                module.__class__ = WideNorm
 
 
 def adapting(switches: ClipSwitches, coef: float) -> tuple[Group, ...]:

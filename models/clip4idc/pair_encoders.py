@@ -7,8 +7,9 @@ B pairs, t = n + 1 tokens an image (class token first), D width, E joint width. 
 import torch
 from torch import Tensor, nn
 
-from models.clip4idc.encoders import Block, ClipSizes, ImageEncoder, Projection, added, numbered
+from models.clip4idc.encoders import ClipSizes, ImageEncoder, Projection, added, numbered
 from models.clip4idc.switches import ClipSwitches
+from models.common.transformer_block import TransformerBlock
 
 
 class JointEncoder(nn.Module):
@@ -25,13 +26,13 @@ class JointEncoder(nn.Module):
         self.project = Projection(sizes)
 
     def joined(self, before: Tensor, after: Tensor) -> Tensor:
-        """Twice B x t x D -> Z, B x 2t x D (Eq. 4)."""
+        """(B, t, D) each -> Z, (B, 2t, D) (Eq. 4)."""
         images, positions = added(self.images, before), added(self.positions, before)
         Z = torch.cat([before + images[0], after + images[1]], 1) + positions
         return self.norm(Z)
 
     def forward(self, before: Tensor, after: Tensor) -> Tensor:
-        """Twice B x t x D -> F', B x 2t x E."""
+        """(B, t, D) each -> F', (B, 2t, E)."""
         Z = self.joined(before, after)
         for block in self.blocks.values():
             Z = block(Z)
@@ -51,7 +52,7 @@ class SeparateEncoder(nn.Module):
         self.project = Projection(sizes)
 
     def forward(self, before: Tensor, after: Tensor) -> Tensor:
-        """Twice B x t x D -> B x 2t x E."""
+        """(B, t, D) each -> (B, 2t, E)."""
         images = added(self.images, before)
         return self.project(torch.cat([before + images[0], after + images[1]], 1))
 
@@ -63,7 +64,7 @@ def class_maps(
     after: Tensor,
     cells: tuple[int, int],
 ) -> dict[str, Tensor]:
-    """Where the class tokens look, by block, B x 2 x lines x columns, of both images, B x 3 x H x W each.
+    """Where the class tokens look, by block, B x 2 x lines x columns, of both images, (B, 3, H, W) each.
 
     Of the last block on each image by itself, whose class token looks at its own image, and of the last one
     on both, where the first image's looks at both (CLIP4IDC's figures: blocks 9 and 12); where there are no
@@ -77,23 +78,18 @@ def class_maps(
     shown = {[*alone][-1], [*joint][-1]} if alone and joint else set(last)
     for name, block in alone.items():
         if name in shown:
-            found[name] = torch.stack([looks(block, x) for x in sides], 1)  # B x 2 x t
+            found[name] = torch.stack([looks(block, x) for x in sides], 1)  # (B, 2, t)
         sides = [block(x) for x in sides]
     Z = inter.joined(*sides) if isinstance(inter, JointEncoder) else torch.cat(sides, 1)
     for name, block in joint.items():
         if name in shown:
             found[name] = looks(block, Z).unflatten(-1, (2, -1))
         Z = block(Z)
-    return {f"block {int(name) + 1}": patches_of(maps, cells) for name, maps in found.items()}
+    patches = {f"block {int(name) + 1}": maps[..., 1:] for name, maps in found.items()}
+    return {name: (x / x.sum(-1, keepdim=True)).unflatten(-1, cells) for name, x in patches.items()}
 
 
 def looks(block: nn.Module, x: Tensor) -> Tensor:
-    """Where the first token of B x t x D looks: B x t."""
-    assert isinstance(block, Block)
-    return block.looks(x)[:, 0]
-
-
-def patches_of(maps: Tensor, cells: tuple[int, int]) -> Tensor:
-    """B x 2 x t, the class token first -> B x 2 x lines x columns, of each image summing to 1."""
-    patches = maps[..., 1:]
-    return (patches / patches.sum(-1, keepdim=True)).unflatten(-1, cells)
+    """Where the first token of (B, t, D) looks: (B, t)."""
+    assert isinstance(block, TransformerBlock)
+    return block.look(x)[:, 0]

@@ -10,10 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.kernels import attention_cpu
-
 Kind = TypeVar("Kind", bound=nn.Module)
-MANY = 64  # queries, from which on it pays to drop their weights a pair at a time
 
 
 class MultiHeadAttention(nn.Module):
@@ -34,29 +31,27 @@ class MultiHeadAttention(nn.Module):
         self.output = nn.Linear(width, width, bias) if output else nn.Identity()
 
     def split(self, projected: Tensor) -> Tensor:
-        """B x L x D -> B x h x L x d."""
+        """(B, L, D) -> (B, h, L, d)."""
         B, L, D = projected.shape
         return projected.view(B, L, self.heads, D // self.heads).transpose(1, 2)
 
     def queries(self, x: Tensor) -> Tensor:
-        """B x L x D -> B x h x L x d."""
+        """(B, L, D) -> (B, h, L, d)."""
         return self.split(self.query(x))
 
     def keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """B x M x D -> twice B x h x M x d."""
+        """(B, M, D) -> (B, h, M, d) each."""
         return self.split(self.key(x)), self.split(self.value(x))
 
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, causal: bool = False, real: Tensor | None = None
     ) -> Tensor:
-        """Queries B x h x L x d over keys and values B x h x M x d -> B x L x D.
+        """Queries (B, h, L, d) over keys and values (B, h, M, d) -> (B, L, D).
 
-        `causal`: no key after its query. `real`, B x M: only keys where it is true.
+        `causal`: no key after its query. `real`, (B, M): only keys where it is true.
         """
         p = self.dropout if self.training else 0.0
-        if p and real is None and not causal and tiled(q):
-            heads = attention_cpu.dropped_attention(q, k, v, p)
-        elif q.requires_grad and q.device.type == "cpu" and q.dtype == torch.bfloat16:
+        if q.requires_grad and q.device.type == "cpu" and q.dtype == torch.bfloat16:
             # the fused kernel's backward pass is slower here: 22 against 7 ms for 16 x 2 heads x 196 x 196
             heads = F.dropout(attention_weights(q, k, causal, real).to(v.dtype), p) @ v
         elif real is None:
@@ -64,14 +59,14 @@ class MultiHeadAttention(nn.Module):
         else:
             mask = allowed(q, k, causal, real)
             heads = F.scaled_dot_product_attention(q, k, v, mask, dropout_p=p)
-        return self.output(heads.transpose(1, 2).flatten(2))  # B x L x D
+        return self.output(heads.transpose(1, 2).flatten(2))  # (B, L, D)
 
     def map(self, q: Tensor, k: Tensor) -> Tensor:
-        """Where queries look, the mean of the heads: B x h x L x d, B x h x M x d -> B x L x M."""
+        """Where queries look, the mean of the heads: (B, h, L, d), (B, h, M, d) -> (B, L, M)."""
         return attention_weights(q, k).mean(1)
 
     def forward(self, x: Tensor, memory: Tensor, causal: bool = False, real: Tensor | None = None) -> Tensor:
-        """MHA(x, memory, memory): B x L x D, B x M x D -> B x L x D; `causal` and `real` as in `attend`."""
+        """MHA(x, memory, memory): (B, L, D), (B, M, D) -> (B, L, D); `causal` and `real` as in `attend`."""
         return self.attend(self.queries(x), *self.keys_values(memory), causal, real)
 
 
@@ -89,25 +84,25 @@ class RespectiveAttention(nn.Module):
         self.output = nn.Linear(2 * width, width)
 
     def queries(self, x: Tensor) -> Tensor:
-        """B x L x D -> B x h x L x d."""
+        """(B, L, D) -> (B, h, L, d)."""
         return self.each.queries(x)
 
     def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """B x 2M x D -> twice B x h x 2M x d."""
+        """(B, 2M, D) -> (B, h, 2M, d) each."""
         return self.each.keys_values(memory)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Queries B x h x L x d over keys and values B x h x 2M x d -> B x L x D."""
+        """Queries (B, h, L, d) over keys and values (B, h, 2M, d) -> (B, L, D)."""
         halves = zip(k.chunk(2, 2), v.chunk(2, 2), strict=True)
         return self.output(torch.cat([self.each.attend(q, *half) for half in halves], -1))
 
     def map(self, q: Tensor, k: Tensor) -> Tensor:
-        """Where queries look, the mean of both images': B x h x L x d, B x h x 2M x d -> B x L x M."""
+        """Where queries look, the mean of both images': (B, h, L, d), (B, h, 2M, d) -> (B, L, M)."""
         before, after = (self.each.map(q, half) for half in k.chunk(2, 2))
         return (before + after) / 2
 
     def forward(self, x: Tensor, memory: Tensor) -> Tensor:
-        """B x L x D, B x 2M x D -> B x L x D."""
+        """(B, L, D), (B, 2M, D) -> (B, L, D)."""
         return self.attend(self.queries(x), *self.keys_values(memory))
 
 
@@ -118,13 +113,8 @@ def all_of(kind: type[Kind], modules: nn.ModuleList) -> list[Kind]:
     return found
 
 
-def tiled(q: Tensor) -> bool:
-    """Whether weights are dropped a pair at a time: where they are many, on a processor."""
-    return q.device.type == "cpu" and q.dtype in attention_cpu.TYPES and q.shape[2] >= MANY
-
-
 def attention_weights(q: Tensor, k: Tensor, causal: bool = False, real: Tensor | None = None) -> Tensor:
-    """softmax(q k^T / sqrt(d)), B x h x L x M: what `attend` applies without ever storing it."""
+    """softmax(q k^T / sqrt(d)), (B, h, L, M): what `attend` applies without ever storing it."""
     scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-2, -1)  # q is the smaller one to divide
     if causal or real is not None:
         scores = scores.masked_fill(~allowed(q, k, causal, real), -math.inf)
@@ -132,7 +122,7 @@ def attention_weights(q: Tensor, k: Tensor, causal: bool = False, real: Tensor |
 
 
 def allowed(q: Tensor, k: Tensor, causal: bool, real: Tensor | None) -> Tensor:
-    """True where a query may look at a key, L x M or, with `real` (B x M), B x 1 x L x M."""
+    """True where a query may look at a key, (L, M) or, with `real` (B, M), (B, 1, L, M)."""
     L, M = q.shape[-2], k.shape[-2]
     mask = torch.ones(L, M, dtype=torch.bool, device=q.device)
     mask = mask.tril(M - L) if causal else mask

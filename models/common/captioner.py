@@ -17,7 +17,7 @@ from models.common.decoder_protocol import Decoder, States, Words
 from models.common.difference import Aligned as Aligned  # what a model's file needs comes from here
 from models.common.difference import Difference as Difference
 from models.common.distributed_batch import total
-from models.common.grid_embedding import DataSizes, PairEncoding
+from models.common.grid_embedding import DataSizes, GridEmbedding
 from models.common.grid_embedding import PairMap as PairMap
 from models.common.grid_embedding import Sizes as Sizes
 from models.common.switches import PAPER, Switches
@@ -65,7 +65,9 @@ class Captioner(Trainable):
         super().__init__()
         self.sizes, self.keep_layers, self.reads = sizes, keep_layers, reads
         self.cells = sizes.grid  # lines and columns that the decoder's attention is shown on
-        self.encoding = encoding or PairEncoding(_papers(sizes), switches.coordinates)
+        self.encoding = encoding or GridEmbedding(
+            sizes.channels, _papers(sizes).width, sizes.grid, switches.coordinates
+        )
         self.difference = difference
         self.regularisers = nn.ModuleDict(regularisers)
         self.decoder: Decoder[Any] = decoder or _decoder(_papers(sizes), dropout, switches, respective)
@@ -86,25 +88,25 @@ class Captioner(Trainable):
     def looks(self, before: Tensor, after: Tensor) -> dict[str, Tensor]:
         """Where an image encoder looks, by its blocks: B x 2 x lines x columns, each image's summing to 1.
 
-        Of both images, B x C x H x W each; nothing where the encoding compares no cells.
+        Of both images, (B, C, H, W) each; nothing where the encoding compares no cells.
         """
         return {}
 
     def encode(self, before: Tensor, after: Tensor) -> Difference:
-        """Feature grids B x C x H x W of both images -> their Difference."""
+        """Feature grids (B, C, H, W) of both images -> their Difference."""
         return self.difference(self.encoding(before), self.encoding(after))
 
     def losses(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
-        """Every term of a batch, a scalar each, from feature grids B x C x H x W of both images.
+        """Every term of a batch, a scalar each, from feature grids (B, C, H, W) of both images.
 
-        `tokens`: B x (L+1), with both marks, NULL-padded.
+        `tokens`: (B, L+1), with both marks, NULL-padded.
         """
         return self.losses_of(self.encoding(before), self.encoding(after), tokens)
 
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
-        """`losses` of encoded images, B x N x D: the mean, or sum, over `parts` equal parts in turn.
+        """`losses` of encoded images, (B, N, D): the mean, or sum, over `parts` equal parts in turn.
 
         `tokens`: R captions of each pair, one after another; the regularisers see the words of its first one.
         A pair is contrasted with the pairs of its own part (SCORER section 4.3: both pairs of a scene).
@@ -119,7 +121,7 @@ class Captioner(Trainable):
         return {name: together(torch.stack([found[name] for found in terms])) for name in self.terms}
 
     def padded(self, tokens: Tensor) -> Tensor:
-        """Captions B x (L+1) with as much padding behind them that the decoder reads what it shall."""
+        """Captions (B, L+1) with as much padding behind them that the decoder reads what it shall."""
         room = max(0, self.sizes.longest + 1 - tokens.shape[1])  # the decoder reads a token less
         more = {"words": 0, "end": min(1, room), "padding": room}[self.reads]
         return F.pad(tokens, (0, more), value=NULL)
@@ -178,7 +180,7 @@ def initialise_xavier(model: nn.Module, joint: bool = False) -> None:
     """Xavier's uniform (Glorot and Bengio, 2010) for every weight of two or more dimensions.
 
     The others keep torch's own; the padding token's row stays zero. `joint`: an attention's query, key and
-    value are one weight, 3D x D, and its biases 0, as in torch's nn.MultiheadAttention.
+    value are one weight, (3D, D), and its biases 0, as in torch's nn.MultiheadAttention.
     """
     for parameter in model.parameters():
         if parameter.dim() > 1:
@@ -194,14 +196,17 @@ def initialise_xavier(model: nn.Module, joint: bool = False) -> None:
 
 @torch.no_grad()
 def oppose(model: nn.Module) -> None:
-    """The fusion's weights for after become the negative of those for before.
-
-    So it begins as a map of the difference, as Subtraction's is all along: what both images show cancels.
-    """
+    """Make every fusion start as a map of the difference, as Subtraction is: what both show cancels."""
     for module in model.modules():
         if isinstance(module, PairMap):
-            of_before, of_after = module.weight.chunk(2, 1)  # D x D each
-            of_after.copy_(-of_before)
+            oppose_halves(module.weight)
+
+
+@torch.no_grad()
+def oppose_halves(weight: Tensor) -> None:
+    """W [x ; y] becomes W' (x - y): (..., 2D), the second half the negative of the first."""
+    first, second = weight.chunk(2, 1)
+    second.copy_(-first)
 
 
 def initialise_jointly(attention: MultiHeadAttention) -> None:

@@ -12,12 +12,13 @@ from models.common.attention import MultiHeadAttention, RespectiveAttention, all
 from models.common.decoder_protocol import Exchange, NextWord, States, Unweighed, Words
 from models.common.difference import Difference
 from models.common.switches import PAPER, Switches
+from models.common.transformer_block import feed_forward
 
 NULL = 0  # the padding token
 
 
 def sinusoids(length: int, width: int) -> Tensor:
-    """Fixed positions, L x e: sin, cos of position / 10000^(2i/e) in turn (Vaswani et al., 3.5)."""
+    """Fixed positions, (L, e): sin, cos of position / 10000^(2i/e) in turn (Vaswani et al., 3.5)."""
     position = torch.arange(length)[:, None]
     frequency = torch.exp(torch.arange(0, width, 2) * (-math.log(10_000.0) / width))
     table = torch.zeros(length, width)
@@ -42,9 +43,7 @@ class DecoderLayer(nn.Module):
         )
         self.wide = switches.feed_forward == "wide"
         self.feed_forward = (
-            nn.Sequential(
-                nn.Linear(width, 4 * width), nn.ReLU(), nn.Dropout(dropout), nn.Linear(4 * width, width)
-            )
+            feed_forward(width, nn.ReLU(), dropout)
             if self.wide
             else nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, width))
         )
@@ -52,27 +51,27 @@ class DecoderLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, memory: Tensor, keys: Tensor | None = None) -> States:
-        """All words at once: R*B x L x D, B x N x D -> what becomes of them.
+        """All words at once: (R*B, L, D), (B, N, D) -> what becomes of them.
 
         The R captions of a pair follow each other, and look at its memory as if they were one of R*L words.
-        `keys`, R*B x L: only words where it is true are keys of the self-attention.
+        `keys`, (R*B, L): only words where it is true are keys of the self-attention.
         """
         own = self.self_attention(x, x, causal=True, real=keys)
         x = self.norms[0](x + self.dropout(own))
-        together = x.unflatten(0, (len(memory), -1)).flatten(1, 2)  # B x R*L x D
+        together = x.unflatten(0, (len(memory), -1)).flatten(1, 2)  # (B, R*L, D)
         seen = self.cross_attention(together, memory).view_as(x)
         y = self.norms[1](x + self.dropout(seen))
         return States(own, x, seen, y, self.norms[2](self.fed_forward(y)))
 
     def step(self, x: Tensor, past: "Past", position: int) -> tuple[Tensor, Tensor]:
-        """One more word of each caption, R x 1 x D: `forward`'s last word, from what `past` keeps.
+        """One more word of each caption, (R, 1, D): `forward`'s last word, from what `past` keeps.
 
-        Beside it the queries, R x h x d, with which each caption looked at its pair's memory.
+        Beside it the queries, (R, h, d), with which each caption looked at its pair's memory.
         """
         q = self.self_attention.queries(x)
         keys, values = past.append(self, x, position)
         x = self.norms[0](x + self.dropout(self.self_attention.attend(q, keys, values)))
-        together = x.view(-1, past.beam, x.shape[-1])  # B x k x D: a pair's captions share its memory
+        together = x.view(-1, past.beam, x.shape[-1])  # (B, k, D): a pair's captions share its memory
         x, q = self.rest(together, past.memory_keys[: past.left], past.memory_values[: past.left])
         return x.flatten(0, 1)[:, None], q.transpose(1, 2).flatten(0, 1)
 
@@ -99,14 +98,14 @@ class Past:
     """
 
     def __init__(self, layer: DecoderLayer, memory: Tensor, longest: int, beam: int):
-        self.memory_keys, self.memory_values = layer.cross_attention.keys_values(memory)  # B x h x N x d
+        self.memory_keys, self.memory_values = layer.cross_attention.keys_values(memory)  # (B, h, N, d)
         self.beam, self.left = beam, len(memory)
         B, h, _, d = self.memory_keys.shape
         self.keys = memory.new_empty(B, beam, h, longest, d)
         self.values = torch.empty_like(self.keys)
 
     def append(self, layer: DecoderLayer, x: Tensor, position: int) -> tuple[Tensor, Tensor]:
-        """Keys and values of all words up to and with x (R x 1 x D): R x h x (position + 1) x d."""
+        """Keys and values of all words up to and with x (R x 1 x D): (R, h, position + 1, d)."""
         k, v = layer.self_attention.keys_values(x)
         keys, values = (kept[: self.left].flatten(0, 1) for kept in (self.keys, self.values))  # views
         keys[:, :, position], values[:, :, position] = k[:, :, 0], v[:, :, 0]
@@ -150,22 +149,80 @@ class TransformerState:
         places.apply(self.order)
 
     def queries(self, looked: Tensor | None) -> Tensor:
-        """The queries of the words, B x L x h x d -> B x h x L x d, pairs as the memory's keys stand."""
+        """The queries of the words, (B, L, h, d) -> (B, h, L, d), pairs as the memory's keys stand."""
         assert looked is not None  # each step gives its queries
         return looked[self.order].transpose(1, 2).contiguous()
 
     def one_map(self, maps: Tensor) -> Tensor:
-        """B x L x N, pairs as the memory's keys stand -> B x L x 1 x N, as they stood in `begin`."""
+        """(B, L, N), pairs as the memory's keys stand -> (B, L, 1, N), as they stood in `begin`."""
         return maps[self.order.argsort(), :, None]
 
 
-class CaptionDecoder(Unweighed, nn.Module):
-    """Words given the words before them and the memory of a pair, B x N x D.
+class TransformerDecoder(Unweighed, nn.Module):
+    """Words given the words before them and a pair's memory, by DecoderLayers.
 
-    `respective`: the memory is B x 2N x D, both images' tokens (attention.py).
+    Subclasses have `layers`, `longest`, `embed` and `predict`.
     """
 
     compiles = True
+    layers: nn.ModuleList
+    longest: int  # words of a caption
+
+    def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
+        """Tokens (B, L) at positions first, first + 1, ... -> (B, L, D)."""
+        raise NotImplementedError
+
+    def predict(self, x: Tensor) -> Tensor:
+        """States (..., D) -> logits (..., V)."""
+        raise NotImplementedError
+
+    def memory_of(self, difference: Difference, number: int) -> Tensor:
+        """The memory of the layer of that number: (B, N, D)."""
+        return difference.memory
+
+    def forward(
+        self, tokens: Tensor, difference: Difference, keep_layers: bool = False, padding_is_key: bool = True
+    ) -> Words:
+        """Predict words 1..L of captions (R*B, L+1), R of each pair in turn, with both marks, NULL-padded.
+
+        `keep_layers`: keep each layer's states in the Words. `padding_is_key` concerns only the states at
+        padding, because no real word sees the padding after it.
+        """
+        x, read = self.embed(tokens[:, :-1]), tokens[:, :-1] != NULL
+        kept = []
+        for number, layer in enumerate(self.layers):
+            states = layer(x, self.memory_of(difference, number), None if padding_is_key else read)
+            x = states.out
+            kept += [states] if keep_layers else []
+        return Words(self.predict(x), x, tokens[:, 1:] != NULL, read, tuple(kept))
+
+    def begin(self, difference: Difference, beam: int = 1) -> TransformerState:
+        """The state that `step` needs to write `beam` captions of each pair."""
+        layers = enumerate(all_of(DecoderLayer, self.layers))
+        return TransformerState(
+            [Past(layer, self.memory_of(difference, number), self.longest, beam) for number, layer in layers]
+        )
+
+    def step(self, tokens: Tensor, position: int, state: TransformerState) -> NextWord:
+        """Predict the word after `tokens`, (R), which are at `position`."""
+        x, state.words = self.embed(tokens[:, None], position), position + 1
+        for layer, kept in zip(all_of(DecoderLayer, self.layers), state.layers, strict=True):
+            x, queries = layer.step(x, kept, position)
+        return NextWord(self.predict(x[:, 0]), queries)
+
+    def maps(self, looked: Tensor | None, state: TransformerState) -> Tensor:
+        """Attention of the last layer for the queries of each word: (B, L, h, d) -> (B, L, 1, N).
+
+        The mean over heads, and over both images if each is attended to separately; sums to 1. It is computed
+        for all words at once, because each product with the keys copies them.
+        """
+        last, keys = all_of(DecoderLayer, self.layers)[-1], state.layers[-1].memory_keys
+        return state.one_map(last.cross_attention.map(state.queries(looked), keys))
+
+
+class CaptionDecoder(TransformerDecoder):
+    """The papers' decoder. `respective`: the memory is (B, 2N, D), both images' tokens (attention.py)."""
+
     positions: Tensor
 
     def __init__(
@@ -182,6 +239,7 @@ class CaptionDecoder(Unweighed, nn.Module):
     ):
         super().__init__()
         self.embedding = nn.Embedding(vocabulary, word_width, padding_idx=NULL)
+        self.longest = longest
         self.register_buffer("positions", sinusoids(longest, word_width), persistent=False)
         self.project = nn.Linear(word_width, width)
         self.norm = nn.LayerNorm(width, switches.norm_epsilon)
@@ -193,44 +251,9 @@ class CaptionDecoder(Unweighed, nn.Module):
         self.vocabulary = nn.Linear(width, vocabulary)
 
     def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
-        """Tokens B x L, standing at positions first, first + 1, ... -> B x L x D."""
-        placed = self.embedding(tokens) + self.positions[first : first + tokens.shape[1]]  # B x L x e
+        placed = self.embedding(tokens) + self.positions[first : first + tokens.shape[1]]  # (B, L, e)
         x = self.project(placed)
         return self.norm(self.dropout(x)) if self.norm_last else self.dropout(self.norm(x))
 
-    def forward(
-        self, tokens: Tensor, difference: Difference, keep_layers: bool = False, padding_is_key: bool = True
-    ) -> Words:
-        """Captions R*B x (L+1) with both marks, NULL-padded: predict words 1..L.
-
-        Of a pair R captions, one after another. `keep_layers`: the Words hold what each layer makes of them.
-        `padding_is_key`: of what reads padding itself; no real word sees any, for padding comes after it.
-        """
-        x, read = self.embed(tokens[:, :-1]), tokens[:, :-1] != NULL
-        kept = []
-        for layer in self.layers:
-            states = layer(x, difference.memory, None if padding_is_key else read)
-            x = states.out
-            kept += [states] if keep_layers else []
-        return Words(self.vocabulary(x), x, tokens[:, 1:] != NULL, read, tuple(kept))
-
-    def begin(self, difference: Difference, beam: int = 1) -> TransformerState:
-        """What `step` keeps of a batch, to write `beam` captions of each pair."""
-        longest, layers = len(self.positions), all_of(DecoderLayer, self.layers)
-        return TransformerState([Past(layer, difference.memory, longest, beam) for layer in layers])
-
-    def step(self, tokens: Tensor, position: int, state: TransformerState) -> NextWord:
-        """The word after `tokens` (R), which stand at `position`."""
-        x, state.words = self.embed(tokens[:, None], position), position + 1
-        for layer, kept in zip(all_of(DecoderLayer, self.layers), state.layers, strict=True):
-            x, queries = layer.step(x, kept, position)
-        return NextWord(self.vocabulary(x[:, 0]), queries)
-
-    def maps(self, looked: Tensor | None, state: TransformerState) -> Tensor:
-        """Where the last layer looked with the queries of each word, B x L x h x d -> B x L x 1 x N.
-
-        The mean of its heads, and of both images where each is attended to by itself; summing to 1. For all
-        words at once: each product with the keys copies them.
-        """
-        last, keys = all_of(DecoderLayer, self.layers)[-1], state.layers[-1].memory_keys
-        return state.one_map(last.cross_attention.map(state.queries(looked), keys))
+    def predict(self, x: Tensor) -> Tensor:
+        return self.vocabulary(x)

@@ -15,7 +15,7 @@ from models.common.difference import Difference
 
 @dataclass
 class States:
-    """What one layer makes of a batch of captions, step by step; B x L x D each."""
+    """What one layer makes of a batch of captions, step by step; (B, L, D) each."""
 
     self_attended: Tensor  # the self-attention's output
     self_normed: Tensor  # after its residual and LN
@@ -28,10 +28,10 @@ class States:
 class Words:
     """What the decoder made of a batch of captions, by name."""
 
-    logits: Tensor  # B x L x V
-    hidden: Tensor  # B x L x D, the last layer's states, which `logits` are a linear map of
-    real: Tensor  # B x L, true where the word to predict is not padding
-    read: Tensor  # B x L, true where the word that is read is not padding: with <END>, if that is read
+    logits: Tensor  # (B, L, V)
+    hidden: Tensor  # (B, L, D), the last layer's states, which `logits` are a linear map of
+    real: Tensor  # (B, L), true where the word to predict is not padding
+    read: Tensor  # (B, L), true where the word that is read is not padding: with <END>, if that is read
     layers: tuple[States, ...] = ()  # where they were asked for
 
 
@@ -39,8 +39,8 @@ class Words:
 class NextWord:
     """What one step of the decoder gives, by name."""
 
-    logits: Tensor  # R x V
-    looked: Tensor | None  # R x ...: what `maps` and `word_weights` need of this step; None where nothing
+    logits: Tensor  # (R, V)
+    looked: Tensor | None  # (R, ...): what `maps` and `word_weights` need of this step; None where nothing
 
 
 class State(Protocol):
@@ -74,15 +74,15 @@ class Decoder(Protocol[Kept]):
         """The word after `tokens` (R), which stand at `position`."""
 
     def maps(self, looked: Tensor | None, state: Kept) -> Tensor | None:
-        """Where the words of one caption a pair looked: B x L x I x N; None where it looks at nothing.
+        """Where the words of one caption a pair looked: (B, L, I, N); None where it looks at nothing.
 
-        `looked`, B x L x ...: what the steps gave, pairs as they stood in `begin`, zero after a caption's
+        `looked`, (B, L, ...): what the steps gave, pairs as they stood in `begin`, zero after a caption's
         end; None where they gave None. A word's map sums to 1. I is 1 where one map is meant for both images,
         2 where the first is of before, the second of after.
         """
 
     def word_weights(self, looked: Tensor | None) -> Tensor | None:
-        """The weights of what is `weighed`, at each of those words: B x L x K; None where nothing is.
+        """The weights of what is `weighed`, at each of those words: (B, L, K); None where nothing is.
 
         `looked` as for `maps`. A word's weights sum to 1.
         """

@@ -14,9 +14,9 @@ from models.common.attention import attention_weights
 class Difference:
     """What encoding a batch of pairs gives, by name."""
 
-    memory: Tensor  # B x N x D: what the decoder attends to; B x 2N x D where to each image by itself
-    before: Tensor  # B x N x D: the pair encoding, before any interaction
-    after: Tensor  # B x N x D
+    memory: Tensor  # (B, N, D): what the decoder attends to; (B, 2N, D) where to each image by itself
+    before: Tensor  # (B, N, D): the pair encoding, before any interaction
+    after: Tensor  # (B, N, D)
 
     def alignment(self, rows: list[int]) -> Tensor | None:
         """Where cells of one image look in the other one; None where a model does not compare cells so."""
@@ -25,7 +25,7 @@ class Difference:
 
 @dataclass
 class Aligned(Difference):
-    """Of a model that compares cells: how after looks at before in its last layer, B x h x N x d each."""
+    """Of a model that compares cells: how after looks at before in its last layer, (B, h, N, d) each."""
 
     after_queries: Tensor
     before_keys: Tensor
@@ -34,6 +34,6 @@ class Aligned(Difference):
         """Of some pairs of the batch, rows x N x N: row i holds where cell i of after looks in before.
 
         SCORER's and DIRL's Eq. 5, the mean over the heads, summing to 1. Not for the whole batch at once:
-        N x N is 196 x 196 a head.
+        (N, N) is 196 x 196 a head.
         """
         return attention_weights(self.after_queries[rows], self.before_keys[rows]).mean(1)

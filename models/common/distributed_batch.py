@@ -22,7 +22,7 @@ def own(rows: int) -> slice:
 
 
 def everyone(x: Tensor) -> Tensor:
-    """The pairs of all processes: b x ... -> B x ..."""
+    """The pairs of all processes: (b, ...) -> (B, ...)"""
     return _Everyone.apply(x) if processes() > 1 else x
 
 

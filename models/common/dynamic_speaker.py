@@ -16,7 +16,7 @@ from models.common.captioner import NEVER, Captioner, Difference, caption_loss, 
 from models.common.decoder import NULL
 from models.common.decoder_protocol import Exchange, NextWord, Words
 from models.common.distributed_batch import total
-from models.common.grid_embedding import DataSizes, coordinates
+from models.common.grid_embedding import DataSizes, pointwise
 from models.common.trainable import Labels
 
 CHANNELS_A_GROUP = 4  # of the maps' group norm
@@ -58,30 +58,16 @@ class SpeakerSizes(DataSizes):
 
 @dataclass
 class Attended(Difference):
-    """The memory is B x 3 x K: what the pair shows before, its difference, and what it shows after."""
+    """The memory is (B, 3, K): what the pair shows before, its difference, and what it shows after."""
 
-    maps: Tensor  # B x 2 x N, before and after: a map is their sigmoid
+    maps: Tensor  # (B, 2, N), before and after: a map is their sigmoid
 
 
 @dataclass
 class Weighed(Words):
     """The words, and the weights of before, difference and after at each."""
 
-    weights: Tensor = field(kw_only=True)  # R x L x 3, summing to 1
-
-
-class Cells(nn.Module):
-    """Feature grids, B x C x H x W -> cells B x N x C, row-major; C + 2 with coordinates."""
-
-    def __init__(self, switches: SpeakerSwitches):
-        super().__init__()
-        self.coordinates = switches.coordinates
-
-    def forward(self, features: Tensor) -> Tensor:
-        if self.coordinates:
-            places = coordinates(features).expand(len(features), -1, -1, -1)
-            features = torch.cat([features, places], 1)
-        return features.flatten(2).transpose(1, 2)
+    weights: Tensor = field(kw_only=True)  # (R, L, 3), summing to 1
 
 
 class CellMap(nn.Module):
@@ -95,10 +81,10 @@ class CellMap(nn.Module):
         self.weigh = nn.Conv2d(channels, 1, 1)
 
     def forward(self, cells: Tensor, difference: Tensor) -> Tensor:
-        """B x N x K each (or other widths) -> B x N."""
-        x = of_cells(self.embed, torch.cat([cells, difference], -1)).transpose(1, 2)  # B x M x N
+        """(B, N, K) each (or other widths) -> (B, N)."""
+        x = pointwise(self.embed, torch.cat([cells, difference], -1)).transpose(1, 2)  # (B, M, N)
         x = torch.relu(self.dropout(self.norm(x))).transpose(1, 2)
-        return of_cells(self.weigh, x)[..., 0]
+        return pointwise(self.weigh, x)[..., 0]
 
     @torch.no_grad()
     def begin(self, steepness: float, least: float) -> None:
@@ -109,18 +95,13 @@ class CellMap(nn.Module):
         self.weigh.weight.fill_(steepness / self.weigh.in_channels)
 
 
-def of_cells(convolution: nn.Conv2d, cells: Tensor) -> Tensor:
-    """A 1 x 1 convolution of cells, B x N x width: written as a linear map, which is quicker."""
-    return F.linear(cells, convolution.weight.flatten(1), convolution.bias)
-
-
 def shares(maps: Tensor) -> Tensor:
-    """sigmoid(map) / its sum over the cells, also of maps that went dark: ... x N."""
+    """sigmoid(map) / its sum over the cells, also of maps that went dark: (..., N)."""
     return F.logsigmoid(maps).softmax(-1)
 
 
 def attended(maps: Tensor, cells: Tensor, pooled: Pooled) -> Tensor:
-    """l = sum of sigmoid(map) X over the cells, or divided by the map's sum: B x N, B x N x K -> B x K."""
+    """l = sum of sigmoid(map) X over the cells, or divided by the map's sum: (B, N), (B, N, K) -> (B, K)."""
     weights = maps.sigmoid() if pooled == "sum" else shares(maps)
     return (weights[:, None] @ cells)[:, 0]
 
@@ -129,11 +110,11 @@ def attended(maps: Tensor, cells: Tensor, pooled: Pooled) -> Tensor:
 class SpeakerState:
     """What the speaker keeps of a batch."""
 
-    looking: Tensor  # R x H, of the memory: the same at each word
-    heard: Tensor  # R x 3 x 4H, what each vector of the memory says to the gates of LSTM_c
-    weighing: tuple[Tensor, Tensor]  # h_d, c_d, R x H each
+    looking: Tensor  # (R, H), of the memory: the same at each word
+    heard: Tensor  # (R, 3, 4H), what each vector of the memory says to the gates of LSTM_c
+    weighing: tuple[Tensor, Tensor]  # h_d, c_d, (R, H) each
     speaking: tuple[Tensor, Tensor]  # h_c, c_c
-    maps: Tensor  # B x 2 x N, as pairs stood in `begin`
+    maps: Tensor  # (B, 2, N), as pairs stood in `begin`
     beam: int
 
     def follow(self, parents: Tensor) -> None:
@@ -174,7 +155,7 @@ class DynamicSpeaker(nn.Module):
     def forward(
         self, tokens: Tensor, difference: Difference, keep_layers: bool = False, padding_is_key: bool = True
     ) -> Weighed:
-        """Captions R x (L+1) with both marks, k of each pair one after another: predict words 1..L."""
+        """Captions (R, L+1) with both marks, k of each pair one after another: predict words 1..L."""
         state = self.begin(difference, len(tokens) // len(difference.memory))
         said = [self._advance(word, state) for word in tokens[:, :-1].unbind(1)]
         hidden, weights = (torch.stack(each, 1) for each in zip(*said, strict=True))
@@ -197,11 +178,11 @@ class DynamicSpeaker(nn.Module):
         return NextWord(self.vocabulary(hidden), weights)
 
     def _advance(self, words: Tensor, state: SpeakerState) -> tuple[Tensor, Tensor]:
-        """R words -> R x H, which the next ones are read off, and the weights, R x 3."""
+        """R words -> (R, H), which the next ones are read off, and the weights, (R, 3)."""
         v = self.dropout(state.looking)  # drawn anew at each word
         state.weighing = self.weighing(torch.cat([v, state.speaking[0]], 1), state.weighing)
         weights = self.weights(state.weighing[0]).softmax(-1)
-        heard = (weights[:, None] @ state.heard)[:, 0]  # R x 4H, of l_dyn
+        heard = (weights[:, None] @ state.heard)[:, 0]  # (R, 4H), of l_dyn
         x = self.dropout(torch.relu(self.words(words)))
         state.speaking = self._speak(x, heard, *state.speaking)
         return self.dropout(state.speaking[0]), weights
@@ -215,12 +196,12 @@ class DynamicSpeaker(nn.Module):
         return o.sigmoid() * c.tanh(), c
 
     def maps(self, looked: Tensor | None, state: SpeakerState) -> Tensor:
-        """The maps of both images, each divided by its sum, the same for every word: B x L x 2 x N."""
-        assert looked is not None  # each step gives its weights, B x L x 3
+        """The maps of both images, each divided by its sum, the same for every word: (B, L, 2, N)."""
+        assert looked is not None  # each step gives its weights, (B, L, 3)
         return shares(state.maps)[:, None].expand(-1, looked.shape[1], -1, -1)
 
     def word_weights(self, looked: Tensor | None) -> Tensor | None:
-        """alpha of each word, B x L x 3: what the steps gave, as it is."""
+        """alpha of each word, (B, L, 3): what the steps gave, as it is."""
         return looked
 
 
@@ -278,6 +259,6 @@ def negative_entropy(words: Weighed, changed: Tensor) -> Tensor:
     The mean over the captions of the pairs of which `changed` (B) is 1.
     """
     weights = words.weights.float()
-    entropies = -(weights * weights.clamp(min=1e-38).log()).sum(-1)  # R x L
+    entropies = -(weights * weights.clamp(min=1e-38).log()).sum(-1)  # (R, L)
     told = changed.repeat_interleave(len(weights) // len(changed))  # R
     return -(told * (words.real * entropies).sum(-1)).sum() / total(told.sum()).clamp(min=1)

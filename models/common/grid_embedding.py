@@ -1,6 +1,6 @@
-"""What SCORER and DIRL begin with: each image's features as cells of the model's width, with their places.
+"""Feature grids as cells of the model's width: the first layer of every model that reads features.
 
-B pairs, C feature channels, H x W grid, N = H*W cells, D width.
+B images, C feature channels, H x W grid, N = H*W cells, D width.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class DataSizes:
-    """What the data say of a model's sizes."""
+    """The sizes that the data fix."""
 
     channels: int  # C; 3 of pixels
     grid: tuple[int, int]  # H, W: cells, or pixels
@@ -32,42 +32,64 @@ class Sizes(DataSizes):
 
 
 class PairMap(nn.Linear):
-    """[before ; after] W + b, 2D -> D, of each cell (Eq. 7 of SCORER and of DIRL)."""
+    """W [before ; after] + b of each cell, 2D -> D (Eq. 7 of SCORER and of DIRL)."""
 
     def __init__(self, width: int):
         super().__init__(2 * width, width)
 
 
-class PairEncoding(nn.Module):
-    """conv1x1(X) + pos(X), the same for both images (SCORER Eq. 1); C + 2 channels with coordinates."""
+class GridCells(nn.Module):
+    """Feature grids (B, C, H, W) -> cells (B, N, C), row by row.
 
-    def __init__(self, sizes: Sizes, coordinates: bool = False):
+    `pool`: a cell is the mean of pool x pool positions. `coordinates`: two channels more, see `coordinates`.
+    """
+
+    def __init__(self, coordinates: bool = False, pool: int = 1):
         super().__init__()
-        H, W = sizes.grid
-        self.coordinates = coordinates
-        self.project = nn.Conv2d(sizes.channels + 2 * coordinates, sizes.width, 1)
-        self.column = nn.Embedding(W, sizes.width // 2)
-        self.row = nn.Embedding(H, sizes.width // 2)
+        self.coordinates, self.pool = coordinates, pool
+
+    def forward(self, features: Tensor) -> Tensor:
+        if self.pool > 1:
+            features = F.avg_pool2d(features, self.pool)
+        if self.coordinates:
+            places = coordinates(features).expand(len(features), -1, -1, -1)
+            features = torch.cat([features, places], 1)  # (B, C+2, H, W)
+        return features.flatten(2).transpose(1, 2)
+
+
+class GridEmbedding(GridCells):
+    """W x + b of each cell, and with a `grid` the embeddings of its column and row (SCORER Eq. 1)."""
+
+    def __init__(
+        self, channels: int, width: int, grid: tuple[int, int] | None = None, coordinates: bool = False
+    ):
+        super().__init__(coordinates)
+        self.project = nn.Conv2d(channels + 2 * coordinates, width, 1)
+        self.has_positions = grid is not None
+        if grid:
+            H, W = grid
+            self.column, self.row = nn.Embedding(W, width // 2), nn.Embedding(H, width // 2)
 
     def positions(self) -> Tensor:
-        """N x D, row-major: at each cell its column's embedding, then its row's."""
+        """The embedding of each cell's column, then of its row: (N, D)."""
         H, W = self.row.num_embeddings, self.column.num_embeddings
-        column = self.column.weight[None].expand(H, W, -1)  # H x W x D/2
+        column = self.column.weight[None].expand(H, W, -1)  # (H, W, D/2)
         row = self.row.weight[:, None].expand(H, W, -1)
         return torch.cat([column, row], -1).flatten(0, 1)
 
     def forward(self, features: Tensor) -> Tensor:
-        """B x C x H x W -> B x N x D."""
-        if self.coordinates:
-            places = coordinates(features).expand(len(features), -1, -1, -1)
-            features = torch.cat([features, places], 1)  # B x (C+2) x H x W
-        # a 1x1 convolution is a linear map of each cell; written so, a processor takes a third of the time
-        cells = features.flatten(2).transpose(1, 2)  # B x N x C
-        return F.linear(cells, self.project.weight.flatten(1), self.project.bias) + self.positions()
+        """(B, C, H, W) -> (B, N, D)."""
+        cells = pointwise(self.project, super().forward(features))
+        return cells + self.positions() if self.has_positions else cells
+
+
+def pointwise(convolution: nn.Conv2d, cells: Tensor) -> Tensor:
+    """A 1x1 convolution of cells (B, N, C), as a linear map: that takes a CPU a third of the time."""
+    return F.linear(cells, convolution.weight.flatten(1), convolution.bias)
 
 
 def coordinates(features: Tensor) -> Tensor:
-    """2 x H x W for features B x C x H x W: x = 2j/W - 1, then y = 2i/H - 1."""
+    """x = 2j/W - 1 and y = 2i/H - 1 of row i and column j, (2, H, W), for features (B, C, H, W)."""
     H, W = features.shape[-2:]
     x = 2 * torch.arange(W, dtype=features.dtype, device=features.device) / W - 1
     y = 2 * torch.arange(H, dtype=features.dtype, device=features.device) / H - 1

@@ -14,7 +14,7 @@ class Labels:
 
     changed: Tensor  # B, int64: 1 changed, 0 not, -1 nobody says
     task: str = ""  # of a phase of several tasks: mlm | mvcl | fda | class_pairs
-    classes: Tensor | None = None  # 2 x B, int64, of class_pairs: what the before and the after images show
+    classes: Tensor | None = None  # (2, B), int64, of class_pairs: what the before and the after images show
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Trainable(nn.Module):
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
-        """The losses and measures of B encoded pairs, B x N x D each: scalars, by name."""
+        """The losses and measures of B encoded pairs, (B, N, D) each: scalars, by name."""
         raise NotImplementedError
 
     def constrain(self) -> None:
@@ -52,12 +52,12 @@ class Trainable(nn.Module):
 
 
 class Retrieves(Trainable):
-    """A model of a phase by which sentences find their pairs: vectors of one space, B x E each."""
+    """A model of a phase by which sentences find their pairs: vectors of one space, (B, E) each."""
 
     def pairs(self, before: Tensor, after: Tensor) -> Tensor:
-        """v, of encoded images, twice B x N x D."""
+        """v, of encoded images, (B, N, D) each."""
         raise NotImplementedError
 
     def sentences(self, tokens: Tensor) -> Tensor:
-        """g, of captions B x L with both marks."""
+        """g, of captions (B, L) with both marks."""
         raise NotImplementedError

@@ -31,23 +31,23 @@ class CrossModalContrast(Regulariser):
         return torch.stack([self.of_layer(states, words.real) for states in layers]).mean()
 
     def of_layer(self, states: States, real: Tensor) -> Tensor:
-        """One layer's loss; `real`, B x L, is true where the word to predict is not padding."""
+        """One layer's loss; `real`, (B, L), is true where the word to predict is not padding."""
         with torch.autocast(real.device.type, enabled=False):  # in float32 at least
-            text, visual = self.pooled(states, real)  # b x D each
-            to_visual = text @ everyone(visual).T  # b x B: own captions, everyone's differences
+            text, visual = self.pooled(states, real)  # (b, D) each
+            to_visual = text @ everyone(visual).T  # (b, B): own captions, everyone's differences
             to_text = visual @ everyone(text).T  # rows of its transpose: own differences
         if self.switches.directions == "averaged":
             return contrast((to_visual + to_text) / 2, self.contrast.temperature)
         return self.contrast(to_visual, to_text)  # L_t2v and L_v2t
 
     def pooled(self, states: States, real: Tensor) -> tuple[Tensor, Tensor]:
-        """The captions' words and the attended differences, the mean of their words: B x D each."""
+        """The captions' words and the attended differences, the mean of their words: (B, D) each."""
         if self.switches.streams == "attended":
-            streams = states.self_attended, states.cross_attended  # Eq. 8-9, B x L x D
+            streams = states.self_attended, states.cross_attended  # Eq. 8-9, (B, L, D)
         else:
             streams = states.self_normed, states.cross_normed
         counted = real if self.switches.pooled == "real" else torch.ones_like(real)
-        weights = (counted / counted.sum(1, keepdim=True))[..., None]  # B x L x 1
+        weights = (counted / counted.sum(1, keepdim=True))[..., None]  # (B, L, 1)
         text, visual = ((weights * x).sum(1) for x in streams)  # float32 or wider, as the weights are
         return text, visual
 

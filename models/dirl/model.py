@@ -14,6 +14,7 @@ from models.common.decoder_protocol import Words
 from models.common.distributed_batch import processes, total
 from models.common.entry import Entry
 from models.common.switches import DECODER, RELEASED_DIRL, Switches
+from models.common.transformer_block import feed_forward
 
 
 class Interaction(nn.Module):
@@ -40,17 +41,17 @@ class Interaction(nn.Module):
         self.dropout = nn.Dropout(dropout) if switches.fusion_dropout else nn.Identity()
 
     def forward(self, before: Tensor, after: Tensor) -> Aligned:
-        """The pair encoding, twice B x N x D."""
+        """The pair encoding, (B, N, D) each."""
         b, a = before, after
         for attention, norm in zip(all_of(MultiHeadAttention, self.attentions), self.norms, strict=True):
-            b_queries, a_queries = attention.queries(b), attention.queries(a)  # B x h x N x d
+            b_queries, a_queries = attention.queries(b), attention.queries(a)  # (B, h, N, d)
             (b_keys, b_values), (a_keys, a_values) = attention.keys_values(b), attention.keys_values(a)
             # Eq. 5: F^s; both directions read the layer's inputs and share its weights
-            b_shared = attention.attend(b_queries, a_keys, a_values)  # B x N x D
+            b_shared = attention.attend(b_queries, a_keys, a_values)  # (B, N, D)
             a_shared = attention.attend(a_queries, b_keys, b_values)
             b, a = self._next(norm, b, b_shared), self._next(norm, a, a_shared)
-        differences = torch.cat([before - b, after - a], -1)  # Eq. 6: F^d, B x N x 2D
-        memory = torch.relu(self.dropout(self.norm(self.fuse(differences))))  # Eq. 7, B x N x D
+        differences = torch.cat([before - b, after - a], -1)  # Eq. 6: F^d, (B, N, 2D)
+        memory = torch.relu(self.dropout(self.norm(self.fuse(differences))))  # Eq. 7, (B, N, D)
         return Aligned(memory, before, after, a_queries, b_keys)
 
     def _next(self, norm: nn.Module, x: Tensor, shared: Tensor) -> Tensor:
@@ -67,9 +68,8 @@ class ChannelCorrelation(Regulariser):
         super().__init__()
         if not alpha >= 0:
             raise ValueError(f"alpha must not be negative, not {alpha}")
-        D = sizes.width
         self.alpha, self.center, self.terms = alpha, switches.center, switches.terms
-        self.mlp = nn.Sequential(nn.Linear(D, 4 * D), nn.ReLU(), nn.Dropout(dropout), nn.Linear(4 * D, D))
+        self.mlp = feed_forward(sizes.width, nn.ReLU(), dropout)
 
     def forward(self, pair: Difference, words: Words) -> Tensor:
         b, a = (self.mlp(x).flatten(0, 1) for x in (pair.before, pair.after))  # Eq. 2, tokens x D
@@ -82,7 +82,7 @@ class ChannelCorrelation(Regulariser):
 
 
 def correlation(before: Tensor, after: Tensor, center: bool) -> Tensor:
-    """C_ij of channel i before with channel j after (DIRL Eq. 3): twice tokens x D -> D x D.
+    """C_ij of channel i before with channel j after (DIRL Eq. 3): twice tokens x D -> (D, D).
 
     Over the tokens of all processes, in float32 at least. With `center` each channel is standardised first
     (mean 0, unbiased standard deviation 1) and the products are divided by the number of tokens.
@@ -94,7 +94,7 @@ def correlation(before: Tensor, after: Tensor, center: bool) -> Tensor:
         if center:
             b, a = (y - total(y.sum(0)) / tokens for y in (b, a))
         b_norm, a_norm = (total(y.square().sum(0)).sqrt() for y in (b, a))  # D
-        C = total(b.T @ a) / (b_norm[:, None] * a_norm)  # D x D
+        C = total(b.T @ a) / (b_norm[:, None] * a_norm)  # (D, D)
         # a deviation is norm / sqrt(tokens - 1)
         return C * (tokens - 1) / tokens if center else C
 

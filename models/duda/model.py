@@ -13,13 +13,13 @@ from models.common.dynamic_speaker import (
     RELEASED,
     Attended,
     CellMap,
-    Cells,
     DynamicCaptioner,
     SpeakerSizes,
     SpeakerSwitches,
     attended,
 )
 from models.common.entry import Entry
+from models.common.grid_embedding import GridCells
 from models.initialisation.counterpart_weights import CALM
 
 # of differing first weights: half a cell's weight where X_diff is 1.5 times as long as usual
@@ -37,13 +37,13 @@ class DualAttention(nn.Module):
             look_at_differences(self.map)
 
     def forward(self, before: Tensor, after: Tensor) -> Attended:
-        """Cells of both images, B x N x K each."""
+        """Cells of both images, (B, N, K) each."""
         difference = after - before
-        maps = [self.map(image, difference) for image in (before, after)]  # B x N each
+        maps = [self.map(image, difference) for image in (before, after)]  # (B, N) each
         l_bef, l_aft = (
             attended(own, image, self.pooled) for own, image in zip(maps, (before, after), strict=True)
         )
-        memory = torch.stack([l_bef, l_aft - l_bef, l_aft], 1)  # B x 3 x K
+        memory = torch.stack([l_bef, l_aft - l_bef, l_aft], 1)  # (B, 3, K)
         return Attended(memory, before, after, torch.stack(maps, 1))
 
 
@@ -53,7 +53,7 @@ def look_at_differences(cells: CellMap) -> None:
 
     Their norm divides it by its root mean square over the cells. Not published: where training begins.
     """
-    of_image, of_difference = cells.embed.weight.flatten(1).chunk(2, 1)  # M x K each
+    of_image, of_difference = cells.embed.weight.flatten(1).chunk(2, 1)  # (M, K) each
     of_image *= CALM
     drawn = nn.init.orthogonal_(torch.empty(len(of_difference) // 2, of_difference.shape[1]))
     of_difference.copy_(torch.stack([drawn, -drawn], 1).flatten(0, 1))  # a pair is of one group of the norm
@@ -64,7 +64,7 @@ def duda(sizes: SpeakerSizes, switches: SpeakerSwitches, *, dropout: float) -> C
     """DUDA; without its classifier of the kind of change, which no loss reads."""
     width = sizes.channels + 2 * switches.coordinates
     difference = DualAttention(width, sizes, switches, dropout)
-    return DynamicCaptioner(sizes, width, switches, dropout, Cells(switches), difference)
+    return DynamicCaptioner(sizes, width, switches, dropout, GridCells(switches.coordinates), difference)
 
 
 SWITCHES = frozenset(("coordinates", "pooled", "barred", "first_weights"))

@@ -12,7 +12,8 @@ from models.common.attention import attention_weights
 from models.common.decoder import NULL, Past, TransformerState
 from models.common.decoder_protocol import NextWord, Unweighed, Words
 from models.common.difference import Difference
-from models.idc_pcl.network import Block, Network
+from models.common.transformer_block import TransformerBlock
+from models.idc_pcl.network import Network
 from models.idc_pcl.word_attention import word_attention
 
 
@@ -20,14 +21,14 @@ class Kept(Past):
     """One cross-modal block's keys and values: of the image tokens, and of the words so far."""
 
     def __init__(self, keys: Tensor, values: Tensor, longest: int, beam: int):
-        self.memory_keys, self.memory_values = keys, values  # B x h x M x d
+        self.memory_keys, self.memory_values = keys, values  # (B, h, M, d)
         self.beam, self.left = beam, len(keys)
         B, h, _, d = keys.shape
         self.keys = keys.new_empty(B, beam, h, longest, d)
         self.values = torch.empty_like(self.keys)
 
     def with_mask(self, k: Tensor, v: Tensor, position: int) -> tuple[Tensor, Tensor]:
-        """Keeps a word at `position` and the [MASK] behind it, R x h x 2 x d: R x h x (position + 2) x d."""
+        """Keeps a word at `position` and the [MASK] behind it, (R, h, 2, d): (R, h, position + 2, d)."""
         keys, values = (kept[: self.left].flatten(0, 1) for kept in (self.keys, self.values))  # views
         keys[:, :, position : position + 2], values[:, :, position : position + 2] = k, v
         return keys[:, :, : position + 2], values[:, :, : position + 2]
@@ -44,7 +45,7 @@ class MaskDecoder(Unweighed):
     def __call__(
         self, tokens: Tensor, difference: Difference, keep_layers: bool = False, padding_is_key: bool = True
     ) -> Words:
-        """What stands at each place of captions with masked words, R*B x L, given V~, B x M x D, the memory.
+        """What stands at each place of captions with masked words, (R*B, L), given V~, (B, M, D), the memory.
 
         Padding comes after all words and is seen by none of them.
         """
@@ -66,7 +67,7 @@ class MaskDecoder(Unweighed):
         return NextWord(self.network.output(x[:, 1]), queries)
 
     def maps(self, looked: Tensor | None, state: TransformerState) -> Tensor:
-        """Where each [MASK] looked in the last block, B x L x h x d -> B x L x 1 x N.
+        """Where each [MASK] looked in the last block, (B, L, h, d) -> (B, L, 1, N).
 
         Of what a head gives to cells of either image, marks and words left out; the heads' mean, both images
         added up, summing to 1.
@@ -77,13 +78,13 @@ class MaskDecoder(Unweighed):
         return state.one_map(first + second)
 
 
-def step(block: Block, x: Tensor, kept: Kept, position: int) -> tuple[Tensor, Tensor]:
-    """A word and the [MASK] behind it, which it does not see, through one block, R x 2 x D.
+def step(block: TransformerBlock, x: Tensor, kept: Kept, position: int) -> tuple[Tensor, Tensor]:
+    """A word and the [MASK] behind it, which it does not see, through one block, (R, 2, D).
 
-    And the [MASK]s' queries, R x h x d.
+    And the [MASK]s' queries, (R, h, d).
     """
     attention, y = block.attention, block.norm_1(x)
-    q = attention.queries(y)  # R x h x 2 x d
+    q = attention.queries(y)  # (R, h, 2, d)
     images = kept.memory_keys[: kept.left], kept.memory_values[: kept.left]
     heads = word_attention(q, images, kept.with_mask(*attention.keys_values(y), position))
     x = block.rest(x, attention.output(heads.transpose(1, 2).flatten(2)))

@@ -13,7 +13,7 @@ MASKED, RANDOM = 0.8, 0.1  # of chosen words: [MASK]; any token at all; the othe
 
 
 def masked_words(tokens: Tensor, share: float, mask: int) -> tuple[Tensor, Tensor]:
-    """Captions B x L, with both marks and NULL-padded -> what the model reads, and which words it is to name.
+    """Captions (B, L), with both marks, NULL-padded -> the tokens to read, and which words are to be named.
 
     Each word is chosen with probability `share`; where none is, the first one, as [MASK]. Of the chosen, 8 of
     10 become [MASK], 1 of 10 any token (from 0 to [CLS], `mask` + 1), 1 of 10 stays. <END> is chosen by
@@ -35,7 +35,7 @@ def masked_words(tokens: Tensor, share: float, mask: int) -> tuple[Tensor, Tenso
 
 
 def masked_cells(shape: torch.Size, share: float, device: torch.device) -> Tensor:
-    """Which cells of B pairs (or single images) are hidden; `shape`: B x I x N, I = 2 or 1.
+    """Which cells of B pairs (or single images) are hidden; `shape`: (B, I, N), I = 2 or 1.
 
     Of one image of each pair, by a fair coin, each cell with probability `share`, and at least one.
     """

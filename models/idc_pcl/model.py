@@ -15,10 +15,11 @@ from torch import Tensor, nn
 from models.common.captioner import NEVER, Captioner
 from models.common.distributed_batch import total
 from models.common.entry import EarlierPhase, Entry
+from models.common.grid_embedding import GridCells
 from models.common.trainable import Labels
 from models.idc_pcl.decoding import MaskDecoder
 from models.idc_pcl.masking import masked_words
-from models.idc_pcl.network import Cells, Network, PclSizes, rates
+from models.idc_pcl.network import Network, PclSizes, rates
 from models.idc_pcl.pretraining import Pretraining
 from models.idc_pcl.switches import RELEASED, PclSwitches
 
@@ -34,12 +35,13 @@ class MaskedCaptioner(Captioner):
     def __init__(self, sizes: PclSizes, switches: PclSwitches, dropout: float, share: float, coef: float):
         network = Network(sizes, switches, dropout)
         decoder: Any = MaskDecoder(network, sizes.longest)
-        super().__init__(sizes, network, {}, dropout, encoding=Cells(sizes.pool), decoder=decoder)
+        super().__init__(sizes, network, {}, dropout, encoding=GridCells(pool=sizes.pool), decoder=decoder)
         self.network = (network,)  # a tuple: torch would list its tensors a second time
         self.share, self.reduction = share, switches.reduction
         self.cells, self.takes = sizes.cells, {"difference.": "difference."}
         self.groups = rates(coef)
-        self.never = never(network, switches)
+        marks = (*NEVER, network.mask, network.cls) if switches.softmax == "all" else NEVER
+        self.never = () if switches.barred == "none" else marks
         if switches.distractor_judging:
             self.judge = nn.Linear(2 * sizes.width, 2)
             self.measures = ("judge_accuracy",)
@@ -51,7 +53,7 @@ class MaskedCaptioner(Captioner):
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
-        """The chosen words' cross-entropy, and the judging's, of cells B x N x C; processes' add up.
+        """The chosen words' cross-entropy, and the judging's, of cells (B, N, C); processes' add up.
 
         `tokens`: R captions of each pair, one after another, NULL-padded. Parts make no difference. Without
         labels nobody says of any pair whether it changed.
@@ -68,19 +70,12 @@ class MaskedCaptioner(Captioner):
         return found | self.judged(marks, changed)
 
     def judged(self, marks: Tensor, changed: Tensor) -> dict[str, Tensor]:
-        """From V^'s [IMG1] and [IMG2], B x 2 x D: did anything change? Of pairs of which that is known."""
+        """From V^'s [IMG1] and [IMG2], (B, 2, D): did anything change? Of pairs of which that is known."""
         logits = self.judge(marks.flatten(1)).float()
         known = total((changed >= 0).sum()).clamp(min=1)
         summed = F.cross_entropy(logits, changed, ignore_index=-1, reduction="sum")
         right = (logits.argmax(-1) == changed).sum() / known
         return {"judge": summed if self.reduction == "sum" else summed / known, "judge_accuracy": right}
-
-
-def never(network: Network, switches: PclSwitches) -> tuple[int, ...]:
-    """The tokens that decoding does not write."""
-    if switches.barred == "none":
-        return ()
-    return (*NEVER, network.mask, network.cls) if switches.softmax == "all" else NEVER
 
 
 def built(

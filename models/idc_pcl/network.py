@@ -6,19 +6,21 @@ B pairs, C feature channels, N cells an image, D width, h heads, L words, V word
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from models.common.attention import MultiHeadAttention, all_of
+from models.common.attention import all_of
 from models.common.captioner import Difference
 from models.common.decoder import NULL
 from models.common.grid_embedding import DataSizes
 from models.common.trainable import Group
+from models.common.transformer_block import TransformerBlock
 from models.idc_pcl.switches import PclSwitches
 from models.idc_pcl.word_attention import KeysValues, word_attention
-from models.initialisation.counterpart_weights import calm, look_across, look_at
+from models.initialisation.counterpart_weights import calm_block, look_across, look_at
 from models.initialisation.idc_pcl import kept_apart, raise_within, show_beside
 
 EPSILON, EMBEDDING_EPSILON = 1e-6, 1e-12  # of layer norms: a block's; the embeddings' and MVCL's
@@ -48,18 +50,6 @@ class PclSizes(DataSizes):
     def cells(self) -> tuple[int, int]:
         """Lines and columns of an image's cells."""
         return self.grid[0] // self.pool, self.grid[1] // self.pool
-
-
-class Cells(nn.Module):
-    """Feature grids, B x C x H x W -> cells B x N x C, row-major: means of pool x pool."""
-
-    def __init__(self, pool: int):
-        super().__init__()
-        self.pool = pool
-
-    def forward(self, features: Tensor) -> Tensor:
-        pooled = F.avg_pool2d(features, self.pool) if self.pool > 1 else features
-        return pooled.flatten(2).transpose(1, 2)
 
 
 class DeviationNorm(nn.Module):
@@ -98,44 +88,32 @@ def positions(length: int, width: int, switches: PclSwitches) -> Tensor:
     return torch.where(channel % 2 == 0, angle.sin(), angle.cos()).float()
 
 
-class Block(nn.Module):
-    """x += drop(MHA(LN x)); x += drop(W_2 drop(ReLU(W_1 LN x))), W_1 D -> 4D."""
+def attend_images(
+    block: TransformerBlock, x: Tensor, real: Tensor | None = None, every: int = 1
+) -> tuple[Tensor, KeysValues]:
+    """Self-attention of (B, T, D): the output, and the keys and values, (B, h, T, d) each.
 
-    def __init__(self, sizes: PclSizes, switches: PclSwitches, dropout: float):
-        super().__init__()
-        D = sizes.width
-        self.norm_1, self.norm_2 = norm(D, switches), norm(D, switches)
-        self.attention = MultiHeadAttention(D, sizes.heads, dropout)
-        self.feed_forward = nn.Sequential(
-            nn.Linear(D, 4 * D), nn.ReLU(), nn.Dropout(dropout), nn.Linear(4 * D, D)
-        )
-        self.dropout = nn.Dropout(dropout)
+    `real`, (B, T): only tokens where it is true are keys. `every`: only tokens 0, `every`, 2 `every`, ... are
+    computed, (B, T/`every`, D).
+    """
+    y, attention = block.norm_1(x), block.attention
+    k, v = attention.keys_values(y)
+    q = attention.queries(y[:, ::every])
+    return block.rest(x[:, ::every], attention.attend(q, k, v, real=real)), (k, v)
 
-    def forward(self, x: Tensor, real: Tensor | None = None, every: int = 1) -> tuple[Tensor, KeysValues]:
-        """B x T x D -> the same, and its keys and values, B x h x T x d; `real`, B x T: the tokens seen.
 
-        `every`: only of tokens 0, `every`, twice that, ... is the result asked, B x T/`every` x D.
-        """
-        y = self.norm_1(x)
-        k, v = self.attention.keys_values(y)
-        q = self.attention.queries(y[:, ::every])
-        return self.rest(x[:, ::every], self.attention.attend(q, k, v, real=real)), (k, v)
+def attend_words(
+    block: TransformerBlock, x: Tensor, images: KeysValues, asked: Tensor | None = None
+) -> Tensor:
+    """Words (RB, L, D): each attends to the image tokens of its pair and to the words up to itself.
 
-    def after(self, x: Tensor, images: KeysValues, asked: Tensor | None = None) -> Tensor:
-        """Words RB x L x D: each sees its pair's image tokens, of B pairs, and the words up to itself.
-
-        `asked`, RB x L: only n words, where it is true, are asked, n x D.
-        """
-        y, attention = self.norm_1(x), self.attention
-        dropout = attention.dropout if self.training else 0.0
-        heads = word_attention(attention.queries(y), images, attention.keys_values(y), dropout)
-        attended = attention.output(heads.transpose(1, 2).flatten(2))
-        return self.rest(x, attended) if asked is None else self.rest(x[asked], attended[asked])
-
-    def rest(self, x: Tensor, attended: Tensor) -> Tensor:
-        """Both residuals, after the attention."""
-        x = x + self.dropout(attended)
-        return x + self.dropout(self.feed_forward(self.norm_2(x)))
+    `asked`, (RB, L): only the n words where it is true are computed, (n, D).
+    """
+    y, attention = block.norm_1(x), block.attention
+    dropout = attention.dropout if block.training else 0.0
+    heads = word_attention(attention.queries(y), images, attention.keys_values(y), dropout)
+    attended = attention.output(heads.transpose(1, 2).flatten(2))
+    return block.rest(x, attended) if asked is None else block.rest(x[asked], attended[asked])
 
 
 class Transformer(nn.Module):
@@ -144,17 +122,25 @@ class Transformer(nn.Module):
     def __init__(self, sizes: PclSizes, switches: PclSwitches, dropout: float, blocks: int):
         super().__init__()
         self.norm = norm(sizes.width, switches)
-        self.blocks = nn.ModuleList(Block(sizes, switches, dropout) for _ in range(blocks))
+        self.blocks = nn.ModuleList(
+            TransformerBlock(
+                *(sizes.width, sizes.heads, dropout, nn.ReLU()),
+                inner_dropout=True,
+                pre_norm=True,
+                norm=partial(norm, switches=switches),
+            )
+            for _ in range(blocks)
+        )
 
-    def each(self) -> list[Block]:
-        """Its blocks, by their type."""
-        return all_of(Block, self.blocks)
+    def each(self) -> list[TransformerBlock]:
+        """The blocks, by their type."""
+        return all_of(TransformerBlock, self.blocks)
 
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
-        """B x T x D -> the same; `real`, B x T: only tokens where it is true are seen."""
+        """(B, T, D) -> the same; `real`, (B, T): only tokens where it is true are seen."""
         x = self.norm(x)
         for block in self.each():
-            x, _ = block(x, real)
+            x, _ = attend_images(block, x, real)
         return x
 
 
@@ -166,7 +152,7 @@ class Network(nn.Module):
     """
 
     positions: Tensor  # of words
-    places: Tensor  # of cells, N x D
+    places: Tensor  # of cells, (N, D)
 
     def __init__(self, sizes: PclSizes, switches: PclSwitches, dropout: float):
         super().__init__()
@@ -212,25 +198,25 @@ class Network(nn.Module):
         show_beside(self.project, room)
         self.types.weight[2], self.types.weight[4] = side, -side
         for block in self.single.each() if self.compares else ():
-            calm(block.attention.output, block.feed_forward[-1])
+            calm_block(block)
         first = (self.pair if self.compares else self.cross).each()[0]
-        half = look_across(first.attention, self.places, side)  # D x D/2
+        half = look_across(first.attention, self.places, side)  # (D, D/2)
         if self.compares:
-            differs = raise_within(half, room, first.feed_forward)
+            differs = raise_within(half, room, first.fed)
             look_at(self.cross.each()[0].attention, differs, side)
 
     def mark(self, row: int, kind: int) -> Tensor:
-        """[IMG1], [IMG2] or [CLS], 1 x 1 x D: a row of the word table, unscaled, and its type."""
+        """[IMG1], [IMG2] or [CLS], (1, 1, D): a row of the word table, unscaled, and its type."""
         return (self.words.weight[row] + self.types.weight[kind])[None, None]
 
     def image(self, cells: Tensor, side: int) -> Tensor:
-        """Cells B x N x C of image 1 or 2 (side 0, 1) -> its mark and cells as tokens, B x (N+1) x D."""
+        """Cells (B, N, C) of image 1 or 2 (side 0, 1) -> its mark and cells as tokens, (B, N+1, D)."""
         mark = self.mark(self.image_marks[side], 1 + 2 * side).expand(len(cells), -1, -1)
         shown = self.project(cells).sigmoid() + self.types.weight[2 + 2 * side] + self.places
         return self.dropout(self.norm(torch.cat([mark, shown], 1)))
 
     def text(self, tokens: Tensor, first: int = 0, cls: bool = False) -> Tensor:
-        """Tokens B x L at positions first, first + 1, ... -> B x L x D; B x (1+L) x D with [CLS] first."""
+        """Tokens (B, L) at positions first, first + 1, ... -> (B, L, D); (B, 1+L, D) with [CLS] first."""
         scaled = math.sqrt(self.words.embedding_dim) * self.words(tokens)
         x = scaled + self.types.weight[WORD_TYPE] + self.positions[first : first + tokens.shape[1]]
         if cls:
@@ -238,21 +224,21 @@ class Network(nn.Module):
         return self.dropout(self.norm(x))
 
     def singles(self, before: Tensor, after: Tensor) -> Tensor:
-        """Each image's tokens by themselves, 2B x (N+1) x D: the before images', then the after images'."""
+        """Each image's tokens by themselves, (2B, N+1, D): the before images', then the after images'."""
         both = torch.cat([self.image(before, 0), self.image(after, 1)])
         return self.single(both) if self.compares else both
 
     def paired(self, singles: Tensor) -> Tensor:
-        """What `singles` gives -> V~, B x M x D."""
+        """What `singles` gives -> V~, (B, M, D)."""
         x = torch.cat(singles.chunk(2), 1)
         return self.pair(x) if self.compares else x
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
-        """Cells of both images, B x N x C each; the memory is V~, B x M x D."""
+        """Cells of both images, (B, N, C) each; the memory is V~, (B, M, D)."""
         return Difference(self.paired(self.singles(before, after)), before, after)
 
     def alone(self, cells: Tensor) -> Tensor:
-        """V~ of single images, B x (N+2) x D: [IMG1] and cells; [IMG2] joins before the pair transformer."""
+        """V~ of single images, (B, N+2, D): [IMG1] and cells; [IMG2] joins before the pair transformer."""
         one = self.image(cells, 0)
         mark = self.dropout(self.norm(self.mark(self.image_marks[1], 3))).expand(len(cells), -1, -1)
         if not self.compares:
@@ -260,7 +246,7 @@ class Network(nn.Module):
         return self.pair(torch.cat([self.single(one), mark], 1))
 
     def joint(self, memory: Tensor, tokens: Tensor, padding: bool) -> tuple[Tensor, Tensor]:
-        """Pre-training's: V~ B x M x D and tokens B x L see each other -> V^, B x M x D, T^, B x (1+L) x D.
+        """Pre-training's: V~ (B, M, D) and tokens (B, L) see each other -> V^, (B, M, D), T^, (B, 1+L, D).
 
         T^ begins with [CLS]. `padding`: whether NULL is seen, too.
         """
@@ -273,20 +259,20 @@ class Network(nn.Module):
     def over_images(self, memory: Tensor) -> tuple[list[KeysValues], Tensor]:
         """Captioning's image tokens, which see no text: each cross-modal block's keys and values, and marks.
 
-        The marks are V^'s [IMG1] and [IMG2], B x 2 x D: of the last block nothing else is read.
+        The marks are V^'s [IMG1] and [IMG2], (B, 2, D): of the last block nothing else is read.
         """
         x, kept, blocks = self.cross.norm(memory), [], self.cross.each()
         for block in blocks:
-            x, keys_values = block(x, every=x.shape[1] // 2 if block is blocks[-1] else 1)
+            x, keys_values = attend_images(block, x, every=x.shape[1] // 2 if block is blocks[-1] else 1)
             kept.append(keys_values)
         return kept, x
 
     def over_words(self, tokens: Tensor, kept: list[KeysValues], asked: Tensor | None = None) -> Tensor:
-        """Captioning's words, R*B x L, R captions of a pair one after another -> T^, R*B x L x D.
+        """Captioning's words, (R*B, L), R captions of a pair one after another -> T^, (R*B, L, D).
 
-        `asked`, R*B x L: T^ of n words alone, where it is true, n x D; the last block works for no others.
+        `asked`, (R*B, L): T^ of n words alone, where it is true, (n, D); the last block works for no others.
         """
         x, blocks = self.cross.norm(self.text(tokens)), self.cross.each()
         for block, images in zip(blocks, kept, strict=True):
-            x = block.after(x, images, asked if block is blocks[-1] else None)
+            x = attend_words(block, x, images, asked if block is blocks[-1] else None)
         return x

@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from models.common.grid_embedding import GridCells
 from models.common.trainable import Labels, Trainable
-from models.idc_pcl.class_pairs import CLASSES, ClassPairs
 from models.idc_pcl.masking import masked_cells, masked_words
-from models.idc_pcl.network import EMBEDDING_EPSILON, Cells, Network, PclSizes, norm, rates
+from models.idc_pcl.network import EMBEDDING_EPSILON, Network, PclSizes, norm, rates
 from models.idc_pcl.switches import PclSwitches
 
 TASKS = {"mlm": ("mlm",), "mlm_mvcl": ("mlm", "mvcl"), "all": ("mlm", "mvcl", "fda")}
@@ -22,6 +22,42 @@ MEASURES = {
     "class_pairs": ("class_accuracy", "same_accuracy"),
 }
 CAPTIONS = 7  # of a pair in FDA: its own, then six negatives
+CLASSES = 555  # of NABirds
+MARGIN = 0.4  # images of different classes may be alike up to this cosine
+
+
+class ClassPairs(nn.Module):
+    """NABirds' task, without text: each image's class, whether both are of one, and a contrast of all images.
+
+    K classes. IDC-PCL's section on data expansion.
+    """
+
+    def __init__(self, sizes: PclSizes, classes: int):
+        super().__init__()
+        self.classifier = nn.Linear(sizes.width, classes)
+        self.aligner = nn.Linear(2 * sizes.width, 2)
+
+    def forward(
+        self, network: Network, before: Tensor, after: Tensor, classes: Tensor, same: Tensor
+    ) -> dict[str, Tensor]:
+        """The loss and both accuracies, of cells (B, N, C) of each image.
+
+        `classes`: (2, B), of the before and the after images; `same`: B, 1 where the pair is labelled as of
+        one class.
+        """
+        singles = network.singles(before, after)  # (2B, N+1, D)
+        c, flat = singles[:, 0], classes.flatten()
+        marks = network.paired(singles).unflatten(1, (2, -1))[:, :, 0].flatten(1)  # (B, 2D)
+        named, aligned = self.classifier(c).float(), self.aligner(marks).float()
+        unit = F.normalize(c.float(), dim=-1)
+        alike = unit @ unit.T
+        agree = flat[:, None] == flat
+        contrast = torch.where(agree, 1 - alike, (alike - MARGIN).clamp(min=0)).mean()
+        return {
+            "class_pairs": F.cross_entropy(named, flat) + F.cross_entropy(aligned, same) + contrast,
+            "class_accuracy": (named.argmax(-1) == flat).float().mean(),
+            "same_accuracy": (aligned.argmax(-1) == same).float().mean(),
+        }
 
 
 class CellHead(nn.Module):
@@ -34,7 +70,7 @@ class CellHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(sizes.channels))
 
     def forward(self, v: Tensor, weight: Tensor) -> Tensor:
-        """Outputs ... x D and W, D x C -> ... x C."""
+        """Outputs (..., D) and W, (D, C) -> (..., C)."""
         return self.norm(F.gelu(self.map(v))) @ weight + self.bias
 
 
@@ -63,7 +99,7 @@ class Pretraining(Trainable):
             self.terms += ("class_pairs",)
         self.measures = tuple(name for task in self.terms for name in MEASURES[task])
         self.zero_idle = switches.idle_gradients == "zero"
-        self.encoding = Cells(sizes.pool)
+        self.encoding = GridCells(pool=sizes.pool)
         self.difference = Network(sizes, switches, dropout)
         if "mvcl" in self.terms:
             self.cell_head = CellHead(sizes, switches)
@@ -74,7 +110,7 @@ class Pretraining(Trainable):
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
-        """The task's loss, and what is measured of it, of cells B x N x C of both images.
+        """The task's loss, and what is measured of it, of cells (B, N, C) of both images.
 
         `tokens`: a caption of each pair, NULL-padded; of FDA 7 of each, one after another; unread with
         classes. Without labels it is the task that takes the most memory.
@@ -93,13 +129,13 @@ class Pretraining(Trainable):
         return self.fda(before, after, tokens, labels.changed)
 
     def joint(self, before: Tensor, after: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """V^ and T^ of cells B x N x C and as many captions, or several of each pair, one after another."""
+        """V^ and T^ of cells (B, N, C) and as many captions, or several of each pair, one after another."""
         memory = self.difference.alone(before) if self.single else self.difference(before, after).memory
         memory = memory.repeat_interleave(len(tokens) // len(memory), 0)
         return self.difference.joint(memory, tokens, self.switches.padding == "attended")
 
     def marks_and_cells(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """V^, B x M x D -> its [IMG1] and [IMG2], B x 2 x D, and its cells, B x I x N x D."""
+        """V^, (B, M, D) -> its [IMG1] and [IMG2], (B, 2, D), and its cells, (B, I, N, D)."""
         if self.single:  # [IMG2] stands behind the cells
             return images[:, [0, -1]], images[:, None, 1:-1]
         both = images.unflatten(1, (2, -1))
@@ -119,7 +155,7 @@ class Pretraining(Trainable):
         The rank is the true feature's among all masked ones, from 0, the first, to 1, the last: 1/2 by
         chance.
         """
-        cells = torch.stack([before] if self.single else [before, after], 1)  # B x I x N x C
+        cells = torch.stack([before] if self.single else [before, after], 1)  # (B, I, N, C)
         hidden = masked_cells(cells.shape[:3], self.cell_share, cells.device)
         shown = cells.masked_fill(hidden[..., None], 0)
         images, _ = self.joint(shown[:, 0], shown[:, -1], tokens)
@@ -144,7 +180,7 @@ class Pretraining(Trainable):
         marks, _ = self.marks_and_cells(images)
         first, second = marks.float().unbind(1)
         q = F.cosine_similarity((first + second) / 2, words[:, 0].float(), dim=-1)
-        q = q.unflatten(0, (len(before), -1))  # B x 7
+        q = q.unflatten(0, (len(before), -1))  # (B, 7)
         right = (q.argmax(1) == 0).float()
         found = {"fda": F.cross_entropy(q / self.tau2, torch.zeros_like(changed))}
         found["fda_accuracy_change"] = right[changed != 0].mean()  # NaN where there is none

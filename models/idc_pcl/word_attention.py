@@ -14,9 +14,9 @@ KeysValues = tuple[Tensor, Tensor]
 
 
 def word_attention(q: Tensor, images: KeysValues, words: KeysValues, dropout: float = 0.0) -> Tensor:
-    """L queries, RB x h x L x d, of `images`, twice B x h x M x d, and `words`, twice RB x h x W x d.
+    """L queries, (RB, h, L, d), of `images`, (B, h, M, d) each, and `words`, (RB, h, W, d) each.
 
-    -> RB x h x L x d. No word behind its own is seen. The captions of a pair share its images' keys and
+    -> (RB, h, L, d). No word behind its own is seen. The captions of a pair share its images' keys and
     values, which are not repeated: their queries stand together. `dropout`: of the weights.
     """
     (keys, values), (word_keys, word_values) = images, words
@@ -30,10 +30,10 @@ def word_attention(q: Tensor, images: KeysValues, words: KeysValues, dropout: fl
 
 
 def together(x: Tensor, pairs: int) -> Tensor:
-    """RB x h x L x n -> B x h x RL x n."""
+    """(RB, h, L, n) -> (B, h, RL, n)."""
     return x.unflatten(0, (pairs, -1)).transpose(1, 2).flatten(2, 3)
 
 
 def apart(x: Tensor, queries: int) -> Tensor:
-    """B x h x RL x n -> RB x h x L x n."""
+    """(B, h, RL, n) -> (RB, h, L, n)."""
     return x.unflatten(2, (-1, queries)).transpose(1, 2).flatten(0, 1)

@@ -1,8 +1,8 @@
-"""First weights by which a block on both images compares each cell with the same cell of the other image.
+"""Initial weights with which a block on both images compares cells with their counterparts. Not published.
 
-Not published. From weights that look everywhere alike, a transformer does not learn to compare two images
-within what a small dataset teaches; from these it begins to (docs/methods.md, "IDC-PCL"). They are where
-training begins, and nothing else: all of them learn. N cells of an image, D width, h heads, d = D/h.
+The counterpart is the cell of the same place in the other image. With weights that attend to all cells alike,
+a transformer does not learn to compare two images from a small dataset; with these it does (docs/methods.md,
+"IDC-PCL"). All of them are trained. N cells of an image, D width, h heads, d = D/h.
 """
 
 import math
@@ -12,29 +12,30 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.common.attention import MultiHeadAttention
+from models.common.transformer_block import TransformerBlock
 
-SHARPNESS = 24.0  # the logit of the counterpart, where all other cells are near 0; features blur it
-QUIET = 0.5  # places and sides, beside what a cell shows: a model's SHOWN says how loud that is
-CALM = 0.1  # what all other blocks add: what a cell shows, and the difference, pass by them
-FAINT = 0.1  # of the strongest direction in which places differ: what is in weaker ones would be amplified
+SHARPNESS = 24.0  # logit of the counterpart, if all other cells are near 0; features blur it
+QUIET = 0.5  # gain of places and sides
+SHOWN = (
+    0.12  # gain of what a cell shows: shorter than its place, so that layer norms keep how much cells differ
+)
+CALM = 0.1  # gain of what all other blocks add: what a cell shows, and the difference, pass them
+FAINT = 0.1  # share of the strongest direction in which places differ; weaker ones are not amplified
 TELL = 7.0  # over sqrt(D): what is added along the direction that tells a difference, for a sum of |x| of 1
-USUAL = 0.22  # by how much cells of which nothing changed differ in each direction, in units of a layer norm
-LOOK, SIDED = 17.0, 11.0  # logits of a token, sqrt(D) long, that were nothing but that direction, or a side
+USUAL = 0.22  # by how much unchanged cells differ in each direction, in units of a layer norm
+LOOK, SIDED = 17.0, 11.0  # logits of a token, sqrt(D) long, that is only that direction, or only a side
 
 
 def grid_places(rows: int, columns: int, width: int) -> Tensor:
-    """Sines and cosines of a cell's row, then of its column, N x D; nearby cells are told apart, too.
-
-    Raises ValueError where 4 does not divide D.
-    """
+    """Sines and cosines of a cell's row, then of its column: (N, D). Raises ValueError unless 4 divides D."""
     row, column = line_places(rows, width), line_places(columns, width)
     return torch.cat([row.repeat_interleave(columns, 0), column.repeat(rows, 1)], 1)
 
 
 def line_places(count: int, width: int) -> Tensor:
-    """Sines, then cosines, of a row's or a column's number, count x D/2: frequencies evenly between 0 and pi.
+    """Sines, then cosines, of a row's or column's number, (count, D/2): frequencies evenly from 0 to pi.
 
-    Raises ValueError where 4 does not divide D.
+    Raises ValueError unless 4 divides D.
     """
     if width % 4:
         raise ValueError(f"first_weights: places need a width that is a multiple of 4, not {width}")
@@ -44,19 +45,19 @@ def line_places(count: int, width: int) -> Tensor:
 
 
 def side_of(width: int) -> Tensor:
-    """What tokens of one image get added, and the other's taken off: a random direction, sqrt(D) long."""
+    """A random direction, (D), sqrt(D) long: added to one image's tokens, subtracted from the other's."""
     return F.normalize(torch.randn(width), dim=0) * math.sqrt(width)
 
 
 def side_beside(places: Tensor) -> Tensor:
-    """A side, D, at right angles to all directions in which places differ."""
+    """A side, (D), at right angles to all directions in which places differ."""
     side = side_of(places.shape[1])
     side -= within(places) @ side
     return math.sqrt(len(side)) * F.normalize(side, dim=0)
 
 
 def within(places: Tensor) -> Tensor:
-    """The projection on the directions in which places differ, D x D."""
+    """The projection on the directions in which places differ: (D, D)."""
     directions = F.normalize(whitening(places)[0], dim=1)  # min(N, D) x D, some of them 0
     return directions.T @ directions
 
@@ -65,15 +66,15 @@ def within(places: Tensor) -> Tensor:
 def look_across(
     attention: MultiHeadAttention, places: Tensor, side: Tensor, sharpness: float = SHARPNESS
 ) -> Tensor:
-    """Overwrite its weights: q_i k_j^T / sqrt(d) is about `sharpness` for the same place of the other image.
+    """Make tokens attend to their counterparts: q_i k_j^T / sqrt(d) is about `sharpness` for these.
 
-    `places`, N x D, and `side`, D: what tokens have in them by their cell, and (the second image's: - side)
-    by their image. In the first d - 1 directions of each head are places, in the last one is the side.
-    - W^O W^V projects on half of the directions, the side's not among them: there what is seen is subtracted,
-    so that the residual has the cells' difference, and in the other half what the cell itself shows. Of the
-    side twice its length would be left, which is longer than any change.
+    Tokens hold `places`, (N, D), by their cell, and `side`, (D), by their image (- side for the second one).
+    The first d - 1 directions of each head see places, the last one sees the side. - W^O W^V projects on
+    half of the directions. There the counterpart is subtracted, so that the residual holds the difference;
+    the other half holds what the cell itself shows. The side is in the other half: twice its length would be
+    left, which is longer than any change.
 
-    Returns the half, D x D/2: at right angles to each other, 1 long.
+    Returns the half, (D, D/2): unit vectors at right angles to each other.
     """
     h, D = attention.heads, len(side)
     d, toward = D // h, F.normalize(side, dim=0)
@@ -84,7 +85,7 @@ def look_across(
         k.copy_(torch.cat([mixed, -sides[None]]))
     assert isinstance(attention.output, nn.Linear)
     drawn = torch.randn(D, D // 2)
-    half, _ = torch.linalg.qr(drawn - torch.outer(toward, toward @ drawn))  # D x D/2
+    half, _ = torch.linalg.qr(drawn - torch.outer(toward, toward @ drawn))  # (D, D/2)
     attention.output.weight.copy_(-half @ half.T @ nn.init.orthogonal_(attention.value.weight).T)
     without_biases(attention)
     return half
@@ -92,9 +93,9 @@ def look_across(
 
 @torch.no_grad()
 def look_over(attention: MultiHeadAttention, places: Tensor, sharpness: float, gain: float) -> None:
-    """Overwrite its weights: a cell reads the other image's cells, its counterpart most, `gain` times.
+    """Make cells read `gain` times what the other image's cells hold, mostly their counterpart.
 
-    q_i k_j^T / sqrt(d) is about `sharpness` for the same place. `places`, N x D: what cells have in them.
+    q_i k_j^T / sqrt(d) is about `sharpness` for the same place. Cells hold `places`, (N, D).
     """
     D = places.shape[1]
     d = D // attention.heads
@@ -107,7 +108,7 @@ def look_over(attention: MultiHeadAttention, places: Tensor, sharpness: float, g
 
 
 def seen_places(heads: int, rows: int, places: Tensor, square: float) -> list[Tensor]:
-    """For each head rows x D that see where a cell is, in turned directions: |W place|^2 is `square`."""
+    """Maps that see where a cell is, (rows, D) for each head, randomly turned: |W place|^2 is `square`."""
     directions, told = (each[:rows] for each in whitening(places))  # the strongest first
     scale = (square / told.sum()).sqrt()
     drawn = [nn.init.orthogonal_(torch.empty(rows, len(told))) for _ in range(heads)]
@@ -115,16 +116,16 @@ def seen_places(heads: int, rows: int, places: Tensor, square: float) -> list[Te
 
 
 def without_biases(attention: MultiHeadAttention) -> None:
-    """All of its biases become 0."""
+    """Set all biases to 0."""
     for each in attention.children():
         assert isinstance(each, nn.Linear)
         nn.init.zeros_(each.bias)
 
 
 def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
-    """Directions in which places differ, min(N, D) x D, made so long that their variance is 1, or else 0.
+    """Directions in which places differ, (min(N, D), D), the strongest first, and which are not faint.
 
-    The strongest first. And of each 1, or 0.
+    Along each the places' variance is 1; faint directions are 0.
     """
     _, deviations, directions = torch.linalg.svd(places - places.mean(0), full_matrices=False)
     strong = deviations > FAINT * deviations[0]
@@ -134,10 +135,12 @@ def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def tell(half: Tensor, differs: Tensor, up: nn.Linear, down: nn.Linear) -> None:
-    """A feed-forward's first D channels add how much x differs, the sum of |x| over `half`, along `differs`.
+    """Make the first D channels of a feed-forward add the size of the difference along `differs`.
 
-    No linear map of x tells that, and keys are one. `half`, D x D/2; `differs`, D, at right angles to it and
-    1 long. Of the nonlinearities f(x) + f(-x) is |x| (ReLU), or nearly (GELU): up W_1, down W_2.
+    The size is the sum of |x| over `half`, (D, D/2). No linear map gives it, and keys are a linear map.
+    f(x) + f(-x) is |x| for ReLU, and nearly for GELU. `differs`, (D): a unit vector at right angles
+    to `half`.
+    `up` is W_1, `down` is W_2.
     """
     D = len(half)
     up.weight[:D], up.bias[:D] = torch.cat([half.T, -half.T]), 0
@@ -147,9 +150,9 @@ def tell(half: Tensor, differs: Tensor, up: nn.Linear, down: nn.Linear) -> None:
 
 @torch.no_grad()
 def look_at(attention: MultiHeadAttention, differs: Tensor, side: Tensor) -> None:
-    """Whatever asks, each head's first direction finds what differs, of one image each half of the heads.
+    """Make all queries attend to what differs: half of the heads in the first image, half in the second.
 
-    `differs`, D, as of `tell`; `side`, D: the direction that the first image's tokens have in them.
+    Each head's first direction does it. `differs`, (D): see `tell`. `side`, (D): the first image's.
     """
     D, h = len(differs), attention.heads
     toward = F.normalize(side, dim=0)
@@ -162,7 +165,12 @@ def look_at(attention: MultiHeadAttention, differs: Tensor, side: Tensor) -> Non
 
 @torch.no_grad()
 def calm(*maps: nn.Module) -> None:
-    """What blocks add by their last maps becomes CALM times as large."""
+    """Multiply the weights and biases of `maps` by CALM."""
     for each in maps:
         for parameter in each.parameters():
             parameter.mul_(CALM)
+
+
+def calm_block(block: TransformerBlock) -> None:
+    """Make a block add CALM times as much to its input."""
+    calm(block.attention.output, block.fed[-1])

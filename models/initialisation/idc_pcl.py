@@ -1,9 +1,8 @@
-"""First weights of IDC-PCL for few pairs: its switch `first_weights: counterpart`. Not published.
+"""Initial weights of IDC-PCL for few pairs: its switch `first_weights: counterpart`. Not published.
 
-The first block on both images compares each cell with the same one of the other image
-(counterpart_weights.py); what it finds is made large enough for words to see it, and words begin by looking
-at cells that differ. They are where training begins, and nothing else: all of them learn. What they brought:
-docs/methods.md, "IDC-PCL". N cells of an image, D width, h heads, d = D/h.
+The first block on both images compares each cell with its counterpart (counterpart_weights.py). The
+difference is made large enough for words to see it, and words start by attending to cells that differ. All
+weights are trained. Results: docs/methods.md, "IDC-PCL". N cells of an image, D width.
 """
 
 import math
@@ -14,16 +13,16 @@ from torch import Tensor, nn
 
 from models.initialisation.counterpart_weights import QUIET, calm, grid_places, side_beside, tell
 
-SHOWN = 0.5  # times W: sigma flattens what is large, and then the layer norm hides how much two cells differ
-LOUD, OWN = -5.0, 2.0  # times the difference, and what a cell shows by itself, are added to it
+SHOWN = 0.5  # gain of W: sigma flattens large values, and then the layer norm hides how much cells differ
+LOUD, OWN = -5.0, 2.0  # gains of the difference and of what a cell itself shows, which are added
 
 
 def kept_apart(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor, int]:
-    """Places, N x D, and a side, D, in the first channels alone; and how many channels those are.
+    """Places, (N, D), and a side, (D), in the first channels only; and the number of these channels.
 
-    There is to be nothing of what cells show, which draws looks to the wrong place: much of it is alike. As
-    many channels as there have to be waves for all lines and columns to differ well, and less than half.
-    Raises ValueError where there are none.
+    What cells show is kept out of these channels, because much of it is alike and would attract attention.
+    There are enough channels for all rows and columns to differ well, but fewer than half.
+    Raises ValueError if the width has no room for any.
     """
     room = min(max(width // 16, *cells), (width - 2) // 8) * 4
     if not room:
@@ -37,20 +36,20 @@ def kept_apart(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor, int]
 
 @torch.no_grad()
 def show_beside(project: nn.Linear, room: int) -> None:
-    """W, D x C: what a cell shows is in none of the first `room` channels."""
+    """Keep what a cell shows, W x with W (D, C), out of the first `room` channels."""
     project.weight *= SHOWN
     project.weight[:room], project.bias[:room] = 0, 0
 
 
 @torch.no_grad()
 def raise_within(half: Tensor, room: int, feed_forward: nn.Sequential) -> Tensor:
-    """A W_2 ReLU(W_1 x) begins by adding LOUD times what x has in `half`, D x D/2, the difference; and more.
+    """Make W_2 ReLU(W_1 x) add the difference (LOUD times), what the cell shows (OWN times), and a size.
 
-    It turns the difference round. A linear map finds a cell that lacks something of the other one, as no cell
-    does that did not change; what a cell has more, other things have, too. So words find the cell that has
-    the thing, not the one where it is missing. OWN times what the cell shows in other directions is added,
-    and how much it differs along one direction, D, at right angles to all of these, which is returned
-    (`tell`). 3 D of its channels do it, for ReLU(x) - ReLU(-x) = x; the others begin calm.
+    The difference is what x holds in `half`, (D, D/2). LOUD is negative: a linear map finds a cell that lacks
+    something, because no unchanged cell does, whereas what a cell has more other objects have, too. So words
+    find the cell with the object, not the cell where it is missing. The difference's size is added along one
+    direction, (D), at right angles to all others, which is returned (`tell`). 3 D channels do this, for
+    ReLU(x) - ReLU(-x) = x; the others start calm.
     """
     up, *_, down = feed_forward
     assert isinstance(up, nn.Linear)

@@ -1,4 +1,4 @@
-"""Work on a processor's cores: tasks that threads share, and Numba's compiled loops for within them."""
+"""Work on the cores of a CPU: tasks that threads share, and the compiler of their inner loops (Numba)."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -9,17 +9,13 @@ from typing import Any, TypeVar
 import torch
 from numba import njit
 
-_alone = Lock()  # on the process's number of threads
+_alone = Lock()  # one user at a time of the process's number of threads
 Task = TypeVar("Task")
 
 
-FAST = {"contract", "nsz"}
-SUMMING = FAST | {"reassoc"}  # sums in the order that suits the processor's vectors: always the same one
-
-
-def compiled(function: Callable[..., Any], fastmath: set[str] = FAST) -> Any:
-    """Numba's compiler, cached on disk where there is a folder to write to and in memory where not."""
-    options: dict[str, Any] = {"nogil": True, "fastmath": fastmath, "error_model": "numpy"}
+def compiled(function: Callable[..., Any]) -> Any:
+    """Compile with Numba: cached on disk where there is a folder to write to, in memory where not."""
+    options: dict[str, Any] = {"nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
     try:
         return njit(cache=True, **options)(function)
     except RuntimeError:  # numba: "no locator available"
@@ -27,10 +23,10 @@ def compiled(function: Callable[..., Any], fastmath: set[str] = FAST) -> Any:
 
 
 def share(tasks: Iterable[Task], work: Callable[[deque[Task]], None]) -> None:
-    """Let as many threads as torch uses each `work` through tasks until none is left.
+    """Let as many threads as torch uses `work` on the tasks until none is left.
 
-    Within them torch's own operations are single-threaded: whoever does a task, its numbers are the
-    same, and no thread waits at the end of every small product for one that has lost its core.
+    Inside the threads, torch's own operations use one thread. So the results do not depend on which thread
+    does a task, and no thread waits after each small product for a thread that lost its core.
     """
     left = deque(tasks)
     with _alone:
@@ -47,7 +43,7 @@ def share(tasks: Iterable[Task], work: Callable[[deque[Task]], None]) -> None:
 
 
 def taken(tasks: deque[Task]) -> Iterable[Task]:
-    """The tasks that this thread comes to before the others."""
+    """The tasks that this thread takes from the queue before others do."""
     while True:
         try:
             yield tasks.popleft()

@@ -1,7 +1,7 @@
 """Token-wise matching of every before image with every after image of a batch (SCORER Eq. 2-3).
 
 B images against A images, h heads, d = D/h, N (M) tokens an image. This is the hot spot: the
-similarities of a batch are B x A x h x N x M numbers, and only their row and column maxima matter.
+similarities of a batch are (B, A, h, N, M) numbers, and only their row and column maxima matter.
 """
 
 import importlib.util
@@ -28,11 +28,11 @@ TRITON = importlib.util.find_spec("triton") is not None  # it comes with torch o
 
 
 def token_matching(queries: Tensor, keys: Tensor) -> Tensor:
-    """TM of each head for every pair of images: B x h x N x d, A x h x M x d -> B x A x h.
+    """TM of each head for every pair of images: (B, h, N, d), (A, h, M, d) -> (B, A, h).
 
     TM(Q, K) = 1/2 [ 1/N sum_i max_j q_i.k_j + 1/M sum_j max_i q_i.k_j ]    (SCORER Eq. 2)
 
-    Exact, in float32 at least, without ever keeping the similarities: B x A x h x (N + M) indices of the
+    Exact, in float32 at least, without ever keeping the similarities: (B, A, h, N + M) indices of the
     maxima (int16) stay for the backward pass, which reaches the maxima only. A tie sends its gradient to
     the token of the lowest index, on every device; the sums are in one order, the same on every run.
 
@@ -48,7 +48,7 @@ class _TokenMatching(torch.autograd.Function):
     def forward(ctx: Any, queries: Tensor, keys: Tensor) -> Tensor:
         matches, row_at, column_at = implementation(queries).locate(queries, keys)
         ctx.save_for_backward(queries, keys, row_at, column_at)
-        return matches  # B x A x h
+        return matches  # (B, A, h)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
@@ -72,7 +72,7 @@ def implementation(queries: Tensor) -> ModuleType:
 
 
 def matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
-    """MTM as one number a pair of images (SCORER Eq. 3): b x h x N x d, b x h x M x d -> b x B.
+    """MTM as one number a pair of images (SCORER Eq. 3): (b, h, N, d), (b, h, M, d) -> (b, B).
 
     This process's queries against everyone's keys (models/common/distributed_batch.py); float32 at least.
 
@@ -90,31 +90,31 @@ def matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
 
 
 def partner_matching(queries: Tensor, keys: Tensor, mtm: Mtm = "per_head") -> Tensor:
-    """The diagonal of `matching` alone, of unit vectors: b x h x N x d, b x h x M x d -> b, in [-1, 1].
+    """The diagonal of `matching` alone, of unit vectors: (b, h, N, d), (b, h, M, d) -> b, in [-1, 1].
 
     An image with its partner, by cosines in place of dot products; of zero vectors 0.
     """
     if mtm in POOLS:
         return (normalize(pooled(queries, mtm), dim=-1) * normalize(pooled(keys, mtm), dim=-1)).sum(-1)
-    # pairs as heads, which are matched each with its own: 1 x bh x N x d
+    # pairs as heads, which are matched each with its own: (1, bh, N, d)
     q, k = (normalize(headed(x, mtm), dim=-1).flatten(0, 1)[None] for x in (queries, keys))
     return token_matching(q, k).view(len(queries), -1).mean(-1)
 
 
 def headed(x: Tensor, mtm: Mtm) -> Tensor:
-    """B x h x N x d as it is, or as one head, B x 1 x N x D: one dot product over all heads."""
+    """(B, h, N, d) as it is, or as one head, (B, 1, N, D): one dot product over all heads."""
     return x if mtm == "per_head" else x.transpose(1, 2).flatten(2)[:, None]
 
 
 def pooled(x: Tensor, mtm: Mtm) -> Tensor:
-    """One vector an image: B x h x N x d -> B x D, float32 at least."""
+    """One vector an image: (B, h, N, d) -> (B, D), float32 at least."""
     return POOLS[mtm](x.to(torch.promote_types(x.dtype, torch.float32)), 2).flatten(1)
 
 
 def contrast(similarity: Tensor, temperature: float | Tensor) -> Tensor:
     """-(1/B) sum_k log softmax_r(S_kr / tau)_k: row k's own partner is column k (SCORER Eq. 4).
 
-    Rows are this process's pairs, b x B: its share of the sum (models/common/distributed_batch.py).
+    Rows are this process's pairs, (b, B): its share of the sum (models/common/distributed_batch.py).
     """
     b, B = similarity.shape
     partner = torch.arange(B, device=similarity.device)[own(b)]
@@ -122,7 +122,7 @@ def contrast(similarity: Tensor, temperature: float | Tensor) -> Tensor:
 
 
 class Contrast(nn.Module):
-    """1/2 (L of the one direction + L of the other), each b x B (SCORER Eq. 4 and 11).
+    """1/2 (L of the one direction + L of the other), each (b, B) (SCORER Eq. 4 and 11).
 
     With a learned temperature the similarities are multiplied by exp(s), s = 1 at first.
     """

@@ -23,11 +23,11 @@ CHANNELS = 64  # whose gradients are summed together
 def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """TM (SCORER Eq. 2), and where each token's best partner stands; the lowest index of a tie.
 
-    B x h x N x d, A x h x M x d, bfloat16 or float32 -> B x A x h, float32; B x A x h x N and
-    B x A x h x M, int16. A similarity that is NaN makes its matching NaN.
+    (B, h, N, d), (A, h, M, d), bfloat16 or float32 -> (B, A, h), float32; (B, A, h, N) and
+    (B, A, h, M), int16. A similarity that is NaN makes its matching NaN.
     """
     (B, h, N, d), (A, _, M, _) = queries.shape, keys.shape
-    q, k = (x.detach().transpose(0, 1).reshape(h, -1, d) for x in (queries, keys))  # h x BN x d, h x AM x d
+    q, k = (x.detach().transpose(0, 1).reshape(h, -1, d) for x in (queries, keys))  # (h, BN, d), (h, AM, d)
     row_at, column_at = (torch.empty(B, A, h, n, dtype=torch.int16) for n in (N, M))
     found = torch.empty(B, A, h), row_at, column_at
     rows, columns = max(1, TILE // N), max(1, TILE // M)  # images
@@ -128,7 +128,7 @@ def _mean(ordered):
 def spread(
     grad: Tensor, queries: Tensor, keys: Tensor, row_at: Tensor, column_at: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of the queries B x h x N x d and keys A x h x M x d, given B x A x h of the matching.
+    """Gradients of the queries (B, h, N, d) and keys (A, h, M, d), given (B, A, h) of the matching.
 
     In float32 at least, whatever the operands' type; each sum in one order, over the other images.
     """
@@ -138,8 +138,8 @@ def spread(
         _by_channels(x.to(exact), channels) for x in (queries, keys)
     )  # (h d / channels) x B x N x channels
     to_q, to_k = torch.zeros_like(q), torch.zeros_like(k)
-    seen = grad.to(exact), row_at, column_at  # B x A x ...
-    turned = [x.transpose(0, 1) for x in (grad.to(exact), column_at, row_at)]  # A x B x ...: from the keys
+    seen = grad.to(exact), row_at, column_at  # (B, A, ...)
+    turned = [x.transpose(0, 1) for x in (grad.to(exact), column_at, row_at)]  # (A, B, ...): from the keys
     sides = (k, to_q, *seen), (q, to_k, *turned)
     arrays = [[x.contiguous().numpy() for x in side] for side in sides]
     a_head = queries.shape[-1] // channels  # whose indices the channels share
@@ -154,7 +154,7 @@ def spread(
 
 
 def _by_channels(x: Tensor, channels: int) -> Tensor:
-    """B x h x N x d -> (h d / channels) x B x N x channels, contiguous."""
+    """(B, h, N, d) -> (h d / channels) x B x N x channels, contiguous."""
     return x.unflatten(-1, (-1, channels)).permute(1, 3, 0, 2, 4).flatten(0, 1).contiguous()
 
 

@@ -1,6 +1,6 @@
 """Where the maxima of the similarities stand, and gradients along them alone: the matching on a GPU.
 
-Triton kernels: a tile of similarities lives in registers, is reduced there and is never written. B x A
+Triton kernels: a tile of similarities lives in registers, is reduced there and is never written. (B, A)
 images, h heads, d = D/h, N (M) tokens an image. Nothing is added atomically and no tile size is tried
 out at run time: the same on every run. float32 operands are multiplied as three products of their TF32
 parts, as exactly as float32 multiplies but for some last bits, unless
@@ -21,25 +21,25 @@ ROOM = 128 * 1024  # bytes of shared memory that let tiles be read ahead
 def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """TM (SCORER Eq. 2), and where each token's best partner stands; the lowest index of a tie.
 
-    B x h x N x d, A x h x M x d in one of TYPES, any strides -> B x A x h, float32; B x A x h x N and
-    B x A x h x M, int16. Similarities are summed and compared in float32. A number that is not finite
+    (B, h, N, d), (A, h, M, d) in one of TYPES, any strides -> (B, A, h), float32; (B, A, h, N) and
+    (B, A, h, M), int16. Similarities are summed and compared in float32. A number that is not finite
     makes its image's matchings in its head NaN: so tiles need not be searched for it.
     """
     # both ways by themselves: a product more, but only rows of a tile are ever searched
     row, row_at = _best_of(queries, keys)
     column, column_at = (found.transpose(0, 1) for found in _best_of(keys, queries))
     matches = (row.mean(-1) + column.mean(-1)) / 2
-    broken = _broken(queries)[:, None] | _broken(keys)  # B x A x h
+    broken = _broken(queries)[:, None] | _broken(keys)  # (B, A, h)
     return matches.masked_fill(broken, torch.nan), row_at, column_at
 
 
 def _broken(x: Tensor) -> Tensor:
-    """Images and heads with a number that is not finite: B x h x N x d -> B x h."""
+    """Images and heads with a number that is not finite: (B, h, N, d) -> (B, h)."""
     return ~x.isfinite().flatten(2).all(-1)
 
 
 def _best_of(own: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
-    """Each token's highest similarity in each other image, B x A x h x N, and its place there, int16."""
+    """Each token's highest similarity in each other image, (B, A, h, N), and its place there, int16."""
     (B, h, N, d), (A, _, M, _) = own.shape, others.shape
     best = own.new_empty(B, A, h, N, dtype=torch.float32)
     at = own.new_empty(best.shape, dtype=torch.int16)
@@ -57,16 +57,16 @@ def _best_of(own: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
 def spread(
     grad: Tensor, queries: Tensor, keys: Tensor, row_at: Tensor, column_at: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of the queries B x h x N x d and keys A x h x M x d, given B x A x h of the matching.
+    """Gradients of the queries (B, h, N, d) and keys (A, h, M, d), given (B, A, h) of the matching.
 
     Summed in float32 whatever the operands' type.
     """
-    turned = (x.transpose(0, 1) for x in (grad, column_at, row_at))  # A x B x ...: from the keys
+    turned = (x.transpose(0, 1) for x in (grad, column_at, row_at))  # (A, B, ...): from the keys
     return _gather(queries, keys, grad, row_at, column_at), _gather(keys, queries, *turned)
 
 
 def _gather(own: Tensor, others: Tensor, grad: Tensor, own_at: Tensor, other_at: Tensor) -> Tensor:
-    """The gradient of `own`: B x h x N x d, from B x A x h, B x A x h x N and B x A x h x M indices."""
+    """The gradient of `own`: (B, h, N, d), from (B, A, h), (B, A, h, N) and (B, A, h, M) indices."""
     (B, h, N, d), (A, _, M, _) = own.shape, others.shape
     sizes, how = _sum_tiles(own, N, M, d)
     programs = triton.cdiv(N, sizes["BLOCK_N"]) * triton.cdiv(d, sizes["BLOCK_D"]), B * h

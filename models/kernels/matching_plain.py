@@ -1,6 +1,6 @@
 """Where the maxima of the similarities stand, and gradients along them alone: the matching in plain torch.
 
-For any device and type, one image of the queries at a time: memory for A x h x N x M similarities.
+For any device and type, one image of the queries at a time: memory for (A, h, N, M) similarities.
 B x A images, h heads, d = D/h, N (M) tokens an image.
 """
 
@@ -11,10 +11,10 @@ from torch import Tensor
 def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """TM (SCORER Eq. 2), and where each token's best partner stands; the lowest index of a tie.
 
-    B x h x N x d, A x h x M x d -> B x A x h in float32 at least; B x A x h x N and B x A x h x M, int16.
+    (B, h, N, d), (A, h, M, d) -> (B, A, h) in float32 at least; (B, A, h, N) and (B, A, h, M), int16.
     A similarity that is NaN makes its matching NaN.
     """
-    found = [_locate(q @ keys.transpose(-2, -1)) for q in queries]  # of A x h x N x M
+    found = [_locate(q @ keys.transpose(-2, -1)) for q in queries]  # of (A, h, N, M)
     matches, row_at, column_at = (torch.stack(each) for each in zip(*found, strict=True))
     return matches, row_at, column_at
 
@@ -37,7 +37,7 @@ def first_greatest(e: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 def spread(
     grad: Tensor, queries: Tensor, keys: Tensor, row_at: Tensor, column_at: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of the queries B x h x N x d and keys A x h x M x d, given B x A x h of the matching.
+    """Gradients of the queries (B, h, N, d) and keys (A, h, M, d), given (B, A, h) of the matching.
 
     In float32 at least, whatever the operands' type. Nothing is added atomically: the same on every run.
     """
@@ -46,8 +46,8 @@ def spread(
     N, M = q.shape[2], k.shape[2]
     grad_q, grad_k = torch.zeros_like(q), torch.zeros_like(k)
     for b in range(len(q)):
-        g = grad[b, :, :, None, None]  # A x h x 1 x 1
-        along = g.new_zeros(*g.shape[:2], N, M)  # the gradient of e, A x h x N x M
+        g = grad[b, :, :, None, None]  # (A, h, 1, 1)
+        along = g.new_zeros(*g.shape[:2], N, M)  # the gradient of e, (A, h, N, M)
         along.scatter_(-1, row_at[b].long()[..., None], (g / (2 * N)).expand(-1, -1, N, 1))
         taken = torch.zeros_like(along)
         taken.scatter_(-2, column_at[b].long()[..., None, :], (g / (2 * M)).expand(-1, -1, 1, M))

@@ -12,15 +12,23 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.common.attention import MultiHeadAttention, all_of
-from models.common.captioner import NEVER, Aligned, Captioner, Sizes, initialise_jointly, initialise_xavier
+from models.common.captioner import (
+    NEVER,
+    Aligned,
+    Captioner,
+    Sizes,
+    initialise_jointly,
+    initialise_xavier,
+    oppose_halves,
+)
 from models.common.decoder import CaptionDecoder, DecoderLayer
 from models.common.entry import Entry
-from models.common.grid_embedding import DataSizes, PairEncoding
-from models.initialisation.counterpart_weights import calm, line_places
+from models.common.grid_embedding import DataSizes, GridEmbedding
+from models.common.transformer_block import TransformerBlock
+from models.initialisation.counterpart_weights import SHOWN, calm_block, line_places
 
 WORDS = 0.1  # bound of the words' and the logits' uniform first weights
 # of opposed first weights:
-SHOWN = 0.12  # times D's map of a cell: with places longer than it, layer norms leave how much cells differ
 GAIN = {"cross": 12.0, "joint": 4.0}  # of D's and S's keys and values: images differ by less than they show
 
 
@@ -62,24 +70,6 @@ class MccSizes(DataSizes):
         return Sizes(*data, self.width, self.heads, self.layers, self.decoder_layers, M)
 
 
-class Layer(nn.Module):
-    """LN(x + drop(MHA)), then LN(y + drop(W_2 drop(ReLU(W_1 y)))), W_1 D -> 4D."""
-
-    def __init__(self, width: int, heads: int, dropout: float):
-        super().__init__()
-        self.attention = MultiHeadAttention(width, heads, dropout)
-        self.feed_forward = nn.Sequential(
-            nn.Linear(width, 4 * width), nn.ReLU(), nn.Dropout(dropout), nn.Linear(4 * width, width)
-        )
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x: Tensor, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """B x N x D, its queries B x h x N x d, and what they look at, B x h x N' x d -> B x N x D."""
-        y = self.norms[0](x + self.dropout(self.attention.attend(queries, keys, values)))
-        return self.norms[1](y + self.dropout(self.feed_forward(y)))
-
-
 class CrossEncoder(nn.Module):
     """D: each cell asks the other image, never its own; both images have the same weights."""
 
@@ -88,13 +78,14 @@ class CrossEncoder(nn.Module):
         self.layers = layers_of(sizes, dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> Aligned:
-        """The pair encoding, twice B x N x D; the memory is B x N x M."""
+        """The pair encoding, (B, N, D) each; the memory is (B, N, M)."""
         b, a = before, after
-        for layer in all_of(Layer, self.layers):
-            b_queries, a_queries = layer.attention.queries(b), layer.attention.queries(a)  # B x h x N x d
+        for layer in all_of(TransformerBlock, self.layers):
+            b_queries, a_queries = layer.attention.queries(b), layer.attention.queries(a)  # (B, h, N, d)
             (b_keys, b_values), (a_keys, a_values) = map(layer.attention.keys_values, (b, a))
             # both read the layer's inputs, not each other's outputs
-            b, a = layer(b, b_queries, a_keys, a_values), layer(a, a_queries, b_keys, b_values)
+            b = layer.rest(b, layer.attention.attend(b_queries, a_keys, a_values))  # (B, N, D)
+            a = layer.rest(a, layer.attention.attend(a_queries, b_keys, b_values))
         return Aligned(torch.cat([b, a], -1), before, after, a_queries, b_keys)
 
 
@@ -108,11 +99,11 @@ class JointEncoder(nn.Module):
 
     def forward(self, before: Tensor, after: Tensor) -> Aligned:
         """As D's. Its alignment is how a cell of after divides among before's what it gives to these."""
-        u = torch.cat([before + self.images.weight[0], after + self.images.weight[1]], 1)  # B x 2N x D
-        for layer in all_of(Layer, self.layers):
+        u = torch.cat([before + self.images.weight[0], after + self.images.weight[1]], 1)  # (B, 2N, D)
+        for layer in all_of(TransformerBlock, self.layers):
             queries, (keys, values) = layer.attention.queries(u), layer.attention.keys_values(u)
-            u = layer(u, queries, keys, values)
-        memory = torch.cat(u.chunk(2, 1), -1)  # B x N x M
+            u = layer.rest(u, layer.attention.attend(queries, keys, values))
+        memory = torch.cat(u.chunk(2, 1), -1)  # (B, N, M)
         return Aligned(memory, before, after, queries.chunk(2, 2)[1], keys.chunk(2, 2)[0])
 
 
@@ -120,8 +111,11 @@ Encoder = CrossEncoder | JointEncoder
 
 
 def layers_of(sizes: MccSizes, dropout: float) -> nn.ModuleList:
-    """The encoder's, each with weights of its own."""
-    return nn.ModuleList(Layer(sizes.width, sizes.heads, dropout) for _ in range(sizes.layers))
+    """The encoder's post-LN layers, each with its own weights."""
+    return nn.ModuleList(
+        TransformerBlock(sizes.width, sizes.heads, dropout, nn.ReLU(), inner_dropout=True)
+        for _ in range(sizes.layers)
+    )
 
 
 class Logits(nn.Linear):
@@ -146,7 +140,7 @@ class WideDecoder(CaptionDecoder):
         self.vocabulary = Logits(M, sizes.vocabulary, dropout)
 
     def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
-        """Tokens B x L, standing at positions first, first + 1, ... -> B x L x M."""
+        """Tokens (B, L), standing at positions first, first + 1, ... -> (B, L, M)."""
         return self.dropout(self.embedding(tokens) + self.positions[first : first + tokens.shape[1]])
 
 
@@ -154,7 +148,7 @@ def captioner(
     sizes: MccSizes, switches: MccSwitches, difference: Encoder, dropout: float, word_dropout: float
 ) -> Captioner:
     """The encoder, the decoder over it, and their first weights."""
-    encoding = PairEncoding(sizes.shared)
+    encoding = GridEmbedding(sizes.channels, sizes.width, sizes.grid)
     decoder = WideDecoder(sizes.shared, dropout, word_dropout)
     initialise(encoding, difference, decoder, copied=switches.layers_start == "equal")
     if switches.first_weights == "opposed":
@@ -165,7 +159,7 @@ def captioner(
 
 
 @torch.no_grad()
-def initialise(encoding: PairEncoding, difference: Encoder, decoder: WideDecoder, copied: bool) -> None:
+def initialise(encoding: GridEmbedding, difference: Encoder, decoder: WideDecoder, copied: bool) -> None:
     """The program's first weights: D's encoder has Xavier's; S's and the decoder keep torch's, words apart.
 
     Everywhere an attention's query, key and value are one weight of Xavier's, and its biases 0. `copied`: the
@@ -188,7 +182,7 @@ def initialise(encoding: PairEncoding, difference: Encoder, decoder: WideDecoder
 
 
 @torch.no_grad()
-def oppose(encoding: PairEncoding, difference: Encoder, decoder: WideDecoder) -> None:
+def oppose(encoding: GridEmbedding, difference: Encoder, decoder: WideDecoder) -> None:
     """What the decoder looks at, keys and values, begins as a map of x_bef - x_aft (first_weights).
 
     S's vectors of the images begin at 0: their own difference, in every cell, is larger than any change.
@@ -202,18 +196,17 @@ def oppose(encoding: PairEncoding, difference: Encoder, decoder: WideDecoder) ->
     for layer in all_of(DecoderLayer, decoder.layers):
         assert isinstance(layer.cross_attention, MultiHeadAttention)
         for each in (layer.cross_attention.key, layer.cross_attention.value):
-            of_before, of_after = each.weight.mul_(gain).chunk(2, 1)  # M x D each
-            of_after.copy_(-of_before)
+            oppose_halves(each.weight.mul_(gain))
 
 
-def pass_norms(encoding: PairEncoding, difference: CrossEncoder) -> None:
+def pass_norms(encoding: GridEmbedding, difference: CrossEncoder) -> None:
     """Layers add little, and norms leave how much cells differ: places are sines and cosines, and long."""
     D = encoding.project.out_channels
     for places in (encoding.row.weight, encoding.column.weight):
         places.copy_(line_places(len(places), D))
     encoding.project.weight *= SHOWN
-    for layer in all_of(Layer, difference.layers):
-        calm(layer.attention.output, layer.feed_forward[-1])
+    for layer in all_of(TransformerBlock, difference.layers):
+        calm_block(layer)
 
 
 def mccformers_d(

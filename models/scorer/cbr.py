@@ -38,7 +38,7 @@ class BackwardReasoning(Regulariser):
         self.requires_grad_(switches.train_cbr)
 
     def hallucinate(self, before: Tensor, sentence: Tensor) -> Tensor:
-        """Before tokens B x N x D and the sentence B x D -> the imagined after tokens B x N x D."""
+        """Before tokens (B, N, D) and the sentence (B, D) -> the imagined after tokens (B, N, D)."""
         words = sentence[:, None].expand_as(before)
         joined = self.join(torch.cat([before, words], -1))  # Eq. 9
         return self.imagine(self.attention(joined, joined))  # Eq. 10
@@ -46,7 +46,7 @@ class BackwardReasoning(Regulariser):
     def forward(self, pair: Difference, words: Words) -> Tensor:
         sentence = mean_word(words) if self.switches.sentence == "real" else self.padded_mean(words)
         imagined = self.hallucinate(pair.before, sentence)
-        to_after = self.match(imagined, pair.after)  # b x B
+        to_after = self.match(imagined, pair.after)  # (b, B)
         if self.switches.reverse == "own":
             to_imagined = self.match(pair.after, imagined)
         else:
@@ -75,19 +75,19 @@ class MultiHeadMatching(nn.Module):
         self.key = nn.Linear(width, width)
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
-        """This process's pairs, b x N x D, against everyone's, of each b x M x D -> b x B."""
-        q = self.query(first).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # B x h x N x d
+        """This process's pairs, (b, N, D), against everyone's, of each (b, M, D) -> (b, B)."""
+        q = self.query(first).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, h, N, d)
         k = self.key(second).unflatten(-1, (self.heads, -1)).transpose(1, 2)
         return matching(q, k, self.mtm)
 
 
 def mean_word(words: Words) -> Tensor:
-    """The mean over a caption's real words of the decoder's last states, B x D (before SCORER Eq. 9)."""
+    """The mean over a caption's real words of the decoder's last states, (B, D) (before SCORER Eq. 9)."""
     return masked_sum(words.hidden, words.real) / words.real.to(words.hidden.dtype).sum(1, keepdim=True)
 
 
 def masked_sum(hidden: Tensor, mask: Tensor) -> Tensor:
-    """B x L x D -> B x D: the sum over the places where the mask, B x L, is true."""
+    """(B, L, D) -> (B, D): the sum over the places where the mask, (B, L), is true."""
     return (hidden * mask[..., None].to(hidden.dtype)).sum(1)
 
 

@@ -17,8 +17,8 @@ from models.common.entry import Entry
 from models.common.switches import DECODER, RELEASED, Switches
 from models.kernels.matching import Contrast, matching, partner_matching
 
-JOINED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # what Eq. 7 maps, twice B x N x D
-    "cat": lambda before, after: torch.cat([before, after], -1),  # B x N x 2D
+JOINED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # what Eq. 7 maps, (B, N, D) each
+    "cat": lambda before, after: torch.cat([before, after], -1),  # (B, N, 2D)
     "sum": torch.add,
     "hadamard": torch.mul,
 }
@@ -26,7 +26,7 @@ JOINED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # what Eq. 7 maps, tw
 
 @dataclass
 class CrossView(Aligned):
-    """The last layer's projected tokens, B x h x N x d, which matching and attention share."""
+    """The last layer's projected tokens, (B, h, N, d), which matching and attention share."""
 
     before_queries: Tensor
     after_keys: Tensor
@@ -50,20 +50,20 @@ class Scorer(nn.Module):
         self.dropout = nn.Dropout(dropout) if switches.fusion_dropout else nn.Identity()
 
     def forward(self, before: Tensor, after: Tensor) -> CrossView:
-        """The pair encoding, twice B x N x D."""
+        """The pair encoding, (B, N, D) each."""
         b, a = before, after
         for attention, norm in zip(all_of(MultiHeadAttention, self.attentions), self.norms, strict=True):
-            b_queries, a_queries = attention.queries(b), attention.queries(a)  # B x h x N x d
+            b_queries, a_queries = attention.queries(b), attention.queries(a)  # (B, h, N, d)
             (b_keys, b_values), (a_keys, a_values) = attention.keys_values(b), attention.keys_values(a)
             # Eq. 5: both directions read the layer's inputs; Eq. 6: what the views have in common
-            b = norm(b + attention.attend(b_queries, a_keys, a_values))  # B x N x D
+            b = norm(b + attention.attend(b_queries, a_keys, a_values))  # (B, N, D)
             a = norm(a + attention.attend(a_queries, b_keys, b_values))
         return CrossView(self.fused(b, a), before, after, a_queries, b_keys, b_queries, a_keys)
 
     def fused(self, before: Tensor, after: Tensor) -> Tensor:
-        """X_c = ReLU(fc([X^c_bef ; X^c_aft])) or of their sum or product (Eq. 7), B x N x D.
+        """X_c = ReLU(fc([X^c_bef ; X^c_aft])) or of their sum or product (Eq. 7), (B, N, D).
 
-        `respective` fuses nothing: all tokens of before, then all of after, B x 2N x D.
+        `respective` fuses nothing: all tokens of before, then all of after, (B, 2N, D).
         """
         if self.fusion == "respective":
             return torch.cat([before, after], 1)
@@ -80,7 +80,7 @@ class ViewInvariance(Regulariser):
 
     def forward(self, pair: CrossView, words: Words) -> Tensor:
         # the batch's other pairs are the negatives, those of other processes too
-        before_to_after = matching(pair.before_queries, pair.after_keys, self.mtm)  # b x B
+        before_to_after = matching(pair.before_queries, pair.after_keys, self.mtm)  # (b, B)
         after_to_before = matching(pair.after_queries, pair.before_keys, self.mtm)
         return self.contrast(before_to_after, after_to_before)
 

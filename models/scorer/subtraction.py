@@ -16,7 +16,7 @@ class Subtraction(nn.Module):
         self.fc = nn.Linear(width, width)
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
-        """Twice B x N x D."""
+        """(B, N, D) each."""
         return Difference(torch.relu(self.fc(after - before)), before, after)
 
 

@@ -19,7 +19,6 @@ from models.common.dynamic_speaker import (
     RELEASED,
     Attended,
     CellMap,
-    Cells,
     DynamicCaptioner,
     DynamicSpeaker,
     SpeakerSizes,
@@ -27,12 +26,11 @@ from models.common.dynamic_speaker import (
     attended,
 )
 from models.common.entry import Entry
-from models.common.grid_embedding import DataSizes
-from models.initialisation.counterpart_weights import CALM, calm
+from models.common.grid_embedding import DataSizes, GridCells
+from models.initialisation.counterpart_weights import CALM, SHOWN, calm
 
 EPSILON = 1e-6  # of layer norms
 # of differing first weights:
-SHOWN = 0.12  # times W: with a bias longer than what cells show, layer norms leave how much they differ
 LOUD = 24.0  # D begins as ReLU(LOUD R (c_bef - c_aft))
 USUAL = 6.0  # the bias before D's norm, beside which all else is short
 STEEPNESS, LEAST = 4.0, 2.0  # a cell's weight is over one half where D is two deviations over the cells' mean
@@ -89,16 +87,16 @@ class Perl(nn.Module):
         self.norm = nn.LayerNorm(width, EPSILON)
 
     def forward(self, cells: Tensor) -> Tensor:
-        """U, B x N x A -> P."""
+        """U, (B, N, A) -> P."""
         attention, values = self.attention, self.attention.value(cells)
         q, k = attention.queries(cells), attention.split(attention.key(cells))
         related = attention.attend(q, k, attention.split(values))
-        on_grid = values.transpose(1, 2).unflatten(-1, self.grid)  # B x A x H x W
+        on_grid = values.transpose(1, 2).unflatten(-1, self.grid)  # (B, A, H, W)
         placed = self.places(on_grid).flatten(2).transpose(1, 2)
         return self.norm(related + placed + cells)
 
     def across(self, cells: Tensor, others: Tensor) -> Tensor:
-        """MHA(P_o, P_other, P_other) without a weight of its own: B x N x A each -> B x N x A."""
+        """MHA(P_o, P_other, P_other) without a weight of its own: (B, N, A) each -> (B, N, A)."""
         split = self.attention.split
         return self.attention.attend(split(cells), split(others), split(others))
 
@@ -114,7 +112,7 @@ class Disentangling(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """U of both images, B x N x A each -> P of both, and D."""
+        """U of both images, (B, N, A) each -> P of both, and D."""
         b, a = self.perl(before), self.perl(after)
         b_same = self.same(self.perl.across(b, a) + b)
         a_same = self.same(self.perl.across(a, b) + a)
@@ -134,11 +132,11 @@ class Detector(nn.Module):
         self.dropout, self.pooled = nn.Dropout(dropout), switches.pooled
 
     def forward(self, before: Tensor, after: Tensor) -> Attended:
-        """U of both images, B x N x A each."""
+        """U of both images, (B, N, A) each."""
         b, a, D = self.disentangle(before, after)
-        maps = [self.map(image, D) for image in (b, a)]  # B x N each
+        maps = [self.map(image, D) for image in (b, a)]  # (B, N) each
         l_bef, l_aft = (attended(own, image, self.pooled) for own, image in zip(maps, (b, a), strict=True))
-        both = torch.cat([l_bef - l_aft, l_aft - l_bef], -1)  # B x 2A
+        both = torch.cat([l_bef - l_aft, l_aft - l_bef], -1)  # (B, 2A)
         l_diff = torch.relu(self.dropout(self.norm(self.fuse(both))))
         return Attended(torch.stack([l_bef, l_diff, l_aft], 1), before, after, torch.stack(maps, 1))
 
@@ -151,16 +149,18 @@ class Changed(nn.Module):
         self.disentangle = Disentangling(sizes.grid, sizes.width, sizes.heads, dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
-        """U of both images, B x N x A each."""
+        """U of both images, (B, N, A) each."""
         return Difference(self.disentangle(before, after)[2], before, after)
 
 
 @torch.no_grad()
-def compare(cells: nn.Linear, parts: Disentangling) -> Tensor:
+def compare(encoding: nn.Sequential, parts: Disentangling) -> Tensor:
     """D begins as a map of c_bef - c_aft, no matter how short that is; returns what all P have in common, A.
 
     A norm's shift takes off what its input's bias makes of it. Not published: where training begins.
     """
+    cells = encoding[1]
+    assert isinstance(cells, nn.Linear)
     A = cells.out_features
     common, usual = F.layer_norm(torch.randn(2, A), [A])
     cells.weight *= SHOWN
@@ -177,7 +177,7 @@ def compare(cells: nn.Linear, parts: Disentangling) -> Tensor:
 @torch.no_grad()
 def look_at_differences(detector: Detector, speaker: DynamicSpeaker, common: Tensor) -> None:
     """The map begins as the sum of D, which is not negative, and the speaker hears l beside `common`."""
-    of_image, of_difference = detector.map.embed.weight.flatten(1).chunk(2, 1)  # M x A each
+    of_image, of_difference = detector.map.embed.weight.flatten(1).chunk(2, 1)  # (M, A) each
     of_image *= CALM
     of_difference.abs_()
     detector.map.begin(STEEPNESS, LEAST)
@@ -193,18 +193,18 @@ def listen(weight: Tensor, bias: Tensor, usual: Tensor) -> None:
     bias -= weight @ usual
 
 
-def encoding(sizes: DataSizes, width: int, switches: SpeakerSwitches) -> nn.Linear:
-    """U = W x + b of each cell: C -> A."""
-    return nn.Linear(sizes.channels + 2 * switches.coordinates, width)
+def encoding(sizes: VardSizes | TransformerSizes, switches: SpeakerSwitches) -> nn.Sequential:
+    """U = W x + b of each cell: (B, C, H, W) -> (B, N, A)."""
+    cells = GridCells(switches.coordinates)
+    return nn.Sequential(cells, nn.Linear(sizes.channels + 2 * switches.coordinates, sizes.width))
 
 
 def vard(sizes: VardSizes, switches: SpeakerSwitches, *, dropout: float) -> Captioner:
     """VARD with LSTMs, as it is released; without its classifier, which no loss reads."""
-    project = encoding(sizes, sizes.width, switches)
-    cells, detector = nn.Sequential(Cells(switches), project), Detector(sizes, switches, dropout)
+    cells, detector = encoding(sizes, switches), Detector(sizes, switches, dropout)
     model = DynamicCaptioner(sizes, sizes.width, switches, dropout, cells, detector)
     if switches.first_weights == "differing":
-        look_at_differences(detector, model.decoder, compare(project, detector.disentangle))
+        look_at_differences(detector, model.decoder, compare(cells, detector.disentangle))
     return model
 
 
@@ -212,10 +212,9 @@ def vard_transformer(sizes: TransformerSizes, switches: SpeakerSwitches, *, drop
     """VARD with the papers' Transformer over D, which its published rows have and no program (inferred)."""
     widths = sizes.word_width, sizes.width, sizes.heads, sizes.decoder_layers
     decoder = CaptionDecoder(sizes.vocabulary, sizes.longest, *widths, dropout)
-    project, difference = encoding(sizes, sizes.width, switches), Changed(sizes, dropout)
+    cells, difference = encoding(sizes, switches), Changed(sizes, dropout)
     if switches.first_weights == "differing":
-        compare(project, difference.disentangle)
-    cells = nn.Sequential(Cells(switches), project)
+        compare(cells, difference.disentangle)
     return Captioner(sizes, difference, {}, dropout, encoding=cells, decoder=decoder)
 
 

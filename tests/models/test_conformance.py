@@ -5,6 +5,7 @@ settings of its own a value in VALUES.
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -178,38 +179,26 @@ def test_pairs_do_not_depend_on_who_ends_before_them(name, variant, beam):
 
 @CASES
 @pytest.mark.parametrize("beam", [1, 3])
-def test_maps_are_of_one_or_both_images_and_sum_to_1_or_there_are_none(name, variant, beam):
-    model, difference = speaking(name, variant)
-    found = searching(beam, 0.5)(model, difference)
-    words, maps = found.words, found.maps
-    assert isinstance(model.decoder.compiles, bool)
-    if maps is None:
-        assert (name, variant) == ("lstm", "no map")
-        return
-    assert maps.shape[2] in (1, 2)
-    assert maps.shape == (*words.shape, maps.shape[2], math.prod(model.cells))
-    assert maps.dtype == torch.float16
-    said = maps[words != NULL].float()
-    torch.testing.assert_close(said.sum(-1), torch.ones(said.shape[:2]), rtol=0, atol=2e-3)
-    assert (said.flatten(1).std(0) > 0).any()  # they differ from word to word
-
-
-@CASES
-@pytest.mark.parametrize("beam", [1, 3])
-def test_there_is_a_weight_for_each_name_and_a_words_sum_to_1_or_there_are_none(name, variant, beam):
+def test_maps_and_weights_of_a_word_sum_to_1_or_there_are_none(name, variant, beam):
     model, difference = speaking(name, variant)
     found, weighed = searching(beam, 0.5)(model, difference), model.decoder.weighed
-    assert isinstance(weighed, tuple)
-    if found.weights is None:
-        assert weighed == ()
-        return
-    assert len(set(weighed)) == len(weighed) > 0
-    assert found.weights.shape == (*found.words.shape, len(weighed))
-    assert found.weights.dtype == torch.float16
-    said = found.weights[found.words != NULL].float()
-    assert (said >= 0).all()
-    torch.testing.assert_close(said.sum(-1), torch.ones(len(said)), rtol=0, atol=2e-3)
-    assert (said.std(0) > 0).all()  # they differ from word to word
+    words, maps, weights = found.words, found.maps, found.weights
+    assert isinstance(model.decoder.compiles, bool)
+    assert (maps is None) == ((name, variant) == ("lstm", "no map"))
+    assert (weights is None) == (weighed == ())
+    if maps is not None:  # of one image or both
+        assert maps.shape[2] in (1, 2)
+        assert maps.shape == (*words.shape, maps.shape[2], math.prod(model.cells))
+    if weights is not None:
+        assert len(set(weighed)) == len(weighed)
+        assert weights.shape == (*words.shape, len(weighed))
+    for each in (maps, weights):
+        if each is not None:
+            assert each.dtype == torch.float16
+            said = each[words != NULL].float()
+            torch.testing.assert_close(said.sum(-1), torch.ones(said.shape[:-1]), rtol=0, atol=2e-3)
+            assert (said >= 0).all()
+            assert (said.flatten(1).std(0) > 0).any()  # they differ from word to word
 
 
 @pytest.mark.parametrize(("variant", "count"), [("two maps", 2), ("no map", 0)])
@@ -244,3 +233,45 @@ def test_an_entry_names_the_switches_that_its_model_reads(monkeypatch):
         for asked in (entry.reads, entry.phases_of, *filter(None, [entry.fills])):
             asked(Noted(entry.released, read))
         assert read == entry.switches, name
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "named"),
+    [
+        (CardSizes, {"heads": 3}, "width"),
+        (CardSizes, {"word_width": 5}, "word_width"),
+        (MccSizes, {"width": 9, "heads": 3}, "width"),
+        (MccSizes, {"heads": 3}, "width"),
+        (SpeakerSizes, {"maps": 6}, "maps"),
+        (VardSizes, {"heads": 3}, "width"),
+        (VardSizes, {"maps": 7}, "maps"),
+        (TransformerSizes, {"heads": 3}, "width"),
+        (TransformerSizes, {"word_width": 3}, "word_width"),
+        (ClipSizes, {"heads": 5}, "width"),
+        (ClipSizes, {"text_heads": 5}, "text_width"),
+        (ClipSizes, {"caption_heads": 5}, "joint"),
+        (ClipSizes, {"grid": (16, 20)}, "patches"),
+        (ClipSizes, {"longest": 13}, r"text\.max_tokens"),
+        (PclSizes, {"heads": 3}, "width"),
+        (PclSizes, {"pool": 3}, "pool"),
+    ],
+)
+def test_sizes_that_make_no_model_are_refused(kind, wrong, named):
+    with pytest.raises(ValueError, match=named):
+        replace(SIZES[kind], **wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "encoder", "decoder"),
+    [
+        ("card", CardSizes(1024, (14, 14), 2033, 70, 512, 8, 2, 300), 5_617_153, 10_215_005),
+        ("mccformers_d", MccSizes(1024, (16, 16), 56, 68, 512, 4, 2, 2), 6_837_760, 33_708_088),
+        ("mccformers_s", MccSizes(1024, (16, 16), 56, 68, 512, 4, 2, 2), 6_838_784, 33_708_088),
+    ],
+)
+def test_as_many_parameters_as_the_authors_program(name, sizes, encoder, decoder):
+    with torch.device("meta"):
+        model = models.build(name, sizes, settings_of(name, temperature=0.07, default_dropout=0.1))
+    of_decoder = sum(p.numel() for p in model.decoder.parameters())
+    assert of_decoder == decoder
+    assert sum(p.numel() for p in model.parameters()) - of_decoder == encoder

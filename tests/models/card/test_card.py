@@ -267,24 +267,7 @@ def test_each_cell_reads_the_same_cell_of_the_other_image_gain_times():
     torch.testing.assert_close(read, 3 * weights @ other[0], atol=0.05, rtol=0)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"), [({"heads": 3}, "is not a multiple of heads"), ({"word_width": 5}, "is not even")]
-)
-def test_sizes_that_make_no_model_are_refused(wrong, said):
-    with pytest.raises(ValueError, match=said):
-        replace(SIZES, **wrong)
-
-
 @pytest.mark.parametrize("temperature", [0.0, 0.6])
 def test_a_temperature_out_of_its_bounds_is_refused(temperature):
     with pytest.raises(ValueError, match=r"temperature must be from 0\.001 to 0\.5"):
         make(temperature=temperature)
-
-
-def test_sizes_of_the_papers_program():
-    sizes = CardSizes(1024, (14, 14), 2033, 70, 512, 8, 2, 300)
-    with torch.device("meta"):
-        model = build("card", sizes, settings_of("card", temperature=0.07))
-    of_decoder = sum(p.numel() for p in model.decoder.parameters())
-    assert of_decoder == 10_215_005
-    assert sum(p.numel() for p in model.parameters()) - of_decoder == 5_617_153

@@ -136,19 +136,6 @@ def test_patches_of_features_are_a_map_of_the_mean_of_some_cells():
     assert not torch.allclose(made(features / 255), expected)
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"heads": 5}, "width 24 is not a multiple of heads 5"),
-        ({"grid": (32, 36)}, "32 x 36 pixels, or cells, are not whole patches of 8"),
-        ({"longest": 13}, r"up to 13 tokens, context is 12; raise it, or cut captions by text\.max_tokens"),
-    ],
-)
-def test_sizes_that_make_no_model_are_refused(change, said):
-    with pytest.raises(ValueError, match=said):
-        ClipSizes(**(vars(SIZES) | change))
-
-
 def test_convolutions_need_a_patch_that_halves_to_one():
     with pytest.raises(ValueError, match="a patch of 2, 4, 8 or 16, not 32"):
         Patches(ClipSizes(**(vars(SIZES) | {"patch": 32})), ClipSwitches(patches="convolutions"))

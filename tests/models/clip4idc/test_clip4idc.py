@@ -11,8 +11,8 @@ import torch.nn.functional as F
 import models
 from models.clip4idc.encoders import ClipSizes
 from models.clip4idc.model import LARGEST
-from models.clip4idc.switches import RELEASED, ClipSwitches
 from models.common.decoder import NULL
+from tests.random_models import randomise
 from tests.reference.attention_by_hand import of_memory
 
 SIZES = ClipSizes(3, (16, 24), 30, 8, 8, 16, 2, 2, 1, 12, 2, 2, 10, 12, 2, 2)
@@ -124,8 +124,11 @@ def test_the_caption_loss_is_the_sum_over_the_parts_means(name, variant):
 
 @pytest.mark.parametrize("variant", ["paper", "released"])
 def test_the_captioner_by_hand(variant):
-    """Encoder, decoder and head, a caption at a time, out of plain matrix products."""
-    model = built(variant=variant).eval()
+    """Encoder, decoder and head, a caption at a time, out of plain matrix products.
+
+    Weights are large: with the initial ones, of deviation 0.02, the layers' memories are nearly the same.
+    """
+    model = randomise(built(variant=variant).double())
     tokens = captions(3)[2:, :5]
     encoded = model.encoding(images(2))
     joint = model.difference.inter(encoded[:1], encoded[1:])[0]
@@ -276,11 +279,6 @@ def test_every_tensor_that_is_to_train_gets_a_gradient():
             encoded = model.encoding(images(4))
             sum(model.losses_of(encoded[:2], encoded[2:], captions(2)).values()).backward()
             assert not [name for name, p in model.named_parameters() if p.requires_grad and p.grad is None]
-
-
-def test_the_variants_differ_in_every_switch_but_the_patches():
-    differ = {name for name, value in vars(RELEASED).items() if value != vars(ClipSwitches())[name]}
-    assert differ == set(vars(RELEASED)) - {"patches", "first_weights"}
 
 
 def test_clips_words_need_its_width():

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import models
-from models.clip4idc.half_weights import halve
+from models.clip4idc.model import halve
 from pipeline.training.optimisers import build
 from tests.models.clip4idc.test_clip4idc import SIZES, captions, images, settings
 

@@ -7,15 +7,13 @@ import pytest
 import torch
 
 from models import build
-from models.common.decoder_protocol import States
 from models.common.switches import PAPER, RELEASED_DIRL
-from models.dirl.ccr import CrossModalContrast
 from models.dirl.model import correlation
 from tests import random_models
 from tests.own_settings import settings_of
 from tests.random_models import batch, found, randomise
 from tests.reference import transcription_dirl as loops
-from tests.reference.transcription import SIZES, TAU
+from tests.reference.transcription import SIZES
 
 NAMES = ("transformer", "dirl", "ccr", "dirl_ccr")
 VISIBLE = {  # switches that show without dropout, and where
@@ -77,19 +75,6 @@ def test_the_correlation_by_loops(center):
     np.testing.assert_allclose(correlation(b, a, center), expected, rtol=1e-12)
 
 
-def test_centring_takes_what_all_tokens_have_in_common():
-    b, a = tokens(2, 7, 4)
-    moved = b + torch.arange(4)
-    torch.testing.assert_close(correlation(b, a, True), correlation(moved, a, True))
-    assert not torch.allclose(correlation(b, a, False), correlation(moved, a, False))
-
-
-def test_a_centred_channel_correlates_with_itself_almost_wholly():
-    b = tokens(5, 3)
-    np.testing.assert_allclose(correlation(b, b, True).diagonal(), 4 / 5)  # unbiased, divided by the number
-    np.testing.assert_allclose(correlation(b, b, False).diagonal(), 1)
-
-
 def test_the_correlation_is_in_float32_under_autocast():
     b, a = tokens(2, 300, 4).float()
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -110,30 +95,7 @@ def test_bfloat16_teaches_the_same(variant):
         assert rounded[name].item() == pytest.approx(value.item(), rel=0.05), name
 
 
-@torch.no_grad()
-def test_the_two_terms_add_up():
-    model, inputs = randomise(make(name="dirl")), batch(torch.float32)
-    values = {}
-    for terms in ("both", "non_perturbation", "discrimination"):
-        model.regularisers["dirl"].terms = terms
-        values[terms] = model.losses(*inputs)["dirl"].item()
-    assert values["both"] == pytest.approx(values["non_perturbation"] + values["discrimination"])
-    model.regularisers["dirl"].alpha *= 2
-    assert model.losses(*inputs)["dirl"].item() == pytest.approx(2 * values["discrimination"])
-
-
 # --- the contrast ---
-
-
-def test_padding_counts_in_the_mean_over_all_positions_only():
-    streams = tokens(4, 2, 3, 8)
-    changed = streams.clone()
-    changed[:, 0, 2] += 1
-    real = torch.tensor([[True, True, False], [True, True, True]])
-    for pooled, same in (("real", True), ("all", False)):
-        module = CrossModalContrast(TAU, replace(PAPER, pooled=pooled))
-        before, after = (module.of_layer(States(*x, x[0]), real) for x in (streams, changed))
-        assert torch.allclose(before, after) == same
 
 
 @pytest.mark.parametrize("variant", ["paper", "released"])

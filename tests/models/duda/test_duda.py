@@ -3,12 +3,11 @@
 import pytest
 import torch
 
-from models.common.dynamic_speaker import SpeakerSizes
 from models.duda.model import LEAST, STEEPNESS
 from pipeline.decoding.beam_search import beam_search
 from pipeline.decoding.greedy import greedy, greedy_attending
 from tests.reference import dynamic
-from tests.reference.dynamic import CHANGED, GRID, TOKENS, images, make
+from tests.reference.dynamic import CHANGED, TOKENS, images, make
 
 CASES = pytest.mark.parametrize(
     ("variant", "pooled"), [("paper", "sum"), ("released", "sum"), ("paper", "mean")]
@@ -175,8 +174,3 @@ def test_differing_reads_how_long_a_difference_is_by_loops():
                 total += sum(max(float(w @ x), 0.0) for w in rows[4 * group : 4 * group + 4]) / size
             wanted = STEEPNESS * (total / 32 - LEAST)
             torch.testing.assert_close(model.encode(before, after).maps[0, image, i], wanted)
-
-
-def test_a_map_of_no_whole_groups_is_refused():
-    with pytest.raises(ValueError, match="maps 6 is not a multiple of 4"):
-        SpeakerSizes(5, GRID, 9, 6, 6, 4, 3)

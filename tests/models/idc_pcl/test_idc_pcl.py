@@ -9,9 +9,9 @@ from safetensors.torch import load_file, save_file
 
 import models
 from models.common.trainable import Labels
-from models.idc_pcl.class_pairs import ClassPairs
-from models.idc_pcl.network import Network, PclSizes, positions
-from models.idc_pcl.switches import RELEASED, PclSwitches
+from models.idc_pcl.network import Network, attend_images, positions
+from models.idc_pcl.pretraining import ClassPairs
+from models.idc_pcl.switches import PclSwitches
 from pipeline.weights.trained_model import FILE
 from tests.random_models import randomise
 from tests.reference import pcl
@@ -180,7 +180,7 @@ def test_what_is_not_asked_is_not_missed(cross):
     def slow():
         kept, x = [], network.cross.norm(memory)
         for block in network.cross.each():
-            x, keys_values = block(x)
+            x, keys_values = attend_images(block, x)
             kept.append(keys_values)
         return network.over_words(tokens, kept)[asked], x[:, [0, 7]]
 
@@ -200,26 +200,6 @@ def test_tasks_and_their_parts():
     assert not hasattr(pretraining(tasks="mlm"), "cell_head")
     with pytest.raises(ValueError, match=r"switches\.tasks must be all or mlm_mvcl or mlm, not 'fda'"):
         pretraining(tasks="fda")
-
-
-def test_the_variants_differ_in_all_but_the_ablations():
-    differ = {name for name, value in vars(RELEASED).items() if value != vars(PclSwitches())[name]}
-    assert differ == set(vars(RELEASED)) - {
-        "tasks",
-        "difference_encoder",
-        "distractor_judging",
-        "first_weights",
-        "extra_data",
-    }
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [({"heads": 3}, "width 8 is not an even multiple of heads"), ({"pool": 3}, "pool 3 does not divide")],
-)
-def test_sizes_that_make_no_model(change, said):
-    with pytest.raises(ValueError, match=said):
-        PclSizes(**(vars(SIZES) | change))
 
 
 def test_the_shared_weight_is_saved_once(tmp_path):

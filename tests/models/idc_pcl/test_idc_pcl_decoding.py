@@ -5,14 +5,14 @@ import torch
 
 from models.common.decoder import NULL, NextWord
 from models.idc_pcl.masking import masked_cells, masked_words
+from models.idc_pcl.network import attend_images, attend_words
 from models.idc_pcl.word_attention import word_attention
-from pipeline.decoding.beam_search import beam_attending, beam_search
+from pipeline.decoding.beam_search import beam_search
 from pipeline.decoding.greedy import greedy, greedy_attending
 from tests.reference.attention_by_hand import of_memory
 from tests.reference.pcl import MASK, captioner, captions
 
 VARIANTS = pytest.mark.parametrize("variant", ["paper", "released"])
-NEVER = {"paper": [0, 1, 2], "released": []}
 
 
 def test_masks_of_words_by_their_numbers():
@@ -70,20 +70,6 @@ def test_masks_of_cells_by_their_numbers():
 
 
 @torch.no_grad()
-def uncached(model, memory, row, barred):
-    """One caption, everything anew at each word: <START>, the words so far, [MASK]."""
-    words = []
-    for _ in range(7):
-        tokens = torch.tensor([[2, *words, MASK]])
-        logits = model.decoder(tokens, of_memory(memory[row : row + 1])).logits[0, -1].clone()
-        logits[barred] = -torch.inf
-        words.append(int(logits.argmax()))
-        if words[-1] == 3:
-            break
-    return words
-
-
-@torch.no_grad()
 def looking(variant):
     """A captioner whose words depend on what it sees: they are equally likely on the whole."""
     model = captioner(variant)
@@ -97,16 +83,6 @@ def looking(variant):
 
 def images_seen(count):
     return torch.randn(count, 14, 8, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
-
-
-@VARIANTS
-def test_cached_decoding_finds_what_the_uncached_loop_finds(variant):
-    model, memory = looking(variant), images_seen(12)
-    found = greedy(model, of_memory(memory)).tolist()
-    wanted = [uncached(model, memory, row, NEVER[variant]) for row in range(12)]
-    assert [row[: len(own)] for row, own in zip(found, wanted, strict=True)] == wanted
-    assert not any(word for row, own in zip(found, wanted, strict=True) for word in row[len(own) :])
-    assert len({len(row) for row in wanted}) > 1  # some end before others
 
 
 @pytest.mark.parametrize("softmax", ["all", "vocabulary"])
@@ -163,8 +139,8 @@ def test_where_the_mask_looked(variant):
             x = net.cross.norm(net.text(torch.tensor([[*said, MASK]])))
             y = net.cross.norm(memory[row : row + 1])
             for each in net.cross.each()[:-1]:
-                before, (k, v) = each(y)
-                x, y = each.after(x, (k, v)), before
+                before, (k, v) = attend_images(each, y)
+                x, y = attend_words(each, x, (k, v)), before
             q = block.attention.queries(block.norm_1(x))[0, :, -1]
             k = block.attention.keys_values(block.norm_1(y))[0][0]
             each_head = []
@@ -175,26 +151,3 @@ def test_where_the_mask_looked(variant):
             wanted = sum(each_head) / 2
             torch.testing.assert_close(maps[row, number, 0].double(), wanted, rtol=2e-3, atol=1e-3)
             said.append(word)
-
-
-@VARIANTS
-def test_a_beam_of_one_is_greedy_and_wider_ones_find_likelier_captions(variant):
-    model, memory = looking(variant), images_seen(6)
-    assert torch.equal(beam_search(model, of_memory(memory), 1), greedy(model, of_memory(memory)))
-    found = beam_attending(model, of_memory(memory), 3)
-    words = found.words
-    assert found.maps.shape == (6, words.shape[1], 1, 6)
-
-    @torch.no_grad()
-    def score(row, caption):
-        total, said = 0.0, [2]
-        for word in (word for word in caption if word != NULL):
-            pair = of_memory(memory[row : row + 1])
-            logits = model.decoder(torch.tensor([[*said, MASK]]), pair).logits[0, -1]
-            total += logits.log_softmax(-1)[word].item()
-            said.append(word)
-        return total
-
-    simple = greedy(model, of_memory(memory)).tolist()
-    wide = words.tolist()
-    assert sum(score(r, wide[r]) for r in range(6)) >= sum(score(r, simple[r]) for r in range(6)) - 1e-9

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from models.common.trainable import Labels
-from models.idc_pcl.class_pairs import CLASSES, ClassPairs
 from models.idc_pcl.masking import masked_cells
+from models.idc_pcl.pretraining import CLASSES, ClassPairs
 from tests.random_models import randomise
 from tests.reference import pcl
 from tests.reference.pcl import SIZES, captions, cosine, hide, images, joint, masks, pretraining

@@ -68,15 +68,6 @@ def test_places_and_sides_have_channels_of_their_own():
     torch.testing.assert_close(project.weight[room:], as_it_was[room:] / 2)
 
 
-@pytest.mark.parametrize(("width", "room"), [(128, 32), (96, 28), (64, 28), (48, 20), (10, 4)])
-def test_how_many_channels_those_are(width, room):
-    """A wave for each of 7 lines, or a quarter of the width if that is more, but less than half of it."""
-    places, side, found = kept_apart((7, 7), width)
-    assert found == room
-    assert (places[:, :room] != 0).any(0).all()
-    assert side[:room].norm() > 0
-
-
 def test_a_width_without_room_for_them_is_refused():
     with pytest.raises(ValueError, match=r"counterpart needs a width of at least 10, not 8"):
         kept_apart((7, 7), 8)
@@ -148,12 +139,6 @@ def test_what_differs_is_what_words_look_at_and_of_what_they_see_there_most():
     half = -net.pair.each()[0].attention.output.weight @ net.pair.each()[0].attention.value.weight
     share = (images @ half).square().sum(-1) / images.square().sum(-1)
     assert share[:, at].mean() > 0.5 > share[:, at + 1].mean()
-
-
-@torch.no_grad()
-def test_no_cell_looks_at_the_other_images_mark_instead():
-    """A mark has no place: with a side, which the layer norm makes long, it would outdo the counterpart."""
-    assert looks(network(), cells(0), cells(1))[1 : CELLS + 1, CELLS + 1].mean() < 0.02
 
 
 @pytest.mark.parametrize("phase", ["pretrain", "captioning"])

@@ -210,20 +210,3 @@ def test_where_dropout_is(name):
 def test_what_is_barred(name):
     assert make(name).never == (0, 1, 2)
     assert make(name, barred="none").never == make(name, variant="released").never == ()
-
-
-@pytest.mark.parametrize("wrong", [{"width": 9, "heads": 3}, {"heads": 3}])
-def test_sizes_that_make_no_model_are_refused(wrong):
-    with pytest.raises(ValueError, match="is not an even multiple of heads"):
-        replace(SIZES, **wrong)
-
-
-def test_sizes_of_the_papers_program():
-    """Its parameters, of D and S on 1024 channels and 16 x 16 cells, and of the decoder of 56 words."""
-    sizes = MccSizes(1024, (16, 16), 56, 68, 512, 4, 2, 2)
-    for name, count in zip(NAMES, (6_837_760, 6_838_784), strict=True):
-        with torch.device("meta"):
-            model = build(name, sizes, settings_of(name, default_dropout=0.1))
-        of_decoder = sum(p.numel() for p in model.decoder.parameters())
-        assert sum(p.numel() for p in model.parameters()) - of_decoder == count
-        assert of_decoder == 33_708_088

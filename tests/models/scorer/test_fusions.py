@@ -5,8 +5,6 @@ from typing import get_args
 import pytest
 import torch
 
-from models.common.attention import MultiHeadAttention
-from models.common.captioner import Sizes
 from models.common.switches import Fusion
 from tests.random_models import batch, make, randomise
 from tests.reference.attention_by_hand import of_memory
@@ -72,14 +70,3 @@ def test_no_weight_is_made_that_a_fusion_does_not_use():
     }
     fuse = {name: found.get("fuse.weight") for name, found in shapes.items()}
     assert fuse == {"cat": (8, 16), "sum": (8, 8), "hadamard": (8, 8), "respective": None}
-
-
-def test_a_respective_attention_is_heavier_by_one_map():
-    sizes = Sizes(5, (2, 3), 9, 7, 8, 2, 1, 1, 4)
-    plain, respective = (
-        make({"fusion": f}, name="rr", sizes=sizes).decoder.layers[0].cross_attention
-        for f in ("cat", "respective")
-    )
-    assert isinstance(respective.each, MultiHeadAttention)
-    extra = sum(p.numel() for p in respective.parameters()) - sum(p.numel() for p in plain.parameters())
-    assert extra == 8 * 8  # 2D x D in place of D x D

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from models.vard.model import TransformerSizes, VardSizes
 from tests.reference import dynamic
-from tests.reference.dynamic import GRID, N, images, layer_normed, make
+from tests.reference.dynamic import N, images, layer_normed, make
 
 VARIANTS = pytest.mark.parametrize("variant", ["paper", "released"])
 
@@ -144,17 +143,3 @@ def test_differing_looks_at_the_cell_that_differs_and_hears_what_it_shows():
     silent = program.decoder.speaking.bias_ih
     torch.testing.assert_close(own.speaking.bias_ih + heard @ common * 2 / 3, silent, atol=1e-4, rtol=0)
     torch.testing.assert_close(looks, 10 * program.decoder.look.weight)
-
-
-@pytest.mark.parametrize(
-    ("make_sizes", "said"),
-    [
-        (lambda: VardSizes(5, GRID, 9, 6, 8, 4, 3, 6, 4), r"width 6 is not a multiple of heads \(4\)"),
-        (lambda: VardSizes(5, GRID, 9, 6, 7, 4, 3, 6, 2), "maps 7 is not a multiple of 4"),
-        (lambda: TransformerSizes(5, GRID, 9, 6, 6, 4, 1, 4), r"width 6 is not a multiple of heads \(4\)"),
-        (lambda: TransformerSizes(5, GRID, 9, 6, 6, 2, 1, 3), "word_width 3 is not even"),
-    ],
-)
-def test_sizes_that_make_no_model_are_refused(make_sizes, said):
-    with pytest.raises(ValueError, match=said):
-        make_sizes()

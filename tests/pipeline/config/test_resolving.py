@@ -107,17 +107,12 @@ def test_the_models_own_files_stand_in_its_recipe():
         "difference",
         "distributed_batch",
         "entry",
-    }
-    own |= {
-        "distributed_batch",
         "grid_embedding",
-        "kernels/attention_cpu",
-        "kernels/cpu_threads",
-        "subtraction",
         "switches",
+        "trainable",
+        "transformer_block",
     }
-    own = {name if "/" in name else f"common/{name}" for name in (*own - {"subtraction"}, "trainable")}
-    assert set(subtraction) == {f"models/{name}.py" for name in (*own, "scorer/subtraction")}
+    assert set(subtraction) == {"models/scorer/subtraction.py", *(f"models/common/{name}.py" for name in own)}
     files = {"scorer/cbr.py", "scorer/model.py", "kernels/matching.py", "kernels/matching_cpu.py"}
     assert set(resolving.code_of("scorer_cbr")) >= {f"models/{name}" for name in files}
 

@@ -1,0 +1,86 @@
+"""The transformer block of the papers' encoders: attention and feed-forward, each with a residual.
+
+B pairs, T tokens, D width, h heads, d = D/h.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from models.common.attention import MultiHeadAttention
+
+
+class QuickGelu(nn.Module):
+    """g(z) = z sigmoid(1.702 z), CLIP's activation."""
+
+    def forward(self, z: Tensor) -> Tensor:
+        return z * torch.sigmoid(1.702 * z)
+
+
+def feed_forward(width: int, activation: nn.Module, dropout: float | None = None) -> nn.Sequential:
+    """W_2 drop(g(W_1 x)), W_1 D -> 4D. Without a `dropout` the sequence has no module for it."""
+    inner = [activation] if dropout is None else [activation, nn.Dropout(dropout)]
+    return nn.Sequential(nn.Linear(width, 4 * width), *inner, nn.Linear(4 * width, width))
+
+
+class TransformerBlock(nn.Module):
+    """Attention, then a feed-forward FF, in one of two orders.
+
+    post-LN: y = LN_1(x + drop(MHA(x))), then LN_2(y + drop(FF(y)))
+    pre-LN:  y = x + drop(MHA(LN_1(x))), then y + drop(FF(LN_2(y)))
+
+    Without an `activation` there is no feed-forward (post-LN only). `inner_dropout`: FF has a dropout, too.
+    `name`: FF's name in saved weights. The names of the norms are those of saved weights, too.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        dropout: float = 0.0,
+        activation: nn.Module | None = None,
+        inner_dropout: bool = False,
+        pre_norm: bool = False,
+        norm: Callable[[int], nn.Module] = nn.LayerNorm,
+        name: str = "feed_forward",
+    ):
+        super().__init__()
+        self.pre_norm, self.name = pre_norm, name if activation else None
+        if pre_norm:
+            self.norm_1, self.norm_2 = norm(width), norm(width)
+        self.attention = MultiHeadAttention(width, heads, dropout)
+        if activation:
+            self.add_module(name, feed_forward(width, activation, dropout if inner_dropout else None))
+        if not pre_norm and activation:
+            self.norms = nn.ModuleList(norm(width) for _ in range(2))
+        elif not pre_norm:
+            self.norm = norm(width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor, causal: bool = False) -> Tensor:
+        """Self-attention and the rest of the block: (B, T, D) -> (B, T, D)."""
+        y = self.norm_1(x) if self.pre_norm else x
+        return self.rest(x, self.attention(y, y, causal))
+
+    @property
+    def fed(self) -> nn.Sequential:
+        """The feed-forward FF. Only for blocks that have one."""
+        assert self.name
+        found: nn.Sequential = getattr(self, self.name)
+        return found
+
+    def rest(self, x: Tensor, attended: Tensor) -> Tensor:
+        """Everything after the attention, whose output for `x` is `attended`: (B, T, D) each."""
+        y = x + self.dropout(attended)
+        if self.name is None:
+            return self.norm(y)
+        if self.pre_norm:
+            return y + self.dropout(self.fed(self.norm_2(y)))
+        y = self.norms[0](y)
+        return self.norms[1](y + self.dropout(self.fed(y)))
+
+    def look(self, x: Tensor) -> Tensor:
+        """Self-attention weights of (B, T, D), the mean over heads: (B, T, T)."""
+        y = self.norm_1(x) if self.pre_norm else x
+        return self.attention.map(self.attention.queries(y), self.attention.keys_values(y)[0])

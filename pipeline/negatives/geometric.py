@@ -11,8 +11,9 @@ import numpy as np
 
 from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.negatives import solid_claims
-from pipeline.negatives.solid_claims import GROUPS, MEANING, Claims, Sentence
+from pipeline.negatives.solid_claims import MEANING, Claims, Sentence
 from pipeline.negatives.tfidf import Index
+from pipeline.tabletop.words import SYNONYMS
 from pipeline.text import vocabularies
 
 Words = tuple[str, ...]
@@ -142,7 +143,7 @@ def _replaced(
     for place in sorted(places, key=lambda place: (-weights[sentence.words[place]], place)):
         attribute, own = MEANING[words[place]]
         barred = _barred(sentence, words, place, attribute, truth) | {own}
-        left = [words_ for number, words_ in enumerate(GROUPS[attribute]) if number not in barred]
+        left = [group for number, group in enumerate(SYNONYMS[attribute].values()) if number not in barred]
         if left and changed < count:
             group = left[int(rng.integers(len(left)))]
             words[place] = group[int(rng.integers(len(group)))]

@@ -10,29 +10,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pipeline.datasets.schema import CHANGE_TYPES, NO_CHANGE, Pair
+from pipeline.tabletop.words import CUES, NEW_VALUE, NOUNS, SYNONYMS
 
-GROUPS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "size": (("large", "big"), ("small", "tiny")),
-    "color": (("gray",), ("red",), ("blue",), ("green",), ("brown",), ("purple",), ("cyan",), ("yellow",)),
-    "material": (("metal", "metallic", "shiny"), ("rubber", "matte")),
-    "shape": (("cube", "block"), ("sphere", "ball"), ("cylinder",)),
-}
-"""Attribute -> its values, each with all words for it."""
 MEANING = {
     word: (attribute, number)
-    for attribute, groups in GROUPS.items()
-    for number, words in enumerate(groups)
+    for attribute, values in SYNONYMS.items()
+    for number, words in enumerate(values.values())
     for word in words
 }
 """Word -> attribute, and the number of its value."""
-NOUNS = {word for words in GROUPS["shape"] for word in words} | {"thing", "object"}
 OPENINGS = {"the", "a", "an", "another", "other"}  # of a phrase; they stay where they are: "the other ball"
-VERBS = {
-    "add": {"added", "appeared", "placed"},
-    "drop": {"disappeared", "missing", "gone", "longer", "removed"},
-    "move": {"location", "moved"},
-}
-NEW_VALUE = {"color": "color", "material": "texture"}  # what a new value is of -> the kind of change
 
 Values = Mapping[str, frozenset[int]]
 """Attribute -> the values named of it."""
@@ -94,7 +81,7 @@ class Sentence:
         return MEANING.get(self.words[place], ("", 0))[0]
 
     def _verb(self) -> str | None:
-        return next((kind for kind, verbs in VERBS.items() if verbs & set(self.words)), None)
+        return next((kind for kind, verbs in CUES.items() if verbs & set(self.words)), None)
 
     def _kinds(self) -> list[str]:
         if not self.nouns:

@@ -10,22 +10,9 @@ from dataclasses import asdict, dataclass
 from pipeline.datasets.schema import Look, Pair
 from pipeline.scoring.accuracy import share
 from pipeline.scoring.tokenizer import one_line
-from pipeline.tabletop.words import ANY_SHAPE, COLORS, MATERIALS, SHAPES, SIZES, VERBS, WORDS
+from pipeline.tabletop.words import MEANINGS, NOUNS, VERB_PHRASES
 
 TYPE = "type"
-KINDS = {"material": "texture"}  # the grammar's name -> the schema's, where they differ
-VALUES = {"size": SIZES, "color": tuple(COLORS), "material": MATERIALS, "shape": SHAPES}
-MEANINGS = {
-    attribute: {word: value for value in values for word in WORDS.get(value, (value,))}
-    for attribute, values in VALUES.items()
-}  # attribute -> word -> value
-NOUNS = frozenset((*MEANINGS["shape"], *ANY_SHAPE))
-VERB_PHRASES = {
-    f"{verb} {word}".strip(): KINDS.get(kind, kind)
-    for kind, verbs in VERBS.items()
-    for verb in verbs
-    for word in MEANINGS.get(kind, [""])
-}  # "turned shiny" -> texture
 
 
 @dataclass(frozen=True)

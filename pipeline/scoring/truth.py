@@ -15,15 +15,12 @@ from dataclasses import dataclass
 from pipeline.datasets.schema import NO_CHANGE, Pair, Placed, SceneFacts, changed_things
 from pipeline.io.errors import InputError
 from pipeline.scoring.accuracy import PHRASES, says_no_change
-from pipeline.scoring.attributes import MEANINGS, NOUNS, VERB_PHRASES
 from pipeline.scoring.tokenizer import one_line
 from pipeline.tabletop import words
 from pipeline.tabletop.relations import Point, relations
+from pipeline.tabletop.words import MEANINGS, NOUNS, VERB_PHRASES
 
-NEW_VALUE = {
-    "color": "color",
-    "texture": "material",
-}  # kind of change -> the attribute that it changes
+CHANGED = {kind: attribute for attribute, kind in words.NEW_VALUE.items()}
 
 ATTRIBUTES = {"size": "z", "color": "c", "material": "m", "shape": "s"}  # their letters
 RELATION, KIND, VALUE, OTHER, ALSO, SILENT, INVENTED, UNREADABLE = "rkvoantg"
@@ -122,7 +119,7 @@ def _contradictions(sentence: re.Match[str], pair: Pair, scene: SceneFacts) -> I
     value = sentence["verb"].split()[-1]
     if VERB_PHRASES[sentence["verb"].lower()] != kind:
         yield KIND, sentence["verb"]
-    elif kind in NEW_VALUE and not _agrees(value, NEW_VALUE[kind], after):
+    elif kind in CHANGED and not _agrees(value, CHANGED[kind], after):
         # the word alone, unless it stands in the subject too
         yield VALUE, value if value not in sentence["subject"].split() else sentence["verb"]
 

@@ -19,16 +19,21 @@ MATERIALS = ("rubber", "metal")
 SHAPES = ("sphere", "cube", "cylinder")  # in the order of the ray tracer's kinds
 SIZES = ("large", "small")
 
-WORDS = {
-    "large": ("large", "big"),
-    "small": ("small", "tiny"),
-    "metal": ("metal", "metallic", "shiny"),
-    "rubber": ("rubber", "matte"),
-    "cube": ("cube", "block"),
-    "sphere": ("sphere", "ball"),
-    "cylinder": ("cylinder",),
+SYNONYMS: dict[str, dict[str, tuple[str, ...]]] = {
+    "size": {"large": ("large", "big"), "small": ("small", "tiny")},
+    "color": {color: (color,) for color in COLORS},
+    "material": {"metal": ("metal", "metallic", "shiny"), "rubber": ("rubber", "matte")},
+    "shape": {"cube": ("cube", "block"), "sphere": ("sphere", "ball"), "cylinder": ("cylinder",)},
 }
+"""Attribute -> value -> its words. A seed's negatives depend on the order of values and words."""
+WORDS = {value: words for values in SYNONYMS.values() for value, words in values.items()}
+MEANINGS = {
+    attribute: {word: value for value, words in values.items() for word in words}
+    for attribute, values in SYNONYMS.items()
+}
+"""Attribute -> word -> value."""
 ANY_SHAPE = ("thing", "object")
+NOUNS = frozenset((*MEANINGS["shape"], *ANY_SHAPE))
 RIGHT = ("right of", "to the right of", "on the right side of")
 LEFT = ("left of", "to the left of", "on the left side of")
 FRONT = ("in front of",)
@@ -41,6 +46,21 @@ VERBS = {
     "drop": ("has disappeared", "is missing", "is gone", "is no longer there"),
     "move": ("changed its location", "is in a different location", "has been moved"),
 }
+NEW_VALUE = {"color": "color", "material": "texture"}
+"""Attribute that has a new value -> the schema's kind of change."""
+VERB_PHRASES = {
+    f"{verb} {word}".strip(): NEW_VALUE.get(kind, kind)
+    for kind, verbs in VERBS.items()
+    for verb in verbs
+    for word in MEANINGS.get(kind, [""])
+}
+"""Verb phrase ("turned shiny") -> the schema's kind of change."""
+CUES = {
+    "add": {"added", "appeared", "placed"},
+    "drop": {"disappeared", "missing", "gone", "longer", "removed"},
+    "move": {"location", "moved"},
+}
+"""Kind of change -> words that tell it in a caption of any coloured solids, not tabletop's alone."""
 NO_CHANGE = (
     "no change was made",
     "there is no change",

@@ -11,7 +11,7 @@ from pipeline.datasets.schema import Pair
 from pipeline.io.errors import InputError
 from pipeline.negatives.generation import generate
 from pipeline.scoring import attributes
-from pipeline.tabletop.words import NO_CHANGE
+from pipeline.tabletop.words import MEANINGS, NO_CHANGE
 from tests.tabletop_pairs import draw_pairs
 
 
@@ -34,9 +34,7 @@ def is_true(caption, pair):
     new = {"color": "color", "texture": "material"}.get(pair.change_type)
     if reading.change_type != pair.change_type or not named:
         return False
-    return new is None or attributes.MEANINGS[new][caption.split()[-1]] == getattr(
-        pair.changed_object.after, new
-    )
+    return new is None or MEANINGS[new][caption.split()[-1]] == getattr(pair.changed_object.after, new)
 
 
 def test_no_negative_is_true_of_its_pair(pairs):

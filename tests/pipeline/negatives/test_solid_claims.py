@@ -11,7 +11,7 @@ from pipeline.datasets.schema import Pair
 from pipeline.negatives import solid_claims
 from pipeline.negatives.solid_claims import Sentence
 from pipeline.scoring import attributes
-from pipeline.tabletop.words import ANY_SHAPE, COLORS, MATERIALS, SHAPES, SIZES, VERBS, WORDS
+from pipeline.tabletop.words import ANY_SHAPE, COLORS, MATERIALS, MEANINGS, SHAPES, SIZES, VERBS, WORDS
 
 LOOKS = list(product(SIZES, COLORS, MATERIALS, SHAPES))
 PAIR = Pair("0", "0", "train", "a", "b", ("",))
@@ -36,7 +36,7 @@ def true_in(caption, world):
         not values or values == {value} for values, value in zip(reading.look.values(), look, strict=True)
     )
     value = {"color": "color", "texture": "material"}.get(kind)
-    fits = value is None or attributes.MEANINGS[value].get(caption.split()[-1]) == new
+    fits = value is None or MEANINGS[value].get(caption.split()[-1]) == new
     return reading.change_type == kind and named and fits
 
 

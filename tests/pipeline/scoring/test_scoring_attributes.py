@@ -6,11 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.datasets.schema import ChangedObject, Look, Pair
-from pipeline.scoring import attributes
 from pipeline.scoring.attributes import accuracy, read
 from pipeline.tabletop import changes, grammar, scenes
 from pipeline.tabletop.scenes import Scene, Thing, View
-from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES, SIZES
+from pipeline.tabletop.words import COLORS, MATERIALS, MEANINGS, SHAPES, SIZES
 
 KINDS = {"color": "color", "material": "texture", "add": "add", "drop": "drop", "move": "move"}
 numbers = st.integers(0, 2**31 - 1)
@@ -45,7 +44,7 @@ def test_every_caption_of_the_grammar_is_read_back(case: tuple[Scene, Look, list
         subject = caption.split(" that is ")[0]
         for attribute, named in reading.look.items():
             assert named <= {getattr(look, attribute)}, (attribute, caption)
-            said = any(word in subject.split() for word in attributes.MEANINGS[attribute])
+            said = any(word in subject.split() for word in MEANINGS[attribute])
             # the new colour or material stands in the same clause where there is no relation
             assert named or not said or attribute == scene.change_type, (attribute, caption)
 

@@ -7,7 +7,6 @@ import pytest
 
 from pipeline.datasets.schema import Pair, Placed
 from pipeline.negatives.generation import generate
-from pipeline.scoring.attributes import VALUES
 from pipeline.scoring.truth import FAULTS, Verdict, judge
 from pipeline.tabletop import words
 from tests.tabletop_pairs import draw_pairs
@@ -76,7 +75,7 @@ class Twin:
         self.other = self.named(chance.choice(self.things), chance)
         self.said = self.kind if chance.random() < 0.8 else chance.choice(("add", "drop", "move", "color"))
         new = NEW.get(self.said)
-        self.value = chance.choice(VALUES[new]) if new else None
+        self.value = chance.choice([*words.SYNONYMS[new]]) if new else None
         if new and after and chance.random() < 0.8:
             self.value = getattr(after[0], new)
         self.right_value = new is None or (bool(after) and self.value == getattr(after[0], new))

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from pipeline.datasets.schema import Pair, Placed, SceneFacts
 from pipeline.io.errors import InputError
-from pipeline.scoring.attributes import MEANINGS, NOUNS
 from pipeline.scoring.truth import Verdict, judge
 from pipeline.tabletop import words
 
@@ -143,8 +142,8 @@ def test_a_scene_without_the_thing_that_changes_is_refused() -> None:
 
 
 VOCABULARY = sorted(
-    {word for own in MEANINGS.values() for word in own}
-    | NOUNS
+    {word for own in words.MEANINGS.values() for word in own}
+    | words.NOUNS
     | {word for said in words.VERBS.values() for verb in said for word in verb.split()}
     | {"the", "that", "is", "right", "left", "of", "behind", "in", "front", "no", "change", "there"}
 )
@@ -154,7 +153,7 @@ sentences = st.one_of(
     st.builds(
         "the {} {} {}".format,
         st.sampled_from(VOCABULARY),
-        st.sampled_from(sorted(NOUNS)),
+        st.sampled_from(sorted(words.NOUNS)),
         st.one_of(
             st.sampled_from([f"{v}" for own in words.VERBS.values() for v in own]), st.text(max_size=9)
         ),

@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
+
 if TYPE_CHECKING:  # who scores captions need not load it
     import torch
 
 from pipeline.io.errors import InputError
 
-MEMINFO = Path("/proc/meminfo")
 # torch's words where the processor has too little: a RuntimeError like any other
 REFUSED = ("can't allocate memory", "not enough memory")
 GROUPS = Path("/proc/self/cgroup")  # our control groups, a line each: number:controllers:path
@@ -28,8 +29,8 @@ FILES = (
 TRIM_THRESHOLD, MMAP_MAX = -1, -4  # of mallopt, in glibc's malloc.h
 
 
-def free(device: torch.device | None = None) -> int | None:
-    """Bytes that may still be taken on the device, else of the processor's memory; None where nobody tells.
+def free(device: torch.device | None = None) -> int:
+    """Return the bytes that may still be taken on the device, else of the processor's memory.
 
     Of the processor's memory what the system can give without swapping: the page cache may go.
     """
@@ -37,12 +38,7 @@ def free(device: torch.device | None = None) -> int | None:
         import torch
 
         return torch.cuda.mem_get_info(device)[0]
-    if not MEMINFO.exists():  # not Linux: free pages at least, where the system counts them
-        known = "SC_AVPHYS_PAGES" in getattr(os, "sysconf_names", {})
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if known else None
-    lines = dict(line.split(":") for line in MEMINFO.read_text().splitlines())
-    available = 1024 * int(lines["MemAvailable"].split()[0])
-    return min([available, *_left_to_groups()])
+    return min([psutil.virtual_memory().available, *_left_to_groups()])
 
 
 def _left_to_groups() -> Iterator[int]:

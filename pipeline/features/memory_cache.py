@@ -75,8 +75,6 @@ def _check_room(images: int, store: FeatureStore, device: torch.device, processe
     here = processes if device.type == "cpu" else 1  # a GPU is one process's own
     wanted = here * store.dtype.itemsize * images * int(np.prod(store.shape))
     free = memory.free(device)
-    if free is None:
-        raise InputError("train.cache: how much memory is free is not known here; set train.cache: none")
     if wanted > SHARE * free:
         raise InputError(
             f"train.cache: the features of {images:,} images take {wanted / 1e9:.1f} GB"

@@ -87,7 +87,7 @@ class FeatureStore:
         self.checked = np.zeros(len(self.row), bool)  # of each image whether its sum was compared
 
     def _reading(self) -> dict[str, Any]:
-        fits = sum(self.attributes["shard_bytes"]) < CACHED * (memory.free() or 0)
+        fits = sum(self.attributes["shard_bytes"]) < CACHED * memory.free()
         context = CONTEXT | (MAPPED if fits and not self.location.remote else {})
         return array_spec(self.location) | READING | {"context": context}
 

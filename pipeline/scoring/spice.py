@@ -63,7 +63,7 @@ def unavailable(timeout: float) -> str | None:
             f"cannot write to {spice_files.shown()} ({error.strerror}); "
             f"set {spice_files.VARIABLE} to a folder of yours"
         )
-    if free is not None and free < HEAP * 2**30:  # None: the system does not say
+    if free < HEAP * 2**30:
         return f"{free / 2**30:.1f} GiB of memory are free, and SPICE needs {HEAP}; free some"
     return None
 

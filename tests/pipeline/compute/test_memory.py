@@ -1,9 +1,9 @@
 """Free memory (the machine's, the container's where it has less, or not to be told), and how it is kept."""
 
-import os
 import subprocess
 import sys
 
+import psutil
 import pytest
 import torch
 
@@ -26,12 +26,12 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 @pytest.fixture
 def system(tmp_path, monkeypatch):
     """A made-up machine with 4000 kB available; its folder takes a container's files."""
-    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
+    told = psutil.virtual_memory()._replace(available=4_096_000)
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: told)
     monkeypatch.setattr(memory, "MOUNTED", tmp_path / "mounted")
     monkeypatch.setattr(memory, "GROUPS", tmp_path / "groups")
     memory.MOUNTED.mkdir()
     memory.GROUPS.write_text("0::/\n")
-    memory.MEMINFO.write_text("MemTotal:       9000 kB\nMemAvailable:    4000 kB\n")
     return tmp_path
 
 
@@ -86,15 +86,6 @@ def test_no_limit_of_version_1_is_a_very_large_one(system):
 def test_a_gpu_has_its_own(monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (7 + device.index, 10))
     assert memory.free(torch.device("cuda", 1)) == 8
-
-
-def test_elsewhere_free_pages_are_counted_or_nothing_is_known(system, monkeypatch):
-    memory.MEMINFO.unlink()
-    monkeypatch.setattr(os, "sysconf_names", {"SC_AVPHYS_PAGES": 1}, raising=False)
-    monkeypatch.setattr(os, "sysconf", {"SC_AVPHYS_PAGES": 10, "SC_PAGE_SIZE": 4096}.get)
-    assert memory.free() == 40_960
-    monkeypatch.setattr(os, "sysconf_names", {})
-    assert memory.free() is None
 
 
 @pytest.mark.parametrize(

@@ -76,9 +76,3 @@ def test_no_process_reads_before_all_have_seen_what_is_free(opened, monkeypatch)
     monkeypatch.setattr(FeatureStore, "read", None)
     with pytest.raises(KeyboardInterrupt):
         held(opened, KEYS[:2], "ram", CPU, Waiting(0, 2))
-
-
-def test_where_free_memory_cannot_be_told_the_remedy_is_said(opened, monkeypatch):
-    monkeypatch.setattr(memory, "free", lambda device: None)
-    with pytest.raises(InputError, match=r"set train\.cache: none"):
-        Resident(opened, KEYS, CPU)

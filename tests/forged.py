@@ -2,7 +2,7 @@
 
 import yaml
 
-from pipeline.datasets.checking import sha256
+from pipeline.io.content_hashes import sha256
 from pipeline.io.inputs import read_yaml
 from pipeline.io.outputs import yaml_of
 from pipeline.weights.model_description import hash_of

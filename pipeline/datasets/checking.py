@@ -1,6 +1,5 @@
 """Is a dataset's folder complete, and is it still what was prepared? Names and sizes first, contents last."""
 
-import hashlib
 import os
 import stat
 import unicodedata
@@ -12,6 +11,7 @@ from PIL import Image
 
 from pipeline.datasets.images import FORMATS, NOT_READ, Indexed
 from pipeline.datasets.schema import Pair
+from pipeline.io.content_hashes import sha256
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import opened
 
@@ -194,9 +194,3 @@ def changed_files(recorded: Mapping[str, str], now: Mapping[str, str]) -> list[s
         for name in names
         if recorded.get(name) != now.get(name)
     ]
-
-
-def sha256(path: Path) -> str:
-    """The hash of a file's content, read piece by piece."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -19,14 +19,16 @@ LARGEST = 1 << 40  # bytes of a file
 _noted: set[str] = set()  # paths of records without hashes, each noted once
 
 
+def sha256(path: str | Path) -> str:
+    """Return the SHA-256 of a file, read piece by piece. Raises OSError where it cannot be read."""
+    with opened(path, LARGEST) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def file_hash(path: str | Path) -> str:
     """The SHA-256 of a file. Raises InputError where it cannot be read."""
     try:
-        digest = hashlib.sha256()
-        with opened(path, LARGEST) as file:
-            while part := file.read(1 << 20):
-                digest.update(part)
-        return digest.hexdigest()
+        return sha256(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror})") from None
 

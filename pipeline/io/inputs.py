@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import lru_cache
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from _ruamel_yaml import CParser
 from ruamel.yaml import YAML, CollectionNode, MappingNode, Node, ScalarNode
@@ -53,7 +54,7 @@ def _check(path: str | Path, found: os.stat_result, largest: int) -> None:
 
 
 @contextmanager
-def opened(path: str | Path, largest: int = LARGEST) -> Iterator[BinaryIO]:
+def opened(path: str | Path, largest: int = LARGEST) -> Iterator[BufferedReader]:
     """A regular file to read; raises as `check_regular` does."""
     # without O_NONBLOCK a pipe would be waited for
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123

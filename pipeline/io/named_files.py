@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pipeline.io.content_hashes import sha256
 from pipeline.io.errors import writing
 
 FOLDER = Path("data/named")
@@ -42,7 +43,7 @@ def link(tree: Tree) -> None:
 
 def hashes(files: Iterable[str]) -> dict[str, str | None]:
     """Return the sha256 of each file; None of one that is missing, which the stage that reads it says."""
-    return {name: _sha256(Path(name)) if Path(name).is_file() else None for name in files}
+    return {name: sha256(name) if Path(name).is_file() else None for name in files}
 
 
 def remove_dead() -> list[str]:
@@ -56,11 +57,6 @@ def remove_dead() -> list[str]:
     return found
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _weights(tree: Tree, own: Tree) -> str | None:
     name = tree.get("features", {}).get("weights") or own.get("weights", HUB)
     return None if name == HUB else name
@@ -69,7 +65,9 @@ def _weights(tree: Tree, own: Tree) -> str | None:
 def _link(folder: Path, files: Iterable[str]) -> None:
     """Link what is there; DVC can't hash a link to nothing."""
     wanted = {
-        f"{_short(name)}-{Path(name).name}": Path(name).absolute() for name in files if Path(name).is_file()
+        f"{hashlib.sha256(name.encode()).hexdigest()[:8]}-{Path(name).name}": Path(name).absolute()
+        for name in files
+        if Path(name).is_file()
     }
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -79,7 +77,3 @@ def _link(folder: Path, files: Iterable[str]) -> None:
         for name, file in wanted.items():
             if not (folder / name).is_symlink():
                 (folder / name).symlink_to(file)
-
-
-def _short(name: str) -> str:
-    return hashlib.sha256(name.encode()).hexdigest()[:8]

@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.datasets.checking import sha256
+from pipeline.io.content_hashes import sha256
 
 VARIABLE = "SPICE_CACHE"
 DEFAULT = ".cache/spice"  # in the repository

@@ -3,7 +3,6 @@
 The file before is kept beside it, and both files' SHA-256 in a third: a file that is damaged is not taken up.
 """
 
-import hashlib
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from pipeline.io.content_hashes import sha256
 from pipeline.io.errors import writing
 from pipeline.io.outputs import replacing, telling, write_text
 from pipeline.io.scratch_folders import begin
@@ -47,7 +47,7 @@ def save(state: Path, history: History, model: nn.Module, optimiser: torch.optim
     with replacing(state) as beside:
         with telling(beside) as file:
             torch.save(record, file)
-        write_text(_sums(state), "\n".join([_sum(beside), *_known(state)[:2]]) + "\n")
+        write_text(_sums(state), "\n".join([sha256(beside), *_known(state)[:2]]) + "\n")
         if state.exists():
             state.replace(_before(state))
 
@@ -61,7 +61,7 @@ def resume(
     """
     known, damaged = _known(state), []
     for path in filter(Path.exists, (state, _before(state))):
-        if _sum(path) not in known:
+        if sha256(path) not in known:
             damaged.append(path)
             continue
         record: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
@@ -89,8 +89,3 @@ def _known(state: Path) -> list[str]:
     """The sums of the last files, the newest first."""
     path = _sums(state)
     return path.read_bytes().decode("ascii", "replace").split() if path.exists() else []
-
-
-def _sum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

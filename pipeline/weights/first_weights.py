@@ -6,7 +6,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 from models.common.trainable import Trainable
-from pipeline.datasets.checking import sha256
+from pipeline.io.content_hashes import sha256
 from pipeline.io.errors import InputError
 
 REMEDY = "bring CLIP's weights by `python -m commands.import_clip FILE`, or set `start: null`"

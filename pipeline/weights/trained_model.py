@@ -17,7 +17,7 @@ from models.common.captioner import Captioner
 from models.common.trainable import Trainable
 from pipeline.config import recipe_file
 from pipeline.config.recipe_file import Recipe
-from pipeline.datasets.checking import sha256
+from pipeline.io.content_hashes import sha256
 from pipeline.io.errors import InputError, printable
 from pipeline.io.inputs import read_yaml
 from pipeline.io.outputs import Contents, yaml_of

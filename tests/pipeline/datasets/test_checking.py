@@ -8,6 +8,7 @@ import pytest
 from pipeline.datasets import checking
 from pipeline.datasets.images import Indexed
 from pipeline.datasets.schema import Pair
+from pipeline.io import content_hashes
 from pipeline.io.errors import InputError
 
 
@@ -57,7 +58,7 @@ def test_a_folder_that_may_not_be_read_is_named(root, monkeypatch):
 
 def test_changes_by_size_and_by_content(root):
     index = [
-        Indexed(name, 1, 1, (root / name).stat().st_size, checking.sha256(root / name))
+        Indexed(name, 1, 1, (root / name).stat().st_size, content_hashes.sha256(root / name))
         for name in ("images/a.png", "images/b.png", "other/c.JPG")
     ]
     assert list(checking.changed(root, index)) == []

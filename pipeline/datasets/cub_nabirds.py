@@ -10,22 +10,23 @@ pre-training's validation: nothing is ever scored on them here. data/pretraining
 records, the index of their images and, of CUB, negatives; data/pretraining/stores/<dataset>/ the features.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
-from pipeline.datasets.annotations import image_fault, shown
+from pipeline.datasets.annotations import ImageName, Published, shown
 from pipeline.datasets.schema import ClassPair, Pair
 from pipeline.io.errors import InputError, listed
 from pipeline.io.inputs import read_text
 from pipeline.io.outputs import Contents
+from pipeline.io.records import checked
 
 FOLDER = Path("data/pretraining")
 RECORDS, IMAGES, NEGATIVES = "records.jsonl", "images.jsonl", "negatives.jsonl"  # of a dataset
 CONTENTS = Contents("pretraining records")
-LISTS = ("images.txt", "image_class_labels.txt", "train_test_split.txt")
 SPLITS = {"1": "train", "0": "val"}
 TEXT = "text_c10"
 REMEDY = "data/README.md lists the files of CUB and of NABirds"
@@ -49,12 +50,16 @@ def remedy(dataset: str) -> str:
     )
 
 
-@dataclass(frozen=True)
-class _Image:
-    image_id: str
-    name: str  # below images/
-    label: int  # its class, as the dataset numbers it
-    split: str
+class _Image(Published):
+    """What the three lists say of an image, by the lists' names."""
+
+    images: ImageName  # below images/
+    image_class_labels: Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]  # its class, as the dataset numbers it
+    train_test_split: Literal["1", "0"]
+
+    @property
+    def split(self) -> str:
+        return SPLITS[self.train_test_split]
 
 
 def read_cub(root: Path) -> list[Pair]:
@@ -63,11 +68,11 @@ def read_cub(root: Path) -> list[Pair]:
     Raises InputError naming the lists' wrong lines, or the first images that have no sentences.
     """
     found, problems = [], []
-    for image in _read_images(root):
-        file = f"{PurePosixPath(image.name).with_suffix('')}.txt"
+    for key, image in _read_images(root).items():
+        file = f"{PurePosixPath(image.images).with_suffix('')}.txt"
         if captions := _captions(root / TEXT / file):
-            name = f"images/{image.name}"
-            found.append(Pair(image.image_id, image.image_id, image.split, name, name, captions))
+            name = f"images/{image.images}"
+            found.append(Pair(key, key, image.split, name, name, captions))
         else:
             problems.append(f"{file} is missing, no text in UTF-8, or has no sentence")
     if problems:
@@ -92,71 +97,51 @@ def read_nabirds(root: Path, seed: int) -> list[ClassPair]:
     Raises InputError naming the lists' wrong lines, or a split that has one class alone.
     """
     images = _read_images(root)
-    numbers = {label: number for number, label in enumerate(sorted({image.label for image in images}))}
-    return [
-        ClassPair(
-            f"{one.image_id}_{other.image_id}",
-            split,
-            f"images/{one.name}",
-            f"images/{other.name}",
-            numbers[one.label],
-            numbers[other.label],
-        )
-        for place, split in enumerate(SPLITS.values())
-        for one, other in _drawn(
-            root, [image for image in images if image.split == split], np.random.default_rng([seed, place])
-        )
-    ]
+    classes = {key: int(image.image_class_labels) for key, image in images.items()}
+    numbers = {label: number for number, label in enumerate(sorted(set(classes.values())))}
+    pairs = []
+    for place, split in enumerate(SPLITS.values()):
+        own = {key: numbers[classes[key]] for key, image in images.items() if image.split == split}
+        if len(set(own.values())) < 2:
+            raise InputError(f"{root}: the split {split} has one class alone; pairs need two")
+        for one, other in _drawn(own, np.random.default_rng([seed, place])):
+            before, after = (f"images/{images[key].images}" for key in (one, other))
+            pairs.append(ClassPair(f"{one}_{other}", split, before, after, own[one], own[other]))
+    return pairs
 
 
-def _drawn(root: Path, images: Sequence[_Image], rng: np.random.Generator) -> Iterator[tuple[_Image, _Image]]:
-    """Each image with another one, in turn of its class and of a different one.
+def _drawn(classes: Mapping[str, int], rng: np.random.Generator) -> Iterator[tuple[str, str]]:
+    """Each image with another one, in turn of its class and of a different one; `classes`: by image.
 
     An image that is alone in its class has one of a different class beside it.
     """
-    of_class: dict[int, list[_Image]] = {}
-    for image in images:
-        of_class.setdefault(image.label, []).append(image)
-    if len(of_class) < 2:
-        raise InputError(f"{root}: the split {images[0].split} has one class alone; pairs need two")
+    images = list(classes)
+    of_class: dict[int, list[str]] = {}
+    for image, label in classes.items():
+        of_class.setdefault(label, []).append(image)
     for number, image in enumerate(images):
-        own = [other for other in of_class[image.label] if other is not image]
+        own = [other for other in of_class[classes[image]] if other != image]
         if number % 2 == 0 and own:
             yield image, own[int(rng.integers(len(own)))]
             continue
         other = image
-        while other.label == image.label:
+        while classes[other] == classes[image]:
             other = images[int(rng.integers(len(images)))]
         yield image, other
 
 
-def _read_images(root: Path) -> list[_Image]:
-    """All images of the three lists, in the order of images.txt.
+def _read_images(root: Path) -> dict[str, _Image]:
+    """Id -> what the three lists say of an image, in the order of images.txt.
 
-    Raises InputError naming the file and the first lines that are wrong or do not fit together.
+    Raises InputError naming the first image of which a list says nothing, or something wrong.
     """
-    names, labels, splits = (_read_list(root / file) for file in LISTS)
-    problems = []
-    for file, table in zip(LISTS[1:], (labels, splits), strict=True):
-        problems += [f"{file} has no {name}" for name in names if name not in table]
-        problems += [f"{file} has {name}, unknown to images.txt" for name in table if name not in names]
-    problems += [f"images.txt: {name}: {fault}" for name, own in names.items() if (fault := image_fault(own))]
-    problems += [
-        f"image_class_labels.txt: {name}: {shown(own)} is no number of a class"
-        for name, own in labels.items()
-        if not (own.isascii() and own.isdigit() and len(own) < 10)
-    ]
-    problems += [
-        f"train_test_split.txt: {name}: {shown(own)}, not 1 (train) or 0"
-        for name, own in splits.items()
-        if own not in SPLITS
-    ]
-    if problems:
-        raise listed(problems, str(root), REMEDY)
-    images = [_Image(key, name, int(labels[key]), SPLITS[splits[key]]) for key, name in names.items()]
+    lists = {name: _read_list(root / f"{name}.txt") for name in _Image.model_fields}
+    ids = dict.fromkeys(key for own in lists.values() for key in own)
+    rows = {key: {name: own[key] for name, own in lists.items() if key in own} for key in ids}
+    images = checked(dict[str, _Image], rows, str(root), REMEDY)
     for split in SPLITS.values():
-        if not any(image.split == split for image in images):
-            raise InputError(f"{root / LISTS[2]} has no image of {split}; both splits need images")
+        if not any(image.split == split for image in images.values()):
+            raise InputError(f"{root / 'train_test_split.txt'} has no image of {split}; both need images")
     return images
 
 

@@ -8,7 +8,6 @@ import pytest
 from pipeline.datasets import readers
 from pipeline.datasets.schema import Look, Placed, SceneFacts, images_of, of_split, read_pairs, write_pairs
 from pipeline.io.errors import InputError
-from tests.synthetic_real import edit_json
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "clevr-change"
 
@@ -30,61 +29,6 @@ def test_every_scene_gives_two_pairs(clevr_change):
     assert read(clevr_change)[2].change_type == "texture"  # the papers' name of "material"
     assert [len(of_split(pairs, split)) for split in ("train", "val", "test")] == [32, 4, 4]
     assert len(images_of(pairs)) == 60
-
-
-@pytest.mark.parametrize(
-    ("name", "change", "said"),
-    [
-        (
-            "splits.json",
-            lambda s: s["test"].append(99),
-            "splits.json names scene 99, unknown to change_captions",
-        ),
-        ("splits.json", lambda s: s["test"].append(0), "scene 0 stands in 'train' and again in 'test'"),
-        (
-            "splits.json",
-            lambda s: s["test"].remove(18),
-            "change_captions.json has scene 18, which is in no split",
-        ),
-        ("splits.json", lambda s: {"train": s["train"]}, "the key val is missing"),
-        ("splits.json", lambda s: s.update(val=["3"]), "val.0: Input should be a valid integer, not '3'"),
-        ("splits.json", lambda s: s.update(val=[]), "val: Tuple should have at least 1 item"),
-        (
-            "change_captions.json",
-            lambda c: c.update({"CLEVR_default_000003.png": []}),
-            "000003.png: must say something",
-        ),
-        (
-            "change_captions.json",
-            lambda c: c.update({"CLEVR_default_000003.png": [" "]}),
-            "must say something",
-        ),
-        (
-            "change_captions.json",
-            lambda c: c.update({"CLEVR_default_000003.png": "a"}),
-            "000003.png: Input should be a valid array, not 'a'",
-        ),
-        (
-            "no_change_captions.json",
-            lambda c: {k: v for k, v in c.items() if "000003" not in k},
-            "scene 3, unknown to no_change",
-        ),
-        ("no_change_captions.json", lambda c: c.update({"x.png": ["a"]}), "'x.png' is not named like"),
-        ("no_change_captions.json", lambda c: [c], "Input should be an object"),
-        ("type_mapping.json", lambda t: t["add"].append(t["drop"][0]), "is listed twice"),
-        ("type_mapping.json", lambda t: t.update(none=[]), "must have the keys color, material"),
-        (
-            "type_mapping.json",
-            lambda t: {"add": t["add"]},
-            "must have the keys color, material, add, drop, move",
-        ),
-        ("type_mapping.json", lambda t: t["add"].append("x"), "which is not a name like 000000.png"),
-    ],
-)
-def test_files_that_disagree_are_refused(clevr_change, name, change, said):
-    edit_json(clevr_change / name, change)
-    with pytest.raises(InputError, match=said):
-        read(clevr_change)
 
 
 def test_a_missing_folder(tmp_path):
@@ -157,7 +101,6 @@ def test_the_whole_scene_is_known_where_the_file_says_all(clevr_change, tmp_path
     "change",
     [
         {"after": []},  # the colour of something that is gone
-        {"before": []},
         {"changed": 7},
     ],
 )
@@ -169,7 +112,7 @@ def test_a_scene_that_is_of_another_kind_of_change_is_refused(clevr_change, chan
         read(clevr_change)
 
 
-@pytest.mark.parametrize("scene", [{"before": [{}]}, {"before_camera": 1}, 3])
+@pytest.mark.parametrize("scene", [{"before": [{}]}, 3])
 def test_a_pair_whose_scene_is_none_is_refused(clevr_change, tmp_path, scene):
     write_pairs(tmp_path / "pairs.jsonl", read(clevr_change))
     first, *others = (tmp_path / "pairs.jsonl").read_text().splitlines()
@@ -182,16 +125,10 @@ def test_a_pair_whose_scene_is_none_is_refused(clevr_change, tmp_path, scene):
 @pytest.mark.parametrize(
     ("scene", "said"),
     [
-        ({"number": None}, "number"),
         ({"changed": 3, "before": [{}]}, "before.0.number is missing"),
         ({"before_box": [1, 2, 3]}, "before_box"),
-        ({"before_box": "abcd"}, "before_box"),
-        ({"after_box": [1, 2, 3, float("inf")]}, "after_box.3"),
         ({"semantic_iou": 1.5}, "semantic_iou: .* not 1.5"),
-        ({"distractor_iou": "half"}, "distractor_iou: .*, not 'half'"),
-        (MOVED | {"views": {"default": VIEWS["default"]}}, "views.semantic is missing"),
         (MOVED | {"views": VIEWS | {"semantic": {"camera": [0.0, 0, 5.0]}}}, "no left and right"),
-        (MOVED | {"after": [PLACED | {"position": [1.0, "2", 0.5]}]}, "after.0.position.1"),
     ],
 )
 def test_scenes_of_another_form_are_refused(clevr_change, scene, said):

@@ -56,26 +56,3 @@ def test_both_layouts_or_neither_are_refused(authors, tmp_path):
 def test_scenes_of_no_listed_type_are_unknown(authors):
     edit_json(authors / "type_mapping.json", lambda types: types.pop("none") and None)
     assert [pair.change_type for pair in readers.read("clevr_dc", authors)][4:7] == ["move", None, "color"]
-
-
-@pytest.mark.parametrize(
-    ("file", "change", "said"),
-    [
-        ("captions.json", lambda c: c.update({"01": ["a"]}), "01 and 1 are the same scene"),
-        ("captions.json", lambda c: c.update({"x": ["a"]}), "'x' is not named like 0 or 000000.png"),
-        (
-            "captions.json",
-            lambda c: c.pop("3") and None,
-            "split.json names scene 3, unknown to captions.json",
-        ),
-        (
-            "type_mapping.json",
-            lambda t: t["add"].append("000099.png"),
-            "names scene 99, which has no captions",
-        ),
-    ],
-)
-def test_files_that_disagree_are_refused(authors, file, change, said):
-    edit_json(authors / file, change)
-    with pytest.raises(InputError, match=said):
-        readers.read("clevr_dc", authors)

@@ -6,7 +6,6 @@ import pytest
 
 from pipeline.datasets import cards, counts, readers
 from pipeline.datasets.schema import Pair, of_split
-from pipeline.io.errors import InputError
 from pipeline.text import vocabularies
 from tests.synthetic_real import write_json
 
@@ -40,30 +39,6 @@ def test_an_entry_is_a_pair(root):
     assert [pair.split for pair in pairs] == ["train", "train", "train", "val", "test"]
     # requests of one picture are one scene, but a scene does not reach into another split
     assert [pair.scene_id for pair in pairs] == ["Reddit_0", "Reddit_0", "Reddit_2", "Reddit_3", "Reddit_4"]
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"uid": "Reddit_1"}, "valid.json: uid Reddit_1 stands in train.json already"),
-        ({"uid": 3}, "entry 0: uid: .*, not 3"),
-        ({"uid": " "}, "entry 0: uid: .*, not ' '"),
-        ({"img0": "../a.jpg"}, "entry 0: img0: must be a file in the dataset's folder, not '../a.jpg'"),
-        ({"img1": None}, "entry 0: img1: .*, not None"),
-        ({"sents": ["", " "]}, "entry 0: sents: must say something"),
-        ({"sents": [3]}, "entry 0: sents.0: Input should be a valid string"),
-    ],
-)
-def test_wrong_entries_are_refused(root, changes, said):
-    write_json(root / "valid.json", [entry(3, **changes)])
-    with pytest.raises(InputError, match=said):
-        readers.read("image_editing_request", root)
-
-
-def test_every_split_needs_entries(root):
-    write_json(root / "valid.json", [])
-    with pytest.raises(InputError, match=r"valid\.json has no pair in 'val'"):
-        readers.read("image_editing_request", root)
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="Image Editing Request's own annotation files are not here")

@@ -24,7 +24,7 @@ from pipeline.config import params
 from pipeline.config.params import Tabletop
 from pipeline.demo import pair_html
 from pipeline.io.errors import InputError
-from pipeline.io.plain_values import read
+from pipeline.io.records import plain
 
 MOST_PIXELS = 1 << 20  # of a drawn picture, where a package says how large it is
 WEIGHTS = (Path("demo/subtraction"), Path("demo/scorer_cbr"))
@@ -79,7 +79,7 @@ def settings(captioners: dict[str, PictureCaptioner], lab: Path) -> Tabletop:
     for captioner in captioners.values():
         if captioner.scores and captioner.scores.get("rendered"):
             kind = Tabletop
-            drawn = read(Path(sources.SCORES), kind, captioner.scores["rendered"], feature_backbone.REMEDY)
+            drawn = plain(Path(sources.SCORES), kind, captioner.scores["rendered"], feature_backbone.REMEDY)
             if drawn.width * drawn.height > MOST_PIXELS:
                 raise InputError(
                     f"{sources.SCORES}: rendered: pictures of {drawn.width} x {drawn.height} pixels take "

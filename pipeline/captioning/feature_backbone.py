@@ -19,7 +19,7 @@ from pipeline.features import backbone_weights
 from pipeline.features.store import FeatureStore
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_yaml
-from pipeline.io.plain_values import read
+from pipeline.io.records import plain
 from pipeline.weights.model_description import Trained
 from pipeline.weights.tensor_checks import check_finite, tensors_said
 
@@ -57,12 +57,12 @@ def of_store(store: FeatureStore, spec: Spec, lab: Path) -> tuple[Backbone, Made
     """The network that filled a store, with its statistics of channels. Raises InputError as of_lab does."""
     place, attributes = Path(store.location.name), store.attributes
     said = {key: attributes.get(key) for key in ("weights_id", "precision")}
-    made = read(place, Made, said, MADE_ANEW)
+    made = plain(place, Made, said, MADE_ANEW)
     # a file of weights is named as the laboratory's stages see it: from its root
     here = spec if spec.weights == IMAGENET else replace(spec, weights=str(lab / spec.weights))
     network = _checked(here, made.weights_id, str(place))
     if network.standardise is not None:
-        numbers = read(place, dict[str, list[float]], attributes.get(STATISTICS), MADE_ANEW)
+        numbers = plain(place, dict[str, list[float]], attributes.get(STATISTICS), MADE_ANEW)
         found = {key: torch.tensor(values) for key, values in numbers.items()}
         _take_statistics(network, found, str(place))
     return network, made
@@ -71,7 +71,7 @@ def of_store(store: FeatureStore, spec: Spec, lab: Path) -> tuple[Backbone, Made
 def of_package(folder: Path, weights: Path, spec: Spec) -> tuple[Backbone, Made]:
     """As the files of a package in `folder` say, in messages called `weights`. Raises InputError likewise."""
     record = read_yaml(folder / MADE, REMEDY, foreign=True)
-    made = read(weights / MADE, Made, record, REMEDY)
+    made = plain(weights / MADE, Made, record, REMEDY)
     named = f"{weights}: {WEIGHTS}"
     said = tensors_said(folder / WEIGHTS, named, REMEDY) if made.carried else None
     _check_size(spec, said, weights)

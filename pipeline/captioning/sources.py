@@ -18,7 +18,7 @@ from pipeline.captioning.feature_backbone import REMEDY, Made
 from pipeline.config.store_contents import PIXELS, PixelSpec, recorded_spec
 from pipeline.io.errors import InputError, writing
 from pipeline.io.inputs import check_regular, read_json
-from pipeline.io.plain_values import read
+from pipeline.io.records import plain
 from pipeline.text import vocabularies
 from pipeline.text.vocabularies import Vocabulary
 from pipeline.weights import tensor_checks, trained_model
@@ -124,7 +124,7 @@ def load(folder: Path, weights: Path, lab: Path) -> tuple[Captioner, Trained, Vo
 
 def check_vocabulary(path: Path, record: Any, remedy: str) -> None:
     """Raises InputError naming the key of a vocabulary's file that is wrong, odd or too large."""
-    read(path, vocabularies.kind_of(record), record, remedy)
+    plain(path, vocabularies.kind_of(record), record, remedy)
 
 
 def scores(folder: Path, weights: Path) -> dict[str, Any] | None:
@@ -132,7 +132,7 @@ def scores(folder: Path, weights: Path) -> dict[str, Any] | None:
     if not (folder / SCORES).exists():
         return None
     record = read_json(folder / SCORES, REMEDY, LARGEST[SCORES])
-    return read(weights / SCORES, dict[str, Any], record, REMEDY)
+    return plain(weights / SCORES, dict[str, Any], record, REMEDY)
 
 
 def vocabulary_file(folder: Path, trained: Trained, lab: Path) -> Path:

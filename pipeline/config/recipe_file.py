@@ -16,7 +16,7 @@ import models
 import models.common.entry
 from models.common.grid_embedding import DataSizes, Sizes
 from pipeline.config.recipe_types import RecipeFile
-from pipeline.io import plain_values
+from pipeline.io import records
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_yaml
 from pipeline.io.outputs import write_text, yaml_of
@@ -152,7 +152,7 @@ def load(path: str | Path) -> Recipe:
     """Read what `save` wrote. Raises InputError naming the key whose value is none of a recipe."""
     remedy = "run `dvc repro recipe` to make it"
     record = read_yaml(path, remedy)
-    plain_values.read(Path(path), RecipeFile, record, remedy)
+    records.plain(Path(path), RecipeFile, record, remedy)
     try:
         return Recipe(**record)
     except ValueError as error:

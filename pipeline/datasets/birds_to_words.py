@@ -36,7 +36,8 @@ def read(root: Path) -> list[Pair]:
     Raises InputError naming the file and the line.
     """
     path = root / TABLE
-    files = _files(root / IMAGES)
+    table = root / IMAGES
+    files = read_foreign(table, dict[str, ImageName], REMEDY) if table.exists() else None
     merged: dict[tuple[str, str], tuple[str, list[str]]] = {}  # the two images -> split, captions
     problems = []
     for number, row in _rows(path):
@@ -89,11 +90,6 @@ def _unquoted(field: str) -> str:
     inside = field[1:-1]
     quoted = len(field) > 1 and field[0] == field[-1] == '"' and '"' not in inside.replace('""', "")
     return inside.replace('""', '"') if quoted else field
-
-
-def _files(path: Path) -> dict[str, str] | None:
-    """Address -> file; None where there is no such table."""
-    return read_foreign(path, dict[str, ImageName], REMEDY) if path.exists() else None
 
 
 def _image(row: dict[str, str], side: str, files: dict[str, str] | None) -> str | None:

@@ -8,6 +8,7 @@ from pipeline.datasets.schema import SPLITS, Pair, images_of, of_split
 from pipeline.text import vocabularies
 
 Counts = dict[str, Any]
+PLACES = {"": "the whole has", "types": "of the types there are"}  # in words; else the split
 
 
 def count(pairs: Sequence[Pair]) -> Counts:
@@ -54,7 +55,7 @@ def differences(counts: Counts, expected: Mapping[str, Any]) -> list[str]:
     A split's `left_out` is how many of the published pairs and captions say nothing, and are not read.
     """
     return [
-        f"{_place(where)} {ours:,} {what}, published {published:,}"
+        f"{PLACES.get(where, f'{where} has')} {ours:,} {what}, published {published:,}"
         + (f" ({left_out:,} of them say nothing)" if left_out else "")
         for where, what, ours, published, left_out in compared(counts, expected)
         if ours != published - left_out
@@ -75,7 +76,3 @@ def compared(counts: Counts, expected: Mapping[str, Any]) -> list[tuple[str, str
             if what != "left_out"
         ]
     return [(where, what.replace("_", " "), *numbers) for where, what, *numbers in rows]
-
-
-def _place(where: str) -> str:
-    return {"": "the whole has", "types": "of the types there are"}.get(where, f"{where} has")

@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import json
 import os
 import re
 import threading
@@ -18,7 +17,7 @@ from PIL import Image, TiffImagePlugin, UnidentifiedImageError
 
 from pipeline.datasets import tiff_tags
 from pipeline.datasets.bare_images import Bare, bare
-from pipeline.io import inputs
+from pipeline.io import content_hashes, inputs
 from pipeline.io.errors import InputError, listed
 from pipeline.io.outputs import write_json_lines
 from pipeline.io.prefetch import prefetch
@@ -259,7 +258,7 @@ def read_index(path: str | Path) -> list[Indexed]:
 
 def identity(hashes: Mapping[str, str]) -> str:
     """A hash of images by name, in any order; `hashes`: name -> sha256."""
-    return hashlib.sha256(json.dumps(hashes, sort_keys=True).encode()).hexdigest()
+    return content_hashes.of_json(hashes)
 
 
 def read_named(path: str | Path, names: list[str]) -> list[Indexed]:

@@ -25,6 +25,11 @@ def sha256(path: str | Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def of_json(value: Any) -> str:
+    """Return the SHA-256 of a value as JSON with sorted keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
 def file_hash(path: str | Path) -> str:
     """The SHA-256 of a file. Raises InputError where it cannot be read."""
     try:
@@ -68,4 +73,4 @@ def check(path: str | Path, hashes: Mapping[str, str], name: str, file: str | Pa
 def _own(record: Mapping[str, Any]) -> str:
     """A hash of all of a record but for this hash."""
     others = {name: value for name, value in record[KEY].items() if name != RECORD}
-    return hashlib.sha256(json.dumps({**record, KEY: others}, sort_keys=True).encode()).hexdigest()
+    return of_json({**record, KEY: others})

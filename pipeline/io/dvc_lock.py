@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +44,13 @@ def check(root: Path, reference: Path | None = None) -> str | None:
                 f"{root / NAME} {found}, and there is no good copy of it; run `git checkout dvc.lock`, or "
                 "remove it: `dvc repro` then takes what it finds from DVC's cache"
             )
-        aside = _free(root / KEPT.with_name(f"{NAME}.cut"))
+        numbered = (root / KEPT.with_name(f"{NAME}.cut{number}") for number in chain([""], count(2)))
+        aside = next(path for path in numbered if not path.exists())
         aside.parent.mkdir(exist_ok=True)
         aside.write_bytes((root / NAME).read_bytes())
         write_text(root / NAME, good)
-    count = len(_stages(good) or {})
-    replaced = f"the last good copy ({count} stages) replaces it, and {aside} is the cut file"
+    stages = len(_stages(good) or {})
+    replaced = f"the last good copy ({stages} stages) replaces it, and {aside} is the cut file"
     return f"note: {root / NAME} {found}; {replaced}"
 
 
@@ -139,14 +141,6 @@ def _committed(root: Path) -> str | None:
     except OSError:
         return None
     return done.stdout if done.returncode == 0 else None
-
-
-def _free(path: Path) -> Path:
-    """The path, with a number behind it where it is taken."""
-    number, free = 2, path
-    while free.exists():
-        number, free = number + 1, path.with_name(f"{path.name}{number}")
-    return free
 
 
 @contextmanager

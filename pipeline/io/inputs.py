@@ -233,11 +233,6 @@ def _reader(composer: type[Composer]) -> YAML:
     return made
 
 
-def _load_foreign(text: str) -> Any:
-    """By Python alone: nothing of a stranger reaches C."""
-    return _reader(_ForeignComposer).load(text)
-
-
 def _our_reader(text: str) -> YAML:
     """By libyaml, as DVC reads these files: three times as fast."""
     made = _reader(_Composer)
@@ -251,7 +246,8 @@ def read_yaml(path: str | Path, remedy: str, largest: int = LARGEST_YAML, foreig
     `foreign`: of a file from outside aliases and merge keys are refused, too.
     """
     if foreign:
-        return _parsed(path, remedy, largest, _load_foreign)
+        # by Python alone: nothing of a stranger reaches C
+        return _parsed(path, remedy, largest, _reader(_ForeignComposer).load)
     return deepcopy(_parsed(path, remedy, largest, _own))
 
 

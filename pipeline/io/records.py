@@ -4,6 +4,7 @@ A record is any type that pydantic knows: a dataclass of ours, a model, tuple[Mo
 "3" is no number. The line names file, line and key, and how to mend it.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -12,13 +13,14 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from pipeline.io.errors import InputError, listed
-from pipeline.io.inputs import json_of, read_lines, read_text
+from pipeline.io.inputs import DEEPEST, json_of, read_lines, read_text
 
 Kind = TypeVar("Kind")
 Extra = Literal["forbid", "ignore"]
 LONGEST = 80  # letters of a wrong value that are told
 MOST_LINES = 2_000_000  # of JSON lines: eight times the images of the largest published dataset
 LONGEST_LINE = 1 << 20  # letters: a thousand times those of a pair
+LONGEST_TEXT = 1000  # letters of a text or a key of `plain`: more than a caption's
 
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
@@ -95,3 +97,39 @@ def _said(problem: Any) -> str:
     told = isinstance(problem["input"], (dict, BaseModel)) or problem["type"] == "json_invalid"
     found = "" if told else f", not {value if len(value) <= LONGEST else value[:LONGEST] + '…'}"
     return f"{key}: {said}{found}" if key else f"{said}{found}"
+
+
+def plain(path: Path, kind: type[Kind], record: Any, remedy: str) -> Kind:
+    """Return a record of a YAML or JSON file of anybody: nothing odd, nothing long, nothing deep.
+
+    Raises InputError naming the key that is so, or does not fit the type.
+    """
+    if fault := _not_plain(record):
+        raise InputError(f"{path}: {fault}; {remedy}")
+    # as JSON a dictionary may be a dataclass, and is converted no more
+    return parsed(kind, json.dumps(record), str(path), remedy)
+
+
+def _not_plain(record: Any) -> str | None:
+    """What no file of ours holds: dates, numbers beyond 64 bits, keys that are no text, length, depth."""
+    waiting: list[tuple[str, Any, int]] = [("", record, 0)]
+    while waiting:
+        key, value, depth = waiting.pop()
+        where = f"{key[:80]}: " if key else ""
+        if depth > DEEPEST:
+            return f"{key[:80]} …: more than {DEEPEST} lists and objects within each other"
+        if isinstance(value, dict):
+            if odd := [each for each in value if not isinstance(each, str)]:
+                return f"{where}the key {odd[0]!s:.80} is no text"
+            if long := next((each for each in value if len(each) > LONGEST_TEXT), None):
+                return f"{where}a key of {len(long):,} letters, which has {LONGEST_TEXT:,} at most"
+            waiting += [(f"{key}.{name}".strip("."), each, depth + 1) for name, each in value.items()]
+        elif isinstance(value, str) and len(value) > LONGEST_TEXT:
+            return f"{where}a text of {len(value):,} letters, which has {LONGEST_TEXT:,} at most"
+        elif isinstance(value, list):
+            waiting += [(key, each, depth + 1) for each in value]
+        elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+            return f"{where}a whole number beyond 64 bits"
+        elif not isinstance(value, str | int | float | None):
+            return f"{where}a {type(value).__name__}, which no file of ours holds"
+    return None

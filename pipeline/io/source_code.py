@@ -77,7 +77,7 @@ def _names(source: bytes) -> frozenset[tuple[str, str]]:
         names
         for node in ast.walk(ast.parse(source))
         for names in _imported(node)
-        if _top(names[0]) in PACKAGES
+        if names[0].partition(".")[0] in PACKAGES
     )
 
 
@@ -88,10 +88,6 @@ def _imported(node: ast.AST) -> Iterator[tuple[str, str]]:
         if node.level or node.module is None:
             raise ValueError(f"line {node.lineno}: imports must be written in full")
         yield from ((node.module, alias.name) for alias in node.names)
-
-
-def _top(name: str) -> str:
-    return name.partition(".")[0]
 
 
 def _file(name: str, root: Path) -> Path | None:

@@ -88,7 +88,9 @@ class Source:
             if len(taken) < most and (word := self._other(words[place])) is not None:
                 taken[place] = word
         articles = {
-            place - 1: _article(word) for place, word in taken.items() if words[place - 1] in ("a", "an")
+            place - 1: "an" if word[0] in "aeiou" else "a"
+            for place, word in taken.items()
+            if words[place - 1] in ("a", "an")
         }
         new = {found[place].start(): word for place, word in (articles | taken).items()}
         return WORD.sub(lambda word: new.get(word.start(), word[0]), caption) if taken else None
@@ -112,7 +114,3 @@ def _words(caption: str) -> list[str]:
 
 def _value(word: str) -> tuple[str, int]:
     return MEANING[word].kind, MEANING[word].value
-
-
-def _article(word: str) -> str:
-    return "an" if word[0] in "aeiou" else "a"

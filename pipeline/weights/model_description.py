@@ -15,7 +15,7 @@ from pipeline.config.store_contents import GRID, IMPORTED, PIXELS, PixelSpec, Sp
 from pipeline.features.preprocessing import RESIZES
 from pipeline.features.store import FeatureStore
 from pipeline.io.errors import InputError
-from pipeline.io.plain_values import read
+from pipeline.io.records import plain
 from pipeline.text.vocabularies import Vocabulary, identity, words_identity
 
 # weights: their file; model: the rest of model.yaml; vocabulary: its words, how captions are read, their
@@ -85,7 +85,7 @@ class Trained:
 
 def described(path: Path, record: Any, remedy: str) -> Trained:
     """Return what model.yaml says. Raises InputError naming the key of it that no training writes."""
-    trained = read(path, Trained, record, remedy)
+    trained = plain(path, Trained, record, remedy)
     if too_large := _too_large(trained):
         raise InputError(f"{path}: {too_large} at most; {remedy}")
     if lacking := {"weights", "model"} - trained.hashes.keys() if trained.hashes else None:
@@ -97,7 +97,7 @@ def check_features(path: Path, features: dict[str, Any], remedy: str) -> None:
     """Raises InputError naming the key of a recipe's features by which none of ours are made."""
     kind: type[Spec | PixelSpec] = PixelSpec if features.get("input") == PIXELS else Spec
     unknown = features.keys() - {each.name for each in fields(kind)}
-    fault = f"{min(unknown)} is no key of it" if unknown else _fault(read(path, kind, features, remedy))
+    fault = f"{min(unknown)} is no key of it" if unknown else _fault(plain(path, kind, features, remedy))
     if fault:
         raise InputError(f"{path}: recipe.features.{fault}; {remedy}")
 

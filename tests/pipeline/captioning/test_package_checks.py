@@ -14,7 +14,7 @@ from pipeline.captioning import PictureCaptioner, package, sources
 from pipeline.config import params
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_yaml
-from pipeline.io.plain_values import read
+from pipeline.io.records import plain
 from pipeline.weights.model_description import check_features, described
 from tests.pipeline.captioning.conftest import weights_of
 
@@ -78,7 +78,7 @@ def test_what_stands_in_model_yaml(packed):
 def test_what_stands_in_features_yaml(packed):
     tree = read_yaml(packed / "features.yaml", "")
     kind = sources.Made
-    found = accepted(lambda tree: read(Path("features.yaml"), kind, tree, "bring it"), tree)
+    found = accepted(lambda tree: plain(Path("features.yaml"), kind, tree, "bring it"), tree)
     assert found <= {"weights_id", "carried"}
 
 

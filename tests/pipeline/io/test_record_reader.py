@@ -2,13 +2,17 @@
 
 import json
 from dataclasses import dataclass
+from datetime import date
+from functools import reduce
+from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
 from pipeline.io import records
 from pipeline.io.errors import InputError
-from pipeline.io.records import checked, read_foreign, read_record, read_records
+from pipeline.io.records import checked, plain, read_foreign, read_record, read_records
 
 
 @dataclass(frozen=True)
@@ -108,3 +112,19 @@ def test_a_file_that_is_not_there(tmp_path):
             read(tmp_path / "b.json", Table, "make it")
         with pytest.raises(InputError, match="is a folder, not a file; make it"):
             read(tmp_path, Table, "make it")
+
+
+NOT_PLAIN = {
+    "a long text": ({"a": "x" * 1001}, "a: a text of 1,001"),
+    "a long key": ({"x" * 1001: 1}, "a key of 1,001"),
+    "a key that is no text": ({"a": {1: 2}}, "a: the key 1"),
+    "a large number": ({"a": [2**63]}, "a: a whole number"),
+    "a date": ({"a": date(2026, 1, 2)}, "a: a date"),
+    "depth": (reduce(lambda inner, _: [inner], range(65), 0), "more than 64"),
+}
+
+
+@pytest.mark.parametrize(("value", "said"), NOT_PLAIN.values(), ids=NOT_PLAIN)
+def test_what_no_text_file_of_weights_holds_is_named(value, said):
+    with pytest.raises(InputError, match=rf"^a\.yaml: .*?{said}.*; make it$"):
+        plain(Path("a.yaml"), dict[str, Any], value, "make it")

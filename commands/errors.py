@@ -14,17 +14,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
 from commands import run
 from pipeline.cli.arguments import pairs_of, parsed, to_read
 from pipeline.config import params
 from pipeline.config.params import read_tree
-from pipeline.io.console import PlainConsole
 from pipeline.io.errors import InputError, printable
 from pipeline.io.outputs import file_to_write, write_text
 from pipeline.reporting.figures import svg_file
+from pipeline.reporting.tables import Table, show
 from pipeline.results import false_words, own_records, record_comparisons, records
 from pipeline.results.false_words import Faults
 from pipeline.results.results_figures import draw_faults, of_bars
@@ -32,8 +29,6 @@ from pipeline.scoring import results
 from pipeline.scoring.coco_files import read_results
 from pipeline.scoring.truth import UNREADABLE, judge
 from pipeline.statistics.pair_scores import read_pairs
-
-WIDTH = 500  # at most: a narrow terminal breaks lines, but no number is cut
 
 
 def main() -> None:
@@ -54,7 +49,7 @@ def main() -> None:
     if arguments.figure:
         drawn = svg_file(lambda axes: draw_faults(axes, found), of_bars(len(found)))
         write_text(arguments.figure, drawn)
-    _show(found)
+    show([Table("", false_words.HEADINGS, [false_words.row(own) for own in found])])
 
 
 def _recorded(own: bool) -> list[Faults]:
@@ -112,15 +107,6 @@ def _faults(name: str, told: Sequence[tuple[str, bool]]) -> Faults:
         raise InputError(f"{name} has no pair with a change; take other pairs")
     parts = [[letters for letters, changed in told if changed is wanted] for wanted in (True, False)]
     return Faults(name, (parts[0],), (parts[1],))
-
-
-def _show(found: Sequence[Faults]) -> None:
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for place, heading in enumerate(false_words.HEADINGS):
-        table.add_column(heading.replace(" ", "\n"), justify="right" if place else "left")
-    for own in found:
-        table.add_row(*map(printable, false_words.row(own)))
-    PlainConsole(width=WIDTH).print(table)
 
 
 if __name__ == "__main__":

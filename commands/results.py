@@ -1,13 +1,13 @@
-"""Write the page of results and its figures from the records of finished cells.
+"""Fill the tables of the pages of results and draw their figures, from the records of finished runs.
 
-python -m commands.results            of the published records (results/records), into docs
-python -m commands.results --own    of a user's own (results/own/records) and the published ones that the same
-                                    params.yaml and data make, into results/own
+python -m commands.results          the pages in docs, from the published records (results/records)
+python -m commands.results --own    a page in results/own, from a user's own records and the published ones
+                                    that the same params.yaml and data make
+
+Of the pages in docs only the blocks between `<!-- table: NAME -->` and `<!-- end -->` change.
 """
 
 import argparse
-import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,24 +16,23 @@ from pipeline.cli.arguments import parsed
 from pipeline.config import params
 from pipeline.config.params import read_tree
 from pipeline.io.errors import InputError
-from pipeline.io.outputs import Files, write_text
-from pipeline.results import own_records, readings, record_comparisons, records, results_figures, results_page
+from pipeline.io.outputs import Files, check_file, write_text
+from pipeline.results import own_records, pages, record_comparisons, records, results_figures
 from pipeline.results.record_comparisons import Group
+from pipeline.results.results_tables import tables
 
-PAGE = Path("docs/results.md")
-FILES = Files("results", (PAGE.name, *results_figures.FILES))
-
-DOCS, OWN = PAGE.parent, records.OWN.parent
-LINK = re.compile(r"\]\((\.\.?/)")
+WRITTEN = (Path("docs/results.md"), Path("docs/results_details.md"))  # by hand, except for their tables
+PAGES = tuple(page.name for page in WRITTEN)
+FIGURES = Files("results", results_figures.FILES)
+OWN_FILES = Files("results", (PAGES[0], *results_figures.FILES))
+DOCS, OWN = WRITTEN[0].parent, records.OWN.parent
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m commands.results", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument(
-        "--out", type=FILES.to_write, help=f"the folder of the page (default: {DOCS}, or {OWN})"
-    )
+    parser.add_argument("--out", type=Path, help=f"the folder of the pages (default: {DOCS}, or {OWN})")
     parser.add_argument("--own", action="store_true", help="of a user's own records")
     arguments = parsed(parser)
     if arguments.own:
@@ -47,41 +46,53 @@ def main() -> None:
 
 
 def write(folder: Path) -> None:
-    """Write the page of the published records, and its figures."""
-    found = [record_comparisons.read(Path(), dataset) for dataset in params.load().tabletop.viewpoint]
-    models = sorted({group.model for groups in found for group in groups if not group.changes})
-    _write(folder, found, readings.read(readings.FILE, models))
+    """Draw the figures of the published records, and fill the tables of the pages in `folder`.
+
+    A page that the folder lacks is copied from docs.
+    """
+    settings = params.load()
+    found = {name: record_comparisons.read(Path(), name) for name in settings.tabletop.viewpoint}
+    FIGURES.check(folder)
+    made = tables(found, settings)
+    texts = {}
+    for name in PAGES:
+        check_file(folder / name)
+        texts[name] = pages.filled(folder / name if (folder / name).exists() else DOCS / name, made)
+    with FIGURES.written(folder):
+        results_figures.write(folder, [*found.values()], settings)
+    for name, text in texts.items():
+        write_text(folder / name, text)
+    _print(folder, found)
+    shown = {name for page in PAGES for name in pages.blocks(folder / page)}
+    if lacking := [name for name, table in made.items() if table.rows and name not in shown]:
+        print(f"on no page: {', '.join(lacking)}; write `{pages.START}NAME -->` and `{pages.END}` for each")
 
 
 def write_own(folder: Path) -> None:
     """Write the page of a user's own records, and its figures; say which records are left out."""
-    rendered = params.load().tabletop.viewpoint
+    settings = params.load()
+    OWN_FILES.check(folder)
     tree = read_tree(Path("params.yaml"))
-    found, left = [], []
+    found: dict[str, list[Group]] = {}
+    left: list[Path] = []
     for dataset in sorted(path.name for path in records.OWN.glob("*")):
-        groups, others = own_records.read(Path(), tree, dataset) if dataset in rendered else ([], [])
-        found += [groups] * bool(groups)
-        left += others or sorted((records.OWN / dataset).glob("*/*-*.json")) * (dataset not in rendered)
+        rendered = dataset in settings.tabletop.viewpoint
+        groups, others = own_records.read(Path(), tree, dataset) if rendered else ([], [])
+        found |= {dataset: groups} if groups else {}
+        left += others or sorted((records.OWN / dataset).glob("*/*-*.json")) * (not rendered)
     if left:
         why = "other settings or data than today's, or of no rendered dataset"
         print(f"left out: {len(left)} own record(s) of {why}, the first {left[0]}")
     if not found:
         raise InputError(f"{records.OWN} has no record for the page; run a study with this params.yaml")
-    _write(folder, found, None)
+    with OWN_FILES.written(folder):
+        drawn = results_figures.write(folder, [*found.values()], settings)
+        write_text(folder / PAGES[0], pages.own_page(tables(found, settings).values(), drawn))
+    _print(folder, found)
 
 
-def _write(folder: Path, found: Sequence[Sequence[Group]], said: Mapping[str, str] | None) -> None:
-    settings = params.load()
-    with FILES.written(folder):
-        figures = results_figures.write(folder, found, settings)
-        page = results_page.page(found, figures, settings, said, own=said is None)
-        write_text(folder / PAGE.name, _relinked(page, folder) if said is None else page)
-    print(f"{folder / PAGE.name}: {sum(len(g.records) for groups in found for g in groups)} cells")
-
-
-def _relinked(page: str, folder: Path) -> str:
-    """A page whose links to docs, and above it, lead there from another folder."""
-    return LINK.sub(lambda link: f"]({os.path.relpath(DOCS / link[1], folder)}/", page)
+def _print(folder: Path, found: Mapping[str, Sequence[Group]]) -> None:
+    print(f"{folder / PAGES[0]}: {sum(len(group.records) for own in found.values() for group in own)} runs")
 
 
 if __name__ == "__main__":

@@ -12,16 +12,13 @@ from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
 from commands import run
 from pipeline.cli.arguments import SEEDS as SEED_RANGE
 from pipeline.cli.arguments import jobs, parsed, to_read, whole, word
 from pipeline.config import params
-from pipeline.io.console import PlainConsole
 from pipeline.io.errors import InputError, listed
 from pipeline.io.outputs import write_json, write_text
+from pipeline.reporting.tables import show
 from pipeline.results import own_records, printing, records, study_table
 from pipeline.study import cluster_settings as settings
 from pipeline.study import live_table, places, study_cells, study_file, workspace
@@ -32,7 +29,6 @@ from pipeline.study.workspace import Workspace
 
 SEEDS = (1, 2, 3)
 RESULTS = Path("results/studies")
-WIDTH = 500  # of what is printed at most: a narrow terminal breaks lines, but no number is cut
 Open = Callable[[Path, str, Sequence[str]], AbstractContextManager[Workspace]]
 
 
@@ -97,7 +93,7 @@ def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> Non
         with opened(root, dataset, study_cells.inputs_of(planned)) as space:
             failed = _run(root, missing, space, place, arguments.commit)
     record = study_table.record(root, name, own, dataset, planned, everything)
-    _show(record)
+    show(printing.tables(record))
     if not arguments.show:
         write_json(RESULTS / name / f"{dataset}.json", record)
         write_text(RESULTS / name / f"{dataset}.md", printing.markdown(record))
@@ -154,19 +150,6 @@ def _told(root: Path, planned: Sequence[Planned], unrecorded: bool) -> list[tupl
     for _, cell in missing:
         print(f"  missing: {cell.name}", flush=True)
     return missing
-
-
-def _show(record: study_table.Record) -> None:
-    console = PlainConsole(width=WIDTH)
-    for printed in printing.tables(record):
-        table = Table(title=printed.title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title_justify="left")
-        for place, heading in enumerate(printed.headings):
-            table.add_column(heading.replace(" ", "\n"), justify="right" if place else "left")
-        for row in printed.rows:
-            table.add_row(*row)
-        console.print(table)
-        for note in printed.notes:
-            console.print(note, soft_wrap=True)
 
 
 if __name__ == "__main__":

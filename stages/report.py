@@ -6,24 +6,18 @@ python -m stages.report --show          print the score table that was written
 
 import argparse
 import sys
-import textwrap
 from pathlib import Path
-
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
 from pipeline.cli.arguments import parsed, to_read
 from pipeline.config import params
-from pipeline.io.console import PlainConsole
+from pipeline.io.errors import printable
 from pipeline.io.outputs import Contents, replacing, write_json, write_text
-from pipeline.reporting import dataset_results, dvc_experiments, dvc_plots, overview_table
+from pipeline.reporting import dataset_results, dvc_experiments, dvc_plots, overview_table, tables
 from stages import run
 
 PAGE, SCORES = "index.html", "scores.json"
 CONTENTS = Contents("report")
 FOLDER = Path("results/report")
-LONGEST = 8  # letters of a line of a heading, so that 80 columns hold the table
-WIDTH = 500  # of what is printed at most: a narrow terminal breaks lines, but no number is cut
 
 
 def main() -> None:
@@ -71,22 +65,11 @@ def write(out: Path) -> None:
 def show(out: Path) -> None:
     """Print the score table of each dataset, and where the page is."""
     records = overview_table.read(out / SCORES)
-    console = PlainConsole(width=WIDTH)
     for dataset in dict.fromkeys(record["dataset"] for record in records):
-        title = f"{dataset}: scores × 100, as papers print them"
-        table = Table(title=title, box=SIMPLE_HEAD, padding=0, show_edge=False)
-        for heading in ("model", "seed"):
-            table.add_column(heading)
         rows = overview_table.rows(records, dataset)
-        columns = overview_table.columns(rows)
-        for heading in columns.values():
-            table.add_column(textwrap.fill(heading, LONGEST), justify="right")
-        for row in rows:
-            # without the spaces 80 columns hold the table
-            scores = [row.printed(*column).replace(" ", "") for column in columns]
-            table.add_row(row.model, row.run, *scores)
-        console.print(table)
-    console.print(f"with pictures and curves: {out / PAGE}", soft_wrap=True)
+        title = f"{dataset}: scores × 100, as papers print them"
+        tables.show([overview_table.table(title, overview_table.columns(rows), rows)])
+    print(printable(f"with images and curves: {out / PAGE}"))
 
 
 if __name__ == "__main__":

@@ -112,8 +112,7 @@ def lab(tmp_path_factory):
         if "rows" in (tree := read_yaml(path, "")):
             path.write_text(yaml_of(tree | {"rows": tree["rows"][:2]}))
     project_params.write(root)
-    (root / "docs/results.md").unlink()  # it is of all records, and no other command wrote it here
-    for figure in (root / "docs").glob("results-*.svg"):
+    for figure in (root / "docs").glob("results-*.svg"):  # of all records: no command wrote them here
         figure.unlink()
     with chdir(root):
         results.write(root / "docs")

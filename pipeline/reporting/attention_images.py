@@ -1,4 +1,4 @@
-"""Attention as the page embeds it: 8 bits a cell, base64, small enough for the whole gallery; and weights."""
+"""Attention maps and weights as the page embeds them: 8 bits a cell, base64, small enough for the gallery."""
 
 import base64
 from typing import Any
@@ -13,7 +13,7 @@ Array = np.ndarray
 
 
 def embedded(attended: Attended) -> dict[str, Any]:
-    """What the page's script reads of one caption: its maps, and the images' alignment where there is one.
+    """Return what the page's script reads about a caption: its maps, and the images' alignment, if any.
 
     A map's largest value is 255; `peaks` says what share of the attention that is. `images` says how many
     maps a word has, one after another, where it is not one for both images. `weights` are in percent.
@@ -38,19 +38,19 @@ def embedded(attended: Attended) -> dict[str, Any]:
 
 
 def phrases(attended: Attended) -> list[str]:
-    """K names of what the decoder weighs at a word, as a sentence has them."""
+    """Return the K names of what the decoder weighs at a word, as a sentence has them."""
     return [PHRASES.get(name, name) for name in attended.weighed]
 
 
 def percents(attended: Attended) -> list[list[int]]:
-    """The weights of each word, words x K; nothing where there are none."""
+    """Return the weights of each word in percent, words x K; empty without weights."""
     if attended.weights is None:
         return []
     return np.rint(100 * attended.weights.astype(np.float32)).astype(int).tolist()
 
 
 def quantised(rows: Array) -> Array:
-    """... x N of shares -> uint8, each row's largest value LEVELS."""
+    """Return shares, (..., N), as uint8; each row's largest value is LEVELS."""
     largest = rows.max(-1, keepdims=True)
     scaled = np.divide(rows, largest, np.zeros_like(rows), where=largest > 0)
     return np.rint(LEVELS * scaled).astype(np.uint8)

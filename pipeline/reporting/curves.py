@@ -1,4 +1,4 @@
-"""Learning curves: of every phase its training losses and what its validations found, a line for each run."""
+"""Learning curves: training losses and validation scores of every phase, a line for each run."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -32,7 +32,7 @@ TASKS = {"mlm": "masked words", "mvcl": "masked cells", "fda": "negatives", "cla
 
 @dataclass(frozen=True)
 class Measure:
-    """What one panel shows."""
+    """The quantity that one panel shows."""
 
     column: str
     title: str
@@ -43,8 +43,8 @@ class Measure:
 
 
 VALIDATED = (  # of the captioning; what is true where scenes are known
-    Measure("true/change", "Validation, true of changes, percent", factor=100),
-    Measure("true", "Validation, true of all pairs, percent", factor=100),
+    Measure("true/change", "Validation, true captions of changed pairs, percent", factor=100),
+    Measure("true", "Validation, true captions of all pairs, percent", factor=100),
     Measure("CIDEr-D", "Validation CIDEr-D × 100", factor=100),
 )
 FOUND = (  # in the validations of a pre-training
@@ -68,9 +68,9 @@ class Line:
 
 
 def captioning(results: Results) -> list[Panel]:
-    """A panel of each validated score, and one for each training loss that some model has.
+    """Return a panel of each validation score, and one of each training loss that some model has.
 
-    Cells whose weights were imported have no curves, and stand in none.
+    Runs with imported weights have no curves.
     """
     terms = [term for cell in results.cells for term in cell.phases["captioning"].losses]
     losses = [
@@ -84,7 +84,7 @@ def captioning(results: Results) -> list[Panel]:
 
 
 def pretraining(results: Results) -> list[Panel]:
-    """Of each phase of pre-training every task's training loss, and what validations measured."""
+    """Return panels of each pre-training phase: every task's training loss, and the validation scores."""
     found: list[Panel] = []
     for phase, where in PRETRAININGS:
         tasks = [_loss(term, f"Training loss, {where}{name}") for term, name in TASKS.items()]
@@ -94,7 +94,7 @@ def pretraining(results: Results) -> list[Panel]:
 
 
 def adaptation(results: Results) -> list[Panel]:
-    """Of the phase in which sentences find their pairs: its training loss, and R@1 on validation pairs."""
+    """Return panels of the phase in which sentences find their pairs: training loss, validation R@1."""
     title = f"Validation, R@1: a sentence’s own pair found first of {results.searched}"
     chance = 1 / results.searched if results.searched else None
     loss = _loss("retrieval", "Training loss, retrieval")
@@ -111,7 +111,7 @@ def _panels(results: Results, phase: PhaseName, measures: Iterable[Measure]) -> 
 
 
 def _lines(results: Results, phase: PhaseName, measure: Measure) -> list[Line]:
-    """The measure's curve of each run that has it, without what no iteration measured."""
+    """Return the measure's curve of each run that has it, without missing values."""
     looks, found = styles(cell.model for cell in results.cells), []
     for cell in results.cells:
         curve = getattr(cell.phases.get(phase), measure.kind, {})

@@ -1,4 +1,4 @@
-"""What the earlier stages wrote of a dataset: the cells that params.yaml lists, and no others."""
+"""What the earlier stages wrote about a dataset: the runs that params.yaml lists, and no others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class Curves:
 
 @dataclass(frozen=True)
 class Cell:
-    """One model, trained with one seed on one dataset, and what it says of the test pairs."""
+    """A run: one model, trained with one seed on one dataset, and its captions of the test pairs."""
 
     model: str
     seed: int
@@ -65,7 +65,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Results:
-    """A dataset's test pairs and its cells."""
+    """A dataset's test pairs and its runs."""
 
     dataset: str
     test: list[Pair]
@@ -83,7 +83,7 @@ class Results:
 
 
 def read(root: Path, params: Params) -> list[Results]:
-    """The results of every dataset that `params` lists, in the repository at `root`.
+    """Return the results of every dataset that `params` lists, in the repository at `root`.
 
     Raises InputError naming the first file that is missing, or is not what its stage writes.
     """
@@ -130,7 +130,7 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
 
 
 def _retrieved(cells: Path, params: Params, pairs: Path) -> dict[str, dict[int, Retrieved]]:
-    """By model and seed, of the listed models that learnt to retrieve."""
+    """Return model -> seed -> retrieval, for the listed models that learnt to retrieve."""
     found: dict[str, dict[int, Retrieved]] = {}
     for model in params.models:
         places = {seed: cells / model / str(seed) / "retrieval" for seed in params.seeds}
@@ -167,7 +167,7 @@ def _cell(
 
 
 def _check(root: Path, dataset: str, cell: Cell, pairs: Path) -> None:
-    """Raise InputError where a file of a cell is of another run or other pairs, or was changed."""
+    """Raise InputError where a file of a run belongs to another run or other pairs, or was changed."""
     run = Path(dataset, cell.model, str(cell.seed))
     weights = root / "data/weights" / run
     run_files.check_scores(root / "results/cells" / run, pairs, weights)
@@ -175,7 +175,7 @@ def _check(root: Path, dataset: str, cell: Cell, pairs: Path) -> None:
 
 
 def read_metrics(path: Path) -> Metrics:
-    """A metrics.json as stages.score writes it; what is no number is left out."""
+    """Return a metrics.json of stages.score, without what is no number."""
     tree = read_record(path, Tree, REMEDY, "ignore")
     groups = {name: values for name, values in tree.items() if isinstance(values, dict)}
     scorers = groups.pop("scorers", {})
@@ -194,12 +194,12 @@ def read_metrics(path: Path) -> Metrics:
 
 
 def read_captions(path: Path, pairs: Sequence[Pair]) -> dict[str, str]:
-    """Pair id -> caption, of a captions.json that has one for each of `pairs`."""
+    """Return pair id -> caption, of a captions.json that has one for each of `pairs`."""
     return _of_all(path, coco_files.read_results(path, REMEDY), pairs)
 
 
 def read_attended(path: Path, pairs: Sequence[Pair], captions: dict[str, str]) -> dict[str, Attended]:
-    """Pair id -> where the decoder looked, of an attention.npz that has the `captions` of `pairs`."""
+    """Return pair id -> attention, of an attention.npz that belongs to the `captions` of `pairs`."""
     found = _of_all(path, attention_maps.read(path), pairs)
     for pair in pairs:
         if list(found[pair.pair_id].words) != captions[pair.pair_id].split():
@@ -208,7 +208,7 @@ def read_attended(path: Path, pairs: Sequence[Pair], captions: dict[str, str]) -
 
 
 def read_phases(folder: Path, seed: int) -> dict[PhaseName, Curves]:
-    """The phases of the model whose curves lie in `folder`, in their order."""
+    """Return the phases of the model whose curves are in `folder`, in their order."""
     places: dict[PhaseName, Path] = {}
     place = folder / "first" / str(seed)
     if filled(place):

@@ -1,4 +1,4 @@
-"""Experiments that `dvc exp run` made: gathered into one small file, and read from it."""
+"""Experiments of `dvc exp run`: gathered into one small file, and read from it."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -28,10 +28,10 @@ class Experiment:
 
 
 def gather(shown: Any) -> list[Experiment]:
-    """The finished experiments, of what `dvc exp show --json` prints (DVC 3).
+    """Return the finished experiments in the output of `dvc exp show --json` (DVC 3).
 
-    Left out: the workspace, which may lie between two experiments, and what is queued, running or failed.
-    Raises InputError where `shown` is something else.
+    The workspace, which may be between two experiments, is left out, and so are queued, running and failed
+    experiments. Raises InputError where `shown` is something else.
     """
     try:
         finished = {state["rev"]: state for state in _finished(shown)}.values()
@@ -52,7 +52,7 @@ def gather(shown: Any) -> list[Experiment]:
 
 
 def _finished(shown: Any) -> Iterator[dict[str, Any]]:
-    """Each commit's state and those of its experiments, which a range of revisions holds, newest first."""
+    """Yield the state of each commit and of its experiments; the newest of their revisions is the first."""
     for commit in shown:
         if commit["rev"] != "workspace" and not commit["error"]:
             yield commit
@@ -78,7 +78,7 @@ def _differing(flat: Iterable[dict[str, Value]]) -> list[str]:
 
 
 def _metrics(files: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """All pairs' numbers, of each results/cells/dataset/model/seed/summary.json."""
+    """Return the scores over all pairs of each results/cells/dataset/model/seed/summary.json."""
     found = {}
     for name, file in sorted(files.items()):
         *_, dataset, model, seed, _ = ("", "", "", *Path(name).parts)
@@ -92,10 +92,10 @@ def _is_number(value: Any) -> bool:
 
 
 def records(experiments: Iterable[Experiment]) -> list[dict[str, Any]]:
-    """The experiments as FILE holds them."""
+    """Return the experiments as FILE holds them."""
     return [asdict(experiment) for experiment in experiments]
 
 
 def read(path: Path) -> list[Experiment]:
-    """The experiments that were gathered, none without a file. Raises InputError where it is another."""
+    """Return the gathered experiments, none without a file. Raises InputError for another kind of file."""
     return read_record(path, list[Experiment], REMEDY) if path.exists() else []

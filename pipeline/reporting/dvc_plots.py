@@ -1,6 +1,6 @@
-"""What `dvc plots show` draws: one table for all cells, where DVC alone would draw each cell by itself.
+"""The tables that `dvc plots show` draws: one for all runs, because DVC would draw each run separately.
 
-A row is a point; `cell` says whose: dataset/model/seed, or dataset/constant. Scores are fractions.
+A row is a point; `cell` names its run: dataset/model/seed, or dataset/constant. Scores are fractions.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ TYPES = (*CHANGE_TYPES, "no_change")
 
 
 def tables(results: Sequence[Results]) -> dict[str, Rows]:
-    """File name -> rows, of all cells."""
+    """Return file name -> rows, of all runs."""
     cells = {f"{each.dataset}/{cell.model}/{cell.seed}": cell for each in results for cell in each.cells}
     scored = {f"{each.dataset}/constant": each.constant for each in results}
     scored |= {name: cell.metrics for name, cell in cells.items()}

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator
 
 from pipeline.reporting.overview_table import CONSTANT, Key, Row
-from pipeline.statistics.seeds import MeanSd
 
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType
@@ -58,7 +57,7 @@ FILLED = 0.78  # of the distance from one group of bars to the next
 
 @dataclass(frozen=True)
 class Style:
-    """How one model's lines and bars look, in every panel of the page."""
+    """The look of one model's lines and bars in every panel of the page."""
 
     model: str
     number: int
@@ -78,20 +77,20 @@ class Style:
         return DASHES[self.number % len(DASHES)]
 
     def dasharray(self, width: float) -> str:
-        """The dashes of a line of that width, as SVG writes them."""
+        """Return the dashes of a line of that width, as SVG writes them."""
         return " ".join(f"{width * length:g}" for length in self.dashes) or "none"
 
 
 def styles(models: Iterable[str]) -> dict[str, Style]:
-    """A style for each model of a page, in order."""
+    """Return a style for each model of a page, in order."""
     return {model: Style(model, number) for number, model in enumerate(dict.fromkeys(models))}
 
 
 def looks(models: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Of every model the colour, marks and dashes that its name has, whatever models stand beside it.
+    """Return the colour, marks and dashes of each model, which follow from its name, not from the others.
 
-    Where two names would look alike, the later one of the alphabet takes the next look; beyond 108 models
-    looks come again.
+    If two names had the same look, the later one of the alphabet takes the next look. Beyond 108 models looks
+    repeat.
     """
     found: dict[str, int] = {}
     left: set[int] = set()
@@ -115,19 +114,19 @@ class Panel:
     """One diagram of the page."""
 
     title: str
-    told: str  # what a reader hears who does not see it
+    told: str  # text for screen readers
     svg: str
 
 
 def panel(title: str, told: str, dataset: str, draw: Callable[[Axes], None]) -> Panel:
-    """What `draw` puts on a diagram's axes, as an SVG element of the page."""
+    """Return what `draw` draws on axes, as a panel of the page."""
     return Panel(title, told, svg(draw, f"{dataset} {title}"))
 
 
 def svg(draw: Callable[[Axes], None], salt: str) -> str:
-    """An SVG element without what only a file needs: namespaces, size, fonts, names of parts.
+    """Return an SVG element without what only a file needs: namespaces, size, fonts, names of parts.
 
-    `salt` is another one for each of a page, so that its ids are its own.
+    `salt` differs for each element of a page, so that ids are unique.
     """
 
     def on_lines(axes: Axes) -> None:
@@ -144,7 +143,7 @@ def svg(draw: Callable[[Axes], None], salt: str) -> str:
 
 
 def svg_file(draw: Callable[[Axes], None], size: tuple[float, float] = WIDE) -> str:
-    """What `draw` puts on a diagram's axes, as an SVG file."""
+    """Return what `draw` draws on axes, as an SVG file."""
     written = _document(draw, size, "results", FILE_COLOURS)
     return "\n".join(line.rstrip() for line in written.splitlines()) + "\n"
 
@@ -167,9 +166,9 @@ def _document(
 def bars(
     title: str, dataset: str, groups: Mapping[str, Key], rows: Sequence[Row], styles: Mapping[str, Style]
 ) -> Panel | None:
-    """Bars of groups (label -> score) x models, with whiskers of ± one deviation; None where nobody has any.
+    """Return bars of groups (label -> score) x models, whiskers of ± one deviation; None without a score.
 
-    `rows` are one a model, and the constant caption's, which is drawn as a mark across the bars.
+    `rows`: one a model; the constant caption's row is drawn as a mark across the bars.
     """
     known = {
         label: key
@@ -204,38 +203,3 @@ def _draw_bars(
     axes.set_xlim(-0.5, len(groups) - 0.5)
     axes.yaxis.set_major_locator(MaxNLocator(5))
     axes.spines["left"].set_visible(False)
-
-
-@dataclass(frozen=True)
-class Tradeoff:
-    """A model's scores by rising weight of a loss term; 0 is without it."""
-
-    points: Sequence[tuple[float, MeanSd]]
-    colour: str
-    dashes: tuple[float, ...] = ()
-    label: str | None = None  # in the legend
-    note: str = ""  # at the line's end
-
-
-def draw_tradeoffs(axes: Axes, lines: Sequence[Tradeoff], label: str) -> None:
-    """Lines over weights on a logarithmic axis, with whiskers of ± one deviation over seeds."""
-    weights = sorted({weight for line in lines for weight, _ in line.points})
-    positive = [weight for weight in weights if weight]
-    if weights[0] == 0 and positive:
-        axes.set_xscale("symlog", linthresh=positive[0], linscale=0.5)  # a logarithm has no place for 0
-    elif positive:
-        axes.set_xscale("log")
-    for line in lines:
-        x, y = [weight for weight, _ in line.points], [100 * score.mean for _, score in line.points]
-        axes.plot(x, y, color=line.colour, dashes=line.dashes or (None, None), marker="o", label=line.label)
-        for weight, score in line.points:
-            if score.sd:
-                low, high = 100 * (score.mean - score.sd), 100 * (score.mean + score.sd)
-                axes.vlines(weight, low, high, colors=line.colour, linewidth=0.9)
-        end = (x[-1], y[-1])
-        axes.annotate(line.note, end, (-3, 4), textcoords="offset points", ha="right", color=INK, fontsize=7)
-    axes.set_xticks(weights)
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda weight, _: f"{weight:g}"))
-    axes.set_xlabel(label)
-    axes.yaxis.set_major_locator(MaxNLocator(6))

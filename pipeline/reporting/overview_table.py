@@ -1,6 +1,6 @@
-"""The scores as one flat list of records, and the rows that the page and the terminal print of it."""
+"""The scores as one flat list of records, and the table of them on the page and the terminal."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,15 @@ from pydantic import BaseModel, ConfigDict
 from pipeline.io.inputs import read_json
 from pipeline.io.records import checked
 from pipeline.reporting.dataset_results import REMEDY, Results
+from pipeline.reporting.tables import NONE, Table
 from pipeline.scoring import metric_names
 from pipeline.scoring.metric_names import ACCURACY, CIDER, CORPUS, PLACES, SPICE
 from pipeline.statistics.seeds import MeanSd, over_seeds
 
 CONSTANT = "constant"
 TOTAL = "total"
-# of the score table. Truth stands first: a caption may score well and be made up. Over all pairs CIDEr-D
-# flatters whoever says "there is no change"; that of the changes stands beside it, therefore
+# of the score table. Truth comes first: a caption may score well and be made up. Over all pairs CIDEr-D
+# flatters whoever says "there is no change"; so CIDEr-D of the changed pairs is next to it
 COLUMNS = (
     *PLACES.values(),
     *((TOTAL, metric) for metric in CORPUS),
@@ -49,20 +50,20 @@ class Row:
 
     @property
     def run(self) -> str:
-        """What stands in the seed's column."""
+        """The text in the seed's column."""
         if self.runs > 1:
             return "mean"
         return "" if self.seed is None else str(self.seed)
 
     def printed(self, subset: str, metric: str) -> str:
-        """A score x 100 as papers print it, with ± its deviation over seeds; – where there is none."""
+        """Return a score x 100 as papers print it, with ± its deviation over seeds; NONE without a score."""
         if (subset, metric) not in self.scores:
-            return "–"
+            return NONE
         return self.scores[subset, metric].printed(1 if metric in COUNTS else 100)
 
 
 def records(results: Sequence[Results]) -> list[Record]:
-    """A record for each cell and subset; the constant caption's come first of a dataset's."""
+    """Return a record for each run and subset; a dataset's constant caption comes first."""
     found: list[Record] = []
     for each in results:
         cells = [(CONSTANT, None, each.constant), *((c.model, c.seed, c.metrics) for c in each.cells)]
@@ -74,7 +75,7 @@ def records(results: Sequence[Results]) -> list[Record]:
 
 
 def rows(records: Sequence[Record], dataset: str) -> list[Row]:
-    """A dataset's rows: the constant caption, then each model's seeds and, of several, their mean."""
+    """Return a dataset's rows: the constant caption, then each model's seeds and their mean, if several."""
     runs: dict[str, dict[int | None, list[Record]]] = {}
     for record in records:
         if record["dataset"] == dataset:
@@ -96,33 +97,46 @@ def _scores(records: Sequence[Record]) -> dict[Key, MeanSd]:
 
 
 def _mean(runs: Sequence[Row]) -> Row:
-    """Means and sample standard deviations, of the scores that every run has."""
+    """Return means and sample standard deviations of the scores that every run has."""
     common = [key for key in runs[0].scores if all(key in run.scores for run in runs)]
     scores = {key: over_seeds([run.scores[key].mean for run in runs]) for key in common}
     return Row(runs[0].model, None, len(runs), scores)
 
 
 def of_models(rows: Sequence[Row]) -> list[Row]:
-    """One row a model: its mean where it was trained with several seeds."""
+    """Return one row a model: its mean where it was trained with several seeds."""
     return list({row.model: row for row in rows}.values())
 
 
 def columns(rows: Sequence[Row]) -> dict[Key, str]:
-    """(subset, metric) -> its heading, of the columns that some row has a score of."""
+    """Return (subset, metric) -> heading, for the columns with a score in some row."""
     return {
         (subset, metric): heading(subset, metric) for subset, metric in COLUMNS if has(rows, subset, metric)
     }
 
 
+def table(title: str, columns: Mapping[Key, str], rows: Sequence[Row]) -> Table:
+    """Return rows of scores as text; `columns`: headings. Seeds have a column where a row is of one seed."""
+    seeded = any(row.seed is not None for row in rows)
+    kinds = {
+        place: "mean" if row.run == "mean" and seeded else CONSTANT
+        for place, row in enumerate(rows)
+        if (row.run == "mean" and seeded) or row.model == CONSTANT
+    }
+    lines = [[row.model, *[row.run] * seeded, *(row.printed(*column) for column in columns)] for row in rows]
+    headings = ["model", *["seed"] * seeded, *columns.values()]
+    return Table(title, headings, lines, texts=1 + seeded, kinds=kinds)
+
+
 def heading(subset: str, metric: str) -> str:
-    """A column's heading: what is true of what, or a score, of which pairs where not of all."""
+    """Return a column's heading: the score, and the pairs that it is of where these are not all."""
     told = {place: HEADINGS[name] for name, place in PLACES.items()}
-    of = "" if subset == TOTAL else f" {subset}s"
+    of = "" if subset == TOTAL else f", {subset}d"
     return told.get((subset, metric), HEADINGS.get(metric, metric) + of)
 
 
 def has(rows: Sequence[Row], subset: str, metric: str) -> bool:
-    """Whether any of the rows has that score."""
+    """Return whether any row has that score."""
     return any((subset, metric) in row.scores for row in rows)
 
 
@@ -136,7 +150,7 @@ class _Record(BaseModel):
 
 
 def read(path: Path) -> list[Record]:
-    """The records of a scores.json. Raises InputError where it is missing or something else."""
+    """Return the records of a scores.json. Raises InputError where it is missing or something else."""
     found: list[Record] = read_json(path, REMEDY)
     checked(list[_Record], found, str(path), REMEDY)
     return found

@@ -1,9 +1,8 @@
-"""The report's page: one HTML file that holds all it shows, and asks for nothing else."""
+"""The report's page: one HTML file that contains all it shows and requests nothing else."""
 
 import base64
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,12 @@ from pipeline.reporting.dataset_results import Results
 from pipeline.reporting.dvc_experiments import Experiment
 from pipeline.reporting.figures import Panel
 from pipeline.reporting.gallery import gallery, searches
-from pipeline.reporting.overview_table import HEADINGS, TOTAL, Key, Row
+from pipeline.reporting.overview_table import HEADINGS, TOTAL, Key, Row, table
 from pipeline.reporting.paper_comparison import literature
 from pipeline.reporting.significance import significance
+from pipeline.reporting.tables import Table
 from pipeline.scoring.metric_names import ACCURACY, AGREES, CIDER, CORPUS, FITS, METEOR, TRUE
 from pipeline.scoring.subsets import QUARTILES, subsets
-from pipeline.statistics.comparisons import p_value
 
 HERE = Path(__file__).parent
 TEMPLATE, SCRIPT = "report.html.j2", "report.js"
@@ -45,28 +44,13 @@ LOCALISATION = {
 LIMIT = 15_000_000  # bytes that a page should not exceed
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table of scores: a line for each row, a column for each (subset, metric)."""
-
-    caption: str
-    headings: list[tuple[str, str]]  # and a note beneath
-    columns: list[Key]
-    rows: list[Row]
-
-    @property
-    def seeded(self) -> bool:
-        """Whether some row is of one seed alone."""
-        return any(row.seed is not None for row in self.rows)
-
-
 def render(
     results: Sequence[Results],
     records: Sequence[overview_table.Record],
     params: Params,
     experiments: Sequence[Experiment] = (),
 ) -> str:
-    """The page's HTML. Raises InputError where an image is not the one that was prepared."""
+    """Return the page's HTML. Raises InputError where an image is not the prepared one."""
     environment = Environment(
         loader=FileSystemLoader(HERE),
         autoescape=True,  # a caption may hold anything
@@ -84,7 +68,6 @@ def render(
         params=params,
         sections=sections,
         drawing=Markup,
-        p_value=p_value,
         script=Markup(script),
         script_hash=digest,
     )
@@ -93,7 +76,7 @@ def render(
 def _section(
     results: Results, rows: list[Row], params: Params, experiments: Sequence[Experiment]
 ) -> dict[str, Any]:
-    """All that the page shows of one dataset, as report.html.j2 names it."""
+    """Return all that the page shows of one dataset, as report.html.j2 names it."""
     models = overview_table.of_models(rows)
     ours = [row for row in models if row.model != overview_table.CONSTANT]
     columns = overview_table.columns(rows)
@@ -102,8 +85,8 @@ def _section(
     return {
         "name": results.dataset,
         "pairs": len(results.test),
-        "scores": _scores("Over all test pairs, where no part of them is named. All × 100.", columns, models),
-        "runs": _scores("Each seed.", columns, rows) if len(params.seeds) > 1 else None,
+        "scores": table("Over all test pairs, where no part of them is named. All × 100.", columns, models),
+        "runs": table("Each seed.", columns, rows) if len(params.seeds) > 1 else None,
         "checked": overview_table.has(rows, "change", TRUE),  # it is known of captions that they are true
         "agreeing": overview_table.has(rows, "change", AGREES),  # they were read against the references
         "judged": overview_table.has(rows, TOTAL, ACCURACY),  # on change or no change
@@ -123,10 +106,6 @@ def _section(
         "retrieval": retrieved,
         "searches": searches(results, retrieved["examples"]) if retrieved else [],
     }
-
-
-def _scores(caption: str, columns: dict[Key, str], rows: list[Row]) -> Table:
-    return Table(caption, [(heading, "") for heading in columns.values()], list(columns), rows)
 
 
 def _bars(dataset: str, models: list[Row], looks: dict[str, figures.Style]) -> Iterable[Panel]:
@@ -153,14 +132,15 @@ def _of_kinds(kinds: Sequence[str], metric: str) -> dict[str, Key]:
 
 
 def _details(results: Results, models: list[Row]) -> Iterable[Table]:
-    """Tables of what some model has, and no others."""
+    """Yield the tables that some model has scores for."""
     sizes = {name: f"{len(members)} pairs" for name, members in subsets(results.test).items()}
     parts = [part for part in PARTS if overview_table.has(models, part, CORPUS[0])]
-    headings = [(part.replace("_", " "), sizes.get(part, "")) for part in parts]
     for metric, caption in PART_METRICS.items():
-        columns = [(part, metric) for part in parts]
+        columns = {
+            (part, metric): f"{part.replace('_', ' ')}\n{sizes.get(part, '')}".strip() for part in parts
+        }
         if any(overview_table.has(models, *column) for column in columns):
-            yield Table(caption, headings, columns, models)
+            yield table(caption, columns, models)
     for group, names, caption in (
         (TOTAL, CAPTIONS, "The captions: exact matches in percent, and counts."),
         ("attributes", ATTRIBUTES, "Captions of changes that name it rightly, percent."),
@@ -168,11 +148,11 @@ def _details(results: Results, models: list[Row]) -> Iterable[Table]:
     ):
         if known := [name for name in names if overview_table.has(models, group, name)]:
             own = {(group, name): HEADINGS.get(name, name.replace("_", " ")) for name in known}
-            yield _scores(caption, own, models)
+            yield table(caption, own, models)
 
 
 def _scorers(results: Results) -> dict[str, str]:
-    """What computed the scores; several values where cells were scored by different programs."""
+    """Return what computed the scores; several values where runs were scored by different programs."""
     found: dict[str, dict[str, None]] = {}
     for metrics in (results.constant, *(cell.metrics for cell in results.cells)):
         for name, value in metrics.scorers.items():

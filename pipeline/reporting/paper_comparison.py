@@ -1,64 +1,54 @@
-"""The papers' figures beside ours, with marks that say which conditions differ."""
+"""The papers' figures next to ours, with marks that say which conditions differ."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from string import ascii_lowercase
 from typing import Any
 
 from pipeline.config.params import Params
 from pipeline.reporting.dataset_results import Results
 from pipeline.reporting.overview_table import TOTAL, Row
-from pipeline.reporting.paper_results import differs
+from pipeline.reporting.paper_results import Published, differs
+from pipeline.reporting.tables import NONE, Table
 from pipeline.scoring.metric_names import PRINTED
 from pipeline.scoring.subsets import subsets
 
 
-@dataclass(frozen=True)
-class Line:
-    """A published row as the page prints it."""
-
-    method: str
-    source: int  # its number among the sources
-    values: dict[str, float | None]  # fractions
-    marks: str
-
-    def printed(self, metric: str) -> str:
-        """A score x 100; – where the paper has none."""
-        value = self.values[metric]
-        return "–" if value is None else f"{100 * value:.1f}"
-
-
 def literature(results: Results, rows: Sequence[Row], params: Params) -> dict[str, Any]:
-    """What papers print of each subset beside `rows`, ours, one a model; no `parts` where they print nothing.
+    """Return the table of each subset that papers print, `rows` (ours, one a model) first.
 
-    `marks` says what the letters at a paper's line stand for: conditions that differ from ours.
+    `marks` says what the letters at a paper's line are: conditions that differ from ours.
     """
     sizes = {TOTAL: len(results.test)} | {name: len(ids) for name, ids in subsets(results.test).items()}
     published = [row for row in results.published if not row.ablation]
     sources = list(dict.fromkeys(row.source for row in published))
     letters: dict[str, str] = {}
-    lines: dict[str, list[Line]] = {}
+    theirs: dict[str, list[tuple[Published, list[str]]]] = {}
     for row in published:
         conditions = differs(row, params, sizes.get(row.subset))
         marks = " ".join(letters.setdefault(own, _letter(len(letters))) for own in conditions)
         method = f"{row.method} ({row.note})" if row.note else row.method
-        line = Line(method, sources.index(row.source) + 1, row.values, marks)
-        lines.setdefault(row.subset, []).append(line)
+        line = [method, str(sources.index(row.source) + 1), marks]
+        theirs.setdefault(row.subset, []).append((row, line))
     return {
-        "parts": [
-            {
-                "subset": subset,
-                "metrics": [m for m in PRINTED if any(line.values[m] is not None for line in theirs)],
-                "ours": rows,
-                "theirs": theirs,
-            }
-            for subset, theirs in lines.items()
-        ],
+        "parts": {subset: _table(subset, rows, own) for subset, own in theirs.items()},
         "sources": sources,
         "marks": {letter: condition for condition, letter in letters.items()},
     }
 
 
+def _table(subset: str, ours: Sequence[Row], theirs: Sequence[tuple[Published, list[str]]]) -> Table:
+    metrics = [m for m in PRINTED if any(row.values[m] is not None for row, _ in theirs)]
+    lines = [[row.model, "here", "", *(row.printed(subset, metric) for metric in metrics)] for row in ours]
+    lines += [[*line, *(_percent(row.values[metric]) for metric in metrics)] for row, line in theirs]
+    title = f"{subset.replace('_', ' ').capitalize()}: ours, then the papers’. Every score × 100."
+    headings = ["model", "source", "differs in", *metrics]
+    return Table(title, headings, lines, texts=3, kinds=dict.fromkeys(range(len(ours)), "ours"))
+
+
+def _percent(value: float | None) -> str:
+    return NONE if value is None else f"{100 * value:.1f}"
+
+
 def _letter(place: int) -> str:
-    """a to z, then aa, bb …"""
+    """Return a to z, then aa, bb …"""
     return ascii_lowercase[place % 26] * (1 + place // 26)

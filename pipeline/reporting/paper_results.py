@@ -1,4 +1,4 @@
-"""Published scores, to stand beside ours: data/published/<dataset>.yaml, and which conditions differ.
+"""Published scores to print next to ours: data/published/<dataset>.yaml, and which conditions differ.
 
 Figures are copied from papers as they print them. A row of a paper's own method names the conditions that
 the paper states for its runs; a figure that a paper took from another one has none.
@@ -27,7 +27,7 @@ Percent = Annotated[float, Field(ge=0, le=1000)]  # CIDEr-D x 100 is at most 100
 
 
 class Features(Strict):
-    """What the images were turned into; null: not stated."""
+    """The features that a paper states; null: not stated."""
 
     network: str | None = None
     stride: int | None = None  # pixels of a cell's side
@@ -36,7 +36,7 @@ class Features(Strict):
 
 
 class Conditions(Strict):
-    """What a paper says of its own runs; null: not stated."""
+    """The conditions that a paper states for its own runs; null: not stated."""
 
     settings_of: Literal["clip", "idc_pcl"] | None = None  # ours stand in dataset.<name>.own, not beside it
     features: Features = Features()
@@ -65,7 +65,7 @@ class Published:
 
 
 def rows(dataset: str, folder: Path = FOLDER) -> list[Published]:
-    """The published rows of a dataset, in the file's order; none where it has no file.
+    """Return the published rows of a dataset, in the file's order; none without a file.
 
     Raises InputError naming the file and the key that is wrong.
     """
@@ -93,7 +93,7 @@ def rows(dataset: str, folder: Path = FOLDER) -> list[Published]:
 
 
 def differs(row: Published, params: Params, test_pairs: int | None = None) -> list[str]:
-    """In which conditions our cells of the row's dataset differ from the row's; empty: in none that we know.
+    """Return the conditions in which our runs differ from a published row; empty: no known difference.
 
     Each is a phrase such as "iterations: 10000, ours 1800"; what the source does not state comes last, as
     one phrase. `test_pairs` is how many pairs of the row's subset ours are scored on, None to leave that out.
@@ -172,7 +172,7 @@ class PublishedRetrieval:
 
 
 def retrieval(dataset: str, folder: Path = FOLDER) -> list[PublishedRetrieval]:
-    """The published retrieval of a dataset, in the file's order; none where it has no file."""
+    """Return the published retrieval of a dataset, in the file's order; none without a file."""
     path = folder / f"{dataset}.yaml"
     if not path.exists():
         return []

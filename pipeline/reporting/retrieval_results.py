@@ -12,6 +12,7 @@ from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_json
 from pipeline.io.records import read_record, read_records
 from pipeline.reporting.paper_results import PublishedRetrieval
+from pipeline.reporting.tables import NONE, Table
 from pipeline.statistics.comparisons import compare_all
 from pipeline.statistics.pair_scores import Evidence, of_retrieval
 from pipeline.statistics.seeds import over_seeds
@@ -26,7 +27,7 @@ FIGURES = ("R@1", "R@5", "R@10", "MdR", "MnR")
 
 
 class Example(BaseModel):
-    """A sentence, its pair, and the pairs that were found by it, most alike first."""
+    """A sentence, its pair, and the pairs found by it, the most similar first."""
 
     sentence: str
     pair: str
@@ -61,24 +62,15 @@ class Retrieved:
     first: dict[str, list[float]]  # by way: of each pair the share of its searches that find it first
 
 
-@dataclass(frozen=True)
-class Line:
-    """A row of a way's table."""
-
-    name: str
-    seeds: str  # of ours: how many, or which
-    values: dict[str, str]  # figure -> as it is printed
-
-
 def filled(folder: Path) -> bool:
-    """Whether a stage had something to write into it: of models without its phase it is empty."""
+    """Return whether a stage wrote into a folder; it is empty for models without the stage's phase."""
     return folder.is_dir() and any(folder.iterdir())
 
 
 def read(folder: Path, pairs: Path | None = None) -> Retrieved:
-    """What stands in a cell's folder. Raises InputError naming the file that is missing or something else.
+    """Return the retrieval of a run's folder. Raises InputError naming the file that is missing or wrong.
 
-    `pairs`: those of the dataset, which must be those that were searched.
+    `pairs`: the dataset's pairs, which must be the searched ones.
     """
     lines, said = folder / "retrieved.jsonl", folder / "retrieval.json"
     figures = read_record(said, Figures, REMEDY, "ignore")
@@ -94,7 +86,7 @@ def read(folder: Path, pairs: Path | None = None) -> Retrieved:
 
 
 def _check(said: Path, lines: Path, pairs: Path | None) -> None:
-    """Raise InputError where the figures are of another run, other pairs or other ranks."""
+    """Raise InputError where the figures belong to another run, other pairs or other ranks."""
     hashes = content_hashes.read(said, read_json(said, REMEDY), REMEDY)
     own = "/".join(said.parent.absolute().parts[-4:-1])
     if hashes.get("run", own) != own:
@@ -107,7 +99,7 @@ def _check(said: Path, lines: Path, pairs: Path | None) -> None:
 def section(
     found: Mapping[str, Mapping[int, Retrieved]], published: Sequence[PublishedRetrieval]
 ) -> dict[str, Any] | None:
-    """What the page prints of each adapted model's seeds; None where no model has any."""
+    """Return the page's section on retrieval; None where no model has any."""
     if not found:
         return None
     model, seeds = next(iter(found.items()))
@@ -128,33 +120,30 @@ def _way(
     found: Mapping[str, Mapping[int, Retrieved]],
     first: Figures,
     published: Sequence[PublishedRetrieval],
-) -> dict[str, Any]:
+) -> Table:
     theirs = [] if name.endswith("shared") else [(row.method, getattr(row, name)) for row in published]
-    known = dict.fromkeys(key for _, values in theirs for key in values)
-    return {
-        "title": title,
-        "figures": [*FIGURES, *(key for key in known if key not in FIGURES)],
-        "ours": [_of_model(model, name, seeds) for model, seeds in found.items()],
-        "chance": Line("chance", "", {key: printed(key, [value]) for key, value in first.chance.items()}),
-        "theirs": [
-            Line(who, "", {key: printed(key, [values[key]]) for key in values}) for who, values in theirs
-        ],
-    }
+    figures = list(dict.fromkeys([*FIGURES, *(key for _, values in theirs for key in values)]))
+    lines = [("chance", "", [first.chance])]
+    for model, seeds in found.items():
+        said = f"mean of {len(seeds)}" if len(seeds) > 1 else str(next(iter(seeds)))
+        lines.append((model, said, [getattr(each.figures, name) for each in seeds.values()]))
+    lines += [(f"{method}\npublished", "", [values]) for method, values in theirs]
+    rows = [[who, seed, *(printed(key, values) for key in figures)] for who, seed, values in lines]
+    return Table(f"{title}.", ["model", "seed", *figures], rows, texts=2, kinds={0: "constant"})
 
 
-def _of_model(model: str, way: str, seeds: Mapping[int, Retrieved]) -> Line:
-    figures = [getattr(each.figures, way) for each in seeds.values()]
-    values = {key: printed(key, [each[key] for each in figures]) for key in figures[0]}
-    return Line(model, f"mean of {len(figures)}" if len(figures) > 1 else str(next(iter(seeds))), values)
+def printed(figure: str, each: Sequence[Mapping[str, float]]) -> str:
+    """Return shares in percent, ranks as they are; of several seeds mean ± sd."""
+    return over_seeds([own[figure] for own in each]).printed(factor(figure)) if figure in each[0] else NONE
 
 
-def printed(figure: str, values: Sequence[float]) -> str:
-    """Shares in percent, ranks as they are; of several seeds mean ± sd."""
-    return over_seeds(values).printed(100 if figure.startswith("R@") else 1)
+def factor(figure: str) -> int:
+    """Return what a figure is multiplied by: shares are printed in percent, ranks as they are."""
+    return 100 if figure.startswith("R@") else 1
 
 
 def sure(models: Mapping[str, Sequence[Retrieved]]) -> list[str]:
-    """In words, the paired bootstrap of every two models' R@1, the later model less the earlier one."""
+    """Return sentences on the paired bootstrap of every two models' R@1, the later model less the earlier."""
     evidence: dict[str, Evidence] = {
         name: of_retrieval(seeds[0].pair_ids, seeds[0].scene_ids, [each.first for each in seeds])
         for name, seeds in reversed(list(models.items()))

@@ -1,4 +1,4 @@
-"""The learning curves of a run, CSV files: read, and held against the weights that they are of."""
+"""The learning curves of a run, CSV files: reading them, and checking that they belong to the weights."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ Curve = dict[str, list[float]]
 
 
 def read_curve(path: Path, *columns: str) -> Curve:
-    """The columns of a CSV file of numbers; it must have `columns`. Imported weights have no row."""
+    """Return the columns of a CSV file of numbers; it must have `columns`. Imported weights have no row."""
     try:
         names, *rows = csv.reader(io.StringIO(read_text(path, REMEDY)))
     except (csv.Error, ValueError):  # of an empty file
@@ -30,7 +30,7 @@ def read_curve(path: Path, *columns: str) -> Curve:
 
 
 def _number(path: Path, column: str, text: str) -> float:
-    """A field's number; of a loss, though not of an iteration, it may be NaN: it was not measured."""
+    """Return a field's number. A loss that was not measured is NaN; an iteration must be a whole number."""
     try:
         number = float(text)
     except ValueError:
@@ -41,7 +41,7 @@ def _number(path: Path, column: str, text: str) -> float:
 
 
 def check(folder: Path, weights: Path) -> None:
-    """Raise InputError where a curve was changed since it was written, or is of other weights.
+    """Raise InputError where a curve was changed since it was written, or belongs to other weights.
 
     `weights`: the folder of the run's weights, whose best iteration is in validation.csv with its score.
     """

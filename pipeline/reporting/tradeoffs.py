@@ -1,14 +1,17 @@
-"""CIDEr-D against the weight of a loss term, over experiments, as the papers draw it."""
+"""Panels of CIDEr-D against the weight of a loss term, over experiments, as papers draw it."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+
 from pipeline.config.params import Params
 from pipeline.reporting.curves import TERMS
 from pipeline.reporting.dataset_results import Results
 from pipeline.reporting.dvc_experiments import LISTS, Experiment, Value
-from pipeline.reporting.figures import Panel, Style, Tradeoff, draw_tradeoffs, panel, styles
+from pipeline.reporting.figures import INK, Panel, Style, panel, styles
 from pipeline.scoring.metric_names import CIDER
 from pipeline.statistics.seeds import MeanSd, over_seeds
 
@@ -17,7 +20,7 @@ PREFIX = "loss.lambda_"
 
 @dataclass(frozen=True)
 class Line:
-    """A model's scores, where everything but the weight stayed the same."""
+    """A model's scores by weight, with all other settings the same."""
 
     style: Style
     others: str  # what else differs between experiments, "loss.lambda_cv = 0.3"
@@ -25,7 +28,7 @@ class Line:
 
 
 def panels(results: Results, experiments: Sequence[Experiment], params: Params) -> list[Panel]:
-    """A panel for each λ that has at least two values, of the models that have its term."""
+    """Return a panel for each λ with at least two values, with the models that have its term."""
     keys = dict.fromkeys(key for one in experiments for key in one.params if key.startswith(PREFIX))
     found = [(key, _lines(key, results, experiments, params)) for key in keys]
     return [_panel(key, results.dataset, lines) for key, lines in found if lines]
@@ -55,7 +58,7 @@ def _lines(key: str, results: Results, experiments: Sequence[Experiment], params
 
 
 def _resolved(key: str, value: Value, published: dict[str, float]) -> float | None:
-    """The weight itself: null is the dataset's published one, of which some terms have none."""
+    """Return the weight; null is the dataset's published weight, which some terms lack."""
     found = published.get(key.removeprefix("loss.")) if value is None else value
     return None if found is None else float(found)  # type: ignore[arg-type]
 
@@ -77,9 +80,32 @@ def _panel(key: str, dataset: str, lines: Sequence[Line]) -> Panel:
         for line in lines
     )
     others = list(dict.fromkeys(line.others for line in lines))
-    shared = f"  ({others[0]})" if others[1:] == [] and others[0] else ""
-    drawn = [
-        Tradeoff(line.points, line.style.drawn, line.style.dashes, note=line.others if others[1:] else "")
-        for line in lines
-    ]
-    return panel(title, f"{title}. {told}.", dataset, lambda axes: draw_tradeoffs(axes, drawn, key + shared))
+    label = f"{key}  ({others[0]})" if len(others) == 1 and others[0] else key
+    return panel(title, f"{title}. {told}.", dataset, lambda axes: _draw(axes, lines, label, len(others) > 1))
+
+
+def _draw(axes: Axes, lines: Sequence[Line], label: str, noted: bool) -> None:
+    """Draw lines over weights on a logarithmic axis, with whiskers of ± one deviation over seeds."""
+    weights = sorted({weight for line in lines for weight, _ in line.points})
+    positive = [weight for weight in weights if weight]
+    if weights[0] == 0 and positive:
+        axes.set_xscale("symlog", linthresh=positive[0], linscale=0.5)  # a logarithm has no place for 0
+    elif positive:
+        axes.set_xscale("log")
+    for line in lines:
+        x, y = [weight for weight, _ in line.points], [100 * score.mean for _, score in line.points]
+        axes.plot(x, y, color=line.style.drawn, dashes=line.style.dashes or (None, None), marker="o")
+        for weight, score in line.points:
+            if score.sd:
+                low, high = 100 * (score.mean - score.sd), 100 * (score.mean + score.sd)
+                axes.vlines(weight, low, high, colors=line.style.drawn, linewidth=0.9)
+        if noted:
+            end = (x[-1], y[-1])
+            axes.annotate(
+                line.others, end, (-3, 4), textcoords="offset points", ha="right", color=INK, fontsize=7
+            )
+    axes.set_xticks(weights)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda weight, _: f"{weight:g}"))
+    axes.set_xlabel(label)
+    axes.yaxis.set_major_locator(MaxNLocator(6))

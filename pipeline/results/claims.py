@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from scipy.special import stdtrit
 
 from pipeline.results.record_comparisons import Group
-from pipeline.scoring.metric_names import CIDER, CLAIMED, TRUE_CHANGES
-from pipeline.statistics.comparisons import Comparison, compare_all, signed
+from pipeline.scoring.metric_names import CLAIMED, TRUE_CHANGES
+from pipeline.statistics.comparisons import Comparison, compare_all
 
 
 @dataclass(frozen=True)
 class Claim:
-    """That `better` is better than `worse`, by their names (Group.name)."""
+    """A paper's claim that `better` beats `worse`, both named as Group.name."""
 
     source: str
     better: str
@@ -47,45 +47,39 @@ CLAIMS = (
     Claim("IDC-PCL, Table 4", "idc_pcl", "idc_pcl (difference_encoder false)"),
     Claim("IDC-PCL, Table 5", "idc_pcl", "idc_pcl (distractor_judging false)"),
 )
-HOLDS, FAILS, OPEN, SILENT = "holds", "does not hold", "cannot be told", "not begun"
-LEAST_SEEDS = 3  # fewer say nothing of the spread
+HOLDS, FAILS, OPEN, CHANCE = "holds", "does not hold", "undecided", "at chance"
+LEAST_SEEDS = 3  # fewer tell nothing about the spread
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one metric says of a claim; `difference` and `margin` are fractions."""
+    """The verdict of one metric on a claim; `difference` and `margin` are fractions."""
 
     said: str
     difference: Comparison
-    margin: float | None  # what chance over seeds may make of the difference; None where a model has one seed
+    margin: float | None  # half the 95 % interval over seeds; None where a model has one seed
+
+    @property
+    def decided(self) -> bool:
+        return self.said in (HOLDS, FAILS)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the records say of a claim on one dataset, by CLAIMED."""
+    """The verdict of the records of one dataset on a claim, by each metric of CLAIMED."""
 
     claim: Claim
     dataset: str
     seeds: int  # of the model that has fewer
     by: dict[str, Finding]
 
-    @property
-    def disagreement(self) -> str | None:
-        """What truth and CIDEr-D say, in a sentence; None where they say the same."""
-        truth, cider = self.by[TRUE_CHANGES], self.by[CIDER]
-        if truth.said == cider.said:
-            return None
-        claim = f"{self.claim.better} > {self.claim.worse} ({self.claim.source}) on {self.dataset}"
-        told = [f"*{finding.said}* ({signed(finding.difference.difference)})" for finding in (truth, cider)]
-        return f"{claim}: by truth {told[0]}, by {CIDER} {told[1]}."
-
 
 def verdicts(groups: Sequence[Group]) -> list[Verdict]:
-    """Of every claim both of whose models are recorded on the groups' dataset.
+    """Return a verdict on every claim both of whose models are recorded on the groups' dataset.
 
-    By a metric a claim holds, or fails, where the paired bootstrap over test pairs is significant after
-    Holm's correction for all claims here, and the difference exceeds its margin over seeds. A model that
-    has not begun to learn is a fault of the budget: that it be the better one neither holds nor fails.
+    A claim is decided by a metric where the paired bootstrap over test pairs is significant after Holm's
+    correction for all claims here, and the difference exceeds its margin over seeds. A model that is still
+    at chance was not trained long enough: a claim that it is better neither holds nor fails.
     """
     named = {group.name: group for group in groups}
     asked = [claim for claim in CLAIMS if claim.better in named and claim.worse in named]
@@ -108,14 +102,14 @@ def _finding(better: Group, worse: Group, found: Comparison) -> Finding:
     enough = min(len(better.records), len(worse.records)) >= LEAST_SEEDS
     sure = enough and margin is not None and abs(found.difference) > margin and found.significant
     told = OPEN if not sure else HOLDS if found.difference > 0 else FAILS
-    return Finding(told if better.begun else SILENT, found, margin)
+    return Finding(told if better.begun else CHANCE, found, margin)
 
 
 def seeds_margin(a: Group, b: Group, metric: str = TRUE_CHANGES) -> float | None:
-    """Half the 95 % interval of the difference of two means over seeds; None where either has one seed.
+    """Return half the 95 % interval of a difference of means over seeds; None where a model has one seed.
 
-    Welch's, for models whose spreads differ: few seeds say little of the spread, too, so that three of each
-    want a difference of 2.8 (equal spreads) to 4.3 (all of it one model's) times its standard error.
+    Welch's t, for models whose spreads differ. Few seeds tell little about the spread, too: with three seeds
+    each, the margin is 2.8 (equal spreads) to 4.3 (all of it one model's) times the standard error.
     """
     scores = [group.score("total", metric) for group in (a, b)]
     if any(score.sd is None for score in scores):

@@ -1,8 +1,7 @@
-"""Is a metric a judge of truth? How it ranks cells, and captions of one cell, beside what is true of changes.
+"""Agreement of each metric with truth: how it ranks runs, and the captions of one run.
 
-Spearman's rank correlation: 1 where a metric ranks as truth does, 0 where it says nothing of it. Its interval
-is the middle 95 % of a bootstrap that draws models (with all their seeds), since the seeds of one model are
-alike.
+Spearman's rank correlation: 1 for the order of truth, 0 for an unrelated one. Its interval is the middle 95 %
+of a bootstrap that resamples models with all their seeds, because the seeds of one model are alike.
 """
 
 from collections.abc import Sequence
@@ -19,9 +18,9 @@ from pipeline.statistics.bootstrap import draws
 from pipeline.statistics.corpus_sums import Array
 
 RESAMPLES, SEED = 2_000, 1
-LEAST = 4  # cells: of fewer a rank correlation says nothing
-CIDER_CHANGES = f"{CIDER}, changes"
-OVER_CELLS = {  # metric -> the subset of test pairs and the score that a cell is ranked by
+LEAST = 4  # runs: a rank correlation of fewer means nothing
+CIDER_CHANGES = f"{CIDER}, changed"
+OVER_CELLS = {  # metric -> the subset of test pairs and the score that ranks a run
     BLEU_4: ("total", BLEU_4),
     METEOR: ("total", METEOR),
     ROUGE_L: ("total", ROUGE_L),
@@ -36,7 +35,7 @@ Values = Sequence[float]
 
 @dataclass(frozen=True)
 class Correlation:
-    """A rank correlation with its interval; None where all are alike, which no rank tells apart."""
+    """A rank correlation with its interval; None where all values are equal, so that there is no order."""
 
     value: float | None
     low: float
@@ -52,17 +51,17 @@ class Correlation:
 
 @dataclass(frozen=True)
 class Judge:
-    """One metric on one dataset."""
+    """The agreement of one metric with truth on one dataset."""
 
     metric: str
     cells: Correlation
-    otherwise: float | None  # share of two models' cells that it ranks otherwise than truth, a tie by half
-    pairs: Correlation | None  # mean over cells, over the changed pairs of each; None: a metric of no pair
-    prefers: float | None  # of a true and a false caption of one cell, how often it prefers the true one
+    otherwise: float | None  # share of pairs of runs that it ranks against truth; a tie counts half
+    pairs: Correlation | None  # over the changed pairs of a run, mean over runs; None: no score of a pair
+    prefers: float | None  # how often it prefers the true one of a true and a false caption of a run
 
 
 def judges(groups: Sequence[Group]) -> list[Judge]:
-    """Every metric, of one dataset's groups; none where there are fewer than LEAST cells."""
+    """Return every metric on one dataset's groups; none for fewer than LEAST runs."""
     if sum(len(group.records) for group in groups) < LEAST:
         return []
     truth = [[_score(one, "total", TRUE_CHANGES) for one in group.each()] for group in groups]
@@ -87,7 +86,7 @@ def _score(group: Group, subset: str, metric: str) -> float:
 
 
 def _within(group: Group, metric: str) -> tuple[float, float]:
-    """Over the changed pairs of a cell: the correlation of a sentence's metric with truth, and `prefers`."""
+    """Return the correlation of a score with truth over the changed pairs of a run, and `prefers`."""
     (record,) = group.records
     places = group.changes_of("total")
     values = np.array([float(record[metric][place]) for place in places])
@@ -96,7 +95,7 @@ def _within(group: Group, metric: str) -> tuple[float, float]:
 
 
 def prefers(values: Array, true: Array) -> float:
-    """How often a true caption has the higher value than a false one, a tie by half; NaN without either.
+    """Return how often a true caption beats a false one, a tie by half; NaN where one of them is missing.
 
     The area under the ROC curve, by the sum of ranks (Mann and Whitney).
     """
@@ -107,7 +106,7 @@ def prefers(values: Array, true: Array) -> float:
 
 
 def otherwise(scores: Sequence[Values], truth: Sequence[Values]) -> float | None:
-    """Of every two cells of different models that truth ranks: how many the metric ranks the other way."""
+    """Return the share of pairs of runs of different models that the metric ranks against truth."""
     found = []
     for (a, true_a), (b, true_b) in combinations(list(zip(scores, truth, strict=True)), 2):
         for score_a, own_a in zip(a, true_a, strict=True):
@@ -119,9 +118,9 @@ def otherwise(scores: Sequence[Values], truth: Sequence[Values]) -> float | None
 
 
 def ranks_alike(a: Array, b: Array, counts: Array) -> Array:
-    """Spearman's correlation of `a` and `b` where each value stands as often as a row of `counts` says.
+    """Return Spearman's correlation of `a` and `b` for each row of `counts`, the weights of the values.
 
-    One for each row; NaN where all values of one of them are alike.
+    NaN where all values of `a` or of `b` are equal.
     """
     weights = counts / counts.sum(1, keepdims=True)
     x, y = (own - (weights * own).sum(1, keepdims=True) for own in (_ranks(a, counts), _ranks(b, counts)))
@@ -130,26 +129,26 @@ def ranks_alike(a: Array, b: Array, counts: Array) -> Array:
 
 
 def _ranks(values: Array, counts: Array) -> Array:
-    """How many stand below each value, equals by half: its mean rank less what all ranks have in common."""
+    """Return how many values are below each one, equals by half: its mean rank, except for a constant."""
     below, equal = values[:, None] < values, values[:, None] == values
     return np.asarray(counts @ (below + equal / 2))
 
 
 def _drawn(seeds: Sequence[int]) -> Array:
-    """How often each cell stands: first once, then in every draw of models, each with all its seeds."""
+    """Return the weight of each run: once in the first row, then as often as its model is drawn."""
     draws_of_models = np.concatenate(list(draws(len(seeds), RESAMPLES, SEED)))
     return np.repeat(np.vstack([np.ones(len(seeds)), draws_of_models]), seeds, axis=1)
 
 
 def _means(values: Array, counts: Array) -> Array:
-    """Of the values that are known; NaN where none is."""
+    """Return the weighted means of the finite values; NaN where there is none."""
     weights = counts * np.isfinite(values)
     sums = weights.sum(1)
     return np.divide(weights @ np.nan_to_num(values), sums, np.full(len(counts), np.nan), where=sums > 0)
 
 
 def _correlation(found: Array) -> Correlation:
-    """Of what all models give, which stands first, and the draws."""
+    """Return the correlation of all runs, which is the first, with the interval of the draws."""
     known = found[1:][np.isfinite(found[1:])]
     low, high = np.quantile(known, [0.025, 0.975]) if len(known) else (np.nan, np.nan)
     return Correlation(_known(found[0]), float(low), float(high))

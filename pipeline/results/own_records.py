@@ -1,4 +1,4 @@
-"""A user's own records: which of them today's settings and data make, and how they are published."""
+"""A user's own records: which ones fit the present settings and data, and how they are published."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,9 +17,9 @@ from pipeline.study.study_file import Row
 
 
 def settings_now(tree: Tree, record: Record, file: Path) -> str:
-    """The settings that a record's model, changes and seed have by the params.yaml that `tree` is.
+    """Return the hash of the settings that params.yaml (`tree`) has for a record's model, changes and seed.
 
-    Raises InputError naming the record's file where they are none that can be.
+    Raises InputError naming the record's file where the settings are invalid.
     """
     dataset, model = record["dataset"], record["model"]
     changed = overlay(tree, Row(label=model, model=model, set=record["changes"]), dataset, str(file))
@@ -31,7 +31,7 @@ def settings_now(tree: Tree, record: Record, file: Path) -> str:
 
 
 def check(root: Path, tree: Tree, dataset: str, found: Iterable[Record]) -> None:
-    """Raises InputError where published records have other settings than the params.yaml that `tree` is."""
+    """Raise InputError where published records have other settings than params.yaml (`tree`)."""
     files = {root / FOLDER / dataset / records.name_of(record): record for record in found}
     wrong = [file for file, own in files.items() if settings_now(tree, own, file) != own["settings"]]
     if wrong:
@@ -42,7 +42,7 @@ def check(root: Path, tree: Tree, dataset: str, found: Iterable[Record]) -> None
 
 
 def recorded(root: Path, cell: Cell, changes: Tree) -> bool:
-    """Whether a published or own record has the cell's settings and pairs, whatever code made it."""
+    """Return whether a published or own record has the run's settings and pairs, whatever code made it."""
     if records.path(root, cell, changes).exists():
         return True
     file = root / FOLDER / cell.dataset / records.name(cell.model, changes, cell.seed)
@@ -52,9 +52,9 @@ def recorded(root: Path, cell: Cell, changes: Tree) -> bool:
 
 
 def read(root: Path, tree: Tree, dataset: str) -> tuple[list[Group], list[Path]]:
-    """The groups of what today's settings and data make, and the own records that they do not make.
+    """Return the groups that fit the present settings and data, and the files of own records that do not.
 
-    Published records of the same settings and pairs are among the former, where there is no own one.
+    A published record of the same settings and pairs is in a group where there is no own one.
     """
     fitting: dict[str, Record] = {}
     left: list[Path] = []
@@ -76,7 +76,7 @@ def read(root: Path, tree: Tree, dataset: str) -> tuple[list[Group], list[Path]]
 
 
 def files(root: Path, tree: Tree) -> list[Path]:
-    """All own records that today's settings and data make."""
+    """Return all own records that fit the present settings and data."""
     found = []
     for dataset in sorted(path.name for path in (root / OWN).glob("*")):
         folder = root / OWN / dataset / records.data(root, dataset)
@@ -85,7 +85,7 @@ def files(root: Path, tree: Tree) -> list[Path]:
 
 
 def promote(root: Path, tree: Tree, own: Sequence[Path]) -> list[Path]:
-    """Move own records to the published ones; returns where they are now.
+    """Move own records to the published ones and return their new places.
 
     Raises InputError, before any is moved, naming the record that is of other settings than params.yaml or of
     other pairs than the published ones, or the published record that it would replace.
@@ -105,7 +105,7 @@ def promote(root: Path, tree: Tree, own: Sequence[Path]) -> list[Path]:
 
 
 def _published(root: Path, tree: Tree, file: Path) -> Path:
-    """Where a record is published. Raises InputError where it must not be."""
+    """Return where a record is published. Raises InputError where it must not be."""
     record = records.read(file)
     dataset = record["dataset"]
     if file.parent.parent.resolve() != (root / OWN / dataset).resolve():
@@ -122,7 +122,7 @@ def _published(root: Path, tree: Tree, file: Path) -> Path:
 
 
 def _inside(folder: Path, dataset: str) -> dict[Path, Record]:
-    """The own records of a folder, by file. Raises InputError naming one that was made of other data."""
+    """Return the own records of a folder, by file. Raises InputError naming one made from other data."""
     found, _ = record_comparisons.folder(folder, dataset, records.own_name_of)
     inside = {folder / records.own_name_of(record): record for record in found}
     for file, record in inside.items():
@@ -132,7 +132,7 @@ def _inside(folder: Path, dataset: str) -> dict[Path, Record]:
 
 
 def _fits(tree: Tree, record: Record, file: Path) -> bool:
-    """Whether params.yaml has a record's settings; a model that it has no more fits nothing."""
+    """Return whether params.yaml has a record's settings; a model that it no longer has fits nothing."""
     try:
         return settings_now(tree, record, file) == record["settings"]
     except InputError:

@@ -1,4 +1,4 @@
-"""The records of all cells by dataset, model and what was changed: means over seeds, paired comparisons."""
+"""Records grouped by dataset, model and changed settings: means over seeds, evidence for comparisons."""
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,12 +19,12 @@ from pipeline.statistics.seeds import MeanSd, over_seeds
 UNCHANGED = "_n"  # pipeline/datasets/clevr_change.py, by which all rendered datasets are read
 Changes = Mapping[str, Any]
 MARKED = {TRUE: TRUE, TRUE_CHANGES: TRUE, ACCURACY: RIGHT}  # metric -> the record's marks
-BEGUN = 0.1  # change accuracy of the pairs with a change; whoever always says "no change" has 0
+BEGUN = 0.1  # change accuracy of the changed pairs: below, a model is still at chance
 
 
 @dataclass(frozen=True)
 class Group:
-    """One model with one set of changes on one dataset: a record a seed, in the seeds' order."""
+    """One model with one set of changed settings on one dataset: a record for each seed, in order."""
 
     dataset: str
     model: str
@@ -34,26 +34,18 @@ class Group:
 
     @property
     def name(self) -> str:
-        """The model, and in brackets what is otherwise than in params.yaml."""
+        """The model, and in brackets what differs from params.yaml."""
         said = [f"{key.rsplit('.', 1)[-1]} {plain(value)}" for key, value in self.changes.items()]
         return f"{self.model} ({', '.join(said)})" if said else self.model
 
     def each(self) -> "list[Group]":
-        """A group of its own for every seed."""
+        """Return a group for each seed."""
         return [replace(self, records=(record,)) for record in self.records]
 
-    @property
-    def seeds(self) -> frozenset[int]:
-        return frozenset(record["seed"] for record in self.records)
-
-    def only(self, seeds: Collection[int]) -> "Group":
-        """The same group, of these seeds alone."""
-        return replace(self, records=tuple(record for record in self.records if record["seed"] in seeds))
-
     def score(self, subset: str, metric: str) -> MeanSd:
-        """Of a subset of the test pairs, a fraction; CIDEr-D has the subset's own document frequencies.
+        """Return a score of a subset of the test pairs, a fraction.
 
-        What is true of changes is that of the subset's pairs with a change alone.
+        CIDEr-D has the subset's own document frequencies; TRUE_CHANGES is of the subset's changed pairs.
         """
         if metric in MARKED:
             places = self.changes_of(subset) if metric == TRUE_CHANGES else self.places(subset)
@@ -61,9 +53,9 @@ class Group:
         return over_seeds([record["scores"][subset][metric] for record in self.records])
 
     def balanced(self, subset: str) -> MeanSd:
-        """Change accuracy with pairs with a change and without weighing the same, a fraction.
+        """Return the change accuracy of a subset, a fraction; changed and unchanged pairs have equal weight.
 
-        Of a quartile with fewer changes than others, whoever always says "no change" has no more than 0.5.
+        So "no change" for every pair has 0.5 in each quartile, however few changes there are.
         """
         kinds = [set(self.places(kind)) for kind in ("change", "no_change")]
         parts = [[place for place in self.places(subset) if place in kind] for kind in kinds]
@@ -71,27 +63,27 @@ class Group:
 
     @property
     def begun(self) -> bool:
-        """Whether the model tells anything: its scores else say more of the budget than of the model."""
+        """Whether the model is above chance; otherwise it was not trained long enough."""
         return self.score("change", ACCURACY).mean >= BEGUN
 
     def places(self, subset: str) -> Sequence[int]:
-        """Which of the test pairs belong to a subset."""
+        """Return the places of a subset among the test pairs."""
         whole = range(len(self.pairs["pairs"]))
         return whole if subset == "total" else self.pairs["subsets"][subset]
 
     def changes_of(self, subset: str) -> list[int]:
-        """Those of them that have a change."""
+        """Return the places of a subset's changed pairs."""
         changed = set(self.places("change"))
         return [place for place in self.places(subset) if place in changed]
 
     def pointing(self) -> MeanSd | None:
-        """The share of changes at which the decoder looks hardest; None where that is not known."""
+        """Return the share of changes at which attention has its maximum; None where it is not known."""
         if any("pointing" not in record["localisation"] for record in self.records):
             return None
         return over_seeds([record["localisation"]["pointing"] for record in self.records])
 
     def evidence(self, subset: str = "total") -> Evidence:
-        """What a paired bootstrap resamples: of each pair and seed what is true or right, and CIDEr-D."""
+        """Return what a paired bootstrap resamples: truth, rightness and CIDEr-D of each pair and seed."""
         places = list(self.places(subset))
         cider = [[[r["CIDEr-D"][p] * 1000.0, 1.0] for p in places] for r in self.records]
         changed = set(self.changes_of(subset))
@@ -108,15 +100,15 @@ class Group:
 
 
 def read(root: Path, dataset: str) -> list[Group]:
-    """All groups of the published records of a dataset. Raises InputError as `folder` does."""
+    """Return all groups of a dataset's published records. Raises InputError as `folder` does."""
     return groups(*folder(root / FOLDER / dataset, dataset, records.name_of))
 
 
 def folder(path: Path, dataset: str, name_of: Callable[[Record], str]) -> tuple[list[Record], Record]:
-    """The records that a folder holds, and its pairs.json; nothing of a folder without records.
+    """Return the records in a folder and its pairs.json; both are empty without a record.
 
-    `name_of` is the file's name that a record's content asks for. Raises InputError naming the file that is
-    no record, that is a copy of another one, or that is of other pairs.
+    `name_of` returns the file name that a record's content asks for. Raises InputError naming the file that
+    is no record, that is a copy of another one, or that is of other pairs.
     """
     files = sorted(file for file in path.glob("*.json") if file.name != PAIRS)
     if not files:
@@ -133,7 +125,7 @@ def folder(path: Path, dataset: str, name_of: Callable[[Record], str]) -> tuple[
 
 
 def groups(found: Sequence[Record], pairs: Record) -> list[Group]:
-    """The records of one dataset by model and changes, which their content says."""
+    """Return the records of one dataset, grouped by the model and changes in their content."""
     ordered: dict[str, list[Record]] = {}
     for record in found:
         ordered.setdefault(json.dumps([record["model"], record["changes"]], sort_keys=True), []).append(
@@ -160,7 +152,7 @@ def _check_keys(files: Sequence[Path], found: Sequence[Record]) -> None:
 
 
 def _of(record: Record, pairs: Record) -> bool:
-    """Whether a record is of these pairs: by their hash, where it has one, and by how many there are."""
+    """Return whether a record is of these pairs: by their hash, if it has one, and by their number."""
     lengths = {len(record[own]) for own in OF_PAIRS}
     return (
         lengths == {len(pairs["pairs"])}
@@ -176,12 +168,12 @@ def _share(marks: str, places: Sequence[int]) -> float:
 
 
 def _told(marks: str, place: int, asked: Collection[int]) -> tuple[float, float]:
-    """As statistics counts: one in millionths, and whether the pair counts at all."""
+    """Return a pair's mark as pipeline/statistics counts: in millionths, and whether the pair counts."""
     return (1_000_000.0 * (marks[place] == "1"), 1.0) if place in asked else (0.0, 0.0)
 
 
 def plain(value: object) -> str:
-    """As YAML has it."""
+    """Return a value as YAML writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -1,15 +1,14 @@
-"""Small records of finished cells, a JSON file each: the page of results is made of them.
+"""Small records of finished runs, a JSON file each: the pages of results are made from them.
 
-A study's records go to OWN, which git ignores; what decides a record is in its path: the hash of the prepared
-data, then model, changes, seed and the hash of the settings. FOLDER has the published ones, which git keeps
-and only a promotion adds to (pipeline/results/own_records.py).
+A study's records go to OWN, which git ignores. The path says what decides a record: the hash of the prepared
+data, then model, changes, seed and the hash of the settings. FOLDER has the published records, which git
+keeps; only a promotion adds to them (pipeline/results/own_records.py).
 
-A finished cell's own files (study_cells.KEPT) are too large for that. A record says which model with which
-settings was trained on what, its scores by subset, its validation curves, and for each test pair, in the
-order of the dataset's pairs.json beside it, whether the caption is true and what of it is false, whether it
-told rightly that something changed, and the metrics of the sentence: what a paired bootstrap and a
-correlation need. Of READ pairs it has the caption itself. The numbers of pairs are thousandths, written with
-base 36 so that a record stays small; `read` gives them as lists.
+A run's own files (study_cells.KEPT) are too large for that. A record has the model, its settings, its scores
+by subset, its validation curves, and for each test pair, in the order of the dataset's pairs.json: whether
+the caption is true, what is false, whether it is right about a change, and the caption's metrics. A paired
+bootstrap and a correlation need no more. READ pairs have the caption itself. The numbers of pairs are
+thousandths in base 36, so that a record stays small; `read` returns them as lists.
 """
 
 import json
@@ -58,7 +57,7 @@ Record = dict[str, Any]
 
 
 class Scores(BaseModel, extra="ignore"):
-    """What every subset of a record has."""
+    """The scores that every subset of a record has."""
 
     bleu_4: float = Field(alias="BLEU-4")
     meteor: float = Field(alias="METEOR")
@@ -67,7 +66,7 @@ class Scores(BaseModel, extra="ignore"):
 
 
 class Stored(BaseModel):
-    """What of a record's file is read again; each of OF_PAIRS is a text."""
+    """The keys of a record's file that are read again; each of OF_PAIRS is a text."""
 
     dataset: str
     model: str
@@ -98,9 +97,9 @@ class Described(BaseModel):
 
 
 def name(model: str, changes: Mapping[str, Any], seed: int) -> str:
-    """The file's name of a published record: its model, what is otherwise than in params.yaml, its seed.
+    """Return the file name of a published record: model, differences from params.yaml, seed.
 
-    The changes are there twice: to be read, cut to the last part of each key, and whole, by a hash.
+    The differences are there twice: readable, with the last part of each key, and complete, as a hash.
     """
     said = "".join(f"-{key.rsplit('.', 1)[-1]}={value}" for key, value in sorted(changes.items()))
     told = f"{said[:LONGEST]}-{sha256(json.dumps(changes, sort_keys=True))[:8]}" if changes else ""
@@ -108,34 +107,35 @@ def name(model: str, changes: Mapping[str, Any], seed: int) -> str:
 
 
 def name_of(record: Mapping[str, Any]) -> str:
-    """The same of a record."""
+    """Return the file name of a published record, from its content."""
     return name(record["model"], record["changes"], record["seed"])
 
 
 def own_name_of(record: Mapping[str, Any]) -> str:
-    """The file's name of a user's own record: the published one's, and its settings."""
+    """Return the file name of a user's own record: the published name and the hash of the settings."""
     return f"{name_of(record).removesuffix('.json')}.{record['settings']}.json"
 
 
 def path(root: Path, cell: Cell, changes: Tree) -> Path:
-    """Where a cell leaves its record, on the data that are prepared in `root`."""
+    """Return the place of a run's record, for the data prepared in `root`."""
     own = {"model": cell.model, "changes": changes, "seed": cell.seed, "settings": settings(cell)}
     return root / OWN / cell.dataset / data(root, cell.dataset) / own_name_of(own)
 
 
 def data(root: Path, dataset: str) -> str:
-    """A hash of the prepared pairs and of the index of their images, which has each image's own hash."""
+    """Return a hash of the prepared pairs and of the index of images, which has each image's hash."""
     files = (root / f"data/{part}/{dataset}.jsonl" for part in ("pairs", "images"))
     return sha256(*(read_bytes(file) if file.exists() else b"" for file in files))[:16]
 
 
 def settings(cell: Cell) -> str:
-    """A hash of all numbers of params.yaml that the cell depends on, whatever code and machine make it."""
+    """Return a hash of all values of params.yaml that decide a run, whatever code and machine make it."""
     params, recipe = Params.model_validate(cell.params), _recipe(cell)
     del recipe["code"]
-    # what a model has none of says nothing: so a new part of recipes leaves the records of other models valid
+    # empty values and defaults do not count: a new setting leaves the records made without it valid
     recipe = {key: value for key, value in recipe.items() if value not in (None, {}, [], ())}
-    rendered = params.tabletop.viewpoint.get(cell.dataset) and params.tabletop.of(cell.dataset).model_dump()
+    known = cell.dataset in params.tabletop.viewpoint
+    rendered = params.tabletop.of(cell.dataset).model_dump(exclude_defaults=True) if known else None
     precision = params.features_of(cell.dataset).precision
     own = [recipe, cell.seed, rendered, precision, params.decode.model_dump(), params.score.model_dump()]
     return sha256(json.dumps(own, sort_keys=True).encode())[:16]
@@ -146,9 +146,9 @@ def _recipe(cell: Cell) -> Tree:
 
 
 def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> Path | None:
-    """Write the record of a cell that the stages made in `workspace`, and return its path.
+    """Write the record of a run that the stages made in `workspace`, and return its path.
 
-    None, and no file, where the test split is large.
+    A large test split has no record: None.
     """
     pairs = _test_pairs(workspace, cell.dataset)
     if len(pairs) > MOST_PAIRS:
@@ -184,7 +184,7 @@ def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> Path | None
 
 
 def _scored(path: Path, pairs: Sequence[Pair]) -> list[Record]:
-    """The lines of a pairs.jsonl in the order of the pairs. Raises InputError naming a pair that it lacks."""
+    """Return the lines of a pairs.jsonl in the pairs' order. Raises InputError naming a missing pair."""
     known = {pair.pair_id for pair in pair_scores.read_pairs(path)}
     if lacking := next((pair.pair_id for pair in pairs if pair.pair_id not in known), None):
         raise InputError(
@@ -195,7 +195,7 @@ def _scored(path: Path, pairs: Sequence[Pair]) -> list[Record]:
 
 
 def has_records(root: Path, dataset: str) -> bool:
-    """Whether cells of a prepared dataset leave records: its test split is small enough."""
+    """Return whether the test split of a prepared dataset is small enough for records."""
     return len(_test_pairs(root, dataset)) <= MOST_PAIRS
 
 
@@ -204,7 +204,7 @@ def _test_pairs(root: Path, dataset: str) -> list[Pair]:
 
 
 def packed(values: Iterable[float], width: int) -> str:
-    """Fractions in thousandths, of so many digits each."""
+    """Return fractions as thousandths of `width` digits each."""
     return "".join(np.base_repr(round(1000 * value), BASE).rjust(width, "0") for value in values)
 
 
@@ -213,7 +213,7 @@ def _unpacked(digits: str, width: int) -> list[int]:
 
 
 def _curves(path: Path) -> dict[str, dict[str, float]]:
-    """Score -> iteration -> value, of those that were computed."""
+    """Return score -> iteration -> value, for the computed scores."""
     curve = read_curve(path, "iteration")
     iterations = [str(round(number)) for number in curve["iteration"]]
     return {
@@ -224,7 +224,7 @@ def _curves(path: Path) -> dict[str, dict[str, float]]:
 
 
 def read_places(pairs: Sequence[Pair]) -> list[int]:
-    """Which READ test pairs a reader reads: of each kind of change and of none in turn, the first ones."""
+    """Return the places of READ test pairs: the first ones of each kind of change and of none in turn."""
     kinds: dict[str, list[int]] = {kind: [] for kind in (*CHANGE_TYPES, CHANGE, NO_CHANGE)}
     for place, pair in enumerate(pairs):
         kinds[pair.change_type or CHANGE].append(place)
@@ -233,7 +233,7 @@ def read_places(pairs: Sequence[Pair]) -> list[int]:
 
 
 def prepared(root: Path, dataset: str) -> Record:
-    """What a pairs.json holds of the data that are prepared."""
+    """Return the content of a pairs.json for the prepared data."""
     return _prepared(root, dataset, data(root, dataset))
 
 
@@ -243,12 +243,12 @@ def _prepared(root: Path, dataset: str, _: str) -> Record:
 
 
 def identity(described: Record) -> str:
-    """A hash of what a pairs.json holds."""
+    """Return a hash of the content of a pairs.json."""
     return sha256(json.dumps(described, sort_keys=True))[:16]
 
 
 def described(pairs: Sequence[Pair]) -> Record:
-    """Of the test pairs ids, overlaps of the views, subsets by places, and references of what is read."""
+    """Return ids and view overlaps of the test pairs, subsets by places, and references of the READ pairs."""
     places = {pair.pair_id: place for place, pair in enumerate(pairs)}
     members = {name: [places[one] for one in ids] for name, ids in subsets(pairs).items()}
     overlaps = [pair.viewpoint_iou for pair in pairs]
@@ -257,13 +257,13 @@ def described(pairs: Sequence[Pair]) -> Record:
 
 
 def save(path: Path, tree: Record) -> None:
-    """One key a line, so that a difference can be read, and no other spaces, so that the file is small."""
+    """Write one key a line, for readable differences, without other spaces, for a small file."""
     lines = [f"{json.dumps(key)}: {json.dumps(value, separators=(',', ':'))}" for key, value in tree.items()]
     write_text(path, "{" + ",\n".join(lines) + "}\n")
 
 
 def read(path: Path) -> Record:
-    """A record, its pairs' numbers and faults as lists. Raises InputError where it is none."""
+    """Return a record, with numbers and faults of pairs as lists. Raises InputError where it is none."""
     read_record(path, Stored, REMEDY, "ignore")
     found = read_json(path, REMEDY)
     try:
@@ -274,7 +274,7 @@ def read(path: Path) -> Record:
 
 
 def read_pairs_file(path: Path) -> Record:
-    """A pairs.json. Raises InputError where it is none."""
+    """Return a pairs.json. Raises InputError where it is none."""
     pairs = read_record(path, Described, REMEDY, "ignore")
     if any(not 0 <= place < len(pairs.pairs) for places in pairs.subsets.values() for place in places):
         raise InputError(f"{path}: a subset has a pair that is not there; {REMEDY}")

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from pipeline.config.params import Params
 from pipeline.io.outputs import check_file, write_text
 from pipeline.reporting import figures
-from pipeline.reporting.figures import HUES, RULE, WIDE, Tradeoff, draw_tradeoffs, svg_file
+from pipeline.reporting.figures import HUES, RULE, WIDE, svg_file
 from pipeline.results.false_words import NAMES, PARTS, Faults, of_group
 from pipeline.results.judges import Judge, judges
 from pipeline.results.record_comparisons import Group
@@ -21,71 +21,43 @@ from pipeline.scoring.subsets import QUARTILES
 if TYPE_CHECKING:
     from matplotlib.typing import FillStyleType
 
-SEEDS, VIEWPOINT, TRADEOFFS = "results-seeds.svg", "results-viewpoint.svg", "results-tradeoffs.svg"
+SEEDS, VIEWPOINT = "results-seeds.svg", "results-viewpoint.svg"
 FALSE, JUDGES = "results-false-words.svg", "results-judges.svg"
-FILES = (SEEDS, VIEWPOINT, TRADEOFFS, FALSE, JUDGES)
-WEIGHTS = ("lambda_cv", "lambda_cbr", "lambda_dirl", "lambda_ccr")
-WITHOUT = {  # a model and its term -> the same model without the term
-    ("scorer", "lambda_cv"): "rr",
-    ("rr_cbr", "lambda_cbr"): "rr",
-    ("scorer_cbr", "lambda_cbr"): "scorer",
-    ("dirl", "lambda_dirl"): "transformer",
-    ("dirl_ccr", "lambda_dirl"): "ccr",
-    ("ccr", "lambda_ccr"): "transformer",
-    ("dirl_ccr", "lambda_ccr"): "dirl",
-}
+FILES = (SEEDS, VIEWPOINT, FALSE, JUDGES)
 PART_HUES = ("#999999", "#bbbbbb", *HUES[:6], *HUES[7:])  # PARTS: gray where nothing of the change is said
 FILLS: "dict[FillStyleType, str]" = {"full": "full marks", "none": "open", "left": "half"}  # a dataset each
 GAP = 3  # models' places between two datasets
-PERCENT = f"{HEADINGS[TRUE_CHANGES]}, percent"
-BAR = 0.2  # inches a lying bar takes
+PERCENT = "true captions of changed pairs, percent"
+BAR = 0.2  # inches of a horizontal bar
 Looks = Mapping[str, dict[str, Any]]
-Curve = list[tuple[float, Group]]
-"""Groups of one model that differ in the weight of one loss term alone, by that weight (0: without it)."""
 
 
 def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> list[str]:
-    """Write the figures beside the page, and remove those that nothing is left of; as lines of Markdown."""
-    plain = [[group for group in groups if not group.changes] for groups in datasets]
+    """Write the figures, remove those without data, and return the others as lines of Markdown."""
     order = list(params.model)
+    plain = [[group for group in groups if not group.changes] for groups in datasets]
     shown = [sorted(groups, key=lambda group: order.index(group.model)) for groups in plain if groups]
     looks = figures.looks(order)
-    curves = tradeoffs([group for groups in datasets for group in groups], params)
     faults = [of_group(g, g.dataset * (len(shown) > 1)) for groups in shown for g in groups]
     judged = {groups[0].dataset: found for groups in datasets if groups and (found := judges(groups))}
-    every: dict[str, tuple[str, Callable[[Axes], None] | None]] = {
-        SEEDS: (
-            "What is true of changes, of every seed",
-            (lambda axes: _seeds(axes, shown, looks)) if shown else None,
-        ),
-        VIEWPOINT: (
-            "What is true of changes against the overlap of the two views",
-            (lambda axes: _viewpoint(axes, shown, looks)) if shown else None,
-        ),
-        FALSE: (
-            "What of the captions of changes is false",
-            (lambda axes: draw_faults(axes, faults)) if faults else None,
-        ),
-        JUDGES: (
-            "How well each metric ranks as truth does",
-            (lambda axes: draw_judges(axes, judged)) if judged else None,
-        ),
-        TRADEOFFS: (
-            "What is true of changes against a loss term's weight",
-            (lambda axes: _tradeoffs(axes, curves)) if curves else None,
-        ),
+    title = "True captions of changed pairs"
+    every: dict[str, tuple[str, object, Callable[[Axes], None]]] = {
+        SEEDS: (f"{title}, of every seed", shown, lambda axes: _seeds(axes, shown, looks)),
+        VIEWPOINT: (f"{title}, by view overlap", shown, lambda axes: _viewpoint(axes, shown, looks)),
+        FALSE: ("False captions of changed pairs, by fault", faults, lambda axes: draw_faults(axes, faults)),
+        JUDGES: ("Rank correlation with truth", judged, lambda axes: draw_judges(axes, judged)),
     }
-    for name, (_, draw) in every.items():
-        if draw:
+    for name, (_, data, draw) in every.items():
+        if data:
             write_text(folder / name, svg_file(draw, of_bars(len(faults)) if name == FALSE else figures.WIDE))
         else:
             check_file(folder / name)
             (folder / name).unlink(missing_ok=True)
-    return [f"![{title}]({name})" for name, (title, draw) in every.items() if draw]
+    return [f"![{title}]({name})" for name, (title, data, _) in every.items() if data]
 
 
 def _seeds(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> None:
-    """A dot a seed: datasets beside each other, models within them."""
+    """Draw a dot for each seed, grouped by dataset and model."""
     at, ticks = 0, []
     for groups in datasets:
         middle, above = at + (len(groups) - 1) / 2, axes.get_xaxis_transform()
@@ -102,12 +74,12 @@ def _seeds(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> Non
 
 
 def of_bars(number: int) -> tuple[float, float]:
-    """The size of a diagram of lying bars, in inches."""
+    """Return the size of a diagram of horizontal bars, in inches."""
     return WIDE[0], 1.2 + BAR * number
 
 
 def draw_faults(axes: Axes, found: Sequence[Faults]) -> None:
-    """A bar a model, as long as what it tells falsely of the changes, cut by what of captions is false."""
+    """Draw a bar a model: its share of false captions of changed pairs, split by fault."""
     left = np.zeros(len(found))
     for part, hue in zip(PARTS, PART_HUES, strict=True):
         shares = np.array([100 * faults.split(part) for faults in found])
@@ -115,13 +87,13 @@ def draw_faults(axes: Axes, found: Sequence[Faults]) -> None:
         left += shares
     axes.set_yticks(range(len(found)), [faults.name for faults in found])
     axes.invert_yaxis()
-    axes.set_xlabel("changes told falsely, percent: by what of the caption is false")
+    axes.set_xlabel("false captions of changed pairs, percent, by fault")
     below = min(0.25, 0.6 / (BAR * len(found)))  # of the bars' height: 0.6 inches, where there are many
     axes.legend(loc="upper center", bbox_to_anchor=(0.4, -below), ncols=5, handlelength=1)
 
 
 def draw_judges(axes: Axes, datasets: Mapping[str, Sequence[Judge]]) -> None:
-    """A line a metric: its rank correlation with truth over cells (dots), and over a cell's pairs (open)."""
+    """Draw each metric's rank correlation with truth over runs (dots), and over one run's captions (open)."""
     metrics = list(dict.fromkeys(judge.metric for found in datasets.values() for judge in found))
     for number, (dataset, found) in enumerate(datasets.items()):
         for judge in found:
@@ -130,22 +102,22 @@ def draw_judges(axes: Axes, datasets: Mapping[str, Sequence[Judge]]) -> None:
                 if told and told.value is not None:
                     axes.hlines(low + aside, told.low, told.high, colors=HUES[number], linewidth=1)
                     axes.plot(told.value, low + aside, "o", color=HUES[number], fillstyle=fill, markersize=6)
-        axes.plot([], [], "o", color=HUES[number], label=f"{dataset}: over cells")
+        axes.plot([], [], "o", color=HUES[number], label=f"{dataset}: over runs")
         axes.plot(
-            [], [], "o", color=HUES[number], fillstyle="none", label=f"{dataset}: over a cell's changes"
+            [], [], "o", color=HUES[number], fillstyle="none", label=f"{dataset}: over a run's captions"
         )
     axes.axvline(0, color=RULE, linewidth=0.8)
     axes.axvline(1, color=RULE, linewidth=0.8, linestyle="dotted")
     axes.set_yticks(range(len(metrics)), [HEADINGS.get(metric, metric) for metric in metrics])
     axes.invert_yaxis()
-    axes.set_xlabel("rank correlation with truth (1: ranks as truth does; 0: knows nothing of it)")
+    axes.set_xlabel("rank correlation with truth (1: the same order; 0: unrelated)")
     axes.legend(loc="upper center", bbox_to_anchor=(0.4, -0.2), ncols=2)
 
 
 def _viewpoint(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> None:
-    """A line a model and dataset: what it says truly of changes by overlap, from the least moved view on.
+    """Draw a line for each model and dataset: true captions by overlap, from the least moved view on.
 
-    What was learnt on one dataset is no other point of what was learnt on another: their lines stay apart.
+    Models trained on different datasets are different models: no line joins two datasets.
     """
     drawn = dict.fromkeys(group.model for groups in datasets for group in groups)
     for model in drawn:
@@ -171,48 +143,3 @@ def _by_overlap(group: Group) -> list[tuple[float, float]]:
         for name in QUARTILES
         if name in group.pairs["subsets"] and group.changes_of(name)
     ]
-
-
-def tradeoffs(groups: Sequence[Group], params: Params) -> dict[str, Curve]:
-    """Title -> curve, where two weights or more were tried, the one of params.yaml among them.
-
-    A curve is of the seeds that all its weights have: a mean of five would stand beside a single one.
-    """
-    found: dict[str, Curve] = {}
-    plain = {(group.dataset, group.model): group for group in groups if not group.changes}
-    for group in groups:
-        for weight in WEIGHTS:
-            default = params.of(group.dataset).loss.get(weight)
-            asked = [group.changes.get(f"{of}loss.{weight}") for of in (f"dataset.{group.dataset}.", "")]
-            value = next((one for one in asked if one is not None), None if group.changes else default)
-            if value is not None and len(group.changes) < 2:
-                title = f"{group.dataset}: {group.model}, {weight}"
-                none = plain.get((group.dataset, WITHOUT.get((group.model, weight), "")))
-                found.setdefault(title, [(0.0, none)] if none else []).append((value, group))
-    tried = {title: curve for title, curve in found.items() if sum(weight > 0 for weight, _ in curve) > 1}
-    return dict(_of_shared_seeds(title, curve) for title, curve in tried.items() if _shared(curve))
-
-
-def _shared(curve: Curve) -> frozenset[int]:
-    return frozenset.intersection(*(group.seeds for _, group in curve))
-
-
-def _of_shared_seeds(title: str, curve: Curve) -> tuple[str, Curve]:
-    seeds = sorted(_shared(curve))
-    said = f"{title} (seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))})"
-    return said, sorted(((weight, group.only(seeds)) for weight, group in curve), key=lambda point: point[0])
-
-
-def _tradeoffs(axes: Axes, curves: dict[str, Curve]) -> None:
-    """A line for each weight, mean and standard deviation over seeds."""
-    lines = [
-        Tradeoff(
-            [(weight, group.score("change", TRUE)) for weight, group in curve],
-            HUES[place % len(HUES)],
-            label=title,
-        )
-        for place, (title, curve) in enumerate(curves.items())
-    ]
-    draw_tradeoffs(axes, lines, "weight of the loss term (0: without it)")
-    axes.set_ylabel(PERCENT)
-    axes.legend()

@@ -50,9 +50,9 @@ Record = dict[str, Any]
 def record(
     root: Path, name: str, study: Study, dataset: str, planned: Sequence[Planned], params: Params
 ) -> Record:
-    """All that the table shows, of the cells that are finished; numbers are fractions.
+    """Return all that the table shows of the finished runs; numbers are fractions.
 
-    Raises InputError as `check` does, and where cells were scored on different pairs.
+    Raises InputError as `check` does, and where runs were scored on different pairs.
     """
     beside = _beside(study, dataset)
     theirs = _theirs(root, study, beside)
@@ -90,12 +90,12 @@ def check(root: Path, study: Study, dataset: str) -> None:
 
 
 def _beside(study: Study, dataset: str) -> str:
-    """The dataset whose published figures stand beside ours: the same one, where the paper has it."""
+    """Return the dataset of the published figures: the same one as ours, if the paper has it."""
     return dataset if dataset in study.datasets else study.datasets[0]
 
 
 def _theirs(root: Path, study: Study, dataset: str) -> dict[str, list[Published]]:
-    """Label -> the published rows of the study's subsets."""
+    """Return label -> the published rows of the study's subsets."""
     rows = paper_results.rows(dataset, root / paper_results.FOLDER)
     found: dict[str, list[Published]] = {}
     for row in study.rows:
@@ -138,7 +138,7 @@ def _row(
 
 
 def _retrieval(root: Path, cells: Sequence[Cell]) -> Record:
-    """Way -> figure -> mean, deviation and runs; and chance's. Empty where the cells have no retrieval."""
+    """Return way -> figure -> mean, deviation and runs, and chance; empty where runs have no retrieval."""
     files = [root / cell.folder / RETRIEVAL for cell in cells if cell.recipe.entry.retrieves]
     found = [Figures.model_validate_json(path.read_bytes()) for path in files]
     if not found:
@@ -155,14 +155,14 @@ def _over_seeds(values: Sequence[float]) -> Record:
 
 
 def _label(planned: Planned) -> str:
-    """The row's label, and what a multiplied key comes to, where that is another value."""
+    """Return the row's label, with the value of a multiplied key where it differs."""
     keys = [filled(key, planned.row, planned.cells[0].dataset) for key in planned.row.times]
     values = [planned.changes[key] for key in keys if key in planned.changes]
     return " = ".join([planned.row.label, *(f"{value:g}" for value in values)])
 
 
 def _spread(root: Path, subset: str, cells: Sequence[Cell]) -> dict[str, Record]:
-    """Metric -> mean, deviation over seeds (n - 1) and runs, of the metrics that every cell has."""
+    """Return metric -> mean, deviation over seeds (n - 1) and runs, for the metrics that every run has."""
     found = [read_metrics(root / cell.folder / "metrics.json") for cell in cells]
     each = [_total(metrics) if subset == TOTAL else metrics.subsets.get(subset, {}) for metrics in found]
     return {
@@ -173,13 +173,13 @@ def _spread(root: Path, subset: str, cells: Sequence[Cell]) -> dict[str, Record]
 
 
 def _total(metrics: Metrics) -> dict[str, float]:
-    """The scores over all pairs, and what is true of those with a change and of those without."""
+    """Return the scores over all pairs, and the true captions of changed and of unchanged pairs."""
     scores = {metric: value for metric, value in metrics.subsets[TOTAL].items() if metric not in JUDGED}
     return of_parts(metrics.subsets) | scores | metrics.whole
 
 
 def _comparisons(root: Path, subset: str, dataset: str, planned: Sequence[Planned]) -> list[Record]:
-    """Each row less the one above it, where both have finished cells."""
+    """Return the difference of each row from the row above it, where both have finished runs."""
     evidence = {
         _label(row): _part(root, subset, dataset, _evidence(root, row))
         for row in planned
@@ -196,8 +196,9 @@ def _comparisons(root: Path, subset: str, dataset: str, planned: Sequence[Planne
 
 
 def _compared(subset: str, by_metric: dict[str, Any]) -> list[str]:
-    """What is compared: truth where it is known, CIDEr-D, and change accuracy where it means something and is
-    known, else METEOR.
+    """Return the metrics to compare: truth where it is known, CIDEr-D, and change accuracy or else METEOR.
+
+    Change accuracy means something over all pairs only.
     """
     truth = (TRUE_CHANGES, AGREES_CHANGES) if subset == TOTAL else JUDGED
     second = ACCURACY if subset == TOTAL and ACCURACY in by_metric else "METEOR"
@@ -210,7 +211,7 @@ def _evidence(root: Path, planned: Planned) -> Evidence:
 
 
 def _part(root: Path, subset: str, dataset: str, whole: Evidence) -> Evidence:
-    """The evidence of a subset's pairs; CIDEr-D keeps the document frequencies of all the test pairs."""
+    """Return the evidence of a subset's pairs; CIDEr-D keeps the document frequencies of all test pairs."""
     if subset == TOTAL:
         return whole
     members = set(subsets(of_split(read_pairs(root / f"data/pairs/{dataset}.jsonl"), "test")).get(subset, []))

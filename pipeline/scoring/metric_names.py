@@ -27,10 +27,10 @@ PLACES = {  # where a metrics.json has them: subset, score
 SHOWN = (TRUE_CHANGES, *PRINTED, ACCURACY)  # of a run in few words: what counts most stands first
 CLAIMED = (TRUE_CHANGES, ACCURACY, CIDER)  # what papers' claims are held against
 HEADINGS = {
-    TRUE_CHANGES: "true of changes",
-    TRUE_NO_CHANGE: "true of no change",
-    AGREES_CHANGES: "agrees of changes",
-    AGREES_NO_CHANGE: "agrees of no change",
+    TRUE_CHANGES: "true, changed",
+    TRUE_NO_CHANGE: "true, unchanged",
+    AGREES_CHANGES: "agrees, changed",
+    AGREES_NO_CHANGE: "agrees, unchanged",
     ACCURACY: "change accuracy",
 }
 

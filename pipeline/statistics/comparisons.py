@@ -18,9 +18,9 @@ LEVEL = 0.05  # an interval holds 1 - LEVEL of the resamples
 LEAST = 0.0005  # a difference that papers print as 0.0: two corpora without a 4-gram differ by less in BLEU-4
 SPOKEN = {  # metrics whose name in a sentence is another
     TRUE: "points true",
-    TRUE_CHANGES: f"points {HEADINGS[TRUE_CHANGES]}",
+    TRUE_CHANGES: f"points of “{HEADINGS[TRUE_CHANGES]}”",
     AGREES: "points agreeing",
-    AGREES_CHANGES: "points agreeing of changes",
+    AGREES_CHANGES: f"points of “{HEADINGS[AGREES_CHANGES]}”",
 }
 DIGITS = 9  # of a difference; beyond them is rounding, which must not make a model differ from itself
 

@@ -32,7 +32,7 @@ def test_captions_are_judged_by_their_pairs(tmp_path, capsys):
     captions = [{"image_id": pair.pair_id, "caption": said} for pair, said in zip(PAIRS, SAID, strict=True)]
     (tmp_path / "said.json").write_text(json.dumps(captions))
     succeed(tmp_path, "errors said.json --pairs pairs.jsonl --figure bars.svg")
-    # true, n, g, k, c, m, s, z, r, v, a, another thing, one part alone, told of no change
+    # true, n, g, k, c, m, s, z, r, v, a, another object, one part only, false alarm
     third = "33.3"
     expected = [
         third,
@@ -51,7 +51,7 @@ def test_captions_are_judged_by_their_pairs(tmp_path, capsys):
         "0.0",
     ]
     assert rows(capsys.readouterr().out)["said.json"] == expected
-    assert "changes told falsely" in (tmp_path / "bars.svg").read_text()
+    assert "false captions of changed pairs" in (tmp_path / "bars.svg").read_text()
     (tmp_path / "said.json").write_text(json.dumps(captions[:2]))
     refuse(
         tmp_path, "errors said.json --pairs pairs.jsonl", "said.json has no caption of the test pair 2.png"

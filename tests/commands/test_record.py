@@ -40,7 +40,7 @@ def test_own_records_have_a_page_and_are_published_by_a_command(root, capsys):
     succeed(root, "results --own")
     page = (root / "results/own/results.md").read_text()
     assert page.startswith("# Own results\n")
-    assert "](../../docs/tabletop.md#reading-its-scores)" in page
+    assert "## tabletop: scores\n" in page
     assert "](results-seeds.svg)" in page
     project_params.write(root, models=["rr"], seeds=[1, 2], decode__beam=3)
     capsys.readouterr()

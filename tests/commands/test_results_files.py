@@ -18,9 +18,9 @@ def write(folder, tree):
         (folder / name).write_bytes(data)
 
 
-@pytest.mark.parametrize("name", results.FILES.names)
+@pytest.mark.parametrize("name", results.OWN_FILES.names)
 def test_a_page_of_results_that_somebody_wrote_or_changed_is_left(name, tmp_path):
-    kind = results.FILES
+    kind = results.OWN_FILES
     write(tmp_path, {"mine.md": b"mine"})
     for data in (b"mine", b"made, and changed"):
         if data != b"mine":
@@ -38,7 +38,7 @@ def test_a_page_of_results_that_somebody_wrote_or_changed_is_left(name, tmp_path
 
 def test_a_page_of_results_that_is_in_git_is_replaced(tmp_path):
     """As in a new clone, which has no record."""
-    kind = results.FILES
+    kind = results.OWN_FILES
     for command in ("init -q", "add .", "-c user.name=a -c user.email=a@b commit -qm a"):
         write(tmp_path, {kind.names[0]: b"committed"})
         subprocess.run(["git", "-C", tmp_path, *command.split()], check=True)

@@ -43,7 +43,7 @@ def test_missing_cells_run_once_and_the_table_is_written(repository, capsys):
     ]
     said = capsys.readouterr().out
     assert "6 cells: 0 finished, 6 missing" in said
-    assert "SCORER − RR: +40.0 CIDEr-D [+40.0, +40.0], p" in said
+    assert "SCORER − RR CIDEr-D +40.0 +40.0 to +40.0 p" in " ".join(said.split())
     written = {path.name: path.read_bytes() for path in (repository / "results/studies/two").iterdir()}
     assert sorted(written) == ["tabletop.json", "tabletop.md"]
     assert json.loads(written["tabletop.json"])["seeds"] == [1, 2]
@@ -81,7 +81,7 @@ def test_recorded_cells_are_left_alone_where_that_is_asked(repository, capsys):
     said = capsys.readouterr().out
     assert "6 cells: 3 recorded, 3 missing" in said
     assert "1/2" in said
-    assert "Left out: 3 cell(s) with a record alone" in said
+    assert "Left out: 3 run(s) with a record only" in said
     (lost,) = (repository / "results/own/records/tabletop").glob("*/rr-2.*.json")
     lost.unlink()
     assert run(repository, Fake(repository / "work"), unrecorded=True) == [("RR, seed 2", 2)], "it was lost"

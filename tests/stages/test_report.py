@@ -98,7 +98,7 @@ def test_show_prints_the_numbers_and_writes_nothing(study, capsys):
     assert ["scorer", "2", *(f"{100 * value:.1f}" for value in values)] in rows
     assert ["subtraction", "mean", "51.8±0.7", "51.9±0.7"] in [row[:4] for row in rows]
     (header,) = [row for row in rows if row[:2] == ["model", "seed"]]
-    assert header[2:] == [*names, "changes", "accuracy"]
+    assert header[2:] == [*names, "changed", "accuracy"]
     (last,) = [line for line in printed.splitlines() if "index.html" in line]
     assert last.endswith("results/report/index.html")
 
@@ -118,7 +118,7 @@ def test_show_prints_first_what_is_true_in_80_columns(tmp_path, capsys):
     assert model.split()[:4] == ["subtraction", "1", "37.0", "98.0"]
     ends = (0, 11, 16, 24, 32, 39)  # of the first five columns, as they are this wide
     headings = [" ".join(" ".join(head[a:b] for head in heads).split()) for a, b in pairwise(ends)]
-    assert headings == ["model", "seed", "true of changes", "true of no change", "BLEU-4"]
+    assert headings == ["model", "seed", "true, changed", "true, un- changed", "BLEU-4"]
 
 
 def test_show_cuts_no_number_on_a_narrow_terminal(study, capsys, monkeypatch):

@@ -104,7 +104,7 @@ def test_the_card_says_first_what_is_true_by_kind(scored, tmp_path):
         "| true | 30.0 | 10.0 | 70.0 | 98.0 |",
         "| fits, be it other things, too | 50.0 | – | 90.0 | 98.0 |",
     ]
-    assert first[7] == "| true of changes | 30.0 | no sd: one seed |"
+    assert first[7] == "| true, changed | 30.0 | no sd: one seed |"
     assert "- Of 100 changes of test pairs, it says something untrue of 70." in card
 
 

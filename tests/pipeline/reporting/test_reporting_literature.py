@@ -13,31 +13,31 @@ def found(study):
     return paper_comparison.literature(other, rows, params)
 
 
-def test_each_subset_holds_what_papers_print_of_it(found):
-    assert [(part["subset"], part["metrics"]) for part in found["parts"]] == [
-        ("total", ["BLEU-4", "CIDEr-D"]),
-        ("color", ["CIDEr-D"]),
+def test_each_subset_holds_ours_and_what_papers_print(found):
+    total, color = found["parts"].values()
+    assert list(found["parts"]) == ["total", "color"]
+    assert total.headings == ["model", "source", "differs in", "BLEU-4", "CIDEr-D"]
+    assert color.headings[3:] == ["CIDEr-D"]
+    assert [row[0] for row in total.rows] == ["constant", "subtraction", "scorer", "SCORER", "DUDA"]
+    assert [[*row[:2], *row[3:]] for row in total.rows[3:]] == [
+        ["SCORER", "1", "55.8", "126.0"],
+        ["DUDA", "2", "–", "112.3"],
     ]
-    total, color = (part["theirs"] for part in found["parts"])
-    assert [(line.method, line.source, line.printed("CIDEr-D")) for line in total] == [
-        ("SCORER", 1, "126.0"),
-        ("DUDA", 2, "112.3"),
-    ]
-    assert [line.printed("BLEU-4") for line in total] == ["55.8", "–"]
-    assert [line.printed("CIDEr-D") for line in color] == ["143.2"]
+    assert total.kinds == dict.fromkeys(range(3), "ours")
+    assert color.rows[3][3] == "143.2"
     assert found["sources"] == ["One et al., 2023", "Two et al., 2024"]
 
 
-def test_letters_stand_for_the_conditions_that_differ(found, study):
+def test_letters_mark_the_conditions_that_differ(found, study):
     _, params = study
-    total, color = (part["theirs"] for part in found["parts"])
-    said = {line.method: [found["marks"][letter] for letter in line.marks.split()] for line in total}
+    total, color = found["parts"].values()
+    said = {row[0]: [found["marks"][letter] for letter in row[2].split()] for row in total.rows[3:]}
     assert f"iterations: 10000, ours {params.of('tabletop').train.iterations}" in said["SCORER"]
     assert "test pairs: 7970, ours 20" in said["SCORER"]
     assert not any("iterations: " in condition for condition in said["DUDA"])
     assert said["DUDA"][-1].startswith("not stated: ")
     assert "test pairs" not in " ".join(
-        found["marks"][letter].split(":")[0] for letter in color[0].marks.split()
+        found["marks"][each].split(":")[0] for each in color.rows[3][2].split()
     )
     assert list(found["marks"]) == sorted(found["marks"])
     assert len(set(found["marks"].values())) == len(found["marks"])

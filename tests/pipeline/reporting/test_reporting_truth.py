@@ -87,7 +87,7 @@ def test_the_first_columns_are_of_truth_where_it_is_known(made, key):
     results, params = judged(made, key)
     first, *_ = Reader(undrawn([results], params)).tables
     headings = [" ".join(cell.split()) for cell in first[0]]
-    assert headings[2:5] == [f"{key} of changes", f"{key} of no change", "BLEU-4"]
+    assert headings[2:5] == [f"{key}, changed", f"{key}, unchanged", "BLEU-4"]
     assert [row[2].strip() for row in first[1:]] == ["0.0", "25.0", "75.0"]
     rows = overview_table.rows(
         overview_table.records([replace(results, cells=results.cells[:1])]), "tabletop"
@@ -100,7 +100,7 @@ def test_where_it_is_not_known_there_is_no_column_and_no_word_of_it(made):
     root, params = made
     html = undrawn(dataset_results.read(root, params), params)
     text = re.sub(r"(?s)<style>.*?</style>|<script>.*?</script>", "", html)
-    assert not re.search(r"true of|agrees|not true|>true", text)
+    assert not re.search(r"true,|agrees|not true|>true", text)
 
 
 def test_bars_and_numbers_of_truth_come_before_those_of_scores(made):
@@ -112,7 +112,7 @@ def test_bars_and_numbers_of_truth_come_before_those_of_scores(made):
     parts = [caption for caption in captions if "each part of the test split" in caption]
     assert parts[0].startswith("Captions that are true")
     assert "Captions that agree" not in html
-    assert "may have a high one and be made up" in " ".join(html.split())
+    assert "may score well and be made up" in " ".join(html.split())
 
 
 def test_cards_say_what_is_true_and_mark_the_words_that_are_not(made):
@@ -156,9 +156,9 @@ def test_differences_in_truth_are_spoken_first(made, tmp_path):
         assert "true" not in kept.numbers
     found = page.significance(known)
     assert found["sentences"][0].startswith(
-        "scorer is better than subtraction by 100.0 points true of changes ("
+        "scorer is better than subtraction by 100.0 points of “true, changed” ("
     )
-    assert found["metrics"][:2] == [("true_changes", "true of changes"), ("true", "true")]
+    assert found["table"].headings[:3] == ["models", "true, changed", "true"]
     told = known.evidence["scorer"].numbers["true_changes"][0]
     assert told[:, 1].sum() == sum(pair.changed for pair in known.test)
 
@@ -172,8 +172,8 @@ def test_curves_of_truth_come_before_cider(made):
     ]
     panels = curves.captioning(replace(results, cells=cells))
     assert [panel.title for panel in panels][:3] == [
-        "Validation, true of changes, percent",
-        "Validation, true of all pairs, percent",
+        "Validation, true captions of changed pairs, percent",
+        "Validation, true captions of all pairs, percent",
         "Validation CIDEr-D × 100",
     ]
     assert "scorer, seed 1: maximum 30.00, last 30.00" in panels[0].told

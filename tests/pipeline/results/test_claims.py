@@ -50,7 +50,7 @@ def test_a_claim_may_hold_by_one_metric_and_not_by_the_other(root):
     assert {metric: found.said for metric, found in verdict.by.items()} == {
         TRUE_CHANGES: "holds",
         ACCURACY: "holds",
-        CIDER: "cannot be told",
+        CIDER: "undecided",
     }
 
 
@@ -70,7 +70,7 @@ def test_a_claim_cannot_be_told(root, what):
     ):
         write(root, "rr", seed, wrong)
     found = by_accuracy(root)
-    assert found.said == "cannot be told"
+    assert found.said == "undecided"
 
 
 def test_the_margin_over_seeds_is_welchs(root):
@@ -81,7 +81,7 @@ def test_the_margin_over_seeds_is_welchs(root):
     found = by_accuracy(root)
     assert found.margin == pytest.approx(4.303 * 8 / PAIRS / math.sqrt(3), rel=1e-3)
     assert found.difference.difference == pytest.approx(10 / PAIRS)
-    assert found.said == "cannot be told"
+    assert found.said == "undecided"
     assert claims.seeds_margin(*(groups(root)["subtraction"] for _ in range(2))) == 0.0
     assert claims.seeds_margin(groups(root)["rr"].each()[0], groups(root)["rr"]) is None
 
@@ -108,7 +108,7 @@ def test_every_name_of_a_claim_is_a_model_and_its_switches(name):
     assert resolving.resolve(Params.model_validate(tree), "tabletop", model).model == model
 
 
-@pytest.mark.parametrize(("silent", "said"), [("rr", "not begun"), ("subtraction", "holds")])
+@pytest.mark.parametrize(("silent", "said"), [("rr", "at chance"), ("subtraction", "holds")])
 def test_of_a_model_that_has_not_begun_no_claim_fails(root, silent, said):
     for seed in (1, 2, 3):
         write(root, silent, seed, 37 + seed % 2)

@@ -60,3 +60,22 @@ def test_a_damaged_pairs_file_is_named(root, damage):
     file.write_text(json.dumps(json.loads(file.read_text()) | damage))
     with pytest.raises(InputError, match=r"pairs\.json: .*; restore it with git"):
         record_comparisons.read(root, "tabletop")
+
+
+@pytest.mark.parametrize("key", ["captions", "faults", "METEOR", "right"])
+def test_records_of_other_pairs_are_refused(root, key):
+    """Of one pair less, or one more."""
+    file = root / "results/records/tabletop/rr-2.json"
+    record = json.loads(file.read_text())
+    record[key] = record[key] + "0" if key == "right" else record[key][:-2]
+    file.write_text(json.dumps(record))
+    with pytest.raises(InputError, match=r"rr-2\.json is of other test pairs than .*pairs\.json; restore"):
+        record_comparisons.read(root, "tabletop")
+
+
+def test_a_record_without_truth_is_none(root):
+    file = root / "results/records/tabletop/rr-2.json"
+    old = {key: value for key, value in json.loads(file.read_text()).items() if key != "true"}
+    file.write_text(json.dumps(old))
+    with pytest.raises(InputError, match=r"rr-2\.json: the key true is missing"):
+        record_comparisons.read(root, "tabletop")

@@ -46,9 +46,8 @@ def test_the_bars_are_drawn_end_to_end():
 
 def test_what_all_is_true_of_has_no_fault():
     perfect = Faults("all", (["", ""],), ([],))
-    assert (perfect.single, perfect.invented, perfect.commonest) == (None, None, None)
+    assert (perfect.single, perfect.invented) == (None, None)
     assert false_words.row(perfect) == ["all", "100.0", *["0.0"] * 11, "–", "–"]
-    assert TOLD.commonest == "s"
 
 
 def test_of_records(tmp_path):

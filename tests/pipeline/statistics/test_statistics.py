@@ -225,7 +225,7 @@ def test_truth_is_a_mean_over_pairs_and_over_those_with_a_change(tmp_path):
         whole = [own[among > 0].mean() for own in trues]
         assert found[metric].difference == pytest.approx(whole[0] - whole[1])
     assert found["true"].sentence("a", "b").startswith("a is better than b by")
-    assert " points true of changes" in found["true_changes"].sentence("a", "b")
+    assert " points of “true, changed”" in found["true_changes"].sentence("a", "b")
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=6))

@@ -1,0 +1,53 @@
+"""One table of text for the terminal, Markdown pages and the report's page (parts.html.j2)."""
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table as TerminalTable
+
+from pipeline.io.console import PlainConsole
+
+LONGEST = 8  # letters of a heading's line on a terminal, so that 80 columns hold the report's score table
+WIDTH = 500  # columns of the terminal at most: a narrow one breaks lines, but no number is cut
+NONE = "–"  # a score that is not known
+
+
+@dataclass(frozen=True)
+class Table:
+    """Headings and rows of text. What follows a line break in a heading or cell is small print."""
+
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()  # sentences below the table
+    texts: int = 1  # leading columns that hold text; the others hold numbers
+    kinds: Mapping[int, str] = field(default_factory=dict)  # place of a row -> its class on the report's page
+
+    @property
+    def markdown(self) -> str:
+        """The table without its title and notes; it ends its last line."""
+        rule = ["---"] * self.texts + ["---:"] * (len(self.headings) - self.texts)
+        heading, *lines = [f"| {' | '.join(row)} |".replace("\n", " ") for row in (self.headings, *self.rows)]
+        return "\n".join([heading, f"|{'|'.join(rule)}|", *lines, ""])
+
+    @property
+    def terminal(self) -> TerminalTable:
+        """The table as rich prints it."""
+        found = TerminalTable(title=self.title or None, box=SIMPLE_HEAD, padding=0, show_edge=False)
+        for place, heading in enumerate(self.headings):
+            narrow = textwrap.fill(heading.replace("unchanged", "un-changed"), LONGEST)
+            found.add_column(narrow, justify="left" if place < self.texts else "right")
+        for row in self.rows:
+            found.add_row(*(cell.replace(" ± ", "±") for cell in row))  # the spaces do not fit 80 columns
+        return found
+
+
+def show(tables: Iterable[Table]) -> None:
+    """Print tables and their notes on the terminal."""
+    console = PlainConsole(width=WIDTH)
+    for table in tables:
+        console.print(table.terminal)
+        for note in table.notes:
+            console.print(note, soft_wrap=True)

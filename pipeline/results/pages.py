@@ -1,0 +1,53 @@
+"""Pages of results: the tables in a hand-written page, and the page of a user's own records."""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from pipeline.io.errors import InputError
+from pipeline.reporting.tables import Table
+
+START, END = "<!-- table: ", "<!-- end -->"
+BLOCK = re.compile(rf"^{START}(?P<name>.+?) -->\n(?:(?!{START}).)*?^{END}$", re.MULTILINE | re.DOTALL)
+NO_RECORD = "*There is no record for this table yet.*\n"
+OWN = """# Own results
+
+The tables and figures of the records in results/own/records, and of the published records that the same
+params.yaml and data make. docs/results_details.md says what the columns mean.
+
+`python -m commands.results --own` writes this page. `python -m commands.record --promote` publishes the
+records.
+"""
+
+
+def filled(page: Path, tables: Mapping[str, Table]) -> str:
+    """Return the text of a hand-written page with the present tables in its blocks; all else stays.
+
+    Raises InputError naming the page, and the block that has no end or that asks for an unknown table.
+    """
+    text = page.read_text(encoding="utf-8")
+    names = blocks(page)
+    if unknown := next((name for name in names if name not in tables), None):
+        raise InputError(f"{page}: there is no table {unknown!r}; there are {', '.join(tables)}")
+    return BLOCK.sub(lambda block: _block(block["name"], tables[block["name"]]), text)
+
+
+def blocks(page: Path) -> list[str]:
+    """Return the names of the tables that a page shows. Raises InputError naming a block without an end."""
+    text = page.read_text(encoding="utf-8")
+    names = [block["name"] for block in BLOCK.finditer(text)]
+    started = re.findall(rf"^{START}(.+?) -->$", text, re.MULTILINE)
+    for place, name in enumerate(started):
+        if names[place : place + 1] != [name]:
+            raise InputError(f"{page}: the block of the table {name!r} has no end; write {END} below it")
+    return names
+
+
+def own_page(tables: Iterable[Table], figures: Iterable[str]) -> str:
+    """Return the page of a user's own records; `figures` are lines of Markdown."""
+    parts = [f"## {table.title}\n\n{table.markdown}" for table in tables if table.rows]
+    return "\n".join([OWN, *(f"{figure}\n" for figure in figures), *parts])
+
+
+def _block(name: str, table: Table) -> str:
+    return f"{START}{name} -->\n{table.markdown if table.rows else NO_RECORD}{END}"

@@ -1,0 +1,207 @@
+"""The tables of the pages of results, by the names that the blocks of the pages ask for."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from operator import methodcaller
+
+from pipeline.config.params import Params
+from pipeline.datasets.schema import CHANGE_TYPES
+from pipeline.reporting.tables import NONE, Table
+from pipeline.results import false_words, seed_spread
+from pipeline.results.claims import Finding, Verdict, verdicts
+from pipeline.results.judges import judges
+from pipeline.results.record_comparisons import Group
+from pipeline.scoring import metric_names
+from pipeline.scoring.metric_names import ACCURACY, CIDER, CLAIMED, CORPUS, HEADINGS, TRUE, TRUE_CHANGES
+from pipeline.scoring.subsets import QUARTILES
+from pipeline.statistics.seeds import MeanSd
+
+Datasets = Mapping[str, Sequence[Group]]
+Score = Callable[[Group, str], MeanSd]
+COLUMNS: dict[str, Callable[[Group], MeanSd | None]] = {
+    HEADINGS[TRUE_CHANGES]: lambda group: group.score("change", TRUE),
+    HEADINGS[metric_names.TRUE_NO_CHANGE]: lambda group: group.score("no_change", TRUE),
+    HEADINGS[ACCURACY]: lambda group: group.score("total", ACCURACY),
+    f"{CIDER}, changed": lambda group: group.score("change", CIDER),
+    **{metric: methodcaller("score", "total", metric) for metric in (CIDER, *CORPUS[:-1])},
+    "pointing": Group.pointing,
+}
+PARTS: dict[str, tuple[str, Sequence[str], Score]] = {  # name of a table -> its title, columns and scores
+    "true by kind": (
+        "true captions by kind of change",
+        CHANGE_TYPES,
+        lambda group, kind: group.score(kind, TRUE),
+    ),
+    "true by overlap": (
+        "true captions of changed pairs by overlap of the views",
+        QUARTILES,
+        lambda group, part: group.score(part, TRUE_CHANGES),
+    ),
+    "accuracy by kind": (
+        "change accuracy by kind of change",
+        CHANGE_TYPES,
+        lambda group, kind: group.score(kind, ACCURACY),
+    ),
+    "accuracy by overlap": ("change accuracy by overlap of the views", QUARTILES, Group.balanced),
+}
+
+
+def tables(datasets: Datasets, params: Params) -> dict[str, Table]:
+    """Return every table by name; one without rows has too few records."""
+    order = list(params.model)
+    ordered = {
+        name: sorted(groups, key=lambda group: (order.index(group.model), _sizes(group)))
+        for name, groups in datasets.items()
+    }
+    found = [("cameras", _cameras(ordered))]
+    for name, groups in ordered.items():
+        found += [(f"{kind} {name}", table) for kind, table in _of_dataset(name, groups).items()]
+    held = [verdict for groups in datasets.values() for verdict in verdicts(groups)]
+    decided = [verdict for verdict in held if any(own.decided for own in verdict.by.values())]
+    return dict(found) | {
+        "decided claims": _claims("Claims that the records decide", decided),
+        "claims": _claims("All claims", held),
+        "metrics": _metrics(ordered),
+        "seeds": _seeds(ordered),
+        "captions": _captions(next((groups for groups in ordered.values() if groups), [])),
+    }
+
+
+def printed(found: MeanSd | None) -> str:
+    return NONE if found is None else found.printed()
+
+
+def _of_dataset(name: str, groups: Sequence[Group]) -> dict[str, Table]:
+    """Return the tables of one dataset's models, then of what was changed in them."""
+    models = [group for group in groups if not group.changes]
+    changed = {group.model for group in groups if group.changes}
+    faults = [false_words.row(false_words.of_group(group)) for group in models]
+    return {
+        "scores": _scores(f"{name}: scores", models),
+        **{
+            kind: _parts(f"{name}: {title}", models, parts, score)
+            for kind, (title, parts, score) in PARTS.items()
+        },
+        "faults": Table(f"{name}: what is false of captions of changed pairs", false_words.HEADINGS, faults),
+        "ablations": _scores(f"{name}: ablations", [group for group in groups if group.model in changed]),
+    }
+
+
+def _cameras(datasets: Datasets) -> Table:
+    """Return the true captions of changed pairs: a line a model, a column a dataset."""
+    models = {name: {g.model: g for g in groups if not g.changes} for name, groups in datasets.items()}
+    rows = [
+        [
+            model,
+            *(
+                printed(own[model].score("total", TRUE_CHANGES) if model in own else None)
+                for own in models.values()
+            ),
+        ]
+        for model in dict.fromkeys(model for own in models.values() for model in own)
+    ]
+    return Table("True captions of changed pairs by camera", ["model", *datasets], rows)
+
+
+def _sizes(group: Group) -> list[tuple[str, float, str]]:
+    """Return what a model's ablations are sorted by, after the model: key, numbers by size, then names."""
+    return [
+        (key, value, "") if isinstance(value, int | float) else (key, math.inf, str(value))
+        for key, value in group.changes.items()
+    ]
+
+
+def _scores(title: str, groups: Sequence[Group]) -> Table:
+    rows = [
+        [
+            group.name if group.begun else f"{group.name}, at chance",
+            str(len(group.records)),
+            "{iterations} × {batch}".format(**group.records[0]["train"]),
+            *(printed(score(group)) for score in COLUMNS.values()),
+        ]
+        for group in groups
+    ]
+    return Table(title, ["model", "seeds", "iterations × scenes", *COLUMNS], rows)
+
+
+def _parts(title: str, groups: Sequence[Group], parts: Sequence[str], score: Score) -> Table:
+    """Return a line a model and a column a part of the test pairs; kinds of change have `no_change` last."""
+    known = [part for part in parts if groups and part in groups[0].pairs["subsets"]]
+    known += ["no_change"] if parts is CHANGE_TYPES else []
+    rows = [[group.name, *(printed(score(group, part)) for part in known)] for group in groups]
+    headings = [part.removeprefix("viewpoint_iou_").replace("_", " ") for part in known]
+    return Table(title, ["model", *headings], rows)
+
+
+def _claims(title: str, found: Sequence[Verdict]) -> Table:
+    headings = [heading for metric in CLAIMED for heading in (HEADINGS.get(metric, metric), "", "over seeds")]
+    rows = [
+        [
+            f"{verdict.claim.better} > {verdict.claim.worse} ({verdict.claim.source})",
+            verdict.dataset,
+            str(verdict.seeds),
+            *(cell for metric in CLAIMED for cell in _finding(verdict.by[metric])),
+        ]
+        for verdict in found
+    ]
+    return Table(title, ["claim", "dataset", "seeds", *headings], rows, texts=2)
+
+
+def _finding(finding: Finding) -> list[str]:
+    margin = NONE if finding.margin is None else f"± {100 * finding.margin:.1f}"
+    return [finding.said, finding.difference.printed, margin]
+
+
+def _metrics(datasets: Datasets) -> Table:
+    """Return how each metric ranks runs and captions of a run; runs at chance are left out, as too easy."""
+    headings = ["metric", "dataset", "correlation, runs", "pairs of runs ranked wrongly"]
+    headings += ["correlation, captions of a run", "true caption preferred"]
+    rows = [
+        [
+            HEADINGS.get(judge.metric, judge.metric),
+            name,
+            judge.cells.printed,
+            _percent(judge.otherwise),
+            judge.pairs.printed if judge.pairs else NONE,
+            _percent(judge.prefers),
+        ]
+        for name, groups in datasets.items()
+        for judge in judges([group for group in groups if group.begun])
+    ]
+    return Table("Agreement of each metric with truth", headings, rows, texts=2)
+
+
+def _percent(share: float | None) -> str:
+    return NONE if share is None else f"{100 * share:.0f} %"
+
+
+def _seeds(datasets: Datasets) -> Table:
+    headings = ["dataset", "models", "sd over seeds", "sd over test pairs"]
+    headings += ["1 in 20 pairs of runs differs by", "5 seeds show", "seeds for 2 points"]
+    found = {name: seed_spread.of_groups(groups) for name, groups in datasets.items()}
+    rows = [[name, *own.printed] for name, own in found.items() if own]
+    return Table(f"Spread of {HEADINGS[TRUE_CHANGES]} over seeds", headings, rows)
+
+
+def _captions(groups: Sequence[Group]) -> Table:
+    """Return what each model's first seed says of the pairs that all records keep the captions of."""
+    models = [group for group in groups if not group.changes]
+    places = models[0].pairs["captions"] if models else {}
+    rows = [
+        [
+            reference if group is models[0] else "",
+            group.model,
+            record["captions"][number],
+            _judged(record, int(place)),
+        ]
+        for number, (place, reference) in enumerate(places.items())
+        for group in models
+        for record in group.records[:1]
+    ]
+    headings = ["one of the references", "model", "caption", "judged"]
+    return Table("Ten captions of each model", headings, rows, texts=4)
+
+
+def _judged(record: Mapping[str, Sequence[str]], place: int) -> str:
+    letters = record["faults"][place]
+    return "false: " + ", ".join(false_words.SHORT[letter] for letter in letters) if letters else "true"

@@ -1,0 +1,60 @@
+"""How much true captions vary over seeds and over test pairs, and how many seeds a difference needs."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist, fmean
+
+from pipeline.results.claims import LEAST_SEEDS
+from pipeline.results.record_comparisons import Group
+from pipeline.scoring.metric_names import TRUE, TRUE_CHANGES
+from pipeline.statistics.bootstrap import resampled
+
+RESAMPLES, SEED = 2_000, 1
+WANTED = 0.02  # of the share of true captions: two points
+Z, POWER = NormalDist().inv_cdf(0.975), NormalDist().inv_cdf(0.8)
+
+
+@dataclass(frozen=True)
+class SeedSpread:
+    """The pooled spread of one dataset's models, as fractions."""
+
+    models: int
+    sd: float  # over seeds
+    over_pairs: float  # of a single run, over resampled test pairs
+
+    @property
+    def printed(self) -> list[str]:
+        """The cells of a row: see the headings in results_tables._seeds."""
+        shares = [self.sd, self.over_pairs, Z * math.sqrt(2) * self.sd, shown(self.sd, 5)]
+        return [str(self.models), *(f"{100 * share:.1f}" for share in shares), str(seeds_wanted(self.sd))]
+
+
+def of_groups(groups: Sequence[Group]) -> SeedSpread | None:
+    """Return the spread over models of LEAST_SEEDS seeds that are above chance; None where there is none."""
+    kept = [group for group in groups if len(group.records) >= LEAST_SEEDS and group.begun]
+    if not kept:
+        return None
+    sd = pooled([group.score("change", TRUE).sd or 0.0 for group in kept])
+    return SeedSpread(len(kept), sd, pooled([over_pairs(run) for group in kept for run in group.each()]))
+
+
+def pooled(deviations: Sequence[float]) -> float:
+    """Return the root of the mean square: deviations of equal weight, pooled."""
+    return math.sqrt(fmean(one**2 for one in deviations))
+
+
+def over_pairs(group: Group) -> float:
+    """Return the standard deviation of a run's true captions over resamples of the test pairs."""
+    (found,) = resampled([group.evidence().of_scenes()], RESAMPLES, SEED)
+    return float(found[TRUE_CHANGES].std(ddof=1))
+
+
+def seeds_wanted(sd: float, difference: float = WANTED) -> int:
+    """Return the seeds of each of two models: n = 2 (z_0.975 + z_0.8)² sd² / difference²."""
+    return max(2, math.ceil((shown(sd, 1) / difference) ** 2))
+
+
+def shown(sd: float, seeds: int) -> float:
+    """Return the difference that as many seeds of each of two models show, by the same formula."""
+    return (Z + POWER) * sd * math.sqrt(2 / seeds)

@@ -1,0 +1,165 @@
+"""The tables of the pages of results: numbers by hand, the order of rows, and what has too few records."""
+
+import json
+import math
+from dataclasses import replace
+from statistics import mean, stdev
+
+import pytest
+
+from pipeline.results import record_comparisons, seed_spread
+from pipeline.results.results_tables import tables
+from pipeline.scoring.metric_names import ACCURACY
+from tests import project_params
+from tests.recorded import PAIRS, groups, write
+
+
+def made(root, *datasets):
+    names = datasets or ("tabletop",)
+    found = {name: record_comparisons.read(root, name) for name in names}
+    return tables(found, project_params.settings())
+
+
+def first_column(table):
+    return [row[0] for row in table.rows]
+
+
+def test_means_and_deviations_by_hand(root):
+    found = groups(root)["rr"]
+    shares = [(PAIRS - wrong) / PAIRS for wrong in (4, 5, 6)]
+    spread = found.score("total", ACCURACY)
+    assert (spread.mean, spread.sd, spread.runs) == pytest.approx((mean(shares), stdev(shares), 3))
+    of_changes = [(20 - wrong) / 20 for wrong in (2, 3, 3)]  # the even ones of the first 4, 5, 6 pairs
+    assert found.score("change", ACCURACY).mean == pytest.approx(mean(of_changes))
+    assert found.score("viewpoint_iou_q4", ACCURACY).mean == 1.0
+    assert found.score("total", "BLEU-4").mean == pytest.approx(0.52)
+
+
+def test_changed_and_unchanged_pairs_weigh_the_same_in_a_quartile(root):
+    """rr's first seed is wrong about pairs 0 to 3; with silent captions, about all even ones."""
+    found = groups(root)["rr"].each()[0]
+    found.pairs["subsets"]["viewpoint_iou_q1"] = [0, 2, 4, 6, 8, 3, 5, 7]
+    assert found.score("viewpoint_iou_q1", ACCURACY).mean == pytest.approx(5 / 8)
+    assert found.balanced("viewpoint_iou_q1").mean == pytest.approx((3 / 5 + 2 / 3) / 2)
+    silent = replace(found, records=(found.records[0] | {"right": "01" * (PAIRS // 2)},))
+    assert silent.balanced("viewpoint_iou_q1").mean == 0.5
+    found.pairs["subsets"]["viewpoint_iou_q1"] = [0, 4, 8]  # changed pairs only
+    assert found.balanced("viewpoint_iou_q1").mean == pytest.approx(2 / 3)
+
+
+def test_the_scores_of_models_are_in_the_order_of_params_yaml(root):
+    write(root, "rr", 1, 3, changes={"model.rr.switches.norm_epsilon": 0.1})
+    found = made(root)
+    scores = found["scores tabletop"]
+    assert first_column(scores) == ["subtraction", "rr"]
+    rr = ["rr", "3", "1500 × 8", "86.7 ± 2.9", "88.3 ± 2.9", "87.5 ± 2.5", *["52.0 ± 1.0"] * 5]
+    assert list(scores.rows[1]) == [*rr, "25.0 ± 0.0"]
+    assert len(scores.headings) == len(rr) + 1
+    assert found["ablations tabletop"].rows[1][:5] == [
+        "rr (norm_epsilon 0.1)",
+        "1",
+        "1500 × 8",
+        "90.0",
+        "95.0",
+    ]
+    # of 5 changed pairs a quartile
+    overlap = found["true by overlap tabletop"]
+    assert overlap.headings == ["model", "q1", "q2", "q3", "q4"]
+    assert overlap.rows[1] == ["rr", "46.7 ± 11.5", *["100.0 ± 0.0"] * 3]
+    assert found["accuracy by kind tabletop"].headings == ["model", "color", "no change"]
+
+
+def test_other_iterations_have_another_cell(root):
+    for seed in (1, 2, 3):
+        file = root / f"results/records/tabletop/rr-{seed}.json"
+        train = {"iterations": 900, "batch": 16}
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"train": train}))
+    assert [row[2] for row in made(root)["scores tabletop"].rows] == ["1500 × 8", "900 × 16"]
+
+
+def test_datasets_are_next_to_each_other_by_camera(root):
+    """A model that a dataset lacks has a dash there; ablations are left out."""
+    write(root, "rr", 1, 10, dataset="tabletop_wide")
+    write(root, "ccr", 1, 0, dataset="tabletop_wide")
+    write(root, "ccr", 1, 20, dataset="tabletop_wide", changes={"model.ccr.dropout": 0.5})
+    cameras = made(root, "tabletop", "tabletop_wide")["cameras"]
+    assert cameras.headings == ["model", "tabletop", "tabletop_wide"]
+    assert cameras.rows == [
+        ["subtraction", "48.3 ± 2.9", "–"],
+        ["rr", "86.7 ± 2.9", "75.0"],
+        ["ccr", "–", "100.0"],
+    ]
+
+
+def test_ablations_come_after_their_model_a_weight_by_its_size(root):
+    weight, heads = "dataset.tabletop.loss.lambda_cv", "dataset.tabletop.sizes.heads"
+    for changes in ({weight: 1.0}, {weight: 1e-05}, {weight: 0.3}, {"model.scorer.switches.mtm": "max_pool"}):
+        write(root, "scorer", 1, 4, changes=changes)
+    write(root, "rr", 1, 4, changes={heads: 8})
+    write(root, "scorer", 1, 4)
+    scorer = [
+        f"scorer ({own})" for own in ("lambda_cv 1e-05", "lambda_cv 0.3", "lambda_cv 1.0", "mtm max_pool")
+    ]
+    assert first_column(made(root)["ablations tabletop"]) == ["rr", "rr (heads 8)", "scorer", *scorer]
+
+
+@pytest.mark.parametrize(("wrong", "name"), [(38, "subtraction, at chance"), (36, "subtraction")])
+def test_a_model_at_chance_is_marked(root, wrong, name):
+    """Right of one change in 20, or of two."""
+    for seed in (1, 2, 3):
+        write(root, "subtraction", seed, wrong)
+    assert made(root)["scores tabletop"].rows[0][0] == name
+
+
+def test_claims_and_metrics_have_their_rows(root):
+    found = made(root)
+    (claim,) = found["claims"].rows
+    assert claim[:4] == ["rr > subtraction (SCORER, Table 6)", "tabletop", "3", "holds"]
+    assert claim[4].startswith("+38.3 [")
+    assert found["decided claims"].rows == [claim]
+    assert {row[0] for row in found["metrics"].rows} >= {"CIDEr-D", "change accuracy"}
+    one = {"tabletop": [group.each()[0] for group in record_comparisons.read(root, "tabletop")]}
+    found = tables(one, project_params.settings())
+    assert [found[name].rows for name in ("decided claims", "seeds")] == [[], []]
+    assert found["claims"].rows[0][3] == "undecided"
+
+
+def test_captions_are_of_the_first_seed_and_judged(root):
+    """rr's first seed is wrong about pairs 0 to 3: a reference is printed once, with the first model."""
+    rows = made(root)["captions"].rows
+    assert len(rows) == 20
+    assert rows[2:4] == [
+        ["reference 1", "subtraction", "subtraction says 1", "false: false alarm"],
+        ["", "rr", "rr says 1", "false: false alarm"],
+    ]
+    assert rows[5] == ["", "rr", "rr says 2", "false: colour, shape"]
+    assert rows[9] == ["", "rr", "rr says 4", "true"]
+
+
+def test_the_spread_is_pooled_over_models_above_chance(root):
+    """Of 20 changes rr's seeds describe 18, 17 and 17 correctly, ccr's all, 18 and 16; scorer's none."""
+    for seed in (1, 2, 3):
+        write(root, "ccr", seed, (0, 4, 8)[seed - 1])
+        write(root, "scorer", seed, 38)
+        (root / f"results/records/tabletop/subtraction-{seed}.json").unlink()
+    (row,) = made(root)["seeds"].rows
+    sd = 100 * math.sqrt((stdev([18, 17, 17]) ** 2 + stdev([20, 18, 16]) ** 2) / 2) / 20
+    assert row[:3] == ["tabletop", "2", f"{sd:.1f}"]
+    assert row[4:6] == [f"{1.95996 * math.sqrt(2) * sd:.1f}", f"{2.8016 * math.sqrt(2 / 5) * sd:.1f}"]
+
+
+def test_seeds_wanted_by_the_formula():
+    # n = 2 (1.95996 + 0.84162)^2 sd^2 / d^2 = 15.69 (sd / d)^2
+    assert [seed_spread.seeds_wanted(sd) for sd in (0.02, 0.04, 0.0001)] == [16, 63, 2]
+    assert seed_spread.shown(0.02, 16) <= 0.02 < seed_spread.shown(0.02, 15)
+
+
+def test_the_spread_over_pairs_is_a_single_runs(root):
+    """One of ccr's two runs is true where the other is not: their mean does not vary, each run does."""
+    for seed, true in ((1, "1100"), (2, "0011")):
+        write(root, "ccr", seed, 0)
+        file = root / f"results/records/tabletop/ccr-{seed}.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"true": true * (PAIRS // 4)}))
+    own = groups(root)["ccr"]
+    assert seed_spread.over_pairs(own) == pytest.approx(0, abs=1e-12)
+    assert seed_spread.over_pairs(own.each()[0]) == pytest.approx(0.5 / math.sqrt(PAIRS / 2), rel=0.1)

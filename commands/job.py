@@ -1,16 +1,19 @@
-"""Run one job of a study, an extraction or a captioning: a folder with its job.json (pipeline/study)."""
+"""Run one job of a study, an extraction or a captioning (pipeline/study/job.py)."""
 
 import argparse
 
 from commands import run
-from pipeline.cli.arguments import parsed, to_read
-from pipeline.study import job
+from pipeline.cli.arguments import parsed, word
+from pipeline.study.job import Job
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=to_read, help="that has its job.json")
-    job.read(parsed(parser).folder)()
+    parser.add_argument("place", type=word, help="folder of its log and state")
+    parser.add_argument("folder", type=word, help="folder in which the command starts")
+    parser.add_argument("command", type=word)
+    arguments = parsed(parser)
+    Job(arguments.place, arguments.folder, arguments.command)()
 
 
 if __name__ == "__main__":

@@ -8,24 +8,22 @@ together, byte for byte as one process would. Start it again after a stop; --can
 """
 
 import argparse
-import os
 import shlex
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from commands import run
-from commands.study import add_places
+from commands.study import add_places, place_of
 from pipeline.captioning import many_pairs
-from pipeline.cli.arguments import jobs, parsed, parts, word
+from pipeline.cli.arguments import parsed, parts, word
 from pipeline.io.errors import InputError, listed
 from pipeline.io.outputs import remove
 from pipeline.io.provenance import sha256
-from pipeline.study import cluster_settings as settings
-from pipeline.study import live_table, places
-from pipeline.study.job import Job, Step
-from pipeline.study.queue import Queue, Task, cancel
+from pipeline.study import live_table
+from pipeline.study.job import Job
+from pipeline.study.queue import Task, cancel
 
 FOLDER = Path(".scratch/parts")
 COMMANDS = {"extract": "stages", "extract_pretraining": "stages", "caption": "commands"}  # their packages
@@ -51,36 +49,24 @@ class PartTask:
 
     @property
     def out(self) -> Path:
-        """What the command writes."""
         return Path(self.given[self.given.index("--out") + 1])
 
     def begin(self, others: Collection[Task]) -> Job | None:
-        line = [
-            "python",
-            "-m",
-            f"{COMMANDS[self.command]}.{self.command}",
-            *self.given,
-            "--part",
-            f"{self.index}/{self.count}",
-        ]
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-        step = Step(self.command, shlex.join(line))
-        return Job(str(self.folder), str(Path.cwd()), (step,), {"PATH": path})
+        script = ["python", "-m", f"{COMMANDS[self.command]}.{self.command}"]
+        line = shlex.join([*script, *self.given, "--part", f"{self.index}/{self.count}"])
+        return Job(str(self.folder), str(Path.cwd()), line)
 
     def finish(self) -> None:
         remove(self.folder)
 
     def reached(self) -> str:
-        return str(self._marks())
+        """Return how many shards are done, of all parts."""
+        beside = f".{self.out.name}.*.scratch"
+        marks = (f"{beside}/complete/*", f"{beside}/*.jsonl")
+        return f"{sum(len([*self.out.parent.glob(mark)]) for mark in marks)} shards of all"
 
     def shown(self) -> tuple[str, str, str]:
-        return f"{self._marks()} shards of all", "", ""
-
-    def _marks(self) -> int:
-        """The shards that are done, of all parts."""
-        beside = f".{self.out.name}.*.scratch"
-        marks = [*self.out.parent.glob(f"{beside}/complete/*"), *self.out.parent.glob(f"{beside}/*.jsonl")]
-        return len(marks)
+        return self.reached(), "", ""
 
 
 def main() -> None:
@@ -89,41 +75,25 @@ def main() -> None:
     )
     parser.add_argument("--parts", type=parts, required=True)
     add_places(parser)
-    parser.add_argument(
-        "--jobs", type=jobs, help="parts at a time (default: one here, of SLURM as its file says)"
-    )
     parser.add_argument("--cancel", action="store_true", help="end the jobs, and nothing else")
     parser.add_argument("command", choices=COMMANDS)
     parser.add_argument("given", type=word, nargs=argparse.REMAINDER, help="the command's own arguments")
     arguments = parsed(parser)
     if "--out" not in arguments.given[:-1]:
         raise InputError(f"{arguments.command} needs --out; name what it shall write")
-    cluster = settings.read(arguments.cluster) if arguments.on == "slurm" else None
-    place = places.of(arguments.on, arguments.jobs, cluster)
-    given = tuple(arguments.given)
+    place, given = place_of(arguments), tuple(arguments.given)
     tasks = [PartTask(arguments.command, given, n, arguments.parts) for n in range(arguments.parts)]
     if arguments.cancel:
         print(f"ended {cancel(place, [task.folder for task in tasks])} job(s)")
-    else:
-        made(tasks, place)
-
-
-def made(tasks: Sequence[PartTask], place: places.Place) -> None:
-    """Run all parts. Raises InputError where some failed; exit code 1 where pairs have errors."""
-    queue = Queue(place, tasks)
-    with live_table.watched(queue) as watch:
-        failed = queue.run(watch)
-    if failed:
-        lines = [f"{entry.task.name}: {entry.line or entry.state}" for entry in failed]
-        raise listed(lines, "parts that are missing", "mend it and start it again; the others are kept")
-    out = tasks[0].out
-    if not out.exists():
+        return
+    if failed := live_table.run(place, tasks):
+        raise listed(failed, "parts that are missing", "mend it and start it again; the others are kept")
+    if not (out := tasks[0].out).exists():
         raise InputError(f"{out} was not put together; start it again")
-    if tasks[0].command == "caption":
+    if arguments.command == "caption":
         errors = many_pairs.errors_in(out)
         print(f"{out}: whole, {errors} pairs of it with an error")
-        if errors:
-            sys.exit(1)
+        sys.exit(bool(errors))
 
 
 if __name__ == "__main__":

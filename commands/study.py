@@ -16,20 +16,20 @@ from commands import run
 from pipeline.cli.arguments import SEEDS as SEED_RANGE
 from pipeline.cli.arguments import jobs, parsed, to_read, whole, word
 from pipeline.config import params
-from pipeline.io.errors import InputError, listed
+from pipeline.io.errors import listed
 from pipeline.io.outputs import write_json, write_text
 from pipeline.reporting.tables import show
 from pipeline.results import own_records, printing, records, study_table
 from pipeline.study import cluster_settings as settings
 from pipeline.study import live_table, places, study_cells, study_file, workspace
-from pipeline.study.cell_task import CellTask
-from pipeline.study.queue import Entry, Queue, cancel
+from pipeline.study.queue import cancel
+from pipeline.study.run_task import RunTask
 from pipeline.study.study_cells import Cell, Planned
-from pipeline.study.workspace import Workspace
+from pipeline.study.workspace import Base
 
 SEEDS = (1, 2, 3)
 RESULTS = Path("results/studies")
-Open = Callable[[Path, str, Sequence[str]], AbstractContextManager[Workspace]]
+Open = Callable[[Path, str, Sequence[str]], AbstractContextManager[Base]]
 
 
 def main() -> None:
@@ -40,9 +40,6 @@ def main() -> None:
     parser.add_argument("--dataset", type=word, required=True)
     parser.add_argument("--seeds", type=whole(*SEED_RANGE), nargs="+", default=SEEDS, help="(default: 1 2 3)")
     add_places(parser)
-    parser.add_argument(
-        "--jobs", type=jobs, help="cells at a time (default: one here, of SLURM as its file says)"
-    )
     parser.add_argument(
         "--commit",
         action=argparse.BooleanOptionalAction,
@@ -61,7 +58,7 @@ def main() -> None:
 
 
 def add_places(parser: argparse.ArgumentParser) -> None:
-    """Where jobs run, and what a cluster is asked for each."""
+    """Where jobs run, how many at a time, and what a cluster is asked for each."""
     parser.add_argument(
         "--on", choices=("local", "slurm"), default="local", help="where jobs run (default: this machine)"
     )
@@ -71,6 +68,16 @@ def add_places(parser: argparse.ArgumentParser) -> None:
         default=settings.FILE,
         help=f"what SLURM is asked (default: {settings.FILE})",
     )
+    parser.add_argument(
+        "--jobs", type=jobs, help="jobs at a time (default: one here, on SLURM as its file says)"
+    )
+
+
+def place_of(arguments: argparse.Namespace) -> places.Place:
+    """Return the place that those arguments name."""
+    if arguments.on == "local":
+        return places.Local(arguments.jobs or 1)
+    return places.Slurm(settings.read(arguments.cluster), arguments.jobs)
 
 
 def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> None:
@@ -80,18 +87,18 @@ def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> Non
     """
     root, name, dataset = Path(), arguments.name, arguments.dataset
     everything, own = params.load(), study_file.read(name)
-    planned = study_cells.plan(root, name, own, dataset, _seeds(arguments.seeds))
+    planned = study_cells.plan(root, name, own, dataset, list(dict.fromkeys(arguments.seeds)))
     study_table.check(root, own, dataset)
     missing = _told(root, planned, arguments.unrecorded)
-    failed: list[Entry] = []
+    failed: list[str] = []
     if missing and not arguments.show:
-        place = _place(arguments)
+        place = place_of(arguments)
         if arguments.cancel:
-            ended = cancel(place, workspace.held_cells([cell for _, cell in missing], root))
+            ended = cancel(place, workspace.workspaces([cell for _, cell in missing], root))
             print(f"ended {ended} job(s); what they did is kept, and a new start goes on from there")
             return
-        with opened(root, dataset, study_cells.inputs_of(planned)) as space:
-            failed = _run(root, missing, space, place, arguments.commit)
+        with opened(root, dataset, study_cells.inputs_of(planned)) as base:
+            failed = _run(root, missing, base, place, arguments.commit)
     record = study_table.record(root, name, own, dataset, planned, everything)
     show(printing.tables(record))
     if not arguments.show:
@@ -100,38 +107,24 @@ def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> Non
         print(f"to paste: {RESULTS / name / f'{dataset}.md'}")
         print(f"records: {records.OWN / dataset}; `python -m commands.record --promote` publishes them")
     if failed:
-        lines = [f"{entry.task.name}: {entry.line or entry.state}" for entry in failed]
         raise listed(
-            lines, "cells that are missing", "mend it and start the study again; the others are kept"
+            failed, "cells that are missing", "mend it and start the study again; the others are kept"
         )
 
 
-def _place(arguments: argparse.Namespace) -> places.Place:
-    cluster = settings.read(arguments.cluster) if arguments.on == "slurm" else None
-    return places.of(arguments.on, arguments.jobs, cluster)
-
-
 def _run(
-    root: Path, missing: Sequence[tuple[Planned, Cell]], space: Workspace, place: places.Place, commits: bool
-) -> list[Entry]:
-    """Run cells, each by a job; returns those that are still missing."""
-
-    tasks = [CellTask(cell, space, commits, partial(_take, root, row, cell)) for row, cell in missing]
-    queue = Queue(place, tasks)
-    with live_table.watched(queue) as watch:
-        return queue.run(watch)
+    root: Path, missing: Sequence[tuple[Planned, Cell]], base: Base, place: places.Place, commits: bool
+) -> list[str]:
+    """Run cells, each by a job; return a line for each one that is still missing."""
+    return live_table.run(
+        place, [RunTask(cell, base, commits, partial(_take, root, row, cell)) for row, cell in missing]
+    )
 
 
 def _take(root: Path, row: Planned, cell: Cell, made: Path) -> None:
     """Keep a finished cell's scores, and its record."""
     records.write(root, cell, row.changes, made)
     study_cells.keep(root, cell, made)
-
-
-def _seeds(seeds: Sequence[int]) -> list[int]:
-    if wrong := [seed for seed in seeds if not 0 <= seed < 2**31]:
-        raise InputError(f"the seed {wrong[0]} is not a whole number from 0 to 2147483647; choose another")
-    return list(dict.fromkeys(seeds))
 
 
 def _told(root: Path, planned: Sequence[Planned], unrecorded: bool) -> list[tuple[Planned, Cell]]:

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from pipeline.study import job
-from pipeline.study.job import Job, Step
+from pipeline.study.job import Job
 
 ROOT = Path(__file__).parents[1]
 
@@ -22,11 +21,11 @@ class Shell:
         if self.after in others:
             return None
         self.folder.mkdir(parents=True, exist_ok=True)
-        for name in ("pipeline", "stages", "commands"):
+        for name in ("pipeline", "stages", "commands"):  # SLURM starts it there
             if not (self.folder / name).exists():
                 (self.folder / name).symlink_to(ROOT / name)
-        steps = [Step(f"step{n}", command, (f"out{n}",)) for n, command in enumerate(self.commands)]
-        return Job(str(self.folder), str(self.folder), tuple(steps))
+        steps = [f"( [ -e out{n} ] || ( {command} ) )" for n, command in enumerate(self.commands)]
+        return Job(str(self.folder), str(self.folder), " && ".join(steps))
 
     def finish(self) -> None:
         self.taken += 1
@@ -41,10 +40,6 @@ class Shell:
         """What its commands wrote down, one line a run."""
         path = self.folder / "ran"
         return path.read_text().split() if path.exists() else []
-
-    @property
-    def state(self) -> str:
-        return job.state(self.folder).get("state", "")
 
 
 def once(name: str, rest: str = "true") -> str:

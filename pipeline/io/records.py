@@ -78,6 +78,14 @@ def read_foreign(path: Path, kind: type[Kind], remedy: str) -> Kind:
         raise listed(problems, str(path), remedy) from None
 
 
+def refusal(error: ValidationError, where: str, remedy: str) -> InputError:
+    """Return one line that names the wrong key, or where several are wrong a line for each."""
+    problems = [_said(problem) for problem in error.errors(include_url=False)]
+    if len(problems) > 1:
+        return listed(problems, where, remedy)
+    return InputError(f"{where}: {problems[0]}; {remedy}")
+
+
 def first_fault(error: ValidationError) -> str:
     """The first thing that is wrong, by its key."""
     return _said(error.errors(include_url=False)[0])

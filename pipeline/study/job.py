@@ -1,13 +1,12 @@
-"""One job: commands one after another, in a folder that tells where it is and outlives its starter.
+"""One job: a command of the shell, with a folder that says where it is and outlives its starter.
 
-    job.json     what to run; written by who wants it done
-    lock         locked by the process at work, whose number and node stand in it
-    state.json   where it is: running, done, or failed with the last line of the error
-    log          what the commands said
+    lock         locked by the process at work, whose number and node are its text
+    state.json   running, done, ended, or failed with the last line of the error
+    log          what the command said
 
-A job that is ended from outside (killed, out of time, its node gone) leaves no verdict: it is not done and
-has not failed, and whoever runs it again goes on behind the last command whose outputs are all there. A
-second process on the same job waits for the first: SLURM may start one elsewhere while the first still lives.
+A job that is ended from outside (killed, out of time, its node gone) is neither done nor failed, and whoever
+starts it again has it go on: its command does nothing twice. A second process on the same job waits for the
+first: SLURM may start one elsewhere while the first still lives.
 """
 
 import fcntl
@@ -16,116 +15,84 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import StringConstraints
 from typing_extensions import TypedDict
 
-from pipeline.io.errors import InputError
 from pipeline.io.outputs import write_json
 from pipeline.io.records import read_record
 
-JOB, LOCK, STATE, LOG = "job.json", "lock", "state.json", "log"
+LOCK, STATE, LOG = "lock", "state.json", "log"
 POLL = 1.0  # seconds
 # seconds in which the signal that ended a command comes here, too: SLURM sends it to each process in turn;
 # whoever leaves before it came would not be put into the queue again
 SIGNALLED = 1.0
-REMEDY = "start again what wrote it"
-Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]  # the system takes no other
 TAIL = 20_000  # bytes of the log, of which the last error line is one
 RUNNING, DONE, FAILED, LOST = "running", "done", "failed", "ended"
 # exit codes of what was ended from outside, by itself or through the shell
 _SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM)
 ENDED = {sign * number + more for number in _SIGNALS for sign, more in ((-1, 0), (1, 128))}
-
-
-@dataclass(frozen=True)
-class Step:
-    """A command of the shell, and what it leaves; it is not run where all of that is there."""
-
-    name: Text
-    command: Text
-    outs: tuple[Text, ...] = ()  # below the job's folder; none: it is always run
-
-
-@dataclass(frozen=True)
-class Job:
-    """What runs in `folder`, and beside which environment. Called, it runs: submitit starts it so.
-
-    `place` has the job's files, `folder` is where its commands start.
-    """
-
-    place: Text
-    folder: Text
-    steps: tuple[Step, ...]
-    environment: dict[Text, Text] = field(default_factory=dict)
-
-    def write(self) -> None:
-        """Put it down, for `read`."""
-        Path(self.place).mkdir(parents=True, exist_ok=True)
-        write_json(Path(self.place) / JOB, asdict(self))
-
-    def __call__(self) -> None:
-        place = Path(self.place)
-        with _alone(place):
-            for step in self.steps:
-                if not self._made(step) and not self._ran(step):
-                    return
-            _tell(place, DONE)
-
-    def checkpoint(self) -> Any:
-        """What submitit puts into the queue again where the time is over: the same."""
-        from submitit.helpers import DelayedSubmission
-
-        return DelayedSubmission(self)
-
-    def _made(self, step: Step) -> bool:
-        return bool(step.outs) and all((Path(self.folder) / out).exists() for out in step.outs)
-
-    def _ran(self, step: Step) -> bool:
-        place = Path(self.place)
-        _tell(place, RUNNING, step=step.name)
-        with (place / LOG).open("a", encoding="utf-8") as log:
-            print(f"$ {step.command}", file=log, flush=True)
-            code = subprocess.run(
-                step.command,
-                shell=True,
-                cwd=self.folder,
-                env=os.environ | self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                check=False,
-            ).returncode
-        if code in ENDED:
-            time.sleep(SIGNALLED)
-            _tell(place, LOST, step=step.name, line=f"{step.name} was ended from outside (exit code {code})")
-        elif code:
-            _tell(place, FAILED, step=step.name, line=last_error(place / LOG))
-        return code == 0
-
-
-def read(place: Path) -> Job:
-    """Return what `write` put down. Raises InputError naming the key that is wrong."""
-    found = read_record(place / JOB, Job, REMEDY)
-    if not Path(found.folder).is_dir():
-        raise InputError(f"{place / JOB}: folder: {found.folder} is no folder; {REMEDY}")
-    return found
+BY_DVC = re.compile(r"ERROR: failed to reproduce .* exited with (-?\d+)")  # of the command of a stage
 
 
 class State(TypedDict, total=False):
     """The state of a job."""
 
     state: Literal["running", "done", "failed", "ended"]
-    step: str
     node: str
-    time: float
     line: str  # of a job that failed or was ended: why
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command, started in `folder`; `place` has the job's files. submitit calls it, and so it runs."""
+
+    place: str
+    folder: str
+    command: str
+
+    def __call__(self) -> None:
+        place = Path(self.place)
+        with _alone(place):
+            if state(place).get("state") == DONE:
+                return
+            _tell(place, RUNNING)
+            code = self._code(place / LOG)
+            line, of_stage = last_error(place / LOG)
+            if code == 0:
+                _tell(place, DONE)
+            elif (code := of_stage or code) in ENDED:
+                time.sleep(SIGNALLED)
+                _tell(place, LOST, line=f"it was ended from outside (exit code {code})")
+            else:
+                _tell(place, FAILED, line=line)
+
+    def checkpoint(self) -> Any:
+        """Return what submitit puts into the queue again where the time is over: the same job."""
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self)
+
+    def _code(self, path: Path) -> int:
+        python = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+        with path.open("a", encoding="utf-8") as log:
+            print(f"$ {self.command}", file=log, flush=True)
+            return subprocess.run(
+                self.command,
+                shell=True,
+                cwd=self.folder,
+                env=os.environ | {"PATH": python},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                check=False,
+            ).returncode
 
 
 def state(place: Path) -> State:
@@ -136,7 +103,7 @@ def state(place: Path) -> State:
 
 
 def holder(place: Path) -> int | None:
-    """The process on this machine that works on a job, if one does."""
+    """Return the process on this machine that works on a job, if there is one."""
     try:
         file = os.open(place / LOCK, os.O_RDWR)
     except FileNotFoundError:
@@ -150,14 +117,30 @@ def holder(place: Path) -> int | None:
     return None
 
 
-def last_error(log: Path) -> str:
-    """The last line that says `error: …`, else the last line."""
+def last_error(log: Path) -> tuple[str, int]:
+    """Return the last line `error: …`, else the last line, and the exit code of a stage that DVC names."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - TAIL))
-        text = file.read().decode("utf-8", "replace")
+        text = "\n" + file.read().decode("utf-8", "replace")
+    text = text.rpartition("\n$ ")[2].partition("\n")[2]  # of the last start, without its command
     lines = [line.strip() for line in re.split(r"[\r\n]+", text) if line.strip()]
-    errors = [line for line in lines if line.startswith("error: ")]
-    return (errors or lines or ["it said nothing"])[-1].removeprefix("error: ")
+    by_dvc = [found for found in map(BY_DVC.match, lines[-1:]) if found]
+    own = lines[: -1 if by_dvc else None]
+    errors = [line for line in own if line.startswith("error: ")]
+    line = (errors or own or ["it said nothing"])[-1].removeprefix("error: ")
+    return line, int(by_dvc[0][1]) if by_dvc else 0
+
+
+def stage(place: Path) -> str:
+    """Return the stage that DVC runs, of a job that has some."""
+    log = (place / LOG).read_bytes() if (place / LOG).exists() else b""
+    _, found, rest = log.rpartition(b"Running stage '")
+    return rest.partition(b"@")[0].decode() if found else ""
+
+
+def node() -> str:
+    """Return this node's name, as SLURM calls it, else the machine's."""
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
 @contextmanager
@@ -178,10 +161,5 @@ def _alone(place: Path) -> Iterator[None]:
         os.close(file)
 
 
-def node() -> str:
-    """As SLURM calls it, else the machine's name."""
-    return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
-
-
 def _tell(place: Path, what: str, **more: Any) -> None:
-    write_json(place / STATE, {"state": what, "node": node(), "time": round(time.time(), 1)} | more)
+    write_json(place / STATE, {"state": what, "node": node()} | more)

@@ -1,6 +1,7 @@
 """One look at all jobs while they run: a live table, or a line for each change where no terminal is."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -12,11 +13,18 @@ from rich.table import Table
 from pipeline.io.console import PlainConsole
 from pipeline.io.errors import printable
 from pipeline.study import job
-from pipeline.study.places import RUNNING
-from pipeline.study.queue import Entry, Queue
+from pipeline.study.places import RUNNING, Place
+from pipeline.study.queue import Entry, Queue, Task
 
 HEADINGS = ("", "state", "on", "at", "done", "validation", "left", "")
 SECONDS_BETWEEN_LINES = 60.0
+
+
+def run(place: Place, tasks: Sequence[Task]) -> list[str]:
+    """Run all tasks in view of the user; return a line for each one that failed or was cancelled."""
+    queue = Queue(place, tasks)
+    with watched(queue) as watch:
+        return [f"{entry.task.name}: {entry.line or entry.state}" for entry in queue.run(watch)]
 
 
 @contextmanager
@@ -38,36 +46,27 @@ class Watch:
         queue.changed = self.changed
 
     def changed(self, entry: Entry) -> None:
-        """A task's state is another."""
+        """Say that a task's state is another, where no table shows it."""
         if self.live is None:
-            told = [entry.task.name, entry.state, entry.node and f"on {entry.node}", entry.line]
-            self._line(
-                ": ".join(
-                    filter(
-                        None, [" ".join(filter(None, told[:1])), " ".join(filter(None, told[1:3])), told[3]]
-                    )
-                )
-            )
+            on = f" on {entry.node}" if entry.node else ""
+            self._line(f"{entry.task.name}: {entry.state}{on}" + (f": {entry.line}" if entry.line else ""))
 
     def __call__(self) -> None:
         if self.live is not None:
             self.live.update(table(self.queue.entries), refresh=True)
         elif time.monotonic() - self.said >= SECONDS_BETWEEN_LINES:
             self.said = time.monotonic()
-            for row in map(told, self.queue.entries):
-                if row[1] == RUNNING:
-                    self._line(" ".join(filter(None, row)))
+            for entry in self.queue.entries:
+                if entry.state == RUNNING:
+                    self._line(" ".join(filter(None, told(entry))))
 
     def _line(self, text: str) -> None:
         self.console.print(printable(text), highlight=False, markup=False, soft_wrap=True)
 
 
 def table(entries: Sequence[Entry]) -> Table:
-    """All tasks, and how many are where."""
-    counts = {
-        state: sum(entry.state == state for entry in entries)
-        for state in dict.fromkeys(e.state for e in entries)
-    }
+    """A row for each task, below how many tasks are in which state."""
+    counts = Counter(entry.state for entry in entries)
     title = ", ".join(f"{count} {state}" for state, count in counts.items())
     found = Table(*HEADINGS, title=f"{len(entries)} jobs: {title}", box=SIMPLE_HEAD, title_justify="left")
     for entry in entries:
@@ -80,4 +79,4 @@ def told(entry: Entry) -> list[str]:
     row = [entry.task.name, entry.state, entry.node]
     if entry.state != RUNNING:
         return [*row, "", "", "", "", entry.line]
-    return [*row, str(job.state(entry.task.folder).get("step", "")), *entry.task.shown(), ""]
+    return [*row, job.stage(entry.task.folder), *entry.task.shown(), ""]

@@ -1,8 +1,8 @@
 """Where jobs run: this machine, some at a time, or a SLURM cluster, through submitit.
 
-submitit starts local jobs, too, but a front that is started again cannot ask after them (of a LocalJob
-without its process nothing is known, in 1.5.4), nor does it limit how many run at once; and what runs on this
-machine needs no optional package so. The job itself is the same in both places (job.py).
+submitit starts local jobs, too (LocalExecutor, 1.5.4), but sets CUDA_VISIBLE_DEVICES to numbers of devices,
+or to none, knows nothing of a job that an earlier process started, and limits neither how many run at once
+nor, without a guess, how long. The job itself is the same in both places (job.py).
 """
 
 import io
@@ -14,9 +14,7 @@ import sys
 import time
 from collections.abc import Iterable
 from contextlib import redirect_stderr, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from pipeline.io.errors import InputError
 from pipeline.io.provenance import sha256
@@ -30,49 +28,24 @@ QUEUED, RUNNING = "queued", "running"
 PATIENCE = 20.0  # seconds in which a job that is told to end does
 
 
-@dataclass(frozen=True)
-class Seen:
-    """A job that its place knows of."""
-
-    state: str  # QUEUED | RUNNING
-    node: str
-
-
-class Place(Protocol):
-    """Where jobs run. A job is known by its folder."""
-
-    at_once: int | None  # jobs at most; None: as many as there are
-    grace: float  # seconds after which a job that is no longer seen has ended: shared disks tell late
-
-    def start(self, job: Job) -> None:
-        """Raises InputError where it is refused."""
-
-    def seen(self, folders: Iterable[Path]) -> dict[Path, Seen] | None:
-        """Those of these jobs that wait or run; None where that cannot be said now."""
-
-    def end(self, folder: Path) -> bool:
-        """End a job that waits or runs; whether there was one."""
-
-    def leave(self, folders: Iterable[Path]) -> str:
-        """What becomes of these jobs when the front ends: said in a line."""
+Seen = tuple[str, str]  # QUEUED | RUNNING, and the node
 
 
 class Local:
     """This machine: a process for each job, which lives on where the front is killed, and is found again."""
 
-    grace = 0.0
+    grace = 0.0  # seconds after which a job that is no longer seen has ended
 
     def __init__(self, at_once: int):
         self.at_once: int | None = at_once
         self.processes: dict[Path, subprocess.Popen[bytes]] = {}
 
     def start(self, job: Job) -> None:
+        """Start a job, which is known by its folder from then on."""
         folder = ready(job)
         with (folder / LOG).open("a") as log:
             self.processes[folder] = subprocess.Popen(
-                [sys.executable, "-m", "commands.job", str(folder)],
-                cwd=job.folder,
-                env=os.environ | job.environment,
+                [sys.executable, "-m", "commands.job", job.place, job.folder, job.command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -80,9 +53,11 @@ class Local:
             )
 
     def seen(self, folders: Iterable[Path]) -> dict[Path, Seen]:
-        return {folder: Seen(RUNNING, jobs.node()) for folder in folders if self._process(folder)}
+        """Return those of these jobs that wait or run."""
+        return {folder: (RUNNING, jobs.node()) for folder in folders if self._process(folder)}
 
     def end(self, folder: Path) -> bool:
+        """End a job that waits or runs; return whether there was one."""
         if not (process := self._process(folder)):
             return False
         with suppress(ProcessLookupError):
@@ -93,6 +68,7 @@ class Local:
         return True
 
     def leave(self, folders: Iterable[Path]) -> str:
+        """Return in a line what becomes of these jobs when the front ends."""
         ended = sum([self.end(folder) for folder in folders])
         return f"ended {ended} job(s); start it again to go on where they were"
 
@@ -106,7 +82,7 @@ class Local:
 class Slurm:
     """A cluster; who is in its queue is asked of squeue, so that no accounting is needed."""
 
-    grace = 10.0
+    grace = 10.0  # shared disks tell late
 
     def __init__(self, cluster: Cluster, at_once: int | None = None):
         if shutil.which("sbatch") is None:
@@ -117,6 +93,7 @@ class Slurm:
         self.cluster, self.at_once = cluster, at_once or cluster.at_once
 
     def start(self, job: Job) -> None:
+        """Submit a job. Raises InputError where it is refused."""
         try:
             from submitit import SlurmExecutor
             from submitit.core.utils import FailedJobError
@@ -134,6 +111,7 @@ class Slurm:
             ) from None
 
     def seen(self, folders: Iterable[Path]) -> dict[Path, Seen] | None:
+        """Return those of these jobs that wait or run; None where squeue does not answer now."""
         if (queue := self._queue()) is None:
             return None
         waiting = {name(folder): folder for folder in folders}
@@ -157,9 +135,12 @@ class Slurm:
             return None
         rows = [line.split("|") for line in said.stdout.splitlines()]
         return {
-            name: (number, Seen(QUEUED if state == "PENDING" else RUNNING, node))
+            name: (number, (QUEUED if state == "PENDING" else RUNNING, node))
             for number, state, node, name in rows
         }
+
+
+Place = Local | Slurm
 
 
 def name(folder: Path) -> str:
@@ -168,20 +149,12 @@ def name(folder: Path) -> str:
 
 
 def ready(job: Job) -> Path:
-    """Write the job down, as one that has no verdict yet."""
+    """Make the folder of a job, which has no verdict yet."""
     folder = Path(job.place)
+    folder.mkdir(parents=True, exist_ok=True)
     for left in (STATE, CANCELLED):
         (folder / left).unlink(missing_ok=True)
-    job.write()
     return folder
-
-
-def of(on: str, at_once: int | None, cluster: Cluster | None) -> Place:
-    """`local` or `slurm`."""
-    if on == "local":
-        return Local(at_once or 1)
-    assert cluster is not None
-    return Slurm(cluster, at_once)
 
 
 def _asked() -> subprocess.CompletedProcess[str]:

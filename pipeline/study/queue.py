@@ -12,7 +12,6 @@ from pipeline.study.job import DONE, FAILED, LOG, Job
 from pipeline.study.places import CANCELLED, RUNNING, Place
 
 POLL = 1.0  # seconds
-BEGINNING = 5.0  # seconds of a turn in which jobs are begun: each asks DVC, and all wait to be looked at
 TRIES = 3  # of a job that ends so often without a verdict, and without having come further
 WAITING, LEFT = "waiting", "cancelled"
 OVER = (DONE, FAILED, LEFT)
@@ -87,12 +86,11 @@ class Queue:
         for entry in left:
             if found := seen.get(entry.task.folder):
                 entry.begun = time.monotonic()
-                self._set(entry, found.state, found.node)
+                self._set(entry, *found)
             elif entry.state != WAITING or jobs.state(entry.task.folder).get("state") == DONE:
                 self._ended(entry)
-        until = time.monotonic() + BEGINNING
         for entry in left:
-            if entry.state == WAITING and not self._full and time.monotonic() < until:
+            if entry.state == WAITING and not self._full:
                 self._begin(entry)
         return any(entry.state not in OVER for entry in self.entries)
 

@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError, model_validator
 from pipeline.config.dataset_params import Name, Positive, Strict
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_yaml
-from pipeline.io.records import first_fault
+from pipeline.io.records import refusal
 from pipeline.reporting.paper_results import Subset
 from pipeline.study.cluster_settings import FILE as CLUSTER
 
@@ -60,11 +60,11 @@ def names(folder: Path = FOLDER) -> list[str]:
 
 
 def read(name: str, folder: Path = FOLDER) -> Study:
-    """The study of that name. Raises InputError naming the file and the key that is wrong."""
+    """The study of that name. Raises InputError naming the file and every key that is wrong."""
     if name not in names(folder):
         raise InputError(f"unknown study {name!r}; {folder}/ has {', '.join(names(folder)) or 'none'}")
     path = folder / f"{name}.yaml"
     try:
         return Study.model_validate(read_yaml(path, "restore it with git"))
     except ValidationError as error:
-        raise InputError(f"{path}: {first_fault(error)}; mend it") from None
+        raise refusal(error, str(path), "mend it") from None

@@ -1,10 +1,8 @@
-"""The cells of a study by DVC itself: trained once, committed, of this code and these data."""
+"""The runs of a study by DVC itself: trained once, committed, of this code and these data."""
 
-import os
 import shutil
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,9 +13,9 @@ import yaml
 from pipeline.io.errors import InputError
 from pipeline.scoring import spice_files
 from pipeline.study import study_cells, workspace
-from pipeline.study.cell_task import CellTask
 from pipeline.study.places import Local
 from pipeline.study.queue import Queue
+from pipeline.study.run_task import RunTask
 from tests.running import ROOT
 
 # Stages that write what they were given, and count how often they ran.
@@ -114,15 +112,18 @@ def cell_of(key: str, **changes) -> study_cells.Cell:
     return study_cells.Cell(f"cell {key}", "d", "m", seed, PARAMS | changes, PLAIN, key)
 
 
-def ran(lab: Path, *cells: study_cells.Cell, commits: bool = True) -> dict[str, str]:
-    """Run them, one after another; what the finished ones made, and what the others said last, by key."""
+def ran(lab: Path, *cells: study_cells.Cell, dropped: str = "") -> dict[str, str]:
+    """Run them, one after another; what the finished ones made, and what the others said last, by key.
+
+    DVC's cache takes nothing of the one whose key is `dropped`.
+    """
     found = {}
 
     def taking(key):
         return lambda made: found.update({key: (made / "results/metrics.json").read_text()})
 
-    with workspace.opened(lab, "d", ["grid"]) as place:
-        tasks = [CellTask(cell, place, commits, taking(cell.key)) for cell in cells]
+    with workspace.opened(lab, "d", ["grid"]) as base:
+        tasks = [RunTask(cell, base, cell.key != dropped, taking(cell.key)) for cell in cells]
         failed = Queue(Local(1), tasks).run()
     return found | {entry.task.cell.key: entry.line for entry in failed}
 
@@ -132,56 +133,45 @@ def runs(lab: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_cell_trains_once_and_leaves_the_working_tree(lab):
+def test_a_run_trains_once_and_dvc_itself_finds_what_it_committed(lab):
     before = tree(lab)
-    cells = [cell_of("one", loss={"x": 2}), cell_of("two", seeds=[2], dataset={"d": {"y": 5}})]
-    found = ran(lab, *cells)
-    assert found["one"] == yaml.safe_dump(cells[0].params, sort_keys=False) + "features\n"
+    one = cell_of("one", loss={"x": 2})
+    # the same run under another key, as if a study of another name or `dvc repro` had trained it
+    cells = [one, replace(one, key="again"), cell_of("two", seeds=[2], dataset={"d": {"y": 5}})]
+    found = ran(lab, *cells, cell_of("dropped", seeds=[5]), dropped="dropped")
+    assert found["one"] == found["again"] == yaml.safe_dump(one.params, sort_keys=False) + "features\n"
     assert "y: 5" in found["two"]  # what a row sets of the dataset's own settings reaches its recipe
-    assert runs(lab) == ["1", "2"]
-    # forgotten, but in the run cache, as if a study of another name or `dvc repro` had trained it
-    assert ran(lab, replace(cells[0], key="other")) == {"other": found["one"]}
-    assert runs(lab) == ["1", "2"]
+    assert runs(lab) == ["1", "2", "5"]
     assert before == tree(lab)
     assert not list((lab / workspace.FOLDER / "cells").iterdir())
-
-
-@pytest.mark.slow
-def test_dvc_itself_finds_what_a_study_committed_and_nothing_else(lab):
-    ran(lab, cell_of("kept", seeds=[4]))
-    ran(lab, cell_of("dropped", seeds=[5]), commits=False)
-    for seed, count in ((4, 1), (5, 2)):
-        copy = lab.parent / f"copy{seed}"
+    for own, count in ((cells[2], 1), (cell_of("dropped", seeds=[5]), 2)):
+        copy = lab.parent / own.key
         shutil.copytree(lab, copy, ignore=shutil.ignore_patterns(".scratch"), symlinks=True)
-        (copy / "params.yaml").write_text(yaml.safe_dump(PARAMS | {"seeds": [seed]}))
-        command = [sys.executable, "-m", "dvc", "repro", "-q", f"score@d-m-{seed}"]
+        (copy / "params.yaml").write_text(yaml.safe_dump(own.params))
+        command = [sys.executable, "-m", "dvc", "repro", "-q", f"score@d-m-{own.seed}"]
         subprocess.run(command, cwd=copy, check=True)
-        assert runs(lab).count(str(seed)) == count
+        assert runs(lab).count(str(own.seed)) == count
 
 
 @pytest.mark.slow
-def test_a_cell_of_other_code_trains_anew_and_one_that_fails_stops_no_other(lab):
+def test_other_code_trains_again_and_one_that_fails_stops_no_other_and_goes_on_where_it_was(lab):
     for text, count in (("other", 1), ("", 2)):
         (lab / "stages/x").write_text(text)
-        found = ran(lab, cell_of(f"bad{count}", loss={"x": 13}), cell_of(f"good{count}", seeds=[3]))
-        assert found[f"bad{count}"] == "error, the last line"
+        found = ran(lab, cell_of("bad", loss={"x": 13}, seeds=[6]), cell_of(f"good{count}", seeds=[3]))
+        assert found["bad"] == "error, the last line"
         assert found[f"good{count}"].endswith("features\n")
         assert runs(lab).count("3") == count
+        assert runs(lab).count("6") == 1  # it failed after its training, which its workspace has
 
 
 @pytest.mark.slow
 def test_a_job_finds_spices_files_under_the_name_that_dvc_repro_has(lab, monkeypatch):
     monkeypatch.delenv(spice_files.VARIABLE, raising=False)
-    with workspace.opened(lab, "d", ["grid"]) as place:
-        job = CellTask(cell_of("spice"), place, False, print).begin([])
+    with workspace.opened(lab, "d", ["grid"]) as base:
+        folder = base.made(cell_of("spice"))
     command = "from pipeline.scoring import spice_files as s; print(s.shown(), s.folder().resolve())"
     said = subprocess.run(
-        [sys.executable, "-c", command],
-        cwd=job.folder,
-        env=os.environ | job.environment,
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-c", command], cwd=folder, capture_output=True, text=True, check=True
     ).stdout
     assert said == f".cache/spice {lab.resolve() / '.cache/spice'}\n"
 
@@ -212,23 +202,6 @@ def test_data_of_other_code_are_refused(lab):
     with pytest.raises(InputError, match=said), workspace.opened(lab, "d", ["grid"]):
         pass
     (lab / "dvc.yaml").write_text(text)
-
-
-def test_what_dvc_started_ends_with_the_study(tmp_path, monkeypatch):
-    def interrupted(*_):
-        while not (tmp_path / "child").exists() or not (tmp_path / "child").read_text():
-            time.sleep(0.01)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
-    command = ("sh", "-c", "sleep 60 & echo $! > child; wait", "dvc")
-    with (tmp_path / "lock").open("w") as lock, pytest.raises(KeyboardInterrupt):
-        workspace.Workspace(tmp_path, tmp_path, lock, dict(os.environ)).run(command)
-    child = Path("/proc") / (tmp_path / "child").read_text().strip() / "cmdline"
-    deadline = time.monotonic() + 10
-    while child.exists() and child.read_bytes() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not child.exists() or not child.read_bytes()  # a zombie has no command line
 
 
 def tree(root: Path) -> dict[str, bytes]:

@@ -55,7 +55,7 @@ def test_a_wrong_key_is_one_line(tmp_path, text, said):
 def test_without_slurm_one_line(monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(InputError, match=r"there is no SLURM here \(no sbatch\); take --on local"):
-        places.of("slurm", None, Cluster(minutes=5))
+        places.Slurm(Cluster(minutes=5))
 
 
 def test_where_slurm_does_not_answer_one_line(monkeypatch, tmp_path):
@@ -65,7 +65,7 @@ def test_where_slurm_does_not_answer_one_line(monkeypatch, tmp_path):
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError) as refused:
-        places.of("slurm", None, Cluster(minutes=5))
+        places.Slurm(Cluster(minutes=5))
     assert str(refused.value) == (
         "--on slurm: SLURM does not answer (Unable to contact slurm controller); take --on local"
     )

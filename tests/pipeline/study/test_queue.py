@@ -42,17 +42,6 @@ def test_all_are_done_once_and_some_at_a_time(tmp_path):
     assert max(most) == 2
 
 
-def test_while_many_begin_the_others_are_looked_at(tmp_path, monkeypatch):
-    monkeypatch.setattr(queue, "BEGINNING", 0.1)
-    tasks = [Shell(tmp_path / name, once("x")) for name in "abc"]
-    for task in tasks:
-        monkeypatch.setattr(task, "begin", lambda others, begin=task.begin: time.sleep(0.2) or begin(others))
-    seen = []
-    found = Queue(Local(3), tasks)
-    assert found.run(lambda: seen.append(states(found))) == []
-    assert seen[0] == ["running", "waiting", "waiting"]
-
-
 def test_one_that_fails_tells_its_last_error_line_and_the_others_go_on(tmp_path):
     bad = Shell(tmp_path / "bad", "echo 'error: the loss is nan; lower it' >&2; echo later; exit 2")
     mute = Shell(tmp_path / "mute", "exit 1")
@@ -60,7 +49,7 @@ def test_one_that_fails_tells_its_last_error_line_and_the_others_go_on(tmp_path)
     failed = Queue(Local(1), [bad, mute, good]).run()
     assert [(entry.task.name, entry.state, entry.line) for entry in failed] == [
         ("bad", "failed", "the loss is nan; lower it"),
-        ("mute", "failed", "$ exit 1"),
+        ("mute", "failed", "it said nothing"),
     ]
     assert (good.taken, bad.taken) == (1, 0)
     # it is mended, and started again
@@ -85,7 +74,7 @@ def test_one_that_ends_again_and_again_without_a_verdict_is_given_up(tmp_path):
     task = Shell(tmp_path / "a", "echo a >> ran; kill -TERM $$")
     (entry,) = Queue(Local(1), [task]).run()
     assert entry.state == "failed"
-    assert "ended 3 times without coming further (step0 was ended from outside" in entry.line
+    assert "ended 3 times without coming further (it was ended from outside (exit code" in entry.line
     assert task.ran() == ["a"] * 3
 
 

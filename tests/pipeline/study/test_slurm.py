@@ -122,7 +122,7 @@ def test_a_folder_that_nodes_do_not_see_is_one_line(slurm, tmp_path):
     def elsewhere(others):
         # where the nodes start it, there is no such folder
         made = begin(others)
-        return job.Job(made.place, str(Path("/only/here")), made.steps)
+        return job.Job(made.place, "/only/here", made.command)
 
     task.begin = elsewhere
     (entry,) = Queue(Slurm(CLUSTER), [task]).run()

@@ -1,0 +1,116 @@
+"""A run of a study (a dataset x model x seed with its settings) as a job: `dvc repro` in its workspace."""
+
+import json
+import shlex
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline.io.dvc_lock import NAME as LOCK
+from pipeline.io.outputs import remove
+from pipeline.io.provenance import sha256
+from pipeline.study.job import Job
+from pipeline.study.queue import Task
+from pipeline.study.study_cells import Cell
+from pipeline.study.workspace import Base, workspaces
+
+LIVE = "results/live/{dataset}/{model}/{seed}/metrics.json"  # dvclive's summary of the training's curves
+PHASE = "first"  # the stage of the phase before captioning
+
+
+@dataclass(frozen=True)
+class RunTask:
+    """A run to be made. `finished` takes its workspace when it is."""
+
+    cell: Cell
+    base: Base
+    commits: bool  # whether DVC's cache takes weights, captions and scores
+    finished: Callable[[Path], None]
+
+    @property
+    def name(self) -> str:
+        return self.cell.name
+
+    @property
+    def folder(self) -> Path:
+        return workspaces([self.cell], self.base.root)[0]
+
+    def begin(self, others: Collection[Task]) -> Job | None:
+        """Return the job; None where another run trains the phase before captioning that this one shares.
+
+        This one then finds it in DVC's run cache.
+        """
+        same = _phase_key(self.cell)
+        sharing = [other for other in others if isinstance(other, RunTask) and _phase_key(other.cell) == same]
+        if same and any(other.at_phase() for other in sharing):
+            return None
+        folder = str(self.base.made(self.cell))
+        return Job(folder, folder, command(self.cell, self.base.prepared, self.commits))
+
+    def at_phase(self) -> bool:
+        """Return whether the phase before captioning is still to come to its end."""
+        return f"\n  {_of(PHASE, self.cell)}:" not in _text(self.folder / LOCK)
+
+    def finish(self) -> None:
+        self.finished(self.folder)
+        remove(self.folder)
+
+    def reached(self) -> str:
+        """Return a hash of the stages that are over, and of the states that training can go on from."""
+        states = sorted(self.folder.glob("data/**/.*.scratch/state.pt.sha256"))
+        return sha256(*map(_text, [self.folder / LOCK, *states]))
+
+    def shown(self) -> tuple[str, str, str]:
+        """The iteration of all, the validation's scores, and the time that is left of training."""
+        if not (curves := self._curves()):
+            return "", "", ""
+        done, all_of_it = curves.get("step", 0), self.cell.recipe.train["iterations"]
+        scores = [f"{name} {float(value):.3f}" for name, value in curves.get("validation", {}).items()]
+        rate = curves.get("rate", {}).get("iterations_per_second")
+        left = f"{(all_of_it - done) / rate:.0f} s" if rate else ""
+        return f"{done}/{all_of_it}", ", ".join(scores), left
+
+    def _curves(self) -> dict[str, Any]:
+        """The last values of the live curves; empty before there are any."""
+        name = LIVE.format(dataset=self.cell.dataset, model=self.cell.model, seed=self.cell.seed)
+        try:
+            found: dict[str, Any] = json.loads(_text(self.folder / name))
+        except ValueError:  # it may be half written
+            return {}
+        return found
+
+
+def command(cell: Cell, prepared: Collection[str], commits: bool) -> str:
+    """What makes a run in its workspace. The phase before captioning is always committed: runs share it."""
+    plan, recipe = f"plan@{cell.dataset}", f"recipe@{cell.dataset}-{cell.model}"
+    negatives = [f"negatives@{cell.dataset}"] * cell.recipe.asks_negatives
+    phase = [PHASE] * bool(cell.recipe.adapt)
+    before = [plan, recipe, *negatives, *(_of(stage, cell) for stage in ("start", *phase))]
+    own = ["retrieve"] * cell.recipe.entry.retrieves + ["train", "decode", "score"]
+    repro = ["dvc", "repro", "--single-item"]
+    lines = [
+        ["commands.check_lock"],
+        ["dvc", "checkout", "--quiet", *prepared],
+        [*repro, *before],
+        [*repro, *([] if commits else ["--no-commit"]), *(_of(stage, cell) for stage in own)],
+    ]
+    # DVC's hashes of the data, and who reads which file, are in the workspace, for they are true on each node
+    cache = 'rm -rf .dvc/tmp/rwlock; export DVC_SITE_CACHE_DIR="$PWD/.dvc/site"'
+    return " && ".join([cache, *(shlex.join(["python", "-m", *line]) for line in lines)])
+
+
+def _of(stage: str, cell: Cell) -> str:
+    return f"{stage}@{cell.dataset}-{cell.model}-{cell.seed}"
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+
+
+def _phase_key(cell: Cell) -> str | None:
+    """What decides the phase before captioning, of runs of one study; None for a model without one."""
+    if not cell.recipe.adapt:
+        return None
+    shown = [asdict(cell.recipe.first_phase()), cell.seed, cell.params.get("negatives")]
+    return json.dumps(shown, sort_keys=True, default=str)

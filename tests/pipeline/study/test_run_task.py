@@ -1,0 +1,105 @@
+"""A run's job: which stages DVC is asked for, when it waits for another run, and what is seen of it."""
+
+import json
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+
+import pytest
+
+from pipeline.io.dvc_lock import NAME
+from pipeline.study.run_task import RunTask, command
+from pipeline.study.study_cells import Cell
+from pipeline.study.workspace import Base, workspaces
+
+
+@dataclass
+class Phase:
+    epochs: int
+
+
+def cell(key, phase=None, retrieves=False, negatives=False, seed=1):
+    recipe = SimpleNamespace(
+        adapt={"epochs": phase} if phase else {},
+        first_phase=lambda: Phase(phase),
+        asks_negatives=negatives,
+        entry=SimpleNamespace(retrieves=retrieves),
+        train={"iterations": 100},
+    )
+    return Cell(key, "d", "m", seed, {}, recipe, key)
+
+
+@pytest.fixture
+def task(tmp_path, monkeypatch):
+    """Make tasks whose workspaces are empty folders."""
+
+    def made(own):
+        (folder,) = workspaces([own], tmp_path)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    monkeypatch.setattr(Base, "made", lambda self, own: made(own))
+    return lambda own: RunTask(own, Base(tmp_path, tmp_path, ("code", "vocab@d")), True, lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("own", "before", "after"),
+    [
+        (cell("a"), "plan@d recipe@d-m start@d-m-1", "train@d-m-1 decode@d-m-1 score@d-m-1"),
+        (
+            cell("a", phase=3, retrieves=True, negatives=True),
+            "plan@d recipe@d-m negatives@d start@d-m-1 first@d-m-1",
+            "retrieve@d-m-1 train@d-m-1 decode@d-m-1 score@d-m-1",
+        ),
+    ],
+)
+def test_the_stages_of_a_run(own, before, after):
+    for commits, flag in ((True, ""), (False, "--no-commit ")):
+        *_, check, checkout, first, last = command(own, ["code", "vocab@d"], commits).split(" && ")
+        assert check == "python -m commands.check_lock"
+        assert checkout == "python -m dvc checkout --quiet code vocab@d"
+        assert first == f"python -m dvc repro --single-item {before}"
+        assert last == f"python -m dvc repro --single-item {flag}{after}"
+
+
+def test_a_run_waits_for_the_one_that_trains_the_same_phase(task):
+    one, other = task(cell("one", phase=3)), task(cell("other", phase=3))
+    assert one.begin([]).folder == str(one.folder)
+    assert other.begin([one]) is None
+    (one.folder / NAME).write_text("stages:\n  start@d-m-1:\n  first@d-m-12:\n")
+    assert other.begin([one]) is None
+    (one.folder / NAME).write_text("stages:\n  start@d-m-1:\n  first@d-m-1:\n")
+    assert other.begin([one]) is not None
+
+
+@pytest.mark.parametrize("own", [cell("b", phase=4), cell("b", phase=3, seed=2), cell("b")])
+def test_a_run_of_another_phase_waits_for_none(task, own):
+    one = task(cell("one", phase=3))
+    one.begin([])
+    assert task(own).begin([one]) is not None
+
+
+def test_what_is_seen_of_a_training(task):
+    own = task(cell("a"))
+    own.begin([])
+    assert own.shown() == ("", "", "")
+    path = own.folder / "results/live/d/m/1/metrics.json"
+    path.parent.mkdir(parents=True)
+    curves = {"step": 40, "validation": {"CIDEr-D": 0.5}, "rate": {"iterations_per_second": 20}}
+    path.write_text(json.dumps(curves))
+    assert own.shown() == ("40/100", "CIDEr-D 0.500", "3 s")
+    path.write_text(json.dumps(curves)[:20])
+    assert own.shown() == ("", "", "")
+
+
+def test_how_far_a_run_is(task):
+    own = replace(task(cell("a")))
+    own.begin([])
+    found = [own.reached(), own.reached()]
+    (own.folder / NAME).write_text("stages:\n")
+    found.append(own.reached())
+    state = own.folder / "data/weights/d/m/.1.x.scratch/state.pt.sha256"
+    state.parent.mkdir(parents=True)
+    state.write_text("00")
+    found.append(own.reached())
+    assert found[0] == found[1]
+    assert len({*found}) == 3

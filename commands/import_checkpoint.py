@@ -7,7 +7,6 @@ that dataset, model and seed takes the weights over in place of training.
 """
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor
@@ -16,28 +15,15 @@ from commands import run
 from models.clip4idc.model import Retrieval
 from models.common.captioner import Captioner
 from models.common.trainable import Trainable
-from pipeline.authors_checkpoints import (
-    card,
-    checkpoint_file,
-    clip4idc,
-    duda_vard,
-    idc_pcl,
-    mccformers,
-    scorer_dirl,
-)
+from pipeline.authors_checkpoints import checkpoint_file, idc_pcl
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile
-from pipeline.authors_checkpoints.tensor_names import check_features
+from pipeline.authors_checkpoints.importing import Options, imported
 from pipeline.cli.arguments import SEEDS, blocks, heads, longest, parsed, to_read, whole, word
-from pipeline.config import params
-from pipeline.config.store_contents import pixel_spec, spec
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import replacing, write_json
-from pipeline.text import vocabularies
 from pipeline.weights import imported_weights, trained_model
 from pipeline.weights.imported_weights import FIRST, TRAIN, WEIGHTS
 from pipeline.weights.model_description import Trained
-
-HEADS, PCL_LONGEST, DUDA_LONGEST, MCC_LONGEST = 8, 40, 24, 66  # where the command names none
 
 
 def main() -> None:
@@ -77,7 +63,9 @@ def import_checkpoint(arguments: argparse.Namespace) -> None:
     if arguments.out:
         imported_weights.check_unowned(arguments.out)
     file = checkpoint_file.read(arguments.checkpoint)
-    trained, tensors, model = imported(arguments, file)
+    own = (arguments.heads, arguments.longest, arguments.intra)
+    options = Options(arguments.vocab, arguments.dataset, arguments.seed, *own)
+    trained, tensors, model = imported(file, options)
     stage = TRAIN if isinstance(model, Captioner) else FIRST
     kept = imported_weights.place(arguments.dataset, trained.recipe.model, arguments.seed, stage)
     out = arguments.out or kept
@@ -100,36 +88,13 @@ def write_for_stage(
 ) -> None:
     """Write weights, empty learning curves and their source, for the stage that takes them over."""
     trained_model.save(folder / WEIGHTS, trained, tensors)
-    terms = ("cap",) if idc_pcl.is_one(file) else model.terms  # of either phase of IDC-PCL
+    pcl = trained.recipe.model == idc_pcl.MODEL
+    terms = ("cap",) if pcl else model.terms  # of either phase
     (folder / imported_weights.CURVES).mkdir()
     for name, header in curves(terms, "R@1" if isinstance(model, Retrieval) else "CIDEr-D").items():
         (folder / imported_weights.CURVES / name).write_text(header, encoding="utf-8")
     source = {"checkpoint": file.path.name, "checkpoint_sha256": file.sha256}
     write_json(folder / imported_weights.SOURCE, source)
-
-
-def imported(
-    arguments: argparse.Namespace, file: CheckpointFile
-) -> tuple[Trained, dict[str, Tensor], Trainable]:
-    """What is known of the file's weights, these, and the bare model, by the system that it is of."""
-    everything, dataset, seed = params.load(), arguments.dataset, arguments.seed
-    if clip4idc.is_one(file):
-        pixels = pixel_spec(everything.features, everything.of(dataset))
-        vocabulary = vocabularies.load(arguments.vocab)
-        return clip4idc.imported(file, vocabulary, dataset, pixels, arguments.intra, seed)
-    wanted = spec(everything.features, everything.of(dataset))
-    words, heads = vocabularies.fixed(arguments.vocab, [], lower_case=False), arguments.heads or HEADS
-    if duda_vard.is_one(file):
-        longest = arguments.longest or DUDA_LONGEST
-        return duda_vard.imported(file, words, dataset, wanted, arguments.heads, longest, seed)
-    if card.is_one(file):
-        return card.imported(file, words, dataset, wanted, heads, seed)
-    for system, longest in ((idc_pcl, PCL_LONGEST), (mccformers, MCC_LONGEST)):
-        if system.is_one(file):
-            named = replace(words, longest=arguments.longest or longest)
-            return system.imported(file, arguments.vocab, named, dataset, wanted, heads, seed)
-    check_features(wanted, scorer_dirl.FEATURES)
-    return scorer_dirl.imported(file, words, dataset, wanted, heads, seed)
 
 
 def curves(terms: tuple[str, ...], metric: str) -> dict[str, str]:

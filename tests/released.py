@@ -1,52 +1,118 @@
-"""Small released checkpoints, as the authors' programs would have written them."""
+"""Small made-up released checkpoints of every system, as the authors' programs would have written them."""
 
+import json
 import sys
 import types
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
-import models
-from models.common.captioner import Sizes
-from pipeline.authors_checkpoints import scorer_dirl
-from pipeline.authors_checkpoints.scorer_dirl import SCORER
-from pipeline.text.vocabularies import SPECIAL, WordVocabulary
+from pipeline.authors_checkpoints import clip4idc, idc_pcl, mccformers, tensor_table
+from pipeline.authors_checkpoints.checkpoint_file import PARTS
+from pipeline.authors_checkpoints.duda_vard import DUDA, VARD
+from pipeline.authors_checkpoints.scorer_dirl_card import CARD, DIRL, SCORER
+from pipeline.authors_checkpoints.system import System
+from pipeline.text import vocabularies
+from pipeline.text.vocabularies import MCC_MARKS, SPECIAL, ClipVocabulary
+from tests import project_params
 
-SIZES = Sizes(1024, (14, 14), 11, 7, 8, 2, 2, 2, 6)
-VOCABULARY = WordVocabulary((*SPECIAL, *"abcdefg"), 7, lower_case=False)
-
-
-def model(system=SCORER, sizes=SIZES, beside=None):
-    """A model with random weights, biases and norms included; `beside`: how many coordinates it reads."""
-    torch.manual_seed(0)
-    beside = system.coordinates[0] if beside is None else beside
-    made = models.build(system.model, sizes, scorer_dirl.settings(system, beside)).eval()
-    with torch.no_grad():
-        for parameter in made.parameters():
-            parameter.copy_(torch.randn(parameter.shape) * 0.2)
-    return made
+IDS = {word: number for number, word in enumerate((*SPECIAL, *"abcdefg"))}
+PCL_IDS = {"<PAD>": 0, "<BOS>": 1, "b": 2, "<EOS>": 3, "a": 4, "<MASK>": 5, "<CLS>": 6, "c": 7, "<UNK>": 8}
+PCL_IDS |= {"d": 9, "e": 10}
+MCC_IDS = {word: number for number, word in enumerate(["<pad>", "The", "a", "b", *MCC_MARKS[1:]])}
+CLIP = {"D": 128, "T": 64, "E": 64, "p": 8, "N": 5, "C": 12, "n": 3, "k": 1, "m": 1}
+TORCH = {"D": 8, "e": 6, "L": 7, "n": 2, "m": 2}
+OPENCV = {"features__resize": "opencv_bicubic"}
 
 
-def states(made, system=SCORER):
-    """Its tensors as the released program names them; what is one tensor there, put together."""
-    beside = dict.fromkeys(system.unused(SIZES.layers), torch.tensor(0.5))
-    return named(
-        made, system.names_of(SIZES.layers), {scorer_dirl.POSITIONS: made.decoder.positions} | beside
-    )
+@dataclass(frozen=True)
+class Case:
+    """A checkpoint, its vocabulary, and how it is imported."""
+
+    system: System
+    sizes: dict[str, int]  # the letters of its table
+    ids: dict[str, int] = field(default_factory=lambda: IDS)
+    options: str = ""
+    params: dict[str, Any] = field(default_factory=dict)
+    words: int = len(IDS)
+    longest: int = 7
+    shape: tuple[int, int, int] = (1024, 14, 14)
+    terms: str = "cap"
+    dataset: str = "clevr_change"
 
 
-def named(made, names, beside):
-    """A model's tensors by their names and states, with those `beside`."""
-    flat = dict(beside)
-    for name, value in made.state_dict().items():
-        place = names.place(name).name
-        # of joined ones query, key and value follow each other
-        flat[place] = torch.cat([flat[place], value]) if place in flat else value
-    found = {"change_detector_state": OrderedDict(), "speaker_state": OrderedDict()}
-    for name, value in flat.items():
-        state, rest = name.split(".", 1)
-        found[state][rest] = value
+def _clip4idc(system, **more):
+    pixels = {"dataset__clevr_change__features__pixels": [16, 16]}
+    return Case(system, CLIP, {}, "--intra 1", pixels, 49_408, 9, (3, 16, 16), **more)
+
+
+def _pcl(system, **more):
+    sizes = {"D": 8, "single": 1, "pair": 1, "cross": 2}
+    options, params = "--heads 2 --longest 12", {"features__stride": 32}
+    return Case(system, sizes, PCL_IDS, options, params, 9, 12, (2048, 7, 7), **more)
+
+
+def _mcc(system):
+    sizes = {"D": 8, "I": 16, "J": 16, "P": 50, "n": 2, "m": 2}
+    params = {"features__size": 224}  # a grid that is smaller than the tables
+    return Case(system, sizes, MCC_IDS, "--heads 2 --longest 9", params, len(MCC_IDS), 9)
+
+
+CASES = {
+    "scorer": Case(SCORER, TORCH, options="--heads 2", params=OPENCV, terms="cap,cv"),
+    "dirl_ccr": Case(DIRL, TORCH | {"C": 1024}, options="--heads 2", params=OPENCV, terms="cap,dirl,ccr"),
+    "dirl_ccr coordinates": Case(
+        DIRL, TORCH | {"C": 1026}, options="--heads 2", params=OPENCV, terms="cap,dirl,ccr"
+    ),
+    "duda": Case(DUDA, {"M": 8, "H": 4, "e": 3}, longest=24, terms="cap,maps,entropy"),
+    "vard": Case(VARD, {"M": 8, "H": 4, "e": 3, "D": 8}, longest=24, terms="cap,maps,entropy"),
+    "card": Case(CARD, TORCH, options="--heads 2", terms="cap,con,ind", dataset="spot_the_diff"),
+    "mccformers_d": _mcc(mccformers.D),
+    "mccformers_s": _mcc(mccformers.S),
+    "idc_pcl pretrain": _pcl(idc_pcl.PRETRAINED),
+    "idc_pcl None": _pcl(idc_pcl.JUDGING),
+    "idc_pcl without judging": _pcl(idc_pcl.CAPTIONING),
+    "clip4idc adapt": _clip4idc(clip4idc.ADAPTATION, terms="retrieval"),
+    "clip4idc None": _clip4idc(clip4idc.CAPTIONING),
+}
+
+
+def tensors(case):
+    """Random tensors, by their names."""
+    generator, found = torch.Generator().manual_seed(0), {}
+    for row in tensor_table.wanted(case.system.table, {"V": case.words} | case.sizes):
+        if row.how == "sinusoids":
+            found[row.theirs] = case.system.waves(max(row.shape[:-1]), row.shape[-1]).reshape(row.shape)
+        elif row.how.startswith("="):
+            found[row.theirs] = found[row.how[1:]]
+        else:
+            found[row.theirs] = torch.randn(row.shape or (), generator=generator) * 0.2
     return found
+
+
+def tree(flat):
+    """The same as the released program saves them."""
+    found = defaultdict(OrderedDict)
+    for name, tensor in flat.items():
+        part, _, rest = name.partition(".")
+        inner = part in PARTS and "single_img_encoder.norm.a_2" not in flat
+        (found[part] if inner else found)[rest if inner else name] = tensor
+    if "feat_regress.bias" in flat:
+        return {"global_step": 7, "model_state_dict": dict(found), "task_batch_num": defaultdict(int, mlm=3)}
+    return dict(found)
+
+
+def prepare(folder, case, flat=None):
+    """A folder with params.yaml, their.pt and vocab.json; the command that imports the file."""
+    project_params.write(folder, **case.params)
+    write(folder / "their.pt", tree(tensors(case) if flat is None else flat))
+    if case.ids:
+        (folder / "vocab.json").write_text(json.dumps(case.ids))
+    else:
+        vocabularies.save(folder / "vocab.json", ClipVocabulary(case.longest), {})
+    return f"import_checkpoint their.pt --vocab vocab.json --dataset {case.dataset} {case.options}"
 
 
 def foreign_class(name="Configuration", bases=(dict,)):
@@ -68,20 +134,3 @@ def write(path, tree, **how):
     finally:
         del sys.modules["their_configs"]
     return path
-
-
-def drop(*path):
-    """Takes an entry of a checkpoint's tree away."""
-    return lambda tree: within(tree, path).pop(path[-1])
-
-
-def put(*given):
-    """Puts one in, or in another's place: its path, then its value."""
-    *path, value = given
-    return lambda tree: within(tree, path).update({path[-1]: value})
-
-
-def within(tree, path):
-    for key in path[:-1]:
-        tree = tree[key]
-    return tree

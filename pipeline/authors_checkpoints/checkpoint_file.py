@@ -9,11 +9,15 @@ from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from torch import Tensor
 
 from pipeline.io import torch_files
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import check_regular
 
+STATE = "model_state_dict"  # what holds IDC-PCL's tensors before the last phase
+PARTS = ("change_detector_state", "speaker_state", "encoder", "decoder")  # what holds the others' tensors
+MOST = 100_000  # entries of those
 LARGEST = 16 << 30  # bytes of a checkpoint
 REMEDY = "download it again, or save it anew with torch.save"
 CONVERT = (
@@ -40,6 +44,28 @@ def read(path: str | Path) -> CheckpointFile:
         return CheckpointFile(path, sha256, torch_files.load(path))
     except Exception as error:  # what torch raises on damaged files is of any kind
         raise InputError(f"{path} cannot be read as a checkpoint: {_reason(error)}; {REMEDY}") from None
+
+
+def tensors_of(file: CheckpointFile) -> dict[str, Tensor]:
+    """Return the tensors by name: those of the file itself, and those within its PARTS, by their path.
+
+    Raises InputError where it has entries without end, as dictionaries that hold one another may have.
+    """
+    tree = file.tree if isinstance(file.tree, dict) else {}
+    if isinstance(state := tree.get(STATE), dict):
+        tree = state
+    left = [(str(name), value) for name, value in reversed(tree.items())]
+    left = [(name, value) for name, value in left if isinstance(value, Tensor) or name in PARTS]
+    found: dict[str, Tensor] = {}
+    for _ in range(MOST):
+        if not left:
+            return found
+        name, value = left.pop()
+        if isinstance(value, Tensor):
+            found[name] = value
+        elif isinstance(value, dict):
+            left += [(f"{name}.{key}", entry) for key, entry in reversed(value.items())]
+    raise InputError(f"{file.path} has more than {MOST:,} entries; {REMEDY}")
 
 
 def read_safetensors(path: Path, remedy: str) -> CheckpointFile:

@@ -1,111 +1,78 @@
-"""CLIP's weights in a safetensors file, in OpenAI's names or in Hugging Face's -> ours, in 32-bit floats.
+"""CLIP's weights in a safetensors file, in OpenAI's names or in Hugging Face's (docs/checkpoints.md).
 
-Source: docs/methods.md, "CLIP4IDC".
-Ours are those of models/clip4idc/encoders.py: patches, blocks, project and text, with the scale's logarithm;
-blocks are numbered through the whole image tower, so that one file fits every split.
+Our names are those of models/clip4idc/encoders.py: patches, blocks, project, text and log_scale. Blocks are
+numbered through the whole image tower, so that one file fits every split.
 """
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from math import isqrt
 from pathlib import Path
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from models.clip4idc.encoders import ClipSizes, ImageEncoder, Projection, TextEncoder
-from models.clip4idc.switches import ClipSwitches
+from pipeline.authors_checkpoints import tensor_table
 from pipeline.authors_checkpoints.checkpoint_file import CheckpointFile, read_safetensors
-from pipeline.authors_checkpoints.tensor_names import (
-    JOINED,
-    Names,
-    Place,
-    checked,
-    dimensions,
-    layers,
-    theirs,
-)
+from pipeline.authors_checkpoints.tensor_table import Sizes, table
 from pipeline.io.errors import InputError
-from pipeline.text.vocabularies import ClipVocabulary, exchanged
+from pipeline.text.vocabularies import exchanged
 
 REMEDY = "name the safetensors file of CLIP with a ViT, in OpenAI's names or in Hugging Face's"
-TOKENS = "text.tables.tokens.weight"
-
-
-@dataclass(frozen=True)
-class Format:
-    """One way of naming."""
-
-    names: Names
-    blocks: tuple[str, str]  # patterns of the image tower's and the text tower's
-    unused: str = r"(?!)"  # a pattern of theirs that are no parameters
-
-    def theirs(self, ours: str) -> str:
-        """The name of the tensor in which our parameter stands."""
-        return self.names.place(ours).name
-
-
-def _tower(
-    ours: str, blocks: str, norms: tuple[str, str], attention: dict[str, str], mlp: tuple[str, str]
-) -> dict[str, str]:
-    parts = {f"norm_{number}": name for number, name in enumerate(norms, 1)}
-    parts |= attention | {r"mlp\.0": mlp[0], r"mlp\.2": mlp[1]}
-    return {rf"{ours}blocks\.(\d+)\.{part}": f"{blocks}.{{0}}.{name}" for part, name in parts.items()}
-
-
-OPENAI_BLOCK = (("ln_1", "ln_2"), {"attention": "attn"}, ("mlp.c_fc", "mlp.c_proj"))
-OPENAI = Format(
-    Names(
-        {
-            r"patches\.project": "visual.conv1",
-            r"patches\.token": "visual.class_embedding",
-            r"patches\.positions": "visual.positional_embedding",
-            r"patches\.norm": "visual.ln_pre",
-            r"project\.norm": "visual.ln_post",
-            r"project\.map\.weight": "visual.proj",
-            r"text\.tables\.tokens": "token_embedding",
-            r"text\.tables\.positions": "positional_embedding",
-            r"text\.norm": "ln_final",
-            r"text\.map\.weight": "text_projection",
-            r"log_scale": "logit_scale",
-        }
-        | _tower("", "visual.transformer.resblocks", *OPENAI_BLOCK)
-        | _tower(r"text\.", "transformer.resblocks", *OPENAI_BLOCK),
-        joined=True,
-        transposed=("project.map.weight", "text.map.weight"),
-    ),
-    (r"visual\.transformer\.resblocks\.(\d+)\.", r"transformer\.resblocks\.(\d+)\."),
-    r"(input_resolution|context_length|vocab_size)$",
-)
-HUGGING_FACE_BLOCK = (
-    ("layer_norm1", "layer_norm2"),
-    {rf"attention\.{part}": f"self_attn.{part[0]}_proj" for part in JOINED}
-    | {r"attention\.output": "self_attn.out_proj"},
-    ("mlp.fc1", "mlp.fc2"),
-)
-HUGGING_FACE = Format(
-    Names(
-        {
-            r"patches\.project": "vision_model.embeddings.patch_embedding",
-            r"patches\.token": "vision_model.embeddings.class_embedding",
-            r"patches\.positions": "vision_model.embeddings.position_embedding.weight",
-            r"patches\.norm": "vision_model.pre_layrnorm",  # as it is spelt there
-            r"project\.norm": "vision_model.post_layernorm",
-            r"project\.map": "visual_projection",
-            r"text\.tables\.tokens": "text_model.embeddings.token_embedding",
-            r"text\.tables\.positions": "text_model.embeddings.position_embedding.weight",
-            r"text\.norm": "text_model.final_layer_norm",
-            r"text\.map": "text_projection",
-            r"log_scale": "logit_scale",
-        }
-        | _tower("", "vision_model.encoder.layers", *HUGGING_FACE_BLOCK)
-        | _tower(r"text\.", "text_model.encoder.layers", *HUGGING_FACE_BLOCK)
-    ),
-    (r"vision_model\.encoder\.layers\.(\d+)\.", r"text_model\.encoder\.layers\.(\d+)\."),
-    r"(vision|text)_model\.embeddings\.position_ids$",
-)
-FORMATS = (OPENAI, HUGGING_FACE)
+TOKENS = 49_408
+ORDER = [exchanged(number) for number in range(TOKENS)]  # CLIP's number of each of our ids
+OPENAIS = """
+visual.conv1.weight                             D,3,p,p     patches.project.weight
+visual.class_embedding                          D           patches.token
+visual.positional_embedding                     N,D         patches.positions
+visual.ln_pre.G                                 D           patches.norm
+visual.transformer.resblocks.<n>.ln_{1,2}.G     D           blocks.<n>.norm_{1,2}
+visual.transformer.resblocks.<n>.attn.A         3D,D        blocks.<n>.attention
+visual.transformer.resblocks.<n>.mlp.c_fc.G     4D,D        blocks.<n>.mlp.0
+visual.transformer.resblocks.<n>.mlp.c_proj.G   D,4D        blocks.<n>.mlp.2
+visual.ln_post.G                                D           project.norm
+visual.proj                                     D,E         project.map.weight          T
+token_embedding.weight                          49408,T     text.tables.tokens.weight   words
+positional_embedding                            C,T         text.tables.positions
+transformer.resblocks.<k>.ln_{1,2}.G            T           text.blocks.<k>.norm_{1,2}
+transformer.resblocks.<k>.attn.A                3T,T        text.blocks.<k>.attention
+transformer.resblocks.<k>.mlp.c_fc.G            4T,T        text.blocks.<k>.mlp.0
+transformer.resblocks.<k>.mlp.c_proj.G          T,4T        text.blocks.<k>.mlp.2
+ln_final.G                                      T           text.norm
+text_projection                                 T,E         text.map.weight             T
+logit_scale                                     ()          log_scale
+"""
+NUMBERS = """
+{input_resolution,context_length,vocab_size}    *           -                           ignored
+"""
+HUGGING_FACES = """
+[vision_model]
+embeddings.patch_embedding.weight               D,3,p,p     patches.project.weight
+embeddings.class_embedding                      D           patches.token
+embeddings.position_embedding.weight            N,D         patches.positions
+pre_layrnorm.G                                  D           patches.norm
+encoder.layers.<n>.layer_norm{1,2}.G            D           blocks.<n>.norm_{1,2}
+encoder.layers.<n>.self_attn.{q,k,v,out}_proj.G D,D         blocks.<n>.attention.{query,key,value,output}
+encoder.layers.<n>.mlp.fc1.G                    4D,D        blocks.<n>.mlp.0
+encoder.layers.<n>.mlp.fc2.G                    D,4D        blocks.<n>.mlp.2
+post_layernorm.G                                D           project.norm
+embeddings.position_ids                         *           -                           ignored
+[text_model]
+embeddings.token_embedding.weight               49408,T     text.tables.tokens.weight   words
+embeddings.position_embedding.weight            C,T         text.tables.positions
+encoder.layers.<k>.layer_norm{1,2}.G            T           text.blocks.<k>.norm_{1,2}
+encoder.layers.<k>.self_attn.{q,k,v,out}_proj.G T,T         text.blocks.<k>.attention.{query,key,value,output}
+encoder.layers.<k>.mlp.fc1.G                    4T,T        text.blocks.<k>.mlp.0
+encoder.layers.<k>.mlp.fc2.G                    T,4T        text.blocks.<k>.mlp.2
+final_layer_norm.G                              T           text.norm
+embeddings.position_ids                         *           -                           ignored
+[]
+visual_projection.weight                        E,D         project.map.weight
+text_projection.weight                          E,T         text.map.weight
+logit_scale                                     ()          log_scale
+"""
+FORMATS = {
+    "visual.": table(OPENAIS, NUMBERS),
+    "vision_model.": table(HUGGING_FACES),
+}  # by the image tower's names
 
 
 def read(path: Path) -> CheckpointFile:
@@ -114,65 +81,29 @@ def read(path: Path) -> CheckpointFile:
 
 
 def imported(file: CheckpointFile) -> dict[str, Tensor]:
-    """All of CLIP's parameters, in our names and order of tokens.
+    """Return all of CLIP's parameters, in our names and order of tokens.
 
     Raises InputError naming the tensor that is missing, of another shape or kind, or not CLIP's.
     """
-    form = format_of(file)
-    found = {name: tensor for name, tensor in file.tree.items() if not re.match(form.unused, name)}
-    ours = shapes(sizes_of(file.path, file.tree, form))
-    tensors = checked(file.path, found, theirs(ours, form.names.place), "the model", REMEDY)
-    return taken(tensors, ours, form.names.place)
+    path, found = file.path, file.tree
+    rows = _format(path, found)
+    sizes = tensor_table.sizes_of(path, rows, found, {}, REMEDY)
+    side(path, sizes)
+    wanted = tensor_table.wanted(rows, sizes)
+    tensors = tensor_table.checked(path, found, wanted, "the model", REMEDY)
+    return tensor_table.taken(wanted, tensors, ORDER, 0)
 
 
-def format_of(file: CheckpointFile) -> Format:
-    """Whose names the file has."""
-    first = [form.theirs("patches.project.weight") for form in FORMATS]
-    for form, name in zip(FORMATS, first, strict=True):
-        if name in file.tree:
-            return form
-    raise InputError(f"{file.path} has no {' or '.join(first)}; {REMEDY}")
+def _format(path: Path, found: Mapping[str, Tensor]) -> list[tensor_table.Row]:
+    for tower, rows in FORMATS.items():
+        if any(name.startswith(tower) for name in found):
+            return rows
+    raise InputError(f"{path} has no tensor of {' or '.join(FORMATS)}; {REMEDY}")
 
 
-def sizes_of(path: Path, found: Mapping[str, Tensor], form: Format) -> ClipSizes:
-    """The sizes, from the tensors' shapes; heads stand in none of them."""
-
-    def shape(ours: str, count: int) -> tuple[int, ...]:
-        return dimensions(path, found, form.theirs(ours), count, REMEDY)
-
-    width, _, patch, _ = shape("patches.project.weight", 4)
-    vocabulary, text_width = shape(TOKENS, 2)
-    if vocabulary != len(ClipVocabulary(2)):
-        raise InputError(f"{path}: its vocabulary is of {vocabulary} tokens, not CLIP's 49,408; {REMEDY}")
-    side = isqrt(shape("patches.positions", 2)[0] - 1) * patch
-    context, joint = shape("text.tables.positions", 2)[0], shape("text.map.weight", 2)
-    joint_width = joint[1 if "text.map.weight" in form.names.transposed else 0]
-    blocks, text_layers = (layers(found, pattern) for pattern in form.blocks)
-    return ClipSizes(
-        *(3, (side, side), vocabulary, context),
-        *(patch, width, 1, blocks, 1, text_width, 1, text_layers, context, joint_width, 1, 1),
-    )
-
-
-def shapes(sizes: ClipSizes) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of all parameters of a CLIP of these sizes, ours; `intra` is its number of blocks."""
-    with torch.device("meta"):
-        image = ImageEncoder(sizes, ClipSwitches(), sizes.intra)
-        parts: dict[str, nn.Module] = {"": image, "project.": Projection(sizes), "text.": TextEncoder(sizes)}
-    found = {
-        f"{before}{name}": tuple(parameter.shape)
-        for before, part in parts.items()
-        for name, parameter in part.named_parameters()
-    }
-    return found | {"log_scale": ()}
-
-
-def taken(
-    tensors: Mapping[str, Tensor], ours: Mapping[str, tuple[int, ...]], place: Callable[[str], Place]
-) -> dict[str, Tensor]:
-    """Ours, of checked ones; tables of tokens have a row for each of CLIP's, in the order of our ids."""
-    found = {name: place(name).of(tensors) for name in ours}
-    for name, tensor in found.items():
-        if name.endswith("tables.tokens.weight") or name == "decoder.bias":
-            found[name] = tensor[[exchanged(number) for number in range(len(tensor))]]
-    return found
+def side(path: Path, sizes: Sizes) -> int:
+    """Return how many pixels a side its images have. Raises InputError where they are not square."""
+    patches = isqrt(sizes["N"] - 1) if sizes["N"] else 0
+    if patches**2 + 1 != sizes["N"]:
+        raise InputError(f"{path}: its image tower has {sizes['N']} positions, no square and one; {REMEDY}")
+    return patches * sizes["p"]

@@ -5,17 +5,18 @@ import re
 import shlex
 import shutil
 from contextlib import chdir
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import yaml
 from dvc.cli import main as dvc
 
-from models.common.captioner import Sizes
 from pipeline.io.inputs import read_yaml
 from pipeline.io.outputs import yaml_of
 from pipeline.text.vocabularies import SPECIAL
 from tests import project_params, released
+from tests.released import CASES
 from tests.running import ROOT, succeed
 from tests.synthetic import SENTENCES, make_clevr_change
 
@@ -57,8 +58,9 @@ def lab(tmp_path):
     (tmp_path / "datasets.yaml").write_text(yaml_of(published))  # DVC writes all of it for each stage
     ids = {word: number for number, word in enumerate((*SPECIAL, *WORDS))}
     (tmp_path / "VOCAB.json").write_text(json.dumps(ids))
-    sizes = Sizes(1024, (14, 14), len(ids), 20, 512, 8, 2, 2, 300)
-    released.write(tmp_path / "FILE", released.states(released.model(sizes=sizes)))
+    sizes = {"D": 512, "e": 300, "L": 20, "n": 2, "m": 2}
+    flat = released.tensors(replace(CASES["scorer"], sizes=sizes, words=len(ids)))
+    released.write(tmp_path / "FILE", released.tree(flat))
     return tmp_path
 
 

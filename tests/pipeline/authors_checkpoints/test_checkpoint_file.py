@@ -12,9 +12,14 @@ from collections import OrderedDict, defaultdict
 import pytest
 import torch
 
-from pipeline.authors_checkpoints import checkpoint_file, tensor_names
+from pipeline.authors_checkpoints import checkpoint_file, tensor_table
 from pipeline.io.errors import InputError
-from tests.released import foreign_class, model, states, write
+from tests import released
+from tests.released import CASES, foreign_class, write
+
+
+def states():
+    return released.tree(released.tensors(CASES["scorer"]))
 
 
 class Calls:
@@ -38,7 +43,7 @@ def system():
 def test_a_call_is_refused_by_name_and_nothing_runs(tmp_path, place, zipped):
     touched = tmp_path / "touched"
     call = Calls(system(), f"touch {touched}")
-    tree = states(model())
+    tree = states()
     if place == "within":
         tree["change_detector_state"]["img.0.bias"] = call
     if place == "tensor":
@@ -123,9 +128,6 @@ def test_attributes_in_the_place_of_methods_are_left_out(tmp_path):
     assert callable(tree["tensor"].detach)
 
 
-# --- what settings may be ---
-
-
 @pytest.mark.parametrize("zipped", [True, False])
 @pytest.mark.parametrize(
     "settings",
@@ -146,12 +148,13 @@ def test_settings_of_a_class_of_theirs_are_read(tmp_path, zipped):
     assert checkpoint_file.read(path).tree == {"model_cfg": {"width": 8, "nested": nested}}
 
 
-# --- damage ---
-
-
 @pytest.mark.parametrize("zipped", [True, False])
 def test_a_truncated_file_is_refused_wherever_it_is_cut(tmp_path, zipped):
-    path = write(tmp_path / "their.pt", states(model()), _use_new_zipfile_serialization=zipped)
+    path = write(
+        tmp_path / "their.pt",
+        states(),
+        _use_new_zipfile_serialization=zipped,
+    )
     data = path.read_bytes()
     for length in [0, 1, 3, 5, 20, 200, *range(1000, len(data), len(data) // 20), len(data) - 1]:
         path.write_bytes(data[:length])
@@ -161,9 +164,10 @@ def test_a_truncated_file_is_refused_wherever_it_is_cut(tmp_path, zipped):
 
 
 def test_a_flipped_bit_of_a_tensor_is_noticed(tmp_path):
-    path = write(tmp_path / "their.pt", states(model()))
+    path = write(tmp_path / "their.pt", states())
     data = bytearray(path.read_bytes())
-    data[data.index(model().decoder.vocabulary.weight.detach().numpy().tobytes())] ^= 1
+    number = released.tensors(CASES["scorer"])["speaker_state.logit.weight"]
+    data[data.index(number.numpy().tobytes())] ^= 1
     path.write_bytes(data)
     with pytest.raises(InputError, match=r"its record their/data/\d+ is damaged"):
         checkpoint_file.read(path)
@@ -209,9 +213,6 @@ def test_a_file_that_is_absent_or_a_folder_is_named(tmp_path):
         checkpoint_file.read(tmp_path)
 
 
-# --- tensors ---
-
-
 def save(path, tensors, **how):
     torch.save({"tensors": tensors}, path, **how)
     file = checkpoint_file.read(path)
@@ -219,7 +220,7 @@ def save(path, tensors, **how):
 
 
 def floats(file, name, tensor):
-    return tensor_names.floats(file.path, name, tensor, "download it again")
+    return tensor_table.floats(file.path, name, tensor, "download it again")
 
 
 @pytest.mark.parametrize("zipped", [True, False])

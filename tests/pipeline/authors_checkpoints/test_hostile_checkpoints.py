@@ -10,10 +10,11 @@ import zipfile
 import pytest
 import torch
 
-from pipeline.authors_checkpoints import checkpoint_file, clip, scorer_dirl
+from pipeline.authors_checkpoints import checkpoint_file, clip, importing
 from pipeline.features import backbone_weights
+from tests import released
 from tests.hostile import endless, hole, pipe, refused
-from tests.released import VOCABULARY, model, states, write
+from tests.released import CASES
 
 
 def pickled(data, more=()):
@@ -100,9 +101,13 @@ def overlapping(path):
 
 
 FILES = {
-    "22 dictionaries that hold one another twice": (pickled(dictionaries(22)), "has no tensors under"),
-    "200 dictionaries that hold one another twice": (pickled(dictionaries(200)), "has no tensors under"),
-    "200 of them in an old file": (old(dictionaries(200)), "has no tensors under"),
+    "22 dictionaries that hold one another twice": (pickled(dictionaries(22)), "has no tensors of"),
+    "200 dictionaries that hold one another twice": (pickled(dictionaries(200)), "has no tensors of"),
+    "200 of them in an old file": (old(dictionaries(200)), "has no tensors of"),
+    "22 of them in the place of an encoder": (
+        pickled(dictionaries(22)[:-1] + b"}X\x07\x00\x00\x00encoderh\x16s."),
+        "has more than 100,000 entries",
+    ),
     "20 tuples that hold one another twice": (pickled(tuples(20)), "a tuple of more than 1000 entries"),
     "60 of them as a key": (pickled(tuples(60)), "a tuple of more than 1000 entries"),
     "60 of them as a key in an old file": (old(tuples(60)), "a tuple of more than 1000 entries"),
@@ -129,7 +134,7 @@ FILES = {
     "99 times a million numbers that are one": (pickled(spread(99), {"x/data/0": bytes(4)}), "more elements"),
     "a storage of two billion numbers": (
         pickled(b"\x80\x02" + tensor((2,), (1,), 2**31 - 1) + b".", {"x/data/0": bytes(4)}),
-        "has no tensors under",
+        "has no tensors of",
     ),
     "a billion numbers in an old file": (
         old(b"\x80\x02" + tensor((2**30,), (1,), 2**30) + b"."),
@@ -141,7 +146,7 @@ FILES = {
     ),
     "100000 lists within each other": (
         pickled(b"\x80\x02" + b"]" * 100_000 + b"a" * 99_999 + b"."),
-        "has no tensors under",
+        "has no tensors of",
     ),
     "100000 tuples within each other": (pickled(b"\x80\x02)" + b"\x85" * 100_000 + b"."), "more than 1000"),
     "20000 dictionaries within each other": (
@@ -174,7 +179,7 @@ def old_head():
 def test_a_checkpoint_is_refused_for(tmp_path, make, said):
     path = tmp_path / "their.pt"
     make(path)
-    found = refused(lambda: scorer_dirl.tensors_of(checkpoint_file.read(path)))
+    found = refused(lambda: tensors(path))
     assert said in found
     assert str(path) in found
 
@@ -185,6 +190,11 @@ def test_a_backbone_of_a_file_is_refused_for(tmp_path, make, said):
     make(path)
     found = refused(lambda: backbone_weights._of_file(path))
     assert str(path) in found
+
+
+def tensors(path):
+    found = checkpoint_file.tensors_of(checkpoint_file.read(path))
+    return importing.system_of(path, found), found
 
 
 CHANGED = {
@@ -200,12 +210,11 @@ CHANGED = {
 
 @pytest.mark.parametrize(("change", "said"), CHANGED.values(), ids=CHANGED)
 def test_a_released_checkpoint_is_refused_for(tmp_path, change, said):
-    tree = states(model())
-    tree["change_detector_state"]["img.0.bias"] = change(tree["change_detector_state"]["img.0.bias"])
-    path = write(tmp_path / "their.pt", tree)
-    features = scorer_dirl.FEATURES
-    read = checkpoint_file.read(path)
-    assert said in refused(lambda: scorer_dirl.imported(read, VOCABULARY, "clevr_change", features, 2, 1))
+    flat = released.tensors(CASES["scorer"])
+    flat["change_detector_state.img.0.bias"] = change(flat["change_detector_state.img.0.bias"])
+    path = released.write(tmp_path / "their.pt", released.tree(flat))
+    system, found = tensors(path)
+    assert said in refused(lambda: importing.checked(path, system, found, 11))
 
 
 @pytest.mark.parametrize("make", [pipe, endless], ids=["a pipe", "a device"])

@@ -1,0 +1,97 @@
+"""Released checkpoints of SCORER, DIRL and CARD (docs/checkpoints.md).
+
+A file has change_detector_state and speaker_state, and model_cfg, an object of a class of theirs, which is
+not read. Backward reasoning's weights are not in SCORER's. No file of CARD was at hand.
+"""
+
+from pipeline.authors_checkpoints.system import System
+from pipeline.authors_checkpoints.tensor_table import table
+from pipeline.config.store_contents import Spec
+
+FEATURES = Spec(
+    "resnet101", "imagenet", stride=16, finer=False, standardise=False, resize="opencv_bicubic", size=224
+)
+PLAIN = 1024  # channels of the features; DIRL's models for CLEVR-Change may read two coordinates more
+SPEAKER = """
+[speaker_state]
+core.embed.weight       V,e     decoder.embedding.weight    words
+core.position_enc.pe    L,e     -                           sinusoids
+core.fc.0.G             D,e     decoder.project
+logit.G                 V,D     decoder.vocabulary          words
+"""
+LAYERS = """
+[speaker_state]
+core.layer.<m>.{self,cross}_att.A   3D,D    decoder.layers.<m>.{self,cross}_attention
+core.layer.<m>.linear1.G            4D,D    decoder.layers.<m>.feed_forward.0
+core.layer.<m>.linear2.G            D,4D    decoder.layers.<m>.feed_forward.3
+core.layer.<m>.norm{1,2,3}.G        D       decoder.layers.<m>.norms.{0,1,2}
+"""
+SCORERS = """
+[change_detector_state]
+img.0.G                                     D,1026,1,1  encoding.project
+{w,h}_embedding.weight                      14,D/2      encoding.{column,row}.weight
+scorer.<n>.attention.{query,key,value}.G    D,D         difference.attentions.<n>.{query,key,value}
+scorer.<n>.attention.layer_norm.G           D           difference.norms.<n>
+scorer.<n>.attention.logit_scale            ()          regularisers.cv.contrast.s  last
+embed_fc.0.G                                D,2D        difference.fuse
+[speaker_state]
+core.fc.2.G                                 D           decoder.norm
+core.layer.<m>.self_attention.{query,key,value}.G    D,D  decoder.layers.<m>.self_attention.{query,key,value}
+core.layer.<m>.dec_enc_attention.{query,key,value}.G D,D  decoder.layers.<m>.cross_attention.{query,key,value}
+core.layer.<m>.hidden_intermediate.dense.G  D,D         decoder.layers.<m>.feed_forward.0
+core.layer.<m>.output.dense.G               D,D         decoder.layers.<m>.feed_forward.2
+core.layer.<m>.norm{1,2}.G                  D           decoder.layers.<m>.norms.{0,1}
+core.layer.<m>.output.LayerNorm.G           D           decoder.layers.<m>.norms.2
+"""
+DIRLS = """
+[change_detector_state]
+img.0.G                         D,C,1,1     encoding.project
+{w,h}_embedding.weight          14,D/2      encoding.{column,row}.weight
+mlp.0.G                         4D,D        regularisers.dirl.mlp.0
+mlp.3.G                         D,4D        regularisers.dirl.mlp.3
+transformer.<n>.attention.A     3D,D        difference.attentions.<n>
+transformer.<n>.norm1.G         D           difference.norms.<n>
+[speaker_state]
+core.embed_fc.0.G               D,2D        difference.fuse
+core.embed_fc.1.G               D           difference.norm
+core.fc.1.G                     D           decoder.norm
+"""
+CARDS = """
+[change_detector_state]
+img.0.G                             D,1024,1,1  encoding.project
+positions                           197,D       difference.positions
+{bef,aft}_cls_token                 1,1,D       difference.{before,after}_token
+{encoder,transformer}.attention.A   3D,D        difference.{own,common}_block.attention
+{encoder,transformer}.norm1.G       D           difference.{own,common}_block.norm
+{common_proj,bef_diff,aft_diff}.G   D,D         difference.{common,before_own,after_own}
+common_trans.0.G                    D,2D        difference.local_common.map
+{diff_trans,diff_trans2}.0.G        D,2D        difference.{before,after}_local.map
+fc.0.G                              D,2D        difference.fuse.map
+temp                                ()          regularisers.con.temperature
+"""
+SCORER = System(
+    title="SCORER",
+    model="scorer",
+    marks=(r"change_detector_state\.scorer\.",),
+    table=table(SCORERS, SPEAKER),
+    settings={"dropout": 0.1, "temperature": 0.5},
+    features=FEATURES,
+)
+DIRL = System(
+    title="DIRL",
+    model="dirl_ccr",
+    marks=(r"change_detector_state\.transformer\.",),
+    table=table(DIRLS, SPEAKER, LAYERS),
+    settings={"dropout": 0.1, "alpha": 0.003, "temperature": 0.5},
+    features=FEATURES,
+    switches=lambda sizes: {"coordinates": True} if sizes["C"] == PLAIN + 2 else {},
+)
+CARD = System(
+    title="CARD",
+    model="card",
+    marks=(r"change_detector_state\.(positions|\w+_cls_token|common_proj)",),
+    table=table(CARDS, SPEAKER, LAYERS),
+    settings={"dropout": 0.1, "temperature": 0.07},
+    features=FEATURES,
+    unknown=("resize",),  # of "bicubic" no more is known
+)

@@ -27,7 +27,7 @@ from pipeline.io.errors import InputError
 from pipeline.io.records import plain
 
 MOST_PIXELS = 1 << 20  # of a drawn picture, where a package says how large it is
-WEIGHTS = (Path("demo/subtraction"), Path("demo/scorer_cbr"))
+WEIGHTS = (Path("demo/scorer_cbr"),)
 SESSIONS = 200  # whose last answer is kept; Gradio would keep 10,000
 # Gradio asks its own page whether it is there, by a client that reads these
 MISLEADING = re.compile(r".*_proxy|gradio_.*|uvicorn_.*|ssl_cert_(file|dir)|sslkeylogfile", re.IGNORECASE)

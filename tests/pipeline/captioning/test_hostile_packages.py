@@ -43,6 +43,16 @@ def several(*changes):
     return lambda place: [change(place) for change in changes]
 
 
+def backbone_at(file):
+    """The package leaves the backbone's weights to a file of that name."""
+
+    def change(place):
+        put(FEATURES, "carried: true", "carried: false")(place)
+        put(MODEL, "weights: data/backbones/tabletop.safetensors", f"weights: {file}")(place)
+
+    return change
+
+
 MODELS = {
     "an alias bomb of 429 bytes": (whole(MODEL, ALIASES), "an alias"),
     "one merge key": (put(MODEL, "seed: 1", "seed: 1\n<<: {x: 1}"), "a merge key"),
@@ -89,7 +99,7 @@ MODELS = {
     "a key of a list": (put(MODEL, "seed: 1", "seed: 1\n? [a]\n: 1"), "a list or a mapping is no key"),
     "a key that stands twice": (put(MODEL, "seed: 1", "seed: 1\nseed: 2"), "the key 'seed' stands in line"),
     "a key of terminal escapes": (put(MODEL, "seed: 1", 'seed: 1\n"\\e[2J": 1'), "unknown key \\u001b[2J"),
-    "a model of terminal escapes": (put(MODEL, "model: subtraction", 'model: "\\e]0;x\\a"'), "unknown model"),
+    "a model of terminal escapes": (put(MODEL, "model: scorer_cbr", 'model: "\\e]0;x\\a"'), "unknown model"),
     "a Python object": (whole(MODEL, "!!python/object/apply:os.system [echo]"), "is not valid YAML"),
     "a thousand lists within each other": (whole(MODEL, "[" * 1000), "is not valid YAML"),
     "30000 blocks within each other": (whole(MODEL, "- " * 30_000), "is not valid YAML"),
@@ -105,7 +115,7 @@ MODELS = {
     "a pipe as settings": (instead(MODEL, pipe), "is a pipe or a device"),
     "a folder as settings": (instead(MODEL, folder), "is a folder, not a file"),
     "no settings": (instead(MODEL, Path.unlink), "model.yaml is missing"),
-    "a model that nobody has": (put(MODEL, "model: subtraction", "model: gpt"), "unknown model 'gpt'"),
+    "a model that nobody has": (put(MODEL, "model: scorer_cbr", "model: gpt"), "unknown model 'gpt'"),
     "a setting that no model has": (put(MODEL, "switches: {}", "switches: {a: 1}"), "switches.a"),
 }
 TENSORS = {
@@ -177,16 +187,16 @@ BESIDE = {
     "a list of words": (whole(WORDS, "[]"), "Input should be an object"),
     "a pipe as words": (instead(WORDS, pipe), "is a pipe or a device"),
     "no words": (instead(WORDS, Path.unlink), "vocabulary.json is missing"),
-    "a backbone without a hash": (whole(FEATURES, "carried: false"), "the key weights_id is missing"),
+    "a backbone without a hash": (whole(FEATURES, "carried: true"), "the key weights_id is missing"),
     "an alias in features.yaml": (
         whole(FEATURES, "weights_id: &a x\nprecision: *a\n"),
         "features.yaml, line 2: an alias",
     ),
     "a precision that is none": (put(FEATURES, "precision: float32", "precision: int8"), "precision: Input"),
     "a hash of a date": (put(FEATURES, "weights_id: ", "weights_id: 2026-01-02 #"), "weights_id: a date"),
-    "another backbone's hash": (put(FEATURES, "sha256:8", "sha256:9"), "was made with features of sha256:9"),
+    "another backbone's hash": (put(FEATURES, "sha256:3", "sha256:9"), "was made with features of sha256:9"),
     "a backbone that is not brought": (
-        put(FEATURES, "carried: false", "carried: true"),
+        lambda place: (place / "backbone.safetensors").unlink(),
         "backbone.safetensors",
     ),
     "20 kB of features.yaml": (instead(FEATURES, hole, 20_000), "such a file 16,384 at most"),
@@ -199,15 +209,15 @@ BESIDE = {
         "timm has no model 'hf-hub:someone/model'",
     ),
     "a device as the backbone's weights": (
-        put(MODEL, "weights: imagenet", "weights: /dev/zero"),
+        backbone_at("/dev/zero"),
         "is missing",
     ),
     "a file of the machine as the backbone's weights": (
-        put(MODEL, "weights: imagenet", "weights: /etc/passwd"),
+        backbone_at("/etc/passwd"),
         "/etc/passwd is no file of tensors (it is not a file of torch.save)",
     ),
     "a name of 300 letters as the backbone's weights": (
-        put(MODEL, "weights: imagenet", f"weights: {'ä' * 300}"),
+        backbone_at(f"{'ä' * 300}"),
         "is missing; name a file, or imagenet",
     ),
     "scores of a list": (whole(SCORES, "[]"), "Input should be an object"),

@@ -19,7 +19,7 @@ from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-WANTED = ("pydantic", "ruamel-yaml", "zarr", "numcodecs", "ftfy", "ruamel-yaml-clib")
+WANTED = ("pydantic", "ruamel-yaml", "zarr", "numcodecs", "ftfy", "ruamel-yaml-clib", "psutil")
 THERE = {  # in some version
     *("numpy", "scipy", "torch", "torchvision", "numba", "timm", "tokenizers", "regex", "safetensors"),
     *("tensorstore", "pillow", "opencv-python-headless", "pyyaml", "rich"),

@@ -32,7 +32,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m commands.results", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--out", type=Path, help=f"the folder of the pages (default: {DOCS}, or {OWN})")
+    parser.add_argument(
+        "--out", type=FIGURES.to_write, help=f"the folder of the pages (default: {DOCS}, or {OWN})"
+    )
     parser.add_argument("--own", action="store_true", help="of a user's own records")
     arguments = parsed(parser)
     if arguments.own:

@@ -1,4 +1,6 @@
-"""CLIP's weights in a safetensors file, in OpenAI's names or in Hugging Face's (docs/checkpoints.md).
+"""Import of CLIP's weights from a safetensors file (docs/checkpoints.md, "CLIP4IDC and CLIP").
+
+The names are OpenAI's or Hugging Face's.
 
 Our names are those of models/clip4idc/encoders.py: patches, blocks, project, text and log_scale. Blocks are
 numbered through the whole image tower, so that one file fits every split.

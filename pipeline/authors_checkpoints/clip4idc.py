@@ -1,4 +1,4 @@
-"""CLIP4IDC's released checkpoints, of either phase (docs/checkpoints.md).
+"""CLIP4IDC's released checkpoints, of either phase (docs/checkpoints.md, "CLIP4IDC and CLIP").
 
 A file is a dictionary of tensors: CLIP's in OpenAI's names behind "clip.", the comparison's own, and those of
 the second phase's captioner. The text tower is in both; of the second phase it is not read.

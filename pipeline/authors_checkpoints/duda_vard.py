@@ -1,4 +1,4 @@
-"""Released checkpoints of DUDA and VARD (with LSTMs), files like SCORER's (docs/checkpoints.md).
+"""Released checkpoints of DUDA and of VARD with LSTMs (docs/checkpoints.md, "DUDA and VARD").
 
 Their captions end with <NULL>, and none has <END>; in ours <END> ends a caption. So the rows of both change
 places, and what the model computes stays what it was.

@@ -1,4 +1,4 @@
-"""Released checkpoints of IDC-PCL, of either phase (docs/checkpoints.md).
+"""Released checkpoints of IDC-PCL, of either phase (docs/checkpoints.md, "IDC-PCL").
 
 A pre-trained one is a dictionary whose model_state_dict holds the tensors; a fine-tuned one is the tensors
 themselves. Words have a row each, at the ids of their vocabulary; [MASK] and [CLS] follow our words.

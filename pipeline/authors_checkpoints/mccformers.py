@@ -1,4 +1,4 @@
-"""Released checkpoints of MCCFormers-D and -S (docs/checkpoints.md).
+"""Released checkpoints of MCCFormers-D and -S (docs/checkpoints.md, "MCCFormers").
 
 A file holds the encoder and the decoder as whole objects of the authors' classes, read without executing
 anything; tensors go by the path of their modules. No such file was at hand.

@@ -1,4 +1,4 @@
-"""Released checkpoints of SCORER, DIRL and CARD (docs/checkpoints.md).
+"""Released checkpoints of SCORER, DIRL and CARD (docs/checkpoints.md, "SCORER and DIRL").
 
 A file has change_detector_state and speaker_state, and model_cfg, an object of a class of theirs, which is
 not read. Backward reasoning's weights are not in SCORER's. No file of CARD was at hand.

@@ -4,10 +4,15 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import load_file
 
+from models.backbones import backbone
 from models.backbones.backbone import Backbone
+from pipeline.captioning import feature_backbone
+from pipeline.captioning.feature_backbone import Made
 from pipeline.config.store_contents import Spec
 from pipeline.datasets import images as image_files
+from pipeline.features import backbone_weights
 from pipeline.features.image_batches import batches
 from pipeline.io.errors import InputError
 from pipeline.probe import cell_tuning
@@ -124,3 +129,16 @@ def test_an_unknown_layer_and_images_without_objects_are_refused(data):
     empty = Labelled(data.root, data.images, np.full_like(data.classes, NOTHING))
     with pytest.raises(InputError, match="12 images"):
         tuned(empty)
+
+
+def test_a_package_keeps_compact_weights_as_they_are(tmp_path):
+    """In float16, half the size, and the weights that load again are the same bits; others stay float32."""
+    tuned = backbone.load(network(), compact(network().network.state_dict()))
+    for name, weights in (("tuned", tuned), ("other", network(2))):
+        (tmp_path / name).mkdir()
+        feature_backbone.pack(tmp_path / name, weights, Made("", "float32"), carried=True)
+    stored = {name: load_file(tmp_path / name / "backbone.safetensors") for name in ("tuned", "other")}
+    kernel = "inner.conv_stem.weight"
+    assert (stored["tuned"][kernel].dtype, stored["other"][kernel].dtype) == (torch.float16, torch.float32)
+    again = backbone.load(network(3), stored["tuned"])
+    assert backbone_weights.identity(again) == backbone_weights.identity(tuned)

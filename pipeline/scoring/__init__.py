@@ -1,5 +1,5 @@
-"""Caption metrics as the COCO caption evaluation computes them; `corpus.score` is the one entry point.
+"""Caption metrics as in the COCO caption evaluation; `corpus.score` is the entry point.
 
-Nothing is imported here: training needs `tokenizer` and `metrics` alone, and must not be rerun
-because METEOR's driver changed.
+This file imports nothing: training needs only `tokenizer` and `metrics`, and must not be rerun
+when METEOR's driver changes.
 """

@@ -1,9 +1,9 @@
-"""Does a caption agree with its references, where they are CLEVR's sentences and no scene is published?
+"""Agreement of captions with CLEVR-style references, for datasets without published scenes.
 
-Both are read as the negatives of such datasets are made (pipeline/negatives/solid_claims.py): kind of change,
-what the subject is named, new value. Where a thing lies is not asked: the references do not tell it in full.
-So a caption that agrees may still be untrue (pipeline/scoring/truth.py), never the other way round as far as
-the references name what it says.
+pipeline/negatives/solid_claims.py parses caption and references into kind of change, attributes of the
+subject, and new value. Positions are not compared, because the references do not describe them in full.
+A caption that agrees may therefore be untrue (pipeline/scoring/truth.py). A true caption always agrees, as
+far as the references name what it says.
 """
 
 import re
@@ -15,11 +15,11 @@ from pipeline.scoring.accuracy import says_no_change
 
 
 def agrees(caption: str, pair: Pair, phrases: Sequence[str]) -> bool | None:
-    """Whether the caption says what the pair's references say; None where they name no kind of change.
+    """Return True if the caption agrees with the pair's references; None if they name no kind of change.
 
-    It names the kind of change that the dataset names, else the references do; of its subject nothing that no
-    reference names, or that one contradicts; and the new value that they name. Of a pair without a change it
-    holds one of `phrases`.
+    The kind of change must be the dataset's, or the references' if the dataset names none. Each attribute of
+    the subject must be in a reference and contradict none. The new value must be the references'. For a pair
+    without a change, the caption must contain one of `phrases`.
     """
     truth = of_pair(pair, [_read(text) for text in pair.captions])
     if not truth.kinds:
@@ -35,7 +35,7 @@ def agrees(caption: str, pair: Pair, phrases: Sequence[str]) -> bool | None:
 
 
 def readable(caption: str, phrases: Sequence[str]) -> bool:
-    """Whether the caption says that nothing changed, or names a kind of change and what changed."""
+    """Return True if the caption says "no change", or names a kind of change and a changed object."""
     sentence = _read(caption)
     return says_no_change(caption, phrases) or bool(sentence.subject and sentence.claims.kinds)
 

@@ -1,16 +1,16 @@
-"""Does the decoder look where something changed? Attention maps against the change boxes (SCORER Fig. 6).
+"""Localisation: attention maps of captions compared with the change boxes (SCORER Fig. 6).
 
-A map of both images is judged against the union of their boxes, because the decoder reads one grid into
-which both were fused. Where a word has a map for each image, each is judged against its own image's box, and
-the pair has the mean of those that have one. A decoder that looks at nothing has no such score.
-Images are squashed to a square before they become H x W cells, so a box is scaled by its image's width and
+A decoder that reads one grid, fused from both images, has one map per word. It is compared with the union of
+both images' boxes. If a word has a map per image, each map is compared with the box of its own image, and
+the pair's score is the mean over the images that have a box. A decoder without attention has no score.
+Images are squashed to a square before they become (H, W) cells, so a box is scaled by its image's width and
 height separately.
 pointing: the centre of the cell with the most attention lies in a box (the pointing game of Zhang et
-    al., ECCV 2016, without its tolerance; of several such cells the first counts).
-coverage: the share of the attention inside the boxes; cells count by the fraction of their area.
-Both are taken of the mean map of all words of the caption and, `_at_object`, of the map of the word
-that names the changed object. chance: the boxes' share of the picture's area, which is the coverage
-of a map that looks everywhere alike, and the pointing of one that looks anywhere.
+    al., ECCV 2016, without its tolerance; the first of several equal cells counts).
+coverage: the share of the attention inside the boxes; a cell counts by the fraction of its area.
+Both are computed for the mean map of all words and, as `_at_object`, for the map of the word that names the
+changed object. chance: the boxes' share of the image area. It is the coverage of a uniform map, and the
+expected pointing of a random one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,37 +27,37 @@ from pipeline.io.errors import InputError
 
 MEASURES = ("pointing", "coverage", "pointing_at_object", "coverage_at_object")
 OBJECTS = frozenset(("cube", "block", "sphere", "ball", "cylinder", "thing", "object"))
-"""What CLEVR-Change, CLEVR-DC and tabletop call a thing by its shape, or by none."""
+"""The nouns for objects in CLEVR-Change, CLEVR-DC and tabletop."""
 Size = tuple[int, int]
 """Width and height of an image in pixels."""
 Placed = tuple[Box, Size]
-"""A box, and the size of the image that it lies in."""
+"""A box and the size of its image."""
 
 
 @dataclass(frozen=True)
 class Localisation:
-    """How well the attention of a split's captions meets the boxes; fractions."""
+    """Localisation scores of a split, as fractions."""
 
     summary: dict[str, float | int]
-    """Each measure's mean over the pairs that have it, chance, and how many pairs that is; empty where
-    no pair has a box."""
+    """Each measure's mean over the pairs that have it, chance, and the numbers of pairs; empty if no pair
+    has a box."""
     pairs: dict[str, dict[str, float | None]]
-    """Each measure by pair id: None without a box, or without a word to look at."""
+    """Pair id -> measure -> score; None without a box, or without a word that names an object."""
 
 
 def of_files(
     attention: str | Path, images: str | Path, pairs: Sequence[Pair], captions: Mapping[str, str]
 ) -> Localisation:
-    """Read attention.npz and the images' index, and localise.
+    """Read attention.npz and the index of images, and compute the localisation.
 
-    Raises InputError where either is damaged, or the attention is not that of `captions`.
+    Raises InputError if a file is damaged, or if the attention belongs to other captions.
     """
     attended = attention_maps.read(attention)
     for pair in pairs:
         words = tuple(captions.get(pair.pair_id, "").split())
         if pair.pair_id not in attended or attended[pair.pair_id].words != words:
             raise InputError(
-                f"{attention} is not of these captions (pair {pair.pair_id}); {attention_maps.REMEDY} again"
+                f"{attention} belongs to other captions (pair {pair.pair_id}); {attention_maps.REMEDY} again"
             )
     sizes = {image.name: (image.width, image.height) for image in read_index(images)}
     for name in (name for pair in pairs for name in (pair.before, pair.after)):
@@ -69,7 +69,7 @@ def of_files(
 def localise(
     pairs: Sequence[Pair], attended: Mapping[str, Attended], sizes: Mapping[str, Size]
 ) -> Localisation:
-    """`sizes` by image name."""
+    """Compute the localisation of all pairs; `sizes` maps image names to sizes."""
     each = {pair.pair_id: dict.fromkeys(MEASURES) for pair in pairs}
     areas = []
     for pair in pairs:
@@ -88,34 +88,37 @@ def localise(
 
 
 def named_object(words: Sequence[str]) -> int | None:
-    """Which word names the changed object: the first that is one of OBJECTS, whatever its case.
+    """Return the position of the word that names the changed object: the first word in OBJECTS.
 
-    In the grammars of CLEVR-Change and tabletop the changed object is the first that is spoken of, and
-    its shape is the head of its noun phrase: "the small red BALL that is behind the cube is gone".
+    In the grammars of CLEVR-Change and tabletop the changed object is mentioned first, and its shape
+    is the head of its noun phrase: "the small red BALL that is behind the cube is gone".
     """
     return next((place for place, word in enumerate(words) if word.lower() in OBJECTS), None)
 
 
 def inside(boxes: Sequence[Placed], grid: tuple[int, int]) -> np.ndarray:
-    """The fraction of each cell's area inside the union of one or two boxes, H x W."""
+    """Return the fraction of each cell's area inside the union of one or two boxes, (H, W)."""
     shares = [_in_shares(box, *size) for box, size in boxes]
     covered = sum((_overlap(share, grid) for share in shares), np.zeros(grid))
     return covered - _overlap(_intersection(*shares), grid) if len(shares) == 2 else covered
 
 
 def centred(boxes: Sequence[Placed], grid: tuple[int, int]) -> np.ndarray:
-    """Whether each cell's centre lies in a box, H x W. A box holds its left and upper edge only."""
+    """Return a mask (H, W) of the cells whose centre lies in a box.
+
+    The left and upper edges belong to a box, the right and lower ones do not.
+    """
     H, W = grid
     found = np.zeros(grid, dtype=bool)
     for (left, top, w, h), (width, height) in boxes:
-        # in pixels, where edges are whole numbers and a centre on one is told exactly
+        # in pixels: edges are whole numbers, so the comparison of centres with edges is exact
         y, x = (np.arange(1, 2 * n, 2) * length / (2 * n) for n, length in ((H, height), (W, width)))
         found |= np.outer((y >= top) & (y < top + h), (x >= left) & (x < left + w))
     return found
 
 
 def _views(found: Attended, pair: Pair, sizes: Mapping[str, Size]) -> list[tuple[np.ndarray, list[Placed]]]:
-    """Maps, words x H x W, and the boxes that they are judged against: at least one."""
+    """Return maps (words, H, W), each with its boxes; maps without a box are left out."""
     sides = ((pair.before_box, pair.before), (pair.after_box, pair.after))
     before, after = ([(box, sizes[name])] if box is not None else [] for box, name in sides)
     judged = [before + after] if found.images == 1 else [before, after][: found.images]
@@ -139,7 +142,7 @@ def _of_map(attention: np.ndarray, share: np.ndarray, hits: np.ndarray) -> dict[
 
 
 def _in_shares(box: Box, width: int, height: int) -> Box:
-    """A box in shares of its image's width and height."""
+    """Return the box as fractions of the image's width and height."""
     x, y, w, h = box
     return x / width, y / height, w / width, h / height
 
@@ -151,13 +154,13 @@ def _intersection(one: Box, other: Box) -> Box:
 
 
 def _overlap(box: Box, grid: tuple[int, int]) -> np.ndarray:
-    """The fraction of each cell's area inside a box, H x W; what juts out of the image counts nowhere."""
+    """Return the fraction of each cell's area inside a box, (H, W); the box is cut at the image's edges."""
     (H, W), (x, y, w, h) = grid, box
     return np.outer(_covered(y, h, H), _covered(x, w, W))
 
 
 def _covered(start: float, length: float, cells: int) -> np.ndarray:
-    """How much of each of `cells` equal parts of 0..1 lies in start..start + length, as a fraction."""
+    """Split 0..1 into `cells` equal parts; return the fraction of each that lies in start..start + length."""
     edges = np.arange(cells + 1) / cells
     return np.diff(np.clip(edges, start, start + length)) * cells
 

@@ -1,7 +1,7 @@
-"""Whether captions name the truth about the object that changed, where the scenes are known (`tabletop`).
+"""Accuracy of the attributes that captions name, for datasets with known scenes (`tabletop`).
 
-A caption is read by the words of tabletop's own grammar, in any of their synonyms. Its subject is
-what stands up to its first noun (a shape, `thing` or `object`); its verb phrase is what it ends with.
+Captions are parsed with the words and synonyms of tabletop's grammar. The subject ends at the first
+noun (a shape, `thing` or `object`); the verb phrase is the end of the caption.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,14 +17,14 @@ TYPE = "type"
 
 @dataclass(frozen=True)
 class Reading:
-    """What a caption says of the change; None where it says nothing that the grammar could have said."""
+    """A parsed caption."""
 
-    change_type: str | None
+    change_type: str | None  # None: no verb phrase of the grammar
     look: Mapping[str, frozenset[str]]  # attribute -> the values that the subject names
 
 
 def read(caption: str) -> Reading:
-    """Read a caption, whatever its case, white space and final full stop."""
+    """Parse a caption; case, white space and a final full stop do not matter."""
     text = one_line(caption).lower().rstrip(" .")
     words = text.split()
     end = next((place for place, word in enumerate(words) if word in NOUNS), -1) + 1
@@ -37,13 +37,13 @@ def read(caption: str) -> Reading:
 
 
 def accuracy(captions: Mapping[str, str], pairs: Sequence[Pair]) -> dict[str, float | None]:
-    """Shares, 0 to 1, over the change pairs whose changed object is known; {} where none is.
+    """Return shares (0 to 1) over the changed pairs whose changed object is known; {} without any.
 
-    "type": of all these pairs, those whose caption's verb phrase is of the true kind. "size",
-    "color", "material", "shape": of the pairs whose caption names the attribute in its subject,
-    those that name the true value and no other; None where no caption names it. An attribute
-    left out is not wrong: the grammar too leaves out what is not needed to tell the object apart.
-    The true values are those before the change, or after it where the object was added.
+    "type": the share of these pairs whose caption has a verb phrase of the true kind of change.
+    "size", "color", "material", "shape": among the captions that name the attribute in the subject,
+    the share that name only the true value; None if no caption names it. A missing attribute is not
+    wrong, because the grammar itself leaves out attributes that are not needed to identify the object.
+    The true value is the one before the change, or after it for an added object.
     """
     known = [(read(captions[pair.pair_id]), pair, truth) for pair in pairs if (truth := _truth(pair))]
     if not known:
@@ -59,7 +59,7 @@ def _truth(pair: Pair) -> Look | None:
 
 
 def _right(attribute: str, looks: Iterable[tuple[Reading, Mapping[str, str]]]) -> list[bool | None]:
-    """Whether each caption is right on an attribute; None where it does not name it."""
+    """Compare one attribute of each caption with the truth; None if the caption does not name it."""
     return [
         named == {truth[attribute]} if (named := reading.look[attribute]) else None
         for reading, truth in looks

@@ -1,6 +1,6 @@
-"""Predictions and references in the COCO caption evaluation's file forms; ids are compared as strings.
+"""Predictions and references in the file formats of the COCO caption evaluation; ids compare as strings.
 
-Predictions may also be the JSON Lines that commands.caption writes of many pairs.
+Predictions may also be the JSON Lines that commands.caption --pairs writes.
 """
 
 import re
@@ -15,7 +15,7 @@ from pipeline.io.errors import InputError, listed
 from pipeline.io.inputs import json_of, read_text
 from pipeline.io.records import checked, read_records
 
-MOST = 8_000_000  # values of a file: COCO's own 600,000 captions are some 2,500,000
+MOST = 8_000_000  # values in a file; COCO's own 600,000 captions have about 2,500,000
 CAPTION_LINE = re.compile(r'\s*\{\s*"pair_id"\s*:')
 LINES = "caption those pairs again (python -m commands.caption --pairs … --out …)"
 RESULTS = 'it should hold [{"image_id": …, "caption": "…"}, …]'
@@ -29,24 +29,24 @@ Id = Annotated[StrictInt | StrictStr, AfterValidator(str)]
 
 
 class Image(BaseModel):
-    """An image of COCO's form; further keys do not matter."""
+    """An entry of COCO's `images`; other keys are ignored."""
 
     id: Id
 
 
 class Captioned(BaseModel):
-    """A sentence of an image, predicted or a reference."""
+    """A caption of an image: a prediction or a reference."""
 
     image_id: Id
     caption: StrictStr
 
 
-class Results(RootModel[Annotated[list[Captioned], FailFast()]]):  # millions of wrong entries are one fault
-    """Predictions in COCO's form."""
+class Results(RootModel[Annotated[list[Captioned], FailFast()]]):  # stops at the first wrong entry
+    """Predictions in COCO's format."""
 
 
 class CaptionLine(BaseModel):
-    """A line of commands.caption; an `error` is why there is no caption."""
+    """A line of commands.caption; `error` says why the caption is missing."""
 
     pair_id: str
     caption: StrictStr | None = None
@@ -54,16 +54,16 @@ class CaptionLine(BaseModel):
 
 
 class Coco(BaseModel):
-    """References in COCO's form."""
+    """References in COCO's format."""
 
     images: Annotated[list[Image], FailFast()]
     annotations: Annotated[list[Captioned], FailFast()]
 
 
 def read_results(path: str | Path, remedy: str = RESULTS) -> dict[str, str]:
-    """Id -> predicted caption, which may be empty.
+    """Return id -> predicted caption, which may be empty.
 
-    Raises InputError where the file is missing, empty, too large or of another form, or predicts an id twice.
+    Raises InputError if the file is missing, empty, too large or in another format, or has an id twice.
     """
     text = read_text(path, remedy)
     if CAPTION_LINE.match(text):
@@ -76,9 +76,9 @@ def read_results(path: str | Path, remedy: str = RESULTS) -> dict[str, str]:
 
 
 def read_references(path: str | Path) -> dict[str, list[str]]:
-    """Id -> reference sentences, as written; an image without any has an empty list.
+    """Return id -> reference sentences, unchanged; an image without references has an empty list.
 
-    Raises InputError where the file is missing, empty, too large or of neither form.
+    Raises InputError if the file is missing, empty, too large or in neither format.
     """
     tree = _tree(read_text(path, REFERENCES), path, REFERENCES)
     if isinstance(tree, dict) and "annotations" in tree:
@@ -91,9 +91,9 @@ def read_references(path: str | Path) -> dict[str, list[str]]:
 
 
 def _tree(text: str, path: str | Path, remedy: str) -> Any:
-    """The file's value, unless it has so many parts that they would fill the memory."""
+    """Parse the JSON; refuse a file with so many values that they would fill the memory."""
     if sum(map(text.count, ",{[")) > MOST:
-        raise InputError(f"{path} holds more than {MOST:,} values; cut it into several files; {remedy}")
+        raise InputError(f"{path} holds more than {MOST:,} values; split it into several files; {remedy}")
     return json_of(text, path, remedy)
 
 
@@ -110,8 +110,8 @@ def _of_coco(tree: Coco, path: str | Path) -> dict[str, list[str]]:
     for number, each in enumerate(tree.annotations, 1):
         if each.image_id not in references:
             raise InputError(
-                f"{path}, annotations, entry {number} is of image {each.image_id}, which is not among the "
-                "images; add it there"
+                f"{path}, annotations, entry {number}: image {each.image_id} is not listed in `images`; "
+                "add it there"
             )
         references[str(each.image_id)].append(each.caption)
     return references

@@ -1,6 +1,6 @@
-"""The best constant caption: what one can score without looking at the pictures.
+"""The constant baseline: the same caption for every pair, without looking at the images.
 
-It is chosen on the validation split among the most frequent training captions, by CIDEr-D.
+The caption is the one of the most frequent training captions with the best CIDEr-D on the validation split.
 """
 
 from collections import Counter
@@ -16,24 +16,24 @@ from pipeline.scoring.tokenizer import OF_SCORES, one_line
 
 @dataclass(frozen=True)
 class Constant:
-    """A caption, and its CIDEr-D (a fraction) when every validation pair is given it."""
+    """A caption, and its CIDEr-D (a fraction) as the caption of every validation pair."""
 
     caption: str
     cider_d: float
 
 
 def choose(pairs: Sequence[Pair], candidates: int, timeout: float, tokeniser: str = "ptb") -> Constant:
-    """The best on the validation split of the `candidates` most frequent training captions.
+    """Choose the best of the `candidates` most frequent training captions on the validation split.
 
-    Of equals, the more frequent one, then the first by alphabet. The tokenizer has `timeout`
-    seconds. Raises InputError where there is no caption to choose, or none to choose by.
+    Ties go to the more frequent caption, then to the first in alphabetical order. The tokenizer may take
+    `timeout` seconds. Raises InputError if the training or the validation split has no captions.
     """
     captions = most_frequent(of_split(pairs, "train"), candidates)
     if not captions:
         raise InputError("the split train has no captions to choose a constant caption from; add some")
     validation = {pair.pair_id: pair.captions for pair in of_split(pairs, "val")}
     _, split = OF_SCORES[tokeniser]
-    # in one call: Java starts once
+    # one call, so that Java starts only once
     sentences = [*captions, *chain.from_iterable(validation.values())]
     tokens = dict(zip(sentences, split(sentences, timeout), strict=True))
     references = {key: [tokens[text] for text in texts if tokens[text]] for key, texts in validation.items()}
@@ -44,13 +44,16 @@ def choose(pairs: Sequence[Pair], candidates: int, timeout: float, tokeniser: st
 
 
 def most_frequent(pairs: Sequence[Pair], count: int) -> list[str]:
-    """The `count` captions that stand most often in the pairs, white space collapsed; ties by alphabet."""
+    """Return the `count` most frequent captions, white space collapsed; ties in alphabetical order."""
     counts = Counter(one_line(text) for pair in pairs for text in pair.captions if text.strip())
     return sorted(counts, key=lambda text: (-counts[text], text))[:count]
 
 
 def _best(candidates: dict[str, str], references: dict[str, list[str]]) -> Constant:
-    """The first of the best; `candidates` is caption -> tokens. Some 0.4 s a candidate for 8,000 pairs."""
+    """Return the best candidate, the first of ties; `candidates` is caption -> tokens.
+
+    This takes about 0.4 s per candidate for 8,000 pairs.
+    """
     scores = {
         tokens: cider_d(dict.fromkeys(references, tokens), references)
         for tokens in dict.fromkeys(candidates.values())

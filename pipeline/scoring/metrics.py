@@ -1,8 +1,8 @@
 """BLEU, ROUGE-L and CIDEr-D of tokenised captions, equal to pycocoevalcap's to the last digit.
 
-Captions are id -> sentence, references id -> sentences (at least one); both have the same ids. What
-depends on sentences alone is computed once for each distinct one, whatever parts of the corpus are
-scored. Sums run in the library's order, for sums of floating-point numbers depend on it.
+Captions are id -> sentence, references id -> sentences (at least one); both have the same ids. Values that
+depend only on sentences are computed once per distinct sentence and reused for all subsets. Sums run
+in the library's order, because floating-point sums depend on it.
 """
 
 import math
@@ -12,17 +12,17 @@ from itertools import chain
 
 import numpy as np
 
-LONGEST = 4  # words of an n-gram
-SIGMA = 6.0  # words, the width of CIDEr-D's length penalty
-BETA = 1.2  # of ROUGE-L: how much recall weighs against precision
-SMALL, TINY = 1e-9, 1e-15  # the library's, against division by 0
+LONGEST = 4  # words of the longest n-gram
+SIGMA = 6.0  # words; the width of CIDEr-D's length penalty
+BETA = 1.2  # ROUGE-L's weight of recall against precision
+SMALL, TINY = 1e-9, 1e-15  # the library's constants against division by 0
 Ngram = tuple[str, ...]
 Captions = Mapping[str, str]
 References = Mapping[str, list[str]]
 
 
 def ngrams(sentence: str) -> Counter[Ngram]:
-    """How often each run of 1 to LONGEST words stands in a tokenised sentence, shorter runs first."""
+    """Count the n-grams of 1 to LONGEST words in a tokenised sentence, shorter ones first."""
     words = sentence.split()
     return Counter(
         tuple(words[first : first + length])
@@ -32,7 +32,7 @@ def ngrams(sentence: str) -> Counter[Ngram]:
 
 
 def counted(captions: Captions, references: References) -> dict[str, Counter[Ngram]]:
-    """The n-grams of each distinct sentence."""
+    """Return the n-grams of each distinct sentence."""
     sentences = chain(captions.values(), chain.from_iterable(references.values()))
     return {sentence: ngrams(sentence) for sentence in dict.fromkeys(sentences)}
 
@@ -40,8 +40,10 @@ def counted(captions: Captions, references: References) -> dict[str, Counter[Ngr
 def bleu_counts(
     captions: Captions, references: References, grams: Mapping[str, Counter[Ngram]]
 ) -> np.ndarray:
-    """int64, pairs x 10: matched n-grams of 1 to 4 words, all n-grams of 1 to 4 words, words, and words of
-    the reference closest in length. The counts of a corpus are their sums.
+    """Return int64 counts (pairs, 10); a corpus's counts are their sums.
+
+    The ten: matched n-grams of 1 to 4 words (4), all n-grams of 1 to 4 words (4), words, and words of the
+    reference closest in length.
     """
     rows = [_bleu_counts(captions[key], references[key], grams) for key in references]
     return np.array(rows, dtype=np.int64).reshape(-1, 2 * LONGEST + 2)
@@ -50,7 +52,7 @@ def bleu_counts(
 def _bleu_counts(caption: str, references: list[str], grams: Mapping[str, Counter[Ngram]]) -> list[int]:
     matches, own = [0] * LONGEST, [grams[text] for text in references]
     for gram, count in grams[caption].items():
-        # Counter's [] would be right too, but calls Python code for what is missing
+        # Counter's [] gives the same value, but calls Python code for missing keys
         matches[len(gram) - 1] += min(count, max(other.get(gram, 0) for other in own))
     words = len(caption.split())
     _, closest = min((abs(length - words), length) for length in (len(text.split()) for text in references))
@@ -58,7 +60,7 @@ def _bleu_counts(caption: str, references: list[str], grams: Mapping[str, Counte
 
 
 def bleu(counts: np.ndarray) -> list[float]:
-    """BLEU-1 to BLEU-4, 0 to 1, of the counts (10, see `bleu_counts`) of one caption or of a corpus."""
+    """Return BLEU-1 to BLEU-4 (0 to 1) from the 10 `bleu_counts` of one caption or of a corpus."""
     *runs, words, closest = counts.tolist()
     ratio = (words + TINY) / (closest + SMALL)
     brevity = math.exp(1 - 1 / ratio) if ratio < 1 else 1.0
@@ -70,14 +72,14 @@ def bleu(counts: np.ndarray) -> list[float]:
 
 
 def rouge_l(captions: Captions, references: References) -> np.ndarray:
-    """ROUGE-L of each caption, 0 to 1; a corpus's is their mean."""
+    """Return ROUGE-L of each caption (0 to 1); a corpus's ROUGE-L is their mean."""
     known: dict[tuple[str, str], int] = {}
     return np.array([_rouge_l(captions[key], references[key], known) for key in references])
 
 
 def _rouge_l(caption: str, references: list[str], known: dict[tuple[str, str], int]) -> float:
-    """Best precision and best recall, of whichever references. `known` remembers what was compared."""
-    words = caption.split(" ")  # as the library does: an empty caption has one word, the empty one
+    """Combine the best precision and the best recall over the references; `known` caches comparisons."""
+    words = caption.split(" ")  # as in the library: an empty caption has one word, the empty string
     precision = recall = 0.0
     for text in references:
         other = text.split(" ")
@@ -90,10 +92,10 @@ def _rouge_l(caption: str, references: list[str], known: dict[tuple[str, str], i
 
 
 def common_words(one: Sequence[str], other: Sequence[str]) -> int:
-    """The length of the longest common subsequence.
+    """Return the length of the longest common subsequence.
 
-    All cells of a row of the usual table at once, as bits (Hyyrö 2004, "Bit-parallel LCS-length
-    computation revisited"): a 0 stands where the length grows.
+    A row of the usual table is computed at once, as bits (Hyyrö 2004, "Bit-parallel LCS-length
+    computation revisited"): a bit is 0 where the length grows.
     """
     places: dict[str, int] = {}
     for place, word in enumerate(one):
@@ -106,25 +108,25 @@ def common_words(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def cider_d(captions: Captions, references: References) -> float:
-    """CIDEr-D of the corpus, 0 to 10 (the papers' 126.8 is 1.268), with its own document frequencies.
+    """Return CIDEr-D of the corpus, 0 to 10 (the papers' 126.8 is 1.268), with its own document frequencies.
 
-    Over fewer than two distinct sets of references it is 0 by definition.
+    It is 0 by definition for fewer than two distinct sets of references.
     """
     return float(cider_d_each(captions, references).mean())
 
 
 def cider_d_each(captions: Captions, references: References) -> np.ndarray:
-    """CIDEr-D of each caption, 0 to 10, with the document frequencies of these references.
+    """Return CIDEr-D of each caption, 0 to 10, with the document frequencies of these references.
 
-    What pycocoevalcap calls CIDEr is CIDEr-D: clipped, with the Gaussian length penalty.
+    pycocoevalcap's CIDEr is CIDEr-D, too: clipped, with the Gaussian length penalty.
     """
     return CiderD(captions, references, counted(captions, references)).each(range(len(references)))
 
 
 class CiderD:
-    """CIDEr-D of any part of a corpus, with that part's own document frequencies.
+    """CIDEr-D of any subset of a corpus, with the subset's own document frequencies.
 
-    A "term" is an n-gram and how often a sentence has it: its weight depends on nothing else. A
+    A "term" is an n-gram and its count in a sentence; its weight depends only on these two. A
     "couple" is a caption and one reference of its pair; equal couples are compared once.
     """
 
@@ -148,14 +150,14 @@ class CiderD:
         self._index_couples(captions, references, sentences)
 
     def _index_sentences(self, sentences: Mapping[str, Mapping[int, int]]) -> None:
-        """Each sentence's terms, in its order, as one row after another."""
+        """Store the terms of all sentences in one array, sentence after sentence."""
         self._sentences = len(sentences)
         self._terms = _flat(own.values() for own in sentences.values())
         rows = np.repeat(np.arange(self._sentences), [len(own) for own in sentences.values()])
-        self._slot = rows * LONGEST + self._order[self._terms]  # where a term's square is added
+        self._slot = rows * LONGEST + self._order[self._terms]  # the sum that a term's square is added to
 
     def _index_documents(self, references: References, sentences: Mapping[str, Mapping[int, int]]) -> None:
-        """The distinct n-grams of each pair's references."""
+        """Store the distinct n-grams of each pair's references."""
         documents = [set().union(*(sentences[text] for text in texts)) for texts in references.values()]
         self._in_document = _flat(documents)
         self._document = np.repeat(np.arange(len(documents)), [len(own) for own in documents])
@@ -163,7 +165,7 @@ class CiderD:
     def _index_couples(
         self, captions: Captions, references: References, sentences: Mapping[str, Mapping[int, int]]
     ) -> None:
-        """What each distinct couple shares, in the caption's order; and the couples of each pair."""
+        """Store each distinct couple's shared n-grams, in the caption's order, and each pair's couples."""
         every = [(captions[key], text) for key, texts in references.items() for text in texts]
         self._of_pair = np.repeat(np.arange(len(references)), [len(texts) for texts in references.values()])
         couples = {couple: number for number, couple in enumerate(dict.fromkeys(every))}
@@ -178,7 +180,7 @@ class CiderD:
         self._penalty = np.array([np.e ** (-(float(d) ** 2) / (2 * SIGMA**2)) for d in deltas.tolist()])
 
     def each(self, members: Sequence[int]) -> np.ndarray:
-        """CIDEr-D, 0 to 10, of the pairs in the rows `members`, with their own document frequencies."""
+        """Return CIDEr-D (0 to 10) of the pairs in rows `members`, with these rows' document frequencies."""
         chosen = np.zeros(self._pairs, dtype=bool)
         chosen[members] = True
         similarity = self._similarities(self._weights(chosen))[self._couple]
@@ -186,15 +188,15 @@ class CiderD:
         return (np.stack(sums, 1).mean(1) / np.bincount(self._of_pair) * 10.0)[members]
 
     def _weights(self, chosen: np.ndarray) -> np.ndarray:
-        """tf-idf of each term, the documents being the references of the chosen pairs."""
+        """Return the tf-idf of each term; the documents are the references of the chosen pairs."""
         within = self._in_document[chosen[self._document]]
         frequency = np.maximum(1.0, np.bincount(within, minlength=self._grams))
         rarity = np.log(float(chosen.sum())) - np.log(frequency)
         return self._count * rarity[self._gram]
 
     def _similarities(self, weight: np.ndarray) -> np.ndarray:
-        """Couples x LONGEST: clipped cosines, times the length penalty."""
-        # Python's **, as the library squares; numpy's may differ in the last bit
+        """Return clipped cosines times the length penalty, (couples, LONGEST)."""
+        # Python's ** gives the library's squares; numpy's may differ in the last bit
         square = np.array([value**2 for value in weight.tolist()])
         size = self._sentences * LONGEST
         norm = np.sqrt(np.bincount(self._slot, square[self._terms], size)).reshape(-1, LONGEST)
@@ -211,10 +213,10 @@ def _flat(rows: Iterable[Iterable[int]]) -> np.ndarray:
 
 
 def _shared(one: Mapping[int, int], other: Mapping[int, int]) -> list[tuple[int, int]]:
-    """The terms of both for each n-gram that both have, in the order of `one`."""
+    """Return both terms of each n-gram that both sentences have, in the order of `one`."""
     return [(term, other[gram]) for gram, term in one.items() if gram in other]
 
 
 def bigrams(sentence: str) -> int:
-    """A sentence's length as CIDEr-D counts it."""
+    """Return a sentence's length as CIDEr-D counts it, in bigrams."""
     return max(len(sentence.split()) - 1, 0)

@@ -1,4 +1,4 @@
-"""Captions of prepared pairs -> metrics.json and pairs.jsonl: the one layout of every cell's scores."""
+"""Score captions of prepared pairs, and write metrics.json and pairs.jsonl of a run."""
 
 import json
 import re
@@ -27,25 +27,25 @@ from pipeline.scoring.metric_names import (
 from pipeline.scoring.subsets import subsets
 from pipeline.scoring.truth import UNREADABLE, Verdict, judge
 
-GEOMETRIC = "geometric"  # the grammar of captions that agreement reads
-DIGITS = 6  # of what is written: beyond, processors differ in the last bits of a logarithm
+GEOMETRIC = "geometric"  # the grammar of captions that agreement.py parses
+DIGITS = 6  # of written numbers: beyond them, processors differ in the last bits of a logarithm
 
 
 @dataclass(frozen=True)
 class Told:
-    """What the captions say, held against what happened; None and {} where that is not known."""
+    """Correctness of captions; None and {} where the truth is unknown."""
 
     judged: dict[str, dict[str, bool | None]]  # id -> each of JUDGED
-    faults: dict[str, str | None]  # id -> what of the caption is false, letters of truth.FAULTS
-    changed: dict[str, bool | None]  # id -> whether something changed
-    right: dict[str, bool | None]  # id -> whether change or no change is told correctly
-    change_accuracy: float | None  # the share of those
+    faults: dict[str, str | None]  # id -> the false parts of the caption, as letters of truth.FAULTS
+    changed: dict[str, bool | None]  # id -> True for a changed pair
+    right: dict[str, bool | None]  # id -> True if the caption is correct about change or no change
+    change_accuracy: float | None  # the share of True in `right`
     attributes: dict[str, float | None]  # see attributes.accuracy
     scenes: dict[str, str]  # id -> the scene, which several pairs may share
-    not_judged: tuple[str, ...] = ()  # ids of captions that nobody can read, of captions from outside
+    not_judged: tuple[str, ...] = ()  # ids of captions from outside that are not parseable
 
     def shares(self, pair_ids: Iterable[str]) -> dict[str, float | None]:
-        """Of these pairs the shares of JUDGED, those that are known of any pair at all."""
+        """Return the shares of JUDGED over these pairs; a metric that no pair has is left out."""
         ids = list(pair_ids)
         known = [name for name in JUDGED if any(own[name] is not None for own in self.judged.values())]
         return {name: accuracy.share(self.judged[key][name] for key in ids) for name in known}
@@ -60,10 +60,10 @@ def score_pairs(
     grammar: str | None = None,
     outside: bool = False,
 ) -> tuple[Scores, Told]:
-    """The scores of one caption a pair, in total and by kind of change, and what is told correctly.
+    """Score one caption per pair, in total and by kind of change, and check its correctness.
 
-    Each subset begins with the shares of captions that are true, where scenes are known, or that agree with
-    the references, where these are of the `grammar` GEOMETRIC. `outside`: see `told`.
+    Each subset begins with the share of true captions if scenes are known, or with the share that agrees
+    with the references if their `grammar` is GEOMETRIC. `outside`: see `told`.
     """
     references = {pair.pair_id: list(pair.captions) for pair in pairs}
     parts = subsets(pairs)
@@ -76,13 +76,13 @@ def score_pairs(
 
 
 def unread(ids: Sequence[str], captions: Mapping[str, str]) -> list[str]:
-    """What is to be said of captions that are not judged: their number, and the first one."""
+    """Return the warning about captions that are not judged: their number and the first one."""
     if not ids:
         return []
     return [
-        f"{len(ids):,} of {len(captions):,} captions are no sentences of the dataset's grammar and are not "
+        f"{len(ids):,} of {len(captions):,} captions are not parseable by the dataset's grammar and are not "
         f"judged (the first is of {ids[0]}: {captions[ids[0]][:80]!r}); true, fits, agrees and the "
-        "attributes are shares of the others"
+        "attributes are shares of the other captions"
     ]
 
 
@@ -93,16 +93,16 @@ def told(
     grammar: str | None = None,
     outside: bool = False,
 ) -> Told:
-    """What one caption a pair tells rightly.
+    """Check the correctness of one caption per pair.
 
-    A caption that is no sentence of the dataset's grammar is false where a model that learnt this grammar
-    wrote it. From `outside` it may be right in other words: it is not judged, unless it has no word.
+    A caption that the dataset's grammar cannot parse is false, because the model was trained on this grammar.
+    A caption from `outside` may be correct in other words: it is not judged, unless it has no word.
     """
     right = {
         pair.pair_id: accuracy.right(captions[pair.pair_id], pair.changed, no_change_phrases)
         for pair in pairs
     }
-    # of the same sentences as in training and on the demo's page
+    # the same sentences as in training and on the demo's page
     verdicts = {pair.pair_id: judge(captions[pair.pair_id], pair, no_change_phrases) for pair in pairs}
     agreed = {
         pair.pair_id: agrees(captions[pair.pair_id], pair, no_change_phrases)
@@ -130,14 +130,14 @@ def _unreadable(
     agreed: Mapping[str, bool | None],
     phrases: Sequence[str],
 ) -> list[str]:
-    """The ids of captions that have words and would be false because they cannot be read."""
+    """Return the ids of captions with words that would count as false only because they are not parseable."""
     found = [key for key, verdict in verdicts.items() if verdict and verdict.faults == UNREADABLE]
     found += [key for key, own in agreed.items() if own is False and not readable(captions[key], phrases)]
     return [key for key in found if re.search(r"\w", captions[key])]
 
 
 def _judged(verdict: Verdict | None, agreed: bool | None) -> dict[str, bool | None]:
-    """Each of JUDGED of one caption."""
+    """Return each of JUDGED for one caption."""
     if verdict is None:
         return {TRUE: None, FITS: None, AGREES: agreed}
     return {TRUE: verdict.true, FITS: verdict.fits, AGREES: None}
@@ -154,9 +154,9 @@ def write_metrics(
 ) -> None:
     """Write metrics.json: {"total": {...}, ..., "exact_match": ..., "scorers": {...}}.
 
-    What is not known is left out: change_accuracy, attributes, localisation, and what the `references`
-    are, which stands among the scorers. `hashes`: of what was scored. `summary_path`: also the few scores
-    that DVC shows.
+    Unknown values are left out: change_accuracy, attributes and localisation. `references` describes the
+    references and is written into scorers. `hashes` are those of the scored files. `summary_path`: also write
+    the few scores that DVC shows.
     """
     known = {
         ACCURACY: told.change_accuracy if told else None,
@@ -179,7 +179,7 @@ def write_each(
     told: Told | None,
     localisation: Mapping[str, dict[str, float | None]] | None = None,
 ) -> None:
-    """Write what is judged of each pair, its scores, and its attention's, one JSON line a pair."""
+    """Write one JSON line per pair: correctness, scores, and localisation of the attention."""
     located = localisation or {}
     lines = (
         {"pair_id": key, "scene_id": told.scenes[key] if told else None, "caption": captions[key]}
@@ -194,12 +194,12 @@ def write_each(
 
 
 def write_summary(path: str | Path, metrics: Mapping[str, Any]) -> None:
-    """The few scores of a metrics.json's tree that `dvc metrics show` prints."""
+    """Write the few scores of a metrics.json that `dvc metrics show` prints."""
     write_text(path, json.dumps(summary(metrics), indent=1, allow_nan=False) + "\n")
 
 
 def rounded(value: Any) -> Any:
-    """Every number of a tree, rounded to what is written."""
+    """Round each float of nested dictionaries and lists to DIGITS."""
     if isinstance(value, dict):
         return {key: rounded(own) for key, own in value.items()}
     if isinstance(value, list):

@@ -1,7 +1,7 @@
-"""How well sentences find their pairs, and pairs their sentences (CLIP4IDC section 3.1 and Table 6).
+"""Retrieval of pairs by sentence and of sentences by pair (CLIP4IDC section 3.1 and Table 6).
 
-Q sentences, P pairs. A rank counts from 1: 1 + those that are more alike + half of those as alike. R@k is the
-share of ranks up to k, MdR their median, MnR their mean.
+Q: sentences; P: pairs. Ranks count from 1: a rank is 1 + the number of more similar candidates + half the
+number of equally similar ones. R@k is the share of ranks up to k, MdR their median, MnR their mean.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ Ties = Literal["strict", "all_ties"]
 
 
 def retrievable(pairs: Sequence[Pair]) -> list[Pair]:
-    """The pairs that sentences are to find: those where something changed, or nobody said."""
+    """Return the candidates for retrieval: pairs with a change or of an unknown kind."""
     return [pair for pair in pairs if pair.change_type != NO_CHANGE]
 
 
@@ -31,7 +31,7 @@ def retrievable(pairs: Sequence[Pair]) -> list[Pair]:
 def similarities(
     model: Retrieves, pairs: Sequence[Pair], store: FeatureStore, vocabulary: Vocabulary, batch: int
 ) -> Tensor:
-    """cos(g, v) of every sentence of the pairs, in order, with every pair: sentences x pairs, float32."""
+    """Return cos(g, v) of all sentences of the pairs, in order, with all pairs: (Q, P), float32."""
     training = model.training
     model.eval()
     device = next(model.parameters()).device
@@ -50,19 +50,19 @@ def similarities(
 
 @dataclass(frozen=True)
 class Ranks:
-    """The ranks of both ways."""
+    """Ranks in both directions."""
 
-    text_to_pair: np.ndarray  # Q: of each sentence's own pair
-    shared: np.ndarray  # Q: the same, where a pair with the identical sentence is a hit too
-    pair_to_text: np.ndarray  # P: of each pair's own sentences, by the best of them
-    tied: np.ndarray  # P: other pairs' sentences that are exactly as alike
+    text_to_pair: np.ndarray  # (Q,): rank of each sentence's own pair
+    shared: np.ndarray  # (Q,): the same rank, if each pair with the identical sentence counts as a hit
+    pair_to_text: np.ndarray  # (P,): rank of each pair's own sentences, by the best of them
+    tied: np.ndarray  # (P,): number of other pairs whose best sentence is equally similar
 
 
 def ranks(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> Ranks:
-    """From Q x P similarities and each pair's sentences, in the order of the rows."""
+    """Compute ranks from similarities (Q, P) and each pair's sentences, in the order of the rows."""
     owner = np.repeat(np.arange(len(sentences)), [len(each) for each in sentences])
     own = similarity[np.arange(len(owner)), owner]
-    best = np.stack([similarity[owner == pair].max(0) for pair in range(len(sentences))])  # groups x P
+    best = np.stack([similarity[owner == pair].max(0) for pair in range(len(sentences))])  # (P, P)
     mine = best.diagonal()
     tied = (best == mine).sum(0) - 1
     return Ranks(
@@ -78,7 +78,7 @@ def _rank(values: np.ndarray, own: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _shared(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-    """Of each sentence, the similarity of the best pair that has this very sentence."""
+    """Return, for each sentence, its best similarity with a pair that has the identical sentence."""
     holders: dict[str, list[int]] = {}
     for pair, each in enumerate(sentences):
         for sentence in set(each):
@@ -88,10 +88,10 @@ def _shared(similarity: np.ndarray, sentences: Sequence[Sequence[str]]) -> np.nd
 
 
 def figures(found: Ranks, ties: Ties = "strict") -> dict[str, Any]:
-    """The figures of both ways; chance beside them.
+    """Return R@k, MdR and MnR of both directions, and their values at chance.
 
-    `all_ties` (the released program): of pairs, every place of the sorted list whose value is the own one's
-    is an entry of its own; of sentences the median is the lower middle one.
+    `all_ties` is the convention of the released program. For pairs, each tied position of the sorted list
+    is an entry of its own. For sentences, the median is the lower of the two middle values.
     """
     pair_to_text, middle = found.pair_to_text, "median_unbiased"
     if ties == "all_ties":

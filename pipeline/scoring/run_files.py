@@ -1,7 +1,7 @@
-"""The files of a scored run, results/cells/DATASET/MODEL/SEED: whether they belong to each other and to it.
+"""Checks that the files of a scored run, results/cells/DATASET/MODEL/SEED, belong together.
 
-attention.npz names the weights, the pairs and the run that its captions are of. metrics.json names by hashes
-the captions, the attention, the pairs and the scores of each pair, and repeats the weights and the run.
+attention.npz names the weights, pairs and run of its captions. metrics.json has the hashes of the captions,
+the attention, the pairs and the scores of each pair, and repeats the weights and the run.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from pipeline.weights import trained_model
 
 DECODE, SCORE = "run `dvc repro decode` to make it", "run `dvc repro score` to make it"
 AGAIN = "run `dvc repro score` to make it again"
-ROUNDING = 1e-5  # of a mean of rounded scores
+ROUNDING = 1e-5  # greatest error of a mean of rounded scores
 ATTENTION, CAPTIONS, METRICS, SUMMARY, PAIRS = (
     "attention.npz",
     "captions.json",
@@ -30,13 +30,13 @@ ATTENTION, CAPTIONS, METRICS, SUMMARY, PAIRS = (
     "pairs.jsonl",
 )
 SCORED = ("captions", "attention", "pairs", "per_pair")
-"""Hashes in metrics.json, named as the arguments of stages.score and stages.constant that name the files."""
+"""Hashes in metrics.json, under the names of the arguments of stages.score and stages.constant."""
 FILES = {"captions": CAPTIONS, "attention": ATTENTION, "per_pair": PAIRS}
-"""Hash in metrics.json -> the file beside it."""
+"""Hash in metrics.json -> file in the same folder."""
 
 
 class _Scored(BaseModel):
-    """The needed keys of a line of pairs.jsonl."""
+    """The keys of a line of pairs.jsonl that the checks need."""
 
     pair_id: str
     caption: str
@@ -44,7 +44,7 @@ class _Scored(BaseModel):
 
 
 def hashes_of_scored(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """The hashes in metrics.json: of the files that were scored and written, and what the captions are of."""
+    """Return the hashes for metrics.json: the scored and written files, and the origin of the captions."""
     given = {name: arguments.get(name) for name in SCORED}
     found = {name: content_hashes.file_hash(path) for name, path in given.items() if path is not None}
     if given["attention"] is None:
@@ -54,7 +54,7 @@ def hashes_of_scored(arguments: Mapping[str, Any]) -> dict[str, str]:
 
 
 def check_attention(attention: Path, pairs: Path) -> None:
-    """Raise InputError where the captions of an attention.npz are of other pairs."""
+    """Raise InputError if attention.npz has captions of another run or of other pairs."""
     origin = attention_maps.read_origin(attention)
     if (own := _run(attention)) and origin.get("run", own) != own:
         raise InputError(f"{attention} has captions of the run {origin['run']}; run `dvc repro decode` again")
@@ -65,10 +65,10 @@ def check_attention(attention: Path, pairs: Path) -> None:
 
 
 def check_scores(folder: Path, pairs: Path | None = None, weights: Path | None = None) -> None:
-    """Raise InputError naming the file of a run's folder that is of another run, or was changed.
+    """Raise InputError naming the file of a run's folder that belongs to another run or was changed.
 
-    `pairs`: those of the dataset; `weights`: the folder of the run's weights, compared where it is there.
-    What has no hashes is not compared.
+    `pairs` is the dataset's file; `weights` is the folder of the run's weights, compared if it exists.
+    A file without a hash in metrics.json is not compared.
     """
     metrics = folder / METRICS
     record = read_json(metrics, SCORE)
@@ -87,7 +87,7 @@ def check_scores(folder: Path, pairs: Path | None = None, weights: Path | None =
 
 
 def check_per_pair(file: Path) -> None:
-    """Raise InputError where a pairs.jsonl is not the one that metrics.json beside it names."""
+    """Raise InputError if a pairs.jsonl is not the file that metrics.json in its folder names."""
     metrics = file.with_name(METRICS)
     if file.name == PAIRS and file.is_file() and metrics.is_file():
         found = content_hashes.read(metrics, read_json(metrics, SCORE), SCORE)
@@ -95,9 +95,9 @@ def check_per_pair(file: Path) -> None:
 
 
 def check_captions(folder: Path, weights: Path) -> Mapping[str, Any]:
-    """The run's summary. Raise InputError naming the file that is of other weights or captions.
+    """Return the run's summary. Raise InputError naming a file that belongs to other weights or captions.
 
-    The files' contents are compared, which holds for those without hashes, too.
+    The contents of the files are compared, so files without hashes are checked, too.
     """
     said = {pair: each.caption for pair, each in attention_maps.read(folder / ATTENTION).items()}
     if attention_maps.read_origin(folder / ATTENTION).get("weights") != trained_model.sha256_of(weights):
@@ -117,7 +117,7 @@ def check_captions(folder: Path, weights: Path) -> Mapping[str, Any]:
 
 
 def _run(file: Path) -> str | None:
-    """DATASET/MODEL/SEED of a file in a folder of results/cells; None: it has another name."""
+    """Return DATASET/MODEL/SEED of a file in results/cells; None for a file elsewhere."""
     match file.absolute().parts:
         case (*_, "results", "cells", dataset, model, seed, _):
             return f"{dataset}/{model}/{seed}"
@@ -126,4 +126,4 @@ def _run(file: Path) -> str | None:
 
 def _demand(holds: bool, file: Path) -> None:
     if not holds:
-        raise InputError(f"{file} is not of the same captions as the files beside it; {AGAIN}")
+        raise InputError(f"{file} belongs to other captions than the other files of its folder; {AGAIN}")

@@ -1,4 +1,4 @@
-"""Have scores fallen against those that a git revision holds?"""
+"""Compare scores with those of a git revision, and find the ones that fell."""
 
 import subprocess
 from collections.abc import Mapping
@@ -15,56 +15,55 @@ from pipeline.scoring.metric_names import PLACES, of_parts
 
 CELLS = "results/cells"
 FILE = "metrics.json"
-Score = Annotated[FiniteFloat, Strict()]  # JSON as Python reads it may hold NaN, which is less than nothing
+Score = Annotated[FiniteFloat, Strict()]  # Python's JSON reader accepts NaN, which compares as False
 RERUN = "run `dvc repro score constant` to make it"
 
 
 @dataclass(frozen=True)
 class Fall:
-    """A score that is lower than the committed one by more than is allowed, or is gone."""
+    """A score that fell by more than the tolerance since the committed one, or is missing."""
 
-    cell: str  # dataset/model/seed, or dataset/constant
+    run: str  # dataset/model/seed, or dataset/constant
     metric: str
     before: float
-    now: float | None  # None: it was not computed
+    now: float | None  # None: not computed
     allowed: float
 
     def __str__(self) -> str:
         if self.now is None:
-            return f"{self.cell}: {self.metric} is gone; it was {self.before:.4f}"
+            return f"{self.run}: {self.metric} is gone; it was {self.before:.4f}"
         return (
-            f"{self.cell}: {self.metric} fell by {self.before - self.now:.4f}, from {self.before:.4f} to "
+            f"{self.run}: {self.metric} fell by {self.before - self.now:.4f}, from {self.before:.4f} to "
             f"{self.now:.4f}; {self.allowed:g} is allowed"
         )
 
 
 def falls(root: Path, revision: str, tolerance: Mapping[str, float]) -> tuple[list[Fall], int]:
-    """The scores in `root`'s working tree that fell, cell by cell, and how many scores were compared.
+    """Return the scores in `root`'s working tree that fell, run by run, and the number of compared scores.
 
-    The cells are those whose metrics.json the revision holds. Raises InputError where git cannot read the
-    revision or it holds no cell, where a file is missing or no metrics.json, and where nothing compares.
+    The runs are those whose metrics.json the revision contains. Raises InputError if git cannot read the
+    revision, if it has no run, if a metrics.json is missing or malformed, or if no score can be compared.
     """
-    cells = _cells(root, revision)
     found, compared = [], 0
-    for cell in cells:
-        path = f"{CELLS}/{cell}/{FILE}"
+    for run in _runs(root, revision):
+        path = f"{CELLS}/{run}/{FILE}"
         before = _scores(_shown(root, revision, path), f"{revision}:{path}", tolerance)
         now = _scores(read_json(root / path, RERUN), path, tolerance)
         compared += len(before)
         for metric, score in before.items():
             if metric not in now or score - now[metric] > tolerance[metric] + 1e-9:
-                found.append(Fall(cell, metric, score, now.get(metric), tolerance[metric]))
+                found.append(Fall(run, metric, score, now.get(metric), tolerance[metric]))
     if not compared:
         named = ", ".join(tolerance)
         raise InputError(f"{revision} has none of the scores {named}; name others in check.tolerance")
     return found, compared
 
 
-def _cells(root: Path, revision: str) -> list[str]:
+def _runs(root: Path, revision: str) -> list[str]:
     listed = _git(root, "ls-tree", "-r", "-z", "--name-only", f"{revision}^{{commit}}", "--", CELLS)
     paths = [PurePosixPath(name) for name in listed.split("\0") if PurePosixPath(name).name == FILE]
     if not paths:
-        raise InputError(f"{revision} holds no {CELLS}/…/{FILE}; name a revision whose scores are committed")
+        raise InputError(f"{revision} has no {CELLS}/…/{FILE}; name a revision whose scores are committed")
     return [str(path.parent.relative_to(CELLS)) for path in paths]
 
 
@@ -73,10 +72,10 @@ def _shown(root: Path, revision: str, path: str) -> Any:
 
 
 def _scores(tree: Any, where: str, tolerance: Mapping[str, float]) -> dict[str, float]:
-    """What `tolerance` names, of the numbers of a metrics.json's total, of those beside it, and of truth.
+    """Return the scores of a metrics.json that `tolerance` names: top-level, of `total`, or of PLACES.
 
-    What is true of the changes is guarded by a name of its own: over all pairs, half of which want one
-    sentence, a model makes it up by saying more often that nothing changed.
+    True captions of changed pairs have their own name. The share over all pairs would hide a fall, because
+    half of the pairs are unchanged and a model gains there by reporting "no change" more often.
     """
     parts = (
         [tree.get("total"), *(tree.get(name, {}) for name, _ in PLACES.values())]
@@ -84,7 +83,7 @@ def _scores(tree: Any, where: str, tolerance: Mapping[str, float]) -> dict[str, 
         else [None]
     )
     if not all(isinstance(part, dict) for part in parts):
-        raise InputError(f"{where} is no metrics.json: it has no scores of total; {RERUN} again")
+        raise InputError(f"{where} is no metrics.json: it lacks the key total; {RERUN} again")
     found = tree | tree["total"] | of_parts(tree)
     known = {name: found[name] for name in tolerance if found.get(name) is not None}
     return checked(dict[str, Score], known, where, f"{RERUN} again")

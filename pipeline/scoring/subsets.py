@@ -1,4 +1,4 @@
-"""The parts of a split that are scored as corpora of their own."""
+"""Subsets of a split, which are scored as corpora of their own."""
 
 from collections.abc import Sequence
 
@@ -8,9 +8,9 @@ QUARTILES = tuple(f"viewpoint_iou_q{number}" for number in (1, 2, 3, 4))
 
 
 def subsets(pairs: Sequence[Pair]) -> dict[str, list[str]]:
-    """Name -> pair ids: change, no_change, each type of change, quartiles of the viewpoints' overlap.
+    """Return name -> pair ids: change, no_change, each kind of change, quartiles of viewpoint overlap (IoU).
 
-    A part without pairs is left out.
+    A subset without pairs is left out.
     """
     parts = {
         "change": [pair.pair_id for pair in pairs if pair.changed],
@@ -21,9 +21,9 @@ def subsets(pairs: Sequence[Pair]) -> dict[str, list[str]]:
 
 
 def _quartiles(pairs: Sequence[Pair]) -> dict[str, list[str]]:
-    """A quarter of the pairs whose overlap is known each, q1 the least; equals in the pairs' order.
+    """Split the pairs with a known overlap into quarters; q1 has the least overlap, ties keep their order.
 
-    With fewer pairs than quartiles there are none. Members stand in the pairs' order.
+    With fewer than four pairs there are no quartiles. The members of a quartile keep the pairs' order.
     """
     ious = {n: pair.viewpoint_iou for n, pair in enumerate(pairs) if pair.viewpoint_iou is not None}
     if len(ious) < len(QUARTILES):

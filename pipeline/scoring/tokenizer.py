@@ -1,7 +1,7 @@
-"""The Penn Treebank tokenizer of the COCO caption evaluation, driven so that no line affects another.
+"""The Penn Treebank tokenizer of the COCO caption evaluation, run so that no line affects another.
 
-The jar is pycocoevalcap's, looked for when it is wanted: a machine that trains on plain words (`plain`) needs
-neither that package nor Java.
+pycocoevalcap's jar is located only when it is used: training on plain words (`plain`) needs neither that
+package nor Java.
 """
 
 import re
@@ -14,26 +14,26 @@ from pipeline.scoring.java import running
 
 JAR = "stanford-corenlp-3.4.1.jar"
 NAME = f"{JAR.removesuffix('.jar')} PTBTokenizer, round and curly brackets dropped"
-# The library's list, which has brackets as -LRB-, but its tokens are in lower case: there they survive.
+# The library's list has -LRB- in capitals, so its lower-case tokens -lrb- survive; here they are dropped.
 PUNCTUATION = frozenset(
     ["''", "'", "``", "`", "-lrb-", "-rrb-", "-lcb-", "-rcb-", ".", "?", "!", ",", ":", "-", "--", "...", ";"]
 )
 PLAIN = re.compile(r"[a-z]+( [a-z]+)*|")
 GUARD = "The ' . \" ."
 GUARDED = "the ' . '' ."
-"""A line after each sentence, and its tokens. The lexer decides by what follows, on other lines, too.
+"""A line after each sentence, and its tokens. The lexer looks ahead, even across lines.
 
-No abbreviation takes its full stop before "The", where the full stop after a single letter is punctuation.
-A tag's quoted value may hold any number of lines: it ends at one of the quotation marks, and the full stop
-behind that is in no tag.
+Before "The", no abbreviation keeps its full stop, and the full stop after a single letter is punctuation.
+The quoted value of a tag may span lines: it ends at one of the quotation marks, and the next full stop is
+outside the tag.
 """
 ARGUMENTS = ["edu.stanford.nlp.process.PTBTokenizer", "-preserveLines", "-lowerCase", "-encoding", "UTF-8"]
 
 
 def tokenize(sentences: list[str], timeout: float = 300.0) -> list[str]:
-    """Each sentence in lower case, split into tokens joined by one space, without punctuation.
+    """Return each sentence in lower case, as tokens joined by one space, without punctuation.
 
-    One JVM start a call (0.2 s), of at most `timeout` seconds. Raises InputError where Java is
+    Each call starts one JVM (0.2 s), which may take `timeout` seconds. Raises InputError if Java is
     missing, dies or stalls.
     """
     lines = [one_line(sentence) for sentence in sentences]
@@ -43,16 +43,16 @@ def tokenize(sentences: list[str], timeout: float = 300.0) -> list[str]:
 
 
 def one_line(text: str) -> str:
-    """`text` with all white space collapsed.
+    """Collapse all white space in `text`.
 
-    Java ends a line at \\r, \\v, \\f, U+2028 and U+2029 too: each would move every later sentence
-    to the wrong pair. `str.split` takes them all (and more) for white space.
+    Java ends a line at \\r, \\v, \\f, U+2028 and U+2029, too, which would assign all later sentences to
+    the wrong pairs. `str.split` treats all of them as white space.
     """
     return " ".join(text.split())
 
 
 def jar() -> Path:
-    """The tokenizer's program. Raises InputError where pycocoevalcap is not installed."""
+    """Return the tokenizer's jar. Raises InputError if pycocoevalcap is not installed."""
     try:
         found = distribution("pycocoevalcap").locate_file(f"pycocoevalcap/tokenizer/{JAR}")
     except PackageNotFoundError:
@@ -61,22 +61,22 @@ def jar() -> Path:
 
 
 def plain(sentences: list[str]) -> list[str]:
-    """Sentences that are tokens already, lower-case words of letters, as they are; needs no Java.
+    """Return sentences of lower-case words unchanged, without Java.
 
-    All of tabletop's are what `tokenize` makes of them. Of others it would change the spelling (colour) and
-    take some words apart (cannot). Raises InputError for a sentence with anything but such words.
+    `tokenize` leaves all of tabletop's captions unchanged. In other captions it changes the spelling of some
+    words (colour) and splits others (cannot). Raises InputError for a sentence with anything but such words.
     """
     for sentence in sentences:
         if not PLAIN.fullmatch(sentence):
-            raise InputError(f"{sentence!r} is not plain words; tokenise it as scores do, by --tokens ptb")
+            raise InputError(f"{sentence!r} is not plain words; use the scores' tokenizer: --tokens ptb")
     return sentences
 
 
 def as_written(sentences: list[str], timeout: float = 0.0) -> list[str]:
-    """Each sentence as it is, split at white space; no Java runs, whatever the `timeout`.
+    """Return each sentence split only at white space, without Java; `timeout` is ignored.
 
-    IDC-PCL's program scores so (docs/evaluation.md, "Tokenizer"): case counts, and
-    punctuation that stands alone is a word.
+    IDC-PCL's program scores this way (docs/evaluation.md, "Tokenizer"): case matters, and
+    separate punctuation marks are words.
     """
     return [one_line(sentence) for sentence in sentences]
 
@@ -87,7 +87,7 @@ OF_SCORES: dict[str, tuple[str, Callable[[list[str], float], list[str]]]] = {
     "ptb": (NAME, tokenize),
     "none": ("none: captions as written, split at white space", as_written),
 }
-"""score.tokeniser -> what scores are called by, and what splits captions and references."""
+"""score.tokeniser -> the name of the tokenizer in metrics.json, and the function that tokenises."""
 
 
 def _tokenized(lines: list[str], timeout: float) -> list[str]:
@@ -97,7 +97,7 @@ def _tokenized(lines: list[str], timeout: float) -> list[str]:
     if len(answer) != 2 * len(lines) or {*answer[1::2]} - {GUARDED}:
         raise InputError(
             f"the PTB tokenizer gave {len(answer[::2])} lines for {len(lines)} sentences: "
-            "a sentence holds a character that it takes for a line break; remove it"
+            "a sentence has a character that it reads as a line break; remove it"
         )
     return [_words(line) for line in answer[::2]]
 

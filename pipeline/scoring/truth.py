@@ -1,11 +1,11 @@
-"""Is a caption true of the pair? Judged by the scene's own facts, where they are published (`tabletop`).
+"""Truth of captions, checked against the scene description where one is published (`tabletop`).
 
-A caption is read strictly, as a sentence of tabletop's grammar: `the [size] [color] [material] noun`, perhaps
-`that is RELATION the [size] [color] [material] noun`, and a verb phrase. What is no such sentence is false.
-A relation holds as the camera of the picture sees it (pipeline/tabletop/relations.py).
+Captions are parsed strictly by tabletop's grammar: `the [size] [color] [material] noun`, optionally
+`that is RELATION the [size] [color] [material] noun`, and a verb phrase. A caption that is not parseable is
+false. Relations are those seen by the image's camera (pipeline/tabletop/relations.py).
 
-All that is false of a caption is known, as letters of FAULTS: each attribute that its subject names is held
-against the thing that changed.
+A verdict lists all false parts of a caption as letters of FAULTS: each attribute of the subject is compared
+with the changed object.
 """
 
 import re
@@ -35,9 +35,9 @@ FAULTS = {
     ATTRIBUTES["size"]: "size",
     RELATION: "relation",
     VALUE: "new value",
-    OTHER: "speaks of another thing",  # one that is there; beside the attributes in which they differ
+    OTHER: "speaks of another thing",  # one in the image; in addition to the attributes in which they differ
     ALSO: "fits another thing, too",
-}  # letter -> what of a caption is false
+}  # letter -> the false part of a caption
 
 
 def _any(options: Sequence[str]) -> str:
@@ -45,11 +45,11 @@ def _any(options: Sequence[str]) -> str:
 
 
 def _phrase(prefix: str) -> str:
-    """A pattern of a noun phrase, whose groups are the attributes' names behind the prefix."""
-    said = "".join(
+    """Return a pattern for a noun phrase with one group per attribute, named prefix + attribute."""
+    adjectives = "".join(
         rf"(?: (?P<{prefix}{name}>{_any(tuple(MEANINGS[name]))}))?" for name in ("size", "color", "material")
     )
-    return rf"the{said} (?P<{prefix}shape>{_any(tuple(NOUNS))})"
+    return rf"the{adjectives} (?P<{prefix}shape>{_any(tuple(NOUNS))})"
 
 
 RELATIONS = (*words.RIGHT, *words.LEFT, *words.FRONT, *words.BEHIND)
@@ -63,22 +63,22 @@ SENTENCE = re.compile(
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is to be said of a caption. `wrong`: its first words that are, as they stand in it."""
+    """Truth and faults of a caption. `wrong` is its first false phrase, verbatim."""
 
     true: bool
-    fits: bool  # true, or only not said of one thing alone
-    wrong: str | None = None  # None where true; the whole caption where it cannot be read
-    faults: str = ""  # all that is false, letters in the order of FAULTS; none where true
+    fits: bool  # true, or ambiguous without another fault
+    wrong: str | None = None  # None for a true caption; the whole caption if it is not parseable
+    faults: str = ""  # letters of all faults, in the order of FAULTS; empty for a true caption
 
 
 def judge(caption: str, pair: Pair, phrases: Sequence[str] = PHRASES) -> Verdict | None:
-    """Whether the caption is true of the pair; None where its scene is not known.
+    """Check a caption against the pair's scene; None if the scene is unknown.
 
-    True of a change: the subject, with its relation, fits the thing that changes and no other one of the
-    picture spoken of (after for what is added, else before), the verb phrase is of the true kind, and the new
-    value the true one. A relation holds where it does to any one thing that its noun phrase fits.
-    True of a pair without a change: it holds one of `phrases`.
-    Raises InputError for a pair whose scene lacks the thing that changes.
+    For a changed pair, three conditions must hold. The subject, with its relation, fits the changed object
+    and no other object of the image (the after image for an added object, else the before image). The verb
+    phrase names the true kind of change. The new value is the true one. A relation is true if it holds for
+    at least one object that fits its noun phrase. For an unchanged pair, the caption must contain one of
+    `phrases`. Raises InputError for a pair whose scene lacks the changed object.
     """
     if pair.scene is None or pair.change_type is None:
         return None
@@ -91,11 +91,11 @@ def judge(caption: str, pair: Pair, phrases: Sequence[str] = PHRASES) -> Verdict
     if pair.change_type == NO_CHANGE:
         return _false(sentence["verb"], INVENTED)
     wrong = dict(_contradictions(sentence, pair, pair.scene))
-    meant = _meant(sentence, *_spoken_of(pair.scene, pair.change_type))
+    matching = _matching(sentence, *_described(pair.scene, pair.change_type))
     if wrong:
         subject = wrong.keys() & {*ATTRIBUTES.values(), RELATION}
-        return _false(next(iter(wrong.values())), *wrong, *(OTHER if subject and meant else ""))
-    return Verdict(True, True) if len(meant) == 1 else Verdict(False, True, sentence["subject"], ALSO)
+        return _false(next(iter(wrong.values())), *wrong, *(OTHER if subject and matching else ""))
+    return Verdict(True, True) if len(matching) == 1 else Verdict(False, True, sentence["subject"], ALSO)
 
 
 def _false(wrong: str, *faults: str) -> Verdict:
@@ -103,18 +103,18 @@ def _false(wrong: str, *faults: str) -> Verdict:
 
 
 def _contradictions(sentence: re.Match[str], pair: Pair, scene: SceneFacts) -> Iterator[tuple[str, str]]:
-    """What contradicts the change: letters of FAULTS, each with the caption's words, in their order."""
+    """Yield the contradictions with the change: letters of FAULTS and the caption's words, in their order."""
     kind = str(pair.change_type)
     try:
         before, after = changed_things(scene, kind)
     except ValueError as error:
         raise InputError(f"pair {pair.pair_id}: {error}; run `dvc repro prepare` again") from None
-    thing = before or after
-    assert thing is not None  # it is in one of the pictures
+    changed = before or after
+    assert changed is not None  # it is in one of the images
     for attribute, letter in ATTRIBUTES.items():
-        if not _agrees(sentence[attribute], attribute, thing):
+        if not _agrees(sentence[attribute], attribute, changed):
             yield letter, sentence[attribute]
-    if sentence["landmark"] and not _lies_so(sentence, thing, *_spoken_of(scene, kind)):
+    if sentence["landmark"] and not _relation_holds(sentence, changed, *_described(scene, kind)):
         yield RELATION, sentence["landmark"].strip()
     value = sentence["verb"].split()[-1]
     if VERB_PHRASES[sentence["verb"].lower()] != kind:
@@ -124,46 +124,48 @@ def _contradictions(sentence: re.Match[str], pair: Pair, scene: SceneFacts) -> I
         yield VALUE, value if value not in sentence["subject"].split() else sentence["verb"]
 
 
-def _spoken_of(scene: SceneFacts, kind: str) -> tuple[tuple[Placed, ...], Point]:
-    """The things of the picture that captions of this kind of change speak of, and its camera."""
+def _described(scene: SceneFacts, kind: str) -> tuple[tuple[Placed, ...], Point]:
+    """Return objects and camera of the image that captions of this kind of change describe."""
     return (scene.after, scene.after_camera) if kind == "add" else (scene.before, scene.before_camera)
 
 
-def _meant(sentence: re.Match[str], things: tuple[Placed, ...], camera: Point) -> list[Placed]:
-    """The things that the subject, with its relation, fits."""
+def _matching(sentence: re.Match[str], objects: tuple[Placed, ...], camera: Point) -> list[Placed]:
+    """Return the objects that fit the subject and its relation."""
     return [
-        thing
-        for thing in things
-        if _fits(sentence, "", thing)
-        and (not sentence["landmark"] or _lies_so(sentence, thing, things, camera))
+        each
+        for each in objects
+        if _fits(sentence, "", each)
+        and (not sentence["landmark"] or _relation_holds(sentence, each, objects, camera))
     ]
 
 
-def _lies_so(sentence: re.Match[str], thing: Placed, things: tuple[Placed, ...], camera: Point) -> bool:
-    """Whether the relation holds from the thing to any other one that the second noun phrase fits."""
-    said = sentence["relation"].lower()
+def _relation_holds(
+    sentence: re.Match[str], subject: Placed, objects: tuple[Placed, ...], camera: Point
+) -> bool:
+    """Check the relation of the subject to at least one other object that fits the second noun phrase."""
+    relation = sentence["relation"].lower()
     return any(
-        said in wordings
-        for other in things
-        if other is not thing and _fits(sentence, "other_", other)
-        for wordings in relations(thing, other, camera)
+        relation in wordings
+        for other in objects
+        if other is not subject and _fits(sentence, "other_", other)
+        for wordings in relations(subject, other, camera)
     )
 
 
-def _fits(sentence: re.Match[str], prefix: str, thing: Placed) -> bool:
-    return all(_agrees(sentence[prefix + attribute], attribute, thing) for attribute in MEANINGS)
+def _fits(sentence: re.Match[str], prefix: str, item: Placed) -> bool:
+    return all(_agrees(sentence[prefix + attribute], attribute, item) for attribute in MEANINGS)
 
 
-def _agrees(word: str | None, attribute: str, thing: Placed | None) -> bool:
-    """Whether the thing has the value that the word names; what names none (`thing`, no word) fits all."""
+def _agrees(word: str | None, attribute: str, item: Placed | None) -> bool:
+    """Compare the object's value with the word's; no word, or a word without a value (`thing`), agrees."""
     value = MEANINGS[attribute].get(word.lower()) if word else None
-    return value is None or value == getattr(thing, attribute)
+    return value is None or value == getattr(item, attribute)
 
 
 def marks(words: Sequence[str], wrong: str | None) -> list[bool]:
-    """Of each word of a caption, whether it belongs to the first run that is `wrong` (truth.Verdict)."""
-    meant = (wrong or "").split()
-    for first in range(len(words) - len(meant) + 1 if meant else 0):
-        if list(words[first : first + len(meant)]) == meant:
-            return [first <= place < first + len(meant) for place in range(len(words))]
+    """Mark the words of a caption that belong to the first occurrence of the phrase `wrong`."""
+    phrase = (wrong or "").split()
+    for first in range(len(words) - len(phrase) + 1 if phrase else 0):
+        if list(words[first : first + len(phrase)]) == phrase:
+            return [first <= place < first + len(phrase) for place in range(len(words))]
     return [False] * len(words)

@@ -165,7 +165,7 @@ def test_revisions_that_hold_nothing(repository, mistake):
         assert "git cannot read" in mistake(f"--against={value}")
     git(repository, "rm", "--quiet", "-r", "results")
     git(repository, "commit", "--quiet", "-m", "none")
-    assert "HEAD holds no results/cells/…/metrics.json" in mistake()
+    assert "HEAD has no results/cells/…/metrics.json" in mistake()
 
 
 def test_scores_of_other_names(repository, check, mistake):

@@ -170,7 +170,7 @@ def test_attention_of_other_captions_leaves_no_output(folder, tmp_path, refused)
     given = write_captions(tmp_path / "captions.json", [*(CAPTIONS | {"8.png": "the ball"}).items()])
     chosen = ["--captions", given, "--pairs", str(folder / "pairs.file"), "--images", str(folder / "images")]
     told = refused(*chosen, "--attention", str(folder / "attention.npz"))
-    assert "attention.npz is not of these captions (pair 8.png)" in told
+    assert "attention.npz belongs to other captions (pair 8.png)" in told
 
 
 def test_scores_of_each_pair(folder: Path) -> None:

@@ -210,8 +210,8 @@ def test_files_give_the_same(files):
 @pytest.mark.parametrize(
     ("pairs", "captions", "said"),
     [
-        ([pair()], {"1": "moved"}, r"attention\.npz is not of these captions \(pair 1\); run `dvc repro dec"),
-        ([pair("2")], {"2": "gone"}, r"attention\.npz is not of these captions \(pair 2\)"),
+        ([pair()], {"1": "moved"}, r"attention\.npz .* \(pair 1\); run `dvc repro decode"),
+        ([pair("2")], {"2": "gone"}, r"attention\.npz belongs to other captions \(pair 2\)"),
         ([pair(images=("b", "c"))], {"1": "gone"}, r"images\.jsonl does not list c; run `dvc repro prepare`"),
     ],
 )

@@ -117,7 +117,7 @@ def test_references_as_a_mapping(file) -> None:
         ({"images": [{"id": 1}], "annotations": None}, "annotations: Input should be a valid list"),
         ({"images": [{"id": 1}, {"name": 2}], "annotations": []}, "the key images.1.id is missing"),
         ({"images": [{"id": 1}, {"id": "1"}], "annotations": []}, r"(?s)an image more than once.*1 \(2"),
-        ({"images": [{"id": 2}], "annotations": [GOOD]}, "entry 1 is of image 1, which is not among"),
+        ({"images": [{"id": 2}], "annotations": [GOOD]}, "entry 1: image 1 is not listed"),
         (
             {"images": [{"id": 1}], "annotations": [{"image_id": 1}]},
             "the key annotations.0.caption is missing",

@@ -192,10 +192,10 @@ def test_tokenizer_that_loses_a_line(fake: FakeJava) -> None:
 @pytest.mark.parametrize(
     ("answers", "said"),
     [
-        ("echo Error: nonsense", "where statistics were due"),
-        ("yes 0,5 | head -1", "where statistics were due"),
+        ("echo Error: nonsense", "instead of statistics"),
+        ("yes 0,5 | head -1", "instead of statistics"),
         ("true", "METEOR gave 0 answers to 2 questions"),
-        ("echo 1.0 2.0", "where statistics were due"),
+        ("echo 1.0 2.0", "instead of statistics"),
     ],
 )
 def test_meteor_that_talks_nonsense(fake: FakeJava, answers: str, said: str) -> None:

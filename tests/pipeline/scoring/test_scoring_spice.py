@@ -155,8 +155,8 @@ def test_unavailable_in_a_container_without_memory(fake, monkeypatch, tmp_path):
         ('echo "[{" > "$answer"', "SPICE wrote no answer (JSONDecodeError)"),
         ("echo '[{}]' > \"$answer\"", "SPICE answered no numbers: KeyError 'image_id'"),
         (WELL.replace("0.2", "null"), "SPICE answered no numbers: TypeError"),
-        (WELL.replace("0.2", "NaN"), "SPICE answered 3 scores where 3 from 0 to 1 were due"),
-        (WELL.replace('"image_id": 2', '"image_id": 1'), "SPICE answered 2 scores where 3"),
+        (WELL.replace("0.2", "NaN"), "SPICE answered 3 scores instead of 3 from 0 to 1"),
+        (WELL.replace('"image_id": 2', '"image_id": 1'), "SPICE answered 2 scores"),
         (
             "echo java.lang.OutOfMemoryError: heap >&2; exit 3",
             "ended with exit code 3 before it was done (ja",

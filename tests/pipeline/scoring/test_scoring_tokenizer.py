@@ -178,7 +178,7 @@ def test_all_of_tabletops_words_are_plain() -> None:
 
 @pytest.mark.parametrize("sentence", ["The car", "a car.", "a  car", "b2", "it's", " a", "é"])
 def test_what_is_not_plain_is_refused(sentence: str) -> None:
-    with pytest.raises(InputError, match="is not plain words; tokenise it as scores do, by --tokens ptb"):
+    with pytest.raises(InputError, match=r"is not plain words; .*--tokens ptb"):
         plain(["a car", sentence])
 
 

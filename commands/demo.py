@@ -1,10 +1,10 @@
-"""A page in your browser: scenes drawn while you wait, or your two pictures, captioned by small models.
+"""Open a page in your browser: captions of newly rendered scenes or of your two images, by small models.
 
 python -m commands.demo                                   the weights in demo/
 python -m commands.demo --weights mine.zip data/weights/tabletop/scorer_cbr/1
 
-It listens on 127.0.0.1 alone, and answers no other page. Pictures never leave this machine, and uploads
-are gone at the end (Ctrl-C, SIGTERM, or a closed terminal).
+It listens only on 127.0.0.1 and answers no other page. Images never leave this machine, and uploads are
+deleted at the end (Ctrl-C, SIGTERM, or a closed terminal).
 """
 
 import argparse
@@ -31,7 +31,7 @@ WEIGHTS = (Path("demo/scorer_cbr"),)
 SESSIONS = 200  # whose last answer is kept; Gradio would keep 10,000
 # Gradio asks its own page whether it is there, by a client that reads these
 MISLEADING = re.compile(r".*_proxy|gradio_.*|uvicorn_.*|ssl_cert_(file|dir)|sslkeylogfile", re.IGNORECASE)
-# Gradio asks nobody anything, and brings nothing from anywhere
+# Gradio must not contact other servers
 QUIET = {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 
 
@@ -43,15 +43,13 @@ def main() -> None:
         "--weights", type=to_read, nargs="+", default=WEIGHTS, help="packages, or trained weights"
     )
     parser.add_argument(
-        "--lab", type=to_read, default=Path(), help="the repository that trained weights belong to"
+        "--lab", type=to_read, default=Path(), help="the repository that the trained weights belong to"
     )
-    parser.add_argument(
-        "--port", type=whole(*PORTS), help="the first free one from 7860 on where it is not given"
-    )
-    parser.add_argument("--no-browser", action="store_true", help="only say the address")
+    parser.add_argument("--port", type=whole(*PORTS), help="default: the first free port from 7860 on")
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
     arguments = parsed(parser)
     devices.repeatable()
-    print("loading the models and drawing a first scene", file=sys.stderr)
+    print("loading the models and rendering a first scene", file=sys.stderr)
     captioners = loaded(arguments.weights, arguments.lab)
     with tempfile.TemporaryDirectory(prefix="uploads-") as uploads:
         for name in filter(MISLEADING.fullmatch, list(os.environ)):
@@ -62,7 +60,7 @@ def main() -> None:
 
 
 def loaded(places: list[Path], lab: Path) -> dict[str, PictureCaptioner]:
-    """The captioners by a name of each."""
+    """Load the captioners, each under a unique name."""
     found: dict[str, PictureCaptioner] = {}
     for place in places:
         captioner = PictureCaptioner.load(place, lab)
@@ -72,9 +70,9 @@ def loaded(places: list[Path], lab: Path) -> dict[str, PictureCaptioner]:
 
 
 def settings(captioners: dict[str, PictureCaptioner], lab: Path) -> Tabletop:
-    """Of scenes like those that a model was trained on; of weights that are no package, the laboratory's.
+    """Return settings for scenes like a model's training scenes, from its package or the laboratory.
 
-    Raises InputError where none was trained on drawn ones.
+    Raises InputError if no model was trained on rendered scenes.
     """
     for captioner in captioners.values():
         if captioner.scores and captioner.scores.get("rendered"):
@@ -82,8 +80,8 @@ def settings(captioners: dict[str, PictureCaptioner], lab: Path) -> Tabletop:
             drawn = plain(Path(sources.SCORES), kind, captioner.scores["rendered"], feature_backbone.REMEDY)
             if drawn.width * drawn.height > MOST_PIXELS:
                 raise InputError(
-                    f"{sources.SCORES}: rendered: pictures of {drawn.width} x {drawn.height} pixels take "
-                    f"minutes to draw; {feature_backbone.REMEDY}"
+                    f"{sources.SCORES}: rendered: images of {drawn.width} x {drawn.height} pixels take "
+                    f"minutes to render; {feature_backbone.REMEDY}"
                 )
             return drawn
     rendered = params.load(lab / "params.yaml").tabletop if (lab / "params.yaml").is_file() else None
@@ -91,14 +89,14 @@ def settings(captioners: dict[str, PictureCaptioner], lab: Path) -> Tabletop:
         dataset = captioner.trained.recipe.dataset
         if captioner.scores is None and rendered and dataset in rendered.viewpoint:
             return rendered.of(dataset)
-    raise InputError("no model here was trained on drawn scenes; add --weights demo/scorer_cbr to the others")
+    raise InputError("no model here was trained on rendered scenes; add demo/scorer_cbr to --weights")
 
 
 def serve(
     captioners: dict[str, PictureCaptioner], drawn: Tabletop, uploads: Path, port: int | None, browser: bool
 ) -> None:
-    """Until it is stopped. Raises InputError where the port is taken, or the page does not start."""
-    # Gradio reads the environment when it is imported, in seconds
+    """Serve the page until stopped. Raises InputError if the port is taken or the page does not start."""
+    # imported late: Gradio reads the environment on import, and importing takes seconds
     from pipeline.demo import guard, page
 
     blocks = page.page(captioners, drawn)
@@ -123,16 +121,16 @@ def serve(
         )
     except OSError as error:
         raise InputError(
-            f"port {port or 'from 7860 on'} cannot be had ({error}); name another --port"
+            f"port {port or 'from 7860 on'} is not available ({error}); name another --port"
         ) from None
-    except Exception as error:  # Gradio's are of any kind
+    except Exception as error:  # Gradio raises exceptions of any kind
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         raise InputError(
             f"the page does not start ({reason}); "
             "try `env -i PATH=$PATH python -m commands.demo`, without the "
             "environment's other variables"
         ) from None
-    print(f"open {address} in your browser; Ctrl-C ends it", flush=True)
+    print(f"open {address} in your browser; Ctrl-C stops the demo", flush=True)
     try:
         threading.Event().wait()
     finally:

@@ -1,7 +1,7 @@
-"""The share of true captions of trained weights, on scenes that no training saw.
+"""Measure the share of true captions of trained weights on new scenes.
 
 python -m commands.truth --weights demo/scorer_cbr --scenes 100
-    scenes drawn now: so many of each of the five kinds of change, and as many pairs without a change
+    newly rendered scenes: this many for each of the five kinds of change, and as many unchanged pairs
 python -m commands.truth --weights demo/scorer_cbr --labelled FOLDER
     real images that you labelled in FOLDER/labels.jsonl (docs/evaluation.md, "Truth")
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from commands import run
 from commands.demo import settings
 from pipeline.captioning import judging
-from pipeline.captioning.judging import Judged
+from pipeline.captioning.judging import JudgedCaption
 from pipeline.captioning.picture_captioner import PictureCaptioner, Search
 from pipeline.cli.arguments import SEEDS, beam, parsed, to_read, whole
 from pipeline.compute import devices
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--beam", type=beam, default=1, help="1 = greedy search (the default)")
     parser.add_argument("--show", type=whole(0, 10_000), default=20, help="captions to print (20)")
     parser.add_argument(
-        "--labelled", type=to_read, help="a folder of labelled images, in place of drawn scenes"
+        "--labelled", type=to_read, help="a folder of labelled images, in place of rendered scenes"
     )
     arguments = parsed(parser)
     devices.repeatable()
@@ -44,21 +44,21 @@ def main() -> None:
         return
     drawn = settings({str(arguments.weights): captioner}, arguments.lab)
     if drawn.seed == arguments.seed:
-        raise InputError(f"--seed {arguments.seed} is that of the training's scenes; name another")
+        raise InputError(f"--seed {arguments.seed} is the seed of the training scenes; name another")
     drawn = drawn.model_copy(update={"seed": arguments.seed})
-    found = drawn_scenes.judged(captioner, drawn, arguments.scenes, Search(arguments.beam))
+    found = drawn_scenes.judge_new_scenes(captioner, drawn, arguments.scenes, Search(arguments.beam))
     print(printable("\n".join([*map(line, found[: arguments.show]), table(found)])))
 
 
-def line(told: Judged) -> str:
-    """One caption, whether it is true, and what happened."""
-    kind, pair, caption, verdict = told
+def line(judged: JudgedCaption) -> str:
+    """Return the kind of change, the caption, its truth, and a true caption as one line."""
+    kind, pair, caption, verdict = judged
     said = "true" if verdict.true else f"not true ({verdict.wrong})"
     return f"{kind}: {caption} | {said} | {pair.captions[0] if pair.captions else pair.pair_id}"
 
 
-def table(found: list[Judged]) -> str:
-    """The share of true captions by kind, percent."""
+def table(found: list[JudgedCaption]) -> str:
+    """Return a table of the share of true captions by kind of change, in percent."""
     rows = [f"{name:<10}{100 * share:>6.1f}" for name, share in drawn_scenes.shares(found).items()]
     return "\n".join(["true of   percent", *rows])
 

@@ -1,10 +1,10 @@
-"""Captions of anyone's pictures, by trained weights of this laboratory or by a file that was shared.
+"""Captions of any two images, with trained weights or a shared package.
 
     from pipeline.captioning import PictureCaptioner
     PictureCaptioner.load("FILE.zip")("before.png", "after.png")
 
-What makes features of pictures outside a dataset, packs weights to share, or writes captions of many pairs
-belongs here; what searches for captions does not.
+This package computes features of images outside a dataset, packs weights to share, and writes captions of
+many pairs. The search for captions is in pipeline/decoding.
 """
 
 from pipeline.captioning.picture_captioner import PictureCaptioner

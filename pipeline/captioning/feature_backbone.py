@@ -1,7 +1,7 @@
-"""The backbone that features were made with, again: from a laboratory, or for a package of weights.
+"""Load the backbone that made a model's features, from a laboratory or from a package of weights.
 
-Its own weights come from where extraction has them, and their hash is compared; a package may carry those of
-a file. The statistics that standardise its channels come from the laboratory's store, or from the package.
+The backbone's weights come from the same place as in extraction, and their hash is compared; a package may
+contain them. The statistics that standardise the channels come from the laboratory's store or the package.
 """
 
 from dataclasses import dataclass, replace
@@ -25,28 +25,28 @@ from pipeline.weights.tensor_checks import check_finite, tensors_said
 
 MADE, WEIGHTS, CHANNELS = "features.yaml", "backbone.safetensors", "statistics.safetensors"
 REMEDY = "bring the package again, whole"
-MADE_ANEW = "run `dvc repro extract` to make it again"
+REMAKE = "run `dvc repro extract` to make it again"
 MOST_NUMBERS = 200_000_000  # four times ResNet-101
 
 
 @dataclass(frozen=True)
 class Made:
-    """How the features were made that a model was trained on, beside the recipe's Spec."""
+    """How the features of a model were made, in addition to the recipe's Spec."""
 
-    weights_id: str  # as the store has it: a hash; "pixels" where the model reads these
+    weights_id: str  # a hash, as in the store; "pixels" if the model reads pixels
     precision: Literal["float32", "bfloat16"]
-    carried: bool = False  # whether the package has the backbone's weights
+    carried: bool = False  # True if the package contains the backbone's weights
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
 
 def of_lab(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
-    """As the laboratory's store says. Raises InputError where it, or the backbone's weights, can't be had."""
+    """Load the backbone of the laboratory's store. Raises InputError if store or weights are unavailable."""
     place = lab / f"data/features/{trained.recipe.dataset}/{GRID}.zarr"
     if spec.weights == IMPORTED:
         raise InputError(
-            f"{place} was imported from .npy files, and what made these is not known here: "
-            "no features of other pictures can be had"
+            f"{place} was imported from .npy files, and the backbone that made them is unknown here: "
+            "features of other images cannot be made; train with a backbone's features"
         )
     store = FeatureStore(place, expected=trained.recipe.features)
     trained.check_store(store)
@@ -54,7 +54,7 @@ def of_lab(trained: Trained, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
 
 
 def of_store(store: FeatureStore, spec: Spec, lab: Path) -> tuple[Backbone, Made]:
-    """The network that filled a store, with its statistics of channels. Raises InputError as of_lab does."""
+    """Load the network that filled a store, with its channel statistics. Raises InputError like of_lab."""
     place, attributes = Path(store.location.name), store.attributes
     said = {key: attributes.get(key) for key in ("weights_id", "precision")}
     made = plain(place, Made, said, MADE_ANEW)
@@ -69,7 +69,7 @@ def of_store(store: FeatureStore, spec: Spec, lab: Path) -> tuple[Backbone, Made
 
 
 def of_package(folder: Path, weights: Path, spec: Spec) -> tuple[Backbone, Made]:
-    """As the files of a package in `folder` say, in messages called `weights`. Raises InputError likewise."""
+    """Load the backbone of a package in `folder`; messages name `weights`. Raises InputError like of_lab."""
     record = read_yaml(folder / MADE, REMEDY, foreign=True)
     made = plain(weights / MADE, Made, record, REMEDY)
     named = f"{weights}: {WEIGHTS}"
@@ -87,20 +87,20 @@ def of_package(folder: Path, weights: Path, spec: Spec) -> tuple[Backbone, Made]
 
 
 def _check_size(spec: Spec, carried: dict[str, Tensor] | None, weights: Path) -> None:
-    """Before a stranger's network is built. Raises InputError for a giant, or tensors of another one."""
+    """Check an untrusted network before building it. Raises InputError if it is too large or wrong."""
     with torch.device("meta"):  # names and shapes only
         network = backbone_weights.untrained(spec)
     if (count := sum(tensor.numel() for tensor in network.state_dict().values())) > MOST_NUMBERS:
         raise InputError(
-            f"{weights}: its backbone, {spec.backbone}, has {count:,} numbers, and a package's "
-            f"{MOST_NUMBERS:,} at most; {REMEDY}"
+            f"{weights}: its backbone, {spec.backbone}, has {count:,} numbers; a package may have at most "
+            f"{MOST_NUMBERS:,}; {REMEDY}"
         )
     if carried is not None:
         backbone_weights.filled(network, carried, spec.backbone, f"{weights}: {WEIGHTS}")
 
 
 def pack(folder: Path, network: Backbone, made: Made, carried: bool) -> Made:
-    """Write the statistics into a package, and the weights where they are to be carried."""
+    """Write the channel statistics into a package and, if `carried`, the backbone's weights."""
     if network.standardise is not None:
         save_file(network.standardise.state_dict(), folder / CHANNELS)
     if carried:
@@ -110,7 +110,7 @@ def pack(folder: Path, network: Backbone, made: Made, carried: bool) -> Made:
 
 
 def _smallest(tensor: Tensor) -> Tensor:
-    """Return the tensor in float16 where that loses nothing, as of weights that `tune` wrote."""
+    """Return the tensor in float16 if that is lossless, as for weights that the stage `tune` wrote."""
     half = tensor.half()
     return (half if torch.equal(half.to(tensor.dtype), tensor) else tensor).contiguous()
 
@@ -131,7 +131,7 @@ def _check_identity(network: Backbone, identity: str, source: str, whose: str) -
 
 
 def _take_statistics(network: Backbone, found: dict[str, Tensor], name: str) -> None:
-    """Raises InputError where they are no statistics of this network's channels."""
+    """Load the channel statistics. Raises InputError if they do not fit this network's channels."""
     part = network.standardise
     assert part is not None
     for key, own in part.state_dict().items():

@@ -1,4 +1,4 @@
-"""Captions of images whose facts are known, judged: drawn scenes, or real ones labelled by hand."""
+"""Truth of captions of pairs with known scenes: rendered scenes, or real images labelled by hand."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,13 +17,15 @@ from pipeline.statistics.bootstrap import draws
 
 BATCH = 20  # pairs captioned at once
 RESAMPLES = 2000
-Judged = tuple[str, Pair, str, Verdict]  # kind of change, the pair, the caption, whether it is true
+JudgedCaption = tuple[str, Pair, str, Verdict]  # kind of change, the pair, the caption, its verdict
 Shown = tuple[str, Pair, Picture, Picture]  # kind of change, the pair, its before and after images
 
 
-def judged(captioner: PictureCaptioner, shown: Iterator[Shown], count: int, search: Search) -> list[Judged]:
-    """The caption of each of `count` pairs, judged. Raises InputError for an image that does not open."""
-    found: list[Judged] = []
+def judge_captions(
+    captioner: PictureCaptioner, shown: Iterator[Shown], count: int, search: Search
+) -> list[JudgedCaption]:
+    """Caption `count` pairs and judge each caption. Raises InputError for an image that does not open."""
+    found: list[JudgedCaption] = []
     batches = iter(lambda: list(islice(shown, BATCH)), [])
     for some in track(batches, "captioning", "batches", -(-count // BATCH)):
         squashed = captioner.features.squashed
@@ -41,17 +43,17 @@ def judged(captioner: PictureCaptioner, shown: Iterator[Shown], count: int, sear
     return found
 
 
-def judged_labelled(captioner: PictureCaptioner, folder: Path, search: Search) -> list[Judged]:
-    """Captions of the labelled scenes of a folder. Raises InputError where labels or images are wrong."""
+def judged_labelled(captioner: PictureCaptioner, folder: Path, search: Search) -> list[JudgedCaption]:
+    """Caption and judge the labelled scenes of a folder. Raises InputError for wrong labels or images."""
     pairs = labelled_scenes.read(folder)
     shown = ((str(pair.change_type), pair, folder / pair.before, folder / pair.after) for pair in pairs)
-    return judged(captioner, shown, len(pairs), search)
+    return judge_captions(captioner, shown, len(pairs), search)
 
 
-def summary(found: Sequence[Judged]) -> list[str]:
-    """A line a kind of change: pairs, percent true with a 95 % interval, and the faults by their number.
+def summary(found: Sequence[JudgedCaption]) -> list[str]:
+    """Return a line per kind of change: pairs, percent true with a 95 % interval, most frequent faults first.
 
-    The interval is a percentile bootstrap over scenes, of which each has one pair of a kind.
+    The interval is a percentile bootstrap over scenes; each scene has one pair per kind.
     """
     kinds = list(dict.fromkeys(kind for kind, *_ in found))
     groups = {kind: [verdict for own, _, _, verdict in found if own == kind] for kind in kinds}

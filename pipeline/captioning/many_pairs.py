@@ -1,7 +1,7 @@
-"""Captions of many pairs: pictures are read ahead, and what is written stays written.
+"""Captions of many pairs; a stopped run can be resumed.
 
-The output is JSON Lines, a line a pair in the table's order, appended and never rewritten: a run that was
-stopped goes on behind the last whole line. A pair that cannot be captioned has an `error` in place of its
+The output is JSON Lines, one line per pair in the table's order. Lines are appended and never rewritten: a
+stopped run resumes after the last complete line. A pair that cannot be captioned has an `error` instead of a
 `caption`.
 """
 
@@ -25,10 +25,8 @@ from pipeline.io.progress import track
 from pipeline.io.provenance import sha256
 from pipeline.io.scratch_folders import alone, begin, finish, in_turn, scratch
 
-BATCH = 16  # pairs: 32 pictures, as extraction has them
-SHARD = (
-    16 * BATCH
-)  # pairs that a part captions before it marks them as done: whole batches, as one run has them
+BATCH = 16  # pairs: 32 images, as in extraction
+SHARD = 16 * BATCH  # pairs per file of a part; whole batches, so that results equal those of a single run
 REMEDY = "name another --out, or move the file away"
 Images = tuple[np.ndarray, np.ndarray]
 
@@ -36,10 +34,10 @@ Images = tuple[np.ndarray, np.ndarray]
 def caption(
     captioner: PictureCaptioner, pairs: Sequence[Job], out: Path, search: Search, top: int | None = None
 ) -> int:
-    """Append the lines that `out` lacks; returns how many pairs of all have an error.
+    """Append the missing lines to `out`, and return the number of all pairs with an error.
 
-    Raises InputError where `out` holds the lines of other pairs, weights or settings, where another process
-    appends to it, and where it cannot be written.
+    Raises InputError if `out` has lines of other pairs, weights or settings, if another process appends to
+    it, or if it cannot be written.
     """
     by = _described(captioner, search, top)
     with alone(out), writing(out):
@@ -61,10 +59,10 @@ def caption_part(
     top: int | None,
     part: tuple[int, int],
 ) -> bool:
-    """Caption the shards of one part of several; the one that finds all there joins them, in order.
+    """Caption the shards of one part; the part that finds all shards finished joins them, in order.
 
-    A shard's file is whole or absent. Returns whether `out` is whole. Raises InputError where it is of a run
-    without parts, or of other pairs, weights or settings.
+    A shard's file is complete or absent. Returns True if `out` is complete. Raises InputError if `out` comes
+    from a run without parts, or from other pairs, weights or settings.
     """
     by = _described(captioner, search, top)
     if _whole(out, pairs, by):
@@ -91,15 +89,15 @@ def caption_part(
 
 
 def _whole(out: Path, pairs: Sequence[Job], by: str) -> bool:
-    """Whether another part has put all together. Raises InputError where a run without parts is at work."""
+    """Return True if another part has joined all shards. Raises InputError for a run without parts."""
     with in_turn(out), alone(out):
         if out.exists() and len(_done(out, pairs, by)) < len(pairs):
-            raise InputError(f"{out} is half of a run without parts; {REMEDY}")
+            raise InputError(f"{out} is the unfinished output of a run without parts; {REMEDY}")
         return out.exists()
 
 
 def errors_in(out: Path) -> int:
-    """How many pairs of a whole file have an error."""
+    """Count the pairs with an error in a complete file."""
     with out.open(encoding="utf-8") as file:
         return sum("error" in json.loads(line) for line in file)
 
@@ -109,7 +107,7 @@ def _line(record: dict[str, Any], by: str) -> str:
 
 
 def _described(captioner: PictureCaptioner, search: Search, top: int | None) -> str:
-    """What wrote a line: a run goes on only with the same."""
+    """Describe what writes a line: weights, features and search. Only an equal run may resume a file."""
     recipe = captioner.trained.recipe
     return (
         f"{recipe.dataset} {recipe.model} seed {captioner.trained.seed}, weights {captioner.identity}, "
@@ -119,9 +117,10 @@ def _described(captioner: PictureCaptioner, search: Search, top: int | None) -> 
 
 
 def _done(out: Path, pairs: Sequence[Job], by: str) -> list[bool]:
-    """For each line that is there, whether it holds an error; half a line, of a kill, is cut off.
+    """Return for each existing line whether it has an error; cut off an incomplete last line.
 
-    It may end within a letter. Raises InputError where it is not half of this run's next line.
+    That line, left by a killed run, may end within a character. Raises InputError unless it is the beginning
+    of this run's next line.
     """
     if not out.exists():
         return []
@@ -134,14 +133,14 @@ def _done(out: Path, pairs: Sequence[Job], by: str) -> list[bool]:
 
 
 def _check_half(half: bytes, where: str, todo: Sequence[Job]) -> None:
-    """The beginning of a line may be cut off: it must be that of the next pair's."""
+    """Raise InputError unless an incomplete line is the beginning of the next pair's line."""
     start = (json.dumps(_names(todo[0]), ensure_ascii=False)[:-1] if todo else "").encode()
     if not todo or not start.startswith(half[: len(start)]):
         raise InputError(f"{where} is no caption of a pair; {REMEDY}")
 
 
 def _checked(line: bytes, where: str, pairs: Sequence[Job], place: int, by: str) -> bool:
-    """Whether a line that was written before holds an error; it must be of this run."""
+    """Return True if an existing line has an error. Raises InputError if it belongs to another run."""
     try:
         record = json.loads(line.decode())
         own = [record[key] for key in ("pair_id", "before", "after", "by")]
@@ -152,16 +151,16 @@ def _checked(line: bytes, where: str, pairs: Sequence[Job], place: int, by: str)
     job = pairs[place]
     for found, wanted in zip(own, (job.pair_id, job.before, job.after, by), strict=True):
         if found != wanted:
-            raise InputError(f"{where} is of {found!r}, and this run's is of {wanted!r}; {REMEDY}")
+            raise InputError(f"{where} has {found!r}, but this run expects {wanted!r}; {REMEDY}")
     return "error" in record
 
 
 def _records(
     captioner: PictureCaptioner, pairs: Sequence[Job], search: Search, top: int | None
 ) -> Iterator[dict[str, Any]]:
-    """A record a pair, in order. Pictures are read by threads while others are captioned.
+    """Yield one record per pair, in order. Threads read the next images during captioning.
 
-    Says at the end how many pairs have a warning, and the first one's.
+    At the end, prints the number of pairs with a warning, and the first warning.
     """
     warnings: list[str] = []
 
@@ -180,7 +179,7 @@ def _records(
 
 
 def _load(captioner: PictureCaptioner, job: Job, warnings: list[str]) -> Images | str:
-    """Return a pair's squashed pictures, or what is wrong with it. Warnings are added to the list."""
+    """Return a pair's squashed images, or an error message; add warnings to the list."""
     if job.fault:
         return job.fault
     pictures = []
@@ -196,14 +195,14 @@ def _load(captioner: PictureCaptioner, job: Job, warnings: list[str]) -> Images 
 
 
 def _names(job: Job) -> dict[str, str]:
-    """What a line begins with."""
+    """Return the first keys of a pair's line."""
     return {"pair_id": job.pair_id, "before": job.before, "after": job.after}
 
 
 def _said(
     captioner: PictureCaptioner, pairs: Sequence[Images], search: Search, top: int | None
 ) -> list[dict[str, Any]]:
-    """What a line holds of each pair."""
+    """Caption pairs, and return the remaining keys of each pair's line."""
     if top is None:
         return [{"caption": each.caption} for each in captioner.of_squashed(pairs, search)]
     ranked = captioner.ranked_of_squashed(pairs, top, search)

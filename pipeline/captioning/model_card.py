@@ -1,7 +1,4 @@
-"""The card of shared weights: what they are, of what data and seeds, how good, and what not to expect.
-
-Its words stand in model_card.j2.
-"""
+"""The model card of shared weights: data, training, scores and limits; model_card.j2 has the text."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,10 +16,10 @@ from pipeline.statistics.seeds import over_seeds
 from pipeline.weights.model_description import Trained
 
 TEMPLATE = Path(__file__).with_name("model_card.j2")
-# what chose the snapshot -> the score that is kept of it
+# setting that selects the snapshot -> the validation score in the card
 SELECTED = {"truth": "truth of both kinds", "last": "CIDEr-D"}
-TRUTH = {TRUE: "true", FITS: "fits, be it other things, too", AGREES: "agrees with a reference"}
-SUBSETS = {  # of the test split -> its name
+TRUTH = {TRUE: "true", FITS: "true or ambiguous", AGREES: "agrees with a reference"}
+SUBSETS = {  # subset of the test split -> heading
     "change": "all changes",
     **{kind: kind for kind in CHANGE_TYPES},
     "no_change": "no change",
@@ -30,7 +27,7 @@ SUBSETS = {  # of the test split -> its name
 
 
 def text(trained: Trained, made: Made, scores: dict[str, Any], lab: Path, licence: str) -> str:
-    """The card, as Markdown."""
+    """Render the card as Markdown."""
     recipe, select = trained.recipe, trained.recipe.train.get("select", "CIDEr-D")
     card = lab / cards.path_of(recipe.dataset)
     own, seeds = scores["own"], scores["seeds"]
@@ -89,7 +86,7 @@ def _percent_wrong(own: Mapping[str, Any] | None, name: str) -> str | None:
 
 
 def _truth(truth: Mapping[str, Mapping[str, float]]) -> dict[str, Any] | None:
-    """What is true of each kind of change, by columns and rows of a table; None where that is not known."""
+    """Return columns and rows of the truth by kind of change; None if the truth is unknown."""
     columns = [subset for subset in SUBSETS if subset in truth]
     known = [name for name in TRUTH if any(name in own for own in truth.values())]
     rows = {TRUTH[name]: [truth[subset].get(name) for subset in columns] for name in known}

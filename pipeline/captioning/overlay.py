@@ -1,17 +1,17 @@
-"""Where a model looked, drawn on both pictures: a row a word, for a file to show to others."""
+"""Attention maps drawn on both images, one row per word, as one image file."""
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from pipeline.decoding.attention_maps import Attended
 
-WIDTH, ROW, LABEL, GAP = 240, 180, 110, 8  # pixels: of a picture, at most of a row, of the word, between them
+WIDTH, ROW, LABEL, GAP = 240, 180, 110, 8  # pixels: image width, greatest row height, word column, gap
 HEAT = (220, 30, 30)
-STRONGEST = 0.7  # how much of the heat covers the cell that was looked at most
+STRONGEST = 0.7  # opacity at the cell with the most attention
 
 
 def drawn(before: Image.Image, after: Image.Image, attended: Attended) -> Image.Image:
-    """One picture: a row for each word, with its map, or each picture's own, on before and after."""
+    """Draw a row per word: its map over both images, or each image's own map over that image."""
     small = [_thumbnail(picture) for picture in (before, after)]
     height = max(picture.height for picture in small)
     rows = max(1, len(attended.words))
@@ -28,18 +28,18 @@ def drawn(before: Image.Image, after: Image.Image, attended: Attended) -> Image.
 
 
 def heated(picture: Image.Image, map_: np.ndarray) -> Image.Image:
-    """A picture with a map of shares, H x W, over it: its largest value is the strongest."""
+    """Draw an attention map (H, W) over an image; the largest value is the most opaque."""
     mask = Image.fromarray(opacities(map_, 255 * STRONGEST)).resize(picture.size, Image.Resampling.BICUBIC)
     return Image.composite(Image.new("RGB", picture.size, HEAT), picture, mask)
 
 
 def opacities(map_: np.ndarray, strongest: float) -> np.ndarray:
-    """uint8, H x W: `strongest` where a map of shares is largest."""
+    """Scale an attention map (H, W) to uint8 opacities; the largest value becomes `strongest`."""
     shares = np.asarray(map_, dtype=np.float32)
     return np.rint(strongest * shares / max(float(shares.max()), 1e-9)).astype(np.uint8)
 
 
 def _thumbnail(picture: Image.Image) -> Image.Image:
-    """WIDTH wide, or as high as a row: very tall pictures are squashed into it, as the model sees them."""
+    """Scale an image to WIDTH and at most ROW pixels; very tall images are squashed, as for the model."""
     height = min(ROW, max(1, round(picture.height * WIDTH / picture.width)))
     return picture.resize((WIDTH, height), Image.Resampling.BICUBIC)

@@ -1,13 +1,13 @@
-"""Weights to share: one file, or folder, with all that captions of new pictures need.
+"""Packages of weights to share: one file or folder with everything needed to caption new images.
 
-weights.safetensors, model.yaml    as training wrote them
+weights.safetensors, model.yaml    as written by training
 vocabulary.json                    the words
-features.yaml                      how features were made: the backbone's weights by hash, and the precision
-statistics.safetensors             mean and deviation of the backbone's channels, where they are standardised
-backbone.safetensors               the backbone's weights, where they are of a file and wanted; not ImageNet's
-scores.json                        truth by kind of change, test scores by seed, some test captions, and what
-                                   draws more such pictures
-a README                          the model card
+features.yaml                      how features are made: hash of the backbone's weights, and precision
+statistics.safetensors             mean and deviation of the backbone's channels, if they are standardised
+backbone.safetensors               the backbone's weights, on request; never ImageNet weights
+scores.json                        truth by kind of change, test scores by seed, some test captions, and the
+                                   settings that render more such images
+README.md                          the model card
 """
 
 import shutil
@@ -28,13 +28,13 @@ from pipeline.scoring.coco_files import read_results
 from pipeline.weights import trained_model
 from pipeline.weights.model_description import Trained
 
-CONTENTS = Contents("package")  # of a package that is a folder
+CONTENTS = Contents("package")  # contents of a package that is a folder
 SAMPLE = 24  # test pairs whose captions are in scores.json
-MARK = (1980, 1, 1, 0, 0, 0)  # the time of every file in a .zip: equal contents are equal bytes
+MARK = (1980, 1, 1, 0, 0, 0)  # time of each file in a .zip, so that equal contents give equal bytes
 
 
 def to_write(text: str) -> Path:
-    """An argument that names a package to write. Raises InputError for what it must not replace."""
+    """Parse an argument that names a package to write. Raises InputError if it must not be replaced."""
     check(path := Path(text), _contents(path))
     return path
 
@@ -46,8 +46,8 @@ def _contents(out: Path) -> Contents | None:
 def write(weights: Path, lab: Path, out: Path, licence: str, with_backbone: bool = False) -> None:
     """Pack a folder of data/weights of the laboratory `lab` into `out`, a .zip or a folder.
 
-    `with_backbone`: weights of a file are packed, too, 110 MB of ResNet-101. Raises InputError naming the
-    file that is missing.
+    `with_backbone`: also pack backbone weights that come from a file (110 MB for ResNet-101). Raises
+    InputError naming a missing file.
     """
     if (weights / sources.FEATURES).exists():
         raise InputError(f"{weights} is a package already; copy or zip it")
@@ -89,15 +89,15 @@ def _backbone(folder: Path, trained: Trained, lab: Path, whole: bool) -> Made:
 
 
 def _scores(trained: Trained, weights: Path, lab: Path) -> dict[str, Any]:
-    """Scores of every seed that was scored, from the stage score; empty where none was."""
+    """Return the scores of all scored seeds, from the stage score."""
     recipe, seeds = trained.recipe, run_scores.read(trained, weights, lab)
-    cell = lab / "results/cells" / recipe.dataset / recipe.model / str(trained.seed)
+    run = lab / "results/cells" / recipe.dataset / recipe.model / str(trained.seed)
     own = seeds.get(trained.seed)
-    captions = read_results(cell / run_files.CAPTIONS, run_files.DECODE) if own else {}
+    captions = read_results(run / run_files.CAPTIONS, run_files.DECODE) if own else {}
     return {
         "split": "test",
         "own": own,
-        "truth": _truth(cell / run_files.METRICS) if own else {},
+        "truth": _truth(run / run_files.METRICS) if own else {},
         "seeds": {str(seed): scores for seed, scores in sorted(seeds.items())},
         "sample": dict(list(captions.items())[:SAMPLE]),
         "rendered": _rendered(lab, recipe.dataset),
@@ -105,7 +105,7 @@ def _scores(trained: Trained, weights: Path, lab: Path) -> dict[str, Any]:
 
 
 def _truth(metrics: Path) -> dict[str, dict[str, float]]:
-    """Subset of the test pairs -> what is true of the captions, where that is known."""
+    """Return subset of the test pairs -> known shares of true captions."""
     found = read_json(metrics, run_files.SCORE)
     own = {subset: found[subset] for subset in model_card.SUBSETS if subset in found}
     known = {
@@ -116,7 +116,7 @@ def _truth(metrics: Path) -> dict[str, dict[str, float]]:
 
 
 def _rendered(lab: Path, dataset: str) -> dict[str, Any] | None:
-    """The settings of the embedded dataset: more pictures of its kind can be drawn from them."""
+    """Return the settings that render more images like those of an embedded dataset; else None."""
     rendered = params.load(lab / "params.yaml").tabletop
     return rendered.of(dataset).model_dump() if dataset in rendered.viewpoint else None
 

@@ -1,6 +1,6 @@
-"""Pairs to be captioned: rows of a table, or files of one name below before/ and after/.
+"""Pairs to caption: rows of a table, or files with equal names in before/ and after/.
 
-Nothing is left out without a word: a pair that cannot be captioned has a fault, and other files are counted.
+Nothing is skipped silently: a pair that cannot be captioned has a fault, and ignored files are counted.
 """
 
 import os
@@ -20,20 +20,20 @@ SHOWN = 6  # files that an error names
 
 @dataclass(frozen=True)
 class Job:
-    """A pair to be captioned; `fault` says why it cannot be."""
+    """A pair to caption; `fault` says why it cannot be captioned."""
 
     pair_id: str
     before: str  # as the table names it
     after: str
-    root: Path  # what these names begin at
+    root: Path  # the folder that these names are relative to
     fault: str | None = None
 
 
 def jobs(place: Path, say: Callable[[str], None] = print) -> list[Job]:
     """Return the pairs of a table (.csv, .jsonl) or its folder, or of a folder with before/ and after/.
 
-    Names are relative to the table. `say` is given what was left out. Raises InputError where the place holds
-    no pairs.
+    Names are relative to the table. `say` receives messages about ignored files. Raises InputError if the
+    place has no pairs.
     """
     if place.is_dir() and not any((place / name).is_file() for name in NAMES):
         return _of_folders(place, say)
@@ -55,17 +55,17 @@ def _of_folders(place: Path, say: Callable[[str], None]) -> list[Job]:
     """Return the pairs before/NAME and after/NAME."""
     if missing := [name for name in FOLDERS if not (place / name).is_dir()]:
         raise InputError(
-            f"{place} has neither {' nor '.join(NAMES)}, nor a folder {missing[0]}/; put the pictures of a "
-            "pair under one name into before/ and after/"
+            f"{place} has neither {' nor '.join(NAMES)}, nor a folder {missing[0]}/; put the images of a "
+            "pair into before/ and after/, under the same name"
         )
     sides = [_pictures(place, side, say) for side in FOLDERS]
     if not any(sides):
-        raise InputError(f"{place} holds no pictures; put them into before/ and after/")
+        raise InputError(f"{place} has no images; put them into before/ and after/")
     return sorted(_matched(place, *sides), key=lambda job: job.pair_id)
 
 
 def _pictures(place: Path, side: str, say: Callable[[str], None]) -> list[str]:
-    """Return the names of a side's pictures."""
+    """Return the names of a side's images."""
     found: list[str] = []
     others: dict[str, list[str]] = {}
     for name in files_below(place / side):
@@ -81,7 +81,7 @@ def _pictures(place: Path, side: str, say: Callable[[str], None]) -> list[str]:
 
 
 def _matched(place: Path, before: list[str], after: list[str]) -> Iterator[Job]:
-    """Pair equal names first, then those that differ in Unicode's form, then those that are nearly equal."""
+    """Pair equal names first, then names equal after Unicode normalisation, then nearly equal names."""
     for key in (str, _composed, _folded):
         firsts, seconds = _by(before, key), _by(after, key)
         fault = "the names differ; give both files one name" if key is _folded else None
@@ -110,7 +110,7 @@ def _by(names: list[str], key: Callable[[str], str]) -> dict[str, list[str]]:
 
 
 def _several(before: list[str], after: list[str]) -> str:
-    """Describe files of which more than one may be a pair's."""
+    """Describe ambiguous files: several may belong to the same pair."""
     found = [
         f"{side}/{_text(name)}"
         for side, names in zip(FOLDERS, (before, after), strict=True)
@@ -125,7 +125,7 @@ def _composed(name: str) -> str:
 
 
 def _folded(name: str) -> str:
-    """Return a name without its ending and capitals."""
+    """Return a name without its extension, case-folded."""
     return str(PurePosixPath(_composed(name)).with_suffix("")).casefold()
 
 
@@ -136,5 +136,5 @@ def _pair(place: Path, name: str, before: str, after: str, fault: str | None) ->
 
 
 def _text(name: str) -> str:
-    """Return a name as text that a file can hold: bytes that are not UTF-8 become \\xNN."""
+    """Return a name as text; bytes that are not UTF-8 become \\xNN."""
     return os.fsencode(name).decode(errors="backslashreplace")

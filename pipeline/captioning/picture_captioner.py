@@ -1,4 +1,4 @@
-"""Two pictures in, a caption out: trained weights with their features and words."""
+"""Caption two images with trained weights, their features and their vocabulary."""
 
 import hashlib
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from pipeline.weights.model_description import Trained
 
 @dataclass(frozen=True)
 class Search:
-    """How captions are looked for: decode's settings in params.yaml."""
+    """Settings of the search for captions, as `decode` in params.yaml."""
 
     beam: int = 1
     length_penalty: float = 0.0
@@ -40,21 +40,21 @@ class Ranked:
 
 @dataclass(frozen=True)
 class PictureCaptioner:
-    """`load` makes one; it is called with a before and an after picture."""
+    """A captioner of image pairs: make it with `load`, call it with a before and an after image."""
 
     model: models.common.captioner.Captioner
     trained: Trained
     vocabulary: Vocabulary
     features: Features
     made: Made
-    identity: str  # of the weights: twelve digits of their sha256
-    scores: dict[str, Any] | None  # of a package that has them
+    identity: str  # the first twelve digits of the weights' sha256
+    scores: dict[str, Any] | None  # scores.json of a package; None without it
 
     @classmethod
     def load(cls, weights: str | Path, lab: str | Path = ".") -> "PictureCaptioner":
-        """From a package, a .zip or a folder, or from a folder of data/weights of the laboratory `lab`.
+        """Load a package (.zip or folder), or a folder of data/weights of the laboratory `lab`.
 
-        Raises InputError naming the file that is missing or does not fit.
+        Raises InputError naming a file that is missing or does not fit.
         """
         weights, lab = Path(weights), Path(lab)
         with sources.opened(weights) as folder:
@@ -65,23 +65,23 @@ class PictureCaptioner:
         spec = recorded_spec(trained.recipe.features)
         if input_shape(spec) != trained.shape:
             raise InputError(
-                f"{weights}: model.yaml names features of {trained.shape}, and {spec} gives others"
+                f"{weights}: model.yaml names features of {trained.shape}, but {spec} gives others"
             )
         features = Features(network, spec, made.precision)
         return cls(model.to(features.device), trained, vocabulary, features, made, identity, found)
 
     def __call__(self, before: Picture, after: Picture, search: Search | None = None) -> str:
-        """The caption. Raises InputError for a picture that does not open."""
+        """Return the caption. Raises InputError for an image that does not open."""
         return self.attended(before, after, search).caption
 
     def attended(self, before: Picture, after: Picture, search: Search | None = None) -> Attended:
-        """The caption's words, where the model looked for each, and the alignment where the model has one."""
+        """Return the caption's words with their attention, and the alignment if the model has one."""
         return self.of_squashed([self._squashed(before, after)], search or Search(), aligned=True)[0]
 
     def ranked(
         self, before: Picture, after: Picture, count: int, search: Search | None = None
     ) -> list[Ranked]:
-        """The `count` best captions that a beam finds, with the log-probability of each."""
+        """Return the `count` best captions of a beam search with their log-probabilities."""
         pair = self._squashed(before, after)
         return self.ranked_of_squashed([pair], count, search or Search(beam=count))[0]
 
@@ -92,7 +92,7 @@ class PictureCaptioner:
     def of_squashed(
         self, pairs: Sequence[tuple[Any, Any]], search: Search, aligned: bool = False
     ) -> list[Attended]:
-        """Captions of pairs of pictures as Features.squashed gives them."""
+        """Caption pairs of images from Features.squashed."""
         difference = self._encoded(pairs)
         found = told(searching(search.beam, search.length_penalty), self.model, difference, self.vocabulary)
         alignment = difference.alignment(list(range(len(pairs)))) if aligned else None
@@ -105,7 +105,7 @@ class PictureCaptioner:
     def ranked_of_squashed(
         self, pairs: Sequence[tuple[Any, Any]], count: int, search: Search
     ) -> list[list[Ranked]]:
-        """The best captions of each pair, best first."""
+        """Return the best captions of each pair, best first."""
         difference = self._encoded(pairs)
         found = n_best(self.model, difference, search.beam, count, search.length_penalty)
         return [

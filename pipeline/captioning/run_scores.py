@@ -1,4 +1,4 @@
-"""The scores of a run, by seed: only those of captions that the weights at hand said."""
+"""Scores of a model's runs, by seed; only scores of captions that the weights at hand wrote."""
 
 import sys
 from collections.abc import Mapping
@@ -11,10 +11,10 @@ from pipeline.weights.model_description import Trained
 
 
 def read(trained: Trained, weights: Path, lab: Path) -> dict[int, Mapping[str, Any]]:
-    """Return the summaries of the run's seeds; empty where it was not scored.
+    """Return seed -> summary of the scored runs of the weights' dataset and model.
 
-    Raises InputError where the scores of these weights' own seed are of other weights or captions. Those of
-    another seed are left out then, with a note.
+    Raises InputError if the scores of the weights' own seed belong to other weights or captions. For another
+    seed, such scores are left out with a note.
     """
     run = Path(trained.recipe.dataset, trained.recipe.model)
     found: dict[int, Mapping[str, Any]] = {}

@@ -1,6 +1,6 @@
-"""Where weights come from: a folder that training wrote, with its laboratory, or a package to share.
+"""Load weights from a folder that training wrote, with its laboratory, or from a shared package.
 
-A package, a folder or a .zip of it, holds all that captions need: package.py writes it.
+A package (a folder, or a .zip of it) contains everything needed for captions; package.py writes it.
 """
 
 import shutil
@@ -27,7 +27,7 @@ from pipeline.weights.model_description import Trained, check_features
 MODEL, FEATURES, VOCABULARY = trained_model.MODEL, feature_backbone.MADE, "vocabulary.json"
 CARD, SCORES = "README.md", "scores.json"
 TENSORS = (trained_model.FILE, feature_backbone.WEIGHTS)
-# bytes of each file, unpacked; nothing else in a package is looked at
+# greatest size of each file, unpacked, in bytes; other files of a package are ignored
 LARGEST = dict.fromkeys(TENSORS, tensor_checks.MOST_BYTES) | {
     MODEL: trained_model.LARGEST,
     FEATURES: 1 << 14,
@@ -37,15 +37,15 @@ LARGEST = dict.fromkeys(TENSORS, tensor_checks.MOST_BYTES) | {
     SCORES: 1 << 20,
 }
 PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-TIGHTEST = 20  # times: what is packed more tightly is no file of trained numbers
+TIGHTEST = 20  # greatest compression factor; trained numbers never compress more
 OF_LAB = "name the laboratory that made the weights by --lab"
 
 
 @contextmanager
 def opened(weights: Path) -> Iterator[Path]:
-    """The folder of the weights; a package's files lie in a temporary one for the block.
+    """Give the folder of the weights; a .zip is unpacked into a temporary folder for the block.
 
-    Raises InputError for what is neither.
+    Raises InputError for anything else.
     """
     if weights.is_dir():
         _check_folder(weights)
@@ -54,24 +54,24 @@ def opened(weights: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
         try:
             check_regular(weights, 2 * tensor_checks.MOST_BYTES)
-            # a full disk is no fault of the package
+            # `writing` reports a full disk, which is not the package's fault
             with writing(folder), zipfile.ZipFile(weights) as package:
                 _unpack(package, Path(folder), weights)
         except InputError:
             raise
         except FileNotFoundError:
             raise InputError(f"{weights} is missing; name a folder of weights or a package") from None
-        except Exception as error:  # what zipfile raises on damaged files is of any kind
+        except Exception as error:  # zipfile raises exceptions of any kind on damaged files
             reason = " ".join(str(error).split()) or type(error).__name__
             raise InputError(f"{weights} does not open as a package ({reason}); {REMEDY}") from None
         try:
             yield Path(folder)
-        except InputError as error:  # of a file there, which nobody finds afterwards
+        except InputError as error:  # name the package, not the temporary folder
             raise InputError(str(error).replace(folder, str(weights))) from None
 
 
 def _check_folder(weights: Path) -> None:
-    """Raises InputError for a file that is none, or larger than any of ours."""
+    """Raise InputError for a folder in place of a file, and for a file that is too large."""
     for name, largest in LARGEST.items():
         if (weights / name).is_dir():
             raise InputError(f"{weights / name} is a folder, not a file; {REMEDY}")
@@ -80,7 +80,7 @@ def _check_folder(weights: Path) -> None:
 
 
 def _unpack(package: zipfile.ZipFile, folder: Path, weights: Path) -> None:
-    """The files that a package has, by their names alone: nothing else in it is looked at."""
+    """Unpack the known files of a package; other files are ignored."""
     names = set(package.namelist())
     have = [name for name in LARGEST if name in names]
     if MODEL not in have or FEATURES not in have:
@@ -92,7 +92,7 @@ def _unpack(package: zipfile.ZipFile, folder: Path, weights: Path) -> None:
 
 
 def _check_packed(member: zipfile.ZipInfo, weights: Path) -> None:
-    """Raises InputError for what would grow too large; zipfile unpacks no more than it says here."""
+    """Raise InputError for a file that would unpack to too much; zipfile never exceeds the stated size."""
     name, size = member.filename, member.file_size
     if member.compress_type not in PACKED:
         raise InputError(f"{weights}: {name} is packed in a way that is not taken; zip it by deflate, or not")
@@ -100,15 +100,15 @@ def _check_packed(member: zipfile.ZipInfo, weights: Path) -> None:
         raise InputError(f"{weights}: {name} has {size:,} bytes, and such a file {LARGEST[name]:,} at most")
     if name in TENSORS and size > TIGHTEST * member.compress_size + (1 << 20):
         raise InputError(
-            f"{weights}: {name} would unpack to {size // max(1, member.compress_size)} times its size, which "
-            f"trained numbers never do; {REMEDY}"
+            f"{weights}: {name} would unpack to {size // max(1, member.compress_size)} times its size, but "
+            f"trained numbers never compress so well; {REMEDY}"
         )
 
 
 def load(folder: Path, weights: Path, lab: Path) -> tuple[Captioner, Trained, Vocabulary]:
-    """The model, what is known of it, and its words.
+    """Load the model, its description and its vocabulary.
 
-    Raises InputError naming the file that is missing, or that says what no training writes.
+    Raises InputError naming a file that is missing, or that training cannot have written.
     """
     trained = trained_model.describe(folder, weights, REMEDY)
     check_features(weights / MODEL, trained.recipe.features, REMEDY)
@@ -128,7 +128,7 @@ def check_vocabulary(path: Path, record: Any, remedy: str) -> None:
 
 
 def scores(folder: Path, weights: Path) -> dict[str, Any] | None:
-    """What a package says of its scores, None without. Raises InputError where that is no dictionary."""
+    """Read scores.json of a package; None without it. Raises InputError if it is not a dictionary."""
     if not (folder / SCORES).exists():
         return None
     record = read_json(folder / SCORES, REMEDY, LARGEST[SCORES])
@@ -136,19 +136,19 @@ def scores(folder: Path, weights: Path) -> dict[str, Any] | None:
 
 
 def vocabulary_file(folder: Path, trained: Trained, lab: Path) -> Path:
-    """The package's, or the laboratory's."""
+    """Return the path of the vocabulary in the package, else in the laboratory."""
     own = folder / VOCABULARY
     return own if (folder / FEATURES).exists() else lab / f"data/vocab/{trained.recipe.dataset}.json"
 
 
 READ = Made(PIXELS, "float32")
-"""Of a model that reads pixels: it brings its own image encoder, and there are no features to make."""
+"""The value for a model that reads pixels: it has its own image encoder and needs no features."""
 
 
 def backbone(folder: Path, weights: Path, trained: Trained, lab: Path) -> tuple[Backbone | None, Made]:
-    """The backbone that the weights' metadata name, None for a model that reads pixels.
+    """Load the backbone that the weights' metadata name; None for a model that reads pixels.
 
-    Raises InputError naming the file that can't be had.
+    Raises InputError naming an unavailable file.
     """
     spec = recorded_spec(trained.recipe.features)
     if isinstance(spec, PixelSpec):

@@ -1,4 +1,4 @@
-"""The page of `make demo`: scenes drawn while you wait, or your two pictures, captioned side by side.
+"""The page of `make demo`: captions of newly rendered scenes or of two uploaded images.
 
-What a browser is shown lives here; how pictures are captioned does not.
+This package contains the page; captioning is in pipeline/captioning.
 """

@@ -1,4 +1,4 @@
-"""Scenes that no model has seen, drawn on demand with what is true of them; how often a model tells it."""
+"""New scenes, rendered on demand with their scene description, and the share of true captions on them."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -8,7 +8,7 @@ from pathlib import Path
 from PIL import Image
 
 from pipeline.captioning import judging
-from pipeline.captioning.judging import Judged
+from pipeline.captioning.judging import JudgedCaption
 from pipeline.captioning.picture_captioner import PictureCaptioner, Search
 from pipeline.config.params import Tabletop, Viewpoint
 from pipeline.datasets.clevr_annotations import TYPES
@@ -26,7 +26,7 @@ FIRST = 1_000_000  # scenes of a rendered dataset have lower numbers
 
 @dataclass(frozen=True)
 class Drawn:
-    """Two pictures as bytes of files or as files, and the pair that they show, where its truth is known."""
+    """Two images, as file contents or paths, and their pair if its scene is known."""
 
     before: bytes | Path
     after: bytes | Path
@@ -34,13 +34,13 @@ class Drawn:
 
 
 def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Drawn:
-    """Scene `number`, counted from 0, of a kind of change; the same arguments draw the same.
+    """Render scene `number` (from 0) of a kind of change; equal arguments give equal images.
 
-    Raises InputError where the settings leave no room for a scene.
+    Raises InputError if the settings leave no room for a scene.
     """
     own = settings.model_copy(update={"viewpoint": viewpoint})
     place = 0 if kind == NOTHING else changes.CHANGE_TYPES.index(kind)
-    counted = FIRST + len(changes.CHANGE_TYPES) * number + place  # the number says what changes
+    counted = FIRST + len(changes.CHANGE_TYPES) * number + place  # the number determines the kind of change
     rng = scene_sampling.generator(own.seed, counted)
     scene = scene_sampling.sample(own, counted, rng)
     if kind == NOTHING:
@@ -53,7 +53,7 @@ def draw(settings: Tabletop, kind: str, viewpoint: Viewpoint, number: int) -> Dr
 
 
 def _pair(scene: scenes.Scene, kind: str, truth: Sequence[str]) -> Pair:
-    """As the datasets have it, of no split's file."""
+    """Return the pair as a prepared dataset would contain it."""
     name, shown = str(scene.number), scene.facts(changed=kind != NOTHING)
     change = NO_CHANGE if kind == NOTHING else TYPES[kind]
     return Pair(name, name, "test", "before", "after", tuple(truth), change, scene=shown)
@@ -62,7 +62,7 @@ def _pair(scene: scenes.Scene, kind: str, truth: Sequence[str]) -> Pair:
 def painted(
     settings: Tabletop, things: tuple[scenes.Thing, ...], view: scenes.View, effects: Effects = NONE
 ) -> bytes:
-    """What a view shows, as a PNG."""
+    """Render a view of objects as a PNG."""
     look = LOOKS[settings.look]
     solids, size = scenes.solids(things, look), (settings.width, settings.height)
     pixels = pictures.render(solids, view.camera, view.lights, *size, look, effects)
@@ -71,25 +71,27 @@ def painted(
     return file.getvalue()
 
 
-def judged(captioner: PictureCaptioner, settings: Tabletop, scenes: int, search: Search) -> list[Judged]:
-    """Captions of `scenes` pairs of each kind of change and of as many without any, judged.
+def judge_new_scenes(
+    captioner: PictureCaptioner, settings: Tabletop, scenes: int, search: Search
+) -> list[JudgedCaption]:
+    """Caption `scenes` pairs of each kind of change, and as many unchanged pairs; judge each caption.
 
-    The scenes are those of `settings.seed`, which must be another than the training's. Raises InputError
-    where the settings leave no room for a scene.
+    `settings.seed` determines the scenes; it must differ from the seed of the training scenes. Raises
+    InputError if the settings leave no room for a scene.
     """
-    return judging.judged(captioner, _shown(settings, scenes), scenes * len(KINDS), search)
+    return judging.judge_captions(captioner, _shown(settings, scenes), scenes * len(KINDS), search)
 
 
 def _shown(settings: Tabletop, scenes: int) -> Iterator[judging.Shown]:
     for number in range(scenes):
         for kind in KINDS:
             drawn = draw(settings, kind, settings.viewpoint, number)
-            assert drawn.pair is not None  # it was drawn here
+            assert drawn.pair is not None  # rendered here, so the scene is known
             yield kind, drawn.pair, drawn.before, drawn.after
 
 
-def shares(found: Sequence[Judged]) -> dict[str, float]:
-    """The share of true captions: of all changes, of each kind of them, and of the pairs without a change."""
+def shares(found: Sequence[JudgedCaption]) -> dict[str, float]:
+    """Return the share of true captions for all changed pairs, each kind of change, and unchanged pairs."""
     kinds = {kind: [verdict.true for own, _, _, verdict in found if own == kind] for kind in KINDS}
     changed = [true for kind, values in kinds.items() if kind != NOTHING for true in values]
     return {name: sum(values) / len(values) for name, values in {"changes": changed, **kinds}.items()}

@@ -1,8 +1,8 @@
-"""Who may speak to the page: browsers that opened it under a local name, and not for more than the disk has.
+"""Protection of the demo's server: requests only from its own page, and limited uploads.
 
-Listening on 127.0.0.1 keeps other machines out, but not the pages that the owner's browser has open: any of
-them can send a request there, and one whose name is made to lead to 127.0.0.1 (DNS rebinding) reads the
-answer, too. Both tell on themselves, by the headers Origin and Host.
+Listening on 127.0.0.1 excludes other machines, but not other pages in the same browser: any page can send a
+request, and a page whose name resolves to 127.0.0.1 (DNS rebinding) can read the answer, too. The headers
+Origin and Host reveal both.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ from pipeline.demo.pair_html import LARGEST
 
 LOCAL = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]+)?", re.IGNORECASE)
 QUOTA = 25 * LARGEST  # bytes of all uploads together
-FULL = f"the uploads take {QUOTA // 10**6} MB together, and no more is kept; start the demo again to empty it"
-SECONDS = 120.0  # that an upload may take
-LATE = f"an upload takes {SECONDS:.0f} seconds at most; try again"
-# nobody's page shows this one within its own, and a browser believes what an answer says it is
+FULL = f"the uploads have reached their limit of {QUOTA // 10**6} MB; restart the demo to delete them"
+SECONDS = 120.0  # longest time of an upload
+LATE = f"an upload may take at most {SECONDS:.0f} seconds; try again"
+# no other page may embed this one, and browsers must not guess content types
 HEADERS = [
     (b"x-frame-options", b"DENY"),
     (b"content-security-policy", b"frame-ancestors 'none'"),
@@ -34,11 +34,11 @@ Refused = tuple[int, str]
 
 
 def guarded(uploads: Path) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
-    """For an application's `lifespan`: puts the guard around all that it answers with."""
+    """Return a `lifespan` for an application that wraps all its handlers in the guard."""
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        # not among its `middleware`: there Gradio's own, which answers other origins, would stand before it
+        # not as `middleware`: Gradio's own, which answers other origins, would run before it
         assert app.middleware_stack is not None
         app.middleware_stack = Guard(app.middleware_stack, uploads)
         yield
@@ -47,7 +47,7 @@ def guarded(uploads: Path) -> Callable[[Starlette], AbstractAsyncContextManager[
 
 
 class _Upload:
-    """A request's body on its way to the application, in place of `receive`."""
+    """Wraps `receive` of a request with a body, to limit its time."""
 
     def __init__(self, receive: Receive, length: int, seconds: float):
         self._receive, self.missing = receive, length
@@ -55,7 +55,7 @@ class _Upload:
         self.late = False
 
     async def __call__(self) -> Message:
-        """The next part. An upload that takes too long ends as if the browser had gone."""
+        """Return the next part; an upload that takes too long ends like a disconnect."""
         if not self.missing:
             return await self._receive()
         try:
@@ -94,18 +94,18 @@ class Guard:
             await self._app(scope, receive, hardened)
 
     def _too_much(self, headers: Headers) -> Refused | None:
-        # the server reads no more of a body than the length that its headers say
+        # the server reads at most the stated length of a body
         if "transfer-encoding" in headers:
-            return 411, "say Content-Length: without it nobody knows how much would be kept"
+            return 411, "send Content-Length: without it the size of the upload is unknown"
         if not (length := _length(headers)):
             return None
-        # what failed is gone, and a file that was sent twice is there once
+        # failed uploads are deleted already, and a file uploaded twice is stored once
         taken = sum(file.stat().st_size for file in self._uploads.rglob("*") if file.is_file())
         taken += sum(upload.missing for upload in self._running)
         return (413, FULL) if taken + length > self._quota else None
 
     async def _timed(self, upload: _Upload, scope: Scope, send: Send) -> None:
-        """Let the application answer; what it says of an upload that was too slow is replaced."""
+        """Let the application answer; replace its answer if the upload was too slow."""
 
         async def unless_late(message: Message) -> None:
             if not upload.late:
@@ -125,17 +125,17 @@ class Guard:
 
 async def _refuse(refused: Refused, scope: Scope, receive: Receive, send: Send) -> None:
     status, said = refused
-    # the rest of a body is not waited for
+    # do not wait for the rest of the body
     await PlainTextResponse(f"{said}\n", status, {"connection": "close"})(scope, receive, send)
 
 
 def foreign(headers: Headers) -> Refused | None:
-    """Why a request is none of the page's own: its host is not local, or its origin another than its host."""
+    """Return a refusal if the host is not local, or if the origin differs from the host; else None."""
     hosts, origins = headers.getlist("host"), headers.getlist("origin")
     if len(hosts) != 1 or not LOCAL.fullmatch(hosts[0]):
-        return 403, "this page answers under the names 127.0.0.1 and localhost alone"
+        return 403, "this page answers only under the names 127.0.0.1 and localhost"
     if any(origin.lower() != f"http://{hosts[0].lower()}" for origin in origins):
-        return 403, "this page answers no other page"
+        return 403, "this page does not answer requests of other pages"
     return None
 
 

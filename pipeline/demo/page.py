@@ -1,4 +1,4 @@
-"""The page itself, made with Gradio: what there is to press, and what happens then."""
+"""The demo's page, made with Gradio: its controls and their events."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -12,34 +12,34 @@ from pipeline.demo import drawn_scenes, pair_html
 from pipeline.demo.drawn_scenes import KINDS, VIEWPOINTS, Drawn
 from pipeline.io.errors import InputError
 
-THEME = gr.themes.Base(font=["system-ui", "sans-serif"], font_mono=["monospace"])  # those of the machine
+THEME = gr.themes.Base(font=["system-ui", "sans-serif"], font_mono=["monospace"])  # system fonts
 INTRODUCTION = """# What changed?
-Small models of this laboratory say what changed between two pictures. They were trained on
-{scenes} drawn scenes: of pictures of another kind they say something just as surely, and it means nothing.
-Of a drawn scene it is known what happened: each caption is marked true or not, with the words that are wrong.
+Small models of this laboratory describe the change between two images. They were trained on {scenes} rendered
+scenes. Their captions of other images are meaningless, although they look just as confident.
+For a rendered scene the change is known: each caption is marked true or false, with wrong words underlined.
 """
 Answered = tuple[Drawn | None, str]
 
 
 class Events:
-    """What the page's buttons do: each gives the pair that is now shown, and the answer to it."""
+    """Handlers of the page's buttons; each returns the shown pair and its answer."""
 
     def __init__(self, captioners: Mapping[str, PictureCaptioner], settings: Tabletop):
         self.captioners, self.settings, self.numbers = captioners, settings, random.SystemRandom()
 
     def scene(self, kind: str, viewpoint: Viewpoint) -> Answered:
-        """A new scene of that kind."""
+        """Render a new scene with this kind of change."""
         number = self.numbers.randrange(10**6)
         return self._answered(lambda: drawn_scenes.draw(self.settings, kind, viewpoint, number))
 
     def uploaded(self, before: str | None, after: str | None) -> Answered:
-        """Two pictures of the visitor's, by their files: what is kept of them counts against the quota."""
+        """Caption two uploaded files, which count against the quota."""
         if not before or not after:
-            return None, pair_html.refusal(InputError("Choose a before and an after picture first"))
+            return None, pair_html.refusal(InputError("Choose a before and an after image first"))
         return self._answered(lambda: Drawn(Path(before), Path(after), None))
 
     def swapped(self, shown: Drawn | None) -> Answered:
-        """The same pair the other way round; of which nothing is known to be true."""
+        """Swap before and after; the truth of the swapped pair is unknown."""
         if shown is None:
             return None, pair_html.refusal(InputError("There is no pair to swap yet"))
         return self._answered(lambda: Drawn(shown.after, shown.before, None))
@@ -53,7 +53,7 @@ class Events:
 
 
 def page(captioners: Mapping[str, PictureCaptioner], settings: Tabletop) -> gr.Blocks:
-    """The page, with a first scene on it."""
+    """Build the page, with a first scene."""
     events = Events(captioners, settings)
     first, html = events.scene("color", "moderate")
     with gr.Blocks(title="What changed?", analytics_enabled=False) as blocks:
@@ -74,7 +74,7 @@ def page(captioners: Mapping[str, PictureCaptioner], settings: Tabletop) -> gr.B
             (upload, events.uploaded, [before, after]),
             (swap, events.swapped, [shown]),
         ):
-            # one at a time: Numba's threads are not made for several callers
+            # one at a time: Numba's threads do not support several callers
             button.click(
                 happens,
                 inputs,

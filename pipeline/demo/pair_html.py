@@ -1,7 +1,7 @@
-"""What the page shows of a pair: both pictures, each model's caption word by word, and whether it is true.
+"""HTML of a pair: both images, each model's caption word by word, and its truth.
 
-A word carries its attention map as a tiny picture of one colour, whose opacity is the attention; page.js lays
-it over both pictures, or each image's own over its picture, and page.css stretches it.
+Each word has its attention map as a tiny image of one colour, whose opacity is the attention. page.js draws
+it over both images, or each image's own map over that image; page.css stretches it.
 """
 
 import base64
@@ -26,15 +26,15 @@ from pipeline.scoring.truth import Verdict, judge, marks
 HERE = Path(__file__).parent
 HEAD = f"<script>{(HERE / 'page.js').read_text(encoding='utf-8')}</script>"
 CSS = (HERE / "page.css").read_text(encoding="utf-8")
-SHOWN = 640  # pixels of a picture's longer side, on the page
-STRONGEST = 200  # opacity of the cell that was looked at most, of 255
-LARGEST = 20_000_000  # bytes of an uploaded picture
-UNTRUE = ' aria-description="not true"'  # of a word; page.css underlines it
-HINT = "Point at a word, or tap it: where the model looked is red, in both pictures."
+SHOWN = 640  # pixels of an image's longer side, on the page
+STRONGEST = 200  # opacity (of 255) of the cell with the most attention
+LARGEST = 20_000_000  # bytes of an uploaded image
+UNTRUE = ' aria-description="not true"'  # attribute of a wrong word; page.css underlines it
+HINT = "Point at a word, or tap it: its attention is shown in red, in both images."
 
 
 def answer(captioners: Mapping[str, PictureCaptioner], drawn: Drawn) -> str:
-    """The page's part about a pair, as HTML. Raises InputError for a picture that does not open."""
+    """Return the HTML section for a pair. Raises InputError for an image that does not open."""
     before, after = _opened(drawn.before, "before"), _opened(drawn.after, "after")
     warning = f'<p class="lab-hint">Take care: {escape(note)}.</p>' if (note := turned(before, after)) else ""
     shown = _figure("before", before) + _figure("after", after)
@@ -56,7 +56,7 @@ def _opened(picture: bytes | Path, side: str) -> Image.Image:
 
 
 def refusal(error: InputError) -> str:
-    """One sentence in place of an answer."""
+    """Return an error message as HTML, in place of an answer."""
     return f'<p class="lab-error" role="alert">{escape(str(error))}.</p>'
 
 
@@ -90,7 +90,7 @@ def _caption(name: str, attended: Attended, pair: Pair | None) -> str:
 
 
 def _judged(verdict: Verdict | None, pair: Pair | None) -> str:
-    """Whether the caption is true, the words that are not, and a sentence that is; nothing where unknown."""
+    """Return the verdict, wrong words and a true sentence as HTML; "" if the truth is unknown."""
     if verdict is None or pair is None:
         return ""
     if verdict.true:
@@ -102,7 +102,7 @@ def _judged(verdict: Verdict | None, pair: Pair | None) -> str:
 
 
 def _heats(attended: Attended) -> list[str]:
-    """Each word's attributes: its map, or that of before and that of after; nothing where it has none."""
+    """Return each word's HTML attributes: one map, or a map per image; "" without attention."""
     names = ("heat", "heat-after")[: attended.images]
     return [
         "".join(f' data-{name}="{_uri(_heat(map_), "PNG")}"' for name, map_ in zip(names, own, strict=True))

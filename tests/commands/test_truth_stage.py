@@ -33,7 +33,7 @@ def test_it_prints_captions_and_the_share_of_true_ones_by_kind(lab, capsys):
 
 def test_the_trainings_own_scenes_are_refused(lab):
     folder, place = lab
-    refuse(folder, f"truth --weights {place} --seed 1", "that of the training's scenes; name another")
+    refuse(folder, f"truth --weights {place} --seed 1", "--seed 1 is the seed of the training scenes")
 
 
 def test_another_laboratory_is_refused(lab, tmp_path):

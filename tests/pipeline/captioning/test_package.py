@@ -72,7 +72,7 @@ def test_the_card_has_this_seeds_scores_and_the_spread(scored, tmp_path):
     assert "| change accuracy | 85.0 | no sd: one seed |" in card
     assert "SPICE" not in card, "it was not computed"
     assert "Seeds: 1, 3.\n" in card
-    assert "Of 100 test pairs, 15 are told wrongly" in card
+    assert "For 15 % of the test pairs" in card
     assert "## Licence\n\na licence of its own" in card
     assert scores["own"] == SCORES[1] | {"ROUGE-L": 0.5}
     assert set(scores["seeds"]) == {"1", "3"}
@@ -102,7 +102,7 @@ def test_the_card_says_first_what_is_true_by_kind(scored, tmp_path):
         "| captions of this file, percent | all changes | color | add | no change |",
         "| --- | --- | --- | --- | --- |",
         "| true | 30.0 | 10.0 | 70.0 | 98.0 |",
-        "| fits, be it other things, too | 50.0 | – | 90.0 | 98.0 |",
+        "| true or ambiguous | 50.0 | – | 90.0 | 98.0 |",
     ]
     assert first[7] == "| true, changed | 30.0 | no sd: one seed |"
     assert "- Of 100 changes of test pairs, it says something untrue of 70." in card
@@ -110,7 +110,7 @@ def test_the_card_says_first_what_is_true_by_kind(scored, tmp_path):
 
 def test_one_seed_is_no_evidence_and_none_is_not_scored(scored, tmp_path):
     shutil.rmtree(scored / CELLS / "3")
-    assert "Seeds: 1. One seed is no evidence." in packed(scored, tmp_path / "one")[0]
+    assert "Seeds: 1. One seed does not show" in packed(scored, tmp_path / "one")[0]
     shutil.rmtree(scored / CELLS)
     card, scores = packed(scored, tmp_path / "none")
     assert "This run was not scored." in card
@@ -215,5 +215,5 @@ def test_features_that_overflow_name_the_picture(here):
     features = copy(here.features)
     features.network = lambda images: torch.full((len(images), 4, 2, 2), 1e5)
     image = here.features.squashed(torch.zeros(8, 8, 3, dtype=torch.uint8).numpy())
-    with pytest.raises(InputError, match=r"the features of it\.png overflow float16; use another picture"):
+    with pytest.raises(InputError, match=r"the features of it\.png overflow float16"):
         features.grids([image], ["it.png"])

@@ -94,7 +94,7 @@ def test_trained_weights_alone_say_which_scenes_to_draw(lab, here):
     assert demo.settings({"it": here}, lab) == params.load(lab / "params.yaml").tabletop.of("tabletop")
     recipe = replace(here.trained.recipe, dataset="mine")
     other = replace(here, trained=replace(here.trained, recipe=recipe))
-    with pytest.raises(InputError, match="no model here was trained on drawn scenes"):
+    with pytest.raises(InputError, match="demo/scorer_cbr to --weights"):
         demo.settings({"it": other}, lab)
 
 
@@ -107,7 +107,7 @@ def test_scores_that_are_none(lab, tmp_path):
     with pytest.raises(InputError, match=r"^scores\.json: seed: "):
         demo.settings({"it": captioner}, lab)
     captioner.scores["rendered"] |= {"seed": 1, "width": 4096, "height": 4096}
-    with pytest.raises(InputError, match=r"^scores\.json: rendered: pictures of 4096 x 4096 pixels"):
+    with pytest.raises(InputError, match=r"^scores\.json: rendered: images of 4096 x 4096 pixels"):
         demo.settings({"it": captioner}, lab)
     (out / "scores.json").write_text("[]")
     with pytest.raises(InputError, match=r"package/scores\.json: Input should be an object"):

@@ -37,7 +37,7 @@ def truth():
 
 
 def judged(sentences):
-    return drawn_scenes.judged(Saying(sentences), SETTINGS, SCENES, Search())
+    return drawn_scenes.judge_new_scenes(Saying(sentences), SETTINGS, SCENES, Search())
 
 
 def test_who_tells_the_truth_is_true_of_every_kind():
@@ -61,5 +61,5 @@ def test_one_kind_told_wrongly_lowers_its_share_and_that_of_all_changes():
 
 def test_another_seed_draws_other_scenes():
     other = SETTINGS.model_copy(update={"seed": 10})
-    found = drawn_scenes.judged(Saying(truth()), other, SCENES, Search())
+    found = drawn_scenes.judge_new_scenes(Saying(truth()), other, SCENES, Search())
     assert drawn_scenes.shares(found)["changes"] < 0.5

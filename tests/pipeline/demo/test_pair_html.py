@@ -141,7 +141,7 @@ def test_uploads_that_are_broken_missing_or_too_large_get_one_sentence(events, m
     assert "lab-verdict" not in html
     monkeypatch.setattr(pair_html, "LARGEST", 10**6)
     for before, after, said in (
-        (sound, None, "Choose a before and an after picture first."),
+        (sound, None, "Choose a before and an after image first."),
         (sound, file(whole[:900]), "The after picture does not open"),
         (file(b"<script>"), sound, "The before picture is no image with pixels"),
         (sound, file(bytes(10**6 + 1)), "The after picture has more than 1 MB; scale it down."),
@@ -167,7 +167,7 @@ def test_two_orientations_are_told(events, tmp_path):
         exif[0x0112] = turn
         files.append(str(tmp_path / f"{turn}.jpg"))
         picture.save(files[-1], exif=exif)
-    assert "orientation (EXIF) of before is 1, of after 6" in events.uploaded(*files)[1]
+    assert "orientation of before is 1, of after 6" in events.uploaded(*files)[1]
     assert "orientation" not in events.uploaded(files[1], files[1])[1]
 
 

@@ -1,4 +1,4 @@
-"""Is one model significantly better than another on these test pairs?"""
+"""Significance of differences between models on the same test pairs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,36 +14,36 @@ from pipeline.statistics.pair_scores import Evidence, same_pairs
 
 RESAMPLES = 10_000
 SEED = 1
-LEVEL = 0.05  # an interval holds 1 - LEVEL of the resamples
-LEAST = 0.0005  # a difference that papers print as 0.0: two corpora without a 4-gram differ by less in BLEU-4
-SPOKEN = {  # metrics whose name in a sentence is another
+LEVEL = 0.05  # an interval contains 1 - LEVEL of the resamples
+LEAST = 0.0005  # smaller differences print as 0.0, such as those in BLEU-4 of two corpora without a 4-gram
+SPOKEN = {  # metrics with another name in sentences
     TRUE: "points true",
     TRUE_CHANGES: f"points of “{HEADINGS[TRUE_CHANGES]}”",
     AGREES: "points agreeing",
     AGREES_CHANGES: f"points of “{HEADINGS[AGREES_CHANGES]}”",
 }
-DIGITS = 9  # of a difference; beyond them is rounding, which must not make a model differ from itself
+DIGITS = 9  # of a difference; rounding errors beyond them must not make a model differ from itself
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The difference a - b of one corpus score (a fraction), and how sure it is over the test pairs."""
+    """The difference a - b of a corpus score (a fraction), and its uncertainty over the test pairs."""
 
     metric: str
     difference: float
     low: float  # the 95 % percentile interval
     high: float
-    p: float  # two-sided; of several models at once, Holm's correction is in it
+    p: float  # two-sided; with Holm's correction for several comparisons
     significant: bool
-    compared: int = 1  # pairs of models among which p was corrected
+    compared: int = 1  # number of comparisons in Holm's correction
 
     @property
     def printed(self) -> str:
-        """The difference and its interval, x 100."""
+        """Return the difference and its interval, x 100."""
         return f"{signed(self.difference)} [{signed(self.low)}, {signed(self.high)}]"
 
     def sentence(self, a_name: str, b_name: str) -> str:
-        """What a reader may conclude, scores x 100 as papers print them."""
+        """Return the conclusion as a sentence, with scores x 100 as in papers."""
         name = SPOKEN.get(self.metric, self.metric.replace("_", " "))
         interval = f"95 % interval {signed(self.low)} to {signed(self.high)}, {p_value(self.p)}"
         if self.compared > 1:
@@ -56,13 +56,12 @@ class Comparison:
 
 
 def compare(a: Evidence, b: Evidence, resamples: int = RESAMPLES, seed: int = SEED) -> dict[str, Comparison]:
-    """Metric -> the paired bootstrap of a - b, of the metrics that both have.
+    """Return metric -> paired bootstrap of a - b, for the metrics that both models have.
 
-    Scenes are resampled with all their test pairs, which are alike; the same scenes for both models. A
-    model's score is the mean over its seeds, which stay as they were trained. So the interval says how the
-    difference would vary over other scenes of the kind, and nothing of how it would vary over other training
-    runs. CIDEr-D keeps the document frequencies of all the test pairs. Raises InputError where the models'
-    pairs differ.
+    Whole scenes are resampled, because the test pairs of a scene are alike; both models get the same scenes.
+    A model's score is the mean over its seeds, which are not resampled. The interval therefore covers the
+    variation over scenes of the same kind, but not over training runs. CIDEr-D keeps the document frequencies
+    of all test pairs. Raises InputError if the models' pairs differ.
     """
     return compare_all({"a": a, "b": b}, resamples, seed)["a", "b"]
 
@@ -73,11 +72,11 @@ def compare_all(
     seed: int = SEED,
     between: Sequence[tuple[str, str]] | None = None,
 ) -> dict[tuple[str, str], dict[str, Comparison]]:
-    """Every two models, in their order, or those of `between` -> metric -> comparison, as `compare` has it.
+    """Compare all pairs of models, or those of `between`; return (a, b) -> metric -> comparison.
 
-    Of more than one comparison each metric's p values carry Holm's correction for the number of comparisons;
-    the intervals are of each comparison alone. A difference is significant where the corrected p is below
-    0.05, the interval does not hold 0, and the difference does not print as 0.0.
+    With several comparisons, the p values of each metric have Holm's correction; the intervals have none. A
+    difference is significant if the corrected p is below 0.05, the interval excludes 0, and the difference
+    does not print as 0.0.
     """
     if resamples < 1:
         raise InputError(f"{resamples} resamples are too few; take at least 1")
@@ -108,24 +107,24 @@ def compare_all(
 
 
 def _comparison(metric: str, pairs: int, observed: Array, differences: Array) -> Comparison:
-    """Of the 1 observed difference over `pairs` and those of the resamples; NaN where one has no value."""
+    """Compare the observed difference with those of the resamples; NaN marks resamples without a value."""
     drawn = np.round(differences[np.isfinite(differences)], DIGITS)
     if not len(drawn):
-        raise InputError(f"no resample holds a pair that has {metric}; take more than {len(differences)}")
+        raise InputError(f"no resample has a pair with {metric}; take more than {len(differences)}")
     low, high = np.quantile(drawn, [LEVEL / 2, 1 - LEVEL / 2])
-    # the +1 counts the observed sample among those drawn, so that p is never 0
+    # the +1 adds the observed sample to the drawn ones, so that p is never 0
     tail = min((drawn <= 0).sum(), (drawn >= 0).sum()) + 1
-    # of so few pairs even a win at each of them would be chance: no paired test gives less
+    # with few pairs, p cannot be smaller than the chance of winning at all of them: the sign test's least p
     p = max(min(1.0, 2 * tail / (len(drawn) + 1)), 2.0 ** (1 - pairs))
     difference = round(float(observed[0]), DIGITS)
-    told = bool(p < LEVEL and not low <= 0 <= high and abs(difference) >= LEAST)
-    return Comparison(metric, difference, float(low), float(high), float(p), told)
+    significant = bool(p < LEVEL and not low <= 0 <= high and abs(difference) >= LEAST)
+    return Comparison(metric, difference, float(low), float(high), float(p), significant)
 
 
 def _corrected(
     found: dict[tuple[str, str], dict[str, Comparison]],
 ) -> dict[tuple[str, str], dict[str, Comparison]]:
-    """The comparisons with Holm's step-down p values (1979), each metric a family of its own."""
+    """Correct the p values by Holm's step-down method (1979); each metric is a family of its own."""
     for metric in {metric: None for own in found.values() for metric in own}:
         pairs = sorted(
             (pair for pair in found if metric in found[pair]), key=lambda pair: found[pair][metric].p
@@ -134,16 +133,16 @@ def _corrected(
         for place, pair in enumerate(pairs):
             own = found[pair][metric]
             least = max(least, min(1.0, own.p * (len(pairs) - place)))
-            told = own.significant and least < LEVEL
-            found[pair][metric] = replace(own, p=least, significant=told, compared=len(pairs))
+            significant = own.significant and least < LEVEL
+            found[pair][metric] = replace(own, p=least, significant=significant, compared=len(pairs))
     return found
 
 
 def signed(difference: float) -> str:
-    """x 100 with its sign, a minus as long as the plus; 0.0 without."""
+    """Format a difference x 100 with its sign (− for minus); 0.0 has no sign."""
     return f"{100 * difference:+.1f}".replace("-", "−").replace("+0.0", "0.0").replace("−0.0", "0.0")
 
 
 def p_value(p: float) -> str:
-    """As it stands in sentences and tables."""
+    """Format p for sentences and tables."""
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"

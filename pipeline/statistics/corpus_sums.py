@@ -1,6 +1,6 @@
 """Corpus scores from sums over pairs, as pycocoevalcap and METEOR 1.5 compute them.
 
-Sums have any leading shape (of resamples); their last axis is what the function's first line names.
+Sums are (..., numbers), with any leading shape (such as resamples).
 """
 
 from collections.abc import Callable
@@ -11,13 +11,13 @@ from pipeline.scoring import metric_names as named
 from pipeline.scoring.meteor_formula import from_statistics
 
 Array = np.ndarray
-# pycocoevalcap's BleuScorer.compute_score: what is added to numerators and denominators
+# added to numerators and denominators in pycocoevalcap's BleuScorer.compute_score
 TINY, SMALL = 1e-15, 1e-9
 MILLION = 1e6
 
 
 def bleu_4(sums: Array) -> Array:
-    """BLEU-4 of ... x 10: matches of 1- to 4-grams, guesses of each, length, reference length."""
+    """Return BLEU-4 of sums (..., 10): matches and guesses of 1- to 4-grams, length, reference length."""
     matches, guesses, length, reference = sums[..., :4], sums[..., 4:8], sums[..., 8], sums[..., 9]
     precision = np.prod((matches + TINY) / (guesses + SMALL), -1) ** 0.25
     ratio = (length + TINY) / (reference + SMALL)
@@ -25,7 +25,7 @@ def bleu_4(sums: Array) -> Array:
 
 
 def mean(sums: Array) -> Array:
-    """The mean of ... x 2: the values in millionths, and how many pairs have one."""
+    """Return the mean of sums (..., 2): the values in millionths, and the number of pairs with a value."""
     return (
         np.divide(sums[..., 0], sums[..., 1], np.full(sums.shape[:-1], np.nan), where=sums[..., 1] > 0)
         / MILLION
@@ -47,4 +47,4 @@ SUMMED: dict[str, Callable[[Array], Array]] = {
     "text_to_pair": mean,  # R@1 of a pair's sentences
     "pair_to_text": mean,  # R@1 of a pair
 }
-"""A corpus score of sums over pairs, ... x numbers -> ..., a fraction; NaN where no pair has a value."""
+"""Metric -> function from sums (..., numbers) to scores (...,), as fractions; NaN if no pair has a value."""

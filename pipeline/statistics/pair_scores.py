@@ -1,4 +1,4 @@
-"""What the bootstrap knows of a model: numbers of each test pair, of each seed, from its pairs.jsonl."""
+"""Numbers of each test pair and seed of a model, read from pairs.jsonl for the bootstrap."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,31 +21,29 @@ Line = Annotated[list[Annotated[FiniteFloat, Field(ge=0)]], Field(min_length=23,
 
 @dataclass(frozen=True)
 class Evidence:
-    """One model's numbers, seeds x pairs x numbers (corpus_sums.SUMMED says which), all whole.
+    """A model's numbers by metric, each (seeds, pairs, numbers) as corpus_sums.SUMMED expects; all integers.
 
-    Sums of whole numbers are exact in whatever order they are added: a comparison has the same bits
-    on every machine. A metric that some seed lacks (SPICE without its files) is left out.
+    Sums of integers are exact in any order, so a comparison gives the same bits on every machine. A metric
+    that a seed lacks (SPICE without its files) is left out.
     """
 
     pair_ids: tuple[str, ...]
     numbers: dict[str, Array]
-    not_judged: int = 0  # captions of all seeds: with any, what is judged of the others is left out
-    scene_ids: tuple[
-        str, ...
-    ] = ()  # of each pair; () where nobody says, and each counts as a scene of its own
+    not_judged: int = 0  # captions of all seeds; if there are any, truth and agreement are left out
+    scene_ids: tuple[str, ...] = ()  # of each pair; () if unknown: each pair then counts as its own scene
 
     @property
     def seeds(self) -> int:
-        """How many runs of the model there are."""
+        """The number of runs of the model."""
         return len(next(iter(self.numbers.values())))
 
     @property
     def scenes(self) -> int:
-        """How many scenes the pairs are of."""
+        """The number of distinct scenes."""
         return len(set(self.scene_ids or self.pair_ids))
 
     def of_scenes(self) -> "Evidence":
-        """The sums over the pairs of each scene, in the order of the scenes' first pairs."""
+        """Return the sums over the pairs of each scene, in the order of the scenes' first pairs."""
         places = {scene: place for place, scene in enumerate(dict.fromkeys(self.scene_ids))}
         if len(places) in (0, len(self.pair_ids)):
             return self
@@ -54,7 +52,7 @@ class Evidence:
         return Evidence(tuple(places), sums, self.not_judged)
 
     def part(self, places: Sequence[int]) -> "Evidence":
-        """The same of the pairs in these places."""
+        """Return the evidence of the pairs at these positions."""
         numbers = {name: own[:, places] for name, own in self.numbers.items()}
         scenes = [self.scene_ids[place] for place in places] if self.scene_ids else []
         return Evidence(
@@ -62,7 +60,7 @@ class Evidence:
         )
 
     def counted(self, metric: str) -> int:
-        """How many pairs have a value of the metric."""
+        """Return the number of pairs with a value of the metric."""
         own = self.numbers[metric]
         return int((own[0, :, 1] > 0).sum()) if SUMMED[metric] is mean else own.shape[1]
 
@@ -75,7 +73,7 @@ class _Bleu(BaseModel):
 
 
 class ScoredPair(BaseModel):
-    """A line of pairs.jsonl: how good one caption is."""
+    """A line of pairs.jsonl: the scores of one caption."""
 
     pair_id: str
     scene_id: str | None = None
@@ -84,21 +82,21 @@ class ScoredPair(BaseModel):
     rouge_l: FiniteFloat = Field(alias="ROUGE-L")
     cider_d: FiniteFloat = Field(alias="CIDEr-D")  # a fraction; document frequencies of all the test pairs
     spice: FiniteFloat | None = Field(alias="SPICE")
-    right: bool | None  # on change or no change; None where the truth is unknown
+    right: bool | None  # correct about change or no change; None if the truth is unknown
     changed: bool | None = None
-    true: bool | None = None  # by the scene, where it is known
+    true: bool | None = None  # by the scene, if it is known
     fits: bool | None = None
-    agrees: bool | None = None  # with the references, where it is not
-    faults: str | None = None  # what of the caption is false, letters of truth.FAULTS
-    not_judged: bool = False  # a caption from outside that is no sentence of the grammar
+    agrees: bool | None = None  # with the references, if the scene is unknown
+    faults: str | None = None  # the false parts of the caption, as letters of truth.FAULTS
+    not_judged: bool = False  # a caption from outside that is not parseable
     caption: str = ""
 
 
 def read(paths: Sequence[Path]) -> Evidence:
-    """The pairs.jsonl of each seed of one model.
+    """Read the pairs.jsonl of each seed of a model.
 
-    Raises InputError where there is no file, where one is missing or is not what stages.score writes, and
-    where two are of other pairs.
+    Raises InputError if no path is given, if a file is missing or was not written by stages.score, or if the
+    files have different pairs.
     """
     if not paths:
         raise InputError("there is no pairs.jsonl to read; name one for each seed")
@@ -106,7 +104,7 @@ def read(paths: Sequence[Path]) -> Evidence:
 
 
 def evidence(runs: Mapping[str, Sequence[ScoredPair]]) -> Evidence:
-    """What the seeds' scored pairs come to, by the files that they stand in, whose pairs must be the same."""
+    """Combine the scored pairs of all seeds (file -> pairs); the files must have the same pairs."""
     ids = {name: tuple(pair.pair_id for pair in run) for name, run in runs.items()}
     first = next(iter(ids))
     for name, own in ids.items():
@@ -122,24 +120,24 @@ def evidence(runs: Mapping[str, Sequence[ScoredPair]]) -> Evidence:
 
 
 def read_pairs(path: Path) -> list[ScoredPair]:
-    """A pairs.jsonl. Raises InputError where it is missing, or not what stages.score writes."""
+    """Read a pairs.jsonl. Raises InputError if it is missing or was not written by stages.score."""
     run_files.check_per_pair(path)
     found = list(read_records(path, ScoredPair, REMEDY, "pair_id", extra="ignore"))
     if not found:
-        raise InputError(f"{path} holds no pair; remove it and {REMEDY} again")
+        raise InputError(f"{path} has no pairs; remove it and {REMEDY} again")
     return found
 
 
 def of_retrieval(
     ids: Sequence[str], scenes: Sequence[str], runs: Sequence[Mapping[str, Sequence[float]]]
 ) -> Evidence:
-    """The R@1 of every pair and seed, both ways by name; all runs are of the same pairs."""
+    """Return R@1 of each pair and seed, in both directions; all runs must have the same pairs."""
     numbers = {name: np.stack([_millionths(run[name]) for run in runs]) for name in runs[0]}
     return Evidence(tuple(ids), numbers, scene_ids=tuple(scenes))
 
 
 def same_pairs(a: Sequence[str], b: Sequence[str], what: str) -> None:
-    """Raise InputError, which begins with `what`, unless both are the same pairs in the same order."""
+    """Raise InputError, beginning with `what`, unless both have the same pairs in the same order."""
     if tuple(a) != tuple(b):
         place = next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
         named = [repr(ids[place]) if place < len(ids) else "none" for ids in (a, b)]
@@ -150,14 +148,14 @@ def same_pairs(a: Sequence[str], b: Sequence[str], what: str) -> None:
 
 
 def _summed(numbers: Array, rows: Array, count: int) -> Array:
-    """Seeds x pairs x numbers, added up where `rows` says the same -> seeds x `count` x numbers."""
+    """Add up numbers (seeds, pairs, numbers) of pairs with the same row: (seeds, `count`, numbers)."""
     sums = np.zeros((count, len(numbers), numbers.shape[2]))
     np.add.at(sums, rows, np.moveaxis(numbers, 1, 0))
     return np.moveaxis(sums, 0, 1)
 
 
 def _numbers(run: Sequence[ScoredPair]) -> dict[str, Array]:
-    """Metric -> pairs x numbers; a metric that no pair has is left out."""
+    """Return metric -> numbers (pairs, numbers); a metric that no pair has is left out."""
     bleu = [[*b.matches, *b.guesses, b.length, b.reference_length] for b in (pair.bleu for pair in run)]
     means: dict[str, Sequence[float | None]] = {
         named.TRUE_CHANGES: [pair.true if pair.changed else None for pair in run],
@@ -179,5 +177,5 @@ def _numbers(run: Sequence[ScoredPair]) -> dict[str, Array]:
 
 
 def _millionths(values: Sequence[float | None] | Sequence[float]) -> Array:
-    """Pairs x 2: each value in whole millionths (as many digits as are written), and 1 where there is one."""
+    """Return (pairs, 2): each value in whole millionths (the written digits), and 1 if there is a value."""
     return np.array([(0.0, 0.0) if v is None else (float(np.rint(v * MILLION)), 1.0) for v in values])

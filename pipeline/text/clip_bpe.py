@@ -1,8 +1,8 @@
-"""CLIP's byte-level BPE (Radford et al., 2021): text -> numbers of its vocabulary, and back.
+"""CLIP's byte-level BPE (Radford et al., 2021): convert text to token ids and back.
 
 The vocabulary is a data file of the package clip-anytorch, whose code is not run (it needs pkg_resources,
-which setuptools no longer has); the package tokenizers does the merging. A text's own "<|endoftext|>" is
-text like any other, not the mark.
+which setuptools no longer has). The package tokenizers applies the merges. "<|endoftext|>" in a text is
+ordinary text, not the mark.
 """
 
 import gzip
@@ -18,14 +18,14 @@ from tokenizers import models
 from pipeline.io.errors import InputError
 
 FILE = "bpe_simple_vocab_16e6.txt.gz"
-MERGES = 48_894  # the file's lines after its first that CLIP has
-LAST = "</w>"  # ends a piece's last symbol
+MERGES = 48_894  # lines after the file's first one that CLIP uses
+LAST = "</w>"  # suffix of a piece's last symbol
 MARKS = ("<|startoftext|>", "<|endoftext|>")
 PIECES = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+", regex.IGNORECASE)
 
 
 def bytes_as_symbols() -> dict[int, str]:
-    """A visible symbol for each of the 256 bytes, in the order of their numbers in the vocabulary."""
+    """Return a visible symbol for each of the 256 bytes, in the order of their ids."""
     itself = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in itself]
     return {byte: chr(byte) for byte in itself} | {byte: chr(256 + n) for n, byte in enumerate(others)}
@@ -36,18 +36,18 @@ BYTE = {symbol: byte for byte, symbol in SYMBOL.items()}
 
 
 def cleaned(text: str) -> str:
-    """Mended encoding, HTML's entities as signs, single spaces, lower case."""
+    """Repair the encoding, decode HTML entities, collapse white space, and lower the case."""
     text = html.unescape(html.unescape(ftfy.fix_text(text)))
     return regex.sub(r"\s+", " ", text).strip().lower()
 
 
 def merges() -> list[tuple[str, str]]:
-    """Which symbols become one, the first first. Raises InputError where the package is not there."""
+    """Return the merges in their order. Raises InputError if the package clip-anytorch is missing."""
     found = find_spec("clip")
     path = Path(found.origin).with_name(FILE) if found and found.origin else None
     if path is None or not path.is_file():
         raise InputError(
-            f"text.tokeniser is clip_bpe, and {FILE} is not there; install the package clip-anytorch"
+            f"text.tokeniser is clip_bpe, but {FILE} is missing; install the package clip-anytorch"
         )
     with gzip.open(path, "rt", encoding="utf-8") as file:
         pairs = (line.split() for line in file.read().split("\n")[1 : MERGES + 1])
@@ -55,7 +55,7 @@ def merges() -> list[tuple[str, str]]:
 
 
 class Bpe:
-    """Numbers 0-255: bytes; 256-511: bytes that end a piece; then merges; at last both marks."""
+    """CLIP's tokens. Ids 0-255: bytes; 256-511: bytes that end a piece; then the merges; last both marks."""
 
     def __init__(self) -> None:
         found = merges()
@@ -70,12 +70,12 @@ class Bpe:
         return len(self.names)
 
     def encode(self, text: str) -> list[int]:
-        """The numbers of a text, without marks."""
+        """Return the ids of a text, without marks."""
         pieces = ("".join(SYMBOL[b] for b in piece.encode()) for piece in PIECES.findall(cleaned(text)))
         return [token.id for piece in pieces for token in self.model.tokenize(piece)]
 
     def ends_word(self, number: int) -> bool:
-        """Whether it is the last of a piece."""
+        """Return True if the token ends a piece."""
         return number in self._last
 
     @cached_property
@@ -83,12 +83,12 @@ class Bpe:
         return frozenset(number for number, name in enumerate(self.names) if name.endswith(LAST))
 
     def text(self, numbers: list[int]) -> str:
-        """What numbers of one piece say; bytes that are no UTF-8 become its sign for that."""
+        """Return the text of a piece's ids; bytes that are not UTF-8 become U+FFFD."""
         symbols = "".join(self.names[number] for number in numbers if number < len(self) - len(MARKS))
         return bytes(BYTE[symbol] for symbol in symbols.removesuffix(LAST)).decode(errors="replace")
 
 
 @lru_cache
 def bpe() -> Bpe:
-    """The one, which takes a moment to make."""
+    """Return the shared instance, which is slow to build."""
     return Bpe()

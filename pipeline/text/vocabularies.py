@@ -1,4 +1,4 @@
-"""Captions as token ids and back (docs/methods.md, "Special tokens and tokenisation"; SCORER section 4.2)."""
+"""Convert captions to token ids and back (docs/methods.md, "Special tokens and tokenisation"; SCORER 4.2)."""
 
 import hashlib
 import json
@@ -24,12 +24,12 @@ REMEDY = "run `dvc repro vocab` to make it"
 PAIRS = "pairs"  # in `hashes`: the file whose training captions were counted
 NULL, UNK, START, END = 0, 1, 2, 3
 SPECIAL = ("<NULL>", "<UNK>", "<START>", "<END>")
-PCL_MARKS = ("<PAD>", "<UNK>", "<BOS>", "<EOS>")  # the same in IDC-PCL's files, at any ids
-PCL_OTHERS = ("<MASK>", "<CLS>")  # which its model has behind the vocabulary, and may write
-MCC_MARKS = ("<pad>", "<unk>", "<start>", "<end>")  # of MCCFormers' files, also at any ids
+PCL_MARKS = ("<PAD>", "<UNK>", "<BOS>", "<EOS>")  # IDC-PCL's special tokens, at any ids
+PCL_OTHERS = ("<MASK>", "<CLS>")  # IDC-PCL's model has them after the vocabulary, and may write them
+MCC_MARKS = ("<pad>", "<unk>", "<start>", "<end>")  # MCCFormers' special tokens, at any ids
 FOREIGN_MARKS = ((*PCL_MARKS, *PCL_OTHERS), MCC_MARKS)
 CLIP_START, CLIP_END = 49_406, 49_407  # the marks in CLIP's own numbering
-CLIP_LONGEST = 33  # <START> and 32 tokens, <END> among them: what CLIP4IDC's captioner reads and predicts
+CLIP_LONGEST = 33  # <START> and 32 tokens that include <END>, as in CLIP4IDC's captioner
 
 
 class Vocabulary(Protocol):
@@ -52,7 +52,7 @@ class Vocabulary(Protocol):
 
 
 def tokenise(caption: str, lower_case: bool) -> list[str]:
-    """Split a caption: `,` and `;` stand alone, `?` and `.` go, white space separates."""
+    """Split a caption at white space; `,` and `;` start a new token, `?` and `.` are dropped."""
     if lower_case:
         caption = caption.lower()
     for mark in ",;":
@@ -69,7 +69,7 @@ class WordVocabulary:
     words: tuple[str, ...]  # by id
     longest: int  # tokens of the longest training caption, with both marks
     lower_case: bool
-    marks: int = 2  # of `longest`, those that no word takes
+    marks: int = 2  # positions of `longest` reserved for special tokens
 
     def __len__(self) -> int:
         return len(self.words)
@@ -82,12 +82,12 @@ class WordVocabulary:
     def encode(self, caption: str) -> list[int]:
         """Token ids, <START> … <END>, cut to `longest`; unknown words become <UNK>."""
         words = tokenise(caption, self.lower_case)[: self.longest - self.marks]
-        # a caption may hold the text of a special token: it is a word like any other, and unknown
+        # the text of a special token in a caption is an unknown word
         known = [UNK if word in SPECIAL else self.ids.get(word, UNK) for word in words]
         return [START, *known, END]
 
     def spoken(self, tokens: Iterable[int]) -> list[tuple[str, int]]:
-        """The words up to <END>, of one token each; <NULL> and <START> are none."""
+        """Return the words up to <END>, each of one token, without <NULL> and <START>."""
         names = (*self.words, *PCL_OTHERS)
         return [(names[token], 1) for token in said(tokens)]
 
@@ -98,14 +98,14 @@ class WordVocabulary:
 
 @dataclass(frozen=True)
 class ClipVocabulary:
-    """CLIP's byte-level BPE: ids are CLIP's, but that both marks have changed places with 2 and 3.
+    """CLIP's byte-level BPE with CLIP's ids, except that both marks are exchanged with ids 2 and 3.
 
-    So the marks are every model's, and there are as many ids as CLIP has. NULL is CLIP's padding, and the
-    sign "!" where no piece ends with it; UNK such a quotation mark.
+    So the special tokens have the same ids as in every model, and the number of ids is CLIP's. NULL is
+    CLIP's padding, and also "!" within a piece; UNK is also '"' within a piece.
     """
 
     longest: int
-    marks: int = 2  # of `longest`, those that no piece takes
+    marks: int = 2  # positions of `longest` reserved for special tokens
 
     def __len__(self) -> int:
         return len(bpe())
@@ -115,7 +115,7 @@ class ClipVocabulary:
         return [START, *map(exchanged, bpe().encode(caption)[: self.longest - self.marks]), END]
 
     def spoken(self, tokens: Iterable[int]) -> list[tuple[str, int]]:
-        """The pieces up to <END>, each with how many tokens it is made of; a last one may lack its end."""
+        """Return the pieces up to <END> with their numbers of tokens; the last piece may be incomplete."""
         pieces: list[list[int]] = [[]]
         for token in said(tokens):
             pieces[-1].append(exchanged(token))
@@ -129,29 +129,29 @@ class ClipVocabulary:
 
 
 def exchanged(number: int) -> int:
-    """CLIP's number of an id, or the id of CLIP's number."""
+    """Map one of our ids to CLIP's, or one of CLIP's to ours; the mapping is its own inverse."""
     return {START: CLIP_START, END: CLIP_END, CLIP_START: START, CLIP_END: END}.get(number, number)
 
 
 def said(tokens: Iterable[int]) -> list[int]:
-    """Those before the first <END>, without <NULL> and <START>."""
+    """Return the tokens before the first <END>, without <NULL> and <START>."""
     tokens = list(tokens)
     return [tokens[place] for place in said_at(tokens)]
 
 
 def said_at(tokens: Sequence[int]) -> list[int]:
-    """Where those stand."""
+    """Return the positions of the tokens that `said` returns."""
     end = tokens.index(END) if END in tokens else len(tokens)
     return [place for place in range(end) if tokens[place] not in (NULL, START)]
 
 
 def count_words(captions: Iterable[str], lower_case: bool) -> Counter[str]:
-    """How often each word stands in the captions."""
+    """Count the words of the captions."""
     return Counter(word for caption in captions for word in tokenise(caption, lower_case))
 
 
 def longest_of(captions: Iterable[str], lower_case: bool, max_tokens: int | None = None) -> int:
-    """Tokens of the longest caption, with both marks; at most `max_tokens`, which longer ones are cut to."""
+    """Return the number of tokens of the longest caption, with both marks; at most `max_tokens`."""
     longest = 2 + max((len(tokenise(caption, lower_case)) for caption in captions), default=0)
     return longest if max_tokens is None else min(longest, max_tokens)
 
@@ -163,9 +163,9 @@ def build(
     max_tokens: int | None = None,
     others: Sequence[str] = (),
 ) -> WordVocabulary:
-    """The vocabulary of the training captions: words that stand in them at least `min_count` times.
+    """Build the vocabulary from words with at least `min_count` occurrences in the training captions.
 
-    `others`: captions whose words count too, but not their lengths.
+    `others`: captions whose words are counted, too, but not their lengths.
     """
     counts = count_words([*captions, *others], lower_case)
     words = sorted(word for word, count in counts.items() if count >= min_count and word not in SPECIAL)
@@ -175,9 +175,9 @@ def build(
 def fixed(
     path: str | Path, captions: list[str], lower_case: bool, max_tokens: int | None = None
 ) -> WordVocabulary:
-    """A given vocabulary: a JSON file of word -> id, as the released programs write it.
+    """Read a given vocabulary: a JSON file of word -> id, as written by the released programs.
 
-    IDC-PCL's and MCCFormers' have other marks, which become ours.
+    The special tokens of IDC-PCL and MCCFormers are replaced by ours.
     """
     table = read_json(path, "name a JSON file of word -> id, or null")
     if not isinstance(table, dict) or not all(type(number) is int for number in table.values()):
@@ -194,13 +194,13 @@ def fixed(
 
 
 def cut(vocabulary: Vocabulary, longest: int, marks: int = 2) -> Vocabulary:
-    """The vocabulary for captions of up to so many tokens, of which words leave `marks` free."""
+    """Return the vocabulary for captions of at most `longest` tokens, `marks` of them special tokens."""
     assert isinstance(vocabulary, (WordVocabulary, ClipVocabulary))  # there are no others
     return replace(vocabulary, longest=longest, marks=marks)
 
 
 def of_clip(captions: Sequence[str], max_tokens: int | None = None) -> ClipVocabulary:
-    """CLIP's vocabulary; captions of more than `max_tokens`, or of CLIP_LONGEST, are cut to it."""
+    """Return CLIP's vocabulary; captions are cut to `max_tokens`, by default to CLIP_LONGEST."""
     longest = 2 + max((len(bpe().encode(caption)) for caption in captions), default=0)
     return ClipVocabulary(min(longest, max_tokens or CLIP_LONGEST))
 
@@ -213,7 +213,7 @@ def _without_gaps(ids: dict[str, int]) -> dict[str, int]:
 
 
 class WordsFile(Strict):
-    """A vocabulary's file, but for CLIP's."""
+    """The file of a word vocabulary."""
 
     ids: Annotated[dict[str, int], AfterValidator(_without_gaps)]
     longest: Count
@@ -223,7 +223,7 @@ class WordsFile(Strict):
 
 
 class ClipFile(Strict):
-    """That of CLIP's tokens, which the project has."""
+    """The file of CLIP's vocabulary; its tokens are not in the file."""
 
     tokeniser: str
     longest: Count
@@ -231,7 +231,7 @@ class ClipFile(Strict):
 
 
 def kind_of(record: Any) -> type[WordsFile] | type[ClipFile]:
-    """What the value of a vocabulary's file must be."""
+    """Return the model that a vocabulary's file must match."""
     clip = isinstance(record, dict) and record.get("tokeniser") == "clip_bpe"
     return ClipFile if clip else WordsFile
 
@@ -239,9 +239,9 @@ def kind_of(record: Any) -> type[WordsFile] | type[ClipFile]:
 def save(
     path: str | Path, vocabulary: Vocabulary, counts: Counter[str], pairs: str | Path | None = None
 ) -> None:
-    """Write ids, training counts, the longest caption and how captions are read; of CLIP's what is ours.
+    """Write ids, training counts, greatest length and case; for CLIP only tokeniser and greatest length.
 
-    `pairs`: the file whose training captions were counted, which is named by its hash.
+    `pairs`: the file whose training captions were counted; its hash is written.
     """
     record: dict[str, Any] = {"tokeniser": "clip_bpe", "longest": vocabulary.longest}
     if isinstance(vocabulary, WordVocabulary):
@@ -256,10 +256,10 @@ def save(
 
 
 def load(path: str | Path) -> Vocabulary:
-    """Read what `save` wrote. Raises InputError naming the key that is wrong, or was changed since."""
+    """Read a file of `save`. Raises InputError naming the key that is wrong or was changed since."""
     record = read_json(path, REMEDY)
     found = checked(kind_of(record), record, str(path), REMEDY)
-    if content_hashes.KEY in record:  # of an earlier version: model.yaml has the hash of its words
+    if content_hashes.KEY in record:  # absent in earlier versions; model.yaml has a hash of the words
         content_hashes.read(path, record, REMEDY)
     if isinstance(found, ClipFile):
         return ClipVocabulary(found.longest)
@@ -268,19 +268,19 @@ def load(path: str | Path) -> Vocabulary:
 
 
 def check_pairs(path: str | Path, pairs: str | Path) -> None:
-    """Raise InputError where the pairs are not those whose captions the vocabulary at `path` has."""
+    """Raise InputError if the vocabulary at `path` was built from other pairs."""
     hashes = content_hashes.read(path, read_json(path, REMEDY), REMEDY)
     content_hashes.check(path, hashes, PAIRS, pairs, "run `dvc repro vocab` to make the vocabulary again")
 
 
 def identity(vocabulary: Vocabulary) -> str:
-    """Return a hash of the words in their order, of how captions are read, and of their greatest length."""
+    """Return a hash of the words in their order, the case setting and the greatest length."""
     lower_case = vocabulary.lower_case if isinstance(vocabulary, WordVocabulary) else None
     return _hash([_words(vocabulary), lower_case, vocabulary.longest])
 
 
 def words_identity(vocabulary: Vocabulary) -> str:
-    """Return a hash of the words in their order: of an imported checkpoint no more is known."""
+    """Return a hash of the words in their order; an imported checkpoint determines nothing else."""
     return _hash(_words(vocabulary))
 
 
@@ -293,7 +293,7 @@ def _hash(value: Any) -> str:
 
 
 def pad(sequences: list[list[int]]) -> np.ndarray:
-    """Token ids as one int64 array (captions x longest), filled with <NULL>."""
+    """Return token ids as one int64 array (captions, longest), padded with <NULL>."""
     padded = np.full((len(sequences), max(map(len, sequences))), NULL, dtype=np.int64)
     for row, sequence in zip(padded, sequences, strict=True):
         row[: len(sequence)] = sequence

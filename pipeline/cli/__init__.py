@@ -1,1 +1,1 @@
-"""What all command lines share: their arguments, how they begin, and how they end."""
+"""Shared code of all command lines: types of arguments, start, errors and exit codes."""

@@ -1,4 +1,4 @@
-"""What a command line may say: numbers of a range, a split that has pairs, outputs that are no inputs."""
+"""Types and checks of command-line arguments: ranges of numbers, splits with pairs, outputs unlike inputs."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -12,12 +12,12 @@ from pipeline.io.outputs import Contents, file_to_write
 
 SEEDS = (0, 2**31 - 1)
 PORTS = (1, 65_535)
-MOST_PARTS = 10_000  # each is a process, and a row of the live table
-WRITTEN = (file_to_write.__name__, Contents.to_write.__name__)  # what the arguments of outputs are read by
+MOST_PARTS = 10_000  # each part is a process and a row of the live table
+WRITTEN = (file_to_write.__name__, Contents.to_write.__name__)  # types of arguments that name outputs
 
 
 def whole(least: int, most: int) -> Callable[[str], int]:
-    """A whole number from `least` to `most`, which is all that the program can do."""
+    """Return a type for whole numbers from `least` to `most`."""
 
     def number(text: str) -> int:
         if text.isdecimal() and len(text) < 20 and least <= int(text) <= most:
@@ -28,7 +28,7 @@ def whole(least: int, most: int) -> Callable[[str], int]:
 
 
 def real(least: float, most: float) -> Callable[[str], float]:
-    """A number from `least` to `most`; NaN is none."""
+    """Return a type for numbers from `least` to `most`; NaN is refused."""
 
     def number(text: str) -> float:
         try:
@@ -43,8 +43,8 @@ def real(least: float, most: float) -> Callable[[str], float]:
 
 parts = whole(1, MOST_PARTS)
 jobs = whole(1, MOST_PARTS)
-beam = whole(1, 64)  # hypotheses of each pair, all in memory at once
-resamples = whole(1, 1_000_000)  # their scores are in memory at once
+beam = whole(1, 64)  # hypotheses per pair, all in memory
+resamples = whole(1, 1_000_000)  # their scores are all in memory
 cells = whole(1, 1_000_000)  # 8 GB of features of 2,048 channels
 heads = whole(1, 1024)
 blocks = whole(0, 100)
@@ -54,41 +54,41 @@ seconds = real(0.001, 1_000_000.0)
 
 
 def part_of(text: str) -> tuple[int, int]:
-    """`I/N`, the I-th of N parts, counted from 0."""
+    """Parse `I/N`, the I-th of N parts, counted from 0."""
     index, _, count = text.partition("/")
     if not (
         len(text) < 20 and index.isdecimal() and count.isdecimal() and int(index) < int(count) <= MOST_PARTS
     ):
         raise argparse.ArgumentTypeError(
-            f"{text[:40]} is not I/N, the I-th of N parts, counted from 0, of {MOST_PARTS} at most"
+            f"{text[:40]} is not I/N, the I-th of N parts, counted from 0 (at most {MOST_PARTS} parts)"
         )
     return int(index), int(count)
 
 
 def word(text: str) -> str:
-    """An argument that names no file: a dataset, a model, a revision, a sentence."""
+    """Type of an argument that is not a file: a dataset, a model, a revision, a sentence."""
     return text
 
 
 def to_read(text: str) -> Path:
-    """An argument that names a file or a folder which the command only reads."""
+    """Type of an argument that names a file or folder that is only read."""
     return Path(text)
 
 
 def address_to_read(text: str) -> str:
-    """An argument that names a folder of stores which the command only reads, or their address."""
+    """Type of an argument that names a folder of stores, or their address, that is only read."""
     return text
 
 
 def is_output(action: argparse.Action) -> bool:
-    """Whether an argument names what the command writes: its type is `file_to_write` or some `to_write`."""
+    """Return True if an argument names an output: its type is `file_to_write` or some `to_write`."""
     return getattr(action.type, "__name__", "") in WRITTEN
 
 
 def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """The command line. Raise InputError where an output is a file that is read, or another output.
+    """Parse the command line. Raise InputError if an output is also an input or another output.
 
-    The type of each argument says what it is: an output, a path to read, or a word; a plain Path does not.
+    The type of each argument must say whether it is an output, a path to read, or a word; Path does not.
     """
     arguments = parser.parse_args()
     written: list[Path] = []
@@ -107,28 +107,28 @@ def parsed(parser: argparse.ArgumentParser) -> argparse.Namespace:
 
 
 def check_apart(written: Sequence[Path | None], read: Sequence[str | Path | None]) -> None:
-    """Raises InputError where an output is a file that is read, or another output."""
+    """Raise InputError if an output is also an input or another output."""
     taken = {
         place for path in read if path is not None for place in (_place(Path(path)), Path(path).resolve())
     }
     for path in filter(None, written):
         if (place := _place(path)) in taken:
-            raise InputError(f"{path} is named twice, and would be lost; name another file to write")
+            raise InputError(f"{path} is named twice and would be overwritten; name another file to write")
         taken.add(place)
 
 
 def pairs_of(path: str | Path, split: str) -> list[Pair]:
-    """The prepared pairs of a split. Raises InputError where there are none."""
+    """Return the prepared pairs of a split. Raises InputError if there are none."""
     if not (pairs := of_split(read_pairs(path), split)):
         raise InputError(f"{path} has no pair of the split {split}; choose another split")
     return pairs
 
 
 def _place(path: Path) -> Path:
-    """Where a name stands: a link is replaced itself."""
+    """Resolve the folder but not the file, because writing replaces a link itself."""
     return path.parent.resolve() / path.name
 
 
 def needed(path: Path | None) -> bool:
-    """What one of the stage plan's files says, true without one. Raises InputError where it is missing."""
+    """Read a file of the stage plan as a truth value; True for None. Raises InputError if it is missing."""
     return path is None or bool(read_yaml(path, "run `dvc repro plan` to make it"))

@@ -1,4 +1,4 @@
-"""How a stage or a command begins and ends: environment, errors, exit code."""
+"""Start and end of stages and commands: environment, errors, exit code."""
 
 import getpass
 import os
@@ -19,7 +19,7 @@ from pipeline.io.source_code import revision
 
 
 def _name_the_user() -> None:
-    """Give a number without a name (`docker run --user 12345`) what DVC asks for, which a study starts."""
+    """Set LOGNAME and HOME for a user without a name (`docker run --user 12345`): DVC needs both."""
     try:
         getpass.getuser()
     except (KeyError, OSError):
@@ -28,12 +28,12 @@ def _name_the_user() -> None:
         home = Path.home() if os.environ.get("HOME") != "" else None
     except RuntimeError:
         home = None
-    if home is None or not home.is_absolute():  # DVC takes no other
+    if home is None or not home.is_absolute():  # DVC needs an absolute path
         os.environ["HOME"] = tempfile.gettempdir()
 
 
-# libgomp reads this as torch loads it. By default an idle thread spins for milliseconds, and next to another
-# program each step waits for the thread that has no core (benchmarks/README.md, "Next to other programs")
+# libgomp reads this when torch loads. By default idle threads spin for milliseconds, and next to another
+# program each step waits for a thread without a core (benchmarks/README.md, "Next to other programs")
 if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
     os.environ["GOMP_SPINCOUNT"] = "10000"
 _name_the_user()
@@ -41,26 +41,26 @@ standard_streams.open_missing()
 
 
 def run(main: Callable[[], None]) -> NoReturn:
-    """Run a stage's main, and leave with its exit code.
+    """Run a stage's main, and exit with its code.
 
-    A user's mistake is one line on stderr and exit code 2. Any other exception is a bug report, and exit
-    code 1.
+    A user's mistake (InputError) prints one line on stderr and exits with code 2. Any other exception prints
+    a bug report and exits with code 1.
     """
     _leave_by_exceptions()
     with standard_streams.escaped():
         _tell_new_name()
         try:
             code = _code(main)
-        except SystemExit as left:  # nobody reads what was to be said of an error
+        except SystemExit as left:  # stderr is closed, so the error cannot be printed
             code = _number(left)
         code = standard_streams.flush(code)
     sys.exit(code)
 
 
 def _code(main: Callable[[], None]) -> int:
-    """The exit code of main, after saying what went wrong."""
+    """Run main, print its error, and return the exit code."""
     try:
-        # an output says by itself why it cannot be written; this is for all else, as a library's cache
+        # outputs report their own write errors; this is for other files, such as a library's cache
         with writing("standard output, or a temporary file"):
             _keep_lock()
             main()
@@ -79,13 +79,13 @@ def _code(main: Callable[[], None]) -> int:
 
 
 def _name() -> str:
-    """The module that was started, by the package of its file."""
+    """Return the started module's name, such as commands.caption, from its file."""
     file = Path(sys.argv[0])
     return f"{file.parent.name}.{file.stem}"
 
 
 def _tell_new_name() -> None:
-    """Say what a command is called now, where it was started by its name of an earlier version."""
+    """Print a command's new name if it was started by the name of an earlier version."""
     old = str(getattr(sys.modules["__main__"].__spec__, "name", ""))
     if old.startswith("stages.") and old != (new := _name()):
         print(
@@ -96,12 +96,12 @@ def _tell_new_name() -> None:
 def _number(left: SystemExit) -> int:
     if left.code is None or isinstance(left.code, int):
         return left.code or 0
-    print(left.code, file=sys.stderr)  # as sys.exit("a text") means it
+    print(left.code, file=sys.stderr)  # sys.exit("a text") prints the text
     return 1
 
 
 def _bug_report(error: Exception) -> str:
-    """What is to be sent where an exception is none of ours."""
+    """Return the bug report of an unexpected exception."""
     short = "memory ran out: free some, or ask for less; else " if isinstance(error, MemoryError) else ""
     command = ["python", "-m", _name(), *sys.argv[1:]]
     return (
@@ -113,7 +113,7 @@ def _bug_report(error: Exception) -> str:
 
 
 def _keep_lock() -> None:
-    """Keep a copy of dvc.lock where DVC runs the stage: DVC writes the file in place when the stage ends."""
+    """Back up dvc.lock when DVC runs the stage: DVC overwrites the file in place when the stage ends."""
     if root := os.environ.get("DVC_ROOT"):
         if said := dvc_lock.problem(Path(root)):
             print(f"note: dvc.lock {said}{dvc_lock.remedy(Path(root))}", file=sys.stderr)
@@ -122,9 +122,9 @@ def _keep_lock() -> None:
 
 
 def _leave_by_exceptions() -> None:
-    """At SIGTERM, by which DVC stops a stage, and SIGHUP, of a terminal that is closed.
+    """Exit by an exception at SIGTERM (DVC stops a stage) and SIGHUP (the terminal closes).
 
-    Child processes are ended then, and temporary files are gone. `nohup`, which ignores SIGHUP, still holds.
+    Child processes and temporary files are cleaned up then. With `nohup`, SIGHUP stays ignored.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -132,7 +132,7 @@ def _leave_by_exceptions() -> None:
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
-    # once only: the shell and the system both tell of a closed terminal, and the second would cut off the end
+    # only once: shell and system both signal a closed terminal, and the second signal would stop the cleanup
     for again in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(again, lambda *_: None)
     sys.exit(128 + number)

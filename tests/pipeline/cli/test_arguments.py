@@ -70,7 +70,7 @@ def test_an_output_that_is_read_or_written_twice_is_refused(tmp_path, command):
     (tmp_path / "link").symlink_to("b")
     done = stage(tmp_path, command)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "is named twice, and would be lost; name another file to write" in done.stderr
+    assert "is named twice and would be overwritten" in done.stderr
     assert [(tmp_path / name).read_text() for name in ("a", "b")] == ["mine", "mine, too"]
     assert not (tmp_path / "c").exists()
 

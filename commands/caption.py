@@ -1,11 +1,11 @@
-"""Captions of your own pictures, by trained weights: a folder that training wrote, or a package to share.
+"""Caption your own images with trained weights: a folder that training wrote, or a shared package.
 
 python -m commands.caption before.png after.png --weights demo/scorer_cbr
 python -m commands.caption before.png after.png --weights demo/scorer_cbr --top 5 --overlay looked.png
 python -m commands.caption --pairs pairs.csv --out captions.jsonl --weights data/weights/tabletop/scorer_cbr/1
 
---pairs: a .csv or .jsonl with `before` and `after`, a folder with one, or a folder with before/ and after/.
-A line a pair is appended to --out, and a run that was stopped goes on. Exit code 1: some pairs have errors.
+--pairs: a .csv or .jsonl with `before` and `after`, a folder with such a file, or with before/ and after/.
+One line per pair is appended to --out; a stopped run resumes. Exit code 1: some pairs have errors.
 """
 
 import argparse
@@ -29,14 +29,14 @@ def main() -> None:
     check(arguments)
     devices.repeatable()
     search = Search(arguments.beam or arguments.top or 1, arguments.length_penalty)
-    # before the weights, which take seconds
+    # pairs first: loading weights takes seconds
     pairs = pair_jobs.jobs(arguments.pairs) if arguments.pairs else []
     captioner = PictureCaptioner.load(arguments.weights, arguments.lab)
     if arguments.part:
         whole_file = many_pairs.caption_part(
             captioner, pairs, arguments.out, search, arguments.top, arguments.part
         )
-        print(f"{arguments.out} is {'whole' if whole_file else 'waiting for other parts'}")
+        print(f"{arguments.out} is {'complete' if whole_file else 'waiting for other parts'}")
     elif arguments.pairs:
         failed = many_pairs.caption(captioner, pairs, arguments.out, search, arguments.top)
         print(f"{arguments.out}: {len(pairs)} pairs, {failed} of them with an error")
@@ -54,25 +54,25 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("after", type=to_read, nargs="?")
     made.add_argument("--weights", type=to_read, required=True, help="a folder of weights, or a package")
     made.add_argument(
-        "--lab", type=to_read, default=Path(), help="the repository that such a folder belongs to"
+        "--lab", type=to_read, default=Path(), help="the repository that the folder of weights belongs to"
     )
-    made.add_argument("--beam", type=beam, help="as decode.beam; greedy search where --top is not given")
+    made.add_argument("--beam", type=beam, help="as decode.beam (default: --top, or greedy search)")
     made.add_argument("--length-penalty", type=length_penalty, default=0.0, help="as decode.length_penalty")
-    made.add_argument("--top", type=beam, metavar="K", help="the K best captions with log-probabilities")
+    made.add_argument("--top", type=beam, metavar="K", help="print the K best captions and log-probabilities")
     made.add_argument("--json", action="store_true", help="print one JSON object")
     made.add_argument(
-        "--overlay", type=file_to_write, help="a picture to write: where the model looked at each word"
+        "--overlay", type=file_to_write, help="an image file to write: the attention at each word"
     )
-    made.add_argument("--pairs", type=to_read, help="many pairs")
+    made.add_argument("--pairs", type=to_read, help="many pairs: a table or a folder")
     made.add_argument("--out", type=file_to_write, help="captions of --pairs: JSON Lines, appended to")
     made.add_argument(
-        "--part", type=part_of, help="I/N: only these pairs (python -m commands.parts starts all parts)"
+        "--part", type=part_of, help="I/N: only this part (python -m commands.parts starts all parts)"
     )
     return made
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Raises InputError for arguments that do not go together."""
+    """Raise InputError for arguments that cannot be combined."""
     if arguments.top and arguments.beam and arguments.beam < arguments.top:
         raise InputError(f"--top {arguments.top} needs a --beam of at least {arguments.top}")
     if not 0 <= arguments.length_penalty < math.inf:
@@ -80,20 +80,20 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.pairs:
         if arguments.before or arguments.overlay or arguments.json:
             raise InputError(
-                "--pairs takes neither two pictures nor --overlay nor --json; its lines are JSON"
+                "--pairs cannot be combined with two images, --overlay or --json; its output is JSON Lines"
             )
         if not arguments.out:
             raise InputError("--pairs needs --out FILE.jsonl")
     elif arguments.part:
         raise InputError("--part is for --pairs")
     elif not arguments.after:
-        raise InputError("name a before and an after picture, or --pairs")
+        raise InputError("name a before and an after image, or --pairs")
     elif arguments.out:
-        raise InputError("--out is for --pairs; two pictures' caption is printed")
+        raise InputError("--out is for --pairs; the caption of two images is printed")
 
 
 def one(arguments: argparse.Namespace, captioner: PictureCaptioner, search: Search) -> None:
-    """Two pictures: their caption printed, and drawn where that is wanted."""
+    """Caption two images: print the caption and, with --overlay, draw the attention."""
     before, after = opened(arguments.before), opened(arguments.after)
     if warning := turned(before, after):
         print(f"warning: {warning}", file=sys.stderr)

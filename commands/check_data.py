@@ -1,4 +1,4 @@
-"""Is a dataset's folder complete? Said in words, before anything runs; no image is opened.
+"""Check that a dataset's folder is complete, before any stage runs; no image is opened.
 
 python -m commands.check_data --dataset spot_the_diff    exit code 0: complete; 2: something is missing
 """
@@ -35,19 +35,19 @@ def main() -> None:
     settings = everything.of(name).prepare
     root = Path(settings.root)
     if wrong := readers.faults(settings.reader, root):
-        raise listed(wrong, str(root), "mend these lines", SHOWN)
+        raise listed(wrong, str(root), "correct these lines", SHOWN)
     pairs = readers.read(settings.reader, root, settings.protocol)
     protocol = readers.protocol_of(settings.reader, settings.protocol)
     annotations = readers.annotation_files(settings.reader, root)
     print(printable(f"{name}: {', '.join(str(file) for file in annotations)}"))
-    # a dataset that is not published, such as the embedded one, may have no card
+    # an unpublished dataset, such as the embedded one, may have no card
     card = cards.load(cards.path_of(name)) if cards.path_of(name).exists() else None
     _counts(counts.count(pairs), None if card is None else card.counts(protocol), protocol)
     names = images_of(pairs)
     problems = checking.missing(root, names)
     count, some = checking.surplus(root, names)
     if count:
-        print(f"{count:,} images that no pair names, such as {printable(', '.join(some))}: left alone")
+        print(f"{count:,} images that no pair names, such as {printable(', '.join(some))}: ignored")
     if problems:
         raise listed(problems, str(root), f"put these images in place ({cards.path_of(name)})", SHOWN)
     print(f"all {len(names):,} images are there")
@@ -56,35 +56,35 @@ def main() -> None:
         for note in notes(captions, everything.text.lower_case):
             print(printable(f"note: {note}"))
         for model in everything.models:
-            resolving.resolve(everything, name, model)  # raises for settings that the pairs do not allow
+            resolving.resolve(everything, name, model)  # raises for settings that do not fit the pairs
     _since_prepared(name, root, annotations, pairs)
 
 
 def _counts(ours: counts.Counts, expected: counts.Counts | None, protocol: str | None) -> None:
-    """A table of our counts beside the published ones, and what differs."""
+    """Print a table of our counts and the published ones, and the differences."""
     if expected is None:
         held = ", ".join(f"{ours[what]:,} {what}" for what in ("pairs", "images", "captions"))
         print(f"{held}; no published counts to compare")
         return
     table = Table("", "", "here", "published", box=SIMPLE_HEAD, title=protocol and f"protocol {protocol}")
     for where, what, own, published, left_out in counts.compared(ours, expected):
-        note = f" ({left_out:,} say nothing)" if left_out else ""
+        note = f" ({left_out:,} empty)" if left_out else ""
         table.add_row(where, what, f"{own:,}", f"{published:,}{note}")
     PlainConsole(soft_wrap=True).print(table)
     if ours["shared_images"]:
-        print(f"{ours['shared_images']:,} images stand in more than one split")
+        print(f"{ours['shared_images']:,} images are in more than one split")
     found = counts.differences(ours, expected)
-    print("\n".join(found) if found else "the counts are the published ones")
+    print("\n".join(found) if found else "the counts equal the published ones")
 
 
 def _since_prepared(name: str, root: Path, annotations: Sequence[Path], pairs: Sequence[Pair]) -> None:
-    """Tell what is not as it was when the dataset was prepared, if it was."""
+    """Print what has changed since the dataset was prepared."""
     path = Path(f"data/images/{name}.jsonl")
     if not path.exists():
-        print("not prepared yet: `dvc repro` will")
+        print("not prepared yet: run `dvc repro`")
         return
     index = images.read_index(path)
-    # one after the other: 12 GB are read for CLEVR-Change, and nothing is kept of them
+    # one image at a time: CLEVR-Change has 12 GB, which must not fill the memory
     found = list(checking.changed(root, track(index, "comparing", "images", len(index))))
     prepared = {image.name for image in index}
     found += [f"{image}: not prepared" for image in images_of(pairs) if image not in prepared]

@@ -1,12 +1,12 @@
-"""Which part of the false captions is false: kind of change, colour, material, shape, size, relation, value.
+"""Count the false parts of captions: kind of change, colour, material, shape, size, relation, new value.
 
 python -m commands.errors                                   the published records (results/records)
 python -m commands.errors --own                             a user's own (results/own/records)
-python -m commands.errors results/cells/tabletop/*/1        finished cells, by their folders or pairs.jsonl
+python -m commands.errors results/cells/tabletop/*/1        finished runs, by their folders or pairs.jsonl
 python -m commands.errors captions.json --pairs data/pairs/tabletop.jsonl
                                                           captions from anywhere, of test pairs
-Percent of the pairs with a change; a caption of which several parts are false is counted at each of them, and
-in the figure once, in equal parts.
+Numbers are percent of the changed pairs. The table counts a caption at each of its false parts; the figure
+counts it once, in equal shares.
 """
 
 import argparse
@@ -37,10 +37,10 @@ def main() -> None:
     )
     parser.add_argument("cells", nargs="*", type=to_read, help="(default: all records)")
     parser.add_argument(
-        "--pairs", type=to_read, help="prepared pairs; the files are then captions in COCO's form"
+        "--pairs", type=to_read, help="prepared pairs; the other files are then captions in COCO's format"
     )
     parser.add_argument("--figure", type=file_to_write, help="an SVG file to write: the stacked bars")
-    parser.add_argument("--own", action="store_true", help="of own records, where no cell is named")
+    parser.add_argument("--own", action="store_true", help="read your own records, if no run is named")
     arguments = parsed(parser)
     if arguments.pairs and not arguments.cells:
         raise InputError("--pairs needs captions to judge; name their file")
@@ -63,26 +63,28 @@ def _recorded(own: bool) -> list[Faults]:
     ]
     if not groups:
         where = f"record of this params.yaml in {records.OWN}" if own else f"record in {records.FOLDER}"
-        raise InputError(f"there is no {where}; run a study, or name finished cells")
+        raise InputError(f"there is no {where}; run a study, or name finished runs")
     several = len({group.dataset for group in groups}) > 1
     return [false_words.of_group(group, group.dataset * several) for group in groups]
 
 
 def _scored(path: Path) -> Faults:
-    """Of a finished cell's folder, or its pairs.jsonl."""
+    """Read the faults of a finished run, from its folder or its pairs.jsonl."""
     file = path / "pairs.jsonl" if path.is_dir() else path
     lines = read_pairs(file)
     unread = [line.pair_id for line in lines if line.not_judged]
     _warn(unread, {line.pair_id: line.caption for line in lines})
     lines = [line for line in lines if not line.not_judged]
     if any(line.faults is None for line in lines):
-        raise InputError(f"{file} does not say what is false; the scenes must be known: `dvc repro score`")
+        raise InputError(
+            f"{file} has no faults: the scenes are unknown; score with scenes: `dvc repro score`"
+        )
     name = "/".join(file.parent.parts[-3:]) or str(file)
     return _faults(name, [(str(line.faults), bool(line.changed)) for line in lines])
 
 
 def _judged(path: Path, pairs: Path) -> Faults:
-    """Of captions of the test pairs."""
+    """Judge captions of the test pairs."""
     captions, found, unread = read_results(path), [], []
     for pair in pairs_of(pairs, "test"):
         if pair.pair_id not in captions:
@@ -102,10 +104,10 @@ def _warn(unread: Sequence[str], captions: Mapping[str, str]) -> None:
         print(f"warning: {printable(said)}", file=sys.stderr)
 
 
-def _faults(name: str, told: Sequence[tuple[str, bool]]) -> Faults:
-    if not any(changed for _, changed in told):
+def _faults(name: str, judged: Sequence[tuple[str, bool]]) -> Faults:
+    if not any(changed for _, changed in judged):
         raise InputError(f"{name} has no pair with a change; take other pairs")
-    parts = [[letters for letters, changed in told if changed is wanted] for wanted in (True, False)]
+    parts = [[letters for letters, changed in judged if changed is wanted] for wanted in (True, False)]
     return Faults(name, (parts[0],), (parts[1],))
 
 

@@ -1,9 +1,9 @@
-"""Pack trained weights to share: one file that captions pictures on a machine that never saw the dataset.
+"""Pack trained weights to share: one file that captions images on a machine without the dataset.
 
 python -m commands.export --weights data/weights/tabletop/scorer_cbr/1 --out scorer_cbr.zip
 python -m commands.export --weights data/weights/tabletop/scorer_cbr/1 --out demo/scorer_cbr    a folder
 
-In it: weights, the backbone's name and the hash of its weights, vocabulary, settings, scores, a model card.
+It contains weights, vocabulary, settings, scores, a model card, and the name and hash of the backbone.
 """
 
 import argparse
@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--out", type=package.to_write, required=True, help="FILE.zip, or a folder")
     parser.add_argument("--lab", type=to_read, default=Path(), help="the repository that trained them")
     parser.add_argument("--licence", type=word, default=LICENCE, help="a sentence for the model card")
-    parser.add_argument("--with-backbone", action="store_true", help="pack a backbone of a file, too")
+    parser.add_argument("--with-backbone", action="store_true", help="also pack backbone weights from a file")
     arguments = parsed(parser)
     devices.repeatable()
     package.write(arguments.weights, arguments.lab, arguments.out, arguments.licence, arguments.with_backbone)

@@ -1,7 +1,8 @@
-"""How much do features know of the objects? A linear probe of single cells, on a dataset like tabletop.
+"""Linear probe of a backbone's features: predict object attributes from single cells of the feature map.
 
-With --labelled FOLDER the probe is also tested on real images that you labelled (docs/evaluation.md,
-"Truth"), and a second classifier tells rendered from real cells. At 0.5 it cannot tell them apart.
+The dataset must be one like tabletop. With --labelled FOLDER the probe is also tested on real images that you
+labelled (docs/evaluation.md, "Truth"), and a second classifier separates rendered from real cells. Its
+accuracy is 0.5 if the cells do not differ.
 """
 
 import argparse
@@ -34,9 +35,9 @@ def main() -> None:
     parser.add_argument("--pairs", type=to_read, required=True)
     parser.add_argument("--images", type=to_read, required=True, help="the index of the images")
     parser.add_argument("--scenes", type=to_read, required=True, help="the scenes.json that render wrote")
-    parser.add_argument("--split", choices=("val", "test"), default="val", help="whose cells are told")
-    parser.add_argument("--cells", type=cells, default=20_000, help="of each split at most")
-    parser.add_argument("--labelled", type=to_read, help="a folder of labelled images to test on, too")
+    parser.add_argument("--split", choices=("val", "test"), default="val", help="the split to test on")
+    parser.add_argument("--cells", type=cells, default=20_000, help="greatest number of cells per split")
+    parser.add_argument("--labelled", type=to_read, help="also test on this folder of labelled images")
     parser.add_argument("--lab", type=to_read, default=Path(), help="the repository that filled the store")
     parser.add_argument("--out", type=file_to_write, help="a JSON file for the figures")
     probe(parsed(parser))
@@ -57,14 +58,14 @@ def probe(arguments: argparse.Namespace) -> None:
 
 
 def labelled(arguments: argparse.Namespace, store: FeatureStore, images: ImageGrids) -> dict[str, object]:
-    """Test the probe of objects' centres on labelled images; print and return its figures."""
+    """Test a probe of object centres on labelled images; print and return its scores."""
     train, held_out = (
         read(arguments, store, split, grid_labels.centres) for split in ("train", arguments.split)
     )
     real = labelled_cells.cells(images, arguments.labelled)
     scores, apart = linear_probe.probe(train, real), linear_probe.told_apart(held_out, real)
     print(table(scores, str(arguments.labelled), len(real.classes), len(train.classes)))
-    print(f"a linear classifier tells rendered from labelled cells: {apart:.3f} (0.5: it can't)")
+    print(f"accuracy of a linear classifier of rendered and labelled cells: {apart:.3f} (chance: 0.5)")
     return asdict(scores) | {"cells": len(real.classes), "told_apart": apart}
 
 
@@ -80,12 +81,12 @@ def read(
     return linear_probe.gather(store, names, labels, arguments.cells, f"reading cells of {split}")
 
 
-def table(scores: Scores, split: str, told: int, known: int) -> str:
-    """A line an attribute: the share told correctly, and that of the class most frequent in training."""
+def table(scores: Scores, split: str, tested: int, trained: int) -> str:
+    """Return a line per attribute: the accuracy, and the accuracy of the most frequent training class."""
     rows = [
         f"{name:<10}{right:>9.3f}{scores.majority[name]:>10.3f}" for name, right in scores.accuracy.items()
     ]
-    head = f"{told:,} cells of {split}, by a probe that {known:,} cells of train fitted"
+    head = f"{tested:,} cells of {split}, by a probe trained on {trained:,} cells of train"
     return "\n".join([head, "attribute  accuracy  majority", *rows])
 
 

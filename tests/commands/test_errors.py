@@ -73,12 +73,12 @@ def test_a_finished_cell_says_what_its_scores_hold(tmp_path, capsys):
     assert found[0] == "tabletop/rr/1"
     assert found[1][0] == found[1][4] == found[1][6] == found[1][-1] == "50.0"
     write(folder / "pairs.jsonl", [line(0)])
-    refuse(tmp_path, "errors tabletop/rr/1/pairs.jsonl", "pairs.jsonl does not say what is false; the scenes")
+    refuse(tmp_path, "errors tabletop/rr/1/pairs.jsonl", "pairs.jsonl has no faults")
 
 
 def test_without_a_name_it_is_of_the_records(tmp_path, capsys):
     project_params.write(tmp_path)
-    refuse(tmp_path, "errors", "there is no record in results/records; run a study, or name finished cells")
+    refuse(tmp_path, "errors", "there is no record in results/records; run a study, or name finished runs")
     three_seeds(tmp_path)
     succeed(tmp_path, "errors")
     assert [*rows(capsys.readouterr().out)] == ["rr", "subtraction"]

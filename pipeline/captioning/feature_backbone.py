@@ -57,12 +57,12 @@ def of_store(store: FeatureStore, spec: Spec, lab: Path) -> tuple[Backbone, Made
     """Load the network that filled a store, with its channel statistics. Raises InputError like of_lab."""
     place, attributes = Path(store.location.name), store.attributes
     said = {key: attributes.get(key) for key in ("weights_id", "precision")}
-    made = plain(place, Made, said, MADE_ANEW)
+    made = plain(place, Made, said, REMAKE)
     # a file of weights is named as the laboratory's stages see it: from its root
     here = spec if spec.weights == IMAGENET else replace(spec, weights=str(lab / spec.weights))
     network = _checked(here, made.weights_id, str(place))
     if network.standardise is not None:
-        numbers = plain(place, dict[str, list[float]], attributes.get(STATISTICS), MADE_ANEW)
+        numbers = plain(place, dict[str, list[float]], attributes.get(STATISTICS), REMAKE)
         found = {key: torch.tensor(values) for key, values in numbers.items()}
         _take_statistics(network, found, str(place))
     return network, made

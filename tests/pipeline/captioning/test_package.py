@@ -105,7 +105,7 @@ def test_the_card_says_first_what_is_true_by_kind(scored, tmp_path):
         "| true or ambiguous | 50.0 | – | 90.0 | 98.0 |",
     ]
     assert first[7] == "| true, changed | 30.0 | no sd: one seed |"
-    assert "- Of 100 changes of test pairs, it says something untrue of 70." in card
+    assert "- 70 % of its captions of changed test pairs are false." in card
 
 
 def test_one_seed_is_no_evidence_and_none_is_not_scored(scored, tmp_path):

@@ -7,7 +7,7 @@ statistics.safetensors             mean and deviation of the backbone's channels
 backbone.safetensors               the backbone's weights, on request; never ImageNet weights
 scores.json                        truth by kind of change, test scores by seed, some test captions, and the
                                    settings that render more such images
-README.md                          the model card
+a README                           the model card
 """
 
 import shutil

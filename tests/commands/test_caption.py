@@ -49,11 +49,11 @@ def test_many_pairs_and_an_exit_code_for_errors(lab, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (f"{BEFORE} {WEIGHTS}", "name a before and an after picture"),
+        (f"{BEFORE} {WEIGHTS}", "name a before and an after image"),
         (f"{BEFORE} {AFTER} {WEIGHTS} --top 3 --beam 2", "--top 3 needs a --beam of at least 3"),
         (f"{BEFORE} {AFTER} {WEIGHTS} --out x.jsonl", "--out is for --pairs"),
         (f"--pairs pairs.csv {WEIGHTS}", "--pairs needs --out"),
-        (f"{BEFORE} {AFTER} --pairs pairs.csv {WEIGHTS}", "--pairs takes neither two pictures"),
+        (f"{BEFORE} {AFTER} --pairs pairs.csv {WEIGHTS}", "--pairs cannot be combined with two images"),
         (f"{BEFORE} {AFTER} --weights nowhere", "nowhere is missing; name a folder of weights or a package"),
     ],
 )

@@ -46,9 +46,7 @@ def test_counts_stand_beside_the_published_ones(repository, check):
     make_spot_the_diff(repository / STD)
     _, out, _ = check()
     assert "protocol merged" in out
-    assert ["test", "pairs", "2", "1,270", "(7", "say", "nothing)"] in [
-        line.split() for line in out.split("\n")
-    ]
+    assert ["test", "pairs", "2", "1,270", "(7", "empty)"] in [line.split() for line in out.split("\n")]
     assert "\nval has 2 pairs, published 1,493 (4 of them say nothing)\n" in out
     assert "\n2 images that no pair names, such as resized_images/1.png, resized_images/1_2.png" in out
 

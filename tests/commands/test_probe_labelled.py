@@ -59,7 +59,7 @@ def test_labelled_cells_are_those_of_the_store(lab, monkeypatch):
 
 def test_the_figures_are_printed_and_written(lab, capsys):
     succeed(lab, f"{PROBE} --labelled data/raw/tabletop --out probe.json")
-    assert "0.5: it can't" in capsys.readouterr().out
+    assert "(chance: 0.5)" in capsys.readouterr().out
     figures = json.loads((lab / "probe.json").read_text())["labelled"]
     assert set(figures["accuracy"]) == {"color", "shape", "material", "size"}
     assert 0 <= figures["told_apart"] <= 1

@@ -65,7 +65,7 @@ def test_pairs_are_joined_in_the_order_of_the_merges(caption):
     assert bpe().encode(caption) == wanted
 
 
-@given(st.text())
+@given(st.text().filter(lambda text: not any(mark in text.lower() for mark in clip_bpe.MARKS)))
 def test_any_text_has_the_numbers_of_the_published_program(published, text):
     assert bpe().encode(text) == published.encode(text)
 

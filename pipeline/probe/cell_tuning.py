@@ -2,8 +2,8 @@
 
 A linear classifier reads the cell that holds an object's centre, as the linear probe does. The classifier and
 the last layers learn together. Batch norms keep the statistics of the weights that they start from. Each time
-an image is seen, its exposure, contrast, white balance, sharpness and noise are drawn again, because features
-of other cameras are the purpose.
+an image is read, its exposure, contrast, white balance, sharpness and noise are drawn again, so that the
+features also suit images of other cameras.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -2,8 +2,8 @@
 
 SCORER, DIRL, CLIP4IDC, IDC-PCL, DUDA, VARD, MCCFormers, CARD: the file tells which model it is (`scorer`,
 `dirl_ccr`, `clip4idc`, `idc_pcl`, `duda`, `vard`, `mccformers_d`, `mccformers_s`, `card`) and, of CLIP4IDC
-and IDC-PCL, which phase. Not a stage of dvc.yaml: it writes to data/imported, and the stage train or first of
-that dataset, model and seed takes the weights over in place of training.
+and IDC-PCL, which phase. Not a stage of dvc.yaml: it writes to data/imported, and the stage train or pretrain
+of that dataset, model and seed takes the weights over in place of training.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from pipeline.cli.arguments import SEEDS, blocks, heads, longest, parsed, to_rea
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import replacing, write_json
 from pipeline.weights import imported_weights, trained_model
-from pipeline.weights.imported_weights import FIRST, TRAIN, WEIGHTS
+from pipeline.weights.imported_weights import WEIGHTS
 from pipeline.weights.model_description import Trained
 
 
@@ -66,7 +66,7 @@ def import_checkpoint(arguments: argparse.Namespace) -> None:
     own = (arguments.heads, arguments.longest, arguments.intra)
     options = Options(arguments.vocab, arguments.dataset, arguments.seed, *own)
     trained, tensors, model = imported(file, options)
-    stage = TRAIN if isinstance(model, Captioner) else FIRST
+    stage = "train" if isinstance(model, Captioner) else "pretrain"
     kept = imported_weights.place(arguments.dataset, trained.recipe.model, arguments.seed, stage)
     out = arguments.out or kept
     if out.exists() or out.is_symlink():

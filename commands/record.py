@@ -87,7 +87,7 @@ def check(cell: Cell) -> None:
     weights = Path("data/weights", run)
     run_files.check_scores(cell.made, Path("data/pairs", f"{cell.dataset}.jsonl"), weights)
     run_curves.check(Path("results/curves", run), weights)
-    path = Path("data/recipes", cell.dataset, f"{cell.model}.yaml")
+    path = Path("data/recipes", run, "recipe.yaml")
     if not path.exists() or not recipe_file.same(recipe_file.load(path), cell.recipe):
         raise InputError(f"{cell.made} is not what params.yaml and the code make now; run `dvc repro`")
 

@@ -12,12 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pipeline.cli.arguments import needed, parsed, part_of, to_read, word
+from pipeline.cli.arguments import parsed, part_of, to_read, word
 from pipeline.compute import devices
 from pipeline.compute.memory import keep_freed
 from pipeline.compute.process_group import Part, Ranks, join
 from pipeline.config import params
-from pipeline.config.store_contents import GRID, PIXELS, PixelSpec, Spec, pixel_spec, spec
+from pipeline.config.store_contents import GRID, PIXELS, PixelSpec, Spec, chosen, pixel_spec, spec
+from pipeline.datasets.cub_nabirds import IMAGES
 from pipeline.datasets.images import Indexed, read_index
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import images_of, of_split
@@ -25,7 +26,8 @@ from pipeline.features import backbone_weights, extraction, npy_import
 from pipeline.features.shapes import grid_shape
 from pipeline.features.writer import CONTENTS, Writer
 from pipeline.io import provenance
-from pipeline.io.outputs import file_to_write, replacing
+from pipeline.io.errors import InputError
+from pipeline.io.outputs import file_to_write
 from pipeline.io.scratch_folders import alone, clear, in_turn
 from stages import run
 
@@ -37,20 +39,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
     parser.add_argument("--input", choices=(GRID, PIXELS), default=GRID)
-    parser.add_argument("--pairs", type=to_read, required=True)
-    parser.add_argument("--images", type=to_read, required=True, help="the index of its images")
-    add_outputs(parser)
-    parser.add_argument("--needed", type=to_read, help="the file that says whether a model reads the input")
-    arguments = parsed(parser)
-    if not needed(arguments.needed):
-        with replacing(arguments.out, CONTENTS) as folder:
-            folder.mkdir()
-        print(f"no model of `models` reads {arguments.input} of {arguments.dataset}: the store is left empty")
-        return
-    make(arguments, lambda ranks: fill(arguments, ranks))
-
-
-def add_outputs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--pairs", type=to_read)
+    parser.add_argument("--images", type=to_read, help="the index of its images")
+    parser.add_argument(
+        "--records", type=to_read, help="of cub or nabirds, in place of both: the folder of their records"
+    )
     parser.add_argument(
         "--out", type=CONTENTS.to_write, required=True, help="the store to write, a Zarr group"
     )
@@ -58,6 +51,11 @@ def add_outputs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--part", type=part_of, help="I/N: only these shards (python -m commands.parts starts all parts)"
     )
+    arguments = parsed(parser)
+    if not arguments.records and not (arguments.pairs and arguments.images):
+        parser.error("the following arguments are required: --pairs and --images, or --records")
+    filling = fill_pretraining if arguments.records else fill
+    make(arguments, lambda ranks: filling(arguments, ranks))
 
 
 def make(arguments: argparse.Namespace, fill: Callable[[Ranks], Made | None]) -> None:
@@ -107,6 +105,18 @@ def fill(arguments: argparse.Namespace, ranks: Ranks) -> Made | None:
     if ranks.rank == 0:
         return take_over(Path(dataset.features.npy), arguments.out, wanted, index)
     return None
+
+
+def fill_pretraining(arguments: argparse.Namespace, ranks: Ranks) -> Made:
+    """What `pretraining` asks for, of a dataset that pre-training alone sees."""
+    everything = params.load()
+    own, settings = everything.pretraining, everything.features
+    if arguments.dataset not in own.root:
+        raise InputError(f"params.yaml: pretraining.root has no {arguments.dataset}; add it")
+    wanted = Spec(**chosen(settings, own), standardise=False, resize=settings.resize, size=settings.size)
+    index = read_index(arguments.records / IMAGES)
+    root, precision = Path(own.root[arguments.dataset]), settings.precision or "auto"
+    return extract(arguments.out, precision, root, wanted, index, [], ranks)
 
 
 def finish(

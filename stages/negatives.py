@@ -4,12 +4,12 @@ import argparse
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from pipeline.cli.arguments import needed, parsed, to_read, word
+from pipeline.cli.arguments import parsed, to_read, word
 from pipeline.config import params
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.negatives import Negatives, write_negatives
 from pipeline.io.errors import InputError
-from pipeline.io.outputs import file_to_write, write_text
+from pipeline.io.outputs import file_to_write
 from pipeline.io.progress import track
 from pipeline.negatives.generation import SPLITS, generate
 from stages import run
@@ -22,12 +22,7 @@ def main() -> None:
     )
     parser.add_argument("--pairs", type=to_read, required=True)
     parser.add_argument("--out", type=file_to_write, required=True, help="the negatives to write, JSON lines")
-    parser.add_argument("--needed", type=to_read, help="the file that says whether a model asks for them")
     arguments = parsed(parser)
-    if not needed(arguments.needed):
-        write_text(arguments.out, "\n")  # of an empty file DVC warns
-        print(f"no model of `models` learns from negatives of {arguments.dataset}: none are made")
-        return
     settings = params.load().negatives
     if (grammar := settings.grammar.get(arguments.dataset)) is None:
         raise InputError(

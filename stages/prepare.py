@@ -1,4 +1,8 @@
-"""prepare@dataset: read a dataset's published layout, check it, write its pairs and its images' index."""
+"""prepare@dataset: read a dataset's published layout, check it, write its pairs and its images' index.
+
+A dataset that pre-training alone sees gets a folder of records; CUB, whose captions are known to be of birds,
+also six negatives of each image.
+"""
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,26 +10,39 @@ from pathlib import Path
 
 from pipeline.cli.arguments import parsed, to_read, word
 from pipeline.config import params
-from pipeline.datasets import cards, checking, counts, images, manifest, readers
+from pipeline.datasets import cards, checking, counts, cub_nabirds, images, manifest, readers
 from pipeline.datasets.caption_notes import notes
 from pipeline.datasets.images import Indexed
 from pipeline.datasets.manifest import Manifest
-from pipeline.datasets.schema import Pair, images_of, write_pairs
-from pipeline.io.errors import listed, printable
-from pipeline.io.outputs import file_to_write
+from pipeline.datasets.negatives import write_negatives
+from pipeline.datasets.schema import ClassPair, Pair, images_of, read_pairs, write_pairs
+from pipeline.io.errors import InputError, listed, printable
+from pipeline.io.outputs import file_to_write, replacing
+from pipeline.io.progress import track
+from pipeline.negatives.generation import generate
 from stages import run
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
-    parser.add_argument("--card", type=to_read, required=True, help="its card, whose counts are compared")
-    parser.add_argument("--pairs", type=file_to_write, required=True, help="the pairs to write, JSON lines")
+    parser.add_argument("--card", type=to_read, help="its card, whose counts are compared")
+    parser.add_argument("--pairs", type=file_to_write, help="the pairs to write, JSON lines")
+    parser.add_argument("--images", type=file_to_write, help="the index of images to write, JSON lines")
+    parser.add_argument("--manifest", type=file_to_write, help="how it was prepared, to write")
     parser.add_argument(
-        "--images", type=file_to_write, required=True, help="the index of images to write, JSON lines"
+        "--records",
+        type=cub_nabirds.CONTENTS.to_write,
+        help="of cub or nabirds, which pre-training alone sees: the folder to write, in place of these files",
     )
-    parser.add_argument("--manifest", type=file_to_write, required=True, help="how it was prepared, to write")
-    prepare(parsed(parser))
+    arguments = parsed(parser)
+    needed = ("card", "pairs", "images", "manifest")
+    if arguments.records:
+        prepare_pretraining(arguments)
+    elif missing := [name for name in needed if getattr(arguments, name) is None]:
+        parser.error(f"the following arguments are required: --{missing[0]}")
+    else:
+        prepare(arguments)
 
 
 def prepare(arguments: argparse.Namespace) -> None:
@@ -67,6 +84,26 @@ def _divided(found: Iterable[Indexed], pairs: Sequence[Pair], reader: str) -> It
     if readers.is_own(reader):
         raise listed(twice, "pictures in two splits", "give all pairs of a picture one split")
     print(printable(f"note: {len(twice):,} images are in two splits by content: {twice[0]}"))
+
+
+def prepare_pretraining(arguments: argparse.Namespace) -> None:
+    settings, name = params.load().pretraining, arguments.dataset
+    if name not in ("cub", "nabirds"):
+        raise InputError(f"--records goes with cub or nabirds, not with {name}; name one of these datasets")
+    root = Path(settings.root[name])
+    records: Sequence[Pair] | Sequence[ClassPair] = (
+        cub_nabirds.read_cub(root) if name == "cub" else cub_nabirds.read_nabirds(root, settings.seed)
+    )
+    names = images_of(records)
+    # before the images, which take long
+    print(f"{name}: {len(records)} records, {len(names)} images")
+    with replacing(arguments.records, cub_nabirds.CONTENTS) as folder:
+        folder.mkdir()
+        images.write_index(folder / cub_nabirds.IMAGES, images.index(root, names))
+        write_pairs(folder / cub_nabirds.RECORDS, records)
+        if name == "cub":
+            made = generate("birds", read_pairs(folder / cub_nabirds.RECORDS), settings.seed)
+            write_negatives(folder / cub_nabirds.NEGATIVES, track(made, "negatives", "images", len(records)))
 
 
 if __name__ == "__main__":

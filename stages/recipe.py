@@ -1,30 +1,96 @@
-"""recipe@dataset-model: resolve the parameters into all that decides how this model is trained here.
+"""recipe@dataset-model-seed: all that decides how a run is trained, and the hashes of what it starts from.
 
-What decides a phase before captioning stands in a file of its own, `null` where there is none: the
-stages adapt and pretrain read that alone, so that they do not run again for another captioning.
+recipe.yaml has the settings and the model's source files. pretrain.yaml has what decides the phase before
+captioning, null where the model has none, so that another captioning leaves that phase cached. inputs.json
+has the hash of the store that the run reads, so that its stages see no other store; and of CLIP's weights,
+of negatives, CUB and NABirds, where the run reads them. Of a run whose weights are imported it has the
+hashes of these weights only.
 """
 
 import argparse
+from pathlib import Path
+from typing import Any
 
-from pipeline.cli.arguments import parsed, word
+from pipeline.cli.arguments import parsed, to_read, word
 from pipeline.config import params, recipe_file, resolving
-from pipeline.io.outputs import file_to_write, write_text
+from pipeline.config.recipe_file import Recipe
+from pipeline.datasets import cub_nabirds
+from pipeline.datasets.cub_nabirds import NEGATIVES, RECORDS
+from pipeline.features.object_storage import store_of
+from pipeline.io.errors import InputError
+from pipeline.io.outputs import file_to_write, write_json, write_text
+from pipeline.io.provenance import sha256
+from pipeline.weights import first_weights, imported_weights
+from pipeline.weights.imported_weights import PRETRAINED
 from stages import run
+
+STORE = ("zarr.json", "features/zarr.json")  # every image's hash, what was made of it, every shard's size
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--dataset", type=word, required=True)
     parser.add_argument("--model", type=word, required=True)
-    parser.add_argument("--out", type=file_to_write, required=True)
-    parser.add_argument("--first", type=file_to_write, help="that of the phase before captioning, to write")
+    parser.add_argument("--out", type=file_to_write, required=True, help="recipe.yaml to write")
+    parser.add_argument("--pretrain", type=file_to_write, help="pretrain.yaml to write")
+    parser.add_argument("--inputs", type=file_to_write, help="inputs.json to write")
+    parser.add_argument("--features", type=to_read, help="the folder of the dataset's stores, for --inputs")
+    parser.add_argument("--negatives", type=to_read, default=Path("data/negatives"), help="the folder of all")
+    parser.add_argument(
+        "--pretraining", type=to_read, default=cub_nabirds.FOLDER, help="the folder of CUB and NABirds"
+    )
+    parser.add_argument("--imported", type=to_read, help="the folder of the run's imported weights")
+    parser.add_argument("--weights", type=to_read, help="the folder that `train` would replace")
     arguments = parsed(parser)
     recipe = resolving.resolve(params.load(), arguments.dataset, arguments.model)
+    if arguments.inputs:
+        write_inputs(recipe, arguments)
     recipe_file.save(arguments.out, recipe)
-    if arguments.first and recipe.adapt:
-        recipe_file.save(arguments.first, recipe.first_phase())
-    elif arguments.first:
-        write_text(arguments.first, "null\n")  # of an empty file DVC warns
+    if arguments.pretrain and recipe.adapt:
+        recipe_file.save(arguments.pretrain, recipe.first_phase())
+    elif arguments.pretrain:
+        write_text(arguments.pretrain, "null\n")  # DVC warns of an empty file
+
+
+def write_inputs(recipe: Recipe, arguments: argparse.Namespace) -> None:
+    """Write the hashes of the run's inputs. Raises InputError naming one that is missing."""
+    if arguments.features is None:
+        raise InputError("--inputs needs --features, the folder of the dataset's stores; add it")
+    store = Path(store_of(arguments.features, recipe.input))
+    remedy = f"{recipe.model} reads {recipe.input}; run `dvc repro extract` to make it"
+    known = {"input": recipe.input, "sha256": hashed([store / record for record in STORE], remedy)}
+    pretrained = arguments.inputs.with_name(PRETRAINED)
+    for stage, folder in (("pretrain", pretrained), ("train", arguments.weights)):
+        if folder:
+            imported_weights.check_kept(folder, arguments.imported, stage)
+    imported = imported_weights.hashes(arguments.imported)
+    found = {"imported": imported} if imported else started_from(recipe, arguments)
+    write_json(arguments.inputs, known | found)
+
+
+def started_from(recipe: Recipe, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the hashes of the weights and data beside the pairs that the run's first phase reads."""
+    first, found = recipe.adapt or recipe.train, {}
+    if "start" in first:
+        found["clip"] = first_weights.identity(Path(first["start"]))
+    if recipe.asks_negatives:
+        remedy = f"{recipe.model} learns from negatives (its task fda); run `dvc repro negatives`"
+        found["negatives"] = hashed([arguments.negatives / f"{recipe.dataset}.jsonl"], remedy)
+    for dataset in recipe.pretrained_on:
+        records = cub_nabirds.records_of(arguments.pretraining, dataset)
+        store = Path(store_of(cub_nabirds.stores_of(arguments.pretraining, dataset), recipe.input))
+        own = (RECORDS, NEGATIVES) if dataset == "cub" else (RECORDS,)
+        files = [*(records / name for name in own), *(store / name for name in STORE)]
+        remedy = f"{recipe.model} is pre-trained on it; {cub_nabirds.remedy(dataset)}"
+        found[dataset] = hashed(files, remedy)
+    return found
+
+
+def hashed(files: list[Path], remedy: str) -> str:
+    """One hash of them all. Raises InputError naming one that is missing."""
+    if missing := [file for file in files if not file.is_file()]:
+        raise InputError(f"{missing[0]} is missing, and {remedy}")
+    return sha256(*[file.read_bytes() for file in files])
 
 
 if __name__ == "__main__":

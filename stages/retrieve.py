@@ -1,6 +1,6 @@
 """retrieve@dataset-model-seed: how well what learnt to retrieve finds pairs by sentences, and sentences.
 
-Of a model that did not, an empty folder.
+The folder is empty where nothing was pre-trained, before imported weights.
 """
 
 import argparse
@@ -36,7 +36,9 @@ EXAMPLES, FOUND = 4, 3  # sentences, and the pairs shown for each
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--first", type=to_read, required=True, help="the folder that the stage first wrote")
+    parser.add_argument(
+        "--first", type=to_read, required=True, help="the folder that the stage pretrain wrote"
+    )
     parser.add_argument("--pairs", type=to_read, required=True)
     parser.add_argument("--vocab", type=to_read, required=True)
     parser.add_argument("--features", type=address_to_read, required=True, help=STORES)

@@ -41,11 +41,11 @@ from pipeline.training.loop import Training, seed_all
 from pipeline.training.phases import Phase
 from pipeline.training.resuming import History
 from pipeline.weights import imported_weights, trained_model
+from pipeline.weights.imported_weights import PRETRAINED
 from pipeline.weights.model_description import Trained
 from stages import run
 
-STARTED, START = "store.json", "run `dvc repro start` to make it"
-FIRST = "first"  # the folder, in what a cell starts from, of the weights that it begins with
+INPUTS, REMEDY = "inputs.json", "run `dvc repro recipe` to make it"
 IMAGES = "images"  # the folder of the curves of a pre-training on single images, among those after it
 LOSS, VALIDATION = "loss.csv", "validation.csv"
 CURVES = Contents("curves")
@@ -68,11 +68,11 @@ def main() -> None:
     )
     arguments = parsed(parser)
     recipe = recipe_file.load(arguments.recipe)
-    if folder := imported_weights.found(arguments.imported, imported_weights.TRAIN):
+    if folder := imported_weights.found(arguments.imported, "train"):
         take_over("train", arguments, folder, trained_model.load)
         return
     before = arguments.start_from
-    first = before / FIRST if recipe.adapt and before else None
+    first = before / PRETRAINED if recipe.adapt and before else None
     phase = phases.captioning(recipe, first, arguments.tokens)
     run_phase("train", arguments, recipe, phase, first, checks=partial(check, arguments, recipe, first))
 
@@ -87,19 +87,19 @@ def check(arguments: argparse.Namespace, recipe: Recipe, first: Path | None = No
     vocabularies.check_pairs(arguments.vocab, arguments.pairs)
     store = FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
     manifest.check_images(arguments.pairs, store.location.name, store.images)
-    check_started((getattr(arguments, "start_from", None) or arguments.weights.parent) / STARTED, store)
+    check_started((getattr(arguments, "start_from", None) or arguments.weights.parent) / INPUTS, store)
     if first is not None:
         check_first(arguments, recipe, first)
 
 
 def check_started(started: Path, store: FeatureStore) -> None:
-    """Raise InputError where the store is not the one that the stage start noted for the run, if it did."""
-    known = read_json(started, START) if started.is_file() else {}
+    """Raise InputError where the store is not the one that the stage recipe noted for the run, if it did."""
+    known = read_json(started, REMEDY) if started.is_file() else {}
     if not isinstance(known, dict) or "sha256" not in known:
         return  # of imported weights it says nothing of the store
     array = store.location.get("features/zarr.json", 1 << 20) or b""
     if provenance.sha256(store.record, array) != known["sha256"]:
-        raise InputError(f"{store.location.name} is not the store that {started} names; {START} again")
+        raise InputError(f"{store.location.name} is not the store that {started} names; {REMEDY} again")
 
 
 def check_first(arguments: argparse.Namespace, recipe: Recipe, first: Path) -> None:

@@ -27,7 +27,10 @@ TINY = {
     "pretraining__datasets": ["cub", "nabirds"],
     "model__idc_pcl__switches": {"extra_data": "cub_nabirds"},
 }
-START = f"start --recipe recipe.yaml --features data/features/{BIRDS} --out store.json"
+START = (
+    f"recipe --dataset {BIRDS} --model idc_pcl --out r.yaml --features data/features/{BIRDS} "
+    "--inputs inputs.json"
+)
 PATHS = f"--pairs data/pairs/{BIRDS}.jsonl --vocab vocab.json --features data/features/{BIRDS}"
 
 
@@ -56,7 +59,7 @@ def prepare(root):
     make_birds(root / "raw/nabirds", captions=False)
     for name in ("cub", "nabirds"):
         records = f"data/pretraining/records/{name}"
-        succeed(root, f"prepare_pretraining --dataset {name} --out {records}")
+        succeed(root, f"prepare --dataset {name} --records {records}")
         keys = [image.name for image in read_index(root / records / "images.jsonl")]
         fill(root, f"data/pretraining/stores/{name}/grid.zarr", keys)
     write_pairs(root / f"data/pairs/{BIRDS}.jsonl", make_pairs())
@@ -76,7 +79,7 @@ def resolve(root, name="recipe.yaml", **changes):
 def command(out, seed=1, recipe="recipe.yaml"):
     places = f"--weights {out}/first --curves {out}/curves --provenance {out}/provenance.json"
     negatives = f"--negatives data/negatives/{BIRDS}.jsonl"
-    return f"first --recipe {recipe} --seed {seed} {PATHS} {negatives} {places}"
+    return f"pretrain --recipe {recipe} --seed {seed} {PATHS} {negatives} {places}"
 
 
 def vocabulary(root):

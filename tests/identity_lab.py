@@ -22,30 +22,27 @@ SETTINGS |= {f"{OWN}adapt__iterations": 2, f"{OWN}adapt__batch": 4, f"{OWN}adapt
 SETTINGS |= {"models": [*MODELS], "seeds": [*SEEDS], "report__gallery": 2, "report__constant_candidates": 3}
 
 
-def recipe(model: str) -> str:
-    command = f"recipe --dataset tabletop --model {model} --out data/recipes/tabletop/{model}.yaml"
-    return f"{command} --first data/recipes/tabletop/{model}.first.yaml"
-
-
-def start(model: str, seed: int) -> str:
+def recipe(model: str, seed: int) -> str:
+    run = f"data/recipes/tabletop/{model}/{seed}"
     return (
-        f"start --recipe data/recipes/tabletop/{model}.yaml --features data/features/tabletop "
-        f"--weights data/weights/tabletop/{model}/{seed} --out data/starts/tabletop/{model}/{seed}/store.json"
+        f"recipe --dataset tabletop --model {model} --features data/features/tabletop "
+        f"--weights data/weights/tabletop/{model}/{seed} --out {run}/recipe.yaml "
+        f"--pretrain {run}/pretrain.yaml --inputs {run}/inputs.json"
     )
 
 
-def first(model: str, seed: int) -> str:
+def pretrain(model: str, seed: int) -> str:
+    run = f"data/recipes/tabletop/{model}/{seed}"
     return (
-        f"first --recipe data/recipes/tabletop/{model}.first.yaml --seed {seed} {INPUTS} "
-        f"--weights data/starts/tabletop/{model}/{seed}/first "
-        f"--curves results/curves/tabletop/{model}/first/{seed} --provenance p.json"
+        f"pretrain --recipe {run}/pretrain.yaml --seed {seed} {INPUTS} --weights {run}/pretrained "
+        f"--curves results/curves/tabletop/{model}/pretrain/{seed} --provenance p.json"
     )
 
 
 def train(model: str, seed: int) -> str:
     return (
-        f"train --recipe data/recipes/tabletop/{model}.yaml --seed {seed} {INPUTS} "
-        f"--start-from data/starts/tabletop/{model}/{seed} --weights data/weights/tabletop/{model}/{seed} "
+        f"train --recipe data/recipes/tabletop/{model}/{seed}/recipe.yaml --seed {seed} {INPUTS} "
+        f"--start-from data/recipes/tabletop/{model}/{seed} --weights data/weights/tabletop/{model}/{seed} "
         f"--curves results/curves/tabletop/{model}/{seed} --provenance p.json"
     )
 
@@ -66,7 +63,7 @@ def score(model: str, seed: int) -> str:
 
 
 def retrieve(model: str, seed: int) -> str:
-    first = f"data/starts/tabletop/{model}/{seed}/first"
+    first = f"data/recipes/tabletop/{model}/{seed}/pretrained"
     return f"retrieve --first {first} {INPUTS} --out {CELLS}/{model}/{seed}/retrieval"
 
 
@@ -75,16 +72,16 @@ CONSTANT = (
     f"--captions {CELLS}/constant/captions.json "
     f"--out {CELLS}/constant/metrics.json --summary {CELLS}/constant/summary.json"
 )
-CELL = (start, first, train, decode, score, retrieve)
+RUN = (recipe, train, decode, score)
+ADAPTED_RUN = (recipe, pretrain, retrieve, train, decode, score)
 
 
 def make(folder: Path) -> Path:
     """All stages, but for the report."""
     prepare(folder)
     for model in MODELS:
-        succeed(folder, recipe(model))
         for seed in SEEDS:
-            for command in CELL:
+            for command in ADAPTED_RUN if model == ADAPTED else RUN:
                 succeed(folder, command(model, seed))
     succeed(folder, CONSTANT)
     for name in ("models", "pipeline", "stages", "commands"):

@@ -86,7 +86,7 @@ def make_cell(root: Path, name: str, model: str, seed: int, pairs: list[Pair], s
     (curves / "loss.csv").write_text("\n".join([f"iteration,{terms}", *losses]) + "\n")
     (curves / "validation.csv").write_text(f"iteration,CIDEr-D\n150,{score / 2}\n300,{score}\n")
     if model in ADAPTED:
-        earlier = curves.parent / "first" / str(seed)
+        earlier = curves.parent / "pretrain" / str(seed)
         earlier.mkdir(parents=True)
         (earlier / "loss.csv").write_text("iteration,retrieval\n10,7.5\n20,7.25\n")
         (earlier / "validation.csv").write_text("iteration,R@1\n20,0.5\n")

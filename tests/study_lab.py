@@ -33,7 +33,6 @@ STAGES = {
             {"path": "data/images/tabletop.jsonl", "md5": "3"},
         ]
     },
-    "plan@tabletop": {"outs": [{"path": "data/plans/tabletop", "md5": "4.dir"}]},
     "extract@tabletop-grid": {"outs": [{"path": "data/features/tabletop/grid.zarr", "md5": "fea7"}]},
     "vocab@tabletop": {"outs": [{"path": "data/vocab/tabletop.json", "md5": "5"}]},
 }

@@ -241,7 +241,7 @@ def _over(tree, entered):
     return tree | {key: _over(tree.get(key), value) for key, value in entered.items()}
 
 
-@pytest.mark.parametrize("name", ["extract", "first", "train"])
+@pytest.mark.parametrize("name", ["extract", "pretrain", "train"])
 def test_stages_that_several_processes_share_can_be_started_by_torchrun(name):
     """As dvc.yaml starts them: torchrun takes what looks like an option of its own for one."""
     command = _filled(STAGES[name]["cmd"]).removeprefix("python ")

@@ -158,7 +158,9 @@ def _dvc(root: Path) -> None:
     (root / "dvc.lock").write_text((root / "dvc.lock").read_text() + "# run\n")
     for cell in record.cells(root):
         Fake(root).run(cell)
-        recipe_file.save(root / f"data/recipes/{cell.dataset}/{cell.model}.yaml", cell.recipe)
+        recipe_file.save(
+            root / f"data/recipes/{cell.dataset}/{cell.model}/{cell.seed}/recipe.yaml", cell.recipe
+        )
 
 
 def changed(root: Path, done: list[tuple[str, ...]]) -> list[str]:

@@ -19,7 +19,7 @@ ROOMS = [
     *("pipeline", "models"),
 ]
 LEVELS = {"models": 0, "pipeline": 1, "stages": 2, "commands": 2}
-PROVENANCE = {"extract", "extract_pretraining", "first", "train"}  # they say when and where
+PROVENANCE = {"extract", "extract_pretraining", "pretrain", "train"}  # they say when and where
 FILES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
 
 
@@ -56,15 +56,29 @@ def test_every_room_says_what_it_is_for():
     assert {room(path) for path in FILES} == set(ROOMS)
 
 
+def script(name: str) -> str:
+    """The script of a stage: those of the datasets that pre-training alone sees are those of any dataset."""
+    return name.removesuffix("_pretraining")
+
+
 @pytest.mark.parametrize("name", STAGES)
 def test_a_stage_depends_on_the_code_that_it_runs(name):
     code = [dep for dep in STAGES[name]["deps"] if dep.startswith((*PACKAGES, "data/code"))]
-    assert code == (list(PACKAGES[:3]) if name == "code" else [f"data/code/{name}.json"])
+    assert code == (sorted(PACKAGES[:3]) if name == "settings" else [f"data/code/{script(name)}.json"])
 
 
 def test_the_stages_whose_models_stand_in_a_recipe_depend_on_one():
     deps = {name: stage["deps"] for name, stage in STAGES.items()}
     assert {name for name in deps if any(dep.startswith("data/recipes/") for dep in deps[name])} == BY_RECIPE
+
+
+def test_the_default_pipeline_has_no_stage_that_does_nothing():
+    params = yaml.load((ROOT / "params.yaml").read_text(), yaml.CSafeLoader)
+    assert params["stages"] == {"extract": ["grid"], "negatives": [], "pretrain": [], "retrieve": []}
+    for stage in ("negatives", "pretrain", "retrieve"):
+        assert f"${{stages.{stage}}}" in STAGES[stage]["matrix"].values()
+    assert STAGES["extract"]["matrix"]["input"] == "${stages.extract}"
+    assert list(STAGES)[-2:] == ["settings", "recipe"]
 
 
 def test_a_room_does_nothing_when_one_of_its_modules_is_imported():
@@ -78,7 +92,7 @@ def test_a_room_does_nothing_when_one_of_its_modules_is_imported():
 @pytest.mark.parametrize("name", STAGES)
 def test_a_stage_is_described_and_runs_its_own_script(name):
     assert STAGES[name]["desc"]
-    assert STAGES[name]["cmd"].startswith(f"python -m stages.{name} ")
+    assert STAGES[name]["cmd"].startswith(f"python -m stages.{script(name)} ")
     assert "persist" not in str(STAGES[name])
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import Pair, of_split
 from pipeline.io.errors import InputError
-from pipeline.io.inputs import read_yaml
 from pipeline.io.outputs import Contents, file_to_write
 
 SEEDS = (0, 2**31 - 1)
@@ -127,8 +126,3 @@ def pairs_of(path: str | Path, split: str) -> list[Pair]:
 def _place(path: Path) -> Path:
     """Resolve the folder but not the file, because writing replaces a link itself."""
     return path.parent.resolve() / path.name
-
-
-def needed(path: Path | None) -> bool:
-    """Read a file of the stage plan as a truth value; True for None. Raises InputError if it is missing."""
-    return path is None or bool(read_yaml(path, "run `dvc repro plan` to make it"))

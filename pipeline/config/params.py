@@ -80,6 +80,15 @@ class Rendered(Scenes):
         return Tabletop(**shared, viewpoint=self.viewpoint[dataset])
 
 
+class Stages(Strict):
+    """What has a stage that only some models need; pipeline/config/stage_lists.py compares it with them."""
+
+    extract: Annotated[tuple[Literal["grid", "pixels"], ...], Distinct] = Field(("grid",), strict=False)
+    negatives: Annotated[tuple[Name, ...], Distinct] = Field((), strict=False)
+    pretrain: Annotated[tuple[Name, ...], Distinct] = Field((), strict=False)
+    retrieve: Annotated[tuple[Name, ...], Distinct] = Field((), strict=False)
+
+
 class Features(Strict):
     backbone: str | None
     weights: str | None
@@ -169,6 +178,7 @@ class Params(Strict):
     datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)
     models: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)
     seeds: Annotated[tuple[Seed, ...], Distinct] = Field(strict=False, min_length=1, max_length=1000)
+    stages: Stages = Stages()
     tabletop: Rendered
     features: Features
     negatives: Negatives = Negatives()

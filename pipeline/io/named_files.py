@@ -1,8 +1,8 @@
 """Files that params.yaml and datasets.yaml name, as dependencies of DVC by their content.
 
-dvc.yaml can't list them: their names are settings, and most are null. So the stage `plan` depends on a folder
-in which it keeps a link to each of them. DVC hashes what a link leads to. After a file is exchanged, `plan`
-runs again and writes the file's hash next to the settings that name it, and the stages below see that.
+dvc.yaml can't list them: their names are settings, and most are null. So the stage `settings` depends on a
+folder in which it keeps a link to each of them. DVC hashes what a link leads to. After a file is exchanged,
+it runs again and writes the file's hash next to the settings that name it, and the stages below see that.
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """Which source files a program of ours runs: its own and all that it imports, found without running it.
 
-DVC does not see imports. So the stage `code` writes what is found here for every stage, by hash, and the
+DVC does not see imports. So the stage `settings` writes what is found here for every stage, by hash, and the
 others depend on that; recipes, the keys of studies' cells and of scratch folders, and tests ask here, too.
 """
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("models", "pipeline", "stages", "commands")
 # These depend on a recipe, in which the files of its model stand by hash: with all of models/ here an edit of
 # one model would train the others anew.
-BY_RECIPE = frozenset({"start", "first", "retrieve", "train", "decode"})
+BY_RECIPE = frozenset({"pretrain", "retrieve", "train", "decode"})
 
 
 def of_stage(name: str, root: Path = ROOT) -> dict[str, str]:

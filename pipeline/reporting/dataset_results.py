@@ -210,7 +210,7 @@ def read_attended(path: Path, pairs: Sequence[Pair], captions: dict[str, str]) -
 def read_phases(folder: Path, seed: int) -> dict[PhaseName, Curves]:
     """Return the phases of the model whose curves are in `folder`, in their order."""
     places: dict[PhaseName, Path] = {}
-    place = folder / "first" / str(seed)
+    place = folder / "pretrain" / str(seed)
     if filled(place):
         places |= {"images": place / "images"} if (place / "images").is_dir() else {}
         retrieves = "retrieval" in read_curve(place / "loss.csv", "iteration")

@@ -30,7 +30,7 @@ def overlay(tree: Tree, row: Row, dataset: str, where: str) -> Tree:
     `where` begins each message. Raises InputError naming the key that is unknown, that a study does not
     vary, or that has no effect.
     """
-    changed = deepcopy(tree) | {"datasets": [dataset], "models": [row.model]}
+    changed = deepcopy(tree) | {"datasets": [dataset], "models": [row.model], "stages": {}}
     if dataset in (rendered := changed.get("tabletop", {})).get("viewpoint", {}):
         rendered["datasets"] = [dataset]
     try:

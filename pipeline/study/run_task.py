@@ -13,10 +13,10 @@ from pipeline.io.provenance import sha256
 from pipeline.study.job import Job
 from pipeline.study.queue import Task
 from pipeline.study.study_cells import Cell
-from pipeline.study.workspace import Base, workspaces
+from pipeline.study.workspace import SETTINGS, Base, workspaces
 
 LIVE = "results/live/{dataset}/{model}/{seed}/metrics.json"  # dvclive's summary of the training's curves
-PHASE = "first"  # the stage of the phase before captioning
+PHASE = "pretrain"  # the stage of the phase before captioning
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,9 @@ class RunTask:
 
 def command(cell: Cell, prepared: Collection[str], commits: bool) -> str:
     """What makes a run in its workspace. The phase before captioning is always committed: runs share it."""
-    plan, recipe = f"plan@{cell.dataset}", f"recipe@{cell.dataset}-{cell.model}"
     negatives = [f"negatives@{cell.dataset}"] * cell.recipe.asks_negatives
     phase = [PHASE] * bool(cell.recipe.adapt)
-    before = [plan, recipe, *negatives, *(_of(stage, cell) for stage in ("start", *phase))]
+    before = [SETTINGS, *negatives, *(_of(stage, cell) for stage in ("recipe", *phase))]
     own = ["retrieve"] * cell.recipe.entry.retrieves + ["train", "decode", "score"]
     repro = ["dvc", "repro", "--single-item"]
     lines = [

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pipeline.config import resolving
+from pipeline.config import resolving, stage_lists
 from pipeline.config.params import Params, read_tree
 from pipeline.config.recipe_file import Recipe
 from pipeline.datasets import cub_nabirds
@@ -24,7 +24,8 @@ from pipeline.study.overrides import Tree, changes, overlay
 from pipeline.study.study_file import FOLDER, Row, Study
 
 FINISHED = Path("results/studies/cells")
-STAGES = ("start", "train", "decode", "score")
+STAGES = ("train", "decode", "score")
+READ = "data/features/${item.dataset}"  # which the stage recipe notes by hash
 KEPT = ("metrics.json", "pairs.jsonl")  # of a finished cell
 RETRIEVAL = "retrieval/retrieval.json"  # and of one that learns to retrieve
 CELL = "cell.json"
@@ -85,9 +86,10 @@ def _resolved(tree: Tree, row: Row, dataset: str, name: str) -> tuple[Tree, Reci
     where = f"{FOLDER / name}.yaml, row {row.label!r}"
     changed = overlay(tree, row, dataset, where)
     try:
-        return changed, resolving.resolve(Params.model_validate(changed), dataset, row.model)
+        recipe = resolving.resolve(Params.model_validate(changed), dataset, row.model)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
+    return changed | {"stages": stage_lists.lists([recipe])}, recipe
 
 
 def _planned(
@@ -116,7 +118,7 @@ def _grounds(root: Path, dataset: str, inputs: Sequence[str]) -> Tree:
     """What all cells on a dataset stand on: the stages' commands and code, the prepared data, by hash."""
     stages = read_yaml(root / "dvc.yaml", "restore it with git")["stages"]
     own = [stages[name] for name in STAGES]
-    deps = sorted({dep for stage in own for dep in stage["deps"]})
+    deps = sorted({READ} | {dep for stage in own for dep in stage["deps"]})
     return {
         "commands": [stage["cmd"] for stage in own],
         "params": sorted({key for stage in own for key in stage.get("params", [])}),
@@ -158,17 +160,16 @@ def _beside(root: Path, tree: Tree, datasets: Sequence[str]) -> dict[str, str]:
 
 def to_prepare(dataset: str, inputs: Sequence[str], beside: Sequence[str] = ()) -> str:
     """What a user does so that the data of a dataset are there, and what pre-training reads beside."""
-    _, *stages = [*prepared(dataset, inputs), *prepared_beside(beside)]
+    stages = [*prepared(dataset, inputs)[1:], *prepared_beside(beside)]
     return (
-        f"name {dataset} in `datasets` of params.yaml, and in `models` one that reads "
-        f"{' and one that reads '.join(inputs)}, and run "
+        f"name {dataset} in `datasets` of params.yaml, and {' and '.join(inputs)} in stages.extract, and run "
         f"`dvc repro {' '.join(stages)}`, then start the study again"
     )
 
 
 def prepared(dataset: str, inputs: Sequence[str]) -> list[str]:
     """The stages that prepare a dataset for every cell on it that reads these inputs."""
-    stages = [f"{stage}@{dataset}" for stage in ("prepare", "plan", "vocab")]
+    stages = [f"prepare@{dataset}", f"vocab@{dataset}"]
     return stages + [f"extract@{dataset}-{name}" for name in inputs]
 
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from pipeline.config import stage_lists
 from pipeline.config.params import read_tree
 from pipeline.io import dvc_lock, named_files
 from pipeline.io.errors import InputError, writing
@@ -39,7 +40,7 @@ KEPT = (  # folders that DVC looks for
     *(f"data/{folder}/README.md" for folder in ("imported", "negatives", "pretraining/records")),
     *(f"{folder}/README.md" for folder in (named_files.OF_DATASETS, named_files.OF_PRETRAINING)),
 )
-CODE_STAGE = "code"
+SETTINGS = "settings"  # the stage on which every other one depends
 PATIENCE = 60.0  # seconds, in which what DVC does for a study that was killed comes to its end
 
 
@@ -78,16 +79,15 @@ def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Base]:
         if said := dvc_lock.check(root):
             print(said, file=sys.stderr)
         tree = read_tree(root / PARAMS) | {"datasets": [dataset]}
+        tree |= {"stages": stage_lists.of_tree(tree, inputs)}
         beside = tree.get("pretraining", {}).get("datasets", [])
         data = (*prepared(dataset, inputs), *prepared_beside(beside))
-        base = Base(root, root.resolve() / FOLDER / BASE, (CODE_STAGE, *data))
+        base = Base(root, root.resolve() / FOLDER / BASE, (SETTINGS, *data))
         _fill(base, dataset, tree)
-        code, said = _asked(base, lock, "repro", "--single-item", CODE_STAGE)
-        if code:  # every stage depends on it
-            raise InputError(f"the stage code failed; mend it: {said.strip()}")
-        # a run has settings of its own, which its stage `plan` resolves; the stages of the data look at these
-        same = [stage for stage in data if not stage.startswith("plan@")]
-        for arguments in (("checkout", *data), ("status", *same)):
+        code, said = _asked(base, lock, "repro", "--single-item", SETTINGS)
+        if code:
+            raise InputError(f"the stage {SETTINGS} failed; mend it: {said.strip()}")
+        for arguments in (("checkout", *data), ("status", *data)):
             if _asked(base, lock, *arguments)[0]:
                 raise InputError(
                     f"the prepared data of {dataset} are not up to date or not in DVC's cache; "

@@ -90,7 +90,7 @@ def captioning(recipe: Recipe, first: Path | None, tokens: str = "ptb") -> Phase
     if recipe.adapt and first is None:
         raise InputError(
             f"{recipe.model} learns something before it captions; "
-            "name by --start-from the folder that holds what `first` wrote"
+            "name by --start-from the folder that holds what `pretrain` wrote"
         )
     select = settings.get("select", CIDER)
     return Phase(

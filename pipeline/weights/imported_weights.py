@@ -1,8 +1,8 @@
 """Imported weights of a run, which wait in data/imported for the stage that would train them.
 
 DVC removes a stage's outputs before it runs the stage. So imported weights lie in a folder that no stage
-owns, one for each stage that can take them over: `first` and `train` copy them in place of training. The
-stage `start` writes their hashes into store.json, on which both depend.
+owns, one for each stage that can take them over: `pretrain` and `train` copy them in place of training. The
+stage `recipe` writes their hashes into inputs.json, on which both depend.
 """
 
 from pathlib import Path
@@ -14,27 +14,28 @@ from pipeline.io.provenance import sha256
 from pipeline.weights import trained_model
 
 FOLDER = Path("data/imported")
-FIRST, TRAIN = "first", "train"  # the stages
+FOLDERS = {"pretrain": "first", "train": "train"}  # by stage
+PRETRAINED = "pretrained"  # the folder, next to a run's recipe, that the stage pretrain writes
 WEIGHTS, CURVES, SOURCE = "weights", "curves", "source.json"
 CONTENTS = Contents("imported weights")
 AGAIN = "import the checkpoint again"
-OWNED = (Path("data/weights"), Path("data/starts"))  # where stages write weights
+OWNED = (Path("data/weights"), Path("data/recipes"))  # where stages write weights
 NEVER_TRAINED = 0  # the iteration in model.yaml of imported weights
 
 
 def place(dataset: str, model: str, seed: int, stage: str) -> Path:
     """The folder of the weights that this stage of a run takes over."""
-    return FOLDER / dataset / model / str(seed) / stage
+    return FOLDER / dataset / model / str(seed) / FOLDERS[stage]
 
 
 def found(run: Path | None, stage: str) -> Path | None:
     """The folder of weights imported for a stage, below the folder of the run; None where there is none."""
-    return run / stage if run and (run / stage).is_dir() else None
+    return run / FOLDERS[stage] if run and (run / FOLDERS[stage]).is_dir() else None
 
 
 def hashes(run: Path | None) -> dict[str, str]:
     """The hash of the weights imported for each stage, by the stage's name."""
-    folders = {stage: folder for stage in (FIRST, TRAIN) if (folder := found(run, stage))}
+    folders = {stage: folder for stage in FOLDERS if (folder := found(run, stage))}
     return {stage: _hash(folder / WEIGHTS) for stage, folder in folders.items()}
 
 

@@ -27,7 +27,7 @@ from pipeline.weights.tensor_checks import check_finite, check_looks, check_tens
 FILE, MODEL = "weights.safetensors", "model.yaml"
 CONTENTS = Contents("weights")
 LARGEST = 1 << 16  # bytes of model.yaml
-REMEDY, FIRST = "run `dvc repro train` to make it", "run `dvc repro first` to make it"
+REMEDY, FIRST = "run `dvc repro train` to make it", "run `dvc repro pretrain` to make it"
 
 
 def save(folder: Path, trained: Trained, weights: dict[str, Tensor]) -> None:
@@ -144,11 +144,11 @@ def _record(folder: Path, remedy: str) -> Any:
 
 
 def _claimed(folder: Path) -> str | None:
-    """DATASET/MODEL/SEED of a folder of data/weights or data/starts; None: it has another name."""
+    """DATASET/MODEL/SEED of a folder of data/weights or data/recipes; None: it has another name."""
     match folder.absolute().parts:
         case (*_, "data", "weights", dataset, model, seed):
             return f"{dataset}/{model}/{seed}"
-        case (*_, "data", "starts", dataset, model, seed, "first"):
+        case (*_, "data", "recipes", dataset, model, seed, "pretrained"):
             return f"{dataset}/{model}/{seed}"
     return None
 

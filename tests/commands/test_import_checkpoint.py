@@ -70,7 +70,9 @@ def test_a_folder_of_ones_own_has_weights_alone(folder):
     ]
 
 
-@pytest.mark.parametrize("out", ["data/weights/clevr_change/scorer/1", "data/starts/x/first", "data/weights"])
+@pytest.mark.parametrize(
+    "out", ["data/weights/clevr_change/scorer/1", "data/recipes/x/pretrained", "data/weights"]
+)
 def test_folders_that_a_stage_would_remove_are_refused(folder, out):
     refused(folder, f"{out} belongs to a stage", "--out", out)
     (folder / "link").symlink_to(folder / "data")

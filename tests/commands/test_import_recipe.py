@@ -69,10 +69,10 @@ def typed(lab, monkeypatch, made_up_meteor):
     """Run a command line in the repository, the stages in this process; its exit code. None may train."""
 
     def stage(executable, command, cwd, **_):
-        if "stages.code" not in command:
-            succeed(cwd, command.removeprefix("python -m stages."))
-            return
-        (lab / "data/code").mkdir()  # reading all sources takes seconds
+        succeed(cwd, command.removeprefix("python -m stages."))
+
+    def code(folder):
+        (lab / "data/code").mkdir(parents=True, exist_ok=True)  # reading all sources takes seconds
         for each in ROOT.glob("stages/*.py"):
             (lab / f"data/code/{each.stem}.json").write_text("{}")
 
@@ -85,6 +85,7 @@ def typed(lab, monkeypatch, made_up_meteor):
                     return succeed(lab, [module.partition(".")[2], *arguments]).returncode
 
     monkeypatch.setattr("dvc.stage.run._run", stage)
+    monkeypatch.setattr("stages.settings.write_code", code)
     monkeypatch.setattr("stages.train.run_phase", lambda *_, **__: pytest.fail("a training began"))
     return run
 

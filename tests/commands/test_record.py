@@ -19,7 +19,7 @@ def root(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     cell, _ = record.cells(tmp_path)
     Fake(tmp_path).run(cell)
-    recipe_file.save(tmp_path / "data/recipes/tabletop/rr.yaml", cell.recipe)
+    recipe_file.save(tmp_path / "data/recipes/tabletop/rr/1/recipe.yaml", cell.recipe)
     return tmp_path
 
 

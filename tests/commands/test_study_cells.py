@@ -21,13 +21,12 @@ from tests.running import ROOT
 # Stages that write what they were given, and count how often they ran.
 PIPELINE = """
 stages:
-  code: {cmd: mkdir -p data && cp stages/x data/code, deps: [stages/x], outs: [data/code]}
   prepare: {matrix: {dataset: '${datasets}'}, cmd: mkdir data/pairs && touch data/pairs/p, outs: [data/pairs]}
-  plan:
-    matrix: {dataset: '${datasets}'}
-    cmd: cp params.yaml data/plans
+  settings:
+    cmd: mkdir -p data && cp stages/x data/code && cp params.yaml data/settings
+    deps: [stages/x]
     params: [dataset]
-    outs: [data/plans]
+    outs: [data/code, data/settings]
   extract:
     matrix: {dataset: '${datasets}', input: [grid]}
     cmd: mkdir data/features && echo features > data/features/f
@@ -37,20 +36,20 @@ stages:
     cmd: mkdir data/vocab && echo vocab > data/vocab/v
     outs: [data/vocab]
   recipe:
-    matrix: {dataset: '${datasets}', model: '${models}'}
-    cmd: mkdir -p data/recipes/d && cp params.yaml data/recipes/d/m.yaml && touch data/recipes/d/m.first.yaml
-    deps: [data/plans]
-    params: [loss]
-    outs: [data/recipes/d/m.yaml, data/recipes/d/m.first.yaml]
-  start:
     matrix: {dataset: '${datasets}', model: '${models}', seed: '${seeds}'}
-    cmd: mkdir -p starts && echo ${item.model} > starts/s
-    deps: [data/features]
-    outs: [starts/s]
+    cmd: >-
+      mkdir -p data/recipes/d/m/${item.seed} && cd data/recipes/d/m/${item.seed} &&
+      cp ../../../../../params.yaml recipe.yaml && touch pretrain.yaml && echo ${item.model} > inputs.json
+    deps: [data/settings, data/features]
+    params: [loss]
+    outs:
+    - data/recipes/d/m/${item.seed}/recipe.yaml
+    - data/recipes/d/m/${item.seed}/pretrain.yaml
+    - data/recipes/d/m/${item.seed}/inputs.json
   train:
     matrix: {dataset: '${datasets}', model: '${models}', seed: '${seeds}'}
-    cmd: echo ${item.seed} >> RUNS && cat data/recipes/d/m.yaml data/features/f > weights
-    deps: [data/recipes/d/m.yaml, data/features, data/code, starts/s]
+    cmd: echo ${item.seed} >> RUNS && cat data/recipes/d/m/${item.seed}/recipe.yaml data/features/f > weights
+    deps: ['data/recipes/d/m/${item.seed}', data/features, data/code]
     outs: [weights]
   decode:
     matrix: {dataset: '${datasets}', model: '${models}', seed: '${seeds}'}

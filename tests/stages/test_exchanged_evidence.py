@@ -31,13 +31,13 @@ from tests.stage_commands import IMAGES, MANIFEST, PAIRS, STORE, VOCAB
 
 ONE, TWO = (f"{CELLS}/{CAPTIONER}/{seed}" for seed in lab.SEEDS)
 FOUND, FOUND_TWO = (f"{CELLS}/{ADAPTED}/{seed}/retrieval" for seed in lab.SEEDS)
-FIRST, FIRST_TWO = (f"data/starts/tabletop/{ADAPTED}/{seed}/first" for seed in lab.SEEDS)
+FIRST, FIRST_TWO = (f"data/recipes/tabletop/{ADAPTED}/{seed}/pretrained" for seed in lab.SEEDS)
 WEIGHTS = f"data/weights/tabletop/{CAPTIONER}/1"
 CURVES, CURVES_TWO = (f"results/curves/tabletop/{CAPTIONER}/{seed}" for seed in lab.SEEDS)
 COMMANDS = {
     "train": lab.train(CAPTIONER, 1),
     "train after first": lab.train(ADAPTED, 1),
-    "first": lab.first(ADAPTED, 1),
+    "pretrain": lab.pretrain(ADAPTED, 1),
     "score": lab.score(CAPTIONER, 1),
     "retrieve": lab.retrieve(ADAPTED, 1),
     "constant": lab.CONSTANT,
@@ -141,16 +141,19 @@ CASES = {
         "another data set": (put(PAIRS, MANIFEST), PAIRS),
         "another manifest": (put(MANIFEST), PAIRS),
         "another model's recipe": (
-            put(f"data/recipes/tabletop/{ADAPTED}.yaml", to=f"data/recipes/tabletop/{CAPTIONER}.yaml"),
+            put(
+                f"data/recipes/tabletop/{ADAPTED}/1/recipe.yaml",
+                to=f"data/recipes/tabletop/{CAPTIONER}/1/recipe.yaml",
+            ),
             CAPTIONER,
         ),
         "another store that start noted": (
-            set_json(f"data/starts/tabletop/{CAPTIONER}/1/store.json", "sha256", value="0" * 64),
-            "store.json",
+            set_json(f"data/recipes/tabletop/{CAPTIONER}/1/inputs.json", "sha256", value="0" * 64),
+            "inputs.json",
         ),
     },
     "train after first": PHASE | DATA | FEATURES,
-    "first": DATA | WORDS | FEATURES,
+    "pretrain": DATA | WORDS | FEATURES,
     "score": DATA
     | MANIFESTS
     | INDEX
@@ -227,6 +230,6 @@ def test_what_is_exchanged_permuted_or_damaged_is_named(copy, other, name, case)
 
 def test_sound_inputs_are_taken_and_give_the_same_scores(copy):
     for name in COMMANDS:
-        if name not in ("train", "train after first", "first"):
+        if name not in ("train", "train after pretrain", "pretrain"):
             done = succeed(copy, COMMANDS[name])
             assert "note: " not in done.stderr, name

@@ -1,4 +1,4 @@
-"""The stages start, first and train of a run whose weights were imported: of either phase, or of both."""
+"""The stages recipe, pretrain and train of a run whose weights were imported: of either phase, or of both."""
 
 import json
 from dataclasses import asdict
@@ -13,7 +13,7 @@ from pipeline.datasets.schema import Pair, images_of, write_pairs
 from pipeline.features.writer import Writer
 from pipeline.text import vocabularies
 from pipeline.text.vocabularies import ClipVocabulary
-from stages import first as first_stage
+from stages import pretrain as pretrain_stage
 from stages import train as train_stage
 from tests import project_params, released
 from tests.running import refuse, succeed
@@ -51,7 +51,7 @@ class Run:
         self.folder, self.model, self.trained = folder, model, []
         self.imported = f"data/imported/{DATASET}/{model}/1"
         self.first, self.weights = (
-            f"data/starts/{DATASET}/{model}/1/first",
+            f"data/recipes/{DATASET}/{model}/1/pretrained",
             f"data/weights/{DATASET}/{model}/1",
         )
         project_params.write(folder, **SETTINGS[model])
@@ -72,9 +72,8 @@ class Run:
         writer.write(0, np.ones((len(keys), *shape), kind))
         self.input = asdict(made)["input"]
         writer.finish(folder / f"features/{self.input}.zarr", {"keys": keys, **asdict(made)})
-        succeed(folder, f"recipe --dataset {DATASET} --model {model} --out r.yaml --first r.first.yaml")
         monkeypatch.setattr(train_stage, "run_phase", lambda name, *_, **__: self.trained.append(name))
-        monkeypatch.setattr(first_stage, "beside", lambda *_: first_stage.Beside())
+        monkeypatch.setattr(pretrain_stage, "beside", lambda *_: pretrain_stage.Beside())
 
     def bring_in(self, phase):
         write_checkpoint(self.folder, self.model, phase)
@@ -82,23 +81,24 @@ class Run:
 
     def start(self):
         return (
-            f"start --recipe r.yaml --features features --imported {self.imported} --weights {self.weights} "
-            f"--out {self.first.removesuffix('first')}store.json"
+            f"recipe --dataset {DATASET} --model {self.model} --out r.yaml --pretrain r.pretrain.yaml "
+            f"--features features --imported {self.imported} --weights {self.weights} "
+            f"--inputs {self.first.removesuffix('pretrained')}inputs.json"
         )
 
     def stages(self):
-        """Run the three stages; what store.json says of imported weights."""
+        """Run the three stages; what inputs.json says of imported weights."""
         succeed(self.folder, self.start())
         paths = (
             f"--seed 1 --pairs pairs.jsonl --vocab ours.json --features features --imported {self.imported}"
         )
-        for name, to in (("first", self.first), ("train", self.weights)):
-            recipe = "r.first.yaml" if name == "first" else "r.yaml"
+        for name, to in (("pretrain", self.first), ("train", self.weights)):
+            recipe = "r.pretrain.yaml" if name == "pretrain" else "r.yaml"
             outputs = f"--weights {to} --curves curves/{name} --provenance p.json"
             if name == "train":
-                outputs += f" --start-from {self.first.removesuffix('/first')}"
+                outputs += f" --start-from {self.first.removesuffix('/pretrained')}"
             succeed(self.folder, f"{name} --recipe {recipe} {paths} {outputs}")
-        return json.loads((self.folder / f"{self.first}/../store.json").read_text()).get("imported", {})
+        return json.loads((self.folder / f"{self.first}/../inputs.json").read_text()).get("imported", {})
 
 
 @pytest.fixture(params=SETTINGS)
@@ -110,7 +110,7 @@ def run(request, tmp_path, monkeypatch):
 def test_what_is_imported_is_taken_over_and_the_rest_is_trained(run, phases):
     for phase in phases:
         run.bring_in(phase)
-    assert {*run.stages()} == {*phases}
+    assert {*run.stages()} == {"pretrain" if phase == "first" else phase for phase in phases}
     assert run.trained == (["train"] if phases == ("first",) else [])
     for phase, place in (("first", run.first), ("train", run.weights)):
         if phase in phases:
@@ -124,7 +124,7 @@ def test_what_is_imported_is_taken_over_and_the_rest_is_trained(run, phases):
 
 def test_other_weights_are_another_start(run):
     run.bring_in("train")
-    store = run.folder / run.first.replace("first", "store.json")
+    store = run.folder / run.first.replace("pretrained", "inputs.json")
     succeed(run.folder, run.start())
     one = store.read_text()
     kept = run.folder / run.imported / "train/weights/weights.safetensors"

@@ -8,7 +8,7 @@ import pytest
 from pipeline.datasets.negatives import read_negatives
 from pipeline.datasets.schema import write_pairs
 from pipeline.io.errors import InputError
-from stages import first, start
+from stages import pretrain, recipe
 from tests.running import refuse, set_params, succeed
 from tests.tabletop_pairs import draw_pairs
 
@@ -51,19 +51,19 @@ def test_nothing_is_half_written(folder):
 def test_who_learns_from_them_refuses_those_of_other_pairs_and_exchanged_ones(folder):
     succeed(folder, COMMAND.format("tabletop"))
     negatives, pairs, started = (
-        folder / name for name in ("data/negatives.jsonl", "pairs.jsonl", "store.json")
+        folder / name for name in ("data/negatives.jsonl", "pairs.jsonl", "inputs.json")
     )
-    arguments = Namespace(negatives=negatives, pairs=pairs, weights=folder / "first")
+    arguments = Namespace(negatives=negatives, pairs=pairs, weights=folder / "pretrained")
     for known in (
         {},
-        {"negatives": start.hashed([negatives], "")},
-    ):  # of an earlier version; as the stage start writes
+        {"negatives": recipe.hashed([negatives], "")},
+    ):  # of an earlier version; as the stage recipe writes
         started.write_text(json.dumps(known))
-        first.check_negatives(arguments)
+        pretrain.check_negatives(arguments)
     started.write_text(json.dumps({"negatives": "0" * 64}))
-    with pytest.raises(InputError, match=r"negatives.jsonl is not the file that .*store.json names"):
-        first.check_negatives(arguments)
+    with pytest.raises(InputError, match=r"negatives.jsonl is not the file that .*inputs.json names"):
+        pretrain.check_negatives(arguments)
     started.unlink()
     write_pairs(pairs, draw_pairs(seed=2, count=20))
     with pytest.raises(InputError, match=r"negatives.jsonl: .* is of other pairs"):
-        first.check_negatives(arguments)
+        pretrain.check_negatives(arguments)

@@ -1,7 +1,6 @@
 """Pre-training on CUB's images, then on Birds-to-Words' pairs with NABirds beside, by the stages."""
 
 import csv
-import dataclasses
 import json
 import os
 import signal
@@ -137,21 +136,22 @@ def test_sigkill_in_the_second_phase_and_then_the_same_bytes(prepared_birds, mon
     assert files(root, "other") != files(root, "quiet")
 
 
-def test_start_names_what_the_pre_training_reads_by_hash(prepared_birds):
+def test_the_recipe_names_what_the_pre_training_reads_by_hash(prepared_birds):
     root = prepared_birds
-    whole = dataclasses.asdict(resolve(root))
 
-    def started(*without):
-        adapt = {key: value for key, value in whole["adapt"].items() if key not in without}
-        adapt["tasks"] = {task: 1.0 for task in adapt["tasks"] if task not in without}
-        (root / "recipe.yaml").write_text(json.dumps(whole | {"adapt": adapt}))
+    def started(**switches):
+        resolve(root, model__idc_pcl__switches={"extra_data": "cub_nabirds"} | switches)
         succeed(root, START)
-        return json.loads((root / "store.json").read_text())
+        return json.loads((root / "inputs.json").read_text())
 
     every = started()
     assert set(every) == {"input", "sha256", "negatives", "cub", "nabirds"}
-    for without, lacks in (("fda", "negatives"), ("images", "cub"), ("class_pairs", "nabirds")):
-        assert started(without) == {name: value for name, value in every.items() if name != lacks}
+    for without, lacks in (
+        ({"tasks": "mlm_mvcl"}, {"negatives"}),
+        ({"extra_data": "nabirds"}, {"cub"}),
+        ({"extra_data": "cub"}, {"nabirds"}),
+    ):
+        assert started(**without) == {name: value for name, value in every.items() if name not in lacks}
     records = root / "data/pretraining/records/cub/negatives.jsonl"
     text = records.read_text()
     records.write_text(text.replace("belly", "wing", 1))
@@ -271,7 +271,7 @@ def test_the_vocabulary_has_the_words_of_both(prepared_birds):
 def test_features_of_cub_are_extracted(prepared_birds):
     root, out = prepared_birds, "--out store.zarr --provenance p.json"
     file = write_tiny(root / "w.safetensors").name
-    command = f"extract_pretraining --dataset cub --records data/pretraining/records/cub {out}"
+    command = f"extract --dataset cub --records data/pretraining/records/cub {out}"
     own = {"pretraining__backbone": TINY_BACKBONE, "pretraining__weights": file, "features__size": 32}
     set_params(root, **(TINY | own))
     succeed(root, command)

@@ -47,7 +47,7 @@ def test_an_argument_that_does_not_say_it_is_found():
 def test_the_outputs_of_other_times_are_outputs():
     """They were counted as what is read, and folders of somebody's were emptied through them."""
     found = {(command, name) for command, name, _ in EACH}
-    assert found >= {(command, "live") for command in ("train", "first")} | {
+    assert found >= {(command, "live") for command in ("train", "pretrain")} | {
         ("results", "out"),
         ("report", "out"),
     }

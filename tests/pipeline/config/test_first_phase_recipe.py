@@ -11,7 +11,7 @@ import models
 from pipeline.config import recipe_file, resolving
 from tests import project_params
 from tests.own_settings import Noted
-from tests.running import succeed
+from tests.running import refuse, succeed
 
 
 def resolved(model, **changes):
@@ -71,15 +71,18 @@ def test_the_phase_reads_no_switch_of_the_captioning(model, monkeypatch):
 def test_it_is_a_file_of_its_own_that_says_where_there_is_no_phase(tmp_path):
     project_params.write(tmp_path)
     for model in ("idc_pcl", "subtraction"):
-        succeed(tmp_path, f"recipe --dataset tabletop --model {model} --out {model}.yaml --first {model}.1")
+        succeed(
+            tmp_path, f"recipe --dataset tabletop --model {model} --out {model}.yaml --pretrain {model}.1"
+        )
     recipe_file.save(tmp_path / "expected", resolved("idc_pcl"))
     assert (tmp_path / "idc_pcl.1").read_bytes() == (tmp_path / "expected").read_bytes()
     assert recipe_file.load(tmp_path / "idc_pcl.1").adapt["iterations"] > 0
     assert recipe_file.load(tmp_path / "idc_pcl.yaml").train["iterations"] > 0
     assert (tmp_path / "subtraction.1").read_text() == "null\n"
-    succeed(
+    refuse(
         tmp_path,
-        "first --recipe subtraction.1 --seed 1 --pairs p --vocab v --features f --weights w "
+        "pretrain --recipe subtraction.1 --seed 1 --pairs p --vocab v --features f --weights w "
         "--curves c --provenance p.json",
+        "subtraction.1",
     )
-    assert [*(tmp_path / "w").iterdir(), *(tmp_path / "c").iterdir()] == []
+    assert not (tmp_path / "w").exists()

@@ -25,34 +25,35 @@ def settings(folder, key, name):
     )
 
 
-def plans(folder):
-    succeed(folder, "plan --dataset tabletop --out plan")
-    return {path.stem: path.read_text() for path in (folder / "plan").glob("*.yaml")}
+def resolved(folder):
+    (folder / "stages").mkdir(exist_ok=True)  # without a source file to hash
+    succeed(folder, "settings --code code --settings settings")
+    return {path.stem: path.read_text() for path in (folder / "settings/tabletop").glob("*.yaml")}
 
 
 @pytest.mark.parametrize("key", ["features.weights", "of a dataset", "text.vocabulary", "start"])
-def test_the_plan_changes_with_a_named_file_and_with_no_other(tmp_path, key):
+def test_the_settings_change_with_a_named_file_and_with_no_other(tmp_path, key):
     section = settings(tmp_path, key, "file.json")
-    absent = plans(tmp_path)
+    absent = resolved(tmp_path)
     assert not [path for path in (tmp_path / named_files.OF_DATASETS).iterdir() if path.is_symlink()]
     (tmp_path / "file.json").write_text("1")
-    before = plans(tmp_path)
-    assert plans(tmp_path) == before != absent
+    before = resolved(tmp_path)
+    assert resolved(tmp_path) == before != absent
     (tmp_path / "file.json").write_text("2")
     (tmp_path / "other.json").write_text("3")
-    after = plans(tmp_path)
+    after = resolved(tmp_path)
     assert {name for name in before if before[name] != after[name]} == {section}
     (link,) = [path for path in (tmp_path / named_files.OF_DATASETS).iterdir() if path.is_symlink()]
     assert link.resolve() == tmp_path / "file.json"
     project_params.write(tmp_path)
-    assert "files" not in str(plans(tmp_path))
+    assert "files" not in str(resolved(tmp_path))
     assert not link.is_symlink()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the libraries that DVC uses
 def test_dvc_runs_a_stage_again_after_an_exchange_and_only_then(tmp_path, monkeypatch):
-    """A command stands for the stage's program: it keeps a link in the folder that `plan` depends on."""
-    stage = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]["plan"]
+    """A command stands for the stage's program: it keeps a link in the folder that `settings` depends on."""
+    stage = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]["settings"]
     (dep,) = [dep for dep in stage["deps"] if dep.startswith("data/named")]
     (tmp_path / dep).mkdir(parents=True)
     (tmp_path / dep / "README.md").write_text("a page")
@@ -71,7 +72,7 @@ def test_dvc_runs_a_stage_again_after_an_exchange_and_only_then(tmp_path, monkey
 def test_a_link_to_a_file_that_vanished_is_removed_and_the_file_named(tmp_path):
     settings(tmp_path, "text.vocabulary", "words.json")
     (tmp_path / "words.json").write_text("1")
-    plans(tmp_path)
+    resolved(tmp_path)
     folder = tmp_path / named_files.OF_DATASETS
     (folder / "mine").symlink_to("nowhere")
     assert succeed(tmp_path, "check_lock").stderr == ""

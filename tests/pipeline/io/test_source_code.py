@@ -3,13 +3,15 @@
 import json
 import shutil
 import subprocess
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
 
 from pipeline.io import provenance, source_code
 from pipeline.io.errors import InputError
-from tests.running import refuse, succeed
+from stages import settings
+from tests.running import refuse
 
 ROOT = Path(__file__).parents[3]
 STAGE = """
@@ -74,23 +76,24 @@ def copy(tmp_path_factory):
 
 def written(root: Path) -> dict[str, bytes]:
     """What the stage writes: a file a stage."""
-    succeed(root, "code --out data/code")
+    with chdir(root):
+        settings.write_code(root / "data/code")
     return {path.stem: path.read_bytes() for path in (root / "data/code").iterdir()}
 
 
-TRAINING = {"train", "first"}
+TRAINING = {"train", "pretrain"}
 
 
 @pytest.mark.parametrize(
     ("edited", "reached", "left"),
     [
-        ("pipeline/demo/page.py", set(), {"report", "code", *TRAINING}),
+        ("pipeline/demo/page.py", set(), {"report", *TRAINING}),
         ("pipeline/demo/page.css", set(), {"report"}),
         ("pipeline/reporting/report.css", {"report"}, {"score"}),
         ("pipeline/reporting/parts.html.j2", {"report"}, {"score"}),
         ("pipeline/scoring/truth.py", {"score", "constant", "report", *TRAINING}, {"decode", "extract"}),
         ("pipeline/scoring/meteor.py", {"score", "constant"}, TRAINING),
-        ("models/dirl/model.py", {"recipe"}, {"extract", "decode", "start", "retrieve", *TRAINING}),
+        ("models/dirl/model.py", {"recipe"}, {"extract", "decode", "retrieve", *TRAINING}),
         ("models/backbones/backbone.py", {"extract"}, {"recipe", *TRAINING}),
         ("stages/train.py", TRAINING, {"decode"}),
     ],
@@ -121,7 +124,11 @@ def test_an_edit_of_the_demo_leaves_a_killed_trainings_work(copy):
 
 def test_a_stage_that_is_no_python_is_one_line(small):
     (small / "stages/two.py").write_text("def")
-    refuse(small, "code --out data/code", "stages/two.py cannot be read as Python of ours (invalid syntax")
+    refuse(
+        small,
+        "settings --code data/code --settings data/settings",
+        "stages/two.py cannot be read as Python of ours (invalid syntax",
+    )
     assert not (small / "data").exists()
 
 

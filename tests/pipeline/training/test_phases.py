@@ -24,7 +24,7 @@ from pipeline.training.sampling import Sampler, sentences_of, training_batches
 from pipeline.weights import trained_model
 from pipeline.weights.first_weights import identity, name_in_file
 from pipeline.weights.model_description import Trained
-from stages.start import STORE
+from stages.recipe import STORE
 from tests.killed import KilledError, validation
 from tests.own_settings import phase_before
 from tests.running import succeed
@@ -101,7 +101,7 @@ def test_both_phases_one_after_the_other_and_killed_between(pixels, tmp_path):
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda t: t.pop("inter.images"), r"lacks inter\.images; run `dvc repro first`"),
+        (lambda t: t.pop("inter.images"), r"lacks inter\.images; run `dvc repro pretrain`"),
         (lambda t: t.update({"inter.more": torch.zeros(1)}), r"has beside the model's inter\.more"),
         (lambda t: t.update({"inter.images": torch.zeros(3, 8)}), r"inter\.images is \(3, 8\), not \(2, 8\)"),
     ],

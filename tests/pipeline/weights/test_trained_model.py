@@ -215,8 +215,8 @@ def test_a_recipe_of_wrong_types(tmp_path, key, value):
     with pytest.raises(InputError, match=rf"r\.yaml: (unknown key )?{re.escape(key)}") as caught:
         recipe_file.load(tmp_path / "r.yaml")
     assert "\n" not in str(caught.value)
-    command = "start --recipe r.yaml --features features --out store.json"
-    refuse(tmp_path, command, key)
+    places = "--seed 1 --pairs p --vocab v --features f --weights w --curves c --provenance p.json"
+    refuse(tmp_path, f"train --recipe r.yaml {places}", key)
 
 
 def test_weights_of_the_laboratory_whose_hashes_are_gone_are_refused(folder):

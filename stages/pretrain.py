@@ -1,4 +1,4 @@
-"""first@dataset-model-seed: what a model learns before it captions; nothing, where it has no such phase.
+"""pretrain@dataset-model-seed: what a model learns before it captions.
 
 CLIP4IDC learns to retrieve, IDC-PCL several tasks: the phases stand where the models are (entry.py).
 Of two phases (IDC-PCL's with CUB, first on its single images) what the first one leaves is kept beside the
@@ -33,7 +33,7 @@ from pipeline.training.phases import Beside
 from pipeline.training.task_sampling import FDA
 from pipeline.weights import imported_weights, trained_model
 from stages import run, train
-from stages.start import hashed
+from stages.recipe import hashed
 
 
 def main() -> None:
@@ -47,13 +47,12 @@ def main() -> None:
         help="the folder of CUB's and NABirds' records and stores",
     )
     arguments = parsed(parser)
-    if read_yaml(arguments.recipe, "run `dvc repro recipe` to make it") is None:
-        nothing(arguments, "it learns nothing before it captions")
+    if read_yaml(arguments.recipe, train.REMEDY) is None:
+        raise InputError(f"{arguments.recipe}: the model has no phase before captioning; take another model")
+    if folder := imported_weights.found(arguments.imported, "pretrain"):
+        train.take_over("pretrain", arguments, folder, trained_model.load_first)
         return
-    if folder := imported_weights.found(arguments.imported, imported_weights.FIRST):
-        train.take_over("first", arguments, folder, trained_model.load_first)
-        return
-    if imported_weights.found(arguments.imported, imported_weights.TRAIN):
+    if imported_weights.found(arguments.imported, "train"):
         nothing(arguments, "nothing is trained before weights that are imported")
         return
     recipe = recipe_file.load(arguments.recipe)
@@ -67,11 +66,11 @@ def main() -> None:
     for phase in earlier:
         weights, curves = on_images(arguments, recipe, phase)
         found = replace(found, weights=weights, curves=curves)
-    train.run_phase("first", arguments, recipe, phases.before(recipe, last, found), found.weights)
+    train.run_phase("pretrain", arguments, recipe, phases.before(recipe, last, found), found.weights)
 
 
 def nothing(arguments: argparse.Namespace, why: str) -> None:
-    """Both outputs empty, for DVC, which wants them of every cell."""
+    """Leave both outputs empty."""
     for path, contents in ((arguments.weights, trained_model.CONTENTS), (arguments.curves, train.CURVES)):
         with replacing(path, contents) as folder:
             folder.mkdir()
@@ -99,13 +98,13 @@ def negatives_of(path: Path | None, how: str = REMEDY) -> Beside:
 
 
 def check_negatives(arguments: argparse.Namespace) -> None:
-    """Raise InputError where the negatives are of other pairs, or not those that store.json names."""
+    """Raise InputError where the negatives are of other pairs, or not those that inputs.json names."""
     captions = {pair.pair_id: pair.captions for pair in read_pairs(arguments.pairs)}
     for own in read_records(arguments.negatives, Negatives, REMEDY):
         if captions.get(own.pair_id) != own.captions:
             raise InputError(f"{arguments.negatives}: {own.pair_id} is of other pairs; {REMEDY} again")
-    started = arguments.weights.with_name(train.STARTED)
-    known = read_json(started, train.START) if started.is_file() else {}
+    started = arguments.weights.with_name(train.INPUTS)
+    known = read_json(started, train.REMEDY) if started.is_file() else {}
     noted = known.get("negatives") if isinstance(known, dict) else None
     if noted is not None and noted != hashed([arguments.negatives], REMEDY):
         raise InputError(f"{arguments.negatives} is not the file that {started} names; {REMEDY} again")
@@ -136,7 +135,7 @@ def on_images(arguments: argparse.Namespace, recipe: Recipe, declared: EarlierPh
     inputs.append(read_text(records / RECORDS, remedy("cub")))
     keys = (*found.keys, str(arguments.seed), devices.identity())
     weights, curves = (
-        provenance.scratch("first", arguments.weights, "images", what, *inputs, store.record, *keys)
+        provenance.scratch("pretrain", arguments.weights, "images", what, *inputs, store.record, *keys)
         for what in ("weights", "curves")
     )
     if not curves.exists():  # it is written last
@@ -144,7 +143,7 @@ def on_images(arguments: argparse.Namespace, recipe: Recipe, declared: EarlierPh
         own["live"] = arguments.live and arguments.live.with_name(f"{arguments.live.name}-{train.IMAGES}")
         own["provenance"] = arguments.provenance.with_stem(f"{arguments.provenance.stem}-images")
         given = argparse.Namespace(**vars(arguments) | own)
-        train.run_phase("first", given, recipe, phase, out=arguments.weights)
+        train.run_phase("pretrain", given, recipe, phase, out=arguments.weights)
     return weights, curves
 
 

@@ -1,0 +1,65 @@
+"""settings: what the other stages depend on and DVC can't see: source files and each dataset's settings.
+
+DVC doesn't see imports, so each stage depends on a file with the hashes of the sources that it runs. A
+dataset's settings are in params.yaml, in datasets.yaml, or in both, so stages depend on them as they are
+resolved here, a file a section, with the hashes of the files that they name.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from pipeline.cli.arguments import parsed
+from pipeline.config import params, resolving, stage_lists
+from pipeline.config.params import Params
+from pipeline.io import named_files, source_code
+from pipeline.io.outputs import Contents, replacing, write_json, yaml_of
+from stages import run
+
+CODE, SETTINGS = Contents("code"), Contents("settings")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument(
+        "--code", type=CODE.to_write, required=True, help="the folder to write, a file for each stage"
+    )
+    parser.add_argument(
+        "--settings", type=SETTINGS.to_write, required=True, help="the folder to write, one for each dataset"
+    )
+    arguments = parsed(parser)
+    write_code(arguments.code)
+    everything = params.load()
+    stage_lists.check(
+        everything, [resolving.resolve(everything, *run) for run in stage_lists.runs(everything)]
+    )
+    tree = everything.model_dump()
+    named_files.link(tree)
+    with replacing(arguments.settings, SETTINGS) as folder:
+        for dataset in everything.datasets:
+            (folder / dataset).mkdir(parents=True)
+            for name, section in sections(everything, tree, dataset).items():
+                (folder / dataset / f"{name}.yaml").write_text(yaml_of(section), encoding="utf-8")
+
+
+def write_code(out: Path) -> None:
+    """Write the hashes of the source files that each stage runs."""
+    names = sorted(path.stem for path in Path("stages").glob("*.py") if path.stem != "__init__")
+    found = {name: source_code.of_stage(name, Path()) for name in names}
+    with replacing(out, CODE) as folder:
+        folder.mkdir()
+        for name, files in found.items():
+            write_json(folder / f"{name}.json", files)
+
+
+def sections(everything: Params, tree: dict[str, Any], dataset: str) -> dict[str, Any]:
+    """Return a dataset's settings by section, with the hashes of the files that a section names."""
+    found: dict[str, Any] = everything.of(dataset).model_dump()
+    for section, files in named_files.of_dataset(tree, dataset).items():
+        if files:
+            found[section] |= {"files": named_files.hashes(files)}
+    return found
+
+
+if __name__ == "__main__":
+    run(main)

@@ -28,7 +28,7 @@ TINY = {
     "model__idc_pcl__switches": {"extra_data": "cub_nabirds"},
 }
 START = (
-    f"recipe --dataset {BIRDS} --model idc_pcl --out r.yaml --features data/features/{BIRDS} "
+    f"recipe --dataset {BIRDS} --model idc_pcl --out recipe.yaml --features data/features/{BIRDS} "
     "--inputs inputs.json"
 )
 PATHS = f"--pairs data/pairs/{BIRDS}.jsonl --vocab vocab.json --features data/features/{BIRDS}"

@@ -35,6 +35,7 @@ from pipeline.io.inputs import read_yaml
 from pipeline.io.records import first_fault
 
 PUBLISHED, REMEDY = "datasets.yaml", "restore it with git"  # it stands beside params.yaml
+Input = Literal["grid", "pixels"]
 Log = Literal["dvclive", "tensorboard", "none"]
 Viewpoint = Literal["moderate", "clevr_change", "extreme"] | Annotated[float, Field(gt=0, le=180)]
 
@@ -83,10 +84,10 @@ class Rendered(Scenes):
 class Stages(Strict):
     """What has a stage that only some models need; pipeline/config/stage_lists.py compares it with them."""
 
-    extract: Annotated[tuple[Literal["grid", "pixels"], ...], Distinct] = Field(("grid",), strict=False)
-    negatives: Annotated[tuple[Name, ...], Distinct] = Field((), strict=False)
-    pretrain: Annotated[tuple[Name, ...], Distinct] = Field((), strict=False)
-    retrieve: Annotated[tuple[Name, ...], Distinct] = Field((), strict=False)
+    extract: Annotated[tuple[Input, ...], Distinct] = Field(default=("grid",), strict=False)
+    negatives: Annotated[tuple[Name, ...], Distinct] = Field(default=(), strict=False)
+    pretrain: Annotated[tuple[Name, ...], Distinct] = Field(default=(), strict=False)
+    retrieve: Annotated[tuple[Name, ...], Distinct] = Field(default=(), strict=False)
 
 
 class Features(Strict):

@@ -1,0 +1,33 @@
+"""Print the settings that a run is trained with, and the file and key that each comes from.
+
+python -m commands.show_settings --dataset tabletop --model scorer_cbr
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from commands import run
+from pipeline.cli.arguments import parsed, word
+from pipeline.config import origins, params, resolving
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m commands.show_settings",
+        description=__doc__,
+        formatter_class=argparse.RawTextHelpFormatter,
+    )
+    parser.add_argument("--dataset", type=word, required=True)
+    parser.add_argument("--model", type=word, required=True)
+    arguments = parsed(parser)
+    path = Path("params.yaml")
+    recipe = resolving.resolve(params.load(path), arguments.dataset, arguments.model)
+    found = [(each.key, json.dumps(each.value), each.origin) for each in origins.settings(path, recipe)]
+    widths = [max(len(row[column]) for row in found) for column in range(2)]
+    for key, value, origin in found:
+        print(f"{key:<{widths[0]}}  {value:<{widths[1]}}  {origin}")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -33,7 +33,6 @@ from pipeline.training.phases import Beside
 from pipeline.training.task_sampling import FDA
 from pipeline.weights import imported_weights, trained_model
 from stages import run, train
-from stages.recipe import hashed
 
 
 def main() -> None:
@@ -106,7 +105,7 @@ def check_negatives(arguments: argparse.Namespace) -> None:
     started = arguments.weights.with_name(train.INPUTS)
     known = read_json(started, train.REMEDY) if started.is_file() else {}
     noted = known.get("negatives") if isinstance(known, dict) else None
-    if noted is not None and noted != hashed([arguments.negatives], REMEDY):
+    if noted is not None and noted != sha256(arguments.negatives.read_bytes()):
         raise InputError(f"{arguments.negatives} is not the file that {started} names; {REMEDY} again")
 
 

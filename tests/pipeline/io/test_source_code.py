@@ -151,3 +151,9 @@ def test_a_checkout_that_git_refuses_is_said(tmp_path, monkeypatch, capsys):
     said = capsys.readouterr().err
     assert f"safe.directory '{tmp_path}'" in said
     assert said.count("\n") == 1
+
+
+def test_what_resolves_settings_is_no_code_of_a_training():
+    """The stage recipe has written what it resolved: an edit of how trains nothing again."""
+    for stage in ("pretrain", "train", "decode"):
+        assert not {"pipeline/config/resolving.py", "stages/recipe.py"} & source_code.of_stage(stage).keys()

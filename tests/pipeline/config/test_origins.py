@@ -46,7 +46,7 @@ def lab(tmp_path):
             },
         ),
         ("clevr_change", "idc_pcl", {"adapt.tasks.mlm": f"datasets.yaml: {PCL}.pretrain.tasks.mlm"}),
-        ("spot_the_diff", "card", {"loss.lambda_con": origins.ENTRY}),
+        ("spot_the_diff", "card", dict.fromkeys(("loss.lambda_con", "loss.lambda_ind"), origins.ENTRY)),
     ],
 )
 def test_each_value_is_at_its_origin(lab, dataset, model, origin):

@@ -187,7 +187,7 @@ def test_one_study_at_a_time(lab, monkeypatch):
 
 def test_code_that_cannot_be_read_ends_the_study(lab):
     (lab / "stages/x").unlink()
-    with pytest.raises(InputError, match=r"the stage code failed"), workspace.opened(lab, "d", ["grid"]):
+    with pytest.raises(InputError, match=r"the stage settings failed"), workspace.opened(lab, "d", ["grid"]):
         pass
     (lab / "stages/x").touch()
 

@@ -1,6 +1,7 @@
 """pretrain@dataset-model-seed: what a model learns before it captions.
 
-CLIP4IDC learns to retrieve, IDC-PCL several tasks: the phases stand where the models are (entry.py).
+CLIP4IDC learns to retrieve, IDC-PCL several tasks: the phases are in the models' entries (entry.py).
+What learnt to retrieve is measured on the test pairs, next to the learning curves.
 Of two phases (IDC-PCL's with CUB, first on its single images) what the first one leaves is kept beside the
 weights until the second is finished. Several processes share a phase as they share `train`.
 """
@@ -13,32 +14,37 @@ from typing import Any
 from models.common.entry import EarlierPhase
 from pipeline.cli.arguments import parsed, to_read
 from pipeline.compute import devices
-from pipeline.config import recipe_file
+from pipeline.config import params, recipe_file
 from pipeline.config.recipe_file import Recipe
 from pipeline.datasets import cub_nabirds
 from pipeline.datasets.cub_nabirds import NEGATIVES, RECORDS, records_of, remedy, stores_of
-from pipeline.datasets.negatives import REMEDY, Negatives, read_negatives
+from pipeline.datasets.negatives import REMEDY, Negatives, captions_of, read_negatives
 from pipeline.datasets.schema import ClassPair, read_pairs
 from pipeline.features.object_storage import store_of
 from pipeline.features.store import FeatureStore
 from pipeline.io import provenance
 from pipeline.io.errors import InputError
-from pipeline.io.inputs import read_json, read_text, read_yaml
+from pipeline.io.inputs import read_text, read_yaml
 from pipeline.io.outputs import replacing
 from pipeline.io.provenance import sha256
 from pipeline.io.records import read_records
+from pipeline.negatives.generation import generate
+from pipeline.scoring import retrieval_files
 from pipeline.training import phases
 from pipeline.training.class_pairs import CLASS_PAIRS, ClassItems
 from pipeline.training.phases import Beside
 from pipeline.training.task_sampling import FDA
 from pipeline.weights import imported_weights, trained_model
 from stages import run, train
+from stages.train import Measure
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     train.add_arguments(parser)
-    parser.add_argument("--negatives", type=to_read, help="those of the dataset's pairs, for the task fda")
+    parser.add_argument(
+        "--negatives", type=to_read, help="a file of them for the task fda, in place of those made here"
+    )
     parser.add_argument(
         "--pretraining",
         type=to_read,
@@ -48,13 +54,18 @@ def main() -> None:
     arguments = parsed(parser)
     if read_yaml(arguments.recipe, train.REMEDY) is None:
         raise InputError(f"{arguments.recipe}: the model has no phase before captioning; take another model")
-    if folder := imported_weights.found(arguments.imported, "pretrain"):
-        train.take_over("pretrain", arguments, folder, trained_model.load_first)
-        return
-    if imported_weights.found(arguments.imported, "train"):
-        nothing(arguments, "nothing is trained before weights that are imported")
-        return
     recipe = recipe_file.load(arguments.recipe)
+    measure = retrieval(arguments) if recipe.entry.retrieves else None
+    if folder := imported_weights.found(arguments.imported, "pretrain"):
+        train.take_over("pretrain", arguments, folder, trained_model.load_first, measure)
+    elif imported_weights.found(arguments.imported, "train"):
+        nothing(arguments, "nothing is trained before weights that are imported")
+    else:
+        pretrain(arguments, recipe, measure)
+
+
+def pretrain(arguments: argparse.Namespace, recipe: Recipe, measure: Measure | None) -> None:
+    """Train the recipe's phases before captioning. Raises InputError where it has none."""
     if not recipe.before:
         raise InputError(
             f"{arguments.recipe}: {recipe.model} has no phase before captioning; take another model"
@@ -62,10 +73,21 @@ def main() -> None:
     train.check(arguments, recipe)
     *earlier, last = recipe.before
     found = beside(arguments, recipe, last)
-    for phase in earlier:
-        weights, curves = on_images(arguments, recipe, phase)
+    for each in earlier:
+        weights, curves = on_images(arguments, recipe, each)
         found = replace(found, weights=weights, curves=curves)
-    train.run_phase("pretrain", arguments, recipe, phases.before(recipe, last, found), found.weights)
+    phase = phases.before(recipe, last, found)
+    train.run_phase("pretrain", arguments, recipe, phase, found.weights, measure=measure)
+
+
+def retrieval(arguments: argparse.Namespace) -> Measure:
+    """Return what writes how well sentences and test pairs find each other.
+
+    Raises InputError where there is no such pair, before anything is trained.
+    """
+    retrieval_files.candidates(arguments.pairs, "test")
+    inputs = {"pairs": arguments.pairs, "vocab": arguments.vocab, "features": arguments.features}
+    return lambda weights, curves: retrieval_files.write(curves, weights, **inputs)
 
 
 def nothing(arguments: argparse.Namespace, why: str) -> None:
@@ -81,32 +103,33 @@ def beside(arguments: argparse.Namespace, recipe: Recipe, phase: EarlierPhase) -
     tasks = recipe.settings_of(phase).get("tasks", {})
     found = Beside()
     if FDA in tasks:
-        found = negatives_of(arguments.negatives)
-        check_negatives(arguments)
+        found = negatives(arguments, recipe.dataset)
     if CLASS_PAIRS in tasks:
         classes, key = classes_of(arguments.pretraining, recipe, phase)
         found = replace(found, classes=classes, keys=(*found.keys, key))
     return found
 
 
-def negatives_of(path: Path | None, how: str = REMEDY) -> Beside:
-    """Each pair's."""
-    if path is None:
-        raise InputError(f"the task {FDA} needs negatives; name their file by --negatives ({how})")
+def negatives(arguments: argparse.Namespace, dataset: str) -> Beside:
+    """Make the wrong captions of the dataset's pairs, or read the file that is given.
+
+    Raises InputError where the file is of other pairs, or the dataset has no grammar to make them by.
+    """
+    pairs = read_pairs(arguments.pairs)
+    if arguments.negatives:
+        captions = {pair.pair_id: pair.captions for pair in pairs}
+        for own in read_records(arguments.negatives, Negatives, REMEDY):
+            if captions.get(own.pair_id) != own.captions:
+                raise InputError(f"{arguments.negatives}: {own.pair_id} is of other pairs; {REMEDY} again")
+        return negatives_of(arguments.negatives, REMEDY)
+    grammar, seed = params.load().negatives.of(dataset)
+    made = captions_of(generate(grammar, pairs, seed))
+    return Beside(made, keys=(sha256(repr(made)),))
+
+
+def negatives_of(path: Path, how: str) -> Beside:
+    """The negatives of a file; `how`: the remedy where it is missing."""
     return Beside(read_negatives(path, how), keys=(sha256(read_text(path, how)),))
-
-
-def check_negatives(arguments: argparse.Namespace) -> None:
-    """Raise InputError where the negatives are of other pairs, or not those that inputs.json names."""
-    captions = {pair.pair_id: pair.captions for pair in read_pairs(arguments.pairs)}
-    for own in read_records(arguments.negatives, Negatives, REMEDY):
-        if captions.get(own.pair_id) != own.captions:
-            raise InputError(f"{arguments.negatives}: {own.pair_id} is of other pairs; {REMEDY} again")
-    started = arguments.weights.with_name(train.INPUTS)
-    known = read_json(started, train.REMEDY) if started.is_file() else {}
-    noted = known.get("negatives") if isinstance(known, dict) else None
-    if noted is not None and noted != sha256(arguments.negatives.read_bytes()):
-        raise InputError(f"{arguments.negatives} is not the file that {started} names; {REMEDY} again")
 
 
 def classes_of(folder: Path, recipe: Recipe, phase: EarlierPhase) -> tuple[dict[str, ClassItems], str]:

@@ -2,9 +2,9 @@
 
 recipe.yaml has the settings and the model's source files. pretrain.yaml has what decides the phase before
 captioning, null where the model has none, so that another captioning leaves that phase cached. inputs.json
-has the hash of the store that the run reads, so that its stages see no other store; and of CLIP's weights,
-of negatives, CUB and NABirds, where the run reads them. Of a run whose weights are imported it has the
-hashes of these weights only.
+has the hash of the store that the run reads, so that its stages see no other store; and where the run reads
+them, the hashes of CLIP's weights, CUB and NABirds, and how its negatives are made. Of a run whose weights
+are imported it has the hashes of these weights only.
 """
 
 import argparse
@@ -35,7 +35,6 @@ def main() -> None:
     parser.add_argument("--pretrain", type=file_to_write, help="pretrain.yaml to write")
     parser.add_argument("--inputs", type=file_to_write, help="inputs.json to write")
     parser.add_argument("--features", type=to_read, help="the folder of the dataset's stores, for --inputs")
-    parser.add_argument("--negatives", type=to_read, default=Path("data/negatives"), help="the folder of all")
     parser.add_argument(
         "--pretraining", type=to_read, default=cub_nabirds.FOLDER, help="the folder of CUB and NABirds"
     )
@@ -74,8 +73,8 @@ def started_from(recipe: Recipe, arguments: argparse.Namespace) -> dict[str, Any
     if "start" in first:
         found["clip"] = first_weights.identity(Path(first["start"]))
     if recipe.asks_negatives:
-        remedy = f"{recipe.model} learns from negatives (its task fda); run `dvc repro negatives`"
-        found["negatives"] = hashed([arguments.negatives / f"{recipe.dataset}.jsonl"], remedy)
+        grammar, seed = params.load().negatives.of(recipe.dataset)
+        found["negatives"] = {"grammar": grammar, "seed": seed}
     for dataset in recipe.pretrained_on:
         records = cub_nabirds.records_of(arguments.pretraining, dataset)
         store = Path(store_of(cub_nabirds.stores_of(arguments.pretraining, dataset), recipe.input))

@@ -6,6 +6,7 @@ resolved here, a file a section, with the hashes of the files that they name.
 """
 
 import argparse
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +31,7 @@ def main() -> None:
     arguments = parsed(parser)
     write_code(arguments.code)
     everything = params.load()
-    stage_lists.check(
-        everything, [resolving.resolve(everything, *run) for run in stage_lists.runs(everything)]
-    )
+    check(everything)
     tree = everything.model_dump()
     named_files.link(tree)
     with replacing(arguments.settings, SETTINGS) as folder:
@@ -40,6 +39,16 @@ def main() -> None:
             (folder / dataset).mkdir(parents=True)
             for name, section in sections(everything, tree, dataset).items():
                 (folder / dataset / f"{name}.yaml").write_text(yaml_of(section), encoding="utf-8")
+
+
+def check(everything: Params) -> None:
+    """Raise InputError where a run's settings make no model, or a stage that it needs is not listed."""
+    runs = product(everything.datasets, everything.models)
+    recipes = [resolving.resolve(everything, dataset, model) for dataset, model in runs]
+    stage_lists.check(everything, recipes)
+    for recipe in recipes:
+        if recipe.asks_negatives:
+            everything.negatives.of(recipe.dataset)
 
 
 def write_code(out: Path) -> None:

@@ -49,6 +49,8 @@ INPUTS, REMEDY = "inputs.json", "run `dvc repro recipe` to make it"
 IMAGES = "images"  # the folder of the curves of a pre-training on single images, among those after it
 LOSS, VALIDATION = "loss.csv", "validation.csv"
 CURVES = Contents("curves")
+Measure = Callable[[Path, Path], object]
+"""Writes what weights achieve: their folder, and the folder to write to."""
 
 
 def main() -> None:
@@ -138,10 +140,11 @@ def take_over(
     arguments: argparse.Namespace,
     imported: Path,
     load: Callable[[Path], tuple[Trainable, Trained]],
+    measure: Measure | None = None,
 ) -> None:
     """Write imported weights and their empty curves in place of trained ones.
 
-    Raises InputError where they do not fit the vocabulary or the store.
+    `measure`: as of run_phase. Raises InputError where they do not fit the vocabulary or the store.
     """
     start = time.monotonic()
     _, trained = load(imported / imported_weights.WEIGHTS)
@@ -157,6 +160,8 @@ def take_over(
     ):
         shutil.copytree(imported / imported_weights.WEIGHTS, weights)
         shutil.copytree(imported / imported_weights.CURVES, curves)
+        if measure is not None:
+            measure(weights, curves)
     provenance.write(stage, arguments.provenance, time.monotonic() - start, **source)
     print(f"nothing is trained: the weights of {imported} are imported from {source['checkpoint']}")
 
@@ -169,11 +174,13 @@ def run_phase(
     before: Path | None = None,
     out: Path | None = None,
     checks: Callable[[], None] | None = None,
+    measure: Measure | None = None,
 ) -> None:
     """Train a phase, by as many processes as its settings say; `before` is the folder that it starts from.
 
     `out`: the stage's output, where this phase's weights are not that. One process at a time works on it.
     `checks`: of the inputs, called by every process; of several, one says what is wrong.
+    `measure`: writes what the trained weights achieve to the folder of the curves.
     """
     if "RANK" not in os.environ:
         count = launch.processes(phase.settings)
@@ -183,7 +190,7 @@ def run_phase(
     with joined() as ranks, alone(out or arguments.weights, first=ranks.rank == 0) as still_alone:
         if checks is not None:
             checks()
-        train(stage, arguments, recipe, phase, before, ranks, still_alone)
+        train(stage, arguments, recipe, phase, before, ranks, still_alone, measure)
 
 
 def train(
@@ -194,6 +201,7 @@ def train(
     before: Path | None,
     ranks: Ranks,
     still_alone: Callable[[], None],
+    measure: Measure | None,
 ) -> None:
     start = time.monotonic()
     devices.repeatable()
@@ -225,7 +233,7 @@ def train(
     if ranks.rank == 0:
         still_alone()
         hashes = {"vocabulary": vocabularies.identity(words), **store.hashes}
-        write(arguments, recipe, store.shape, vocabulary, history, hashes, phase.beside.curves)
+        write(arguments, recipe, store.shape, vocabulary, history, hashes, phase.beside.curves, measure)
         made = {"precision": str(training.dtype), "processes": ranks.world}
         provenance.write(stage, arguments.provenance, time.monotonic() - start, **made)
         clear(arguments.weights)
@@ -246,6 +254,7 @@ def write(
     history: History,
     hashes: dict[Any, str],
     earlier: Path | None,
+    measure: Measure | None,
 ) -> None:
     trained = Trained(
         recipe,
@@ -265,6 +274,8 @@ def write(
         write_csv(beside / VALIDATION, history.validation)
         if earlier is not None:
             shutil.copytree(earlier, beside / IMAGES, ignore=shutil.ignore_patterns(RECORD))
+        if measure is not None:
+            measure(arguments.weights, beside)
 
 
 def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:

@@ -65,7 +65,6 @@ def prepare(root):
     write_pairs(root / f"data/pairs/{BIRDS}.jsonl", make_pairs())
     fill(root, f"data/features/{BIRDS}/grid.zarr", images_of(make_pairs()))
     pairs = f"--dataset {BIRDS} --pairs data/pairs/{BIRDS}.jsonl"
-    succeed(root, f"negatives {pairs} --out data/negatives/{BIRDS}.jsonl")
     succeed(root, f"vocab {pairs} --out vocab.json")
     return root
 
@@ -78,8 +77,7 @@ def resolve(root, name="recipe.yaml", **changes):
 
 def command(out, seed=1, recipe="recipe.yaml"):
     places = f"--weights {out}/first --curves {out}/curves --provenance {out}/provenance.json"
-    negatives = f"--negatives data/negatives/{BIRDS}.jsonl"
-    return f"pretrain --recipe {recipe} --seed {seed} {PATHS} {negatives} {places}"
+    return f"pretrain --recipe {recipe} --seed {seed} {PATHS} {places}"
 
 
 def vocabulary(root):

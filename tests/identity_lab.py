@@ -64,7 +64,7 @@ def score(model: str, seed: int) -> str:
 
 def retrieve(model: str, seed: int) -> str:
     first = f"data/recipes/tabletop/{model}/{seed}/pretrained"
-    return f"retrieve --first {first} {INPUTS} --out {CELLS}/{model}/{seed}/retrieval"
+    return f"retrieve --first {first} {INPUTS} --out retrieved"
 
 
 CONSTANT = (
@@ -73,7 +73,7 @@ CONSTANT = (
     f"--out {CELLS}/constant/metrics.json --summary {CELLS}/constant/summary.json"
 )
 RUN = (recipe, train, decode, score)
-ADAPTED_RUN = (recipe, pretrain, retrieve, train, decode, score)
+ADAPTED_RUN = (recipe, pretrain, train, decode, score)
 
 
 def make(folder: Path) -> Path:

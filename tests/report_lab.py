@@ -77,8 +77,6 @@ def make_cell(root: Path, name: str, model: str, seed: int, pairs: list[Pair], s
     write_lines(folder / "pairs.jsonl", [scored(pair, said(pair), score) for pair in pairs])
     looked = {pair.pair_id: attended(said(pair), place, model) for place, pair in enumerate(pairs)}
     attention_maps.write(folder / "attention.npz", looked)
-    if model in ADAPTED:
-        make_retrieval(folder / "retrieval", pairs, score)
     curves = root / "results/curves" / name / model / str(seed)
     curves.mkdir(parents=True)
     terms = "cap,cv" if model == "scorer" else "cap"
@@ -90,10 +88,11 @@ def make_cell(root: Path, name: str, model: str, seed: int, pairs: list[Pair], s
         earlier.mkdir(parents=True)
         (earlier / "loss.csv").write_text("iteration,retrieval\n10,7.5\n20,7.25\n")
         (earlier / "validation.csv").write_text("iteration,R@1\n20,0.5\n")
+        make_retrieval(earlier, pairs, score)
 
 
 def make_retrieval(folder: Path, pairs: list[Pair], score: float) -> None:
-    """What `retrieve` writes: each pair's first sentences find it, as large a share of them as the score."""
+    """What `pretrain` writes: each pair's first sentences find it, as large a share of them as the score."""
     changed = [pair for pair in pairs if pair.changed]
     each = {"R@1": score, "R@5": 0.8, "R@10": 1.0, "MdR": 1.5, "MnR": 2.25}
     found = [pair.pair_id for pair in changed[:3]]

@@ -3,11 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import Field, ValidationError, model_validator
 
 from pipeline.config.dataset_params import (
     Batch,
@@ -30,6 +26,7 @@ from pipeline.config.dataset_params import (
     Weight,
     with_defaults,
 )
+from pipeline.config.pretraining_params import Negatives, Pretraining
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_yaml
 from pipeline.io.records import first_fault
@@ -82,12 +79,10 @@ class Rendered(Scenes):
 
 
 class Stages(Strict):
-    """What has a stage that only some models need; pipeline/config/stage_lists.py compares it with them."""
+    """The inputs that are extracted, and those of `models` that are pre-trained; see stage_lists.py."""
 
     extract: Annotated[tuple[Input, ...], Distinct] = Field(default=("grid",), strict=False)
-    negatives: Annotated[tuple[Name, ...], Distinct] = Field(default=(), strict=False)
     pretrain: Annotated[tuple[Name, ...], Distinct] = Field(default=(), strict=False)
-    retrieve: Annotated[tuple[Name, ...], Distinct] = Field(default=(), strict=False)
 
 
 class Features(Strict):
@@ -141,32 +136,6 @@ class Score(Strict):
 class Report(Strict):
     gallery: Annotated[int, Field(ge=1, le=10_000)]
     constant_candidates: Annotated[int, Field(ge=1, le=1_000_000)]
-
-
-class Negatives(Strict):
-    """Wrong captions for pre-training. `grammar`: how a dataset's captions speak; null: in no known way."""
-
-    seed: Seed = 1
-    grammar: dict[Name, Literal["geometric", "birds"] | None] = Field(default_factory=dict)
-
-
-class Pretraining(Strict):
-    """Datasets that pre-training alone sees, and where. `seed`: of NABirds' pairs and CUB's negatives."""
-
-    datasets: Annotated[tuple[Literal["cub", "nabirds"], ...], Distinct] = Field(default=(), strict=False)
-    root: dict[Literal["cub", "nabirds"], str] = Field(default_factory=dict)
-    # of the backbone, where `features` have null; its features are never standardised
-    backbone: str = "resnet101"
-    weights: str = "imagenet"
-    stride: Stride = 16
-    finer: bool = False
-    seed: Seed = 1
-
-    @model_validator(mode="after")
-    def _placed(self) -> Self:
-        if missing := [name for name in self.datasets if name not in self.root]:
-            raise ValueError(f"datasets names {missing[0]!r}, and root does not say where it lies; add it")
-        return self
 
 
 class Check(Strict):

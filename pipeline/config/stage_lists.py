@@ -1,63 +1,39 @@
-"""The lists `stages` in params.yaml: what has a stage that only some models need.
+"""The lists `stages` in params.yaml: the inputs that are extracted, and the models that are pre-trained.
 
-DVC makes a stage of each listed name and can't derive the lists from `models`: here they are checked.
+DVC makes a stage of each listed name and can't derive the lists from `models`. So the stage settings, the
+first one of every run, compares them.
 """
 
-from collections.abc import Iterable, Iterator
-from itertools import product
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from pipeline.config import resolving
 from pipeline.config.params import Params
 from pipeline.config.recipe_file import Recipe
 from pipeline.io.errors import InputError
 
-
-def runs(everything: Params) -> Iterator[tuple[str, str]]:
-    """Yield the dataset and the model of each run."""
-    return product(everything.datasets, everything.models)
+Lists = dict[str, list[str]]
 
 
-def needed(recipe: Recipe) -> dict[str, str]:
-    """Return by stage the name that a recipe needs in the stage's list."""
-    found = {"extract": recipe.input}
-    if recipe.adapt:
-        found["pretrain"] = recipe.model
-    if recipe.adapt and recipe.entry.retrieves:
-        found["retrieve"] = recipe.model
-    if recipe.asks_negatives:
-        found["negatives"] = recipe.dataset
-    return found
-
-
-def lists(recipes: Iterable[Recipe]) -> dict[str, Any]:
-    """Return the whole section `stages` for these recipes."""
-    found: dict[str, list[str]] = {"extract": [], "negatives": [], "pretrain": [], "retrieve": []}
+def lists(recipes: Iterable[Recipe]) -> Lists:
+    """Return the section `stages` that these recipes need."""
+    found: dict[str, dict[str, None]] = {"extract": {}, "pretrain": {}}
     for recipe in recipes:
-        for stage, name in needed(recipe).items():
-            found[stage] += [name] * (name not in found[stage])
-    return found
+        found["extract"][recipe.input] = None
+        found["pretrain"] |= {recipe.model: None} if recipe.adapt else {}
+    return {stage: [*names] for stage, names in found.items()}
 
 
-def of_tree(tree: Any, inputs: Iterable[str]) -> dict[str, Any]:
-    """Return the section `stages` for the runs of a tree of params.yaml; `inputs`: more stores to make."""
-    everything = Params.model_validate(tree)
-    found = lists(resolving.resolve(everything, *run) for run in runs(everything))
-    return found | {"extract": list(dict.fromkeys([*inputs, *found["extract"]]))}
+def check(everything: Params, recipes: Sequence[Recipe]) -> None:
+    """Raise InputError naming each list that does not fit the recipes, and the value to set.
 
-
-def check(everything: Params, recipes: Iterable[Recipe]) -> None:
-    """Raise InputError naming a list that lacks what a recipe needs, or has a name that no recipe needs."""
-    listed, known = everything.stages.model_dump(), list(recipes)
-    for recipe in known:
-        missing = [
-            f"{name} to stages.{stage}" for stage, name in needed(recipe).items() if name not in listed[stage]
-        ]
-        if missing:
-            raise InputError(
-                f"params.yaml: {recipe.model} on {recipe.dataset} needs more stages; add {', '.join(missing)}"
-            )
-    wanted = lists(known) | {"extract": listed["extract"], "negatives": everything.datasets}
-    for stage, names in listed.items():
-        if surplus := [name for name in names if name not in wanted[stage]]:
-            raise InputError(f"params.yaml: stages.{stage} names {surplus[0]}, which no run needs; remove it")
+    More inputs may be extracted than the recipes read: a study reads them, too.
+    """
+    listed, wanted = everything.stages.model_dump(), lists(recipes)
+    wanted["extract"] = [*dict.fromkeys([*listed["extract"], *wanted["extract"]])]
+    wrong = {stage: names for stage, names in wanted.items() if {*names} != {*listed[stage]}}
+    if wrong:
+        keys = " and ".join(f"stages.{stage}: [{', '.join(names)}]" for stage, names in wrong.items())
+        given = " ".join(f"-S 'stages.{stage}=[{','.join(names)}]'" for stage, names in wrong.items())
+        raise InputError(
+            f"params.yaml: `models` [{', '.join(everything.models)}] need {keys}; set it there, or run the "
+            f"experiment with {given}"
+        )

@@ -1,4 +1,4 @@
-"""The negatives of a dataset's pairs, data/negatives/<dataset>.jsonl: JSON Lines that a person can read."""
+"""Files of negatives, the wrong captions of a dataset's pairs: JSON Lines that a person can read."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -13,7 +13,7 @@ from pipeline.io.records import read_records
 NEGATIVES = 6  # of a pair
 Kind = Literal["retrieve", "replace", "confuse"]
 """How a negative was made."""
-REMEDY = "run `dvc repro negatives` to make it"
+REMEDY = "write it with `python -m commands.negatives`"
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,9 @@ def write_negatives(path: str | Path, pairs: Iterable[Negatives]) -> None:
 
 def read_negatives(path: str | Path, how: str = REMEDY) -> dict[str, list[str]]:
     """Pair -> its NEGATIVES wrong captions. Raises InputError naming the line that is not so, and `how`."""
-    return {
-        own.pair_id: [each.caption for each in own.negatives]
-        for own in read_records(path, Negatives, how, "pair_id")
-    }
+    return captions_of(read_records(path, Negatives, how, "pair_id"))
+
+
+def captions_of(pairs: Iterable[Negatives]) -> dict[str, list[str]]:
+    """Pair -> its wrong captions."""
+    return {own.pair_id: [each.caption for each in own.negatives] for own in pairs}

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("models", "pipeline", "stages", "commands")
 # These depend on a recipe, in which the files of its model stand by hash: with all of models/ here an edit of
 # one model would train the others anew.
-BY_RECIPE = frozenset({"pretrain", "retrieve", "train", "decode"})
+BY_RECIPE = frozenset({"pretrain", "train", "decode"})
 
 
 def of_stage(name: str, root: Path = ROOT) -> dict[str, str]:

@@ -19,7 +19,7 @@ from pipeline.io.errors import InputError
 from pipeline.io.records import read_record
 from pipeline.reporting import paper_results, retrieval_results, run_curves
 from pipeline.reporting.paper_results import Published, PublishedRetrieval
-from pipeline.reporting.retrieval_results import Retrieved, filled
+from pipeline.reporting.retrieval_results import Retrieved
 from pipeline.reporting.run_curves import Curve, read_curve
 from pipeline.scoring import coco_files, run_files
 from pipeline.scoring.metric_names import CIDER, CORPUS
@@ -27,6 +27,7 @@ from pipeline.statistics import pair_scores
 from pipeline.statistics.pair_scores import Evidence, ScoredPair
 
 REMEDY = "run `dvc repro` to make it"
+PRETRAIN = "pretrain"  # the folder of the curves of a phase before captioning
 PhaseName = Literal["adaptation", "images", "pretraining", "captioning"]
 """images: the pre-training on CUB's single ones."""
 Value = TypeVar("Value")
@@ -123,19 +124,21 @@ def _results(root: Path, dataset: str, params: Params) -> Results:
         {model: _evidence(model, cells) for model in params.models},
         gallery,
         paper_results.rows(dataset, published),
-        _retrieved(constant.parent, params, path),
+        _retrieved(root / "results/curves" / dataset, params, path),
         sum(pair.change_type != NO_CHANGE for pair in of_split(pairs, "val")),
         paper_results.retrieval(dataset, published),
     )
 
 
-def _retrieved(cells: Path, params: Params, pairs: Path) -> dict[str, dict[int, Retrieved]]:
+def _retrieved(curves: Path, params: Params, pairs: Path) -> dict[str, dict[int, Retrieved]]:
     """Return model -> seed -> retrieval, for the listed models that learnt to retrieve."""
     found: dict[str, dict[int, Retrieved]] = {}
     for model in params.models:
-        places = {seed: cells / model / str(seed) / "retrieval" for seed in params.seeds}
+        places = {seed: curves / model / PRETRAIN / str(seed) for seed in params.seeds}
         seeds = {
-            seed: retrieval_results.read(place, pairs) for seed, place in places.items() if filled(place)
+            seed: retrieval_results.read(place, pairs)
+            for seed, place in places.items()
+            if retrieval_results.there(place)
         }
         found |= {model: seeds} if seeds else {}
     return found
@@ -210,8 +213,8 @@ def read_attended(path: Path, pairs: Sequence[Pair], captions: dict[str, str]) -
 def read_phases(folder: Path, seed: int) -> dict[PhaseName, Curves]:
     """Return the phases of the model whose curves are in `folder`, in their order."""
     places: dict[PhaseName, Path] = {}
-    place = folder / "pretrain" / str(seed)
-    if filled(place):
+    place = folder / PRETRAIN / str(seed)
+    if place.is_dir() and any(place.iterdir()):  # it is empty before imported weights
         places |= {"images": place / "images"} if (place / "images").is_dir() else {}
         retrieves = "retrieval" in read_curve(place / "loss.csv", "iteration")
         places["adaptation" if retrieves else "pretraining"] = place

@@ -124,7 +124,7 @@ def searches(results: Results, examples: Sequence[Example]) -> list[dict[str, An
     pairs = {pair.pair_id: pair for pair in results.test}
     if strange := [name for each in examples for name in each.found if name not in pairs]:
         raise InputError(
-            f"retrieval.json names {strange[0]}, which is no test pair; run `dvc repro retrieve`"
+            f"retrieval.json names {strange[0]}, which is no test pair; run `dvc repro pretrain`"
         )
     return [
         {

@@ -1,4 +1,4 @@
-"""What the stage retrieve wrote of adapted models, and what the page prints of it, chance beside it."""
+"""What the stage pretrain wrote of adapted models, and what the page prints of it, chance beside it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,12 +17,13 @@ from pipeline.statistics.comparisons import compare_all
 from pipeline.statistics.pair_scores import Evidence, of_retrieval
 from pipeline.statistics.seeds import over_seeds
 
-REMEDY = "run `dvc repro retrieve` to make it"
+REMEDY = "run `dvc repro pretrain` to make it"
 WAYS = {
     "text_to_pair": "Pairs found by a sentence",
     "text_to_pair_shared": "The same, where a pair with the very same sentence counts too",
     "pair_to_text": "Sentences found by a pair",
 }
+SAID, RANKS = "retrieval.json", "retrieved.jsonl"
 FIGURES = ("R@1", "R@5", "R@10", "MdR", "MnR")
 
 
@@ -62,9 +63,9 @@ class Retrieved:
     first: dict[str, list[float]]  # by way: of each pair the share of its searches that find it first
 
 
-def filled(folder: Path) -> bool:
-    """Return whether a stage wrote into a folder; it is empty for models without the stage's phase."""
-    return folder.is_dir() and any(folder.iterdir())
+def there(folder: Path) -> bool:
+    """Return whether a folder of a pre-training's curves has a retrieval; other phases have none."""
+    return (folder / SAID).is_file()
 
 
 def read(folder: Path, pairs: Path | None = None) -> Retrieved:
@@ -72,7 +73,7 @@ def read(folder: Path, pairs: Path | None = None) -> Retrieved:
 
     `pairs`: the dataset's pairs, which must be the searched ones.
     """
-    lines, said = folder / "retrieved.jsonl", folder / "retrieval.json"
+    lines, said = folder / RANKS, folder / SAID
     figures = read_record(said, Figures, REMEDY, "ignore")
     _check(said, lines, pairs)
     rows = list(read_records(lines, _Ranks, REMEDY, extra="ignore"))
@@ -88,7 +89,8 @@ def read(folder: Path, pairs: Path | None = None) -> Retrieved:
 def _check(said: Path, lines: Path, pairs: Path | None) -> None:
     """Raise InputError where the figures belong to another run, other pairs or other ranks."""
     hashes = content_hashes.read(said, read_json(said, REMEDY), REMEDY)
-    own = "/".join(said.parent.absolute().parts[-4:-1])
+    dataset, model, _, seed = said.parent.absolute().parts[-4:]  # results/curves/DATASET/MODEL/pretrain/SEED
+    own = f"{dataset}/{model}/{seed}"
     if hashes.get("run", own) != own:
         raise InputError(f"{said} is of the run {hashes['run']}; {REMEDY} again")
     for name, file in {"ranks": lines, "pairs": pairs}.items():

@@ -83,10 +83,9 @@ class RunTask:
 
 def command(cell: Cell, prepared: Collection[str], commits: bool) -> str:
     """What makes a run in its workspace. The phase before captioning is always committed: runs share it."""
-    negatives = [f"negatives@{cell.dataset}"] * cell.recipe.asks_negatives
     phase = [PHASE] * bool(cell.recipe.adapt)
-    before = [SETTINGS, *negatives, *(_of(stage, cell) for stage in ("recipe", *phase))]
-    own = ["retrieve"] * cell.recipe.entry.retrieves + ["train", "decode", "score"]
+    before = [SETTINGS, *(_of(stage, cell) for stage in ("recipe", *phase))]
+    own = ("train", "decode", "score")
     repro = ["dvc", "repro", "--single-item"]
     lines = [
         ["commands.check_lock"],

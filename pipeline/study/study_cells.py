@@ -27,7 +27,7 @@ FINISHED = Path("results/studies/cells")
 STAGES = ("train", "decode", "score")
 READ = "data/features/${item.dataset}"  # which the stage recipe notes by hash
 KEPT = ("metrics.json", "pairs.jsonl")  # of a finished cell
-RETRIEVAL = "retrieval/retrieval.json"  # and of one that learns to retrieve
+RETRIEVAL = "retrieval/retrieval.json"  # and of one that learns to retrieve, as pre-training measured it
 CELL = "cell.json"
 REMEDY = "remove the folder and run the study again"
 CONTENTS = Contents("study cell")
@@ -54,6 +54,13 @@ class Cell:
     def made(self) -> Path:
         """Where the stage score writes it."""
         return Path("results/cells", self.dataset, self.model, str(self.seed))
+
+    def source(self, name: str) -> Path:
+        """Return where a stage writes a file that is kept of a run."""
+        if name == RETRIEVAL:
+            curves = Path("results/curves", self.dataset, self.model, "pretrain", str(self.seed))
+            return curves / Path(name).name
+        return self.made / name
 
 
 @dataclass(frozen=True)
@@ -224,6 +231,6 @@ def keep(root: Path, cell: Cell, workspace: Path) -> None:
         beside.mkdir()
         for name in kept(cell):
             (beside / name).parent.mkdir(exist_ok=True)
-            (beside / name).write_bytes((workspace / cell.made / name).read_bytes())
+            (beside / name).write_bytes((workspace / cell.source(name)).read_bytes())
         files = {name: sha256(read_bytes(beside / name)) for name in kept(cell)}
         write_json(beside / CELL, _said(cell) | {"params": cell.params, "files": files})

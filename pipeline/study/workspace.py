@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from pipeline.config import stage_lists
 from pipeline.config.params import read_tree
 from pipeline.io import dvc_lock, named_files
 from pipeline.io.errors import InputError, writing
@@ -37,7 +36,7 @@ PARAMS, CONFIG = "params.yaml", ".dvc/config"
 DVC = (sys.executable, "-m", "dvc")
 CODE = ("models", "pipeline", "stages", "commands", "datasets.yaml", "dvc.yaml", ".dvcignore")
 KEPT = (  # folders that DVC looks for
-    *(f"data/{folder}/README.md" for folder in ("imported", "negatives", "pretraining/records")),
+    *(f"data/{folder}/README.md" for folder in ("imported", "pretraining/records")),
     *(f"{folder}/README.md" for folder in (named_files.OF_DATASETS, named_files.OF_PRETRAINING)),
 )
 SETTINGS = "settings"  # the stage on which every other one depends
@@ -79,7 +78,8 @@ def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Base]:
         if said := dvc_lock.check(root):
             print(said, file=sys.stderr)
         tree = read_tree(root / PARAMS) | {"datasets": [dataset]}
-        tree |= {"stages": stage_lists.of_tree(tree, inputs)}
+        stages = tree.get("stages", {})
+        tree["stages"] = stages | {"extract": [*{*inputs, *stages.get("extract", [])}]}
         beside = tree.get("pretraining", {}).get("datasets", [])
         data = (*prepared(dataset, inputs), *prepared_beside(beside))
         base = Base(root, root.resolve() / FOLDER / BASE, (SETTINGS, *data))

@@ -30,7 +30,7 @@ from tests.running import refuse, succeed
 from tests.stage_commands import IMAGES, MANIFEST, PAIRS, STORE, VOCAB
 
 ONE, TWO = (f"{CELLS}/{CAPTIONER}/{seed}" for seed in lab.SEEDS)
-FOUND, FOUND_TWO = (f"{CELLS}/{ADAPTED}/{seed}/retrieval" for seed in lab.SEEDS)
+FOUND, FOUND_TWO = (f"results/curves/tabletop/{ADAPTED}/pretrain/{seed}" for seed in lab.SEEDS)
 FIRST, FIRST_TWO = (f"data/recipes/tabletop/{ADAPTED}/{seed}/pretrained" for seed in lab.SEEDS)
 WEIGHTS = f"data/weights/tabletop/{CAPTIONER}/1"
 CURVES, CURVES_TWO = (f"results/curves/tabletop/{CAPTIONER}/{seed}" for seed in lab.SEEDS)
@@ -190,7 +190,10 @@ CASES = {
             "constant/metrics.json",
         ),
         "the constant caption": (flip(f"{CELLS}/constant/captions.json", -10), "constant/captions.json"),
-        "retrieval of another seed": (exchange(FOUND, FOUND_TWO), "retrieval.json"),
+        "retrieval of another seed": (
+            exchange(f"{FOUND}/retrieval.json", f"{FOUND_TWO}/retrieval.json"),
+            "retrieval.json",
+        ),
         "a figure of the retrieval": (
             set_json(f"{FOUND}/retrieval.json", "text_to_pair", "R@1", value=0.9),
             "retrieval.json",

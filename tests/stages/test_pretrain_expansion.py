@@ -164,10 +164,6 @@ def test_the_recipe_names_what_the_pre_training_reads_by_hash(prepared_birds):
     ("missing", "said"),
     [
         (
-            f"data/negatives/{BIRDS}.jsonl",
-            "is missing, and idc_pcl learns from negatives (its task fda); run `dvc repro negatives`",
-        ),
-        (
             "data/pretraining/records/cub/records.jsonl",
             "is missing, and idc_pcl is pre-trained on it; add cub to pretraining.datasets in params.yaml",
         ),

@@ -19,55 +19,53 @@ def lab(tmp_path):
 @pytest.mark.parametrize(
     ("dataset", "models", "lists"),
     [
-        ("tabletop", ["subtraction", "scorer_cbr"], {"extract": ["grid"]}),
+        ("tabletop", ["subtraction", "scorer_cbr"], {"extract": ["grid"], "pretrain": []}),
+        ("tabletop", ["clip4idc"], {"extract": ["grid"], "pretrain": ["clip4idc"]}),  # reads features
         ("clevr_change", ["clip4idc"], {"extract": ["pixels"], "pretrain": ["clip4idc"]}),
-        (
-            "tabletop",
-            ["clip4idc"],
-            {"extract": ["grid"], "pretrain": ["clip4idc"]},
-        ),  # reads features
-        ("clevr_change", ["clip_ft", "scorer"], {"extract": ["pixels", "grid"]}),
-        (
-            "tabletop",
-            ["idc_pcl", "rr"],
-            {"extract": ["grid"], "pretrain": ["idc_pcl"], "negatives": ["tabletop"]},
-        ),
-        ("tabletop", ["idc_pcl_no_pretrain"], {"extract": ["grid"]}),
+        ("clevr_change", ["clip_ft", "scorer"], {"extract": ["pixels", "grid"], "pretrain": []}),
+        ("tabletop", ["idc_pcl", "rr"], {"extract": ["grid"], "pretrain": ["idc_pcl"]}),
+        ("tabletop", ["idc_pcl_no_pretrain"], {"extract": ["grid"], "pretrain": []}),
     ],
 )
 def test_what_the_listed_models_need(lab, dataset, models, lists):
-    lists |= {"retrieve": ["clip4idc"]} if "clip4idc" in models else {}
     everything = project_params.settings(datasets=[dataset], models=models)
-    found = stage_lists.lists(resolving.resolve(everything, dataset, model) for model in models)
-    assert {stage: names for stage, names in found.items() if names} == lists
-    project_params.write(lab, datasets=[dataset], models=models, stages=found)
-    succeed(lab, COMMAND)
-    for stage, names in lists.items():
-        project_params.write(lab, datasets=[dataset], models=models, stages=found | {stage: []})
-        assert f"stages.{stage}" in refuse(lab, COMMAND, f"{names[0]} to stages.{stage}")
-
-
-def test_a_switch_takes_the_negatives_out(lab):
-    switches = {"tasks": "mlm_mvcl"}
-    lists = {"pretrain": ["idc_pcl"]}
-    project_params.write(lab, models=["idc_pcl"], stages=lists, model__idc_pcl__switches=switches)
+    assert stage_lists.lists(resolving.resolve(everything, dataset, model) for model in models) == lists
+    project_params.write(lab, datasets=[dataset], models=models, stages=lists)
     succeed(lab, COMMAND)
 
 
 @pytest.mark.parametrize(
-    ("lists", "said"),
+    ("dataset", "models", "lists", "said"),
     [
-        ({"pretrain": ["rr"]}, "stages.pretrain names rr, which no run needs"),
-        ({"retrieve": ["rr"]}, "stages.retrieve names rr"),
-        ({"pretrain": ["idc_pcl"]}, "stages.pretrain names idc_pcl"),
-        ({"negatives": ["clevr_dc"]}, "stages.negatives names clevr_dc"),
-        ({"extract": ["grids"]}, "stages.extract"),
-        ({"decode": ["rr"]}, "stages.decode"),
+        ("tabletop", ["idc_pcl"], {}, "need stages.pretrain: [idc_pcl];"),
+        ("tabletop", ["rr", "clip4idc", "idc_pcl"], {"pretrain": ["idc_pcl"]}, "[clip4idc, idc_pcl];"),
+        ("clevr_change", ["clip4idc"], {}, "stages.extract: [grid, pixels] and stages.pretrain: [clip4idc];"),
+        ("tabletop", ["rr"], {"pretrain": ["idc_pcl"]}, "need stages.pretrain: [];"),  # from an earlier edit
+        ("tabletop", ["rr"], {"pretrain": ["rr"]}, "need stages.pretrain: [];"),
+        ("tabletop", ["rr"], {"extract": ["grids"]}, "stages.extract"),
+        ("tabletop", ["rr"], {"decode": ["rr"]}, "stages.decode"),
     ],
 )
-def test_a_name_that_has_no_such_stage_is_one_line(lab, lists, said):
-    project_params.write(lab, models=["rr"], stages=lists)
+def test_lists_that_do_not_fit_the_models_are_one_line_with_the_value_to_set(
+    lab, dataset, models, lists, said
+):
+    project_params.write(lab, datasets=[dataset], models=models, stages=lists)
     refuse(lab, COMMAND, said)
+    assert not (lab / "settings").exists()
+
+
+def test_the_message_has_the_override_of_an_experiment(lab):
+    project_params.write(lab, models=["idc_pcl"])
+    refuse(lab, COMMAND, "-S 'stages.pretrain=[idc_pcl]'")
+
+
+def test_negatives_that_cannot_be_made_are_said_at_once(lab):
+    own = {"models": ["idc_pcl"], "stages": {"pretrain": ["idc_pcl"]}}
+    project_params.write(lab, **own, negatives__grammar={"tabletop": None})
+    refuse(lab, COMMAND, "set negatives.grammar.tabletop in params.yaml")
+    switches = {"tasks": "mlm_mvcl"}
+    project_params.write(lab, **own, negatives__grammar={"tabletop": None}, model__idc_pcl__switches=switches)
+    succeed(lab, COMMAND)
 
 
 def test_a_model_that_cannot_be_there_is_one_line(lab):

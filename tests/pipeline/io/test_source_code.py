@@ -93,7 +93,7 @@ TRAINING = {"train", "pretrain"}
         ("pipeline/reporting/parts.html.j2", {"report"}, {"score"}),
         ("pipeline/scoring/truth.py", {"score", "constant", "report", *TRAINING}, {"decode", "extract"}),
         ("pipeline/scoring/meteor.py", {"score", "constant"}, TRAINING),
-        ("models/dirl/model.py", {"recipe"}, {"extract", "decode", "retrieve", *TRAINING}),
+        ("models/dirl/model.py", {"recipe"}, {"extract", "decode", *TRAINING}),
         ("models/backbones/backbone.py", {"extract"}, {"recipe", *TRAINING}),
         ("stages/train.py", TRAINING, {"decode"}),
     ],

@@ -58,8 +58,8 @@ def test_the_adaptation_has_its_loss_and_what_it_finds_beside_chance(study, html
 
 def test_an_adaptation_s_missing_curve_is_named(tmp_path):
     params = make_study(tmp_path, models=("scorer", "clip4idc"))
-    (tmp_path / "results/curves/tabletop/clip4idc/first/2/loss.csv").unlink()
-    with pytest.raises(InputError, match=r"curves/tabletop/clip4idc/first/2/loss\.csv is missing; run"):
+    (tmp_path / "results/curves/tabletop/clip4idc/pretrain/2/loss.csv").unlink()
+    with pytest.raises(InputError, match=r"curves/tabletop/clip4idc/pretrain/2/loss\.csv is missing; run"):
         dataset_results.read(tmp_path, params)
 
 
@@ -127,12 +127,12 @@ def test_without_adapted_models_there_is_no_retrieval(tmp_path):
             '{"pair_id": "a", "text_to_pair": []}\n',
             "line 1: the key pair_to_text is missing",
         ),
-        ("retrieval.json", None, "retrieval.json is missing; run `dvc repro retrieve`"),
+        ("retrieval.json", None, "retrieval.json is missing; run `dvc repro pretrain`"),
     ],
 )
 def test_files_that_are_wrong_are_named(lab, tmp_path, name, text, said):
     root, _ = lab
-    own = root / "results/cells/tabletop/clip4idc/1/retrieval"
+    own = root / "results/curves/tabletop/clip4idc/pretrain/1"
     for each in ("retrieval.json", "retrieved.jsonl"):
         (tmp_path / each).write_bytes((own / each).read_bytes())
     if text is None:

@@ -226,8 +226,8 @@ def test_the_retrieval_of_adapted_rows_stands_beneath(tmp_path):
         assert not study_cells.finished(tmp_path, cell)
         figures = {"R@1": 0.1 * number, "R@5": 0.5, "R@10": 1.0, "MdR": 3.0, "MnR": 4.5}
         ways = dict.fromkeys(("text_to_pair", "text_to_pair_shared", "pair_to_text", "chance"), figures)
-        made = fake.folder / cell.made / "retrieval/retrieval.json"
-        made.parent.mkdir()
+        made = fake.folder / "results/curves/tabletop/clip4idc/pretrain" / str(cell.seed) / "retrieval.json"
+        made.parent.mkdir(parents=True)
         made.write_text(json.dumps({"pairs": 10, "examples": []} | ways))
         study_cells.keep(tmp_path, cell, fake.folder)
         assert study_cells.finished(tmp_path, cell)

@@ -17,12 +17,10 @@ class Phase:
     epochs: int
 
 
-def cell(key, phase=None, retrieves=False, negatives=False, seed=1):
+def cell(key, phase=None, seed=1):
     recipe = SimpleNamespace(
         adapt={"epochs": phase} if phase else {},
         first_phase=lambda: Phase(phase),
-        asks_negatives=negatives,
-        entry=SimpleNamespace(retrieves=retrieves),
         train={"iterations": 100},
     )
     return Cell(key, "d", "m", seed, {}, recipe, key)
@@ -44,11 +42,11 @@ def task(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("own", "before", "after"),
     [
-        (cell("a"), "plan@d recipe@d-m start@d-m-1", "train@d-m-1 decode@d-m-1 score@d-m-1"),
+        (cell("a"), "settings recipe@d-m-1", "train@d-m-1 decode@d-m-1 score@d-m-1"),
         (
-            cell("a", phase=3, retrieves=True, negatives=True),
-            "plan@d recipe@d-m negatives@d start@d-m-1 first@d-m-1",
-            "retrieve@d-m-1 train@d-m-1 decode@d-m-1 score@d-m-1",
+            cell("a", phase=3),
+            "settings recipe@d-m-1 pretrain@d-m-1",
+            "train@d-m-1 decode@d-m-1 score@d-m-1",
         ),
     ],
 )
@@ -65,9 +63,9 @@ def test_a_run_waits_for_the_one_that_trains_the_same_phase(task):
     one, other = task(cell("one", phase=3)), task(cell("other", phase=3))
     assert one.begin([]).folder == str(one.folder)
     assert other.begin([one]) is None
-    (one.folder / NAME).write_text("stages:\n  start@d-m-1:\n  first@d-m-12:\n")
+    (one.folder / NAME).write_text("stages:\n  recipe@d-m-1:\n  pretrain@d-m-12:\n")
     assert other.begin([one]) is None
-    (one.folder / NAME).write_text("stages:\n  start@d-m-1:\n  first@d-m-1:\n")
+    (one.folder / NAME).write_text("stages:\n  recipe@d-m-1:\n  pretrain@d-m-1:\n")
     assert other.begin([one]) is not None
 
 

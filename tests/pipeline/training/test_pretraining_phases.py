@@ -243,7 +243,9 @@ def test_tasks_are_drawn_by_weight_and_each_goes_through_all_items(prepared):
 
 def test_what_does_not_fit_is_named(prepared):
     pairs = of_split(prepared.pairs, "train")
-    with pytest.raises(InputError, match=r"'000000.png' has no negatives; run `dvc repro negatives`"):
+    with pytest.raises(
+        InputError, match=r"'000000.png' has no negatives; write it with `python -m commands.negatives`"
+    ):
         TaskSampler(pairs, FIRST, ("fda",), 1, {})
     with pytest.raises(InputError, match="a batch of the pre-training is 999 captions, the train split has"):
         TaskSampler(pairs, FIRST | {"batch": 999}, ("mlm",), 1, {})

@@ -1,6 +1,5 @@
-"""The stage negatives, as DVC runs it."""
+"""commands.negatives: the wrong captions that pre-training makes, to read."""
 
-import json
 from argparse import Namespace
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from pipeline.datasets.negatives import read_negatives
 from pipeline.datasets.schema import write_pairs
 from pipeline.io.errors import InputError
-from stages import pretrain, recipe
+from stages import pretrain
 from tests.running import refuse, set_params, succeed
 from tests.tabletop_pairs import draw_pairs
 
@@ -48,22 +47,16 @@ def test_nothing_is_half_written(folder):
     assert not list((folder / "data").glob("*negatives*"))
 
 
-def test_who_learns_from_them_refuses_those_of_other_pairs_and_exchanged_ones(folder):
+def test_pre_training_makes_those_that_the_command_writes_and_refuses_those_of_other_pairs(
+    folder, monkeypatch
+):
+    monkeypatch.chdir(folder)
     succeed(folder, COMMAND.format("tabletop"))
-    negatives, pairs, started = (
-        folder / name for name in ("data/negatives.jsonl", "pairs.jsonl", "inputs.json")
-    )
-    arguments = Namespace(negatives=negatives, pairs=pairs, weights=folder / "pretrained")
-    for known in (
-        {},
-        {"negatives": recipe.hashed([negatives], "")},
-    ):  # of an earlier version; as the stage recipe writes
-        started.write_text(json.dumps(known))
-        pretrain.check_negatives(arguments)
-    started.write_text(json.dumps({"negatives": "0" * 64}))
-    with pytest.raises(InputError, match=r"negatives.jsonl is not the file that .*inputs.json names"):
-        pretrain.check_negatives(arguments)
-    started.unlink()
-    write_pairs(pairs, draw_pairs(seed=2, count=20))
+    file = folder / "data/negatives.jsonl"
+    given, made = (Namespace(negatives=path, pairs=folder / "pairs.jsonl") for path in (file, None))
+    found = pretrain.negatives(given, "tabletop").negatives
+    assert found == pretrain.negatives(made, "tabletop").negatives
+    write_pairs(folder / "pairs.jsonl", draw_pairs(seed=2, count=20))
     with pytest.raises(InputError, match=r"negatives.jsonl: .* is of other pairs"):
-        pretrain.check_negatives(arguments)
+        pretrain.negatives(given, "tabletop")
+    assert pretrain.negatives(made, "tabletop").negatives != found

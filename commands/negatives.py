@@ -1,37 +1,34 @@
-"""negatives@dataset: captions that are nearly right and wrong, six for each pair of train and val."""
+"""Write a dataset's negatives: captions that are nearly right and wrong, six for each pair of train and val.
+
+Pre-training makes the same ones itself (the task fda of IDC-PCL). This command is for reading them.
+"""
 
 import argparse
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from commands import run
 from pipeline.cli.arguments import parsed, to_read, word
 from pipeline.config import params
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.negatives import Negatives, write_negatives
-from pipeline.io.errors import InputError
 from pipeline.io.outputs import file_to_write
 from pipeline.io.progress import track
 from pipeline.negatives.generation import SPLITS, generate
-from stages import run
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
         "--dataset", type=word, required=True, help="its name under 'negatives.grammar' in params.yaml"
     )
     parser.add_argument("--pairs", type=to_read, required=True)
     parser.add_argument("--out", type=file_to_write, required=True, help="the negatives to write, JSON lines")
     arguments = parsed(parser)
-    settings = params.load().negatives
-    if (grammar := settings.grammar.get(arguments.dataset)) is None:
-        raise InputError(
-            f"there is no grammar to make negatives of {arguments.dataset} by; set negatives.grammar."
-            f"{arguments.dataset} in params.yaml to geometric or birds, or take models that learn from them"
-        )
+    grammar, seed = params.load().negatives.of(arguments.dataset)
     pairs = read_pairs(arguments.pairs)
     count = sum(pair.split in SPLITS for pair in pairs)
-    made = track(generate(grammar, pairs, settings.seed), "negatives", "pairs", count)
+    made = track(generate(grammar, pairs, seed), "negatives", "pairs", count)
     kinds: Counter[str] = Counter()
     write_negatives(arguments.out, _counted(made, kinds))
     shares = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))

@@ -1,4 +1,4 @@
-"""retrieve: figures, ranks by pair and examples of an adapted model, and captions' maps of the encoder."""
+"""commands.retrieve: figures, ranks and examples of an adapted model; and captions' maps of the encoder."""
 
 import json
 from dataclasses import replace

@@ -1,0 +1,42 @@
+"""Find pairs by their sentences, and sentences by their pairs, with a model that learnt to retrieve.
+
+The stage pretrain does it for the test pairs. This command is for another split, and for other ranks of ties.
+"""
+
+import argparse
+
+from commands import run
+from pipeline.cli.arguments import address_to_read, parsed, to_read
+from pipeline.datasets.schema import SPLITS
+from pipeline.features.object_storage import STORES
+from pipeline.io.errors import InputError
+from pipeline.io.outputs import Contents, replacing
+from pipeline.scoring import retrieval_files
+
+CONTENTS = Contents("retrieval")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument(
+        "--first", type=to_read, required=True, help="the folder of weights that the stage pretrain wrote"
+    )
+    parser.add_argument("--pairs", type=to_read, required=True)
+    parser.add_argument("--vocab", type=to_read, required=True)
+    parser.add_argument("--features", type=address_to_read, required=True, help=STORES)
+    parser.add_argument("--split", choices=SPLITS, default="test")
+    parser.add_argument("--ties", choices=("strict", "all_ties"), default="strict")
+    parser.add_argument("--out", type=CONTENTS.to_write, required=True, help="the folder to write")
+    arguments = parsed(parser)
+    inputs = (arguments.first, arguments.pairs, arguments.vocab, arguments.features)
+    with replacing(arguments.out, CONTENTS) as folder:
+        folder.mkdir()
+        found = retrieval_files.write(folder, *inputs, arguments.split, arguments.ties)
+        if found is None:
+            raise InputError(f"{arguments.first} did not learn to retrieve; name weights of clip4idc")
+    shown = found["text_to_pair"]
+    print(f"text to pair: R@1 {shown['R@1']:.3f}, R@5 {shown['R@5']:.3f}; of {found['pairs']} pairs")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -48,6 +48,9 @@ study: .venv/ready ## a paper's table: make study NAME=scorer-table-6 DATASET=ta
 	$(if $(DATASET),,$(error name a dataset: make study NAME=$(NAME) DATASET=tabletop))
 	@set -f; python -m commands.study --name "$$NAME" --dataset "$$DATASET" $${SEEDS:+--seeds $$SEEDS}
 
+experiments: .venv/ready ## the table of `dvc exp run`: scores, and the settings that differ
+	@dvc exp show --no-pager --only-changed --drop '[^:]+/[^:]+$$'
+
 check-data: .venv/ready ## is a real dataset's folder complete? make check-data DATASET=spot_the_diff
 	$(if $(DATASET),,$(error name a dataset: make check-data DATASET=spot_the_diff))
 	@python -m commands.check_data --dataset "$$DATASET"

@@ -1,1 +1,1 @@
-"""Captions of a trained model: greedy and beam search, and where the decoder looked meanwhile."""
+"""Decoding: captions by greedy or beam search, with the decoder's attention maps."""

@@ -1,18 +1,21 @@
-"""attention.npz: where the decoder looked for each word of each caption, and how a pair's images align.
+"""Read and write attention.npz: attention maps of every generated word, and alignments of image pairs.
 
-P captions of W words in all, H x W_grid cells, N = H * W_grid, G pairs (gallery_pairs.ALIGNED). No pickle. A
-word has I maps: one that is shown on both images, two of before and after, none where nothing is looked at.
-Beside them it may have K weights, of what the decoder weighs anew at every word.
-pair_id    P strings
-start      P + 1 integers: the words of caption p are word[start[p]:start[p + 1]]
-word       W strings
-map        W x H x W_grid float16, summing to 1: 392 bytes a word at 14 x 14; where I is not 1
-           W x I x H x W_grid
-aligned_pair, alignment    G strings, G x N x N float16; absent where the model has no cross-view attention
-block_name    B strings: blocks of an image encoder, where its class tokens look; absent where it has none
-block_pair, block          G strings, G x B x 2 x H x W_grid float16: of before and after, each summing to 1
-of_weights, of_pairs, of_run    the sha256 of the weights and of the file of pairs, DATASET/MODEL/SEED
-weight_name, weight        K strings, W x K float16: a word's sum to 1; absent where the decoder has none
+P: captions; T: words of all captions; (H, W): grid of cells; N = H * W; G: pairs that keep more
+(gallery_pairs.ALIGNED); I: maps per word (0: no attention, 1: shown on both images, 2: before and after);
+B: blocks of the image encoder; K: named weights per word.
+
+array                    type and shape            content
+pair_id                  strings (P,)              pair of each caption
+start                    integers (P + 1,)         words of caption p: word[start[p]:start[p + 1]]
+word                     strings (T,)              words of all captions
+map                      float16 (T, H, W)         attention, sums to 1; (T, I, H, W) unless I = 1
+aligned_pair, alignment  strings (G,), float16 (G, N, N)        only with cross-view attention
+block_name               strings (B,)                           only if the image encoder has class tokens
+block_pair, block        strings (G,), float16 (G, B, 2, H, W)  class-token attention in before and after
+weight_name, weight      strings (K,), float16 (T, K)           decoder weights of a word, sum to 1; optional
+of_weights, of_pairs, of_run    sha256 of the weights and of the pairs' file; DATASET/MODEL/SEED
+
+A map takes 392 bytes at 14 x 14 cells. No array is a pickle.
 """
 
 import zipfile
@@ -31,38 +34,38 @@ REMEDY = "run `dvc repro decode` to make it"
 Value = TypeVar("Value")
 Origin = Literal["weights", "pairs", "run"]
 ORIGINS: tuple[Origin, ...] = ("weights", "pairs", "run")
-ROUNDING = 0.01  # float16 keeps the sum of a map to 0.0005
+ROUNDING = 0.01  # tolerance of a sum; rounding to float16 changes the sum of a map by at most 0.0005
 
 
 @dataclass(frozen=True)
 class Attended:
-    """A caption, where the decoder looked for each of its words, and what it weighed at each."""
+    """Caption with the attention maps and decoder weights of its words (shapes: top of this file)."""
 
     words: tuple[str, ...]
-    maps: np.ndarray  # float16, words x I x H x W, each map summing to 1; I is 0, 1 or 2
-    alignment: np.ndarray | None = None  # float16, N x N: row = a cell of after, column = of before
-    blocks: Mapping[str, np.ndarray] | None = None  # float16, 2 x H x W each: where its class tokens look
+    maps: np.ndarray  # float16, (words, I, H, W), each map sums to 1
+    alignment: np.ndarray | None = None  # float16, (N, N): row = cell of after, column = cell of before
+    blocks: Mapping[str, np.ndarray] | None = None  # block name -> float16, (2, H, W): class-token attention
     weighed: tuple[str, ...] = ()  # K names
-    weights: np.ndarray | None = None  # float16, words x K, a word's summing to 1; None where K is 0
+    weights: np.ndarray | None = None  # float16, (words, K), each row sums to 1; None if K is 0
 
     @property
     def caption(self) -> str:
-        """As it stands in captions.json."""
+        """Caption as written to captions.json."""
         return " ".join(self.words)
 
     @property
     def images(self) -> int:
-        """I: how many maps a word has."""
+        """I, the number of maps per word."""
         return self.maps.shape[1]
 
     @property
     def grid(self) -> tuple[int, int]:
-        """H and W."""
+        """Grid size (H, W)."""
         rows, columns = self.maps.shape[2:]
         return rows, columns
 
     def on(self, side: int) -> np.ndarray | None:
-        """What is shown on before (0) or after (1): words x H x W; None where nothing is looked at."""
+        """Return the maps on before (0) or after (1), `(words, H, W)`; None without attention."""
         return self.maps[:, min(side, self.images - 1)] if self.images else None
 
 
@@ -72,9 +75,11 @@ def attended(
     weighed: tuple[str, ...] = (),
     weights: np.ndarray | None = None,
 ) -> Attended:
-    """A caption's words, each of so many tokens, with the mean of its tokens' maps, tokens x I x H x W.
+    """Return a caption whose words have the mean maps and weights of their tokens.
 
-    And with that of its tokens' weights, tokens x K, where K things are `weighed`.
+    spoken: each word with its number of tokens
+    maps: (tokens, I, H, W)
+    weights: (tokens, K) for the K names of `weighed`
     """
     words, counts = tuple(word for word, _ in spoken), [count for _, count in spoken]
     own = None if weights is None else _means(weights, counts)
@@ -82,7 +87,7 @@ def attended(
 
 
 def _means(rows: np.ndarray, counts: Sequence[int]) -> np.ndarray:
-    """tokens x ... -> words x ..., float16: each the mean of so many rows, one word's after another's."""
+    """Average consecutive rows: `(tokens, ...)` -> `(words, ...)`, float16; `counts` are tokens per word."""
     if not counts:
         return rows[:0].astype(np.float16)
     summed = np.add.reduceat(rows[: sum(counts)].astype(np.float32), np.cumsum([0, *counts[:-1]]))
@@ -92,18 +97,18 @@ def _means(rows: np.ndarray, counts: Sequence[int]) -> np.ndarray:
 def write(
     path: str | Path, attended: Mapping[str, Attended], origin: Mapping[Origin, str] | None = None
 ) -> None:
-    """Write what was attended to by pair id, at least one: equal values are equal bytes.
+    """Write captions with attention by pair id, at least one; equal values give equal bytes.
 
-    `origin`: what the words are of, for `read_origin`.
+    `origin` names the weights, pairs and run of the captions, for `read_origin`.
     """
-    all_of_it = list(attended.values())
+    captions = list(attended.values())
     arrays: dict[str, np.ndarray] = {
         "pair_id": np.array(list(attended), dtype=np.str_),
-        "start": np.cumsum([0, *(len(each.words) for each in all_of_it)], dtype=np.int64),
-        "word": np.array([word for each in all_of_it for word in each.words], dtype=np.str_),
-        "map": np.concatenate([each.maps for each in all_of_it], dtype=np.float16),
+        "start": np.cumsum([0, *(len(each.words) for each in captions)], dtype=np.int64),
+        "word": np.array([word for each in captions for word in each.words], dtype=np.str_),
+        "map": np.concatenate([each.maps for each in captions], dtype=np.float16),
     }
-    if all_of_it[0].images == 1:
+    if captions[0].images == 1:
         arrays["map"] = arrays["map"][:, 0]
     if aligned := {pair: each.alignment for pair, each in attended.items() if each.alignment is not None}:
         arrays["aligned_pair"] = np.array(list(aligned), dtype=np.str_)
@@ -112,29 +117,29 @@ def write(
         arrays["block_pair"] = np.array(list(own), dtype=np.str_)
         arrays["block_name"] = np.array(list(next(iter(own.values()))), dtype=np.str_)
         arrays["block"] = np.stack([np.stack(list(maps.values())) for maps in own.values()], dtype=np.float16)
-    if shares := [each.weights for each in all_of_it if each.weights is not None]:
-        arrays["weight_name"] = np.array(all_of_it[0].weighed, dtype=np.str_)
+    if shares := [each.weights for each in captions if each.weights is not None]:
+        arrays["weight_name"] = np.array(captions[0].weighed, dtype=np.str_)
         arrays["weight"] = np.concatenate(shares, dtype=np.float16)
-    arrays |= {f"of_{name}": np.array([said], dtype=np.str_) for name, said in (origin or {}).items()}
+    arrays |= {f"of_{name}": np.array([value], dtype=np.str_) for name, value in (origin or {}).items()}
     with replacing(path) as beside, beside.open("wb") as file:
-        # not compressed: what a compressor writes differs from version to version; no time is written
-        # (to a checker any array might be called allow_pickle, as numpy's own keyword is)
+        # not compressed, because compressors' bytes differ between versions; no time stamps are written
+        # (type: ignore, because an array could be named like numpy's keyword allow_pickle)
         np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
 def read(path: str | Path) -> dict[str, Attended]:
-    """What `write` wrote. Raises InputError where the file is missing, damaged or of another form."""
+    """Read captions with attention by pair id. Raises InputError if the file is missing or not valid."""
     return _read(path, lambda file: dict(_attended({name: file[name] for name in file.files})))
 
 
 def read_origin(path: str | Path) -> dict[Origin, str]:
-    """Return what the captions are of, as far as `write` was told; raises as `read` does."""
+    """Return the `origin` that was given to `write`; raises as `read` does."""
     return _read(path, _origin)
 
 
 def _read(path: str | Path, of: Callable[[Any], Value]) -> Value:
     try:
-        # np.load leaves a file that it opened itself open where it fails
+        # np.load does not close a file that it opened itself if it fails
         with opened(path) as numbers, np.load(numbers, allow_pickle=False) as file:
             _check_unpacked(file.zip, Path(path).stat().st_size)
             return of(file)
@@ -142,7 +147,7 @@ def _read(path: str | Path, of: Callable[[Any], Value]) -> Value:
         raise InputError(f"{path} is missing; {REMEDY}") from None
     except InputError:
         raise
-    except Exception as error:  # what NumPy raises on damaged headers is of any kind
+    except Exception as error:  # NumPy raises many kinds of exceptions on damaged headers
         reason = " ".join(str(error).split()) or type(error).__name__
         raise InputError(f"{path} does not hold attention maps ({reason}); {REMEDY} again") from None
 
@@ -152,7 +157,7 @@ def _origin(file: Any) -> dict[Origin, str]:
 
 
 def _check_unpacked(file: zipfile.ZipFile, size: int) -> None:
-    """Raises ValueError for arrays that are more than the file: `write` packs none."""
+    """Raise ValueError for compressed or overlapping arrays; `write` makes neither."""
     parts = file.infolist()
     if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
         raise ValueError("its arrays are packed")
@@ -161,7 +166,7 @@ def _check_unpacked(file: zipfile.ZipFile, size: int) -> None:
 
 
 def _attended(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, Attended]]:
-    """Raises KeyError or ValueError for arrays that do not fit each other."""
+    """Yield captions by pair id. Raises KeyError or ValueError for arrays that do not fit each other."""
     pairs, start, words, maps = (arrays[name] for name in ("pair_id", "start", "word", "map"))
     maps = maps[:, None] if maps.ndim == 3 else maps
     _demand(pairs.shape == (len(set(pairs.tolist())),), "pair_id has duplicates")
@@ -175,8 +180,8 @@ def _attended(arrays: dict[str, np.ndarray]) -> Iterator[tuple[str, Attended]]:
     aligned, blocks = _alignments(arrays, maps.shape[2:]), _blocks(arrays, maps.shape[2:])
     weighed, weights = _weights(arrays, len(words))
     for pair, first, end in zip(pairs.tolist(), start[:-1], start[1:], strict=True):
-        said, own = tuple(words[first:end].tolist()), None if weights is None else weights[first:end]
-        yield pair, Attended(said, maps[first:end], aligned.get(pair), blocks.get(pair), weighed, own)
+        spoken, own = tuple(words[first:end].tolist()), None if weights is None else weights[first:end]
+        yield pair, Attended(spoken, maps[first:end], aligned.get(pair), blocks.get(pair), weighed, own)
 
 
 def _alignments(arrays: dict[str, np.ndarray], grid: tuple[int, ...]) -> dict[str, np.ndarray]:
@@ -210,8 +215,7 @@ def _weights(arrays: dict[str, np.ndarray], words: int) -> tuple[tuple[str, ...]
 
 
 def _shares(maps: np.ndarray, axes: tuple[int, ...] = (-2, -1)) -> bool:
-    """Whether each map, of those axes, is of shares that sum to 1."""
-    # a comparison with NaN is false, so a map that is no attention is refused too
+    """Return True if all values are at least 0 and sum to 1 over the axes; False if one is NaN."""
     sums = maps.sum(axes, dtype=np.float32)
     return bool((np.abs(sums - 1) <= ROUNDING).all() and (maps >= 0).all())
 

@@ -1,14 +1,17 @@
-"""Beam search: the k likeliest captions so far of every pair go on.
+"""Beam search: keeps the k most likely partial captions of every pair.
 
 A caption that has ended keeps one of the k places, as in the program of Xu et al. (Show, Attend and Tell,
-2015), so that a beam of 1 is greedy search. A caption scores the sum of its words' log-probabilities,
-<END> among them, divided by (number of words) ** length_penalty, as in the program of Vinyals et al. (Show
-and Tell, 2016): 0 is the sum and captioning's usual choice, 1 the mean. Of equal ones the earlier wins: the
-better-placed caption, then the lowest word id, then the one that ended first.
+2015), so that a beam of 1 equals greedy search. The score of a caption is the sum of its words'
+log-probabilities, including <END>, divided by (number of words) ** length_penalty, as in the program of
+Vinyals et al. (Show and Tell, 2016). A length_penalty of 0 is the sum, the usual choice; 1 is the mean. Ties
+go to the caption with the better place, then to the lowest word id, then to the caption that ended first.
 
-`n_best` gives the K best captions that a beam ends with; the first is what `beam_search` finds.
+`n_best` returns the K best captions of a beam; the first is the result of `beam_search`.
 
-A module of its own: training decodes greedily, and is not to run again when this one is edited.
+This module is separate from greedy.py so that editing it does not make DVC train again.
+
+B: pairs; k: beam; L: tokens of the longest caption found; V: words of the vocabulary; longest: the model's
+limit of tokens; left: pairs that are not settled.
 """
 
 from dataclasses import dataclass
@@ -24,7 +27,7 @@ from pipeline.text.vocabularies import END, NULL, START
 
 @torch.inference_mode()
 def beam_search(model: Captioner, difference: Difference, beam: int, length_penalty: float = 0.0) -> Tensor:
-    """The best caption that a beam finds: token ids B x L as `greedy` gives them."""
+    """Return the best caption of each pair: token ids `(B, L)`, in the form of `greedy`."""
     return Beam(model, difference, beam, length_penalty).run().words
 
 
@@ -32,41 +35,41 @@ def beam_search(model: Captioner, difference: Difference, beam: int, length_pena
 def beam_attending(
     model: Captioner, difference: Difference, beam: int, length_penalty: float = 0.0
 ) -> Captioned:
-    """What `beam_search` finds, with the decoder's maps and weights of each word."""
+    """Return the captions of `beam_search`, with the decoder's maps and weights of each word."""
     search = Beam(model, difference, beam, length_penalty, attending=True).run()
     return captioned(search.decoder, search.words, search.seen, search.state)
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A caption as a beam found it."""
+    """Caption that a beam search found, with its score."""
 
-    tokens: tuple[int, ...]  # with <END>, unless it was cut at the model's longest
-    log_probability: float  # the sum of its tokens'
-    score: float  # by which it is compared: that, divided by (number of tokens) ** length_penalty
+    tokens: tuple[int, ...]  # with <END>, unless it was cut at the model's limit
+    log_probability: float  # sum over its tokens
+    score: float  # log_probability / (number of tokens) ** length_penalty
 
 
 @torch.inference_mode()
 def n_best(
     model: Captioner, difference: Difference, beam: int, count: int, length_penalty: float = 0.0
 ) -> list[list[Candidate]]:
-    """The `count` best captions of each pair, best first: B lists.
+    """Return the `count` best captions of each pair, best first: B lists.
 
-    A beam of k ends with k captions; fewer only where there are no more. Raises ValueError for count > beam.
+    A list is shorter only if there are fewer captions at all. Raises ValueError for count > beam.
     """
     if count > beam:
         raise ValueError(f"a beam of {beam} does not end with {count} captions")
     search = NBest(model, difference, beam, length_penalty)
     search.run()
-    # sorted() keeps the order of equal ones: the earlier first, as everywhere here
+    # sorted() is stable, so the earlier of equal candidates comes first
     return [sorted(found, key=lambda each: -each.score)[:count] for found in search.ended]
 
 
 class Beam:
-    """The captions of a batch: `words`, `scores` and `seen` of the best that ended, by pair.
+    """Beam search over a batch; `words`, `scores` and `seen` hold the best ended caption of each pair.
 
-    Pairs whose best is settled cost nothing more: `order` says which stand where in `state`, those to be
-    settled first. What is kept of the captions that go on (`sums`, `written`, `looked`) stands in that order.
+    Pairs whose best caption is settled are no longer computed. `order[row]` is the pair at a row of `state`;
+    unsettled pairs come first. `sums`, `free`, `written` and `looked` have the same order.
     """
 
     def __init__(
@@ -83,20 +86,19 @@ class Beam:
         self.beam, self.length_penalty, self.attending = beam, length_penalty, attending
         self.state = self.decoder.begin(difference, beam)
         self.order = torch.arange(B, device=device)
-        self.free = torch.full_like(self.order, beam)  # places that no ended caption keeps
+        self.free = torch.full_like(self.order, beam)  # places without an ended caption
         # float64: unequal logits stay unequal as log-probabilities, so that a beam of 1 is greedy search
         self.sums = torch.full((B, beam), -torch.inf, dtype=torch.float64, device=device)
-        self.sums[:, 0] = 0  # one empty caption, not k
+        self.sums[:, 0] = 0  # start from one empty caption, not from k
         self.written = torch.full((B, beam, self.longest), NULL, device=device)
         self.scores = torch.full_like(self.sums[:, 0], -torch.inf)
         self.words = self.written[:, 0].clone()
-        # B x k x longest x ..., as the decoder gave it, and B x longest x ... of the best that ended
-        self.looked: Tensor | None = None
-        self.seen: Tensor | None = None
+        self.looked: Tensor | None = None  # (B, k, longest, ...), attention as returned by the decoder
+        self.seen: Tensor | None = None  # (B, longest, ...), attention of the best ended caption
 
     def run(self) -> "Beam":
-        """Write all captions; `words` is then as wide as the longest of them."""
-        word = torch.full_like(self.written[:, :, 0], START)  # left x k
+        """Decode all captions; afterwards `words` has the width of the longest."""
+        word = torch.full_like(self.written[:, :, 0], START)  # (left, k)
         for position in range(self.longest):
             step = self.decoder.step(word.flatten(), position, self.state)
             self._keep(step.looked, position)
@@ -107,12 +109,12 @@ class Beam:
             if not len(word):
                 break
         places = torch.arange(1, self.longest + 1, device=self.words.device)
-        last = ((self.words != NULL) * places).max()  # NULL may stand within a caption
+        last = ((self.words != NULL) * places).max()  # a caption may contain NULL
         self.words = self.words[:, : int(last)]
         return self
 
     def _keep(self, looked: Tensor | None, position: int) -> None:
-        """What the decoder will make maps and weights of."""
+        """Keep the step's attention, from which the decoder later computes maps and weights."""
         if looked is None or not self.attending:
             return
         if self.looked is None:
@@ -122,7 +124,10 @@ class Beam:
         self.looked[: len(own), :, position] = own
 
     def _choose(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Of k captions x V words, the best for the free places: the captions and their words, left x k."""
+        """Choose the best of k captions times V words for the free places.
+
+        Returns the index of the extended caption and the new word, each `(left, k)`.
+        """
         left, _, V = logits.shape
         scores = logits.double().log_softmax(-1)
         scores[:, :, self.never] = -torch.inf
@@ -133,7 +138,7 @@ class Beam:
         return places // V, places % V
 
     def _follow(self, parents: Tensor, word: Tensor, position: int) -> None:
-        """All that is kept of the chosen captions, in their new places."""
+        """Move the state of the chosen captions to their new places, and append their words."""
         left = len(word)
         rows = (parents + self.beam * torch.arange(left, device=parents.device)[:, None]).flatten()
         self.state.follow(rows)
@@ -145,12 +150,12 @@ class Beam:
             looked.copy_(looked[rows])
 
     def _end(self, word: Tensor, position: int) -> None:
-        """Captions that end here keep their places; a pair's best so far is remembered."""
+        """Close the captions that end at this position, and update the best caption of each pair."""
         left, rows = len(word), self.order[: len(word)]
-        last = position == self.longest - 1  # those that do not end are cut
+        last = position == self.longest - 1  # all captions are cut here
         ended = (word == END) | last
         scores = self.sums[:left].masked_fill(~ended, -torch.inf) / (position + 1) ** self.length_penalty
-        score, place = scores.max(1)  # the first of equal ones
+        score, place = scores.max(1)  # the first of equal scores
         better = (score > self.scores[rows]).nonzero()[:, 0]
         rows, place = rows[better], place[better]
         self.scores[rows] = score[better]
@@ -161,7 +166,7 @@ class Beam:
         self.sums[:left].masked_fill_(ended, -torch.inf)
 
     def _leave(self, word: Tensor) -> Tensor:
-        """Without the pairs that are settled."""
+        """Remove settled pairs from the computation; return the words of the others."""
         left = len(word)
         settled = self._settled(left)
         places = Exchange(settled)
@@ -174,23 +179,23 @@ class Beam:
         return word[: places.left]
 
     def _settled(self, left: int) -> Tensor:
-        """The pairs, of the first `left`, of which no caption can still be better than the best that ended.
+        """Return which of the first `left` pairs can no longer get a better caption, `(left,)`.
 
-        Words only lower a sum, and it is divided by the longest's length at most.
+        More words only lower a sum, and the largest divisor is that of the longest possible caption.
         """
         reachable = self.sums[:left].amax(1) / self.longest**self.length_penalty
         return reachable <= self.scores[self.order[:left]]
 
 
 class NBest(Beam):
-    """A beam that remembers all captions that ended, and goes on until none of its places is free."""
+    """Beam search that keeps all ended captions and continues until no place is free."""
 
     def __init__(self, model: Captioner, difference: Difference, beam: int, length_penalty: float):
         super().__init__(model, difference, beam, length_penalty)
         self.ended: list[list[Candidate]] = [[] for _ in range(len(difference.before))]
 
     def _end(self, word: Tensor, position: int) -> None:
-        """Note the captions that end here; then as a beam does."""
+        """Record the captions that end at this position, then close them."""
         left = len(word)
         last = position == self.longest - 1
         ending = ((word == END) | last) & self.sums[:left].isfinite()
@@ -206,9 +211,9 @@ class NBest(Beam):
 
 
 def best(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The `count` highest of each row and their places, highest first; of equal ones the first.
+    """Return the `count` highest values of each row and their indices, highest first; ties in order.
 
-    By turns: torch.topk says nothing of the order of equal ones, and sorting all of them is slower.
+    One maximum at a time: torch.topk does not define the order of ties, and a full sort is slower.
     """
     values, places = [], []
     for _ in range(count):

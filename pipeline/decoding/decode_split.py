@@ -1,6 +1,6 @@
-"""Captions, by greedy or beam search, with the attention that led to them.
+"""Decode pairs by greedy or beam search, with attention maps.
 
-A module of its own: training decodes too, and is not to run again when this one is edited.
+This module is separate from greedy.py, which training uses, so that editing it does not make DVC train again.
 """
 
 import math
@@ -24,7 +24,7 @@ Search = Callable[[Captioner, Difference], Captioned]
 
 
 def searching(beam: int, length_penalty: float) -> Search:
-    """Greedy search for a beam of 1, which finds the same with less work."""
+    """Return the search for a beam size; for a beam of 1 it is greedy search, the same with less work."""
     if beam == 1:
         return greedy_attending
     return partial(beam_attending, beam=beam, length_penalty=length_penalty)
@@ -40,11 +40,11 @@ def attended_captions(
     aligned: Collection[str],
     search: Search = greedy_attending,
 ) -> dict[str, Attended]:
-    """Captions with their attention, by pair id, in order; shows its progress.
+    """Return captions with attention by pair id, in order, and show progress.
 
-    By greedy search the captions are those of `decoding.captions`. The pairs named in `aligned` also get
-    the alignment of their images, and the maps of their image encoder's class tokens, where the model has
-    them. The rest is 392 bytes a word at 14 x 14: 75 MB for the 15,940 test pairs of CLEVR-Change.
+    With greedy search the captions equal those of `greedy.captions`. Pairs in `aligned` also get the
+    alignment of their images and the class-token attention of the image encoder, if the model has them. All
+    other maps take 392 bytes per word at 14 x 14: 75 MB for the 15,940 test pairs of CLEVR-Change.
     """
     ids = [pair.pair_id for pair in pairs]
     with evaluating(model):
@@ -57,14 +57,14 @@ def attended_captions(
         )
         captions = dict(zip(ids, track(found, "decoding", "pairs", len(ids)), strict=True))
         shown = [pair for pair in pairs if pair.pair_id in aligned]
-        blocks = _looks(model, shown, store, batch)
+        blocks = _class_token_attention(model, shown, store, batch)
         return captions | {pair: replace(captions[pair], blocks=maps) for pair, maps in blocks.items()}
 
 
-def _looks(
+def _class_token_attention(
     model: Captioner, pairs: Sequence[Pair], store: FeatureStore, batch: int
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Where an image encoder looks, of its blocks by name, by pair id; empty where the model has none."""
+    """Return the class-token attention of the image encoder, by pair id and block name; may be empty."""
     device, found = next(model.parameters()).device, {}
     starts = range(0, len(pairs), batch)
     for start, images in zip(starts, feature_batches(pairs, store, batch), strict=True):
@@ -85,17 +85,17 @@ def _attended(
     ids: list[str],
     aligned: Collection[str],
 ) -> Iterator[Attended]:
-    """One batch's."""
+    """Yield the captions of one batch."""
     captions = told(search, model, difference, vocabulary)
     rows = [row for row, pair in enumerate(ids) if pair in aligned]
-    alignment = difference.alignment(rows)  # rows x N x N
+    alignment = difference.alignment(rows)  # (rows, N, N)
     alignments = {} if alignment is None else dict(zip(rows, alignment.half().cpu().numpy(), strict=True))
     for row, caption in enumerate(captions):
         yield replace(caption, alignment=alignments.get(row))
 
 
 def told(search: Search, model: Captioner, difference: Difference, vocabulary: Vocabulary) -> list[Attended]:
-    """The captions of a batch, with the decoder's maps, if it looks at anything, and its weights, if any."""
+    """Return the captions of a batch, with the decoder's attention maps and weights if it has them."""
     found, weighed = search(model, difference), model.decoder.weighed
     nothing = torch.empty(*found.words.shape, 0, math.prod(model.cells), dtype=torch.float16)
     grids = (nothing if found.maps is None else found.maps).unflatten(-1, model.cells).cpu().numpy()

@@ -1,22 +1,22 @@
-"""Which test pairs the report's gallery shows; decoding keeps more of ALIGNED of them than of the others."""
+"""Choice of the test pairs in the report's gallery, for which decoding also keeps alignments."""
 
 from collections.abc import Sequence
 
 from pipeline.datasets.schema import CHANGE, CHANGE_TYPES, NO_CHANGE, Pair
 
 ALIGNED = 24
-"""Pairs of which decoding keeps how their images align: its own number, for a gallery's is of the report."""
+"""Number of pairs whose alignments decoding keeps; the size of a gallery is a setting of the report."""
 
 
 def gallery(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
-    """As `choose`, among the pairs that decoding keeps more of, where those are enough."""
+    """Choose `count` pairs by change type; up to ALIGNED pairs all have alignments."""
     if count > ALIGNED:
         return choose(pairs, count)
     return choose([pair for kind in choose(pairs, ALIGNED).values() for pair in kind], count)
 
 
 def choose(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
-    """Up to `count` pairs by change type, as many of each type as can be, spread over the pairs' order.
+    """Choose up to `count` pairs by change type, evenly over types, and spread over the order of the pairs.
 
     The types are in the schema's order, then a change of unnamed type, no change, unknown (None).
     """
@@ -27,10 +27,10 @@ def choose(pairs: Sequence[Pair], count: int) -> dict[str | None, list[Pair]]:
 
 
 def _shares(sizes: dict[str | None, int], count: int) -> dict[str | None, int]:
-    """How many of each kind, dealt out one by one."""
+    """Return the number of pairs to take of each kind, as even as possible."""
     shares = dict.fromkeys(sizes, 0)
     for _ in range(min(count, sum(sizes.values()))):
-        # the first of those that have the fewest so far
+        # the first kind among those with the smallest share so far
         kind = min((kind for kind in sizes if shares[kind] < sizes[kind]), key=shares.__getitem__)
         shares[kind] += 1
     return shares

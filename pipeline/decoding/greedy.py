@@ -1,4 +1,8 @@
-"""Captions from a trained model: greedy search, with whatever its decoder keeps of the words so far."""
+"""Greedy search.
+
+B: pairs; L: tokens of the longest caption found; longest: the model's limit of tokens; I: maps per word;
+N: cells; K: decoder weights per word.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,41 +21,41 @@ from pipeline.text.vocabularies import END, NULL, START, Vocabulary
 
 @torch.inference_mode()
 def greedy(model: Captioner, difference: Difference) -> Tensor:
-    """The likeliest next word each time: token ids B x L, <START> left out.
+    """Return the captions of greedy search: token ids `(B, L)` without <START>.
 
-    A caption ends with <END>, followed by <NULL>; one that never ends is cut at the model's longest.
-    Of words that are equally likely, the one with the lowest id.
+    A caption ends with <END>, followed by <NULL>; if it does not end, it is cut at the model's limit. Ties go
+    to the lowest word id.
     """
     return Greedy(model, difference).run().words
 
 
 @dataclass(frozen=True)
 class Captioned:
-    """A batch as a search captioned it. After a caption's end maps and weights say nothing."""
+    """Captions of a batch. Maps and weights after a caption's end are meaningless."""
 
-    words: Tensor  # B x L, token ids as `greedy` gives them
-    maps: Tensor | None  # B x L x I x N, float16: where each word looked
-    weights: Tensor | None  # B x L x K, float16: of what the decoder weighs at each word
+    words: Tensor  # (B, L), token ids in the form of `greedy`
+    maps: Tensor | None  # (B, L, I, N), float16: attention of each word
+    weights: Tensor | None  # (B, L, K), float16: decoder weights of each word
 
 
 @torch.inference_mode()
 def greedy_attending(model: Captioner, difference: Difference) -> Captioned:
-    """What `greedy` finds, with the decoder's maps and weights of each word."""
+    """Return the captions of `greedy`, with the decoder's maps and weights of each word."""
     search = Greedy(model, difference, attending=True).run()
     return captioned(search.decoder, search.words, search.looked, search.state)
 
 
 def captioned(decoder: Decoder[Any], words: Tensor, looked: Tensor | None, state: Any) -> Captioned:
-    """Token ids B x L, and what is made of that which the steps gave, B x longest x ..., of these words."""
+    """Compute maps and weights for token ids `(B, L)` from the steps' attention `(B, longest, ...)`."""
     looked = None if looked is None else looked[:, : words.shape[1]]
     found = decoder.maps(looked, state), decoder.word_weights(looked)
     return Captioned(words, *(None if each is None else each.half() for each in found))
 
 
 class Greedy:
-    """The captions of a batch, of which those that have ended cost nothing more.
+    """Greedy search over a batch; captions that have ended are no longer computed.
 
-    The first `len(word)` places of `state` are the captions still to be ended: `order` says which they are.
+    The first `len(word)` rows of `state` are the unfinished captions; `order` holds their indices.
     """
 
     def __init__(self, model: Captioner, difference: Difference, attending: bool = False):
@@ -60,12 +64,12 @@ class Greedy:
         self.never = list(model.never)
         self.state = self.decoder.begin(difference)
         self.words = torch.full((B, self.longest), NULL, device=device)
-        self.order = torch.arange(B, device=device)  # which caption stands where in `state`
+        self.order = torch.arange(B, device=device)  # index of the caption at each row of `state`
         self.attending = attending
-        self.looked: Tensor | None = None  # B x longest x ..., as the decoder gave it
+        self.looked: Tensor | None = None  # (B, longest, ...), attention as returned by the decoder
 
     def run(self) -> "Greedy":
-        """Write all captions; `words` is then as wide as the longest of them."""
+        """Decode all captions; afterwards `words` has the width of the longest."""
         word = torch.full_like(self.order, START)
         for position in range(self.longest):
             rows = self.order[: len(word)]
@@ -80,7 +84,7 @@ class Greedy:
         return self
 
     def _keep(self, looked: Tensor | None, rows: Tensor, position: int) -> None:
-        """What the decoder will make maps and weights of."""
+        """Keep the step's attention, from which the decoder later computes maps and weights."""
         if looked is None or not self.attending:
             return
         if self.looked is None:
@@ -88,7 +92,7 @@ class Greedy:
         self.looked[rows, position] = looked
 
     def _leave(self, word: Tensor) -> Tensor:
-        """Without those that have ended."""
+        """Remove ended captions from the computation; return the words of the others."""
         ended = word == END
         places = Exchange(ended)
         if places.left < len(word):
@@ -106,7 +110,7 @@ def captions(
     vocabulary: Vocabulary,
     batch: int,
 ) -> dict[str, str]:
-    """Greedy captions of the pairs by pair id, in order, computed in float32."""
+    """Return greedy captions by pair id, in order, computed in float32."""
     with evaluating(model):
         rows = [
             row
@@ -118,7 +122,7 @@ def captions(
 
 @contextmanager
 def evaluating(model: Captioner) -> Iterator[None]:
-    """Without dropout; afterwards as it was."""
+    """Switch the model to evaluation mode, and restore its mode afterwards."""
     training = model.training
     model.eval()
     try:
@@ -130,7 +134,7 @@ def evaluating(model: Captioner) -> Iterator[None]:
 def differences(
     model: Captioner, pairs: Sequence[Pair], store: FeatureStore, batch: int
 ) -> Iterator[Difference]:
-    """Of `batch` pairs at a time, in order, on the model's device and in float32."""
+    """Yield the differences of `batch` pairs at a time, in order, in float32 on the model's device."""
     device = next(model.parameters()).device
     for before, after in feature_batches(pairs, store, batch):
         yield model.encode(before.to(device).float(), after.to(device).float())

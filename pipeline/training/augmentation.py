@@ -1,4 +1,4 @@
-"""More scenes out of few, of pixels: mirrored and shifted ones, whose captions stay true."""
+"""Augmentation of pixel inputs: mirrored and shifted images, with captions that stay correct."""
 
 import re
 from collections.abc import Iterable
@@ -14,14 +14,14 @@ SIDE = re.compile(r"\b(left|right)\b")
 
 @dataclass(frozen=True)
 class Moved:
-    """What is done to all images of a scene."""
+    """Augmentation of a scene; all its images share it."""
 
     mirrored: bool
     down: int  # pixels
     right: int
 
     def image(self, pixels: Tensor) -> Tensor:
-        """C x H x W -> the same, moved; what comes in at an edge repeats it."""
+        """Return the moved image, `(C, H, W)`; pixels that enter at an edge repeat the edge."""
         pixels = pixels.flip(-1) if self.mirrored else pixels
         for axis, shift in ((1, self.down), (2, self.right)):
             places = (torch.arange(pixels.shape[axis]) - shift).clamp(0, pixels.shape[axis] - 1)
@@ -29,12 +29,12 @@ class Moved:
         return pixels
 
     def caption(self, text: str) -> str:
-        """Left and right exchanged, where the picture is mirrored."""
+        """Return the caption; if the images are mirrored, left and right are exchanged."""
         return SIDE.sub(lambda found: OTHER[found[0]], text) if self.mirrored else text
 
 
 def draw(scenes: Iterable[str], mirror: bool, shift: int, random: np.random.Generator) -> dict[str, Moved]:
-    """How the scenes of an iteration are moved, by their ids: mirrored with probability 1/2."""
+    """Draw the augmentation of each scene, by scene id; `mirror`: mirrored with probability 1/2."""
     found: dict[str, Moved] = {}
     for scene in dict.fromkeys(scenes):
         down, right = random.integers(-shift, shift + 1, 2).tolist()

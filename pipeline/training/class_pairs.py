@@ -1,4 +1,4 @@
-"""NABirds' pairs of classes as batches: the task class_pairs of IDC-PCL, without text."""
+"""Batches of NABirds class pairs, without captions: the task class_pairs of IDC-PCL."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ CLASS_PAIRS = "class_pairs"  # the task
 
 @dataclass(frozen=True)
 class ClassItems:
-    """A split's pairs, and the store of their images; `classes`: how many the model tells apart.
+    """Class pairs of a split, and the store of their images.
 
-    Raises InputError where a pair's class is none of these.
+    `classes` is the number of classes of the model. Raises InputError if a pair has a class beyond it.
     """
 
     pairs: Sequence[ClassPair]
@@ -31,7 +31,7 @@ class ClassItems:
             raise InputError(f"NABirds has {self.classes} classes, not {most + 1}; prepare its own files")
 
     def batch(self, chosen: Sequence[ClassPair]) -> Batch:
-        """These as one batch; its captions are empty."""
+        """Return the pairs as one batch with empty captions."""
         names = images_of(chosen)
         row = {name: number for number, name in enumerate(names)}
         tensors = (

@@ -1,10 +1,10 @@
-"""A model's pieces compiled for a GPU by torch.compile: what `train.compile` says.
+"""Compile parts of a model for a GPU with torch.compile (the setting `train.compile`).
 
-Compiled are the pair encoding, the difference and the decoder, forwards and backwards: many small operations
-of fixed shapes, but for the batch and the captions' length, for which torch compiles once more. Left as they
-are: a decoder that says so (`compiles`, decoder_protocol.py); the matching, whose kernels are compiled
-already; all that speaks to other processes; Adam, which is one kernel; and validation, which computes what
-decoding will.
+The pair encoding, the difference and the decoder are compiled, forward and backward: they consist of many
+small operations. Their shapes are fixed, except for the batch and the caption length, which cost one more
+compilation. The following is not compiled: a decoder with `compiles = False` (decoder_protocol.py); the
+matching, whose kernels are compiled already; communication between processes; Adam, which is one kernel; and
+validation, which must compute the same as decoding.
 """
 
 from collections.abc import Callable
@@ -21,15 +21,15 @@ PIECES = ("encoding", "difference", "decoder", "inter", "text")
 
 
 def backend(wanted: str, on: torch.device) -> str | None:
-    """`auto`: torch's own compiler, on a GPU that Triton writes for; else none, and none for `off`."""
+    """Return the compiler's name: inductor for `auto` on a GPU that Triton supports, else None."""
     if wanted == "off" or on.type != "cuda" or not TRITON:
         return None
     return "inductor" if torch.cuda.get_device_capability(on) >= (8, 0) else None
 
 
 def compile_pieces(model: Trainable, compiler: str) -> None:
-    """From here on the pieces compile when they are first called. Names of weights stay as they are."""
-    # else it tries several kernels and takes the fastest, which is not the same one in every run
+    """Mark the model's pieces for compilation at their first call; weights keep their names."""
+    # otherwise inductor times several kernels and takes the fastest, which differs from run to run
     options: dict[str, str | int | bool | Callable[..., object]] = {"deterministic": True}
     as_they_are = {"decoder"} if isinstance(model, Captioner) and not model.decoder.compiles else set()
     for name, piece in model.named_children():
@@ -38,5 +38,5 @@ def compile_pieces(model: Trainable, compiler: str) -> None:
 
 
 def eagerly(function: Callable[[Any], Value]) -> Callable[[Any], Value]:
-    """The function, for which nothing is compiled."""
+    """Return the function so that its calls run without compilation."""
     return torch.compiler.set_stance("force_eager")(function)

@@ -1,7 +1,7 @@
-"""Gradients added up over the processes (GPUs) that share a batch.
+"""Sum gradients over the processes (GPUs) that share a batch.
 
-Not DistributedDataParallel, which averages over processes and wants one forward call: the losses of a batch
-are sums over processes (models/common/distributed_batch.py), and so are their gradients.
+DistributedDataParallel does not fit: it averages over processes and needs a single forward call. Here the
+losses of a batch are sums over processes (models/common/distributed_batch.py), and so are the gradients.
 """
 
 from collections.abc import Iterable
@@ -13,9 +13,10 @@ from models.common.distributed_batch import processes
 
 
 def add_gradients(parameters: Iterable[Tensor]) -> None:
-    """Make each parameter's gradient the sum over processes: one message, and the same bits in all.
+    """Replace each gradient by its sum over processes, in one message; all processes get the same bits.
 
-    A parameter without a gradient has none in any process, for all build the same graph, and keeps none.
+    All processes build the same graph. So a parameter without a gradient has none in any process, and keeps
+    none.
     """
     trained = [(parameter, parameter.grad) for parameter in parameters if parameter.grad is not None]
     if processes() == 1 or not trained:

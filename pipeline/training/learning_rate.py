@@ -1,13 +1,13 @@
-"""How the learning rate changes while a model is trained: a factor for each iteration."""
+"""Learning rate schedules: a factor for each iteration."""
 
 import math
 from collections.abc import Sequence
 
 WARM_UP = 100  # iterations of `cosine`
-STEP_EPOCHS = 15  # of `step` and `step_early`: the released programs
+STEP_EPOCHS = 15  # epochs between steps of `step` and `step_early`, as in the released programs
 STEP_FACTOR = 0.1
-WARM = 0.1  # of the run, in `warmup_cosine` and `warmup_linear`
-NOAM_FIRST = 1e-4  # of `noam`, before any step
+WARM = 0.1  # share of the run that is warm-up, in `warmup_cosine` and `warmup_linear`
+NOAM_FIRST = 1e-4  # factor of `noam` at iteration 0
 FALLS = {"halves": 0.5, "tenths": 0.1}  # at each milestone
 
 
@@ -19,16 +19,19 @@ def factor(
     warm_up: int | None = None,
     milestones: Sequence[int] = (),
 ) -> float:
-    """What the learning rate is multiplied by at an iteration, counted from 0.
+    """Return the factor of the learning rate at an iteration, counted from 0.
 
-    `constant`: 1 (SCORER section 4.3); `step`: times 0.1 every 15 epochs of `epoch` iterations (its
-    released program); `step_early`: the same an epoch earlier, after 14, 29, ... (DUDA's and VARD's: counted
-    up where an epoch begins); `cosine`: linear warm-up over 100 iterations (a tenth of a shorter run), then
-    half a cosine down to 0 after the last of `iterations` (Loshchilov and Hutter, 2017).
-    With x the share of the run that is done, 0 at the first iteration: `warmup_cosine` and `warmup_linear`
-    are x/0.1 below 0.1, then (1 + cos pi x)/2, and (1-x)/0.9 (CLIP4IDC's released program).
-    `noam`: min(s/w, sqrt(w/s)) after s steps, w the `warm_up`; `halves`: halved at each of the
-    `milestones` (both IDC-PCL's); `tenths`: times 0.1 at each (CARD's released program).
+    constant: 1 (SCORER, section 4.3)
+    step: times 0.1 every 15 epochs of `epoch` iterations (SCORER's released program)
+    step_early: times 0.1 one epoch earlier, after 14, 29, ... epochs (released programs of DUDA and VARD,
+        which count an epoch when it begins)
+    cosine: linear warm-up over 100 iterations (a tenth of a shorter run), then half a cosine down to 0 after
+        the last of `iterations` (Loshchilov and Hutter, 2017)
+    warmup_cosine, warmup_linear: x/0.1 while x < 0.1, then (1 + cos pi x)/2 or (1-x)/0.9, where
+        x = iteration / iterations (CLIP4IDC's released program)
+    noam: min(s/w, sqrt(w/s)) after s steps, w = `warm_up` (IDC-PCL)
+    halves: times 0.5 at each of the `milestones` (IDC-PCL)
+    tenths: times 0.1 at each of the `milestones` (CARD's released program)
     """
     if schedule == "constant":
         return 1.0
@@ -41,7 +44,7 @@ def factor(
         after = (1 + math.cos(math.pi * x)) / 2 if schedule == "warmup_cosine" else (1 - x) / (1 - WARM)
         return x / WARM if x < WARM else after
     if schedule == "noam":
-        assert warm_up is not None  # params.yaml is refused without it
+        assert warm_up is not None  # checked when params.yaml is read
         return min(iteration / warm_up, math.sqrt(warm_up / iteration)) if iteration else NOAM_FIRST
     if schedule in FALLS:
         return FALLS[schedule] ** sum(iteration >= each for each in milestones)

@@ -1,10 +1,10 @@
-"""Learning curves that grow while a training runs, by dvclive and, where that is asked, for TensorBoard.
+"""Live learning curves, written during training by dvclive and optionally for TensorBoard.
 
-They are written and never read here: no byte of a result depends on them. A run that goes on after a kill
-writes its history again, so that no row is there twice; rates are those of the process that runs.
+The laboratory never reads them, so no result depends on them. A run that continues after a kill writes its
+history again, so that no row appears twice. Rates are measured in the current process.
 
-dvclive removes whatever has the names of its files. So the folder's record names each file before it is
-written, and a folder with any other file is refused.
+dvclive deletes any file that has the name of one of its own. So the folder's record lists each file before
+it is written, and a folder that holds any other file is refused.
 """
 
 import re
@@ -20,16 +20,16 @@ from pipeline.io.inputs import read_json, read_text
 from pipeline.io.outputs import Contents, remove
 from pipeline.training.resuming import History
 
-SUMMARY = "metrics.json"  # dvclive's file of the last values
-EVENTS = "tensorboard"  # the folder of TensorBoard's files, among dvclive's
+SUMMARY = "metrics.json"  # latest values, a file of dvclive
+EVENTS = "tensorboard"  # sub-folder of TensorBoard's files
 LOSS, VALIDATION, RATE = "loss", "validation", "rate"
-PLACE = Path("results/live")  # where dvc.yaml has them
+PLACE = Path("results/live")  # the folder that dvc.yaml names
 CURVE = re.compile(rf"plots/metrics/(?:{LOSS}|{VALIDATION}|{RATE})/([^/]+)\.tsv")
 EVENT = re.compile(rf"{EVENTS}/events\.out\.tfevents\.[^/]+")
 
 
 def _of_earlier_version(folder: Path) -> bool:
-    """Whether a folder below results/live has curves only, as versions of before the records left them."""
+    """Return True for a folder of curves below results/live that an older version wrote, without a record."""
     return PLACE.resolve() in folder.resolve().parents and all(
         _is_curve(folder / name, name) for name in entries(folder)
     )
@@ -43,7 +43,7 @@ def _is_curve(file: Path, name: str) -> bool:
             found = read_json(file, "")
             return isinstance(found, dict) and found.keys() <= {LOSS, VALIDATION, RATE, "step"}
         if curve := CURVE.fullmatch(name):
-            # a kill may leave a file without a line
+            # after a kill the file may be empty
             return read_text(file, "").partition("\n")[0] in ("", f"step\t{curve[1]}")
     except InputError:
         return False
@@ -54,9 +54,10 @@ CONTENTS = Contents("live curves", _of_earlier_version)
 
 
 class LiveCurves:
-    """Curves in `folder`; nothing without one. `images`: of an iteration.
+    """Write the learning curves of a run into `folder`; without a folder, write nothing.
 
-    Raises InputError where the folder holds a file that is no curve of an earlier run.
+    `images` is the number of images per iteration. Raises InputError if the folder holds a file that is not a
+    curve of an earlier run.
     """
 
     def __init__(self, folder: Path | None, log: Log = "dvclive", images: int = 0):
@@ -74,7 +75,7 @@ class LiveCurves:
                 self._note({f"{EVENTS}/{path.name}" for path in (self.folder / EVENTS).iterdir()})
 
     def begin(self, history: History) -> None:
-        """Write what a run has seen before it goes on."""
+        """Write the rows of the run so far, before it continues."""
         rows = [(row["iteration"], LOSS, row) for row in history.losses]
         rows += [(row["iteration"], VALIDATION, row) for row in history.validation]
         for iteration, kind, row in sorted(rows, key=lambda each: each[:2]):
@@ -82,7 +83,7 @@ class LiveCurves:
         self.last = (history.iteration, time.monotonic())
 
     def losses(self, row: Mapping[str, float]) -> None:
-        """The mean losses of the last iterations, and how fast these were."""
+        """Write a row of mean losses, and the rate since the last row."""
         iteration = int(row["iteration"])
         self._write(iteration, LOSS, row)
         if self.last is not None and iteration > self.last[0]:
@@ -93,12 +94,12 @@ class LiveCurves:
         self.last = (iteration, time.monotonic())
 
     def validation(self, row: Mapping[str, float]) -> None:
-        """What a validation found; the time that it took counts for no rate."""
+        """Write the scores of a validation; its duration is left out of the rates."""
         self._write(int(row["iteration"]), VALIDATION, row)
         self.last = (int(row["iteration"]), time.monotonic())
 
     def end(self) -> None:
-        """Record the curves as they are: another run does not remove one that is changed by hand."""
+        """Close and record the files, so that a later run does not delete a curve that was edited by hand."""
         for writer in self.writers:
             writer.close()
         if self.folder is not None:
@@ -110,7 +111,7 @@ class LiveCurves:
             CONTENTS.note(self.folder, self.names)
 
     def _write(self, iteration: int, kind: str, row: Mapping[str, float]) -> None:
-        # a name with `/` would be a folder: `true` and `true/change` are two curves
+        # `true` and `true/change` are two curves, but a name with `/` would be a folder
         found = {
             f"{kind}/{name.replace('/', '-')}": value for name, value in row.items() if name != "iteration"
         }
@@ -120,7 +121,7 @@ class LiveCurves:
 
 
 class _Dvclive:
-    """A growing TSV file for each curve, below plots/metrics, and the last values of all in metrics.json."""
+    """Writer of one TSV file per curve below plots/metrics, and of the latest values in metrics.json."""
 
     def __init__(self, folder: Path):
         from dvclive.live import Live
@@ -134,11 +135,11 @@ class _Dvclive:
         self.live.make_summary()
 
     def close(self) -> None:
-        """Each row is in its file already."""
+        """Do nothing: each row is written at once."""
 
 
 class _TensorBoard:
-    """TensorBoard's own files."""
+    """Writer of TensorBoard's event files."""
 
     def __init__(self, folder: Path):
         from torch.utils.tensorboard import SummaryWriter

@@ -1,11 +1,11 @@
-"""The one training loop, of every phase of every model: step, validate, keep the best (SCORER section 4.3).
+"""Training loop of every model and phase: step, validate, keep the best snapshot (SCORER, section 4.3).
 
-Everything random is drawn from the seed and the iteration's number, so a run that was killed continues from
-its last validation (resuming.py) and ends in the same weights, bit for bit.
+All random numbers come from the seed and the iteration number. So a run that was killed continues from its
+last validation (resuming.py) and ends with the same weights, bit for bit.
 
-Several processes may share each batch (distributed_batch.py): each computes its scenes' part of the
-losses and gradients, these are added up (gradient_all_reduce.py), and all take the same step with the same
-weights. What a run leaves, the first process writes.
+Several processes may share each batch (distributed_batch.py). Each process computes the losses and gradients
+of its scenes, the gradients are summed (gradient_all_reduce.py), and all processes take the same step. The
+first process writes all files.
 """
 
 import math
@@ -35,22 +35,24 @@ from pipeline.training.phases import Phase, captioning
 from pipeline.training.resuming import History
 from pipeline.training.sampling import Batch, Draws, training_batches
 
-ABSENT = -math.inf  # of a loss or measure that a step has not
+MISSING = -math.inf  # value of a loss or measure that the step's task does not define
 
 
 def seed_all(seed: int, iteration: int, rank: int = 0) -> None:
-    """Seed torch for one iteration: dropout depends on nothing that came before; each rank has its own."""
+    """Seed torch for one iteration, so that dropout does not depend on earlier ones; ranks differ."""
     entropy = [seed, iteration, rank] if rank else [seed, iteration]
     torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1))
 
 
 class Training:
-    """One run of one phase of a recipe, with one seed.
+    """Training run of one phase of a recipe, with one seed.
 
-    The phase says its settings, what `validate` measures and which snapshot is kept; without one it is the
-    recipe's captioning. `validate` scores the model on the validation split, higher is better, by one number
-    or several with names; it is called in the first of `ranks`. `state` is the file that the run is resumed
-    from, `live` is told what the history is.
+    model: trained in place
+    state: file from which the run resumes
+    validate: scores the model on the validation split, higher is better; returns one score, or several by
+        name; called in the first rank only
+    phase: settings, metric, and which snapshot is kept; None: the recipe's captioning phase
+    live: receives each row of the history
     """
 
     def __init__(
@@ -76,24 +78,24 @@ class Training:
         self.history, self.damaged = resuming.resume(state, self.model, self.optimiser, self.device)
 
     def _check_weights(self) -> None:
-        """Raises InputError where the recipe gives a loss term no weight."""
+        """Raise InputError if the recipe has no weight for a loss term."""
         lacking = [name for name in self.model.terms if self.phase.weight(name) is None]
         if lacking:
             raise InputError(
                 f"the recipe of {self.recipe.dataset}, {self.recipe.model} has no weight of the loss term "
-                f"{lacking[0]!r} (under `loss`); run `dvc repro recipe` to make it anew"
+                f"{lacking[0]!r} (under `loss`); run `dvc repro recipe` to write the recipe again"
             )
 
     def compile(self, compiler: str | None) -> None:
-        """Take the steps that follow with compiled pieces (compiling.py); None: leave them as they are."""
+        """Compile the model's pieces (compiling.py) for the following steps; None: compile nothing."""
         if compiler is not None:
             compiling.compile_pieces(self.model, compiler)
             self.validate = self.validate and compiling.eagerly(self.validate)
 
     def run(self, sampler: Draws, store: FeatureStore | Resident, vocabulary: Vocabulary) -> History:
-        """Train to the phase's last iteration, or the end of its patience.
+        """Train to the phase's last iteration, or until its patience ends.
 
-        Raises InputError where a loss is not finite.
+        Raises InputError if a loss or a weight is not finite.
         """
         iterations, every = self.settings["iterations"], self.settings["validate_every"]
         todo = range(self.history.iteration, iterations)
@@ -119,7 +121,7 @@ class Training:
         return self.history
 
     def _out_of_patience(self) -> bool:
-        """Whether as many validations brought no new best; the first process knows, and tells the others."""
+        """Return True if `patience` validations brought no new best score; all processes agree."""
         if (patience := self.settings.get("patience")) is None:
             return False
         rows = self.history.validation
@@ -134,10 +136,10 @@ class Training:
             group["lr"] = settings["learning_rate"] * group.get("rate", 1.0) * change
 
     def step(self, batch: Batch, iteration: int) -> Tensor:
-        """One step of the optimiser on the parts' losses; returns them, then the measures, in order.
+        """Take one optimiser step; return the model's losses (`terms`), then its `measures`, in order.
 
-        What the batch's task has not is ABSENT. Of several processes each gets its share, of which the sum
-        is the batch's.
+        Losses and measures that the batch's task does not define are MISSING. With several processes, each
+        returns its share, and the shares add up to the values of the batch.
         """
         seed_all(self.seed, iteration, self.ranks.rank)
         found = self._losses(batch)
@@ -152,13 +154,13 @@ class Training:
             nn.utils.clip_grad_norm_(self.model.parameters(), norm)
         self.optimiser.step()
         self.model.constrain()
-        absent = torch.tensor(ABSENT, device=self.device)
+        missing = torch.tensor(MISSING, device=self.device)
         return torch.stack(
-            [found.get(name, absent).detach() for name in (*self.model.terms, *self.model.measures)]
+            [found.get(name, missing).detach() for name in (*self.model.terms, *self.model.measures)]
         )
 
     def _move_idle(self) -> None:
-        """Where the model says so, what this step does not use gets zero gradients, if it was ever used."""
+        """Give zero gradients to parameters that only earlier steps used, if the model has `zero_idle`."""
         if not self.model.zero_idle:
             return
         for parameter in self.model.parameters():
@@ -166,33 +168,34 @@ class Training:
                 parameter.grad = torch.zeros_like(parameter)
 
     def _losses(self, batch: Batch) -> dict[str, Tensor]:
-        # converted on the device; straight to bfloat16, as autocast would convert float32 ones
+        # convert on the device, directly to the dtype to which autocast would convert
         images = batch.images.to(self.device, non_blocking=True).to(self.dtype)
         before, after, tokens = (
             x.to(self.device, non_blocking=True) for x in (batch.before, batch.after, batch.tokens)
         )
         with devices.autocast(self.device, self.dtype):
-            encoded = self.model.encoding(images)  # U x N x D
+            encoded = self.model.encoding(images)  # (U, N, D): U images of the batch, N cells, D features
             pairs = encoded[before], encoded[after], tokens, batch.parts
             losses = self.model.losses_of(*pairs, labels=batch.labels(self.device))
         return {name: loss.float() for name, loss in losses.items()}
 
     def _log(self, iteration: int, logged: list[Tensor]) -> None:
-        """Read the losses off the device, all at once, and refuse to go on where one is not finite.
+        """Read the losses off the device all at once, and append their means to the history.
 
-        A row has the mean of each over the iterations that had it; nothing where none had.
+        Each mean is over the iterations that define the loss; it is NaN if none does. Raises InputError if a
+        loss is not finite.
         """
-        table = total(torch.stack(logged)).double().cpu()  # iterations x names
+        table = total(torch.stack(logged)).double().cpu()  # (iterations, names)
         first = iteration - len(logged) + 1
         losses = table[:, : len(self.model.terms)]
-        if len(bad := (~losses.isfinite() & (losses != ABSENT)).nonzero()):
+        if len(bad := (~losses.isfinite() & (losses != MISSING)).nonzero()):
             row, column = bad[0].tolist()
             term, value = self.model.terms[column], table[row, column].item()
             raise InputError(
                 f"the loss {term!r} is {value} at iteration {first + row}; "
                 f"lower train.learning_rate (now {self.settings['learning_rate']:g}) or the loss's weight"
             )
-        known = table.masked_fill(table == ABSENT, torch.nan)
+        known = table.masked_fill(table == MISSING, torch.nan)
         means = torch.where(known.isnan().any(0), known.nanmean(0), table.mean(0)).tolist()
         names = (*self.model.terms, *self.model.measures)
         self.history.losses.append({"iteration": iteration, **dict(zip(names, means, strict=True))})
@@ -207,7 +210,7 @@ class Training:
         self.ranks.wait()
 
     def _check_finite(self, iteration: int) -> None:
-        """Refuse weights that the last step spoilt: no loss has seen them."""
+        """Raise InputError if a weight is not finite: no loss has used the weights of the last step yet."""
         for name, weights in self.model.named_parameters():
             if not weights.isfinite().all():
                 raise InputError(

@@ -1,4 +1,4 @@
-"""The optimiser of a phase: its kind, and which tensors it trains at which rate and decay."""
+"""Optimiser of a phase: its kind, and the learning rate and weight decay of each group of tensors."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -14,9 +14,9 @@ EPSILON = 1e-6  # of BertAdam
 
 
 def build(model: nn.Module, groups: tuple[Group, ...], settings: dict[str, Any]) -> torch.optim.Optimizer:
-    """What the phase's settings name, over the tensors that are trained.
+    """Return the optimiser that the settings name, for the tensors that require gradients.
 
-    A recipe without the key `optimiser` is Adam, all tensors alike (SCORER, DIRL).
+    Without the key `optimiser` it is Adam (SCORER, DIRL); without groups all tensors share one rate.
     """
     rate, kind = settings["learning_rate"], settings.get("optimiser", "adam")
     if not groups:
@@ -33,7 +33,10 @@ def build(model: nn.Module, groups: tuple[Group, ...], settings: dict[str, Any])
 
 
 def grouped(model: nn.Module, groups: tuple[Group, ...], rate: float, decay: float) -> list[dict[str, Any]]:
-    """The trained tensors by the first group that fits their names; a group without tensors is left out."""
+    """Return a parameter group per Group; a tensor is in the first Group that matches its name.
+
+    Groups without tensors are left out.
+    """
     members: dict[Group, list[Tensor]] = {group: [] for group in groups}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
@@ -51,10 +54,10 @@ def grouped(model: nn.Module, groups: tuple[Group, ...], rate: float, decay: flo
 
 
 class BertAdam(torch.optim.Optimizer):
-    """Adam without the correction of its means' bias, and with decoupled decay (CLIP4IDC's program).
+    """Adam without bias correction and with decoupled weight decay (CLIP4IDC's released program).
 
-    m and v are the running means of g and g^2; w <- w - lr (m / (sqrt(v) + 1e-6) + decay w). A tensor without
-    a gradient neither moves nor decays.
+    w <- w - lr (m / (sqrt(v) + 1e-6) + decay w), where m and v are the running means of g and g^2. A tensor
+    without a gradient stays unchanged.
     """
 
     def __init__(self, params: Iterable[Any], lr: float, betas: tuple[float, float]):
@@ -62,7 +65,7 @@ class BertAdam(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """One step; no closure is called."""
+        """Take one step; `closure` is ignored."""
         for group in self.param_groups:
             first, second = group["betas"]
             for w in group["params"]:

@@ -1,4 +1,4 @@
-"""The phases that the one loop trains: what an item is, how a snapshot is chosen, what it starts from."""
+"""Training phases: pretraining and captioning, each with its items, metric and initialisation."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,13 +29,13 @@ Keep = Literal["earlier", "later", "last"]
 
 @dataclass(frozen=True)
 class Beside:
-    """What a phase before captioning learns from beside the pairs, and what it follows."""
+    """Extra inputs of a pretraining phase, and the weights it starts from."""
 
-    negatives: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of pairs, for the task fda
+    negatives: Mapping[str, Sequence[str]] = field(default_factory=dict)  # by pair id, for the task fda
     classes: Mapping[str, ClassItems] = field(default_factory=dict)  # by split, for the task class_pairs
-    keys: tuple[str, ...] = ()  # which they are
-    weights: Path | None = None  # the folder that the phase before this one wrote
-    curves: Path | None = None  # its learning curves, kept beside this one's
+    keys: tuple[str, ...] = ()  # identities of these inputs
+    weights: Path | None = None  # folder that the previous phase wrote
+    curves: Path | None = None  # learning curves of the previous phase, kept next to this phase's
 
 
 NOTHING = Beside()
@@ -43,29 +43,29 @@ NOTHING = Beside()
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase of a recipe."""
+    """Phase of a recipe: pretraining or captioning."""
 
     settings: dict[str, Any]  # params.DatasetTrain, or params.PhaseSettings
-    make: Callable[[tuple[int, int, int], Vocabulary], Trainable]  # from an image's shape
+    make: Callable[[tuple[int, int, int], Vocabulary], Trainable]  # image shape, vocabulary -> model
     validation: Callable[
         [Sequence[Pair], FeatureStore, Vocabulary], Callable[[Any], float | dict[str, float]]
     ]
-    metric: str  # what the validation gives, or which of several
-    keep: Keep  # the best snapshot, and which of equal ones | the last
-    cut: Callable[[Vocabulary], Vocabulary]  # how far captions go
+    metric: str  # validation score by which a snapshot is chosen
+    keep: Keep  # earlier, later: the best snapshot, and which of equal ones; last: the last snapshot
+    cut: Callable[[Vocabulary], Vocabulary]  # limits the caption length
     by_sentence: bool = False  # an item is a sentence with its pair, not a scene
-    keys: tuple[str, ...] = ()  # what else than the recipe decides its results
-    weights: Mapping[str, float] | None = None  # of losses; None: 1 each
-    tasks: tuple[str, ...] = ()  # of which an iteration has one
+    keys: tuple[str, ...] = ()  # identities of inputs, besides the recipe, on which the results depend
+    weights: Mapping[str, float] | None = None  # loss weights; None: all are 1
+    tasks: tuple[str, ...] = ()  # each iteration trains one of them
     beside: Beside = NOTHING
-    log_every: int = 10  # iterations whose mean losses make one row of the learning curve
+    log_every: int = 10  # iterations per row of the learning curve
 
     def weight(self, term: str) -> float | None:
-        """That of a loss term; None where it has none."""
+        """Return the weight of a loss term, or None if the recipe has none."""
         return 1.0 if self.weights is None else self.weights.get(term)
 
     def sampler(self, pairs: Sequence[Pair], seed: int) -> Draws:
-        """What draws the batches, of the train split."""
+        """Return the sampler of the train split's batches."""
         own, settings, beside = of_split(pairs, "train"), self.settings, self.beside
         if self.tasks:
             return TaskSampler(own, settings, self.tasks, seed, beside.negatives, beside.classes.get("train"))
@@ -82,15 +82,16 @@ class Phase:
 
 
 def captioning(recipe: Recipe, first: Path | None, tokens: str = "ptb") -> Phase:
-    """The captioning, from the weights in that folder where the model has a phase before.
+    """Return the captioning phase of a recipe.
 
-    `tokens`: the tokeniser of its validation.
+    `first` is the folder of pretrained weights, for a model that has a pretraining phase. `tokens` is the
+    tokeniser of the validation. Raises InputError if `first` is needed and missing.
     """
     settings = recipe.train
     if recipe.adapt and first is None:
         raise InputError(
-            f"{recipe.model} learns something before it captions; "
-            "name by --start-from the folder that holds what `pretrain` wrote"
+            f"{recipe.model} needs pretrained weights; "
+            "name with --start-from the folder that the stage `pretrain` wrote"
         )
     select = settings.get("select", CIDER)
     return Phase(
@@ -106,7 +107,7 @@ def captioning(recipe: Recipe, first: Path | None, tokens: str = "ptb") -> Phase
 
 
 def before(recipe: Recipe, declared: models.common.entry.EarlierPhase, beside: Beside = NOTHING) -> Phase:
-    """A phase before captioning, as the model declares it."""
+    """Return a pretraining phase, as the model declares it."""
     settings = recipe.settings_of(declared)
     phase = Phase(
         settings,
@@ -129,12 +130,12 @@ def before(recipe: Recipe, declared: models.common.entry.EarlierPhase, beside: B
         metric=model.measures[0],
         keep="last",
         tasks=model.terms,
-        log_every=50,  # a task has its share of them
+        log_every=50,  # the tasks share these iterations
     )
 
 
 def bare(recipe: Recipe, declared: models.common.entry.EarlierPhase) -> Trainable:
-    """The model of a phase, names and shapes only."""
+    """Return the model of a phase on the meta device: names and shapes without values."""
     pool = recipe.sizes.get("pool", 1)
     with torch.device("meta"):
         built: Trainable = recipe_file.build(
@@ -146,9 +147,9 @@ def bare(recipe: Recipe, declared: models.common.entry.EarlierPhase) -> Trainabl
 def _cutting(
     recipe: Recipe, settings: Mapping[str, Any], whole: bool = False
 ) -> Callable[[Vocabulary], Vocabulary]:
-    """How far a phase's captions go: to its max_tokens, where it names them.
+    """Return a function that limits the caption length of a vocabulary to the setting max_tokens.
 
-    Further than the longest training caption only where the model fills them up, or with `whole`.
+    The limit exceeds the longest training caption only if the model pads captions to it, or with `whole`.
     """
     fills, longest = recipe.entry.fills, settings.get("max_tokens")
     switches = recipe_file.switches_of(recipe.model, recipe.dataset, recipe.settings)
@@ -171,7 +172,7 @@ def _made(
     shape: tuple[int, int, int],
     vocabulary: Vocabulary,
 ) -> Trainable:
-    """A phase's model, with the weights that it starts from, in 16 bits where the phase says so."""
+    """Build the model of a phase and initialise it; with `half_weights` its weights have 16 bits."""
     sizes = recipe.sizes_for(shape, len(vocabulary), vocabulary.longest)
     model: Trainable = recipe_file.build(recipe, sizes, phase=declared.settings if declared else None)
     if first is not None:
@@ -184,5 +185,5 @@ def _made(
 
 
 def _start_of(settings: dict[str, Any]) -> tuple[str, ...]:
-    """The hash of the file of weights that a phase starts from, if it does."""
+    """Return the hash of the file in the setting `start`, if there is one."""
     return (first_weights.identity(Path(settings["start"])),) if "start" in settings else ()

@@ -1,6 +1,7 @@
-"""Where a run is: its history, and the file that it goes on from after a kill, written at each validation.
+"""State of a run: its history, and the file from which it resumes, written at each validation.
 
-The file before is kept beside it, and both files' SHA-256 in a third: a file that is damaged is not taken up.
+The previous state file is kept next to the current one, and a third file holds the SHA-256 of both. A damaged
+state file is not used.
 """
 
 import math
@@ -19,9 +20,9 @@ from pipeline.io.scratch_folders import begin
 
 @dataclass
 class History:
-    """What a run has seen so far; rows are what the learning curves draw.
+    """Losses, validation scores and best weights of a run so far; rows are points of the learning curves.
 
-    Of several processes the first one keeps it; the others know their iteration.
+    With several processes the first one keeps all of it; the others keep only losses and the iteration.
     """
 
     iteration: int = 0  # iterations done
@@ -33,9 +34,10 @@ class History:
 
 
 def save(state: Path, history: History, model: nn.Module, optimiser: torch.optim.Optimizer) -> None:
-    """Write all that a run goes on from. Raises InputError where it cannot be written.
+    """Write the state from which a run resumes. Raises InputError if it cannot be written.
 
-    The sums are written first, of what was there too: a kill at any moment leaves a file that they know.
+    The checksums are written first, and include those of the earlier files. So after a kill at any moment
+    there is a file whose checksum is known.
     """
     record = {
         "history": vars(history),
@@ -55,9 +57,9 @@ def save(state: Path, history: History, model: nn.Module, optimiser: torch.optim
 def resume(
     state: Path, model: nn.Module, optimiser: torch.optim.Optimizer, device: torch.device
 ) -> tuple[History, str]:
-    """Bring a run to where `save` left it; a new history where there is no such file.
+    """Restore a run from the newest undamaged state file; return its history and a message.
 
-    Beside it a line, empty but where a file is damaged: the file before that is taken up, or none.
+    Without such a file the history is new. The message is empty unless a file is damaged.
     """
     known, damaged = _known(state), []
     for path in filter(Path.exists, (state, _before(state))):
@@ -68,11 +70,11 @@ def resume(
         model.load_state_dict(record["model"])
         optimiser.load_state_dict(record["optimiser"])
         history = History(**record["history"])
-        return history, _said(damaged, f"goes on from iteration {history.iteration}")
-    return History(), _said(damaged, "begins anew")
+        return history, _damage_message(damaged, f"goes on from iteration {history.iteration}")
+    return History(), _damage_message(damaged, "begins anew")
 
 
-def _said(damaged: list[Path], how: str) -> str:
+def _damage_message(damaged: list[Path], how: str) -> str:
     names = " and ".join(map(str, damaged))
     return f"{names} {'are' if len(damaged) > 1 else 'is'} damaged; training {how}" if damaged else ""
 
@@ -86,6 +88,6 @@ def _sums(state: Path) -> Path:
 
 
 def _known(state: Path) -> list[str]:
-    """The sums of the last files, the newest first."""
+    """Return the checksums of the last state files, newest first."""
     path = _sums(state)
     return path.read_bytes().decode("ascii", "replace").split() if path.exists() else []

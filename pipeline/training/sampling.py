@@ -1,9 +1,9 @@
-"""Pairs, features and captions -> batches, drawn from a seed and the iteration's number alone.
+"""Batches of pairs, features and captions, drawn only from the seed and the iteration number.
 
-An iteration draws scenes without replacement within an epoch and trains on every pair of each:
-part 0 holds the scenes' first pairs (CLEVR-Change: the semantic change), part 1 their second
-ones (the distractor), and so on (SCORER section 4.3). Because nothing is carried from one
-iteration to the next, training resumes anywhere and continues as if never interrupted.
+An iteration draws scenes without replacement within an epoch, and trains on every pair of each scene. Part 0
+of a batch holds the first pairs of the scenes (CLEVR-Change: the semantic change), part 1 the second pairs
+(the distractor), and so on (SCORER, section 4.3). No state passes from one iteration to the next, so training
+resumes at any iteration with the same result.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,19 +29,22 @@ EPOCH, ITERATION, MOVES = 0, 1, 2  # separate streams of random numbers
 
 @dataclass(frozen=True)
 class Batch:
-    """P parts of B pairs each, part after part; an image that several pairs show stands in it once."""
+    """P parts of B pairs each, part after part, over U distinct images; R captions per pair.
 
-    images: Tensor  # U x C x H x W, float16
-    before: Tensor  # P*B, int64: rows of `images`
-    after: Tensor  # P*B, int64
-    tokens: Tensor  # P*B*R x (L+1), int64: R captions a pair with both marks, one after another, NULL-padded
+    Captions have START and END, and are padded with NULL to length L + 1.
+    """
+
+    images: Tensor  # (U, C, H, W), float16
+    before: Tensor  # (P*B,), int64: rows of `images`
+    after: Tensor  # (P*B,), int64: rows of `images`
+    tokens: Tensor  # (P*B*R, L+1), int64: the R captions of a pair are consecutive
     parts: int  # P
-    changed: Tensor | None = None  # P*B, int64: 1 changed, 0 not, -1 nobody says
-    task: str = ""  # of a pre-training of several tasks
-    classes: Tensor | None = None  # 2 x B, int64, where pairs have classes in place of captions
+    changed: Tensor | None = None  # (P*B,), int64: 1 changed, 0 unchanged, -1 unknown
+    task: str = ""  # in a pretraining with several tasks
+    classes: Tensor | None = None  # (2, B), int64, for pairs that have classes instead of captions
 
     def labels(self, device: torch.device) -> Labels | None:
-        """What is known of the pairs beside their captions, if anything."""
+        """Return the labels of the pairs besides their captions, or None."""
         if self.changed is None:
             return None
         classes = None if self.classes is None else self.classes.to(device, non_blocking=True)
@@ -49,7 +52,7 @@ class Batch:
 
 
 def scenes_of(pairs: Sequence[Pair]) -> list[Scene]:
-    """Pairs by scene, in order; where scenes have different numbers of pairs, every pair for itself."""
+    """Group pairs by scene, in order; if scenes differ in their number of pairs, group each pair alone."""
     scenes: dict[str, list[Pair]] = {}
     for pair in pairs:
         scenes.setdefault(pair.scene_id, []).append(pair)
@@ -59,7 +62,7 @@ def scenes_of(pairs: Sequence[Pair]) -> list[Scene]:
 
 
 def sentences_of(pairs: Sequence[Pair]) -> list[Scene]:
-    """Each sentence with its pair, for itself; none of pairs where nothing changed (CLIP4IDC, stage 1)."""
+    """Return one item per sentence of each pair, without no-change pairs (CLIP4IDC, stage 1)."""
     return [
         (replace(pair, captions=(caption,)),)
         for pair in pairs
@@ -69,10 +72,10 @@ def sentences_of(pairs: Sequence[Pair]) -> list[Scene]:
 
 
 def exchange(scene: Scene) -> Scene:
-    """The scene with the two images of its no-change pair exchanged wherever they stand.
+    """Swap the two images of a scene's no-change pair in all pairs of the scene.
 
-    (default, changed) becomes (distractor, changed); (default, distractor) is turned round.
-    Captions stay true. A scene without a no-change pair stays as it is.
+    (default, changed) becomes (distractor, changed), and (default, distractor) becomes (distractor, default).
+    Captions stay correct. A scene without a no-change pair is returned unchanged.
     """
     for pair in scene:
         if pair.change_type == NO_CHANGE:
@@ -85,7 +88,7 @@ def exchange(scene: Scene) -> Scene:
 
 
 class Draws(Protocol):
-    """What draws the batches of a phase."""
+    """Sampler of a phase's batches."""
 
     batch: int  # scenes
     references: int
@@ -93,27 +96,27 @@ class Draws(Protocol):
 
     @property
     def epoch(self) -> int:
-        """Iterations that draw every scene once."""
+        """Number of iterations that draw every scene once."""
 
     def draw(self, iteration: int) -> tuple[list[Scene], list[list[list[str]]]]:
-        """The scenes of an iteration, and the captions for each pair of each."""
+        """Return the scenes of an iteration, and the captions by scene and pair."""
 
     def moves(self, iteration: int, scenes: Sequence[Scene]) -> dict[str, Moved]:
-        """How each scene of an iteration is moved, by its id."""
+        """Return the augmentation of each scene, by scene id."""
 
     def task(self, iteration: int) -> str:
-        """Its task, where a phase has several."""
+        """Return the iteration's task, or "" if the phase has only one."""
 
     def wordless(self, iteration: int) -> Batch | None:
-        """The whole batch of an iteration whose task reads no captions."""
+        """Return the batch of an iteration whose task has no captions, else None."""
 
 
 class Sampler:
-    """Draws the batches of one training run, `references` captions a pair.
+    """Sampler of scenes, with `references` captions per pair.
 
-    `by_sentence`: what is drawn is a sentence with its pair, and `exchanging` puts the scene's distractor
-    image in the place of before with probability 1/2. `mirror`, `shift`: see augmentation.py.
-    Raises InputError where there are fewer scenes than a batch.
+    With `exchanging`, each scene passes through `exchange` with probability 1/2. With `by_sentence`, an item
+    is a sentence with its pair, and `exchanging` replaces its before image by the scene's distractor image.
+    `mirror`, `shift`: see augmentation.py. Raises InputError if there are fewer items than a batch has.
     """
 
     def __init__(
@@ -141,11 +144,11 @@ class Sampler:
 
     @property
     def epoch(self) -> int:
-        """Iterations that draw every scene once; scenes that do not fill a batch wait for the next epoch."""
+        """Number of iterations in an epoch, without the scenes that do not fill a last batch."""
         return len(self.scenes) // self.batch
 
     def draw(self, iteration: int) -> tuple[list[Scene], list[list[list[str]]]]:
-        """The scenes of an iteration (counted from 0), and the captions for each pair of each."""
+        """Return the scenes of an iteration (counted from 0), and the captions by scene and pair."""
         epoch, place = divmod(iteration, self.epoch)
         order = np.random.default_rng([self.seed, EPOCH, epoch]).permutation(len(self.scenes))
         chosen = [self.scenes[i] for i in order[place * self.batch : (place + 1) * self.batch]]
@@ -162,23 +165,23 @@ class Sampler:
         return (replace(pair, before=self.distractors.get(pair.scene_id, pair.before)),)
 
     def moves(self, iteration: int, scenes: Sequence[Scene]) -> dict[str, Moved]:
-        """How each scene of an iteration is moved, by its id; empty where nothing is."""
+        """Return the augmentation of each scene, by scene id; empty without augmentation."""
         if not self.mirror and not self.shift:
             return {}
         random = np.random.default_rng([self.seed, MOVES, iteration])
         return draw((scene[0].scene_id for scene in scenes), self.mirror, self.shift, random)
 
     def task(self, iteration: int) -> str:
-        """There is one alone."""
+        """Return "": there is only one task."""
         return ""
 
     def wordless(self, iteration: int) -> Batch | None:
-        """Every batch has captions."""
+        """Return None: every batch has captions."""
         return None
 
 
 def drawn(captions: Sequence[str], number: int, random: np.random.Generator) -> list[str]:
-    """So many different ones at random; where there are fewer, all of them before one comes again."""
+    """Draw `number` captions without replacement; when all are drawn, start over."""
     chosen: list[str] = []
     left: list[str] = []
     for _ in range(number):
@@ -194,9 +197,9 @@ def training_batches(
     iterations: range,
     share: slice = slice(None),
 ) -> Iterator[Batch]:
-    """The batch of each iteration, read ahead by a thread; in pinned memory where there is a GPU.
+    """Yield the batch of each iteration, read ahead by a thread; in pinned memory if there is a GPU.
 
-    `share`: which scenes of each batch are this process's; the others' are not read.
+    `share` selects this process's scenes of each batch; only these are read.
     """
 
     def make(iteration: int) -> Batch:
@@ -218,7 +221,7 @@ def assembled(
     moves: Mapping[str, Moved],
     task: str = "",
 ) -> Batch:
-    """The batch of some scenes, with the captions of each pair of each."""
+    """Return the batch of some scenes; `captions` are by scene and pair."""
     pairs = [pair for part in zip(*scenes, strict=True) for pair in part]
     texts = [text for part in zip(*captions, strict=True) for several in part for text in several]
     names = images_of(pairs)
@@ -240,14 +243,14 @@ def assembled(
 def moved(
     shown: Tensor, names: Sequence[str], pairs: Sequence[Pair], texts: list[str], moves: Mapping[str, Moved]
 ) -> tuple[Tensor, list[str]]:
-    """The images `names` and the pairs' captions, as many each, after their scenes' moves."""
+    """Return images and captions after augmentation; every pair has the same number of captions."""
     scene = {name: pair.scene_id for pair in pairs for name in (pair.before, pair.after)}
     each = len(texts) // len(pairs)
     changed = [moves[scene[name]].image(image) for name, image in zip(names, shown, strict=True)]
-    said = [moves[pairs[number // each].scene_id].caption(text) for number, text in enumerate(texts)]
-    return torch.stack(changed), said
+    captions = [moves[pairs[number // each].scene_id].caption(text) for number, text in enumerate(texts)]
+    return torch.stack(changed), captions
 
 
 def pinned(tensor: Tensor) -> Tensor:
-    """Copies from pinned memory to a GPU do not make the program wait."""
+    """Pin a tensor's memory if there is a GPU, so that copies to the GPU do not block."""
     return tensor.pin_memory() if torch.cuda.is_available() and tensor.device.type == "cpu" else tensor

@@ -1,8 +1,8 @@
-"""Batches of a pre-training of several tasks: an iteration has one of them, drawn by weight (IDC-PCL).
+"""Batches of a pretraining with several tasks; each iteration has one task, drawn by weight (IDC-PCL).
 
-An item is a caption with its pair, of every pair; of the task class_pairs a pair of classes. Each task goes
-through all items in passes of its own, shuffled. All is drawn from the seed and the iteration's number, so a
-run goes on anywhere as if never interrupted.
+An item is a caption with its pair; in the task class_pairs it is a pair of classes. Each task goes through
+all items in its own shuffled passes. All draws depend only on the seed and the iteration number, so a run
+resumes at any iteration with the same result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,15 +18,15 @@ from pipeline.training.augmentation import Moved
 from pipeline.training.class_pairs import CLASS_PAIRS, ClassItems
 from pipeline.training.sampling import Batch, Scene
 
-TASK, PASS = 3, 4  # separate streams of random numbers, beside those of sampling.py
-FDA = "fda"  # the task that shows a pair's negatives beside its caption
+TASK, PASS = 3, 4  # separate streams of random numbers; sampling.py uses 0 to 2
+FDA = "fda"  # the task that contrasts a pair's caption with its negatives
 
 
 class TaskSampler:
-    """Draws the batches of one pre-training, with the interface of Sampler.
+    """Sampler of pretraining batches, with the interface of `Draws`.
 
-    `settings`: params.Pretrain; `classes`: the items of class_pairs. Raises InputError where a task has fewer
-    items than a batch, or a pair no negatives.
+    `settings` are params.Pretrain, `classes` the items of the task class_pairs. Raises InputError if a task
+    has fewer items than a batch, or if a pair has no negatives.
     """
 
     references = 1
@@ -47,7 +47,7 @@ class TaskSampler:
         self.sizes = {task: settings["fda_pairs"] if task == FDA else self.batch for task in tasks}
         if (most := max(self.sizes.values())) > len(self.scenes):
             raise InputError(
-                f"a batch of the pre-training is {most} captions, the train split has {len(self.scenes)}; "
+                f"a pre-training batch has {most} captions, but the train split has {len(self.scenes)}; "
                 "lower its batch or fda_pairs"
             )
         if FDA in tasks:
@@ -55,14 +55,14 @@ class TaskSampler:
         self.classes = classes
         if classes and self.batch > len(classes.pairs):
             raise InputError(
-                f"a batch of the pre-training is {self.batch} pairs, NABirds' train split has "
+                f"a pre-training batch has {self.batch} pairs, but NABirds' train split has "
                 f"{len(classes.pairs)}; lower its batch"
             )
         weights = np.array([settings["tasks"][task] for task in tasks])
         random = np.random.default_rng([seed, TASK])
         self.drawn = random.choice(len(tasks), settings["iterations"], p=weights / weights.sum())
         self.tasks = list(tasks)
-        # of each iteration, how many before it had the same task
+        # for each iteration, the number of earlier iterations with the same task
         self.earlier = np.zeros_like(self.drawn)
         for task in range(len(tasks)):
             own = self.drawn == task
@@ -70,44 +70,44 @@ class TaskSampler:
 
     @property
     def epoch(self) -> int:
-        """Iterations of a task whose batch is the whole one's that show every item once."""
+        """Number of iterations that show every item once, at the full batch size."""
         return len(self.scenes) // self.batch
 
     def task(self, iteration: int) -> str:
-        """The iteration's task."""
+        """Return the iteration's task."""
         return self.tasks[self.drawn[iteration]]
 
     def draw(self, iteration: int) -> tuple[list[Scene], list[list[list[str]]]]:
-        """The items of an iteration, and their captions: in FDA a pair's own, then its negatives."""
+        """Return the items of an iteration, and their captions; in FDA negatives follow a pair's caption."""
         task = self.task(iteration)
         chosen = [self.scenes[i] for i in self._places(iteration, len(self.scenes))]
         return chosen, [[captions_of(pair, task, self.negatives)] for (pair,) in chosen]
 
     def wordless(self, iteration: int) -> Batch | None:
-        """That of an iteration of class_pairs."""
+        """Return the batch of an iteration whose task is class_pairs, else None."""
         if self.classes is None or self.task(iteration) != CLASS_PAIRS:
             return None
         pairs = self.classes.pairs
         return self.classes.batch([pairs[i] for i in self._places(iteration, len(pairs))])
 
     def _places(self, iteration: int, items: int) -> np.ndarray:
-        """Which of so many items the iteration has."""
+        """Return the indices of the iteration's items, out of `items`."""
         size = self.sizes[self.task(iteration)]
         number, place = divmod(int(self.earlier[iteration]), items // size)
         random = np.random.default_rng([self.seed, PASS, self.drawn[iteration], number])
         return random.permutation(items)[place * size : (place + 1) * size]
 
     def moves(self, iteration: int, scenes: Sequence[Scene]) -> dict[str, Moved]:
-        """Nothing is moved."""
+        """Return no augmentation."""
         return {}
 
 
 def captions_of(pair: Pair, task: str, negatives: Mapping[str, Sequence[str]]) -> list[str]:
-    """What a task reads of an item: its first caption, in FDA with the pair's negatives behind it."""
+    """Return the captions of an item for a task: its first caption, followed in FDA by the negatives."""
     return [pair.captions[0], *(negatives[pair.pair_id] if task == FDA else ())]
 
 
 def check(pairs: Sequence[Pair], negatives: Mapping[str, Sequence[str]]) -> None:
-    """Raises InputError naming a pair without negatives."""
+    """Raise InputError naming a pair without negatives."""
     if missing := next((pair.pair_id for pair in pairs if pair.pair_id not in negatives), None):
         raise InputError(f"the pair {missing!r} has no negatives; {REMEDY}")

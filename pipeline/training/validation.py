@@ -1,4 +1,4 @@
-"""Scores on the validation split, one of which may choose a snapshot: captions', retrieval's, the tasks'."""
+"""Scores on the validation split: of captions, of retrieval, and of pretraining tasks."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,24 +21,24 @@ from pipeline.training.sampling import Batch, assembled
 from pipeline.training.task_sampling import captions_of, check
 
 BATCH = 256  # pairs decoded at once
-TASK_BATCH = 50  # pairs of a task at once: of FDA, seven captions each
+TASK_BATCH = 50  # pairs of a task at once; in FDA each has seven captions
 
 
 CIDER, CHANGES, ROUGE = "CIDEr-D", "CIDEr-D/change", "ROUGE-L"
 TRUE, TRUE_CHANGES, TRUE_BOTH = "true", "true/change", "true/both"
-COLUMNS = {"truth": TRUE_BOTH, "last": CIDER}  # what a captioning selects by -> the score, where they differ
+COLUMNS = {"truth": TRUE_BOTH, "last": CIDER}  # train.select -> score, where the names differ
 
 
 class Validation:
-    """Call it with a model: CIDEr-D (a fraction) over all pairs, and what else `select` names.
+    """Score a captioner: CIDEr-D (a fraction) over all pairs, and the score that `select` names.
 
-    Where the pairs' scenes are known, also the shares of true captions: of all pairs, of those with a change,
-    and the geometric mean of that and of the others' (Kubat and Matwin, ICML 1997), by which `truth` selects.
-    Of all pairs half are true for a model that says "no change" of each; this mean is 0 then. References are
-    tokenised once.
+    If the pairs' scenes are known, the scores include the share of true captions over all pairs (`true`),
+    over changed pairs (`true/change`), and the geometric mean of the shares over changed and unchanged pairs
+    (`true/both`; Kubat and Matwin, ICML 1997). `select: truth` uses this mean: a model that captions every
+    pair as unchanged gets 0, although half of its captions may be true.
 
-    `tokenize`: sentences -> their tokens, joined by one space (pipeline/scoring/tokenizer.py).
-    Raises InputError where the pairs have not what is selected by: scenes, or changes.
+    `tokenize` turns sentences into tokens joined by one space (pipeline/scoring/tokenizer.py). Raises
+    InputError if `select` needs scenes or changed pairs and there are none.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Validation:
         }
         if what := lacking.get(select):
             raise InputError(
-                f"train.select: {select} needs {what}, which the validation pairs have not; set it to {CIDER}"
+                f"train.select: {select} needs {what}, but the validation pairs have none; set it to {CIDER}"
             )
         sentences = iter(self.tokenize([caption for pair in pairs for caption in pair.captions]))
         self.references = {pair.pair_id: [next(sentences) for _ in pair.captions] for pair in pairs}
@@ -76,7 +76,7 @@ class Validation:
         return scores | (self._true(found) if self.judged else {})
 
     def _true(self, found: Mapping[str, str]) -> dict[str, float]:
-        """Of all pairs, of those with a change, and the mean of both kinds; of what is there."""
+        """Return the shares of true captions, without those for which there are no pairs."""
         verdicts = {pair.pair_id: judge(found[pair.pair_id], pair) for pair in self.pairs}
         true = {key: float(verdict is not None and verdict.true) for key, verdict in verdicts.items()}
         changes = [true.pop(key) for key in self.changes]
@@ -86,7 +86,7 @@ class Validation:
 
 
 class RetrievalValidation:
-    """Call it with an adapting model: the share of sentences whose own pair is the most alike of all."""
+    """Score a retrieval model: R@1, the share of sentences that rank their own pair first."""
 
     def __init__(self, pairs: Sequence[Pair], store: FeatureStore, vocabulary: Vocabulary):
         self.pairs, self.store, self.vocabulary = retrievable(pairs), store, vocabulary
@@ -97,9 +97,9 @@ class RetrievalValidation:
 
 
 class TaskValidation:
-    """Call it with a pre-training model: each task's loss and what is measured of it, means over the pairs.
+    """Score a pretraining model: the loss and measures of each task, averaged over the pairs.
 
-    With each pair's first caption, without dropout, and with the same masks every time. `classes`: the items
+    Uses the first caption of each pair, no dropout, and the same masks at every call. `classes` are the items
     of the task class_pairs.
     """
 
@@ -134,11 +134,11 @@ class TaskValidation:
             return
         for start in range(0, len(self.pairs), TASK_BATCH):
             pairs = self.pairs[start : start + TASK_BATCH]
-            said = [[captions_of(pair, task, self.negatives)] for pair in pairs]
-            yield assembled([(pair,) for pair in pairs], said, self.store, self.vocabulary, {}, task)
+            texts = [[captions_of(pair, task, self.negatives)] for pair in pairs]
+            yield assembled([(pair,) for pair in pairs], texts, self.store, self.vocabulary, {}, task)
 
     def _class_batches(self) -> Iterator[Batch]:
-        """Of no more pairs than the dataset has, evenly taken: NABirds has very many."""
+        """Yield batches of evenly spaced class pairs, at most as many as the dataset has pairs."""
         assert self.classes is not None
         pairs = self.classes.pairs[:: -(-len(self.classes.pairs) // len(self.pairs))]
         for start in range(0, len(pairs), TASK_BATCH):
@@ -146,7 +146,7 @@ class TaskValidation:
 
 
 def measured(model: Trainable, batch: Batch) -> dict[str, float]:
-    """A batch's loss, and what is measured of it."""
+    """Return the losses and measures of a batch, by name."""
     device = next(model.parameters()).device
     encoded = model.encoding(batch.images.to(device).float())
     tokens, labels = batch.tokens.to(device), batch.labels(device)
@@ -155,6 +155,6 @@ def measured(model: Trainable, batch: Batch) -> dict[str, float]:
 
 
 def mean(values: list[float]) -> float:
-    """Of the values that are numbers; NaN where none is."""
+    """Mean of the values that are not NaN; NaN if there is none."""
     known = [value for value in values if not math.isnan(value)]
     return sum(known) / len(known) if known else math.nan

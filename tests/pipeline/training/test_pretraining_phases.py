@@ -247,9 +247,9 @@ def test_what_does_not_fit_is_named(prepared):
         InputError, match=r"'000000.png' has no negatives; write it with `python -m commands.negatives`"
     ):
         TaskSampler(pairs, FIRST, ("fda",), 1, {})
-    with pytest.raises(InputError, match="a batch of the pre-training is 999 captions, the train split has"):
+    with pytest.raises(InputError, match=r"999 captions, but the train split has .*fda_pairs"):
         TaskSampler(pairs, FIRST | {"batch": 999}, ("mlm",), 1, {})
-    with pytest.raises(InputError, match="idc_pcl learns something before it captions; name by"):
+    with pytest.raises(InputError, match=r"idc_pcl .*--start-from"):
         phases.captioning(recipe(), None)
     with pytest.raises(InputError, match=r"length must be longest or max_tokens, not 'x'"):
         phases.captioning(recipe({"switches": {"length": "x"}}), Path("pretrained"))

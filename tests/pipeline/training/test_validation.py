@@ -94,9 +94,7 @@ def test_what_is_selected_by_is_measured(said):
     ],
 )
 def test_what_the_pairs_have_not_cannot_select(select, change, lacking):
-    message = (
-        rf"^train\.select: {select} needs {lacking}, which the validation pairs have not; set it to CIDEr-D$"
-    )
+    message = rf"^train\.select: {select} needs {lacking}, .*; set it to CIDEr-D$"
     with pytest.raises(InputError, match=message):
         Validation([replace(pair, **change) for pair in PAIRS], None, None, plain, select=select)
 

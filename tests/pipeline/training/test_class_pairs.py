@@ -60,5 +60,5 @@ def test_what_does_not_fit_is_named(prepared):
     with pytest.raises(InputError, match="NABirds has 555 classes, not 556; prepare its own files"):
         ClassItems([ClassPair("a", "train", "b", "c", 0, 555)], prepared.store, 555)
     items = ClassItems(class_pairs(prepared, 3), prepared.store, 555)
-    with pytest.raises(InputError, match="is 4 pairs, NABirds' train split has 3; lower its batch"):
+    with pytest.raises(InputError, match="4 pairs, but NABirds' train split has 3"):
         TaskSampler(of_split(prepared.pairs, "train"), SETTINGS, (CLASS_PAIRS,), 1, {}, items)

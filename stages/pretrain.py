@@ -31,9 +31,8 @@ from pipeline.io.records import read_records
 from pipeline.negatives.generation import generate
 from pipeline.scoring import retrieval_files
 from pipeline.training import phases
-from pipeline.training.class_pairs import CLASS_PAIRS, ClassItems
 from pipeline.training.phases import Beside
-from pipeline.training.task_sampling import FDA
+from pipeline.training.task_sampling import CLASS_PAIRS, FDA, ClassItems
 from pipeline.weights import imported_weights, trained_model
 from stages import run, train
 from stages.train import Measure

@@ -1,9 +1,10 @@
-"""A batch that several processes share: what one of them needs of the others' pairs, with its gradients.
+"""One batch on several processes (GPUs): a process sees the pairs of all others, and gradients flow back.
 
-Every process holds as many pairs, b of the batch's B, in the order of ranks. A loss of the batch is the SUM
-over processes of what each returns, and so are its gradients. Alone, a process holds the whole batch.
+Each process holds b of the batch's B pairs, in the order of ranks. The loss of the batch is the SUM over
+processes of what each process returns, and so are the gradients. A single process holds the whole batch.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -11,27 +12,43 @@ from torch import Tensor, distributed
 
 
 def processes() -> int:
-    """How many share the batch."""
+    """Return the number of processes that share the batch."""
     return distributed.get_world_size() if distributed.is_initialized() else 1
 
 
 def own(rows: int) -> slice:
-    """Where this process's `rows` pairs stand among everyone's."""
+    """Return the position of this process's `rows` pairs in the batch."""
     first = distributed.get_rank() * rows if processes() > 1 else 0
     return slice(first, first + rows)
 
 
 def everyone(x: Tensor) -> Tensor:
-    """The pairs of all processes: (b, ...) -> (B, ...)"""
+    """Gather the pairs of all processes: (b, ...) -> (B, ...)."""
     return _Everyone.apply(x) if processes() > 1 else x
 
 
 def total(x: Tensor) -> Tensor:
-    """The sum over processes, in each of them."""
+    """Sum over processes; each process gets the sum."""
     return _Total.apply(x) if processes() > 1 else x
 
 
-# torch.distributed.nn has the same; torch 2.14 warns that it will go, and 2.11 lacks what follows it
+def add_gradients(parameters: Iterable[Tensor]) -> None:
+    """Replace each gradient by its sum over processes, in one message; all processes get the same bits.
+
+    All processes build the same graph. So a parameter without a gradient has none in any process, and keeps
+    none. DistributedDataParallel does not fit: it averages, and needs a single forward call.
+    """
+    trained = [(parameter, parameter.grad) for parameter in parameters if parameter.grad is not None]
+    if processes() == 1 or not trained:
+        return
+    flat = torch.cat([gradient.flatten() for _, gradient in trained])
+    distributed.all_reduce(flat)
+    sizes = [parameter.numel() for parameter, _ in trained]
+    for (parameter, _), summed in zip(trained, flat.split(sizes), strict=True):
+        parameter.grad = summed.view_as(parameter)
+
+
+# torch.distributed.nn has the same functions, but torch 2.14 deprecates them, and 2.11 lacks their successor
 class _Everyone(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -41,7 +58,7 @@ class _Everyone(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        summed = _summed(grad)  # every process's loss depends on these pairs
+        summed = _summed(grad)  # the loss of every process depends on these pairs
         return summed[own(len(grad) // processes())]
 
 

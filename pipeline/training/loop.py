@@ -4,8 +4,8 @@ All random numbers come from the seed and the iteration number. So a run that wa
 last validation (resuming.py) and ends with the same weights, bit for bit.
 
 Several processes may share each batch (distributed_batch.py). Each process computes the losses and gradients
-of its scenes, the gradients are summed (gradient_all_reduce.py), and all processes take the same step. The
-first process writes all files.
+of its scenes, the gradients are summed, and all processes take the same step. The first process writes all
+files.
 """
 
 import math
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from models.common.distributed_batch import total
+from models.common.distributed_batch import add_gradients, total
 from models.common.trainable import Trainable
 from pipeline.compute import devices
 from pipeline.compute.process_group import ALONE, Ranks
@@ -28,7 +28,6 @@ from pipeline.io.errors import InputError
 from pipeline.io.progress import track
 from pipeline.text.vocabularies import Vocabulary
 from pipeline.training import compiling, optimisers, resuming
-from pipeline.training.gradient_all_reduce import add_gradients
 from pipeline.training.learning_rate import factor
 from pipeline.training.live_curves import LiveCurves
 from pipeline.training.phases import Phase, captioning

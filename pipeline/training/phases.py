@@ -18,9 +18,8 @@ from pipeline.io.errors import InputError
 from pipeline.scoring.tokenizer import TOKENIZERS
 from pipeline.text import vocabularies
 from pipeline.text.vocabularies import Vocabulary
-from pipeline.training.class_pairs import ClassItems
 from pipeline.training.sampling import Draws, Sampler
-from pipeline.training.task_sampling import TaskSampler
+from pipeline.training.task_sampling import ClassItems, TaskSampler
 from pipeline.training.validation import CIDER, COLUMNS, RetrievalValidation, TaskValidation, Validation
 from pipeline.weights import first_weights, trained_model
 

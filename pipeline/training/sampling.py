@@ -6,9 +6,9 @@ of a batch holds the first pairs of the scenes (CLEVR-Change: the semantic chang
 resumes at any iteration with the same result.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -21,10 +21,43 @@ from pipeline.features.store import FeatureStore
 from pipeline.io.errors import InputError
 from pipeline.io.prefetch import prefetch
 from pipeline.text.vocabularies import Vocabulary, pad
-from pipeline.training.augmentation import Moved, draw
 
 Scene = tuple[Pair, ...]
 EPOCH, ITERATION, MOVES = 0, 1, 2  # separate streams of random numbers
+OTHER = {"left": "right", "right": "left"}
+SIDE = re.compile(r"\b(left|right)\b")
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Augmentation of a scene; all its images share it."""
+
+    mirrored: bool
+    down: int  # pixels
+    right: int
+
+    def image(self, pixels: Tensor) -> Tensor:
+        """Return the moved image, `(C, H, W)`; pixels that enter at an edge repeat the edge."""
+        pixels = pixels.flip(-1) if self.mirrored else pixels
+        for axis, shift in ((1, self.down), (2, self.right)):
+            places = (torch.arange(pixels.shape[axis]) - shift).clamp(0, pixels.shape[axis] - 1)
+            pixels = pixels.index_select(axis, places)
+        return pixels
+
+    def caption(self, text: str) -> str:
+        """Return the caption; if the images are mirrored, left and right are exchanged."""
+        return SIDE.sub(lambda found: OTHER[found[0]], text) if self.mirrored else text
+
+
+def drawn_moves(
+    scenes: Iterable[str], mirror: bool, shift: int, random: np.random.Generator
+) -> dict[str, Moved]:
+    """Draw the augmentation of each scene, by scene id; `mirror`: mirrored with probability 1/2."""
+    found: dict[str, Moved] = {}
+    for scene in dict.fromkeys(scenes):
+        down, right = random.integers(-shift, shift + 1, 2).tolist()
+        found[scene] = Moved(mirror and random.random() < 0.5, down, right)
+    return found
 
 
 @dataclass(frozen=True)
@@ -87,36 +120,41 @@ def exchange(scene: Scene) -> Scene:
     return scene
 
 
-class Draws(Protocol):
-    """Sampler of a phase's batches."""
+class Draws:
+    """Sampler of a phase's batches; subclasses set the attributes and define `draw`."""
 
     batch: int  # scenes
-    references: int
+    references = 1  # captions per pair
     scenes: list[Scene]
 
     @property
     def epoch(self) -> int:
-        """Number of iterations that draw every scene once."""
+        """Number of iterations in an epoch, without the scenes that do not fill a last batch."""
+        return len(self.scenes) // self.batch
 
     def draw(self, iteration: int) -> tuple[list[Scene], list[list[list[str]]]]:
-        """Return the scenes of an iteration, and the captions by scene and pair."""
+        """Return the scenes of an iteration (counted from 0), and the captions by scene and pair."""
+        raise NotImplementedError
 
     def moves(self, iteration: int, scenes: Sequence[Scene]) -> dict[str, Moved]:
-        """Return the augmentation of each scene, by scene id."""
+        """Return the augmentation of each scene, by scene id; empty without augmentation."""
+        return {}
 
     def task(self, iteration: int) -> str:
         """Return the iteration's task, or "" if the phase has only one."""
+        return ""
 
     def wordless(self, iteration: int) -> Batch | None:
         """Return the batch of an iteration whose task has no captions, else None."""
+        return None
 
 
-class Sampler:
+class Sampler(Draws):
     """Sampler of scenes, with `references` captions per pair.
 
     With `exchanging`, each scene passes through `exchange` with probability 1/2. With `by_sentence`, an item
     is a sentence with its pair, and `exchanging` replaces its before image by the scene's distractor image.
-    `mirror`, `shift`: see augmentation.py. Raises InputError if there are fewer items than a batch has.
+    `mirror`, `shift`: see `drawn_moves`. Raises InputError if there are fewer items than a batch has.
     """
 
     def __init__(
@@ -142,13 +180,7 @@ class Sampler:
                 f"train.batch is {batch} {items}, but the train split has {len(self.scenes)}; lower it"
             )
 
-    @property
-    def epoch(self) -> int:
-        """Number of iterations in an epoch, without the scenes that do not fill a last batch."""
-        return len(self.scenes) // self.batch
-
     def draw(self, iteration: int) -> tuple[list[Scene], list[list[list[str]]]]:
-        """Return the scenes of an iteration (counted from 0), and the captions by scene and pair."""
         epoch, place = divmod(iteration, self.epoch)
         order = np.random.default_rng([self.seed, EPOCH, epoch]).permutation(len(self.scenes))
         chosen = [self.scenes[i] for i in order[place * self.batch : (place + 1) * self.batch]]
@@ -165,19 +197,10 @@ class Sampler:
         return (replace(pair, before=self.distractors.get(pair.scene_id, pair.before)),)
 
     def moves(self, iteration: int, scenes: Sequence[Scene]) -> dict[str, Moved]:
-        """Return the augmentation of each scene, by scene id; empty without augmentation."""
         if not self.mirror and not self.shift:
             return {}
         random = np.random.default_rng([self.seed, MOVES, iteration])
-        return draw((scene[0].scene_id for scene in scenes), self.mirror, self.shift, random)
-
-    def task(self, iteration: int) -> str:
-        """Return "": there is only one task."""
-        return ""
-
-    def wordless(self, iteration: int) -> Batch | None:
-        """Return None: every batch has captions."""
-        return None
+        return drawn_moves((scene[0].scene_id for scene in scenes), self.mirror, self.shift, random)
 
 
 def drawn(captions: Sequence[str], number: int, random: np.random.Generator) -> list[str]:

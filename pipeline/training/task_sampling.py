@@ -6,30 +6,62 @@ resumes at any iteration with the same result.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from pipeline.datasets.negatives import REMEDY
-from pipeline.datasets.schema import Pair
+from pipeline.datasets.schema import ClassPair, Pair, images_of
+from pipeline.features.memory_cache import images
+from pipeline.features.store import FeatureStore
 from pipeline.io.errors import InputError
-from pipeline.training.augmentation import Moved
-from pipeline.training.class_pairs import CLASS_PAIRS, ClassItems
-from pipeline.training.sampling import Batch, Scene
+from pipeline.training.sampling import Batch, Draws, Scene, pinned
 
 TASK, PASS = 3, 4  # separate streams of random numbers; sampling.py uses 0 to 2
 FDA = "fda"  # the task that contrasts a pair's caption with its negatives
+CLASS_PAIRS = "class_pairs"  # the task on pairs of NABirds classes, without captions
 
 
-class TaskSampler:
-    """Sampler of pretraining batches, with the interface of `Draws`.
+@dataclass(frozen=True)
+class ClassItems:
+    """Class pairs of a split, and the store of their images.
+
+    `classes` is the number of classes of the model. Raises InputError if a pair has a class beyond it.
+    """
+
+    pairs: Sequence[ClassPair]
+    store: FeatureStore
+    classes: int
+
+    def __post_init__(self) -> None:
+        most = max((max(pair.before_class, pair.after_class) for pair in self.pairs), default=0)
+        if most >= self.classes:
+            raise InputError(f"NABirds has {self.classes} classes, not {most + 1}; prepare its own files")
+
+    def batch(self, chosen: Sequence[ClassPair]) -> Batch:
+        """Return the pairs as one batch with empty captions."""
+        names = images_of(chosen)
+        row = {name: number for number, name in enumerate(names)}
+        tensors = (
+            images(self.store, names),
+            torch.tensor([row[pair.before] for pair in chosen]),
+            torch.tensor([row[pair.after] for pair in chosen]),
+            torch.zeros(len(chosen), 1, dtype=torch.int64),
+            torch.full((len(chosen),), -1),
+            torch.tensor([[p.before_class for p in chosen], [p.after_class for p in chosen]]),
+        )
+        features, before, after, tokens, changed, classes = map(pinned, tensors)
+        return Batch(features, before, after, tokens, 1, changed, CLASS_PAIRS, classes)
+
+
+class TaskSampler(Draws):
+    """Sampler of pretraining batches.
 
     `settings` are params.Pretrain, `classes` the items of the task class_pairs. Raises InputError if a task
     has fewer items than a batch, or if a pair has no negatives.
     """
-
-    references = 1
 
     def __init__(
         self,
@@ -68,13 +100,7 @@ class TaskSampler:
             own = self.drawn == task
             self.earlier[own] = np.arange(own.sum())
 
-    @property
-    def epoch(self) -> int:
-        """Number of iterations that show every item once, at the full batch size."""
-        return len(self.scenes) // self.batch
-
     def task(self, iteration: int) -> str:
-        """Return the iteration's task."""
         return self.tasks[self.drawn[iteration]]
 
     def draw(self, iteration: int) -> tuple[list[Scene], list[list[list[str]]]]:
@@ -84,7 +110,6 @@ class TaskSampler:
         return chosen, [[captions_of(pair, task, self.negatives)] for (pair,) in chosen]
 
     def wordless(self, iteration: int) -> Batch | None:
-        """Return the batch of an iteration whose task is class_pairs, else None."""
         if self.classes is None or self.task(iteration) != CLASS_PAIRS:
             return None
         pairs = self.classes.pairs
@@ -96,10 +121,6 @@ class TaskSampler:
         number, place = divmod(int(self.earlier[iteration]), items // size)
         random = np.random.default_rng([self.seed, PASS, self.drawn[iteration], number])
         return random.permutation(items)[place * size : (place + 1) * size]
-
-    def moves(self, iteration: int, scenes: Sequence[Scene]) -> dict[str, Moved]:
-        """Return no augmentation."""
-        return {}
 
 
 def captions_of(pair: Pair, task: str, negatives: Mapping[str, Sequence[str]]) -> list[str]:

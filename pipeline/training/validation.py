@@ -16,9 +16,8 @@ from pipeline.scoring.metrics import cider_d, rouge_l
 from pipeline.scoring.retrieval import ranks, retrievable, similarities
 from pipeline.scoring.truth import judge
 from pipeline.text.vocabularies import Vocabulary
-from pipeline.training.class_pairs import CLASS_PAIRS, ClassItems
 from pipeline.training.sampling import Batch, assembled
-from pipeline.training.task_sampling import captions_of, check
+from pipeline.training.task_sampling import CLASS_PAIRS, ClassItems, captions_of, check
 
 BATCH = 256  # pairs decoded at once
 TASK_BATCH = 50  # pairs of a task at once; in FDA each has seven captions

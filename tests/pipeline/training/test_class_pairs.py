@@ -7,8 +7,7 @@ import torch
 
 from pipeline.datasets.schema import ClassPair, of_split
 from pipeline.io.errors import InputError
-from pipeline.training.class_pairs import CLASS_PAIRS, ClassItems
-from pipeline.training.task_sampling import TaskSampler
+from pipeline.training.task_sampling import CLASS_PAIRS, ClassItems, TaskSampler
 from pipeline.training.validation import TaskValidation
 
 SETTINGS = {"batch": 4, "fda_pairs": 2, "iterations": 400, "tasks": {"mlm": 1.0, CLASS_PAIRS: 3.0}}

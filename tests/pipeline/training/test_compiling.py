@@ -13,7 +13,7 @@ from models.scorer.subtraction import Subtraction
 from pipeline.compute import devices
 from pipeline.config import recipe_file
 from pipeline.datasets.schema import of_split
-from pipeline.training import compiling, gradient_all_reduce
+from pipeline.training import compiling
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.sampling import Sampler, training_batches
 from tests.killed import KilledError
@@ -111,9 +111,8 @@ def test_among_processes_no_piece_speaks_to_the_others(prepared, tmp_path, monke
         x.mul_(2)
 
     partner = SimpleNamespace(all_gather=all_gather, all_reduce=added, get_rank=lambda: 0)
-    for module in (distributed_batch, gradient_all_reduce):
-        monkeypatch.setattr(module, "distributed", partner)
-        monkeypatch.setattr(module, "processes", lambda: 2)
+    monkeypatch.setattr(distributed_batch, "distributed", partner)
+    monkeypatch.setattr(distributed_batch, "processes", lambda: 2)
     compiler = Compiler()
     plain, compiled = (training(prepared, tmp_path, how) for how in (None, compiler))
     batch = drawn(prepared, 4)

@@ -12,6 +12,7 @@ from models.clip4idc import model as clip4idc
 from models.clip4idc.encoders import ClipSizes
 from models.common import distributed_batch
 from models.common.captioner import Sizes
+from models.common.distributed_batch import add_gradients
 from pipeline.compute import devices
 from pipeline.compute.process_group import ALONE, Ranks, join
 from pipeline.config import recipe_file
@@ -19,7 +20,6 @@ from pipeline.datasets.schema import images_of, of_split
 from pipeline.features.store import FeatureStore
 from pipeline.io.errors import InputError
 from pipeline.training import loop
-from pipeline.training.gradient_all_reduce import add_gradients
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.sampling import Sampler
 from tests.pipeline.training.test_loop import recipe, same

@@ -1,1 +1,1 @@
-"""Negatives: captions that are nearly right and wrong, six a pair, to be told from the true one."""
+"""Negatives: false captions that are almost like the true ones; models learn to tell them apart."""

@@ -1,9 +1,8 @@
-"""What a description of two birds claims of which of them, and whether it contradicts others.
+"""Parse the claims of a description of birds, and find contradictions between descriptions.
 
-Its words that can take each other's place are colours, parts, forms and patterns.
-
-A claim is read from the order of the words alone: adjectives belong to the part that follows them in their
-clause, else to the one before ("its beak is red"), else to the whole bird. What is denied is no claim.
+The words of a class (colours, parts, forms, patterns) can replace each other. The parser uses only the order
+of words: an adjective belongs to the next part in its clause, else to the previous one ("its beak is red"),
+else to the whole bird. Clauses with a negation are ignored.
 """
 
 import re
@@ -12,11 +11,11 @@ from typing import NamedTuple
 
 
 class Meaning(NamedTuple):
-    """A word's class, its ending, and which of the class's values it names."""
+    """The meaning of a word."""
 
-    kind: str
+    kind: str  # key of CLASSES
     ending: str
-    value: int
+    value: int  # number within the class
 
 
 CLASSES: dict[str, dict[str, str]] = {
@@ -47,11 +46,11 @@ CLASSES: dict[str, dict[str, str]] = {
     "curve": {"": "pointed, curved hooked", "er": "straighter, curvier"},
     "shade": {"": "dark, light pale bright", "er": "darker, lighter paler brighter"},
 }
-"""Class -> ending -> its values, one after the other with all words for each.
+"""Class -> ending -> values, separated by commas; a value may have several words.
 
-Two words are of two values where one rules out the other as far as that can be: beak and bill are one, and so
-are head and crown, for a bird with a white crown is white of head. A tuft or crest is no part here, for it is
-on one; feathers are everywhere.
+Two words have different values only if one excludes the other. So beak and bill are one value, and so are
+head and crown, because a bird with a white crown has a white head. Tufts, crests and feathers are not parts:
+they are on other parts.
 """
 MEANING = {
     word: Meaning(kind, ending, number)
@@ -64,20 +63,20 @@ SIBLINGS = {
     own: [word for word, meaning in MEANING.items() if meaning[:2] == own]
     for own in {meaning[:2] for meaning in MEANING.values()}
 }
-"""Class and ending -> the words that can take each other's place."""
+"""Class and ending -> words that can replace each other."""
 TOKEN = re.compile(r"[a-z]+[12]?|[.,;]", re.IGNORECASE)
 BREAKS = {".", ",", ";", "while", "but", "and", "which", "than", "with", "whereas", "compared"}
 DENIED = {"no", "not", "without", "lacks", "lack", "similar", "same", "neither", "nor", "t"}  # t: doesn't
 ANIMALS = ("animal1", "animal2")
-WHOLE = -1  # in the place of a part
+WHOLE = -1  # the whole bird, in place of a part
 
 Key = tuple[str, int, str]
-"""The animal, the part, and the class of what is said of it."""
+"""Animal, part, and class of the claimed value."""
 Claims = Mapping[Key, frozenset[int]]
 
 
 def of_captions(captions: Iterable[str]) -> Claims:
-    """What the captions claim, together."""
+    """Return the claims of all captions together."""
     found: dict[Key, frozenset[int]] = {}
     for caption in captions:
         for key, value in _claims(caption):
@@ -86,13 +85,13 @@ def of_captions(captions: Iterable[str]) -> Claims:
 
 
 def contradicts(candidate: str, truth: Claims) -> bool:
-    """Whether the candidate claims of a bird's part what the truth claims otherwise."""
+    """Return True if the candidate claims another value than the truth for some part of a bird."""
     claims = of_captions([candidate])
     return any(key in truth and not values & truth[key] for key, values in claims.items())
 
 
 def _claims(caption: str) -> Iterator[tuple[Key, int]]:
-    animals: tuple[str, ...] = ("",)  # of a caption without any: CUB's one bird
+    animals: tuple[str, ...] = ("",)  # the one bird of CUB's captions, which name no animal
     for clause in _clauses(caption):
         named = tuple(name for name in ANIMALS if name in clause)
         animals = ANIMALS if "both" in clause else named[:1] or animals
@@ -118,7 +117,7 @@ def _of_clause(clause: list[str], animals: tuple[str, ...]) -> Iterator[tuple[Ke
             continue
         kind, ending, value = MEANING[word]
         if kind != "part":
-            # "larger" is not "large": it compares
+            # a comparative is a class of its own: "larger" is not "large"
             waiting.append((f"{kind}-{ending}" if ending == "er" else kind, value))
             continue
         part = value
@@ -132,5 +131,5 @@ def _said(animals: tuple[str, ...], part: int, waiting: list[tuple[str, int]]) -
         for animal in animals:
             yield (animal, part, kind), value
         if kind.endswith("-er") and len(animals) == 1 and animals[0] in ANIMALS:
-            # the other one has less of it, and there are two values
+            # comparatives have two values, and the other animal has the opposite one
             yield (ANIMALS[1 - ANIMALS.index(animals[0])], part, kind), 1 - value

@@ -1,8 +1,8 @@
-"""Negatives of descriptions of birds: Birds-to-Words (animal1, animal2), and CUB (one bird a sentence).
+"""Negatives of descriptions of birds: Birds-to-Words (animal1, animal2), and CUB (one bird per sentence).
 
-They keep their spelling and punctuation: a negative differs from a caption in what it says alone. Nothing
-rules a description out for certain, as a renderer's labels would: there is what the references claim of the
-same part of the same bird (bird_claims.py).
+Negatives keep spelling and punctuation, so that they differ from captions only in content. A description
+cannot be proved wrong, because there are no labels: it counts as wrong if it contradicts a reference about
+the same part of the same bird (bird_claims.py).
 """
 
 import re
@@ -21,13 +21,13 @@ from pipeline.text import vocabularies
 
 WORD = re.compile(r"[^\W\d_]+", re.ASCII)
 ANIMAL = re.compile(r"\banimal([12])\b")
-REPLACED = 3  # words of a caption
+REPLACED = 3  # most replaced words per caption
 ALIKE = ({"both"}, {"similar"}, {"same"}, {"no", "differences"})
-"""A caption with all words of one of these stays true when the animals are exchanged."""
+"""A caption with all words of one of these sets stays true if the animals are exchanged."""
 
 
 class Birds:
-    """A split's captions with their TF-IDF, and how often each word stands in the training captions."""
+    """The captions of a split with their TF-IDF index, and word counts of the training captions."""
 
     def __init__(self, pairs: Sequence[Pair], training: Sequence[str], rng: np.random.Generator):
         written = {plain(caption): caption for pair in pairs for caption in pair.captions}
@@ -36,12 +36,12 @@ class Birds:
         self.counts = Counter(word for caption in training for word in _words(caption))
 
     def source(self, pair: Pair, references: Sequence[str], rng: np.random.Generator) -> "Source":
-        """Where the negatives of one of these pairs come from."""
+        """Return the candidates for one pair of the split."""
         return Source(self, references, rng)
 
 
 class Source:
-    """The negatives of one pair."""
+    """Candidates for the negatives of one pair."""
 
     certain = False
 
@@ -51,22 +51,25 @@ class Source:
         self._claims = bird_claims.of_captions(references)
 
     def wrong(self, caption: str) -> bool:
-        """Whether it claims something else of the same part of the same bird."""
+        """Return True if the caption contradicts the references about the same part of the same bird."""
         return bird_claims.contradicts(caption, self._claims)
 
     def retrieve(self, number: int) -> Iterator[str]:
-        """Descriptions of other pairs by falling similarity."""
+        """Yield descriptions of other pairs by falling similarity."""
         reference = self._references[number % len(self._references)]
         ranked = self._split.index.ranked(vocabularies.tokenise(reference, lower_case=True))
         yield from (self._split.written[text] for text in ranked)
 
     def replace(self, number: int) -> Iterator[str | None]:
-        """The heaviest words that can be, each to what no reference names; else any, and fewer."""
+        """Replace the words with the largest weights, first; then random words, and fewer of them.
+
+        No reference names a replacement.
+        """
         for turn, caption in enumerate(self._turns(number)):
             yield self._replaced(caption, heaviest=turn < len(self._references))
 
     def confuse(self, number: int) -> Iterator[str | None]:
-        """animal1 for animal2 and the other way round."""
+        """Exchange animal1 and animal2."""
         for caption in self._turns(number):
             alike = any(words <= set(_words(caption)) for words in ALIKE)
             yield None if alike else ANIMAL.sub(lambda found: f"animal{3 - int(found[1])}", caption)
@@ -80,7 +83,7 @@ class Source:
         if heaviest:
             places.sort(key=lambda place: -weights[words[place]])
         else:
-            # a white head instead of a red belly contradicts nothing; a red head does, or a white belly
+            # few changes: replacing both part and colour (red belly, white head) contradicts nothing
             places = [places[at] for at in self._rng.permutation(len(places))]
             most = 1 + int(self._rng.integers(REPLACED))
         taken: dict[int, str] = {}
@@ -96,7 +99,7 @@ class Source:
         return WORD.sub(lambda word: new.get(word.start(), word[0]), caption) if taken else None
 
     def _other(self, word: str) -> str | None:
-        """A word of the same class and ending, drawn as often as it stands in the training captions."""
+        """Draw a word of the same class and ending, by its frequency in the training captions."""
         siblings = SIBLINGS[MEANING[word][:2]]
         left = [o for o in siblings if _value(o) not in self._named and self._split.counts[o]]
         if not left:

@@ -1,7 +1,8 @@
-"""Six negatives of every pair of a split, the same for all its captions (IDC-PCL, fine-grained negatives).
+"""Generate six negatives for each pair of a split (IDC-PCL, fine-grained negatives).
 
-Two of each kind: *retrieve*, captions alike of other pairs; *replace*, words exchanged for others;
-*confuse*, the parts of the sentence exchanged. What a kind cannot give, replace gives, then retrieve.
+There are two negatives of each kind. *retrieve*: similar captions of other pairs. *replace*: captions with
+replaced words. *confuse*: captions whose parts are exchanged. If a kind yields too few negatives, replace
+fills the gap, then retrieve.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,23 +17,22 @@ from pipeline.datasets.schema import Pair, of_split
 from pipeline.io.errors import InputError
 from pipeline.negatives import birds, geometric
 from pipeline.negatives.birds import Birds
-from pipeline.negatives.geometric import Geometric
-from pipeline.text import vocabularies
+from pipeline.negatives.geometric import Geometric, plain
 
 SPLITS = ("train", "val")
-TRIES = 20  # candidates of one negative that are looked at
-EACH = 2  # negatives of a kind
+TRIES = 20  # candidates per negative
+EACH = 2  # negatives per kind
 Grammar = Literal["geometric", "birds"]
 Source = geometric.Source | birds.Source
-"""Where the negatives of one pair come from: how many-th of its kind is wanted -> captions to try in
-turn, None where nothing could be made this time. `certain`: some are always known to be wrong."""
+"""Candidates for one pair. Its methods get the number of the negative within its kind, and yield captions;
+None marks a failed try. `certain`: True if a wrong caption can always be recognised."""
 GRAMMARS: dict[Grammar, type[Geometric] | type[Birds]] = {"geometric": Geometric, "birds": Birds}
 
 
 def generate(grammar: Grammar, pairs: Sequence[Pair], seed: int) -> Iterator[Negatives]:
-    """Of every pair of train and val, in order; each split from its own captions.
+    """Yield the negatives of each training and validation pair, in order, from captions of its own split.
 
-    Raises InputError naming a pair that too few captions contradict.
+    Raises InputError naming a pair with too few negatives.
     """
     training = [caption for pair in of_split(pairs, "train") for caption in pair.captions]
     for split in SPLITS:
@@ -43,20 +43,18 @@ def generate(grammar: Grammar, pairs: Sequence[Pair], seed: int) -> Iterator[Neg
 
 
 def of_pair(captions: Geometric | Birds, pair: Pair, rng: np.random.Generator) -> Negatives:
-    """The negatives of one pair, all drawn by `rng`."""
+    """Return the negatives of one pair; `rng` makes all random choices."""
     references = [pair.captions[place] for place in rng.permutation(len(pair.captions))]
     source = captions.source(pair, references, rng)
-    draft = _Draft(source, {_key(caption) for caption in references})
-    for number in range(EACH):
-        draft.take("retrieve", source.retrieve(number))
-    for number in range(EACH):
-        draft.take("replace", source.replace(number))
-    for number in range(EACH):
-        draft.take("confuse", source.confuse(number))
+    draft = _Draft(source, {plain(caption) for caption in references})
+    kinds: tuple[Kind, ...] = ("retrieve", "replace", "confuse")
+    for kind in kinds:
+        for number in range(EACH):
+            draft.take(kind, getattr(source, kind)(number))
     more = count(EACH)
     while draft.lacking and draft.take("replace", source.replace(next(more))):
         pass
-    # the last resort looks as far as there are captions
+    # the last resort has no limit of tries
     for sure in (True,) if source.certain else (True, False):
         rest = chain.from_iterable(source.retrieve(number) for number in range(EACH, EACH + len(references)))
         while draft.lacking and draft.take("retrieve", rest, None, sure):
@@ -71,10 +69,10 @@ def of_pair(captions: Geometric | Birds, pair: Pair, rng: np.random.Generator) -
 
 @dataclass
 class _Draft:
-    """What is found of one pair's negatives."""
+    """The negatives of one pair that are found so far."""
 
     source: Source
-    known: set[str]  # the references, and what was taken
+    known: set[str]  # references and accepted negatives
     found: list[Negative] = field(default_factory=list)
 
     @property
@@ -84,16 +82,15 @@ class _Draft:
     def take(
         self, kind: Kind, candidates: Iterable[str | None], tries: int | None = TRIES, sure: bool = True
     ) -> bool:
-        """The first of `tries` candidates that is new and (`sure`) wrong. Whether there was one."""
+        """Accept the first new candidate among `tries`; return False if there is none.
+
+        `sure`: accept only a candidate that is known to be wrong.
+        """
         for caption in islice(candidates, tries):
-            new = caption is not None and _key(caption) not in self.known
-            if caption is not None and new and (not sure or self.source.wrong(caption)):
-                self.known.add(_key(caption))
+            if caption is None or (text := plain(caption)) in self.known:
+                continue
+            if not sure or self.source.wrong(caption):
+                self.known.add(text)
                 self.found.append(Negative(kind, caption))
                 return True
         return False
-
-
-def _key(caption: str) -> str:
-    """A caption as it is compared."""
-    return " ".join(vocabularies.tokenise(caption, lower_case=True))

@@ -1,79 +1,72 @@
 """Negatives of captions of coloured solids: CLEVR-Change, CLEVR-DC, tabletop.
 
-Nearly right captions are made by exchanging words, or parts of a sentence: the functions below give the new
-words, or None where there is nothing to exchange. Whether they are wrong of the pair is asked afterwards.
+The functions below replace words or exchange parts of a sentence; they return None if a sentence has nothing
+to replace or exchange. The caller checks whether the result is wrong.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
 import numpy as np
 
 from pipeline.datasets.schema import NO_CHANGE, Pair
-from pipeline.negatives import solid_claims
-from pipeline.negatives.solid_claims import MEANING, Claims, Sentence
 from pipeline.negatives.tfidf import Index
+from pipeline.scoring.sentences import MEANING, Claims, Sentence, contradicts, of_pair
 from pipeline.tabletop.words import SYNONYMS
 from pipeline.text import vocabularies
 
 Words = tuple[str, ...]
-MOST = 20_000  # captions that are looked through for alike ones
+MOST = 20_000  # captions in the index
 
 
 class Geometric:
-    """A split's captions: those of changes with their TF-IDF, and those that say that nothing changed."""
+    """The captions of a split: an index of those that describe a change, and those that report no change."""
 
     def __init__(self, pairs: Sequence[Pair], training: Sequence[str], rng: np.random.Generator):
-        """`training`: not asked here; the words to take are the grammar's own."""
-        self._of_scene: dict[str, list[str]] = {}
-        changes: dict[str, None] = {}
-        no_changes: dict[str, None] = {}
+        """`training` is unused: the words for replacements are those of the grammar."""
+        self.of_scene: dict[str, list[str]] = defaultdict(list)  # scene -> captions of its change
+        no_changes: set[str] = set()
         for pair in pairs:
             texts = [plain(caption) for caption in pair.captions]
-            # CLEVR-DC does not say which pairs are without a change; their captions do
-            if solid_claims.of_pair(pair, [Sentence(tuple(text.split())) for text in texts]).kinds == {
-                NO_CHANGE
-            }:
-                no_changes |= dict.fromkeys(texts)
+            # CLEVR-DC does not mark unchanged pairs; their captions tell
+            if of_pair(pair, [_sentence(text) for text in texts]).kinds == {NO_CHANGE}:
+                no_changes |= {*texts}
             else:
-                changes |= dict.fromkeys(texts)
-                self._of_scene.setdefault(pair.scene_id, []).extend(texts)
+                self.of_scene[pair.scene_id] += texts
         self.no_changes = sorted(no_changes)
+        changes = {text for texts in self.of_scene.values() for text in texts}
         self.index = Index(drawn(sorted(changes), MOST, rng))
         self.endings = _endings(self.index.documents)
 
     def source(self, pair: Pair, references: Sequence[str], rng: np.random.Generator) -> "Source":
-        """Where the negatives of one of these pairs come from."""
+        """Return the candidates for one pair of the split."""
         return Source(self, pair, [plain(caption) for caption in references], rng)
-
-    def of_scene(self, scene_id: str) -> list[str]:
-        """The captions of a scene's changes."""
-        return self._of_scene.get(scene_id, [])
 
 
 class Source:
-    """The negatives of one pair."""
+    """Candidates for the negatives of one pair."""
 
     certain = True
 
     def __init__(self, split: Geometric, pair: Pair, references: Sequence[str], rng: np.random.Generator):
         self._split, self._pair, self._rng = split, pair, rng
-        self._references = [Sentence(tuple(text.split())) for text in references]
-        self._truth = solid_claims.of_pair(pair, self._references)
+        self._references = [_sentence(text) for text in references]
+        self._truth = of_pair(pair, self._references)
         self._unchanged = self._truth.kinds == {NO_CHANGE}
 
     def wrong(self, caption: str) -> bool:
-        """Whether it contradicts the references; the pair's own kind of change is known as a rule."""
-        return solid_claims.contradicts(Sentence(tuple(caption.split())).claims, self._truth)
+        """Return True if the caption contradicts the references or the pair's kind of change."""
+        return contradicts(_sentence(caption).claims, self._truth)
 
     def retrieve(self, number: int) -> Iterator[str]:
-        """Captions of other pairs by falling similarity; second, one that says that nothing changed.
+        """Yield captions of other pairs by falling similarity; as the second negative, "no change".
 
-        Without the second such a sentence would always be the right one: FDA would ask no model whether
-        anything changed. Of a pair without a change: its scene's change, twice, then any.
+        Without that second one, "no change" would always be the right answer in FDA. For an unchanged pair:
+        for the first two negatives the captions of its scene's change, then captions of any change.
         """
         if self._unchanged:
-            own = self._split.of_scene(self._pair.scene_id) if number < 2 else []
+            own = self._split.of_scene.get(self._pair.scene_id, []) if number < 2 else []
             yield from self._uniform(own)
             yield from self._uniform(self._split.index.documents)
         elif number == 1 and self._split.no_changes:
@@ -83,13 +76,13 @@ class Source:
             yield from self._split.index.ranked(reference.words)
 
     def replace(self, number: int) -> Iterator[str | None]:
-        """One word of subject and new value, or two, in turn."""
+        """Replace one word of the subject or the new value for even numbers, two for odd ones."""
         for sentence in self._turns(number):
             weights = self._split.index.weights(sentence.words)
             yield _text(_replaced(sentence, self._truth, weights, 1 + number % 2, self._rng))
 
     def confuse(self, number: int) -> Iterator[str | None]:
-        """Subject and landmark exchanged; second, old and new value, or added and gone."""
+        """Exchange subject and landmark for even numbers, else old and new value, or added and gone."""
         for sentence in self._turns(number):
             if number % 2 == 0:
                 yield _text(_exchanged_landmark(sentence))
@@ -99,7 +92,7 @@ class Source:
                 )
 
     def _turns(self, number: int) -> Iterator[Sentence]:
-        """The references for ever, from one on; none of a pair without a change, where every one is true."""
+        """Yield the references in turn, without end; none for an unchanged pair."""
         if not self._unchanged:
             yield from (self._references[turn % len(self._references)] for turn in count(number))
 
@@ -108,24 +101,27 @@ class Source:
 
 
 def plain(caption: str) -> str:
-    """A caption as tokens joined by one space: all negatives are written so."""
+    """Return a caption as lower-case tokens joined by one space, the form of all negatives."""
     return " ".join(vocabularies.tokenise(caption, lower_case=True))
 
 
 def drawn(texts: Sequence[str], most: int, rng: np.random.Generator) -> list[str]:
-    """All, or `most` of them, in order."""
+    """Return all texts, or `most` of them in their order."""
     if len(texts) <= most:
         return list(texts)
     return [texts[place] for place in sorted(rng.choice(len(texts), most, replace=False))]
 
 
+def _sentence(text: str) -> Sentence:
+    return Sentence(tuple(text.split()))
+
+
 def _endings(documents: Sequence[str]) -> dict[str, list[Words]]:
-    """Kind of change -> the distinct ends of its sentences, behind the last noun."""
-    found: dict[str, dict[Words, None]] = {}
-    for text in documents:
-        sentence = Sentence(tuple(text.split()))
+    """Return kind of change -> distinct endings of its sentences, after the last noun."""
+    found: dict[str, set[Words]] = defaultdict(set)
+    for sentence in map(_sentence, documents):
         for kind in sentence.claims.kinds:
-            found.setdefault(kind, {})[_ending(sentence)] = None
+            found[kind].add(sentence.words[sentence.nouns[-1] + 1 :] if sentence.nouns else ())
     return {kind: sorted(own) for kind, own in found.items()}
 
 
@@ -136,14 +132,14 @@ def _text(words: Words | None) -> str | None:
 def _replaced(
     sentence: Sentence, truth: Claims, weights: Mapping[str, float], count: int, rng: np.random.Generator
 ) -> Words | None:
-    """`count` words of the subject and the new value, the heaviest that have another value to take."""
+    """Replace `count` words of the subject and the new value, those with the largest weights first."""
     words = list(sentence.words)
     places = sentence.attributes + ([] if sentence.value is None else [sentence.value])
     changed = 0
     for place in sorted(places, key=lambda place: (-weights[sentence.words[place]], place)):
         attribute, own = MEANING[words[place]]
         barred = _barred(sentence, words, place, attribute, truth) | {own}
-        left = [group for number, group in enumerate(SYNONYMS[attribute].values()) if number not in barred]
+        left = [group for value, group in SYNONYMS[attribute].items() if value not in barred]
         if left and changed < count:
             group = left[int(rng.integers(len(left)))]
             words[place] = group[int(rng.integers(len(group)))]
@@ -151,11 +147,11 @@ def _replaced(
     return tuple(words) if changed else None
 
 
-def _barred(sentence: Sentence, words: Sequence[str], place: int, attribute: str, truth: Claims) -> set[int]:
-    """The values that a word must not take: old and new must stay two, a new colour unheard of."""
+def _barred(sentence: Sentence, words: Sequence[str], place: int, attribute: str, truth: Claims) -> set[str]:
+    """Return forbidden values: old and new value must differ, and no reference may name a new colour."""
     if place != sentence.value:
-        same = sentence.value is not None and MEANING[words[sentence.value]][0] == attribute
-        return {MEANING[words[sentence.value]][1]} if same and sentence.value is not None else set()
+        new = None if sentence.value is None else MEANING[words[sentence.value]]
+        return {new[1]} if new and new[0] == attribute else set()
     subject = {MEANING[words[p]][1] for p in sentence.attributes if MEANING[words[p]][0] == attribute}
     if attribute != "color":
         return subject
@@ -163,23 +159,16 @@ def _barred(sentence: Sentence, words: Sequence[str], place: int, attribute: str
 
 
 def _exchanged_landmark(sentence: Sentence) -> Words | None:
-    """Subject and landmark, each behind its article, in each other's place."""
-    one, other = sentence.subject, sentence.landmark
+    """Exchange subject and landmark; the articles stay in place."""
+    one, other, words = sentence.subject, sentence.landmark, sentence.words
     if not one or not other:
         return None
-    words = sentence.words
-    between = words[one.stop : other.start]
-    return (
-        *words[: one.start],
-        *words[other.start : other.stop],
-        *between,
-        *words[one.start : one.stop],
-        *words[other.stop :],
-    )
+    first, second = words[one.start : one.stop], words[other.start : other.stop]
+    return (*words[: one.start], *second, *words[one.stop : other.start], *first, *words[other.stop :])
 
 
 def _exchanged_values(sentence: Sentence) -> Words | None:
-    """The old value, where the subject names it, and the new one in each other's place."""
+    """Exchange the new value and the old value, if the subject names it."""
     if sentence.value is None:
         return None
     words = list(sentence.words)
@@ -194,14 +183,9 @@ def _exchanged_values(sentence: Sentence) -> Words | None:
 def _exchanged_ending(
     sentence: Sentence, endings: Mapping[str, Sequence[Words]], rng: np.random.Generator
 ) -> Words | None:
-    """What follows the last noun, of something added as of something gone, or the other way round."""
+    """Replace the ending of an addition by that of a removal, or the other way round."""
     other = {"add": "drop", "drop": "add"}.get(next(iter(sentence.claims.kinds), ""), "")
     if not endings.get(other):
         return None
     ending = endings[other][int(rng.integers(len(endings[other])))]
     return (*sentence.words[: sentence.nouns[-1] + 1], *ending)
-
-
-def _ending(sentence: Sentence) -> Words:
-    """What follows the last noun."""
-    return sentence.words[sentence.nouns[-1] + 1 :] if sentence.nouns else ()

@@ -1,12 +1,16 @@
-"""Change accuracy: the caption reports a change exactly where there is one."""
+"""Accuracy of what captions report: change or no change, and the attributes of the changed object."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 
+from pipeline.datasets.schema import Pair
 from pipeline.scoring.tokenizer import one_line
+from pipeline.tabletop.words import MEANINGS, NOUNS, VERB_PHRASES
 
 PHRASES = ("no change", "no difference", "nothing", "identical", "the same as before", "remains the same")
 """The value of score.no_change_phrases in params.yaml, for training and the demo, which lack this setting."""
+TYPE = "type"
 
 
 def says_no_change(caption: str, phrases: Sequence[str]) -> bool:
@@ -28,3 +32,38 @@ def share(answers: Iterable[bool | None]) -> float | None:
     """Return the share of True (0 to 1) among the answers that are not None; None without any."""
     known = [answer for answer in answers if answer is not None]
     return sum(known) / len(known) if known else None
+
+
+def attributes(captions: Mapping[str, str], pairs: Sequence[Pair]) -> dict[str, float | None]:
+    """Return shares (0 to 1) over the changed pairs whose changed object is known; {} without any.
+
+    "type": the share of these pairs whose caption ends in a verb phrase of the true kind of change.
+    "size", "color", "material", "shape": among the captions that name the attribute in the subject,
+    the share that name only the true value; None if no caption names it. A missing attribute is not
+    wrong, because the grammar itself leaves out attributes that are not needed to identify the object.
+    The true value is the one before the change, or after it for an added object.
+    """
+    known = [
+        (pair.change_type, asdict(truth), *read(captions[pair.pair_id]))
+        for pair in pairs
+        if pair.changed_object and (truth := pair.changed_object.before or pair.changed_object.after)
+    ]
+    if not known:
+        return {}
+    return {TYPE: share(said == kind for kind, _, said, _ in known)} | {
+        name: share(look[name] == {truth[name]} if look[name] else None for _, truth, _, look in known)
+        for name in MEANINGS
+    }
+
+
+def read(caption: str) -> tuple[str | None, dict[str, set[str]]]:
+    """Return the kind of change of the verb phrase, if any, and the values that the subject names.
+
+    The subject ends at the first noun. Case, white space and a final full stop do not matter.
+    """
+    text = one_line(caption).lower().rstrip(" .")
+    words = text.split()
+    end = next((place for place, word in enumerate(words) if word in NOUNS), -1) + 1
+    look = {name: {own[word] for word in words[:end] if word in own} for name, own in MEANINGS.items()}
+    kinds = (kind for phrase, kind in VERB_PHRASES.items() if f" {text}".endswith(f" {phrase}"))
+    return next(kinds, None), look

@@ -10,8 +10,7 @@ from typing import Any
 from pipeline.datasets.schema import Pair
 from pipeline.io.content_hashes import with_hashes
 from pipeline.io.outputs import write_json, write_json_lines, write_text
-from pipeline.scoring import accuracy, attributes
-from pipeline.scoring.agreement import agrees, readable
+from pipeline.scoring import accuracy
 from pipeline.scoring.corpus import TOTAL, Scores, score
 from pipeline.scoring.metric_names import (
     ACCURACY,
@@ -24,10 +23,11 @@ from pipeline.scoring.metric_names import (
     TRUE,
     summary,
 )
+from pipeline.scoring.sentences import agrees, readable
 from pipeline.scoring.subsets import subsets
 from pipeline.scoring.truth import UNREADABLE, Verdict, judge
 
-GEOMETRIC = "geometric"  # the grammar of captions that agreement.py parses
+GEOMETRIC = "geometric"  # the grammar of captions that sentences.py parses
 DIGITS = 6  # of written numbers: beyond them, processors differ in the last bits of a logarithm
 
 
@@ -40,7 +40,7 @@ class Told:
     changed: dict[str, bool | None]  # id -> True for a changed pair
     right: dict[str, bool | None]  # id -> True if the caption is correct about change or no change
     change_accuracy: float | None  # the share of True in `right`
-    attributes: dict[str, float | None]  # see attributes.accuracy
+    attributes: dict[str, float | None]  # see accuracy.attributes
     scenes: dict[str, str]  # id -> the scene, which several pairs may share
     not_judged: tuple[str, ...] = ()  # ids of captions from outside that are not parseable
 
@@ -118,7 +118,7 @@ def told(
         {pair.pair_id: pair.changed for pair in pairs},
         right,
         accuracy.share(right.values()),
-        attributes.accuracy(captions, [pair for pair in pairs if pair.pair_id not in not_judged]),
+        accuracy.attributes(captions, [pair for pair in pairs if pair.pair_id not in not_judged]),
         {pair.pair_id: pair.scene_id for pair in pairs},
         tuple(not_judged),
     )

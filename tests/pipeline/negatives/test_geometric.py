@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pipeline.datasets.schema import Pair
 from pipeline.io.errors import InputError
 from pipeline.negatives.generation import generate
-from pipeline.scoring import attributes
+from pipeline.scoring import accuracy
 from pipeline.tabletop.words import MEANINGS, NO_CHANGE
 from tests.tabletop_pairs import draw_pairs
 
@@ -28,11 +28,11 @@ def is_true(caption, pair):
     if pair.change_type == "none":
         return caption in NO_CHANGE
     look = pair.changed_object.before or pair.changed_object.after
-    reading = attributes.read(caption)
-    assert caption in NO_CHANGE or reading.change_type, caption  # each is a sentence of the grammar
-    named = all(not values or values == {getattr(look, name)} for name, values in reading.look.items())
+    kind, looks = accuracy.read(caption)
+    assert caption in NO_CHANGE or kind, caption  # each is a sentence of the grammar
+    named = all(not values or values == {getattr(look, name)} for name, values in looks.items())
     new = {"color": "color", "texture": "material"}.get(pair.change_type)
-    if reading.change_type != pair.change_type or not named:
+    if kind != pair.change_type or not named:
         return False
     return new is None or MEANINGS[new][caption.split()[-1]] == getattr(pair.changed_object.after, new)
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from pipeline.datasets.schema import Pair
 from pipeline.negatives.generation import generate
-from pipeline.scoring.agreement import agrees
 from pipeline.scoring.results import told
+from pipeline.scoring.sentences import agrees
 from pipeline.scoring.truth import judge
 from pipeline.tabletop.words import NO_CHANGE
 from tests.tabletop_pairs import draw_pairs

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.datasets.schema import Pair
-from pipeline.negatives import solid_claims
-from pipeline.negatives.solid_claims import Sentence
-from pipeline.scoring import attributes
+from pipeline.scoring import accuracy, sentences
+from pipeline.scoring.sentences import Sentence
 from pipeline.tabletop.words import ANY_SHAPE, COLORS, MATERIALS, MEANINGS, SHAPES, SIZES, VERBS, WORDS
 
 LOOKS = list(product(SIZES, COLORS, MATERIALS, SHAPES))
@@ -25,23 +24,21 @@ def _worlds():
 
 
 WORLDS = list(_worlds())  # kind of change, look of the object, its new value: all that can have happened
-read = cache(attributes.read)
+read = cache(accuracy.read)
 
 
 def true_in(caption, world):
-    """By a reader of captions that shares nothing with solid_claims."""
+    """By a reader of captions that shares nothing with sentences."""
     kind, look, new = world
-    reading = read(caption)
-    named = all(
-        not values or values == {value} for values, value in zip(reading.look.values(), look, strict=True)
-    )
+    said, looks = read(caption)
+    named = all(not values or values == {value} for values, value in zip(looks.values(), look, strict=True))
     value = {"color": "color", "texture": "material"}.get(kind)
     fits = value is None or MEANINGS[value].get(caption.split()[-1]) == new
-    return reading.change_type == kind and named and fits
+    return said == kind and named and fits
 
 
 @st.composite
-def sentences(draw):
+def captions(draw):
     kind = draw(st.sampled_from(sorted(VERBS)))
     said = [draw(st.sampled_from((None, *values))) for values in (SIZES, tuple(COLORS), MATERIALS)]
     noun = draw(st.sampled_from((*(word for shape in SHAPES for word in WORDS[shape]), *ANY_SHAPE)))
@@ -61,25 +58,23 @@ def parsed(caption):
 
 
 @settings(max_examples=100)
-@given(st.lists(sentences(), min_size=1, max_size=3), sentences())
+@given(st.lists(captions(), min_size=1, max_size=3), captions())
 def test_what_contradicts_the_references_is_false_wherever_they_are_true(references, candidate):
-    truth = solid_claims.of_pair(PAIR, [parsed(caption) for caption in references])
+    truth = sentences.of_pair(PAIR, [parsed(caption) for caption in references])
     together = [world for world in WORLDS if all(true_in(caption, world) for caption in references)]
-    if solid_claims.contradicts(parsed(candidate).claims, truth):
+    if sentences.contradicts(parsed(candidate).claims, truth):
         assert not any(true_in(candidate, world) for world in together)
 
 
 @settings(max_examples=100)
-@given(sentences(), sentences())
+@given(captions(), captions())
 def test_what_does_not_contradict_can_be_true_or_says_nothing(reference, candidate):
     """One reference leaves every other value open, so the test is exact: it passes over no contradiction."""
     both = [world for world in WORLDS if true_in(reference, world) and true_in(candidate, world)]
     possible = any(true_in(reference, world) for world in WORLDS)
-    said = any(true_in(candidate, world) for world in WORLDS)
-    if possible and said and not both:
-        assert solid_claims.contradicts(
-            parsed(candidate).claims, solid_claims.of_pair(PAIR, [parsed(reference)])
-        )
+    claims = any(true_in(candidate, world) for world in WORLDS)
+    if possible and claims and not both:
+        assert sentences.contradicts(parsed(candidate).claims, sentences.of_pair(PAIR, [parsed(reference)]))
 
 
 @pytest.mark.parametrize(
@@ -119,11 +114,11 @@ def test_sentences_of_the_real_datasets(caption, kind, subject, landmark, value)
 
 def test_the_dataset_s_kind_of_change_counts_before_the_verb():
     pair = Pair("0", "0", "train", "a", "b", ("",), change_type="move")
-    assert solid_claims.of_pair(pair, [parsed("the ball")]).kinds == {"move"}
-    assert solid_claims.of_pair(PAIR, [parsed("the ball is gone")]).kinds == {"drop"}
+    assert sentences.of_pair(pair, [parsed("the ball")]).kinds == {"move"}
+    assert sentences.of_pair(PAIR, [parsed("the ball is gone")]).kinds == {"drop"}
 
 
 def test_a_subject_that_has_its_new_value_already_is_no_negative():
-    truth = solid_claims.of_pair(PAIR, [parsed("the red ball is gone")])
-    assert solid_claims.contradicts(parsed("the rubber ball became metal").claims, truth)
-    assert not solid_claims.contradicts(parsed("the rubber ball became matte").claims, truth)
+    truth = sentences.of_pair(PAIR, [parsed("the red ball is gone")])
+    assert sentences.contradicts(parsed("the rubber ball became metal").claims, truth)
+    assert not sentences.contradicts(parsed("the rubber ball became matte").claims, truth)

@@ -1,0 +1,162 @@
+"""Parse captions of coloured solids (CLEVR-Change, CLEVR-DC, tabletop) and compare what they claim.
+
+A sentence names a kind of change, a subject ("the small red ball"), perhaps a landmark ("that is behind the
+metal cube") and perhaps a new value ("turned blue"). Landmarks are not compared, because the captions do not
+describe positions in full. The parser accepts any words between these parts; pipeline/scoring/truth.py parses
+tabletop's captions strictly.
+
+A caption that agrees with its references may still be untrue. A true caption always agrees, as far as the
+references name what it says.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from pipeline.datasets.schema import CHANGE_TYPES, NO_CHANGE, Pair
+from pipeline.scoring.accuracy import says_no_change
+from pipeline.tabletop.words import CUES, MEANINGS, NEW_VALUE, NOUNS
+
+MEANING = {word: (attribute, value) for attribute, own in MEANINGS.items() for word, value in own.items()}
+"""Word -> attribute and value."""
+ARTICLES = {"the", "a", "an", "another", "other"}  # first words of a noun phrase
+NONE: frozenset[str] = frozenset()
+Values = Mapping[str, frozenset[str]]
+"""Attribute -> the values that are named."""
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What one or more sentences claim; empty for what they do not name."""
+
+    kinds: frozenset[str]  # kinds of change: CHANGE_TYPES or NO_CHANGE
+    look: Values  # attributes of the subject
+    value: Values  # new colour or material
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """The words of a caption and the positions of its parts."""
+
+    words: tuple[str, ...]
+
+    @classmethod
+    def of(cls, caption: str) -> "Sentence":
+        """Split a caption into its letters-only words, in lower case."""
+        return cls(tuple(re.findall(r"[a-z]+", caption.lower())))
+
+    @cached_property
+    def nouns(self) -> list[int]:
+        """Positions of the nouns; a sentence that reports no change has none."""
+        return [place for place, word in enumerate(self.words) if word in NOUNS]
+
+    @cached_property
+    def subject(self) -> range:
+        """Positions after the first article, up to the first noun; empty without a noun."""
+        return self._phrase(0, self.nouns[0]) if self.nouns else range(0)
+
+    @cached_property
+    def landmark(self) -> range:
+        """Positions after the article of the second noun, up to this noun; empty without one."""
+        return self._phrase(self.subject.stop, self.nouns[1]) if len(self.nouns) > 1 else range(0)
+
+    @cached_property
+    def value(self) -> int | None:
+        """Position of the new colour or material, after the last noun."""
+        after = range(self.nouns[-1] + 1, len(self.words)) if self.nouns else range(0)
+        named = [place for place in after if self._attribute(place) in NEW_VALUE]
+        return named[-1] if named and self._verb() is None else None
+
+    @cached_property
+    def attributes(self) -> list[int]:
+        """Positions of the subject's words of size, colour, material and shape."""
+        return [place for place in self.subject if self.words[place] in MEANING]
+
+    @cached_property
+    def claims(self) -> Claims:
+        value = [] if self.value is None else [self.value]
+        return Claims(frozenset(self._kinds()), self._named(self.attributes), self._named(value))
+
+    def _phrase(self, start: int, noun: int) -> range:
+        articles = [place for place in range(start, noun) if self.words[place] in ARTICLES]
+        return range(articles[-1] + 1, noun + 1) if articles else range(0)
+
+    def _attribute(self, place: int) -> str:
+        return MEANING.get(self.words[place], ("", ""))[0]
+
+    def _verb(self) -> str | None:
+        return next((kind for kind, verbs in CUES.items() if verbs & set(self.words)), None)
+
+    def _kinds(self) -> list[str]:
+        if not self.nouns:
+            return [NO_CHANGE]
+        if verb := self._verb():
+            return [verb]
+        return [] if self.value is None else [NEW_VALUE[self._attribute(self.value)]]
+
+    def _named(self, places: Iterable[int]) -> Values:
+        named = (MEANING[self.words[place]] for place in places)
+        return _joined({attribute: frozenset([value])} for attribute, value in named)
+
+
+def of_pair(pair: Pair, references: Sequence[Sentence]) -> Claims:
+    """Return the claims of all references of a pair; the kind is the dataset's, if the dataset names one."""
+    claims = [sentence.claims for sentence in references]
+    kinds = frozenset(kind for each in claims for kind in each.kinds)
+    if pair.change_type in (*CHANGE_TYPES, NO_CHANGE):
+        kinds = frozenset([pair.change_type])
+    return Claims(kinds, _joined(each.look for each in claims), _joined(each.value for each in claims))
+
+
+def contradicts(candidate: Claims, truth: Claims) -> bool:
+    """Return True if the candidate cannot be true where `truth` is true.
+
+    It then names another kind of change, or another value of an attribute that both name. A subject that has
+    its new value already ("the rubber ball became rubber") never counts: no reference says such a thing.
+    """
+    if any(candidate.look.get(name, NONE) & own for name, own in candidate.value.items()):
+        return False
+    return (
+        _differ(candidate.kinds, truth.kinds)
+        or any(_differ(own, truth.look.get(name, NONE)) for name, own in candidate.look.items())
+        or any(_differ(own, truth.value.get(name, NONE)) for name, own in candidate.value.items())
+    )
+
+
+def agrees(caption: str, pair: Pair, phrases: Sequence[str]) -> bool | None:
+    """Return True if the caption agrees with the pair's references; None if they name no kind of change.
+
+    The kind of change must be the dataset's, or the references' if the dataset names none. Each attribute of
+    the subject must be in a reference and contradict none. The new value must be the references'. For a pair
+    without a change, the caption must contain one of `phrases`.
+    """
+    truth = of_pair(pair, [Sentence.of(text) for text in pair.captions])
+    if not truth.kinds:
+        return None
+    if NO_CHANGE in truth.kinds:
+        return says_no_change(caption, phrases)
+    sentence = Sentence.of(caption)
+    said = sentence.claims
+    if not sentence.subject or not said.kinds or not said.kinds <= truth.kinds:
+        return False
+    looks = all(values == truth.look.get(name) for name, values in said.look.items())
+    return looks and all(values <= truth.value.get(name, NONE) for name, values in said.value.items())
+
+
+def readable(caption: str, phrases: Sequence[str]) -> bool:
+    """Return True if the caption reports no change, or names a kind of change and a changed object."""
+    sentence = Sentence.of(caption)
+    return says_no_change(caption, phrases) or bool(sentence.subject and sentence.claims.kinds)
+
+
+def _differ(one: frozenset[str], other: frozenset[str]) -> bool:
+    return bool(one) and bool(other) and not one & other
+
+
+def _joined(parts: Iterable[Values]) -> dict[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    for part in parts:
+        for name, values in part.items():
+            found[name] = found.get(name, NONE) | values
+    return found

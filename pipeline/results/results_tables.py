@@ -14,6 +14,7 @@ from pipeline.results.record_comparisons import Group
 from pipeline.scoring import metric_names
 from pipeline.scoring.metric_names import ACCURACY, CIDER, CLAIMED, CORPUS, HEADINGS, TRUE, TRUE_CHANGES
 from pipeline.scoring.subsets import QUARTILES
+from pipeline.scoring.truth import FAULTS
 from pipeline.statistics.seeds import MeanSd
 
 Datasets = Mapping[str, Sequence[Group]]
@@ -204,4 +205,4 @@ def _captions(groups: Sequence[Group]) -> Table:
 
 def _judged(record: Mapping[str, Sequence[str]], place: int) -> str:
     letters = record["faults"][place]
-    return "false: " + ", ".join(false_words.SHORT[letter] for letter in letters) if letters else "true"
+    return "false: " + ", ".join(FAULTS[letter] for letter in letters) if letters else "true"

@@ -13,7 +13,7 @@ changed object. chance: the boxes' share of the image area. It is the coverage o
 expected pointing of a random one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,15 +76,15 @@ def localise(
         found = attended[pair.pair_id]
         if found.words and (views := _views(found, pair, sizes)):
             own = [_measured(found.words, maps, boxes) for maps, boxes in views]
-            each[pair.pair_id] = {name: _mean([one[name] for one in own]) for name in MEASURES}
+            each[pair.pair_id] = {name: _mean(one[name] for one in own) for name in MEASURES}
             areas.append(float(np.mean([inside(boxes, (1, 1)).item() for _, boxes in views])))
     if not areas:
         return Localisation({}, each)
+    means = {name: _mean(own[name] for own in each.values()) for name in MEASURES}
     at_object = sum(own["pointing_at_object"] is not None for own in each.values())
-    means = {name: _mean([own[name] for own in each.values()]) for name in MEASURES}
-    summary = {name: value for name, value in means.items() if value is not None}
-    counts: dict[str, float] = {"pairs": len(areas), "pairs_at_object": at_object}
-    return Localisation(summary | {"chance": float(np.mean(areas))} | counts, each)
+    counts: dict[str, float] = {"chance": float(np.mean(areas)), "pairs": len(areas)}
+    known = {name: value for name, value in means.items() if value is not None}
+    return Localisation(known | counts | {"pairs_at_object": at_object}, each)
 
 
 def named_object(words: Sequence[str]) -> int | None:
@@ -98,7 +98,7 @@ def named_object(words: Sequence[str]) -> int | None:
 
 def inside(boxes: Sequence[Placed], grid: tuple[int, int]) -> np.ndarray:
     """Return the fraction of each cell's area inside the union of one or two boxes, (H, W)."""
-    shares = [_in_shares(box, *size) for box, size in boxes]
+    shares = [(x / width, y / height, w / width, h / height) for (x, y, w, h), (width, height) in boxes]
     covered = sum((_overlap(share, grid) for share in shares), np.zeros(grid))
     return covered - _overlap(_intersection(*shares), grid) if len(shares) == 2 else covered
 
@@ -126,8 +126,7 @@ def _views(found: Attended, pair: Pair, sizes: Mapping[str, Size]) -> list[tuple
 
 
 def _measured(words: Sequence[str], found: np.ndarray, boxes: list[Placed]) -> dict[str, float | None]:
-    rows, columns = found.shape[1:]
-    share, hits = inside(boxes, (rows, columns)), centred(boxes, (rows, columns))
+    share, hits = inside(boxes, found.shape[1:]), centred(boxes, found.shape[1:])
     maps = found.astype(np.float64)
     maps /= maps.sum((1, 2), keepdims=True)  # float16 rounded them
     place = named_object(words)
@@ -139,12 +138,6 @@ def _measured(words: Sequence[str], found: np.ndarray, boxes: list[Placed]) -> d
 
 def _of_map(attention: np.ndarray, share: np.ndarray, hits: np.ndarray) -> dict[str, float]:
     return {"pointing": float(hits.flat[attention.argmax()]), "coverage": float((attention * share).sum())}
-
-
-def _in_shares(box: Box, width: int, height: int) -> Box:
-    """Return the box as fractions of the image's width and height."""
-    x, y, w, h = box
-    return x / width, y / height, w / width, h / height
 
 
 def _intersection(one: Box, other: Box) -> Box:
@@ -165,6 +158,6 @@ def _covered(start: float, length: float, cells: int) -> np.ndarray:
     return np.diff(np.clip(edges, start, start + length)) * cells
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None

@@ -9,7 +9,6 @@ import numpy as np
 
 from pipeline.io.errors import InputError, listed
 from pipeline.scoring import java, meteor, metrics, spice, tokenizer
-from pipeline.scoring.meteor import Meteor
 
 TOTAL = "total"
 Values = dict[str, float | None]
@@ -48,16 +47,30 @@ def score(
     """
     _check_ids(captions, references)
     subsets = {TOTAL: list(references), **subsets}
-    scorers = _scorers(java.version(meteor_timeout), tokeniser)
+    scorers = {
+        "pycocoevalcap": version("pycocoevalcap"),
+        "tokenizer": tokenizer.OF_SCORES[tokeniser][0],
+        "METEOR": meteor.VERSION,
+        "Java": java.version(meteor_timeout),
+        "CIDEr-D document frequencies": "subset",
+    }
     captions, references = _tokenized(captions, references, meteor_timeout, tokeniser)
     asked = meteor.questions(captions, references)
     with meteor.started(asked, meteor_timeout) as jvm:  # METEOR runs while Python computes the others
         scored, pairs = _python_scores(captions, references, subsets)
-        _add_meteor(scored, pairs, meteor.scores(jvm, asked, subsets))
-    found, scorers["SPICE"] = _spice(captions, references, meteor_timeout)
-    _add_spice(scored, pairs, found, subsets)
-    warnings = _warnings(references, subsets)
-    if found is None:
+        found = meteor.scores(jvm, asked, subsets)
+    spices, scorers["SPICE"] = _spice(captions, references, meteor_timeout)
+    for name, members in subsets.items():
+        scored[name]["METEOR"] = found.subsets[name]
+        scored[name]["SPICE"] = spices and _mean(np.array([spices[key] for key in members]))
+    for key, own in pairs.items():
+        own |= {"METEOR": found.pairs[key], "SPICE": spices and spices[key], "meteor": found.statistics[key]}
+    warnings = [
+        f"{name}: CIDEr-D is 0 by definition over fewer than 2 distinct sets of references"
+        for name, members in subsets.items()
+        if len({tuple(sorted(set(references[key]))) for key in members}) < 2
+    ]
+    if spices is None:
         warnings.append(f"SPICE: {scorers['SPICE']}")
     return Scores(scored, pairs, _wording(captions, references), scorers, warnings)
 
@@ -69,16 +82,6 @@ def _check_ids(captions: dict[str, str], references: dict[str, list[str]]) -> No
     problems += [f"{key}: is predicted but has no references" for key in captions if key not in references]
     if problems:
         raise listed(problems, "predictions and references differ", "predict each id exactly once")
-
-
-def _scorers(java_version: str, tokeniser: str) -> dict[str, str]:
-    return {
-        "pycocoevalcap": version("pycocoevalcap"),
-        "tokenizer": tokenizer.OF_SCORES[tokeniser][0],
-        "METEOR": meteor.VERSION,
-        "Java": java_version,
-        "CIDEr-D document frequencies": "subset",
-    }
 
 
 def _tokenized(
@@ -131,13 +134,6 @@ def _of_pair(counts: np.ndarray, rouge: float, cider: float) -> dict[str, Any]:
     }
 
 
-def _add_meteor(scored: dict[str, Values], pairs: dict[str, dict[str, Any]], found: Meteor) -> None:
-    for name, value in found.subsets.items():
-        scored[name]["METEOR"] = value
-    for key, value in found.pairs.items():
-        pairs[key] |= {"METEOR": value, "meteor": found.statistics[key]}
-
-
 def _spice(
     captions: dict[str, str], references: dict[str, list[str]], timeout: float
 ) -> tuple[dict[str, float] | None, str]:
@@ -148,19 +144,6 @@ def _spice(
         return spice.scores(captions, references, timeout), spice.VERSION
     except InputError as error:
         return None, f"failed ({error})"
-
-
-def _add_spice(
-    scored: dict[str, Values],
-    pairs: dict[str, dict[str, Any]],
-    found: dict[str, float] | None,
-    subsets: dict[str, list[str]],
-) -> None:
-    """Add SPICE to subsets and pairs; a subset's SPICE is the mean over its pairs."""
-    for name, members in subsets.items():
-        scored[name]["SPICE"] = None if found is None else _mean(np.array([found[key] for key in members]))
-    for key, own in pairs.items():
-        own["SPICE"] = None if found is None else found[key]
 
 
 def _mean(values: np.ndarray) -> float:
@@ -174,11 +157,3 @@ def _wording(captions: dict[str, str], references: dict[str, list[str]]) -> dict
         "distinct_captions": len(set(captions.values())),
         "mean_length": sum(len(text.split()) for text in captions.values()) / len(captions),
     }
-
-
-def _warnings(references: dict[str, list[str]], subsets: dict[str, list[str]]) -> list[str]:
-    return [
-        f"{name}: CIDEr-D is 0 by definition over fewer than 2 distinct sets of references"
-        for name, members in subsets.items()
-        if len({tuple(sorted(set(references[key]))) for key in members}) < 2
-    ]

@@ -101,9 +101,15 @@ def running(name: str, arguments: list[str], timeout: float, text: str = "") -> 
     # _JAVA_OPTIONS would override the command line
     environment = {key: value for key, value in os.environ.items() if key != "_JAVA_OPTIONS"} | UTF_8
     with ExitStack() as files:
-        # a lone surrogate cannot be encoded as UTF-8
-        contents = (text.encode(errors="replace"), b"", b"")
-        stdin, stdout, stderr = (files.enter_context(_temporary(name, each)) for each in contents)
+        try:
+            stdin, stdout, stderr = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
+            stdin.write(text.encode(errors="replace"))  # a lone surrogate cannot be encoded as UTF-8
+            stdin.seek(0)
+        except OSError as error:  # the error names the file, or all folders that were tried
+            raise InputError(
+                f"{name}: no temporary file can be made ({error}); free some space there, "
+                "or set TMPDIR to a folder on another disk"
+            ) from None
         try:
             process = subprocess.Popen(
                 command, stdin=stdin, stdout=stdout, stderr=stderr, env=environment, process_group=0
@@ -116,21 +122,6 @@ def running(name: str, arguments: list[str], timeout: float, text: str = "") -> 
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-
-
-@contextmanager
-def _temporary(name: str, content: bytes) -> Iterator[IO[bytes]]:
-    with ExitStack() as files:
-        try:
-            file = files.enter_context(tempfile.TemporaryFile())
-            file.write(content)
-            file.seek(0)
-        except OSError as error:  # the error names the file, or all folders that were tried
-            raise InputError(
-                f"{name}: no temporary file can be made ({error}); free some space there, "
-                "or set TMPDIR to a folder on another disk"
-            ) from None
-        yield file
 
 
 def _content(file: IO[bytes]) -> str:

@@ -22,7 +22,7 @@ from pipeline.io.errors import InputError
 from pipeline.scoring import java, spice_files
 
 JAR = Path(spice.__file__).with_name(spice.SPICE_JAR)
-VERSION = f"{JAR.stem.removeprefix('spice-')}, CoreNLP {spice_files.CORENLP[2]}"
+VERSION = f"{JAR.stem.removeprefix('spice-')}, CoreNLP {spice_files.CORENLP}"
 MAIN = "edu.anu.spice.SpiceScorer"
 OLDEST_JAVA = 11  # the stricter of the needs of Rhino and --add-opens, rounded up to a supported Java
 HEAP = 3  # GiB; sentences of 20 words use 1.2
@@ -75,7 +75,13 @@ def scores(captions: dict[str, str], references: dict[str, list[str]], timeout: 
     stay cached. Raises InputError if a sentence is longer than MAX_WORDS, or if Java is missing, dies,
     stalls, runs out of memory or answers no scores.
     """
-    _check_lengths(captions, references)
+    for key, caption in captions.items():
+        for text in (caption, *references[key]):
+            if (words := len(text.split())) > MAX_WORDS:
+                raise InputError(
+                    f"SPICE: a sentence of {key} has {words} words ({text[:30]!r} …), and its parser takes "
+                    f"minutes and gigabytes for more than {MAX_WORDS}; shorten it"
+                )
     if not captions:
         return {}
     # items are matched by number: the jar may answer in any order
@@ -92,16 +98,6 @@ def scores(captions: dict[str, str], references: dict[str, list[str]], timeout: 
 
 def _item(number: int, caption: str, references: list[str]) -> dict[str, Any]:
     return {"image_id": number, "test": caption, "refs": references}
-
-
-def _check_lengths(captions: dict[str, str], references: dict[str, list[str]]) -> None:
-    for key, caption in captions.items():
-        for text in (caption, *references[key]):
-            if (words := len(text.split())) > MAX_WORDS:
-                raise InputError(
-                    f"SPICE: a sentence of {key} has {words} words ({text[:30]!r} …), and its parser takes "
-                    f"minutes and gigabytes for more than {MAX_WORDS}; shorten it"
-                )
 
 
 def _parse_each_once(items: list[dict[str, Any]], scratch: Path, timeout: float) -> None:
@@ -149,7 +145,7 @@ def _run(items: list[dict[str, Any]], scratch: Path, timeout: float) -> Any:
 
 def _options(scratch: Path) -> list[str]:
     # our jars come first: the library may have downloaded other copies to the manifest's paths
-    jars = [str(spice_files.folder() / jar.name) for jar in spice_files.JARS]
+    jars = [str(spice_files.folder() / name) for name in spice_files.JARS]
     return [
         f"-Xmx{HEAP}G",
         f"-Djava.io.tmpdir={scratch}",  # the native library is unpacked there

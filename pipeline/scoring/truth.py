@@ -9,7 +9,7 @@ with the changed object.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pipeline.datasets.schema import NO_CHANGE, Pair, Placed, SceneFacts, changed_things
@@ -22,12 +22,12 @@ from pipeline.tabletop.words import MEANINGS, NOUNS, VERB_PHRASES
 
 CHANGED = {kind: attribute for attribute, kind in words.NEW_VALUE.items()}
 
-ATTRIBUTES = {"size": "z", "color": "c", "material": "m", "shape": "s"}  # their letters
+ATTRIBUTES = {"size": "z", "color": "c", "material": "m", "shape": "s"}  # letters of FAULTS
 RELATION, KIND, VALUE, OTHER, ALSO, SILENT, INVENTED, UNREADABLE = "rkvoantg"
 FAULTS = {
-    SILENT: "says nothing of a change that there is",
-    INVENTED: "tells a change where there is none",
-    UNREADABLE: "no sentence of the grammar",
+    SILENT: "missed change",
+    INVENTED: "false alarm",
+    UNREADABLE: "not parseable",
     KIND: "kind of change",
     ATTRIBUTES["color"]: "colour",
     ATTRIBUTES["material"]: "material",
@@ -35,28 +35,27 @@ FAULTS = {
     ATTRIBUTES["size"]: "size",
     RELATION: "relation",
     VALUE: "new value",
-    OTHER: "speaks of another thing",  # one in the image; in addition to the attributes in which they differ
-    ALSO: "fits another thing, too",
+    OTHER: "another object",  # of the image; in addition to the attributes in which they differ
+    ALSO: "ambiguous",
 }  # letter -> the false part of a caption
 
 
-def _any(options: Sequence[str]) -> str:
+def _any(options: Iterable[str]) -> str:
     return "|".join(sorted(options))
 
 
 def _phrase(prefix: str) -> str:
     """Return a pattern for a noun phrase with one group per attribute, named prefix + attribute."""
-    adjectives = "".join(
-        rf"(?: (?P<{prefix}{name}>{_any(tuple(MEANINGS[name]))}))?" for name in ("size", "color", "material")
-    )
-    return rf"the{adjectives} (?P<{prefix}shape>{_any(tuple(NOUNS))})"
+    names = ("size", "color", "material")
+    adjectives = "".join(rf"(?: (?P<{prefix}{name}>{_any(MEANINGS[name])}))?" for name in names)
+    return rf"the{adjectives} (?P<{prefix}shape>{_any(NOUNS)})"
 
 
 RELATIONS = (*words.RIGHT, *words.LEFT, *words.FRONT, *words.BEHIND)
 SENTENCE = re.compile(
     rf"(?P<subject>{_phrase('')}"
     rf"(?P<landmark> that is (?P<relation>{_any(RELATIONS)}) {_phrase('other_')})?)"
-    rf" (?P<verb>{_any(tuple(VERB_PHRASES))})",
+    rf" (?P<verb>{_any(VERB_PHRASES)})",
     re.ASCII | re.IGNORECASE,
 )
 
@@ -120,7 +119,7 @@ def _contradictions(sentence: re.Match[str], pair: Pair, scene: SceneFacts) -> I
     if VERB_PHRASES[sentence["verb"].lower()] != kind:
         yield KIND, sentence["verb"]
     elif kind in CHANGED and not _agrees(value, CHANGED[kind], after):
-        # the word alone, unless it stands in the subject too
+        # only the word, unless the subject contains it, too
         yield VALUE, value if value not in sentence["subject"].split() else sentence["verb"]
 
 

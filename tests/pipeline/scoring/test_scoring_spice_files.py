@@ -6,19 +6,18 @@ from pathlib import Path
 import pytest
 
 from pipeline.scoring import spice_files
-from pipeline.scoring.spice_files import Jar, problem
+from pipeline.scoring.spice_files import problem
 
 CONTENT = {"alpha-1.jar": b"the first", "beta-2-models.jar": b"the second"}
 
 
-def jar(artifact: str, version: str, classifier: str, content: bytes) -> Jar:
-    return Jar("org.example", artifact, version, hashlib.sha256(content).hexdigest(), classifier)
-
-
-JARS = (
-    jar("alpha", "1", "", CONTENT["alpha-1.jar"]),
-    jar("beta", "2", "models", CONTENT["beta-2-models.jar"]),
-)
+JARS = {
+    "alpha-1.jar": ("org.example:alpha:1", hashlib.sha256(CONTENT["alpha-1.jar"]).hexdigest()),
+    "beta-2-models.jar": (
+        "org.example:beta:2:jar:models",
+        hashlib.sha256(CONTENT["beta-2-models.jar"]).hexdigest(),
+    ),
+}
 
 
 @pytest.fixture
@@ -37,11 +36,10 @@ def by_hand(folder: Path) -> Path:
 
 
 def test_names_and_coordinates() -> None:
-    names = [jar.name for jar in spice_files.JARS]
-    assert names[:2] == ["stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar"]
-    assert spice_files.JARS[1].coordinates == "edu.stanford.nlp:stanford-corenlp:3.6.0:jar:models"
-    assert spice_files.JARS[2].coordinates == "org.mozilla:rhino:1.7.15.1"
-    assert all(len(bytes.fromhex(jar.sha256)) == 32 for jar in spice_files.JARS)
+    for name, (coordinates, digest) in spice_files.JARS.items():
+        _, artifact, version, *classifier = coordinates.replace(":jar:", ":").split(":")
+        assert name == "-".join([artifact, version, *classifier]) + ".jar"
+        assert len(bytes.fromhex(digest)) == 32
 
 
 def test_the_folder_is_the_repository_s_unless_the_variable_names_one(monkeypatch):

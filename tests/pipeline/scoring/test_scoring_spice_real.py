@@ -51,8 +51,8 @@ def processor_time() -> float:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of its own, so that nothing is parsed yet."""
-    for jar in spice_files.JARS:
-        (tmp_path / jar.name).symlink_to(FOLDER / jar.name)
+    for name in spice_files.JARS:
+        (tmp_path / name).symlink_to(FOLDER / name)
     monkeypatch.setenv("SPICE_CACHE", str(tmp_path))
     return tmp_path
 

@@ -1,1 +1,1 @@
-"""A linear probe: what the features of a backbone tell about the scenes."""
+"""Linear probes: which attributes of scenes a backbone's features contain."""

@@ -1,8 +1,7 @@
-"""What each cell of a feature grid shows: a thing of tabletop with its attributes, or none.
+"""Labels of feature cells: the tabletop object that a cell shows with its attributes, or none.
 
-The object-id buffer is traced again from scenes.json, the same bits as when the picture was made.
-Boxes would not do: their corners show the ground, and where two of them overlap only the buffer
-knows which thing hides the other.
+The object-id buffer is rendered again from scenes.json, with the same bits as for the image. Boxes would not
+suffice: their corners show the ground, and only the buffer knows which object hides the other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,29 +23,29 @@ from pipeline.tabletop.scenes import Box, Thing, box_of, solids
 from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES, SIZES
 
 ATTRIBUTES = {"color": tuple(COLORS), "shape": SHAPES, "material": MATERIALS, "size": SIZES}
-"""What is told of a cell, and the classes of each, numbered in this order."""
-NOTHING = -1  # the class of a cell that shows no thing
-LEAST = 0.25  # a cell shows the thing that covers most of it, if that is more than this share of its pixels
+"""Attribute -> classes, numbered in this order."""
+NOTHING = -1  # class of a cell without an object
+LEAST = 0.25  # a cell shows the object that covers most of it, and more than this share
 VIEWS = {
     DEFAULT: ("default", "before"),
     SEMANTIC: ("semantic", "after"),
     DISTRACTOR: ("nonsemantic", "before"),
 }
-REMEDY = "name the scenes.json that the stage render wrote beside the images"
+REMEDY = "name the scenes.json that the stage render wrote next to the images"
 
 
 @dataclass(frozen=True)
 class Shown:
-    """The n things of one image, and where it was taken from."""
+    """The n objects of one image and its camera."""
 
-    solids: np.ndarray  # n x 10, as the ray tracer wants them
-    classes: np.ndarray  # (n + 1) x 4 int8, in the order of ATTRIBUTES; the last row is NOTHING
+    solids: np.ndarray  # (n, 10), input of the ray tracer
+    classes: np.ndarray  # (n + 1, 4) int8, in the order of ATTRIBUTES; the last row is NOTHING
     camera: Point
     boxes: tuple[Box, ...]
 
 
 def read_scenes(path: str | Path) -> dict[str, Shown]:
-    """What scenes.json says of every image, by its name. Raises InputError where it is not as rendered."""
+    """Return image name -> content of scenes.json. Raises InputError if the file is malformed."""
     found = read_json(path, REMEDY)
     try:
         look = LOOKS[found.get("look", "studio")]
@@ -73,9 +72,9 @@ def _thing(record: Mapping[str, Any]) -> Thing:
 
 
 def label(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[int, int]) -> np.ndarray:
-    """The classes of every cell of every image, images x 4 x H x W int8, in the order of ATTRIBUTES.
+    """Return the classes of all cells, (images, 4, H, W) int8, in the order of ATTRIBUTES.
 
-    Raises InputError naming an image that scenes.json does not describe, or describes otherwise.
+    Raises InputError naming an image that scenes.json lacks or contradicts.
     """
     labels = np.empty((len(images), len(ATTRIBUTES), *grid), dtype=np.int8)
     for row, image in enumerate(track(images, "labelling cells", "images", len(images))):
@@ -83,12 +82,12 @@ def label(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[in
             raise InputError(f"scenes.json does not describe {image.name}; {REMEDY}")
         shown = scenes[image.name]
         cells = dominant(_buffer(shown, image), len(shown.solids), grid)
-        labels[row] = shown.classes[cells].transpose(2, 0, 1)  # H x W x 4 -> 4 x H x W
+        labels[row] = shown.classes[cells].transpose(2, 0, 1)  # (H, W, 4) -> (4, H, W)
     return labels
 
 
 def centres(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[int, int]) -> np.ndarray:
-    """Return what `label` does, with classes only in the cells that hold the centre of a thing's box."""
+    """Return the same as `label`, with classes only in cells that contain the centre of an object's box."""
     labels = np.full((len(images), len(ATTRIBUTES), *grid), NOTHING, dtype=np.int8)
     for row, image in enumerate(images):
         shown = scenes[image.name]
@@ -99,28 +98,28 @@ def centres(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[
 
 
 def cell_of(place: tuple[float, float], size: tuple[int, int], grid: tuple[int, int]) -> tuple[int, int]:
-    """Return line and column of the cell that holds a place, x and y in pixels; `size`: width, height."""
+    """Return row and column of the cell that contains a place (x, y in pixels); `size`: width, height."""
     (x, y), (width, height), (H, W) = place, size, grid
     return min(int(y * H / height), H - 1), min(int(x * W / width), W - 1)
 
 
 def _buffer(shown: Shown, image: Indexed) -> np.ndarray:
-    """The image's object-id buffer; its boxes must be those that were written with the picture."""
+    """Return the image's object-id buffer; its boxes must equal those of scenes.json."""
     rows = identify(shown.solids, shown.camera, image.width, image.height)
     masks = (rows == row for row in range(len(shown.solids)))
     if tuple(box_of(mask) if mask.any() else None for mask in masks) != shown.boxes:
         raise InputError(
             f"scenes.json does not fit {image.name} ({image.width} x {image.height} pixels): "
-            f"the boxes of its things come out otherwise; {REMEDY}"
+            f"the boxes of its objects differ; {REMEDY}"
         )
     return rows
 
 
 def dominant(rows: np.ndarray, things: int, grid: tuple[int, int]) -> np.ndarray:
-    """Which thing each cell shows, H x W: its row in the buffer, or NOTHING.
+    """Return the object that each cell shows, (H, W): its row in the buffer, or NOTHING.
 
-    `rows` is an object-id buffer (height x width, negative where no thing is). A pixel belongs to the
-    cell in which its centre lies. Raises InputError where there are more cells than pixels.
+    `rows` is an object-id buffer (height, width), negative without an object. A pixel belongs to the cell
+    that contains its centre. Raises InputError if there are more cells than pixels.
     """
     (height, width), (H, W) = rows.shape, grid
     if height < H or width < W:
@@ -129,6 +128,6 @@ def dominant(rows: np.ndarray, things: int, grid: tuple[int, int]) -> np.ndarray
     cell = down[:, None] * W + across  # height x width
     counted = (np.maximum(rows, NOTHING).astype(np.int64) + 1) * (H * W) + cell
     counts = np.bincount(counted.ravel(), minlength=(things + 1) * H * W).reshape(things + 1, H, W)
-    shares = counts / counts.sum(0)  # of each cell's pixels; the first row is of no thing
+    shares = counts / counts.sum(0)  # of each cell's pixels; the first row: no object
     shares[0] = LEAST
     return shares.argmax(0) - 1

@@ -1,4 +1,4 @@
-"""Feature cells of labelled real images, one for each object: a probe of rendered cells is tested on them."""
+"""Feature cells of labelled real images, one per object, to test a probe of rendered cells."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -19,9 +19,9 @@ from pipeline.probe.linear_probe import Cells, gather
 
 
 class ImageGrids:
-    """Feature grids of image files, read as the images of a store were (linear_probe.Grids).
+    """Feature grids of image files, computed like those of a store (linear_probe.Grids).
 
-    Raises InputError for a store of pixels, or one whose backbone can't be had.
+    Raises InputError for a store of pixels, and for a backbone that is unavailable.
     """
 
     def __init__(self, store: FeatureStore, lab: Path):
@@ -34,17 +34,17 @@ class ImageGrids:
         self.shape = grid_shape(spec)
 
     def read(self, keys: Sequence[str]) -> np.ndarray:
-        """Return the grids of these files, images x C x H x W float16."""
+        """Return the grids of these files, (images, C, H, W) float16."""
         images = [self.features.squashed(Path(key), key) for key in keys]
         grids: np.ndarray = self.features.grids(images, keys).cpu().numpy()
         return grids
 
 
 def cells(grids: ImageGrids, folder: Path) -> Cells:
-    """Return the cell in which each labelled object of the before images has its centre.
+    """Return the cells that contain the centres of labelled objects in the before images.
 
-    Where two objects share a cell, it has the classes of the later one. Raises InputError as
-    labelled_scenes.read does, and for an image that does not open.
+    If two objects share a cell, the later one counts. Raises InputError like labelled_scenes.read, and for an
+    image that does not open.
     """
     pairs = {pair.before: pair for pair in labelled_scenes.read(folder)}
     names = [str(folder / name) for name in pairs]

@@ -1,7 +1,7 @@
-"""A linear probe: how well a linear classifier reads a thing's attributes off single cells of features.
+"""Linear probe: accuracy of a linear classifier that reads an object's attributes from single feature cells.
 
-Multinomial logistic regression on standardised features (Alain and Bengio, 2017): cells of the
-train split fit it, cells of another split are told by it. Nothing in it is random but the choice of cells.
+It is multinomial logistic regression on standardised features (Alain and Bengio, 2017), fitted on the train
+split and tested on another split. Only the choice of cells is random.
 """
 
 from collections.abc import Sequence
@@ -17,49 +17,49 @@ from pipeline.io.errors import InputError
 from pipeline.io.progress import track
 from pipeline.probe.grid_labels import ATTRIBUTES, NOTHING
 
-RIDGE = 1e-3  # times half the squared weights, added to the mean cross-entropy: without it they have no end
-STEPS = 100  # of LBFGS at most
-READ = 64  # images at once
+RIDGE = 1e-3  # weight of half the squared weights; without it, they may diverge
+STEPS = 100  # most steps of LBFGS
+READ = 64  # images per batch
 
 
 @dataclass(frozen=True)
 class Cells:
-    """N single cells that show a thing."""
+    """N single cells that show an object."""
 
-    features: Tensor  # N x C float32
-    classes: Tensor  # N x 4 int64, in the order of ATTRIBUTES
+    features: Tensor  # (N, C) float32
+    classes: Tensor  # (N, 4) int64, in the order of ATTRIBUTES
 
 
 class Grids(Protocol):
-    """Feature grids by the names of images: a store, or images that a backbone reads now."""
+    """Feature grids by image name: of a store, or computed by a backbone."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """C x H x W."""
+        """(C, H, W)."""
         ...
 
     def read(self, keys: Sequence[str]) -> np.ndarray:
-        """Return the grids of these images, images x C x H x W."""
+        """Return the grids of these images, (images, C, H, W)."""
         ...
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Fractions of the cells of the split that was held out, by attribute."""
+    """Fractions of the held-out cells, by attribute."""
 
     accuracy: dict[str, float]
-    majority: dict[str, float]  # that have the class which most training cells have
+    majority: dict[str, float]  # accuracy of the most frequent training class
 
 
 def gather(grids: Grids, keys: Sequence[str], labels: np.ndarray, most: int, description: str) -> Cells:
-    """Read the cells that show a thing, at most `most` of them, drawn evenly and always the same.
+    """Read at most `most` cells that show an object, drawn uniformly with a fixed seed.
 
-    `labels` are images x 4 x H x W (cells.label) of the images `keys`.
-    Raises InputError where no cell shows a thing.
+    `labels` (images, 4, H, W) are grid_labels.label of the images `keys`. Raises InputError without such a
+    cell.
     """
-    places = np.argwhere(labels[:, 0] != NOTHING)  # n x (image, line, column)
+    places = np.argwhere(labels[:, 0] != NOTHING)  # (n, 3): image, row, column
     if not len(places):
-        raise InputError(f"{description}: no cell of {len(keys)} images shows a thing")
+        raise InputError(f"{description}: no cell of {len(keys)} images shows an object")
     if len(places) > most:
         places = places[np.sort(np.random.default_rng(0).permutation(len(places))[:most])]
     features = np.empty((len(places), grids.shape[0]), dtype=np.float32)
@@ -67,16 +67,16 @@ def gather(grids: Grids, keys: Sequence[str], labels: np.ndarray, most: int, des
     for start in track(starts, description, "batches", len(starts)):
         rows = (places[:, 0] >= start) & (places[:, 0] < start + READ)
         image, line, column = places[rows].T
-        read = grids.read(keys[start : start + READ])  # images x C x H x W
+        read = grids.read(keys[start : start + READ])  # (images, C, H, W)
         features[rows] = read[image - start, :, line, column]
     image, line, column = places.T
     return Cells(torch.from_numpy(features), torch.from_numpy(labels[image, :, line, column]).long())
 
 
 def probe(train: Cells, held_out: Cells) -> Scores:
-    """Fit a classifier an attribute on `train` and read `held_out` with it."""
+    """Fit one classifier per attribute on `train` and test it on `held_out`."""
     mean, deviation = train.features.mean(0), train.features.std(0, correction=0)
-    # a channel that never varies says nothing, whatever it is divided by
+    # a constant channel is divided by 1
     scale = torch.where(deviation > 0, deviation, 1.0)
     known, unknown = ((cells.features - mean) / scale for cells in (train, held_out))
     accuracy, majority = {}, {}
@@ -90,10 +90,10 @@ def probe(train: Cells, held_out: Cells) -> Scores:
 
 
 def told_apart(ours: Cells, others: Cells, folds: int = 5) -> float:
-    """Return the share of cells that a linear classifier assigns to the right source; 0.5 is chance.
+    """Return the share of cells that a linear classifier assigns to the right source; chance is 0.5.
 
-    Both sources give the same number of cells, their first ones. The cells are split into runs of
-    neighbours, and each run is classified by a probe of the others (cross-validation).
+    Each source gives the same number of cells, its first ones. Cross-validation: the cells are split into
+    contiguous folds.
     """
     number = min(len(ours.classes), len(others.classes))
     features = torch.cat([ours.features[:number], others.features[:number]])
@@ -109,10 +109,10 @@ def told_apart(ours: Cells, others: Cells, folds: int = 5) -> float:
 
 
 def fit(features: Tensor, classes: Tensor, number: int) -> Tensor:
-    """Weights and, in the last row, biases of multinomial logistic regression, (C + 1) x K.
+    """Return weights and, in the last row, biases of multinomial logistic regression, (C + 1, K).
 
-    `features` are N x C, `classes` N of 0..K-1, K is `number`. They minimise the mean cross-entropy
-    plus RIDGE / 2 times the squared weights (biases are free), from zero, by LBFGS.
+    `features` are (N, C), `classes` (N,) of 0..K-1; K is `number`. LBFGS starts at zero and minimises the
+    mean cross-entropy plus RIDGE / 2 times the squared weights (not the biases).
     """
     weights = features.new_zeros(features.shape[1] + 1, number, requires_grad=True)
     solver = torch.optim.LBFGS([weights], max_iter=STEPS, line_search_fn="strong_wolfe")
@@ -129,5 +129,5 @@ def fit(features: Tensor, classes: Tensor, number: int) -> Tensor:
 
 
 def predict(weights: Tensor, features: Tensor) -> Tensor:
-    """The likeliest class of each row of features, N."""
+    """Return the most likely class of each row of features, (N,)."""
     return (features @ weights[:-1] + weights[-1]).argmax(1)

@@ -1,4 +1,4 @@
-"""Attention maps and weights as the page embeds them: 8 bits a cell, base64, small enough for the gallery."""
+"""Attention maps and weights for the page: 8 bits per cell, in base64."""
 
 import base64
 from typing import Any
@@ -7,16 +7,16 @@ import numpy as np
 
 from pipeline.decoding.attention_maps import Attended
 
-LEVELS = 255  # 0 to the map's largest value
-PHRASES = {"difference": "the difference"}  # what is weighed, as sentences have it, where they add something
+LEVELS = 255  # of a map's largest value
+PHRASES = {"difference": "the difference"}  # for sentences
 Array = np.ndarray
 
 
 def embedded(attended: Attended) -> dict[str, Any]:
-    """Return what the page's script reads about a caption: its maps, and the images' alignment, if any.
+    """Return what the page's script needs for a caption: its maps, and the images' alignment, if any.
 
-    A map's largest value is 255; `peaks` says what share of the attention that is. `images` says how many
-    maps a word has, one after another, where it is not one for both images. `weights` are in percent.
+    A map's largest value is 255; `peaks` has that cell's attention. `images` is the number of maps per word,
+    if it is not 1. `weights` are in percent.
     """
     height, width = attended.grid
     maps = attended.maps.reshape(-1, height * width).astype(np.float32)
@@ -30,7 +30,7 @@ def embedded(attended: Attended) -> dict[str, Any]:
     if attended.alignment is not None:
         found["alignment"] = _coded(attended.alignment.astype(np.float32))
     if attended.blocks is not None:
-        both = np.stack(list(attended.blocks.values())).astype(np.float32)  # K x 2 x H x W
+        both = np.stack(list(attended.blocks.values())).astype(np.float32)  # (K, 2, H, W)
         found["blocks"] = _coded(both.reshape(-1, height * width))
     if attended.weights is not None:
         found |= {"weighed": phrases(attended), "weights": percents(attended)}
@@ -38,19 +38,19 @@ def embedded(attended: Attended) -> dict[str, Any]:
 
 
 def phrases(attended: Attended) -> list[str]:
-    """Return the K names of what the decoder weighs at a word, as a sentence has them."""
+    """Return the names of the K inputs that the decoder weights at each word, for use in a sentence."""
     return [PHRASES.get(name, name) for name in attended.weighed]
 
 
 def percents(attended: Attended) -> list[list[int]]:
-    """Return the weights of each word in percent, words x K; empty without weights."""
+    """Return the weights of each word in percent, (words, K); empty without weights."""
     if attended.weights is None:
         return []
     return np.rint(100 * attended.weights.astype(np.float32)).astype(int).tolist()
 
 
 def quantised(rows: Array) -> Array:
-    """Return shares, (..., N), as uint8; each row's largest value is LEVELS."""
+    """Return rows (..., N) as uint8, scaled so that each row's largest value is LEVELS."""
     largest = rows.max(-1, keepdims=True)
     scaled = np.divide(rows, largest, np.zeros_like(rows), where=largest > 0)
     return np.rint(LEVELS * scaled).astype(np.uint8)

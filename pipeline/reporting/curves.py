@@ -1,4 +1,4 @@
-"""Learning curves: training losses and validation scores of every phase, a line for each run."""
+"""Learning curves: training losses and validation scores of each phase, one line per run."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -11,8 +11,8 @@ from matplotlib.ticker import MaxNLocator
 from pipeline.reporting.dataset_results import PhaseName, Results
 from pipeline.reporting.figures import QUIET, Panel, Style, panel, styles
 
-MARKED = 20  # points at most, of a line whose points are marked
-TERMS = {  # the papers' words
+MARKED = 20  # lines with at most so many points have markers
+TERMS = {  # name of a loss in the papers
     "cap": "caption",
     "cv": "view-invariance",
     "cbr": "backward reasoning",
@@ -24,8 +24,8 @@ TERMS = {  # the papers' words
     "con": "context consistency",
     "ind": "context independence",
 }
-JUDGING = "judge_accuracy"  # logged beside the losses
-# of a pre-training, in the order of their panels
+JUDGING = "judge_accuracy"  # logged with the losses
+# pre-training phases in the order of their panels, and text for titles
 PRETRAININGS: tuple[tuple[PhaseName, str], ...] = (("images", "on CUB’s images, "), ("pretraining", ""))
 TASKS = {"mlm": "masked words", "mvcl": "masked cells", "fda": "negatives", "class_pairs": "pairs of classes"}
 
@@ -37,17 +37,17 @@ class Measure:
     column: str
     title: str
     best: Callable[[list[float]], float] = max
-    chance: float | None = None  # what chance gives, a dotted line
+    chance: float | None = None  # score at chance, a dotted line
     kind: Literal["losses", "validation"] = "validation"
     factor: float = 1
 
 
-VALIDATED = (  # of the captioning; what is true where scenes are known
+VALIDATED = (  # scores of captioning
     Measure("true/change", "Validation, true captions of changed pairs, percent", factor=100),
     Measure("true", "Validation, true captions of all pairs, percent", factor=100),
     Measure("CIDEr-D", "Validation CIDEr-D × 100", factor=100),
 )
-FOUND = (  # in the validations of a pre-training
+FOUND = (  # validation scores of a pre-training
     Measure("mlm_accuracy", "masked words named"),
     Measure("mvcl_rank", "rank of the masked cell, 0 the first", min, 1 / 2),
     Measure("fda_accuracy_change", "own caption found, change pairs", chance=1 / 7),
@@ -68,7 +68,7 @@ class Line:
 
 
 def captioning(results: Results) -> list[Panel]:
-    """Return a panel of each validation score, and one of each training loss that some model has.
+    """Return one panel per validation score, and one per training loss of any model.
 
     Runs with imported weights have no curves.
     """
@@ -84,7 +84,7 @@ def captioning(results: Results) -> list[Panel]:
 
 
 def pretraining(results: Results) -> list[Panel]:
-    """Return panels of each pre-training phase: every task's training loss, and the validation scores."""
+    """Return panels of each pre-training phase: training losses of all tasks, and validation scores."""
     found: list[Panel] = []
     for phase, where in PRETRAININGS:
         tasks = [_loss(term, f"Training loss, {where}{name}") for term, name in TASKS.items()]
@@ -94,7 +94,7 @@ def pretraining(results: Results) -> list[Panel]:
 
 
 def adaptation(results: Results) -> list[Panel]:
-    """Return panels of the phase in which sentences find their pairs: training loss, validation R@1."""
+    """Return panels of the retrieval phase: training loss and validation R@1."""
     title = f"Validation, R@1: a sentence’s own pair found first of {results.searched}"
     chance = 1 / results.searched if results.searched else None
     loss = _loss("retrieval", "Training loss, retrieval")
@@ -111,7 +111,7 @@ def _panels(results: Results, phase: PhaseName, measures: Iterable[Measure]) -> 
 
 
 def _lines(results: Results, phase: PhaseName, measure: Measure) -> list[Line]:
-    """Return the measure's curve of each run that has it, without missing values."""
+    """Return the curve of each run that has the measure, without missing values."""
     looks, found = styles(cell.model for cell in results.cells), []
     for cell in results.cells:
         curve = getattr(cell.phases.get(phase), measure.kind, {})

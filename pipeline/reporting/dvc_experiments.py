@@ -1,4 +1,4 @@
-"""Experiments of `dvc exp run`: gathered into one small file, and read from it."""
+"""Collect experiments of `dvc exp run` in one small file, and read it."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ from pipeline.io.records import read_record
 FILE = Path("results/experiments/gathered.json")
 REMEDY = "run `python -m commands.experiments` to make it again, or remove it"
 PARAMS = "params.yaml"
-LISTS = ("datasets", "models", "seeds")  # which cells there are, not what is in them
+LISTS = ("datasets", "models", "seeds")  # these select runs and do not change them
 Value = str | int | float | bool | None | list[Any]
 
 
@@ -23,15 +23,15 @@ class Experiment:
     """A commit or an experiment on it."""
 
     name: str
-    params: dict[str, Value]  # those that differ between the experiments, "loss.lambda_cbr" …
+    params: dict[str, Value]  # those that differ between experiments
     metrics: dict[str, dict[str, FiniteFloat]]  # "dataset/model/seed" -> metric of all pairs -> value
 
 
 def gather(shown: Any) -> list[Experiment]:
-    """Return the finished experiments in the output of `dvc exp show --json` (DVC 3).
+    """Return the finished experiments from the output of `dvc exp show --json` (DVC 3).
 
-    The workspace, which may be between two experiments, is left out, and so are queued, running and failed
-    experiments. Raises InputError where `shown` is something else.
+    The workspace is left out, because it may be between two experiments; so are queued, running and failed
+    experiments. Raises InputError if `shown` has another format.
     """
     try:
         finished = {state["rev"]: state for state in _finished(shown)}.values()
@@ -39,8 +39,7 @@ def gather(shown: Any) -> list[Experiment]:
         metrics = [_metrics(state["data"]["metrics"]) for state in finished]
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(
-            f"`dvc exp show --json` printed what is no list of experiments ({error!r}); "
-            "run it to see what is wrong"
+            f"`dvc exp show --json` printed no list of experiments ({error!r}); run it to see what is wrong"
         ) from None
     differing = _differing(flat)
     found = [
@@ -52,7 +51,7 @@ def gather(shown: Any) -> list[Experiment]:
 
 
 def _finished(shown: Any) -> Iterator[dict[str, Any]]:
-    """Yield the state of each commit and of its experiments; the newest of their revisions is the first."""
+    """Yield the state of each commit and of its experiments, each at its newest revision."""
     for commit in shown:
         if commit["rev"] != "workspace" and not commit["error"]:
             yield commit
@@ -92,10 +91,10 @@ def _is_number(value: Any) -> bool:
 
 
 def records(experiments: Iterable[Experiment]) -> list[dict[str, Any]]:
-    """Return the experiments as FILE holds them."""
+    """Return the experiments in the format of FILE."""
     return [asdict(experiment) for experiment in experiments]
 
 
 def read(path: Path) -> list[Experiment]:
-    """Return the gathered experiments, none without a file. Raises InputError for another kind of file."""
+    """Read the collected experiments; none without a file. Raises InputError for a malformed file."""
     return read_record(path, list[Experiment], REMEDY) if path.exists() else []

@@ -1,4 +1,4 @@
-"""The tables that `dvc plots show` draws: one for all runs, because DVC would draw each run separately.
+"""Tables for `dvc plots show`. One table has all runs, because DVC would draw each run separately.
 
 A row is a point; `cell` names its run: dataset/model/seed, or dataset/constant. Scores are fractions.
 """
@@ -16,7 +16,7 @@ TYPES = (*CHANGE_TYPES, "no_change")
 
 
 def tables(results: Sequence[Results]) -> dict[str, Rows]:
-    """Return file name -> rows, of all runs."""
+    """Return file name -> rows of all runs."""
     cells = {f"{each.dataset}/{cell.model}/{cell.seed}": cell for each in results for cell in each.cells}
     scored = {f"{each.dataset}/constant": each.constant for each in results}
     scored |= {name: cell.metrics for name, cell in cells.items()}

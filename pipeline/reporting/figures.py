@@ -1,4 +1,4 @@
-"""Figures as SVG, of the report and of the page of results: the same bytes every time, and no date."""
+"""SVG figures of the report and of the results page; equal inputs give equal bytes."""
 
 import io
 import re
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 SIZE = (4.4, 2.7)  # inches of 72 units; the page scales it
 WIDE = (6.4, 3.4)
-COLOURS = 8  # that the page's style sheet has, --line-0 …
-DASHES = ((), (5, 2), (1.5, 1.5), (6, 2, 1.5, 2), (10, 3))  # in widths of the line; () is a whole line
-# drawn in colours that occur nowhere else, then named after the page's own, of light and dark mode
+COLOURS = 8  # --line-0 … in the page's style sheet
+DASHES = ((), (5, 2), (1.5, 1.5), (6, 2, 1.5, 2), (10, 3))  # in line widths; () is a solid line
+# placeholders, replaced by the page's colours of light and dark mode
 INK, RULE, QUIET = "#0f0f01", "#0f0f02", "#0f0f03"
 LINES = [f"#0f0f{16 + number:02x}" for number in range(COLOURS)]
 PAGE_COLOURS = {INK: "currentColor", RULE: "var(--rule)", QUIET: "var(--quiet)"} | {
     line: f"var(--line-{number})" for number, line in enumerate(LINES)
 }
-# a file has no style sheet: these are seen on a light and on a dark page
+# files have no style sheet; these colours are visible on light and dark pages
 HUES = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#999999", "#ee8866", "#44bb99")
 MARKS = "osD^v<>ph*XP"
 FILE_COLOURS = dict.fromkeys((INK, RULE, QUIET), "#808080")
@@ -57,19 +57,19 @@ FILLED = 0.78  # of the distance from one group of bars to the next
 
 @dataclass(frozen=True)
 class Style:
-    """The look of one model's lines and bars in every panel of the page."""
+    """Look of one model's lines and bars in all panels of the page."""
 
     model: str
     number: int
 
     @property
     def colour(self) -> str:
-        """As the page names it."""
+        """Colour as a CSS value of the page."""
         return PAGE_COLOURS[self.drawn]
 
     @property
     def drawn(self) -> str:
-        """As it is drawn, before the page names it."""
+        """Placeholder colour, replaced by `colour` after drawing."""
         return LINES[self.number % COLOURS]
 
     @property
@@ -77,20 +77,20 @@ class Style:
         return DASHES[self.number % len(DASHES)]
 
     def dasharray(self, width: float) -> str:
-        """Return the dashes of a line of that width, as SVG writes them."""
+        """Return the dashes for a line of this width as an SVG attribute."""
         return " ".join(f"{width * length:g}" for length in self.dashes) or "none"
 
 
 def styles(models: Iterable[str]) -> dict[str, Style]:
-    """Return a style for each model of a page, in order."""
+    """Return a style for each model of a page, by their order."""
     return {model: Style(model, number) for number, model in enumerate(dict.fromkeys(models))}
 
 
 def looks(models: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return the colour, marks and dashes of each model, which follow from its name, not from the others.
+    """Return colour, marker and dashes of each model. They depend on its name, not on the other models.
 
-    If two names had the same look, the later one of the alphabet takes the next look. Beyond 108 models looks
-    repeat.
+    If two names map to the same look, the later one in the alphabet takes the next look. More than 108 models
+    repeat looks.
     """
     found: dict[str, int] = {}
     left: set[int] = set()
@@ -119,14 +119,14 @@ class Panel:
 
 
 def panel(title: str, told: str, dataset: str, draw: Callable[[Axes], None]) -> Panel:
-    """Return what `draw` draws on axes, as a panel of the page."""
+    """Draw on axes with `draw`, and return the result as a panel of the page."""
     return Panel(title, told, svg(draw, f"{dataset} {title}"))
 
 
 def svg(draw: Callable[[Axes], None], salt: str) -> str:
-    """Return an SVG element without what only a file needs: namespaces, size, fonts, names of parts.
+    """Draw on axes with `draw`; return an SVG element for HTML, without namespaces, size, fonts and names.
 
-    `salt` differs for each element of a page, so that ids are unique.
+    `salt` must differ between the elements of a page, so that ids are unique.
     """
 
     def on_lines(axes: Axes) -> None:
@@ -143,7 +143,7 @@ def svg(draw: Callable[[Axes], None], salt: str) -> str:
 
 
 def svg_file(draw: Callable[[Axes], None], size: tuple[float, float] = WIDE) -> str:
-    """Return what `draw` draws on axes, as an SVG file."""
+    """Draw on axes with `draw`, and return an SVG file."""
     written = _document(draw, size, "results", FILE_COLOURS)
     return "\n".join(line.rstrip() for line in written.splitlines()) + "\n"
 
@@ -166,9 +166,9 @@ def _document(
 def bars(
     title: str, dataset: str, groups: Mapping[str, Key], rows: Sequence[Row], styles: Mapping[str, Style]
 ) -> Panel | None:
-    """Return bars of groups (label -> score) x models, whiskers of ± one deviation; None without a score.
+    """Return a bar chart, groups (label -> score) x models, with whiskers of ± one sd; None without scores.
 
-    `rows`: one a model; the constant caption's row is drawn as a mark across the bars.
+    `rows` has one row per model; the constant caption is drawn as a mark across the bars.
     """
     known = {
         label: key

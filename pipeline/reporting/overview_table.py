@@ -1,4 +1,4 @@
-"""The scores as one flat list of records, and the table of them on the page and the terminal."""
+"""Scores as a flat list of records, and as the table of the page and the terminal."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ from pipeline.statistics.seeds import MeanSd, over_seeds
 
 CONSTANT = "constant"
 TOTAL = "total"
-# of the score table. Truth comes first: a caption may score well and be made up. Over all pairs CIDEr-D
-# flatters whoever says "there is no change"; so CIDEr-D of the changed pairs is next to it
+# truth comes first, because a false caption may score well. CIDEr-D over all pairs rewards the caption "there
+# is no change"; so CIDEr-D of the changed pairs is next to it
 COLUMNS = (
     *PLACES.values(),
     *((TOTAL, metric) for metric in CORPUS),
@@ -32,7 +32,7 @@ HEADINGS = {
     "distinct_captions": "distinct captions",
     "mean_length": "words a caption",
 }
-COUNTS = ("distinct_captions", "mean_length")  # which are no fractions
+COUNTS = ("distinct_captions", "mean_length")  # not fractions
 Key = tuple[str, str]
 """Subset and metric."""
 Record = dict[str, Any]
@@ -44,26 +44,26 @@ class Row:
     """One line of a table: a run, or the mean over a model's seeds."""
 
     model: str
-    seed: int | None  # None of the constant caption and of a mean
-    runs: int  # averaged
+    seed: int | None  # None: the constant caption, or a mean
+    runs: int  # number of averaged runs
     scores: dict[Key, MeanSd]
 
     @property
     def run(self) -> str:
-        """The text in the seed's column."""
+        """Text in the seed's column."""
         if self.runs > 1:
             return "mean"
         return "" if self.seed is None else str(self.seed)
 
     def printed(self, subset: str, metric: str) -> str:
-        """Return a score x 100 as papers print it, with ± its deviation over seeds; NONE without a score."""
+        """Format a score x 100 as in papers, with ± its deviation over seeds; NONE without a score."""
         if (subset, metric) not in self.scores:
             return NONE
         return self.scores[subset, metric].printed(1 if metric in COUNTS else 100)
 
 
 def records(results: Sequence[Results]) -> list[Record]:
-    """Return a record for each run and subset; a dataset's constant caption comes first."""
+    """Return one record per run and subset; a dataset's constant caption comes first."""
     found: list[Record] = []
     for each in results:
         cells = [(CONSTANT, None, each.constant), *((c.model, c.seed, c.metrics) for c in each.cells)]
@@ -75,7 +75,7 @@ def records(results: Sequence[Results]) -> list[Record]:
 
 
 def rows(records: Sequence[Record], dataset: str) -> list[Row]:
-    """Return a dataset's rows: the constant caption, then each model's seeds and their mean, if several."""
+    """Return a dataset's rows: the constant caption, then each model's seeds and their mean."""
     runs: dict[str, dict[int | None, list[Record]]] = {}
     for record in records:
         if record["dataset"] == dataset:
@@ -97,26 +97,26 @@ def _scores(records: Sequence[Record]) -> dict[Key, MeanSd]:
 
 
 def _mean(runs: Sequence[Row]) -> Row:
-    """Return means and sample standard deviations of the scores that every run has."""
+    """Return means and sample standard deviations of the scores that all runs have."""
     common = [key for key in runs[0].scores if all(key in run.scores for run in runs)]
     scores = {key: over_seeds([run.scores[key].mean for run in runs]) for key in common}
     return Row(runs[0].model, None, len(runs), scores)
 
 
 def of_models(rows: Sequence[Row]) -> list[Row]:
-    """Return one row a model: its mean where it was trained with several seeds."""
+    """Return one row per model: its mean, if it has several seeds."""
     return list({row.model: row for row in rows}.values())
 
 
 def columns(rows: Sequence[Row]) -> dict[Key, str]:
-    """Return (subset, metric) -> heading, for the columns with a score in some row."""
+    """Return (subset, metric) -> heading of the columns with a score in any row."""
     return {
         (subset, metric): heading(subset, metric) for subset, metric in COLUMNS if has(rows, subset, metric)
     }
 
 
 def table(title: str, columns: Mapping[Key, str], rows: Sequence[Row]) -> Table:
-    """Return rows of scores as text; `columns`: headings. Seeds have a column where a row is of one seed."""
+    """Return a table of scores with these columns and headings; it shows seeds if a row has a seed."""
     seeded = any(row.seed is not None for row in rows)
     kinds = {
         place: "mean" if row.run == "mean" and seeded else CONSTANT
@@ -129,14 +129,14 @@ def table(title: str, columns: Mapping[Key, str], rows: Sequence[Row]) -> Table:
 
 
 def heading(subset: str, metric: str) -> str:
-    """Return a column's heading: the score, and the pairs that it is of where these are not all."""
+    """Return a column's heading: the score and, if not all pairs, the subset."""
     told = {place: HEADINGS[name] for name, place in PLACES.items()}
     of = "" if subset == TOTAL else f", {subset}d"
     return told.get((subset, metric), HEADINGS.get(metric, metric) + of)
 
 
 def has(rows: Sequence[Row], subset: str, metric: str) -> bool:
-    """Return whether any row has that score."""
+    """Return True if any row has that score."""
     return any((subset, metric) in row.scores for row in rows)
 
 
@@ -150,7 +150,7 @@ class _Record(BaseModel):
 
 
 def read(path: Path) -> list[Record]:
-    """Return the records of a scores.json. Raises InputError where it is missing or something else."""
+    """Read the records of a scores.json. Raises InputError if it is missing or malformed."""
     found: list[Record] = read_json(path, REMEDY)
     checked(list[_Record], found, str(path), REMEDY)
     return found

@@ -1,4 +1,4 @@
-"""The report's page: one HTML file that contains all it shows and requests nothing else."""
+"""The report's page: one self-contained HTML file that loads nothing else."""
 
 import base64
 import hashlib
@@ -25,7 +25,7 @@ from pipeline.scoring.subsets import QUARTILES, subsets
 
 HERE = Path(__file__).parent
 TEMPLATE, SCRIPT = "report.html.j2", "report.js"
-PART_METRICS = {  # shown for each part of the split, truth first
+PART_METRICS = {  # tables by subset, truth first
     TRUE: "Captions that are true, percent of each part of the test split.",
     FITS: "Captions that fit what changed, be it that they fit other things, too: percent of each part.",
     AGREES: "Captions that agree with a reference, percent of each part of the test split.",
@@ -41,7 +41,7 @@ LOCALISATION = {
     "pointing_at_object": "pointing,\nthe object",
     "coverage_at_object": "coverage,\nthe object",
 }
-LIMIT = 15_000_000  # bytes that a page should not exceed
+LIMIT = 15_000_000  # largest size of a page in bytes
 
 
 def render(
@@ -50,7 +50,7 @@ def render(
     params: Params,
     experiments: Sequence[Experiment] = (),
 ) -> str:
-    """Return the page's HTML. Raises InputError where an image is not the prepared one."""
+    """Return the page's HTML. Raises InputError if an image is not the prepared one."""
     environment = Environment(
         loader=FileSystemLoader(HERE),
         autoescape=True,  # a caption may hold anything
@@ -76,7 +76,7 @@ def render(
 def _section(
     results: Results, rows: list[Row], params: Params, experiments: Sequence[Experiment]
 ) -> dict[str, Any]:
-    """Return all that the page shows of one dataset, as report.html.j2 names it."""
+    """Return the data of one dataset's section, with the names of report.html.j2."""
     models = overview_table.of_models(rows)
     ours = [row for row in models if row.model != overview_table.CONSTANT]
     columns = overview_table.columns(rows)
@@ -87,13 +87,13 @@ def _section(
         "pairs": len(results.test),
         "scores": table("Over all test pairs, where no part of them is named. All × 100.", columns, models),
         "runs": table("Each seed.", columns, rows) if len(params.seeds) > 1 else None,
-        "checked": overview_table.has(rows, "change", TRUE),  # it is known of captions that they are true
-        "agreeing": overview_table.has(rows, "change", AGREES),  # they were read against the references
-        "judged": overview_table.has(rows, TOTAL, ACCURACY),  # on change or no change
+        "checked": overview_table.has(rows, "change", TRUE),  # truth is known
+        "agreeing": overview_table.has(rows, "change", AGREES),  # agreement with references is known
+        "judged": overview_table.has(rows, TOTAL, ACCURACY),  # change accuracy is known
         "significance": significance(results),
         "literature": literature(results, ours, params),
         "bars": list(_bars(results.dataset, models, looks)),
-        "details": list(_details(results, models)),  # the numbers behind the bars, and of the captions
+        "details": list(_details(results, models)),
         "boxed": any(pair.before_box or pair.after_box for pair in results.test),
         "constant_caption": results.constant_caption,
         "scorers": _scorers(results),
@@ -132,7 +132,7 @@ def _of_kinds(kinds: Sequence[str], metric: str) -> dict[str, Key]:
 
 
 def _details(results: Results, models: list[Row]) -> Iterable[Table]:
-    """Yield the tables that some model has scores for."""
+    """Yield the tables for which some model has scores."""
     sizes = {name: f"{len(members)} pairs" for name, members in subsets(results.test).items()}
     parts = [part for part in PARTS if overview_table.has(models, part, CORPUS[0])]
     for metric, caption in PART_METRICS.items():
@@ -152,7 +152,7 @@ def _details(results: Results, models: list[Row]) -> Iterable[Table]:
 
 
 def _scorers(results: Results) -> dict[str, str]:
-    """Return what computed the scores; several values where runs were scored by different programs."""
+    """Return the programs that computed the scores; several values if runs differ."""
     found: dict[str, dict[str, None]] = {}
     for metrics in (results.constant, *(cell.metrics for cell in results.cells)):
         for name, value in metrics.scorers.items():

@@ -1,4 +1,4 @@
-"""The papers' figures next to ours, with marks that say which conditions differ."""
+"""The papers' scores next to ours, with letters for conditions that differ."""
 
 from collections.abc import Sequence
 from string import ascii_lowercase
@@ -14,9 +14,9 @@ from pipeline.scoring.subsets import subsets
 
 
 def literature(results: Results, rows: Sequence[Row], params: Params) -> dict[str, Any]:
-    """Return the table of each subset that papers print, `rows` (ours, one a model) first.
+    """Return one table per subset that papers print; `rows` (ours, one per model) come first.
 
-    `marks` says what the letters at a paper's line are: conditions that differ from ours.
+    `marks` explains the letters: conditions that differ from ours.
     """
     sizes = {TOTAL: len(results.test)} | {name: len(ids) for name, ids in subsets(results.test).items()}
     published = [row for row in results.published if not row.ablation]

@@ -1,7 +1,7 @@
-"""Published scores to print next to ours: data/published/<dataset>.yaml, and which conditions differ.
+"""Published scores (data/published/<dataset>.yaml), and their conditions that differ from ours.
 
-Figures are copied from papers as they print them. A row of a paper's own method names the conditions that
-the paper states for its runs; a figure that a paper took from another one has none.
+Scores are copied from papers as printed. A row of a paper's own method names the conditions that the paper
+states for its runs; a score that a paper copied from another paper has no conditions.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from pipeline.io.records import checked
 from pipeline.scoring.metric_names import PRINTED
 
 FOLDER = Path("data/published")
-NETWORKS = {"resnet101": "ResNet-101"}  # as papers call it; models of timm have one name
+NETWORKS = {"resnet101": "ResNet-101"}  # name in papers
 PIXELS_NETWORK = "CLIP, trained on pixels"  # models/clip4idc/encoders.py
 Subset = Literal["total", "change", "no_change", "color", "texture", "add", "drop", "move"]
 Figure = Literal["R@1", "R@5", "R@10", "R@20", "R@50", "MdR", "MnR"]
@@ -27,25 +27,25 @@ Percent = Annotated[float, Field(ge=0, le=1000)]  # CIDEr-D x 100 is at most 100
 
 
 class Features(Strict):
-    """The features that a paper states; null: not stated."""
+    """Features as stated in a paper; null: not stated."""
 
     network: str | None = None
-    stride: int | None = None  # pixels of a cell's side
-    size: int | None = None  # pixels a side
+    stride: int | None = None  # of a cell, in pixels
+    size: int | None = None  # of an image, in pixels
     resize: str | None = None
 
 
 class Conditions(Strict):
-    """The conditions that a paper states for its own runs; null: not stated."""
+    """Conditions that a paper states for its own runs; null: not stated."""
 
-    settings_of: Literal["clip", "idc_pcl"] | None = None  # ours stand in dataset.<name>.own, not beside it
+    settings_of: Literal["clip", "idc_pcl"] | None = None  # ours are in dataset.<name>.own
     features: Features = Features()
     weights: str | None = None  # of the features' network
     iterations: Count | None = None
     batch: Count | None = None
     learning_rate: Positive | None = None
-    protocol: str | None = None  # which captions are references, where a dataset knows several ways
-    tokeniser: Literal["ptb", "none"] | None = None  # of the scores, where it is not the usual one
+    protocol: str | None = None  # choice of reference captions, if a dataset has several
+    tokeniser: Literal["ptb", "none"] | None = None  # of the scores, if not the usual one
     test_pairs: dict[Subset, Count] = Field(default_factory=dict)
 
 
@@ -59,15 +59,15 @@ class Published:
     values: dict[str, float | None]  # metric -> fraction; None: not reported
     dataset: str
     model: str | None  # our name of the method
-    conditions: Conditions | None  # None: the source does not say how this row was made
+    conditions: Conditions | None  # None: not stated
     note: str | None
-    ablation: bool = False  # stands in its study's table, and not in the report
+    ablation: bool = False  # shown in its study's table, not in the report
 
 
 def rows(dataset: str, folder: Path = FOLDER) -> list[Published]:
-    """Return the published rows of a dataset, in the file's order; none without a file.
+    """Return the published rows of a dataset in the file's order; none without a file.
 
-    Raises InputError naming the file and the key that is wrong.
+    Raises InputError naming the file and the wrong key.
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is missing; run from the repository's root, or `git checkout {folder}`")
@@ -95,9 +95,9 @@ def rows(dataset: str, folder: Path = FOLDER) -> list[Published]:
 def differs(row: Published, params: Params, test_pairs: int | None = None) -> list[str]:
     """Return the conditions in which our runs differ from a published row; empty: no known difference.
 
-    Each is a phrase such as "iterations: 10000, ours 1800"; what the source does not state comes last, as
-    one phrase. `test_pairs` is how many pairs of the row's subset ours are scored on, None to leave that out.
-    Raises InputError where params.yaml lacks the dataset.
+    Each is a phrase such as "iterations: 10000, ours 1800". Conditions that the source does not state come
+    last, as one phrase. `test_pairs`: number of pairs of the row's subset in our scores; None: not compared.
+    Raises InputError if params.yaml lacks the dataset.
     """
     conditions = row.conditions or Conditions()
     stated = {
@@ -113,9 +113,9 @@ def differs(row: Published, params: Params, test_pairs: int | None = None) -> li
     ours = _ours(row.dataset, conditions.settings_of, params)
     ours |= {} if test_pairs is None else {"test pairs": test_pairs}
     if ours["protocol"] is None and stated["protocol"] is None:
-        ours.pop("protocol")  # the dataset knows one way only
+        ours.pop("protocol")  # the dataset has only one
     if stated["tokeniser"] is None:
-        ours.pop("tokeniser")  # papers name it only where it is another one
+        ours.pop("tokeniser")  # papers name it only if it is unusual
     found = [
         f"{name}: {stated[name]}, ours {'not stated' if own is None else own}"
         for name, own in ours.items()
@@ -137,7 +137,7 @@ def _ours(dataset: str, settings_of: str | None, params: Params) -> dict[str, An
         "batch": own.batch if override.batch is None else override.batch,
         "learning rate": own.learning_rate if override.learning_rate is None else override.learning_rate,
         "tokeniser": params.score.tokeniser,
-        "protocol": getattr(of_dataset.prepare, "protocol", None),  # of readers that know several
+        "protocol": getattr(of_dataset.prepare, "protocol", None),  # of readers with several protocols
     }
 
 
@@ -161,7 +161,7 @@ def _pixels(params: Params, dataset: Dataset, own: OwnSettings) -> dict[str, Any
 
 @dataclass(frozen=True)
 class PublishedRetrieval:
-    """A row of a published table of retrieval; R@k are fractions, ranks as they are."""
+    """A row of a published retrieval table; R@k are fractions, ranks are as printed."""
 
     method: str
     source: str
@@ -172,7 +172,7 @@ class PublishedRetrieval:
 
 
 def retrieval(dataset: str, folder: Path = FOLDER) -> list[PublishedRetrieval]:
-    """Return the published retrieval of a dataset, in the file's order; none without a file."""
+    """Return the published retrieval rows of a dataset in the file's order; none without a file."""
     path = folder / f"{dataset}.yaml"
     if not path.exists():
         return []
@@ -240,9 +240,9 @@ class _File(Strict):
                     raise ValueError(f"{part}: {row.method} names the unknown conditions {row.conditions}")
             methods = [(row.method, row.source) for row in own]
             if twice := [one for one in methods if methods.count(one) > 1]:
-                raise ValueError(f"{part}: {twice[0][0]} of {twice[0][1]} stands there twice")
+                raise ValueError(f"{part}: {twice[0][0]} of {twice[0][1]} appears twice")
         return self
 
 
 def _read(path: Path) -> _File:
-    return checked(_File, read_yaml(path, "restore it with git"), str(path), "mend it")
+    return checked(_File, read_yaml(path, "restore it with git"), str(path), "correct it")

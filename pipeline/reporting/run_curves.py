@@ -1,4 +1,4 @@
-"""The learning curves of a run, CSV files: reading them, and checking that they belong to the weights."""
+"""Learning curves of a run (CSV files), and the check that they belong to its weights."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ Curve = dict[str, list[float]]
 
 
 def read_curve(path: Path, *columns: str) -> Curve:
-    """Return the columns of a CSV file of numbers; it must have `columns`. Imported weights have no row."""
+    """Read a CSV file of numbers that must have `columns`. The curves of imported weights have no row."""
     try:
         names, *rows = csv.reader(io.StringIO(read_text(path, REMEDY)))
     except (csv.Error, ValueError):  # of an empty file
@@ -30,20 +30,21 @@ def read_curve(path: Path, *columns: str) -> Curve:
 
 
 def _number(path: Path, column: str, text: str) -> float:
-    """Return a field's number. A loss that was not measured is NaN; an iteration must be a whole number."""
+    """Parse a field. A loss that was not measured is NaN; an iteration must be a whole number."""
     try:
         number = float(text)
     except ValueError:
-        raise _wrong(path, f"has {text[:80]!r} in the column {column}, which is no number") from None
+        raise _wrong(path, f"has {text[:80]!r} in the column {column}, not a number") from None
     if math.isinf(number) or (column == "iteration" and not (number.is_integer() and number >= 0)):
         raise _wrong(path, f"has {text[:80]!r} in the column {column}")
     return number
 
 
 def check(folder: Path, weights: Path) -> None:
-    """Raise InputError where a curve was changed since it was written, or belongs to other weights.
+    """Raise InputError if a curve was changed since it was written, or belongs to other weights.
 
-    `weights`: the folder of the run's weights, whose best iteration is in validation.csv with its score.
+    `weights` is the folder of the run's weights; their best iteration must be in validation.csv with its
+    score.
     """
     for name, mark in (folder_records.recorded(folder, KIND) or {}).items():
         if not (folder / name).is_file() or not folder_records.unchanged(folder / name, mark):

@@ -1,4 +1,4 @@
-"""Which models the test pairs can tell apart, as a table and in words."""
+"""Significance of differences between models, as a table and as sentences."""
 
 from typing import Any
 
@@ -8,18 +8,18 @@ from pipeline.reporting.tables import NONE, Table
 from pipeline.scoring.metric_names import AGREES_CHANGES, CIDER, TRUE_CHANGES
 from pipeline.statistics.comparisons import Comparison, compare_all, p_value
 
-# the metrics whose differences are told in sentences: truth first, where it is known
+# metrics with sentences, truth first
 SPOKEN = (TRUE_CHANGES, AGREES_CHANGES, CIDER)
 
 
 def significance(results: Results) -> dict[str, Any] | None:
-    """Return a `table` of every two models and metric, and `sentences`; None where there is one model only.
+    """Return a `table` of all pairs of models and metrics, and `sentences`; None for a single model.
 
-    Raises InputError where two models' pairs differ.
+    Raises InputError if two models have different pairs.
     """
     if len(results.evidence) < 2:
         return None
-    # the later model of params.yaml less the earlier one: there the baselines come first
+    # later minus earlier model of params.yaml, because baselines come first there
     found = compare_all(dict(reversed(results.evidence.items())))
     metrics = dict.fromkeys(metric for own in found.values() for metric in own)
     rows = [

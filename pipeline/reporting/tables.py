@@ -1,4 +1,4 @@
-"""One table of text for the terminal, Markdown pages and the report's page (parts.html.j2)."""
+"""One table for the terminal, Markdown pages and the report's page (parts.html.j2)."""
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ NONE = "–"  # a score that is not known
 
 @dataclass(frozen=True)
 class Table:
-    """Headings and rows of text. What follows a line break in a heading or cell is small print."""
+    """Headings and rows of text. Text after a line break in a heading or cell is small print."""
 
     title: str
     headings: Sequence[str]
@@ -27,14 +27,14 @@ class Table:
 
     @property
     def markdown(self) -> str:
-        """The table without its title and notes; it ends its last line."""
+        """The table in Markdown, without title and notes."""
         rule = ["---"] * self.texts + ["---:"] * (len(self.headings) - self.texts)
         heading, *lines = [f"| {' | '.join(row)} |".replace("\n", " ") for row in (self.headings, *self.rows)]
         return "\n".join([heading, f"|{'|'.join(rule)}|", *lines, ""])
 
     @property
     def terminal(self) -> TerminalTable:
-        """The table as rich prints it."""
+        """The table for rich's console."""
         found = TerminalTable(title=self.title or None, box=SIMPLE_HEAD, padding=0, show_edge=False)
         for place, heading in enumerate(self.headings):
             narrow = textwrap.fill(heading.replace("unchanged", "un-changed"), LONGEST)

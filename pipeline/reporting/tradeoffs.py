@@ -1,4 +1,4 @@
-"""Panels of CIDEr-D against the weight of a loss term, over experiments, as papers draw it."""
+"""Panels of CIDEr-D against the weight of a loss term, over experiments, as in the papers."""
 
 import json
 from collections.abc import Sequence
@@ -20,15 +20,15 @@ PREFIX = "loss.lambda_"
 
 @dataclass(frozen=True)
 class Line:
-    """A model's scores by weight, with all other settings the same."""
+    """A model's scores by weight; all other settings are equal."""
 
     style: Style
-    others: str  # what else differs between experiments, "loss.lambda_cv = 0.3"
+    others: str  # other settings that differ between experiments
     points: list[tuple[float, MeanSd]]  # by rising weight
 
 
 def panels(results: Results, experiments: Sequence[Experiment], params: Params) -> list[Panel]:
-    """Return a panel for each λ with at least two values, with the models that have its term."""
+    """Return one panel per λ with at least two values, with the models that have its term."""
     keys = dict.fromkeys(key for one in experiments for key in one.params if key.startswith(PREFIX))
     found = [(key, _lines(key, results, experiments, params)) for key in keys]
     return [_panel(key, results.dataset, lines) for key, lines in found if lines]
@@ -48,7 +48,7 @@ def _lines(key: str, results: Results, experiments: Sequence[Experiment], params
             dataset, model, seed = cell.split("/")
             if dataset == results.dataset and model in having and CIDER in metrics:
                 seeds = values.setdefault((model, others), {}).setdefault(weight, {})
-                seeds[seed] = metrics[CIDER]  # a cell run again under the same settings is the same cell
+                seeds[seed] = metrics[CIDER]  # a repeated run replaces the earlier one
     own = styles(cell.model for cell in results.cells)
     return [
         Line(own[model], others, [(w, over_seeds([*s.values()])) for w, s in sorted(weights.items())])
@@ -58,7 +58,7 @@ def _lines(key: str, results: Results, experiments: Sequence[Experiment], params
 
 
 def _resolved(key: str, value: Value, published: dict[str, float]) -> float | None:
-    """Return the weight; null is the dataset's published weight, which some terms lack."""
+    """Return the weight; null stands for the dataset's published weight, which some terms lack."""
     found = published.get(key.removeprefix("loss.")) if value is None else value
     return None if found is None else float(found)  # type: ignore[arg-type]
 
@@ -85,11 +85,11 @@ def _panel(key: str, dataset: str, lines: Sequence[Line]) -> Panel:
 
 
 def _draw(axes: Axes, lines: Sequence[Line], label: str, noted: bool) -> None:
-    """Draw lines over weights on a logarithmic axis, with whiskers of ± one deviation over seeds."""
+    """Draw lines on a logarithmic axis of weights, with whiskers of ± one standard deviation over seeds."""
     weights = sorted({weight for line in lines for weight, _ in line.points})
     positive = [weight for weight in weights if weight]
     if weights[0] == 0 and positive:
-        axes.set_xscale("symlog", linthresh=positive[0], linscale=0.5)  # a logarithm has no place for 0
+        axes.set_xscale("symlog", linthresh=positive[0], linscale=0.5)  # 0 has no logarithm
     elif positive:
         axes.set_xscale("log")
     for line in lines:

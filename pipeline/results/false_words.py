@@ -1,8 +1,8 @@
 """Count the false parts of captions (letters of truth.FAULTS) for each model.
 
 Each bar of the stacked diagram is the share of false captions among changed pairs. A caption with several
-false parts counts once, in equal shares. A caption that describes another object is counted in a column of its
-own, because no single word of it is false.
+false parts counts once, in equal shares. A caption that describes another object is counted in a separate
+column, because no single word of it is false.
 """
 
 from collections.abc import Callable, Sequence

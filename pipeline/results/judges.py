@@ -1,6 +1,6 @@
-"""Agreement of each metric with truth: how it ranks runs, and the captions of one run.
+"""Agreement of each metric with truth, over runs and over the captions of one run.
 
-Spearman's rank correlation: 1 for the order of truth, 0 for an unrelated one. Its interval is the middle 95 %
+It is Spearman's rank correlation: 1 for equal order, 0 for unrelated order. Its interval is the middle 95 %
 of a bootstrap that resamples models with all their seeds, because the seeds of one model are alike.
 """
 
@@ -18,9 +18,9 @@ from pipeline.statistics.bootstrap import draws
 from pipeline.statistics.corpus_sums import Array
 
 RESAMPLES, SEED = 2_000, 1
-LEAST = 4  # runs: a rank correlation of fewer means nothing
+LEAST = 4  # runs: with fewer, a rank correlation means nothing
 CIDER_CHANGES = f"{CIDER}, changed"
-OVER_CELLS = {  # metric -> the subset of test pairs and the score that ranks a run
+OVER_RUNS = {  # metric -> subset of the test pairs and score
     BLEU_4: ("total", BLEU_4),
     METEOR: ("total", METEOR),
     ROUGE_L: ("total", ROUGE_L),
@@ -35,7 +35,7 @@ Values = Sequence[float]
 
 @dataclass(frozen=True)
 class Correlation:
-    """A rank correlation with its interval; None where all values are equal, so that there is no order."""
+    """A rank correlation with its interval; None if all values are equal."""
 
     value: float | None
     low: float
@@ -54,31 +54,31 @@ class Judge:
     """The agreement of one metric with truth on one dataset."""
 
     metric: str
-    cells: Correlation
+    runs: Correlation
     otherwise: float | None  # share of pairs of runs that it ranks against truth; a tie counts half
-    pairs: Correlation | None  # over the changed pairs of a run, mean over runs; None: no score of a pair
-    prefers: float | None  # how often it prefers the true one of a true and a false caption of a run
+    pairs: Correlation | None  # over a run's changed pairs, mean over runs; None: no score per pair
+    prefers: float | None  # share of (true, false) captions of a run in which it prefers the true one
 
 
 def judges(groups: Sequence[Group]) -> list[Judge]:
-    """Return every metric on one dataset's groups; none for fewer than LEAST runs."""
+    """Return the agreement of each metric on one dataset; none for fewer than LEAST runs."""
     if sum(len(group.records) for group in groups) < LEAST:
         return []
     truth = [[_score(one, "total", TRUE_CHANGES) for one in group.each()] for group in groups]
-    return [_judge(metric, groups, truth) for metric in OVER_CELLS]
+    return [_judge(metric, groups, truth) for metric in OVER_RUNS]
 
 
 def _judge(metric: str, groups: Sequence[Group], truth: Sequence[Values]) -> Judge:
-    subset, score = OVER_CELLS[metric]
+    subset, score = OVER_RUNS[metric]
     scores = [[_score(one, subset, score) for one in group.each()] for group in groups]
     counts = _drawn([len(own) for own in scores])
-    cells = _correlation(ranks_alike(np.concatenate(scores), np.concatenate(truth), counts))
+    runs = _correlation(ranks_alike(np.concatenate(scores), np.concatenate(truth), counts))
     pairs, prefers = None, None
     if metric in OVER_PAIRS:
         within = [_within(one, OVER_PAIRS[metric]) for group in groups for one in group.each()]
         pairs = _correlation(_means(np.array([own[0] for own in within]), counts))
         prefers = _known(_means(np.array([own[1] for own in within]), counts)[0])
-    return Judge(metric, cells, otherwise(scores, truth), pairs, prefers)
+    return Judge(metric, runs, otherwise(scores, truth), pairs, prefers)
 
 
 def _score(group: Group, subset: str, metric: str) -> float:
@@ -86,7 +86,7 @@ def _score(group: Group, subset: str, metric: str) -> float:
 
 
 def _within(group: Group, metric: str) -> tuple[float, float]:
-    """Return the correlation of a score with truth over the changed pairs of a run, and `prefers`."""
+    """Return the correlation and `prefers` of a metric over the changed pairs of a run."""
     (record,) = group.records
     places = group.changes_of("total")
     values = np.array([float(record[metric][place]) for place in places])
@@ -95,9 +95,10 @@ def _within(group: Group, metric: str) -> tuple[float, float]:
 
 
 def prefers(values: Array, true: Array) -> float:
-    """Return how often a true caption beats a false one, a tie by half; NaN where one of them is missing.
+    """Return how often a true caption scores higher than a false one; a tie counts half.
 
-    The area under the ROC curve, by the sum of ranks (Mann and Whitney).
+    This is the area under the ROC curve, from the sum of ranks (Mann and Whitney). NaN if all or no captions
+    are true.
     """
     ones, zeros = int(true.sum()), int((~true).sum())
     if not ones or not zeros:
@@ -120,7 +121,7 @@ def otherwise(scores: Sequence[Values], truth: Sequence[Values]) -> float | None
 def ranks_alike(a: Array, b: Array, counts: Array) -> Array:
     """Return Spearman's correlation of `a` and `b` for each row of `counts`, the weights of the values.
 
-    NaN where all values of `a` or of `b` are equal.
+    NaN if all values of `a` or of `b` are equal.
     """
     weights = counts / counts.sum(1, keepdims=True)
     x, y = (own - (weights * own).sum(1, keepdims=True) for own in (_ranks(a, counts), _ranks(b, counts)))
@@ -129,26 +130,26 @@ def ranks_alike(a: Array, b: Array, counts: Array) -> Array:
 
 
 def _ranks(values: Array, counts: Array) -> Array:
-    """Return how many values are below each one, equals by half: its mean rank, except for a constant."""
+    """Return the weighted number of smaller values plus half of the equal ones: the mean rank."""
     below, equal = values[:, None] < values, values[:, None] == values
     return np.asarray(counts @ (below + equal / 2))
 
 
 def _drawn(seeds: Sequence[int]) -> Array:
-    """Return the weight of each run: once in the first row, then as often as its model is drawn."""
+    """Return weights of runs: 1 in the first row, then how often the run's model is drawn."""
     draws_of_models = np.concatenate(list(draws(len(seeds), RESAMPLES, SEED)))
     return np.repeat(np.vstack([np.ones(len(seeds)), draws_of_models]), seeds, axis=1)
 
 
 def _means(values: Array, counts: Array) -> Array:
-    """Return the weighted means of the finite values; NaN where there is none."""
+    """Return weighted means of the finite values; NaN if there is none."""
     weights = counts * np.isfinite(values)
     sums = weights.sum(1)
     return np.divide(weights @ np.nan_to_num(values), sums, np.full(len(counts), np.nan), where=sums > 0)
 
 
 def _correlation(found: Array) -> Correlation:
-    """Return the correlation of all runs, which is the first, with the interval of the draws."""
+    """Return the first correlation, of all runs, with the interval of the others, of the draws."""
     known = found[1:][np.isfinite(found[1:])]
     low, high = np.quantile(known, [0.025, 0.975]) if len(known) else (np.nan, np.nan)
     return Correlation(_known(found[0]), float(low), float(high))

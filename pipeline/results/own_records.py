@@ -1,4 +1,4 @@
-"""A user's own records: which ones fit the present settings and data, and how they are published."""
+"""A user's own records: select those of the current settings and data, and publish them."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,9 +17,9 @@ from pipeline.study.study_file import Row
 
 
 def settings_now(tree: Tree, record: Record, file: Path) -> str:
-    """Return the hash of the settings that params.yaml (`tree`) has for a record's model, changes and seed.
+    """Return the hash of the current settings (`tree`: params.yaml) for a record's model, changes and seed.
 
-    Raises InputError naming the record's file where the settings are invalid.
+    Raises InputError naming the record's file if the settings are invalid.
     """
     dataset, model = record["dataset"], record["model"]
     changed = overlay(tree, Row(label=model, model=model, set=record["changes"]), dataset, str(file))
@@ -31,18 +31,18 @@ def settings_now(tree: Tree, record: Record, file: Path) -> str:
 
 
 def check(root: Path, tree: Tree, dataset: str, found: Iterable[Record]) -> None:
-    """Raise InputError where published records have other settings than params.yaml (`tree`)."""
+    """Raise InputError if published records have other settings than params.yaml (`tree`)."""
     files = {root / FOLDER / dataset / records.name_of(record): record for record in found}
     wrong = [file for file, own in files.items() if settings_now(tree, own, file) != own["settings"]]
     if wrong:
         raise InputError(
             f"params.yaml has other settings than {len(wrong)} of the {len(files)} records in "
-            f"{wrong[0].parent}, the first {wrong[0].name}; restore params.yaml with git, or make them anew"
+            f"{wrong[0].parent}, the first {wrong[0].name}; restore params.yaml with git, or make them again"
         )
 
 
 def recorded(root: Path, cell: Cell, changes: Tree) -> bool:
-    """Return whether a published or own record has the run's settings and pairs, whatever code made it."""
+    """Return True if a published or own record has the run's settings and pairs; the code may differ."""
     if records.path(root, cell, changes).exists():
         return True
     file = root / FOLDER / cell.dataset / records.name(cell.model, changes, cell.seed)
@@ -52,15 +52,15 @@ def recorded(root: Path, cell: Cell, changes: Tree) -> bool:
 
 
 def read(root: Path, tree: Tree, dataset: str) -> tuple[list[Group], list[Path]]:
-    """Return the groups that fit the present settings and data, and the files of own records that do not.
+    """Return the groups of the current settings and data, and the files of other own records.
 
-    A published record of the same settings and pairs is in a group where there is no own one.
+    A published record of the same settings and pairs is used if there is no own record.
     """
     fitting: dict[str, Record] = {}
     left: list[Path] = []
     now, pairs = root / OWN / dataset / records.data(root, dataset), {}
     for folder in sorted((root / OWN / dataset).glob("*")):
-        left += [folder] * (not folder.is_dir())  # of no data that its path would say
+        left += [folder] * (not folder.is_dir())  # its path names no data
         for file, record in _inside(folder, dataset).items():
             if folder == now and _fits(tree, record, file):
                 fitting[records.name_of(record)] = record
@@ -76,7 +76,7 @@ def read(root: Path, tree: Tree, dataset: str) -> tuple[list[Group], list[Path]]
 
 
 def files(root: Path, tree: Tree) -> list[Path]:
-    """Return all own records that fit the present settings and data."""
+    """Return all own records of the current settings and data."""
     found = []
     for dataset in sorted(path.name for path in (root / OWN).glob("*")):
         folder = root / OWN / dataset / records.data(root, dataset)
@@ -85,10 +85,10 @@ def files(root: Path, tree: Tree) -> list[Path]:
 
 
 def promote(root: Path, tree: Tree, own: Sequence[Path]) -> list[Path]:
-    """Move own records to the published ones and return their new places.
+    """Move own records to the published ones and return their new paths.
 
-    Raises InputError, before any is moved, naming the record that is of other settings than params.yaml or of
-    other pairs than the published ones, or the published record that it would replace.
+    Before any is moved, raises InputError naming a record of other settings than params.yaml or of other
+    pairs than the published ones, or a published record that would be replaced.
     """
     moved = {_published(root, tree, file): file for file in own}
     if len(moved) < len(own):
@@ -105,7 +105,7 @@ def promote(root: Path, tree: Tree, own: Sequence[Path]) -> list[Path]:
 
 
 def _published(root: Path, tree: Tree, file: Path) -> Path:
-    """Return where a record is published. Raises InputError where it must not be."""
+    """Return the path for publishing a record. Raises InputError if it must not be published."""
     record = records.read(file)
     dataset = record["dataset"]
     if file.parent.parent.resolve() != (root / OWN / dataset).resolve():
@@ -122,7 +122,7 @@ def _published(root: Path, tree: Tree, file: Path) -> Path:
 
 
 def _inside(folder: Path, dataset: str) -> dict[Path, Record]:
-    """Return the own records of a folder, by file. Raises InputError naming one made from other data."""
+    """Return file -> own record of a folder. Raises InputError naming a record of other data."""
     found, _ = record_comparisons.folder(folder, dataset, records.own_name_of)
     inside = {folder / records.own_name_of(record): record for record in found}
     for file, record in inside.items():
@@ -132,7 +132,7 @@ def _inside(folder: Path, dataset: str) -> dict[Path, Record]:
 
 
 def _fits(tree: Tree, record: Record, file: Path) -> bool:
-    """Return whether params.yaml has a record's settings; a model that it no longer has fits nothing."""
+    """Return True if params.yaml has a record's settings; False for a model that it lacks."""
     try:
         return settings_now(tree, record, file) == record["settings"]
     except InputError:

@@ -1,4 +1,4 @@
-"""Pages of results: the tables in a hand-written page, and the page of a user's own records."""
+"""Pages of results: hand-written pages with generated tables, and the page of a user's own records."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -21,19 +21,20 @@ records.
 
 
 def filled(page: Path, tables: Mapping[str, Table]) -> str:
-    """Return the text of a hand-written page with the present tables in its blocks; all else stays.
+    """Return the text of a hand-written page with the current tables in its blocks.
 
-    Raises InputError naming the page, and the block that has no end or that asks for an unknown table.
+    Raises InputError naming the page, and a block without an end or with an unknown table.
     """
     text = page.read_text(encoding="utf-8")
     names = blocks(page)
     if unknown := next((name for name in names if name not in tables), None):
         raise InputError(f"{page}: there is no table {unknown!r}; there are {', '.join(tables)}")
-    return BLOCK.sub(lambda block: _block(block["name"], tables[block["name"]]), text)
+    shown = {name: table.markdown if table.rows else NO_RECORD for name, table in tables.items()}
+    return BLOCK.sub(lambda block: f"{START}{block['name']} -->\n{shown[block['name']]}{END}", text)
 
 
 def blocks(page: Path) -> list[str]:
-    """Return the names of the tables that a page shows. Raises InputError naming a block without an end."""
+    """Return the names of a page's tables. Raises InputError naming a block without an end."""
     text = page.read_text(encoding="utf-8")
     names = [block["name"] for block in BLOCK.finditer(text)]
     started = re.findall(rf"^{START}(.+?) -->$", text, re.MULTILINE)
@@ -47,7 +48,3 @@ def own_page(tables: Iterable[Table], figures: Iterable[str]) -> str:
     """Return the page of a user's own records; `figures` are lines of Markdown."""
     parts = [f"## {table.title}\n\n{table.markdown}" for table in tables if table.rows]
     return "\n".join([OWN, *(f"{figure}\n" for figure in figures), *parts])
-
-
-def _block(name: str, table: Table) -> str:
-    return f"{START}{name} -->\n{table.markdown if table.rows else NO_RECORD}{END}"

@@ -1,4 +1,4 @@
-"""A study's record (study_table.record) as tables, for the terminal and a Markdown page."""
+"""A study's record (study_table.record) as tables for the terminal and Markdown."""
 
 from collections.abc import Sequence
 
@@ -9,11 +9,11 @@ from pipeline.results.study_table import TOLD, Record
 from pipeline.statistics.comparisons import p_value, signed
 from pipeline.statistics.seeds import MeanSd
 
-PAPER = "paper "  # what the headings of the papers' columns begin with
+PAPER = "paper "  # prefix of headings of the papers' columns
 
 
 def tables(record: Record) -> list[Table]:
-    """Return the scores of each subset with the differences of neighbours, and the retrieval, each way."""
+    """Return the scores of each subset with differences of adjacent rows, then the retrieval tables."""
     found = [table for subset in record["subsets"] for table in _of_subset(record, subset)]
     if any(row["retrieval"] for row in record["rows"]):
         found += [_retrieval(record, way, title) for way, title in WAYS.items()]
@@ -21,7 +21,7 @@ def tables(record: Record) -> list[Table]:
 
 
 def markdown(record: Record) -> str:
-    """Return the tables to paste into a page."""
+    """Return the tables as Markdown."""
     return "\n".join(
         "\n".join([f"**{table.title}**\n", table.markdown, *(f"- {note}\n" for note in table.notes)])
         for table in tables(record)
@@ -46,7 +46,7 @@ def _of_subset(record: Record, subset: str) -> list[Table]:
 
 
 def _differences(record: Record, subset: str, of: str) -> list[Table]:
-    """Return each row less the one above it, with its interval; nothing where no two neighbours are there."""
+    """Return the table of each row minus the row above; [] without adjacent rows."""
     found = [one for one in record["comparisons"] if one["subset"] == subset]
     keys = {row["label"]: row["cells"] for row in record["rows"]}
     lines = [
@@ -102,14 +102,14 @@ def _number(value: float | None, times: int) -> str:
 
 
 def _recorded(record: Record) -> list[str]:
-    """Return a note on runs that were made elsewhere: there is a record, and no more."""
+    """Return a note on runs of which only a record exists here."""
     cells = {key for row in record["rows"] for key in row["recorded"]}  # rows may share some
     said = f"Left out: {len(cells)} run(s) with a record only, which `python -m commands.results` shows."
     return [said] if cells else []
 
 
 def _conditions(record: Record, theirs: Sequence[str]) -> list[str]:
-    """Return a note on what makes the papers' columns differ from ours."""
+    """Return a note on the differences between the papers' runs and ours."""
     if not theirs:
         return []
     of, differs = record["published"]["dataset"], record["published"]["differs"]

@@ -1,8 +1,10 @@
-"""Records grouped by dataset, model and changed settings: means over seeds, evidence for comparisons."""
+"""Groups of records (dataset, model and changed settings): means over seeds, and comparisons."""
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -16,15 +18,15 @@ from pipeline.scoring.metric_names import ACCURACY, CIDER, RIGHT, TRUE, TRUE_CHA
 from pipeline.statistics.pair_scores import Evidence
 from pipeline.statistics.seeds import MeanSd, over_seeds
 
-UNCHANGED = "_n"  # pipeline/datasets/clevr_change.py, by which all rendered datasets are read
+UNCHANGED = "_n"  # suffix of ids in pipeline/datasets/clevr_change.py, which reads all rendered datasets
 Changes = Mapping[str, Any]
-MARKED = {TRUE: TRUE, TRUE_CHANGES: TRUE, ACCURACY: RIGHT}  # metric -> the record's marks
-BEGUN = 0.1  # change accuracy of the changed pairs: below, a model is still at chance
+MARKED = {TRUE: TRUE, TRUE_CHANGES: TRUE, ACCURACY: RIGHT}  # metric -> key of the marks in a record
+BEGUN = 0.1  # change accuracy of changed pairs; a model below is still at chance
 
 
 @dataclass(frozen=True)
 class Group:
-    """One model with one set of changed settings on one dataset: a record for each seed, in order."""
+    """The records of one model with one set of changed settings on one dataset, by seed."""
 
     dataset: str
     model: str
@@ -34,18 +36,18 @@ class Group:
 
     @property
     def name(self) -> str:
-        """The model, and in brackets what differs from params.yaml."""
+        """Model, and in brackets the differences from params.yaml."""
         said = [f"{key.rsplit('.', 1)[-1]} {plain(value)}" for key, value in self.changes.items()]
         return f"{self.model} ({', '.join(said)})" if said else self.model
 
     def each(self) -> "list[Group]":
-        """Return a group for each seed."""
+        """Return one group per seed."""
         return [replace(self, records=(record,)) for record in self.records]
 
     def score(self, subset: str, metric: str) -> MeanSd:
-        """Return a score of a subset of the test pairs, a fraction.
+        """Return a score (a fraction) of a subset of the test pairs.
 
-        CIDEr-D has the subset's own document frequencies; TRUE_CHANGES is of the subset's changed pairs.
+        CIDEr-D uses the subset's document frequencies. TRUE_CHANGES covers the subset's changed pairs.
         """
         if metric in MARKED:
             places = self.changes_of(subset) if metric == TRUE_CHANGES else self.places(subset)
@@ -53,9 +55,9 @@ class Group:
         return over_seeds([record["scores"][subset][metric] for record in self.records])
 
     def balanced(self, subset: str) -> MeanSd:
-        """Return the change accuracy of a subset, a fraction; changed and unchanged pairs have equal weight.
+        """Return the change accuracy of a subset, with equal weights of changed and unchanged pairs.
 
-        So "no change" for every pair has 0.5 in each quartile, however few changes there are.
+        So a model that always reports "no change" has 0.5 in each quartile.
         """
         kinds = [set(self.places(kind)) for kind in ("change", "no_change")]
         parts = [[place for place in self.places(subset) if place in kind] for kind in kinds]
@@ -63,27 +65,27 @@ class Group:
 
     @property
     def begun(self) -> bool:
-        """Whether the model is above chance; otherwise it was not trained long enough."""
+        """True if the model is above chance; otherwise it was not trained long enough."""
         return self.score("change", ACCURACY).mean >= BEGUN
 
     def places(self, subset: str) -> Sequence[int]:
-        """Return the places of a subset among the test pairs."""
+        """Return the positions of a subset among the test pairs."""
         whole = range(len(self.pairs["pairs"]))
         return whole if subset == "total" else self.pairs["subsets"][subset]
 
     def changes_of(self, subset: str) -> list[int]:
-        """Return the places of a subset's changed pairs."""
+        """Return the positions of a subset's changed pairs."""
         changed = set(self.places("change"))
         return [place for place in self.places(subset) if place in changed]
 
     def pointing(self) -> MeanSd | None:
-        """Return the share of changes at which attention has its maximum; None where it is not known."""
+        """Return the share of changes that contain the attention's maximum; None if it is unknown."""
         if any("pointing" not in record["localisation"] for record in self.records):
             return None
         return over_seeds([record["localisation"]["pointing"] for record in self.records])
 
     def evidence(self, subset: str = "total") -> Evidence:
-        """Return what a paired bootstrap resamples: truth, rightness and CIDEr-D of each pair and seed."""
+        """Return the input of a paired bootstrap: truth, change accuracy and CIDEr-D by pair and seed."""
         places = list(self.places(subset))
         cider = [[[r["CIDEr-D"][p] * 1000.0, 1.0] for p in places] for r in self.records]
         changed = set(self.changes_of(subset))
@@ -94,21 +96,21 @@ class Group:
             if asked[metric]
         }
         ids = tuple(self.pairs["pairs"][place] for place in places)
-        # records hold no scenes: the pair of a scene without a change has the other one's id with a mark
+        # records have no scenes: the unchanged pair of a scene has the id of the changed one plus a suffix
         scenes = tuple(pair.removesuffix(UNCHANGED) for pair in ids)
         return Evidence(ids, numbers | {CIDER: np.array(cider)}, scene_ids=scenes)
 
 
 def read(root: Path, dataset: str) -> list[Group]:
-    """Return all groups of a dataset's published records. Raises InputError as `folder` does."""
+    """Return the groups of a dataset's published records. Raises InputError like `folder`."""
     return groups(*folder(root / FOLDER / dataset, dataset, records.name_of))
 
 
 def folder(path: Path, dataset: str, name_of: Callable[[Record], str]) -> tuple[list[Record], Record]:
-    """Return the records in a folder and its pairs.json; both are empty without a record.
+    """Return the records of a folder and its pairs.json; both are empty without a record.
 
-    `name_of` returns the file name that a record's content asks for. Raises InputError naming the file that
-    is no record, that is a copy of another one, or that is of other pairs.
+    `name_of` returns the file name for a record's content. Raises InputError naming a file that is not a
+    record, is a copy of another record, or belongs to other pairs.
     """
     files = sorted(file for file in path.glob("*.json") if file.name != PAIRS)
     if not files:
@@ -125,13 +127,15 @@ def folder(path: Path, dataset: str, name_of: Callable[[Record], str]) -> tuple[
 
 
 def groups(found: Sequence[Record], pairs: Record) -> list[Group]:
-    """Return the records of one dataset, grouped by the model and changes in their content."""
-    ordered: dict[str, list[Record]] = {}
+    """Group the records of one dataset by model and changes."""
+    grouped: dict[str, list[Record]] = defaultdict(list)
     for record in found:
-        ordered.setdefault(json.dumps([record["model"], record["changes"]], sort_keys=True), []).append(
-            record
-        )
-    return [_group(own, pairs) for own in ordered.values()]
+        grouped[json.dumps([record["model"], record["changes"]], sort_keys=True)].append(record)
+    return [
+        Group(dataset, own[0]["model"], own[0]["changes"], tuple(sorted(own, key=itemgetter("seed"))), pairs)
+        for own in grouped.values()
+        for dataset in [own[0]["dataset"]]
+    ]
 
 
 def _placed(file: Path, dataset: str, name_of: Callable[[Record], str]) -> Record:
@@ -143,7 +147,7 @@ def _placed(file: Path, dataset: str, name_of: Callable[[Record], str]) -> Recor
 
 
 def _check_keys(files: Sequence[Path], found: Sequence[Record]) -> None:
-    """Raises InputError where two seeds have one cell's key, which is a hash of code, data and seed."""
+    """Raise InputError if two seeds have the same key, which is a hash of code, data and seed."""
     seen: dict[str, tuple[Path, Record]] = {}
     for file, record in zip(files, found, strict=True):
         first, other = seen.setdefault(str(record.get("key", file)), (file, record))
@@ -152,7 +156,7 @@ def _check_keys(files: Sequence[Path], found: Sequence[Record]) -> None:
 
 
 def _of(record: Record, pairs: Record) -> bool:
-    """Return whether a record is of these pairs: by their hash, if it has one, and by their number."""
+    """Return True if a record belongs to these pairs, by their hash (if it has one) and number."""
     lengths = {len(record[own]) for own in OF_PAIRS}
     return (
         lengths == {len(pairs["pairs"])}
@@ -168,16 +172,10 @@ def _share(marks: str, places: Sequence[int]) -> float:
 
 
 def _told(marks: str, place: int, asked: Collection[int]) -> tuple[float, float]:
-    """Return a pair's mark as pipeline/statistics counts: in millionths, and whether the pair counts."""
+    """Return a pair's mark in millionths, and 1 if the pair counts (as in pipeline/statistics)."""
     return (1_000_000.0 * (marks[place] == "1"), 1.0) if place in asked else (0.0, 0.0)
 
 
 def plain(value: object) -> str:
-    """Return a value as YAML writes it."""
+    """Format a value as in YAML."""
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _group(own: Sequence[Record], pairs: Record) -> Group:
-    ordered = tuple(sorted(own, key=lambda record: record["seed"]))
-    first = ordered[0]
-    return Group(first["dataset"], first["model"], first["changes"], ordered, pairs)

@@ -1,14 +1,13 @@
-"""Small records of finished runs, a JSON file each: the pages of results are made from them.
+"""Small JSON records of finished runs, from which the results pages are made.
 
-A study's records go to OWN, which git ignores. The path says what decides a record: the hash of the prepared
-data, then model, changes, seed and the hash of the settings. FOLDER has the published records, which git
-keeps; only a promotion adds to them (pipeline/results/own_records.py).
+A study's records go to OWN, which git ignores. Their path contains everything that determines a record: the
+hash of the prepared data, then model, changes, seed and the hash of the settings. FOLDER contains the
+published records, which are in git; a promotion adds to them (pipeline/results/own_records.py).
 
-A run's own files (study_cells.KEPT) are too large for that. A record has the model, its settings, its scores
-by subset, its validation curves, and for each test pair, in the order of the dataset's pairs.json: whether
-the caption is true, what is false, whether it is right about a change, and the caption's metrics. A paired
-bootstrap and a correlation need no more. READ pairs have the caption itself. The numbers of pairs are
-thousandths in base 36, so that a record stays small; `read` returns them as lists.
+A record has the model, its settings, scores by subset, validation curves, and for each test pair, in the
+order of the dataset's pairs.json: truth, false parts and change accuracy of the caption, and its metrics. A
+paired bootstrap and a correlation need no more. A few captions (READ) are kept as text. The numbers of pairs
+are thousandths in base 36, which keeps records small; `read` returns them as lists.
 """
 
 import json
@@ -42,22 +41,22 @@ FOLDER = Path("results/records")
 OWN = Path("results/own/records")
 PAIRS = "pairs.json"
 CAPTIONS = "captions"
-LONGEST = 120  # letters of what a file's name tells of the changes; systems allow 255 of the whole
-MOST_PAIRS = 1_000  # of a test split: beyond, a record is no small file
-READ = 10  # captions that a reader reads
+LONGEST = 120  # characters of the changes in a file name; systems allow 255 in total
+MOST_PAIRS = 1_000  # of a test split; more would make a record too large
+READ = 10  # captions that are kept as text
 MARKED_OF_PAIRS = (TRUE, RIGHT)
-OF_PAIRS = (*MARKED_OF_PAIRS, FAULTS, *CORPUS)  # each has a part for every test pair
-CURVES = ("CIDEr-D", "true", "true/change")  # of validation.csv, where scenes are known
+OF_PAIRS = (*MARKED_OF_PAIRS, FAULTS, *CORPUS)  # each has a value per test pair
+CURVES = ("CIDEr-D", "true", "true/change")  # columns of validation.csv
 BASE = 36
-WIDTHS = {name: 3 if name == CIDER else 2 for name in CORPUS}  # digits of a thousandth: CIDEr-D goes to 10
-BETWEEN = ","  # of the pairs' letters of truth.FAULTS; "-" where the scene is not known
-MARKS = {True: "1", False: "0", None: "-"}  # of a test pair; None: not known
+WIDTHS = {name: 3 if name == CIDER else 2 for name in CORPUS}  # digits of a thousandth; CIDEr-D is at most 10
+BETWEEN = ","  # separates the letters of truth.FAULTS of two pairs
+MARKS = {True: "1", False: "0", None: "-"}  # of a test pair; None: unknown
 REMEDY = "restore it with git, or remove it and run the study again"
 Record = dict[str, Any]
 
 
 class Scores(BaseModel, extra="ignore"):
-    """The scores that every subset of a record has."""
+    """Scores of a subset in a record."""
 
     bleu_4: float = Field(alias="BLEU-4")
     meteor: float = Field(alias="METEOR")
@@ -66,7 +65,7 @@ class Scores(BaseModel, extra="ignore"):
 
 
 class Stored(BaseModel):
-    """The keys of a record's file that are read again; each of OF_PAIRS is a text."""
+    """Keys of a record's file; each of OF_PAIRS is a text."""
 
     dataset: str
     model: str
@@ -88,7 +87,7 @@ class Stored(BaseModel):
 
 
 class Described(BaseModel):
-    """A pairs.json: the test pairs in their order, subsets by places, references of the captions to read."""
+    """A pairs.json: test pairs in order, subsets as positions, and references of the READ pairs."""
 
     pairs: list[str]
     viewpoint_iou: list[float | None]
@@ -99,7 +98,7 @@ class Described(BaseModel):
 def name(model: str, changes: Mapping[str, Any], seed: int) -> str:
     """Return the file name of a published record: model, differences from params.yaml, seed.
 
-    The differences are there twice: readable, with the last part of each key, and complete, as a hash.
+    The differences appear twice: readable (the last part of each key), and complete (as a hash).
     """
     said = "".join(f"-{key.rsplit('.', 1)[-1]}={value}" for key, value in sorted(changes.items()))
     told = f"{said[:LONGEST]}-{sha256(json.dumps(changes, sort_keys=True))[:8]}" if changes else ""
@@ -107,7 +106,7 @@ def name(model: str, changes: Mapping[str, Any], seed: int) -> str:
 
 
 def name_of(record: Mapping[str, Any]) -> str:
-    """Return the file name of a published record, from its content."""
+    """Return the file name of a published record."""
     return name(record["model"], record["changes"], record["seed"])
 
 
@@ -117,22 +116,22 @@ def own_name_of(record: Mapping[str, Any]) -> str:
 
 
 def path(root: Path, cell: Cell, changes: Tree) -> Path:
-    """Return the place of a run's record, for the data prepared in `root`."""
+    """Return the path of a run's own record, for the data prepared in `root`."""
     own = {"model": cell.model, "changes": changes, "seed": cell.seed, "settings": settings(cell)}
     return root / OWN / cell.dataset / data(root, cell.dataset) / own_name_of(own)
 
 
 def data(root: Path, dataset: str) -> str:
-    """Return a hash of the prepared pairs and of the index of images, which has each image's hash."""
+    """Return a hash of the prepared pairs and of the index of images, which contains the images' hashes."""
     files = (root / f"data/{part}/{dataset}.jsonl" for part in ("pairs", "images"))
     return sha256(*(read_bytes(file) if file.exists() else b"" for file in files))[:16]
 
 
 def settings(cell: Cell) -> str:
-    """Return a hash of all values of params.yaml that decide a run, whatever code and machine make it."""
-    params, recipe = Params.model_validate(cell.params), _recipe(cell)
+    """Return a hash of all values of params.yaml that determine a run, independent of code and machine."""
+    params, recipe = Params.model_validate(cell.params), asdict(cell.recipe)
     del recipe["code"]
-    # empty values and defaults do not count: a new setting leaves the records made without it valid
+    # empty values and defaults are left out, so that a new setting keeps older records valid
     recipe = {key: value for key, value in recipe.items() if value not in (None, {}, [], ())}
     known = cell.dataset in params.tabletop.viewpoint
     rendered = params.tabletop.of(cell.dataset).model_dump(exclude_defaults=True) if known else None
@@ -141,15 +140,8 @@ def settings(cell: Cell) -> str:
     return sha256(json.dumps(own, sort_keys=True).encode())[:16]
 
 
-def _recipe(cell: Cell) -> Tree:
-    return asdict(cell.recipe)
-
-
 def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> Path | None:
-    """Write the record of a run that the stages made in `workspace`, and return its path.
-
-    A large test split has no record: None.
-    """
+    """Write the record of a run in `workspace` and return its path; None for a large test split."""
     pairs = _test_pairs(workspace, cell.dataset)
     if len(pairs) > MOST_PAIRS:
         return None
@@ -164,7 +156,7 @@ def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> Path | None
         "data": data(workspace, cell.dataset),
         "pairs": identity(described(pairs)),
         "key": cell.key,
-        "train": _recipe(cell)["train"],
+        "train": cell.recipe.train,
         "scores": {
             name: {metric: round(metrics[name][metric], 4) for metric in CORPUS}
             for name in ("total", *subsets(pairs))
@@ -184,18 +176,16 @@ def write(root: Path, cell: Cell, changes: Tree, workspace: Path) -> Path | None
 
 
 def _scored(path: Path, pairs: Sequence[Pair]) -> list[Record]:
-    """Return the lines of a pairs.jsonl in the pairs' order. Raises InputError naming a missing pair."""
+    """Return the lines of a pairs.jsonl in the order of `pairs`. Raises InputError naming a missing pair."""
     known = {pair.pair_id for pair in pair_scores.read_pairs(path)}
     if lacking := next((pair.pair_id for pair in pairs if pair.pair_id not in known), None):
-        raise InputError(
-            f"{path} has nothing of the test pair {lacking}; run `dvc repro score` to make it again"
-        )
+        raise InputError(f"{path} lacks the test pair {lacking}; run `dvc repro score` to make it again")
     scored = {line["pair_id"]: line for line in map(json.loads, read_text(path, REMEDY).splitlines())}
     return [scored[pair.pair_id] for pair in pairs]
 
 
 def has_records(root: Path, dataset: str) -> bool:
-    """Return whether the test split of a prepared dataset is small enough for records."""
+    """Return True if the test split of a prepared dataset is small enough for records."""
     return len(_test_pairs(root, dataset)) <= MOST_PAIRS
 
 
@@ -204,7 +194,7 @@ def _test_pairs(root: Path, dataset: str) -> list[Pair]:
 
 
 def packed(values: Iterable[float], width: int) -> str:
-    """Return fractions as thousandths of `width` digits each."""
+    """Encode fractions as thousandths of `width` digits each."""
     return "".join(np.base_repr(round(1000 * value), BASE).rjust(width, "0") for value in values)
 
 
@@ -213,7 +203,7 @@ def _unpacked(digits: str, width: int) -> list[int]:
 
 
 def _curves(path: Path) -> dict[str, dict[str, float]]:
-    """Return score -> iteration -> value, for the computed scores."""
+    """Return score -> iteration -> value."""
     curve = read_curve(path, "iteration")
     iterations = [str(round(number)) for number in curve["iteration"]]
     return {
@@ -224,7 +214,7 @@ def _curves(path: Path) -> dict[str, dict[str, float]]:
 
 
 def read_places(pairs: Sequence[Pair]) -> list[int]:
-    """Return the places of READ test pairs: the first ones of each kind of change and of none in turn."""
+    """Return the positions of READ test pairs, taken from each kind of change in turn."""
     kinds: dict[str, list[int]] = {kind: [] for kind in (*CHANGE_TYPES, CHANGE, NO_CHANGE)}
     for place, pair in enumerate(pairs):
         kinds[pair.change_type or CHANGE].append(place)
@@ -233,7 +223,7 @@ def read_places(pairs: Sequence[Pair]) -> list[int]:
 
 
 def prepared(root: Path, dataset: str) -> Record:
-    """Return the content of a pairs.json for the prepared data."""
+    """Return the content of a pairs.json for the prepared data (cached)."""
     return _prepared(root, dataset, data(root, dataset))
 
 
@@ -248,7 +238,7 @@ def identity(described: Record) -> str:
 
 
 def described(pairs: Sequence[Pair]) -> Record:
-    """Return ids and view overlaps of the test pairs, subsets by places, and references of the READ pairs."""
+    """Return the content of a pairs.json."""
     places = {pair.pair_id: place for place, pair in enumerate(pairs)}
     members = {name: [places[one] for one in ids] for name, ids in subsets(pairs).items()}
     overlaps = [pair.viewpoint_iou for pair in pairs]
@@ -257,13 +247,13 @@ def described(pairs: Sequence[Pair]) -> Record:
 
 
 def save(path: Path, tree: Record) -> None:
-    """Write one key a line, for readable differences, without other spaces, for a small file."""
+    """Write one key per line, for readable diffs, and no other white space."""
     lines = [f"{json.dumps(key)}: {json.dumps(value, separators=(',', ':'))}" for key, value in tree.items()]
     write_text(path, "{" + ",\n".join(lines) + "}\n")
 
 
 def read(path: Path) -> Record:
-    """Return a record, with numbers and faults of pairs as lists. Raises InputError where it is none."""
+    """Read a record; numbers and faults of pairs become lists. Raises InputError if it is malformed."""
     read_record(path, Stored, REMEDY, "ignore")
     found = read_json(path, REMEDY)
     try:
@@ -274,8 +264,8 @@ def read(path: Path) -> Record:
 
 
 def read_pairs_file(path: Path) -> Record:
-    """Return a pairs.json. Raises InputError where it is none."""
+    """Read a pairs.json. Raises InputError if it is malformed."""
     pairs = read_record(path, Described, REMEDY, "ignore")
     if any(not 0 <= place < len(pairs.pairs) for places in pairs.subsets.values() for place in places):
-        raise InputError(f"{path}: a subset has a pair that is not there; {REMEDY}")
+        raise InputError(f"{path}: a subset has an unknown pair; {REMEDY}")
     return dict(pairs)

@@ -1,4 +1,4 @@
-"""The figures of the page of results, as SVG files that are readable on a light and on a dark page."""
+"""Figures of the results page: SVG files that are readable on light and dark pages."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 SEEDS, VIEWPOINT = "results-seeds.svg", "results-viewpoint.svg"
 FALSE, JUDGES = "results-false-words.svg", "results-judges.svg"
 FILES = (SEEDS, VIEWPOINT, FALSE, JUDGES)
-PART_HUES = ("#999999", "#bbbbbb", *HUES[:6], *HUES[7:])  # PARTS: gray where nothing of the change is said
-FILLS: "dict[FillStyleType, str]" = {"full": "full marks", "none": "open", "left": "half"}  # a dataset each
-GAP = 3  # models' places between two datasets
+PART_HUES = ("#999999", "#bbbbbb", *HUES[:6], *HUES[7:])  # of PARTS; gray: the caption describes no change
+FILLS: "dict[FillStyleType, str]" = {"full": "full marks", "none": "open", "left": "half"}  # one per dataset
+GAP = 3  # empty places between two datasets
 PERCENT = "true captions of changed pairs, percent"
-BAR = 0.2  # inches of a horizontal bar
+BAR = 0.2  # height of a horizontal bar in inches
 Looks = Mapping[str, dict[str, Any]]
 
 
 def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> list[str]:
-    """Write the figures, remove those without data, and return the others as lines of Markdown."""
+    """Write the figures that have data, remove the others, and return the written ones as Markdown."""
     order = list(params.model)
     plain = [[group for group in groups if not group.changes] for groups in datasets]
     shown = [sorted(groups, key=lambda group: order.index(group.model)) for groups in plain if groups]
@@ -57,7 +57,7 @@ def write(folder: Path, datasets: Sequence[Sequence[Group]], params: Params) -> 
 
 
 def _seeds(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> None:
-    """Draw a dot for each seed, grouped by dataset and model."""
+    """Draw one dot per seed, grouped by dataset and model."""
     at, ticks = 0, []
     for groups in datasets:
         middle, above = at + (len(groups) - 1) / 2, axes.get_xaxis_transform()
@@ -79,7 +79,7 @@ def of_bars(number: int) -> tuple[float, float]:
 
 
 def draw_faults(axes: Axes, found: Sequence[Faults]) -> None:
-    """Draw a bar a model: its share of false captions of changed pairs, split by fault."""
+    """Draw one bar per model: its share of false captions of changed pairs, split by fault."""
     left = np.zeros(len(found))
     for part, hue in zip(PARTS, PART_HUES, strict=True):
         shares = np.array([100 * faults.split(part) for faults in found])
@@ -88,17 +88,17 @@ def draw_faults(axes: Axes, found: Sequence[Faults]) -> None:
     axes.set_yticks(range(len(found)), [faults.name for faults in found])
     axes.invert_yaxis()
     axes.set_xlabel("false captions of changed pairs, percent, by fault")
-    below = min(0.25, 0.6 / (BAR * len(found)))  # of the bars' height: 0.6 inches, where there are many
+    below = min(0.25, 0.6 / (BAR * len(found)))  # of the bars' height; 0.6 inches for many bars
     axes.legend(loc="upper center", bbox_to_anchor=(0.4, -below), ncols=5, handlelength=1)
 
 
 def draw_judges(axes: Axes, datasets: Mapping[str, Sequence[Judge]]) -> None:
-    """Draw each metric's rank correlation with truth over runs (dots), and over one run's captions (open)."""
+    """Draw each metric's rank correlation with truth: over runs (dots), over a run's captions (open dots)."""
     metrics = list(dict.fromkeys(judge.metric for found in datasets.values() for judge in found))
     for number, (dataset, found) in enumerate(datasets.items()):
         for judge in found:
             low = metrics.index(judge.metric) + 0.22 * (number - (len(datasets) - 1) / 2)
-            for told, fill, aside in ((judge.cells, "full", -0.08), (judge.pairs, "none", 0.08)):
+            for told, fill, aside in ((judge.runs, "full", -0.08), (judge.pairs, "none", 0.08)):
                 if told and told.value is not None:
                     axes.hlines(low + aside, told.low, told.high, colors=HUES[number], linewidth=1)
                     axes.plot(told.value, low + aside, "o", color=HUES[number], fillstyle=fill, markersize=6)
@@ -115,9 +115,9 @@ def draw_judges(axes: Axes, datasets: Mapping[str, Sequence[Judge]]) -> None:
 
 
 def _viewpoint(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) -> None:
-    """Draw a line for each model and dataset: true captions by overlap, from the least moved view on.
+    """Draw one line per model and dataset: true captions by view overlap, largest overlap first.
 
-    Models trained on different datasets are different models: no line joins two datasets.
+    No line joins two datasets, because models trained on different datasets are different models.
     """
     drawn = dict.fromkeys(group.model for groups in datasets for group in groups)
     for model in drawn:
@@ -136,7 +136,7 @@ def _viewpoint(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) ->
 
 
 def _by_overlap(group: Group) -> list[tuple[float, float]]:
-    """Mean overlap of each quartile, and what is true of its changes; none where it has no change."""
+    """Return the mean overlap of each quartile with changed pairs, and its true captions in percent."""
     overlaps = group.pairs["viewpoint_iou"]
     return [
         (fmean(overlaps[place] for place in group.places(name)), 100 * group.score(name, TRUE_CHANGES).mean)

@@ -1,4 +1,4 @@
-"""The tables of the pages of results, by the names that the blocks of the pages ask for."""
+"""Tables of the results pages, by the names in the pages' blocks."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ COLUMNS: dict[str, Callable[[Group], MeanSd | None]] = {
     **{metric: methodcaller("score", "total", metric) for metric in (CIDER, *CORPUS[:-1])},
     "pointing": Group.pointing,
 }
-PARTS: dict[str, tuple[str, Sequence[str], Score]] = {  # name of a table -> its title, columns and scores
+PARTS: dict[str, tuple[str, Sequence[str], Score]] = {  # table name -> title, columns, score
     "true by kind": (
         "true captions by kind of change",
         CHANGE_TYPES,
@@ -48,7 +48,7 @@ PARTS: dict[str, tuple[str, Sequence[str], Score]] = {  # name of a table -> its
 
 
 def tables(datasets: Datasets, params: Params) -> dict[str, Table]:
-    """Return every table by name; one without rows has too few records."""
+    """Return all tables by name; a table without rows has too few records."""
     order = list(params.model)
     ordered = {
         name: sorted(groups, key=lambda group: (order.index(group.model), _sizes(group)))
@@ -73,7 +73,7 @@ def printed(found: MeanSd | None) -> str:
 
 
 def _of_dataset(name: str, groups: Sequence[Group]) -> dict[str, Table]:
-    """Return the tables of one dataset's models, then of what was changed in them."""
+    """Return the tables of one dataset: its models, then their ablations."""
     models = [group for group in groups if not group.changes]
     changed = {group.model for group in groups if group.changes}
     faults = [false_words.row(false_words.of_group(group)) for group in models]
@@ -89,23 +89,22 @@ def _of_dataset(name: str, groups: Sequence[Group]) -> dict[str, Table]:
 
 
 def _cameras(datasets: Datasets) -> Table:
-    """Return the true captions of changed pairs: a line a model, a column a dataset."""
-    models = {name: {g.model: g for g in groups if not g.changes} for name, groups in datasets.items()}
+    """Return true captions of changed pairs with one row per model and one column per dataset."""
+    known = {
+        (name, group.model): group.score("total", TRUE_CHANGES).printed()
+        for name, groups in datasets.items()
+        for group in groups
+        if not group.changes
+    }
     rows = [
-        [
-            model,
-            *(
-                printed(own[model].score("total", TRUE_CHANGES) if model in own else None)
-                for own in models.values()
-            ),
-        ]
-        for model in dict.fromkeys(model for own in models.values() for model in own)
+        [model, *(known.get((name, model), NONE) for name in datasets)]
+        for model in dict.fromkeys(model for _, model in known)
     ]
     return Table("True captions of changed pairs by camera", ["model", *datasets], rows)
 
 
 def _sizes(group: Group) -> list[tuple[str, float, str]]:
-    """Return what a model's ablations are sorted by, after the model: key, numbers by size, then names."""
+    """Return the sort key of a model's ablations: key, then numeric values by size, then names."""
     return [
         (key, value, "") if isinstance(value, int | float) else (key, math.inf, str(value))
         for key, value in group.changes.items()
@@ -126,7 +125,7 @@ def _scores(title: str, groups: Sequence[Group]) -> Table:
 
 
 def _parts(title: str, groups: Sequence[Group], parts: Sequence[str], score: Score) -> Table:
-    """Return a line a model and a column a part of the test pairs; kinds of change have `no_change` last."""
+    """Return scores with one column per part of the test pairs; `no_change` is last among the kinds."""
     known = [part for part in parts if groups and part in groups[0].pairs["subsets"]]
     known += ["no_change"] if parts is CHANGE_TYPES else []
     rows = [[group.name, *(printed(score(group, part)) for part in known)] for group in groups]
@@ -154,14 +153,14 @@ def _finding(finding: Finding) -> list[str]:
 
 
 def _metrics(datasets: Datasets) -> Table:
-    """Return how each metric ranks runs and captions of a run; runs at chance are left out, as too easy."""
+    """Return the agreement of each metric with truth; runs at chance are excluded as too easy."""
     headings = ["metric", "dataset", "correlation, runs", "pairs of runs ranked wrongly"]
     headings += ["correlation, captions of a run", "true caption preferred"]
     rows = [
         [
             HEADINGS.get(judge.metric, judge.metric),
             name,
-            judge.cells.printed,
+            judge.runs.printed,
             _percent(judge.otherwise),
             judge.pairs.printed if judge.pairs else NONE,
             _percent(judge.prefers),
@@ -185,7 +184,7 @@ def _seeds(datasets: Datasets) -> Table:
 
 
 def _captions(groups: Sequence[Group]) -> Table:
-    """Return what each model's first seed says of the pairs that all records keep the captions of."""
+    """Return the captions of each model's first seed that records contain."""
     models = [group for group in groups if not group.changes]
     places = models[0].pairs["captions"] if models else {}
     rows = [

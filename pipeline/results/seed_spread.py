@@ -1,4 +1,4 @@
-"""How much true captions vary over seeds and over test pairs, and how many seeds a difference needs."""
+"""Spread of true captions over seeds and over test pairs, and the number of seeds that a difference needs."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from pipeline.scoring.metric_names import TRUE, TRUE_CHANGES
 from pipeline.statistics.bootstrap import resampled
 
 RESAMPLES, SEED = 2_000, 1
-WANTED = 0.02  # of the share of true captions: two points
+WANTED = 0.02  # difference of the share of true captions to be shown: two points
 Z, POWER = NormalDist().inv_cdf(0.975), NormalDist().inv_cdf(0.8)
 
 
@@ -25,13 +25,13 @@ class SeedSpread:
 
     @property
     def printed(self) -> list[str]:
-        """The cells of a row: see the headings in results_tables._seeds."""
+        """Row of the table; the headings are in results_tables._seeds."""
         shares = [self.sd, self.over_pairs, Z * math.sqrt(2) * self.sd, shown(self.sd, 5)]
         return [str(self.models), *(f"{100 * share:.1f}" for share in shares), str(seeds_wanted(self.sd))]
 
 
 def of_groups(groups: Sequence[Group]) -> SeedSpread | None:
-    """Return the spread over models of LEAST_SEEDS seeds that are above chance; None where there is none."""
+    """Return the spread over models with LEAST_SEEDS seeds that are above chance; None without one."""
     kept = [group for group in groups if len(group.records) >= LEAST_SEEDS and group.begun]
     if not kept:
         return None
@@ -40,21 +40,21 @@ def of_groups(groups: Sequence[Group]) -> SeedSpread | None:
 
 
 def pooled(deviations: Sequence[float]) -> float:
-    """Return the root of the mean square: deviations of equal weight, pooled."""
+    """Return the root mean square of deviations of equal weight."""
     return math.sqrt(fmean(one**2 for one in deviations))
 
 
 def over_pairs(group: Group) -> float:
-    """Return the standard deviation of a run's true captions over resamples of the test pairs."""
+    """Return the standard deviation of a run's share of true captions over resampled test pairs."""
     (found,) = resampled([group.evidence().of_scenes()], RESAMPLES, SEED)
     return float(found[TRUE_CHANGES].std(ddof=1))
 
 
 def seeds_wanted(sd: float, difference: float = WANTED) -> int:
-    """Return the seeds of each of two models: n = 2 (z_0.975 + z_0.8)² sd² / difference²."""
+    """Return the seeds that each of two models needs: n = 2 (z_0.975 + z_0.8)² sd² / difference²."""
     return max(2, math.ceil((shown(sd, 1) / difference) ** 2))
 
 
 def shown(sd: float, seeds: int) -> float:
-    """Return the difference that as many seeds of each of two models show, by the same formula."""
+    """Return the difference that `seeds` seeds of each of two models can show, by the same formula."""
     return (Z + POWER) * sd * math.sqrt(2 / seeds)

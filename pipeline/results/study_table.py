@@ -1,4 +1,4 @@
-"""The table of a study: mean ± sd over seeds, published figures, paired bootstrap of neighbours."""
+"""The table of a study: mean ± sd over seeds, published scores, paired bootstrap of adjacent rows."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -39,7 +39,7 @@ from pipeline.study.study_file import Study
 JUDGED = (TRUE, AGREES)
 PUBLISHED_WAYS = ("text_to_pair", "pair_to_text")
 TOLD = (
-    *PLACES,  # over all pairs what is true is told of each part: half of them want one sentence
+    *PLACES,  # over all pairs, truth is given for changed and unchanged pairs separately
     *JUDGED,
     *PRINTED,
     ACCURACY,
@@ -50,9 +50,9 @@ Record = dict[str, Any]
 def record(
     root: Path, name: str, study: Study, dataset: str, planned: Sequence[Planned], params: Params
 ) -> Record:
-    """Return all that the table shows of the finished runs; numbers are fractions.
+    """Return the content of the table for the finished runs; numbers are fractions.
 
-    Raises InputError as `check` does, and where runs were scored on different pairs.
+    Raises InputError like `check`, and if runs were scored on different pairs.
     """
     beside = _beside(study, dataset)
     theirs = _theirs(root, study, beside)
@@ -85,17 +85,17 @@ def record(
 
 
 def check(root: Path, study: Study, dataset: str) -> None:
-    """Raise InputError where a row names a published method that data/published lacks."""
+    """Raise InputError if a row names a published method that data/published lacks."""
     _theirs(root, study, _beside(study, dataset))
 
 
 def _beside(study: Study, dataset: str) -> str:
-    """Return the dataset of the published figures: the same one as ours, if the paper has it."""
+    """Return the dataset of the published scores: ours if the paper has it, else the study's first."""
     return dataset if dataset in study.datasets else study.datasets[0]
 
 
 def _theirs(root: Path, study: Study, dataset: str) -> dict[str, list[Published]]:
-    """Return label -> the published rows of the study's subsets."""
+    """Return label -> published rows of the study's subsets."""
     rows = paper_results.rows(dataset, root / paper_results.FOLDER)
     found: dict[str, list[Published]] = {}
     for row in study.rows:
@@ -107,7 +107,7 @@ def _theirs(root: Path, study: Study, dataset: str) -> dict[str, list[Published]
         if row.published and not printed:
             raise InputError(
                 f"data/published/{dataset}.yaml has no row of {row.published} on {', '.join(study.subsets)}; "
-                f"add it, or mend `published` of the row {row.label!r}"
+                f"add it, or correct `published` of the row {row.label!r}"
             )
         if printed:
             found[row.label] = printed
@@ -138,7 +138,7 @@ def _row(
 
 
 def _retrieval(root: Path, cells: Sequence[Cell]) -> Record:
-    """Return way -> figure -> mean, deviation and runs, and chance; empty where runs have no retrieval."""
+    """Return way -> figure -> mean, deviation and runs, and chance; empty without retrieval."""
     files = [root / cell.folder / RETRIEVAL for cell in cells if cell.recipe.entry.retrieves]
     found = [Figures.model_validate_json(path.read_bytes()) for path in files]
     if not found:
@@ -155,14 +155,14 @@ def _over_seeds(values: Sequence[float]) -> Record:
 
 
 def _label(planned: Planned) -> str:
-    """Return the row's label, with the value of a multiplied key where it differs."""
+    """Return the row's label with the value of each multiplied key."""
     keys = [filled(key, planned.row, planned.cells[0].dataset) for key in planned.row.times]
     values = [planned.changes[key] for key in keys if key in planned.changes]
     return " = ".join([planned.row.label, *(f"{value:g}" for value in values)])
 
 
 def _spread(root: Path, subset: str, cells: Sequence[Cell]) -> dict[str, Record]:
-    """Return metric -> mean, deviation over seeds (n - 1) and runs, for the metrics that every run has."""
+    """Return metric -> mean, deviation over seeds (n - 1) and runs, for the metrics that all runs have."""
     found = [read_metrics(root / cell.folder / "metrics.json") for cell in cells]
     each = [_total(metrics) if subset == TOTAL else metrics.subsets.get(subset, {}) for metrics in found]
     return {
@@ -179,7 +179,7 @@ def _total(metrics: Metrics) -> dict[str, float]:
 
 
 def _comparisons(root: Path, subset: str, dataset: str, planned: Sequence[Planned]) -> list[Record]:
-    """Return the difference of each row from the row above it, where both have finished runs."""
+    """Return the difference of each row from the row above, if both have finished runs."""
     evidence = {
         _label(row): _part(root, subset, dataset, _evidence(root, row))
         for row in planned
@@ -196,9 +196,9 @@ def _comparisons(root: Path, subset: str, dataset: str, planned: Sequence[Planne
 
 
 def _compared(subset: str, by_metric: dict[str, Any]) -> list[str]:
-    """Return the metrics to compare: truth where it is known, CIDEr-D, and change accuracy or else METEOR.
+    """Return the compared metrics: truth if known, CIDEr-D, and change accuracy or else METEOR.
 
-    Change accuracy means something over all pairs only.
+    Change accuracy is meaningful only over all pairs.
     """
     truth = (TRUE_CHANGES, AGREES_CHANGES) if subset == TOTAL else JUDGED
     second = ACCURACY if subset == TOTAL and ACCURACY in by_metric else "METEOR"
@@ -211,7 +211,7 @@ def _evidence(root: Path, planned: Planned) -> Evidence:
 
 
 def _part(root: Path, subset: str, dataset: str, whole: Evidence) -> Evidence:
-    """Return the evidence of a subset's pairs; CIDEr-D keeps the document frequencies of all test pairs."""
+    """Return the evidence of a subset; CIDEr-D keeps the document frequencies of all test pairs."""
     if subset == TOTAL:
         return whole
     members = set(subsets(of_split(read_pairs(root / f"data/pairs/{dataset}.jsonl"), "test")).get(subset, []))

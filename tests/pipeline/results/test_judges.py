@@ -44,12 +44,12 @@ def test_over_cells_it_is_scipys(groups):
     truth = [one.score("total", TRUE_CHANGES).mean for one in cells]
     cider = [one.score("total", CIDER).mean for one in cells]
     found = by_name(groups)[CIDER]
-    assert found.cells.value == pytest.approx(spearmanr(cider, truth).statistic)
-    assert found.cells.low < found.cells.value < found.cells.high
+    assert found.runs.value == pytest.approx(spearmanr(cider, truth).statistic)
+    assert found.runs.low < found.runs.value < found.runs.high
     assert found.pairs is None
     right = [one.score("total", ACCURACY).mean for one in cells]
     expected = spearmanr(right, truth).statistic  # with ties
-    assert by_name(groups)[ACCURACY].cells.value == pytest.approx(expected)
+    assert by_name(groups)[ACCURACY].runs.value == pytest.approx(expected)
 
 
 def test_the_interval_is_that_of_drawn_models(groups):
@@ -65,7 +65,7 @@ def test_the_interval_is_that_of_drawn_models(groups):
         if len(set(a)) > 1 and len(set(b)) > 1:
             drawn.append(slow_spearman(a, b))
     low, high = np.quantile(drawn, [0.025, 0.975])
-    found = by_name(groups)[CIDER].cells
+    found = by_name(groups)[CIDER].runs
     assert (found.low, found.high) == pytest.approx((low, high))
 
 
@@ -118,7 +118,7 @@ def test_what_cannot_be_ranked_is_left_open(groups):
         for group in groups
     ]
     found = by_name(silent)[judges.CIDER_CHANGES]
-    assert (found.cells.printed, found.otherwise, found.prefers) == ("–", None, None)
+    assert (found.runs.printed, found.otherwise, found.prefers) == ("–", None, None)
 
 
 def test_the_figure_has_a_line_a_metric(groups):
@@ -126,9 +126,9 @@ def test_the_figure_has_a_line_a_metric(groups):
     found = judges.judges(groups)
     draw_judges(axes, {"tabletop": found})
     *lines, last = (text.get_text() for text in axes.get_yticklabels())
-    assert (lines, last) == ([*judges.OVER_CELLS][:-1], "change accuracy")
+    assert (lines, last) == ([*judges.OVER_RUNS][:-1], "change accuracy")
     drawn = [
         own.get_xdata()[0] for own in axes.get_lines() if own.get_marker() == "o" and len(own.get_xdata())
     ]
-    told = [part.value for own in found for part in (own.cells, own.pairs) if part]
+    told = [part.value for own in found for part in (own.runs, own.pairs) if part]
     assert drawn == pytest.approx([value for value in told if value is not None])

@@ -14,7 +14,7 @@ from commands import run
 from pipeline.cli.arguments import parsed, word
 from pipeline.config import params, resolving
 from pipeline.datasets import cards, checking, counts, images, manifest, readers
-from pipeline.datasets.caption_notes import notes
+from pipeline.datasets.counts import notes
 from pipeline.datasets.schema import Pair, images_of, read_pairs
 from pipeline.io.console import PlainConsole
 from pipeline.io.errors import listed, printable

@@ -11,7 +11,7 @@ from pathlib import Path
 from pipeline.cli.arguments import parsed, to_read, word
 from pipeline.config import params
 from pipeline.datasets import cards, checking, counts, cub_nabirds, images, manifest, readers
-from pipeline.datasets.caption_notes import notes
+from pipeline.datasets.counts import notes
 from pipeline.datasets.images import Indexed
 from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.negatives import write_negatives

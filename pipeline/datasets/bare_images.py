@@ -1,9 +1,8 @@
-"""Image files without their metadata: the bytes that pixels are made of, and a file's orientation.
+"""Image files without metadata: only the bytes that pixels are made of, and the orientation.
 
-Pillow keeps metadata in Python objects while it opens a file. Many comments or EXIF segments take time there
-that grows with the square of the file's size, and TIFF tags that share their values take more memory than the
-file has. No pixel depends on these parts, so Pillow never sees them here. A JPEG that holds further images
-(MPO) becomes a plain JPEG in the same way.
+Pillow parses metadata in Python when it opens a file. Many comments or EXIF segments take time that grows
+with the square of the file's size, and TIFF tags that share their values take more memory than the file has.
+No pixel depends on them, so they are removed first. A JPEG with several images (MPO) becomes a plain JPEG.
 """
 
 import re
@@ -13,13 +12,13 @@ from dataclasses import dataclass
 
 from pipeline.datasets import tiff_tags
 
-MOST_SEGMENTS = 10_000  # parts of a file that are looked at one by one in Python; one more for each KB
+MOST_SEGMENTS = 10_000  # parts of a file that Python visits one by one; plus one per KB
 MOST_COMMENTS = 1000  # of a PPM in ASCII: each takes as long as a whole block of the file
-# chunks that Pillow unpacks, keeps or counts, and that change no pixel of the first frame
+# PNG chunks that Pillow unpacks, keeps or counts, and that change no pixel of the first frame
 PNG_METADATA = {b"tEXt", b"zTXt", b"iTXt", b"iCCP", b"eXIf", b"acTL", b"fcTL", b"fdAT"}
-# APP1 to APP13, APP15 and comments; APP0 (JFIF) and APP14 (Adobe) decide which colours are meant
+# APP1 to APP13, APP15 and comments; APP0 (JFIF) and APP14 (Adobe) define the colours
 JPEG_METADATA = {*range(0xE1, 0xEE), 0xEF, 0xFE}
-# neither a stuffed FF, nor a restart or a start: what has no length behind it
+# markers with a length: no stuffed FF, restart or start of image
 JPEG_MARKER = re.compile(rb"\xff[^\x00\x01\xd0-\xd8\xff]")
 SCAN, END = 0xDA, 0xD9
 GIF_BLOCK = re.compile(rb"[!,;]")
@@ -28,18 +27,18 @@ EXIF = b"Exif\0\0"
 
 @dataclass(frozen=True, slots=True)
 class Bare:
-    """The decoded part of a file."""
+    """The part of a file that is decoded."""
 
     data: bytes
-    orientation: int = 1  # as EXIF and TIFF number it: 1 to 8
-    scans: int = 1  # how many times a JPEG's pixels are gone through
+    orientation: int = 1  # 1 to 8, as in EXIF and TIFF
+    scans: int = 1  # passes over a JPEG's pixels
     tags: tiff_tags.Tags | None = None  # of a TIFF
 
 
 def bare(data: bytes) -> Bare:
-    """Take a file of a known format apart; one of another format stays as it is.
+    """Return a file of a known format without metadata; files of other formats are unchanged.
 
-    Raises ValueError for a file of so many parts that reading them takes long.
+    Raises ValueError for a file with so many parts that reading them takes long.
     """
     if data.startswith(b"\xff\xd8\xff"):
         return _jpeg(data)
@@ -56,8 +55,8 @@ def bare(data: bytes) -> Bare:
     return Bare(data)
 
 
-def _counted(size: int) -> Iterator[None]:
-    """Allow so many steps through a file of `size` bytes. Raises ValueError at the next one."""
+def _steps(size: int) -> Iterator[None]:
+    """Yield as often as a file of `size` bytes may have parts. Raises ValueError at the next step."""
     most = MOST_SEGMENTS + size // 1024
     for _ in range(most):
         yield
@@ -66,7 +65,7 @@ def _counted(size: int) -> Iterator[None]:
 
 def _jpeg(data: bytes) -> Bare:
     kept, exif, scans, place = [data[:2]], b"", 0, 2
-    steps = _counted(len(data))
+    steps = _steps(len(data))
     while found := JPEG_MARKER.search(data, place):
         next(steps)
         start, place, marker = found.start(), found.end(), data[found.end() - 1]
@@ -86,7 +85,7 @@ def _jpeg(data: bytes) -> Bare:
 
 def _png(data: bytes) -> Bare:
     kept, exif, place, kind = [data[:8]], b"", 8, b""
-    steps = _counted(len(data))
+    steps = _steps(len(data))
     while place + 8 <= len(data) and kind != b"IEND":
         next(steps)
         length, kind = struct.unpack_from(">I4s", data, place)
@@ -99,10 +98,11 @@ def _png(data: bytes) -> Bare:
 
 
 def _gif(data: bytes) -> bytes:
-    """The first frame alone is looked at, with the graphic control extensions before it."""
-    place = 13 + _palette(data, 10)
+    """Return the first frame and everything behind it, without extensions other than graphic controls."""
+    flags = data[10] if len(data) > 10 else 0
+    place = 13 + (3 << ((flags & 7) + 1) if flags & 0x80 else 0)  # behind the palette
     kept = [data[:place]]
-    steps = _counted(len(data))
+    steps = _steps(len(data))
     while (found := GIF_BLOCK.search(data, place)) and found[0] == b"!":
         next(steps)
         start, place = found.start(), found.end() + 1
@@ -114,15 +114,9 @@ def _gif(data: bytes) -> bytes:
     return b"".join([*kept, data[found.start() :] if found else b""])
 
 
-def _palette(data: bytes, place: int) -> int:
-    """Bytes of the palette that the flags at `place` of a GIF promise."""
-    flags = data[place] if place < len(data) else 0
-    return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
-
-
 def _webp_orientation(data: bytes) -> int:
     place = 12
-    steps = _counted(len(data))
+    steps = _steps(len(data))
     while place + 8 <= len(data):
         next(steps)
         kind, length = struct.unpack_from("<4sI", data, place)
@@ -133,7 +127,7 @@ def _webp_orientation(data: bytes) -> int:
 
 
 def _orientation(exif: bytes) -> int:
-    """EXIF is a TIFF without pixels. Damaged metadata is no fault of the picture."""
+    """Return the orientation in EXIF data, a TIFF without pixels; 1 if the data is damaged or empty."""
     try:
         return tiff_tags.read(exif).orientation if exif else 1
     except ValueError:
@@ -141,7 +135,7 @@ def _orientation(exif: bytes) -> int:
 
 
 def _tiff(data: bytes) -> Bare:
-    """Its first page, with the tags that pixels need and no other."""
+    """Return the first page, with only the tags that decide its pixels."""
     tags = tiff_tags.read(data)
     pieces = tags.pieces()
     scans = 1

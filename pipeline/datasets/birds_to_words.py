@@ -1,9 +1,8 @@
-"""Birds-to-Words (Forbes et al., 2019): how two photographed birds differ, in paragraphs.
+"""Birds-to-Words (Forbes et al., 2019): paragraphs on how two photographed birds differ.
 
-The dataset is a table of addresses; the pictures must be brought by whoever uses it. A picture is
-looked for at images/<photo>.jpg, where <photo> is the number after /photos/ in its address, or in that of
-its observation: what the scripts in use save it as (its content may be of any format). Or images.json
-says otherwise: {address of the image: file}, for every image.
+The dataset is a table of addresses; users bring the images. An image's file is images/<photo>.jpg, as the
+published scripts save it. <photo> is the number after /photos/ in the image's address, or else in the
+observation's address. A file images.json ({address of the image: file}) may name all files instead.
 """
 
 import re
@@ -21,35 +20,31 @@ FILES = (TABLE,)
 OPTIONAL = (IMAGES,)
 REMEDY = "data/README.md lists the files of Birds-to-Words"
 SIDE = ("ObservationURL", "ImgURL", "Species", "Selection")
-COLUMNS = (
-    *(f"img1{name}" for name in SIDE),
-    *(f"img2{name}" for name in SIDE),
-    "split",
-    "annN",
-    "description",
-)
+COLUMNS = (*(f"img{side}{name}" for side in "12" for name in SIDE), "split", "annN", "description")
 
 
 def read(root: Path) -> list[Pair]:
-    """One pair for each two pictures, with the descriptions of all its rows, in the table's order.
+    """Return a pair for each two images, with the descriptions of all its rows, in the table's order.
 
     Raises InputError naming the file and the line.
     """
     path = root / TABLE
-    table = root / IMAGES
-    files = read_foreign(table, dict[str, ImageName], REMEDY) if table.exists() else None
-    merged: dict[tuple[str, str], tuple[str, list[str]]] = {}  # the two images -> split, captions
+    files = read_foreign(root / IMAGES, dict[str, ImageName], REMEDY) if (root / IMAGES).exists() else None
+    merged: dict[tuple[str, str], tuple[str, list[str]]] = {}  # (before, after) -> split, captions
     problems = []
     for number, row in _rows(path):
         before, after = (_image(row, side, files) for side in ("img1", "img2"))
         if before is None or after is None:
-            problems.append(f"line {number}: {_no_file(row, (before, after), files)}")
+            url = row["img1ImgURL" if before is None else "img2ImgURL"]
+            known = files is not None
+            reason = f"{IMAGES} does not name it" if known else f"it has no /photos/NUMBER: write {IMAGES}"
+            problems.append(f"line {number}: no file is known for {shown(url)}; {reason}")
             continue
         split, captions = merged.setdefault((before, after), (row["split"], []))
         if row["split"] not in SPLITS:
             problems.append(f"line {number}: the split is {shown(row['split'])}, not train, val or test")
         elif row["split"] != split:
-            problems.append(f"line {number}: the pair stands in {split} and in {row['split']}")
+            problems.append(f"line {number}: the pair is in {split} and in {row['split']}")
         elif text := caption(row["description"]):
             captions.append(text)
     if problems:
@@ -60,40 +55,39 @@ def read(root: Path) -> list[Pair]:
 
 
 def caption(description: str) -> str:
-    """A description as the processed dataset has it: lower case, "animal 1" one word, punctuation kept."""
+    """Return a description as in the processed dataset: lower case, "animal 1" one word, punctuation kept."""
     return re.sub(r"\banimal\s+([12])\b", r"animal\1", " ".join(description.lower().split()))
 
 
 def _rows(path: Path) -> list[tuple[int, dict[str, str]]]:
-    """The number of each line, and its fields by column.
+    """Return each line's number and its fields by column.
 
-    A row is a line and a tab always parts two fields, as in the published file: csv's own rule would take
-    a description that begins with a quotation mark to run on over the next lines.
+    Every line is a row and every tab separates fields, as in the published file. The csv module would read
+    on over the next lines where a description begins with a quotation mark.
     """
     lines = read_text(path, REMEDY).removesuffix("\n").split("\n")
     if tuple(lines[0].split("\t")) != COLUMNS:
         raise InputError(f"{path}: its first line must name the columns {', '.join(COLUMNS)}; {REMEDY}")
-    rows, problems = [], []
-    for number, line in enumerate(lines[1:], 2):
-        fields = [_unquoted(field) for field in line.split("\t")]
-        if len(fields) != len(COLUMNS):
-            problems.append(f"line {number} has {len(fields)} fields, not {len(COLUMNS)}")
-        else:
-            rows.append((number, dict(zip(COLUMNS, fields, strict=True))))
+    fields = [[_unquoted(field) for field in line.split("\t")] for line in lines[1:]]
+    problems = [
+        f"line {number} has {len(row)} fields, not {len(COLUMNS)}"
+        for number, row in enumerate(fields, 2)
+        if len(row) != len(COLUMNS)
+    ]
     if problems:
         raise listed(problems, str(path), REMEDY)
-    return rows
+    return [(number, dict(zip(COLUMNS, row, strict=True))) for number, row in enumerate(fields, 2)]
 
 
 def _unquoted(field: str) -> str:
-    """A field without the quotation marks that csv writers put round one that holds some."""
+    """Return a field without the quotation marks that csv writers add."""
     inside = field[1:-1]
     quoted = len(field) > 1 and field[0] == field[-1] == '"' and '"' not in inside.replace('""', "")
     return inside.replace('""', '"') if quoted else field
 
 
 def _image(row: dict[str, str], side: str, files: dict[str, str] | None) -> str | None:
-    """The file of a row's image; None where there is no rule for its address."""
+    """Return the file of one of a row's images; None if its address is unknown."""
     url = row[f"{side}ImgURL"]
     if files is not None:
         return files.get(url)
@@ -103,14 +97,6 @@ def _image(row: dict[str, str], side: str, files: dict[str, str] | None) -> str 
     return None
 
 
-def _no_file(row: dict[str, str], images: tuple[str | None, ...], files: dict[str, str] | None) -> str:
-    url = row["img1ImgURL" if images[0] is None else "img2ImgURL"]
-    reason = (
-        f"{IMAGES} does not name it" if files is not None else f"it has no /photos/NUMBER: write {IMAGES}"
-    )
-    return f"no file is known for {shown(url)}; {reason}"
-
-
 def _pairs(path: Path, merged: dict[tuple[str, str], tuple[str, list[str]]]) -> list[Pair]:
     pairs: dict[str, Pair] = {}
     for (before, after), (split, captions) in merged.items():
@@ -118,8 +104,6 @@ def _pairs(path: Path, merged: dict[tuple[str, str], tuple[str, list[str]]]) -> 
         if not captions:
             raise InputError(f"{path}: the pair {pair_id} has no caption; leave its rows out")
         if pair_id in pairs:
-            raise InputError(
-                f"{path}: two pairs are called {pair_id}; give the files in {IMAGES} other names"
-            )
+            raise InputError(f"{path}: two pairs are called {pair_id}; rename the files in {IMAGES}")
         pairs[pair_id] = Pair(pair_id, pair_id, split, before, after, tuple(captions))
     return list(pairs.values())

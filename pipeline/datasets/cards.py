@@ -1,4 +1,4 @@
-"""Dataset cards, data/cards/<dataset>.yaml: what a dataset is, which files go where, what to count."""
+"""Dataset cards, data/cards/<dataset>.yaml: description, files and published counts of a dataset."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,20 +11,20 @@ from pipeline.io.inputs import read_yaml
 from pipeline.io.records import checked
 
 FOLDER = Path("data/cards")
-DEFAULT = "default"  # counts of a dataset without protocols
+DEFAULT = "default"  # key of the counts of a dataset without protocols
 REMEDY = "restore it with git"
 Number = Annotated[int, Field(ge=0)]
 
 
 class LeftOut(Strict):
-    """How many of the published ones say nothing, and are not read."""
+    """Published pairs and captions that are blank and so not read."""
 
     pairs: Number = 0
     captions: Number = 0
 
 
 class Split(Strict):
-    """Published counts of one split; what is not published is left out."""
+    """Published counts of one split; None if not published."""
 
     pairs: Number
     scenes: Number | None = None
@@ -39,7 +39,7 @@ class References(Strict):
 
 
 class Expected(Strict):
-    """What pipeline/datasets/counts.py should count."""
+    """Published values of the counts in pipeline/datasets/counts.py."""
 
     train: Split
     val: Split
@@ -54,27 +54,27 @@ class Expected(Strict):
 
 
 class Card(Strict):
-    """One dataset. `expected`: by protocol, or `default`; absent where nothing is published."""
+    """One dataset. `expected`: counts by protocol, or under `default`; None if nothing is published."""
 
     name: str
     citation: str
-    source: str  # where it is to be had
+    source: str  # where to get it
     files: dict[str, str] = Field(min_length=1)  # path, {} for a number or name -> meaning
     size: str | None = None
     notes: tuple[str, ...] = Field(default=(), strict=False)
     expected: dict[str, Expected] | None = None
 
     def counts(self, protocol: str | None) -> dict[str, Any] | None:
-        """The expected counts of a protocol, without what is not known; None where there are none."""
+        """Return the published counts of a protocol without unknown ones; None if there are none."""
         found = (self.expected or {}).get(DEFAULT if protocol is None else protocol)
         return None if found is None else found.model_dump(exclude_none=True)
 
 
 def path_of(dataset: str) -> Path:
-    """Where the card of a dataset lies."""
+    """Return the path of a dataset's card."""
     return FOLDER / f"{dataset}.yaml"
 
 
 def load(path: Path) -> Card:
-    """The card in a file. Raises InputError naming the file and the first key that is wrong."""
-    return checked(Card, read_yaml(path, REMEDY), str(path), "mend it")
+    """Read a card. Raises InputError naming the file and the first wrong key."""
+    return checked(Card, read_yaml(path, REMEDY), str(path), "correct it")

@@ -1,4 +1,4 @@
-"""Is a dataset's folder complete, and is it still what was prepared? Names and sizes first, contents last."""
+"""Checks of a dataset's folder: missing and surplus images, and changes since the dataset was prepared."""
 
 import os
 import stat
@@ -15,14 +15,14 @@ from pipeline.io.content_hashes import sha256
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import opened
 
-# endings of pictures that are read, or that people expect to be; what has another is known by its content
+# extensions of images that are read, or that people expect to be read; other files are known by content
 READ = "png apng jpg jpeg jpe jfif jif gif bmp dib webp tif tiff ppm pgm pbm pnm"
 IMAGES = frozenset(f"{READ} heic heif avif jxl jp2".split())
 SYSTEMS = frozenset(("thumbs.db", "ehthumbs.db", "desktop.ini", "__macosx", "@eadir"))  # in lower case
 
 
 def missing(root: Path, names: Iterable[str]) -> list[str]:
-    """List the images that are absent or empty, each with what is wrong. No image is opened."""
+    """List the images that are absent or empty, each with its fault. No image is opened."""
     have: dict[Path, dict[str, str]] = {}
     return [
         f"{name}: {fault}{_advice(root / name, have) if fault == 'missing' else ''}"
@@ -32,7 +32,7 @@ def missing(root: Path, names: Iterable[str]) -> list[str]:
 
 
 def _advice(path: Path, have: dict[Path, dict[str, str]]) -> str:
-    """Say what may be wrong with a missing file's name. `have`: the files of the folders seen before."""
+    """Say what may be wrong with a missing file's name. `have`: files of the folders listed before."""
     if "\\" in str(path):
         return " (write / between folders, not \\)"
     if strange := next((sign for sign in path.name if unicodedata.category(sign) in ("Cf", "Co")), None):
@@ -50,7 +50,7 @@ def _folded(name: str) -> str:
 
 
 def on_disk(root: Path, name: str) -> str:
-    """Return a file's name as its folder has it: an accent may be a sign of its own there (NFD), or not."""
+    """Return a file's name in the Unicode form (NFC or NFD) that the folder has."""
     if name.isascii() or not _fault(root / name):
         return name
     forms = (unicodedata.normalize(form, name) for form in ("NFC", "NFD"))
@@ -58,7 +58,7 @@ def on_disk(root: Path, name: str) -> str:
 
 
 def first_alike(root: Path, names: Iterable[str]) -> dict[str, str]:
-    """Map each file to the first one of the same content. Only files of equal size are read."""
+    """Map each file to the first one with the same content. Only files of equal size are read."""
     sizes: dict[int, list[str]] = {}
     alike = {name: name for name in names}
     for name in alike:
@@ -72,14 +72,14 @@ def first_alike(root: Path, names: Iterable[str]) -> dict[str, str]:
 
 
 def in_two_splits(pairs: Iterable[Pair], content: Mapping[str, str]) -> list[str]:
-    """List the images that are in one split and, under any name, in another. `content`: by name."""
+    """List images of one split whose content is also in another split. `content`: name -> content key."""
     where: dict[str, tuple[str, str]] = {}
     found = []
     for pair in pairs:
         for name in (pair.before, pair.after):
             other, split = where.setdefault(content[name], (name, pair.split))
             if split != pair.split:
-                found.append(f"{name} in {pair.split} is the same picture as {other} in {split}")
+                found.append(f"{name} in {pair.split} is the same image as {other} in {split}")
     return list(dict.fromkeys(found))
 
 
@@ -95,23 +95,23 @@ def _fault(path: Path) -> str | None:
 
 
 def surplus(root: Path, names: Iterable[str], shown: int = 3) -> tuple[int, list[str]]:
-    """Return how many of the folder's images (below links too) are not among `names`, and some of them."""
+    """Return the number of images in the folder that are not among `names`, and the first of them."""
     known = {os.path.normpath(name) for name in names}
-    count, first = 0, []
-    for name in files_below(root):
-        if name not in known and not is_systems(name) and is_picture(root / name):
-            count += 1
-            first += [name] * (count <= shown)
-    return count, first
+    found = [
+        name
+        for name in files_below(root)
+        if name not in known and not is_systems(name) and is_picture(root / name)
+    ]
+    return len(found), found[:shown]
 
 
 def is_systems(name: str) -> bool:
-    """Return whether a file is hidden, or written by macOS, Windows or a NAS itself."""
+    """Return whether a file is hidden, or written by macOS, Windows or a NAS."""
     return any(part.startswith(".") or part.casefold() in SYSTEMS for part in name.split("/"))
 
 
 def is_picture(path: Path) -> bool:
-    """Return whether a file has an image's ending or an image's content."""
+    """Return whether a file has an image's extension or content."""
     if path.suffix.lower().removeprefix(".") in IMAGES or kind_not_read(path):
         return True
     try:
@@ -119,13 +119,13 @@ def is_picture(path: Path) -> bool:
             Image.open(file, formats=FORMATS)
     except Image.DecompressionBombError:
         return True
-    except Exception:  # Pillow raises anything on what is no picture
+    except Exception:  # Pillow raises any exception if the file is no image
         return False
     return True
 
 
 def kind_not_read(path: Path) -> str | None:
-    """Return what a file is where that is a picture of a known kind that is not read."""
+    """Return the kind of an image that is known but not read; None for other files."""
     with suppress(OSError, ValueError, InputError), opened(path) as file:
         return NOT_READ.get(file.read(12)[4:])
     return None
@@ -144,7 +144,7 @@ def files_below(root: Path) -> Iterator[str]:
             own = folder.stat()
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError as error:
-            raise InputError(f"{folder} cannot be read ({error.strerror}); mend that") from None
+            raise InputError(f"{folder} cannot be read ({error.strerror}); correct that") from None
         if (identity := (own.st_dev, own.st_ino)) in above:
             continue
         folders = [entry.name for entry in entries if entry.is_dir()]
@@ -153,7 +153,7 @@ def files_below(root: Path) -> Iterator[str]:
 
 
 def changed(root: Path, recorded: Iterable[Indexed]) -> Iterator[str]:
-    """The files that are no longer as recorded, in words; of the same size, they are read and hashed."""
+    """Describe the files that differ from the index. Only files of the same size are hashed."""
     for record in recorded:
         try:
             size = (root / record.name).stat().st_size
@@ -162,12 +162,12 @@ def changed(root: Path, recorded: Iterable[Indexed]) -> Iterator[str]:
             yield f"{record.name}: cannot be read ({error.strerror})"
             continue
         if not same:
-            told = f"{record.bytes:,} bytes, now {size:,}" if size != record.bytes else "other content"
-            yield f"{record.name}: {told}"
+            what = f"{record.bytes:,} bytes, now {size:,}" if size != record.bytes else "other content"
+            yield f"{record.name}: {what}"
 
 
 def changed_pairs(prepared: Sequence[Pair], now: Sequence[Pair]) -> list[str]:
-    """What the annotation files say otherwise than when the pairs were prepared, in words; empty: nothing."""
+    """Describe how the pairs in the annotation files differ from the prepared pairs; empty if they agree."""
     old, new = ({pair.pair_id: pair for pair in pairs} for pairs in (prepared, now))
     kinds = {
         "new": [name for name in new if name not in old],
@@ -182,12 +182,12 @@ def changed_pairs(prepared: Sequence[Pair], now: Sequence[Pair]) -> list[str]:
 
 
 def hashes(root: Path, files: Iterable[Path]) -> dict[str, str]:
-    """File, relative to the dataset's root -> sha256 of its content."""
+    """Return file, relative to the dataset's root -> sha256."""
     return {file.relative_to(root).as_posix(): sha256(file) for file in files}
 
 
 def changed_files(recorded: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Which files differ between two results of `hashes`, in words."""
+    """Describe which files differ between two results of `hashes`."""
     names = [*now, *(name for name in recorded if name not in now)]
     return [
         f"{name}: {'new' if name not in recorded else 'gone' if name not in now else 'other content'}"

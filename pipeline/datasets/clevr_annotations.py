@@ -1,4 +1,4 @@
-"""Annotation files keyed by the scene's number, which CLEVR-Change and CLEVR-DC share."""
+"""Annotation files keyed by scene number, as in CLEVR-Change and CLEVR-DC."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from pipeline.io.records import read_foreign
 Numbers = Annotated[tuple[Annotated[int, Field(ge=0, lt=10**9)], ...], Field(min_length=1)]
 Sentences = dict[int, tuple[str, ...]]
 TYPES = {"color": "color", "material": "texture", "add": "add", "drop": "drop", "move": "move"}
-"""The file's names of the types -> the schema's."""
+"""Names of change types: in the files -> in the schema."""
 
 
 class _Splits(Published):
@@ -25,14 +25,14 @@ class _Splits(Published):
 
 
 def read_splits(path: Path, remedy: str) -> dict[str, list[int]]:
-    """Split -> scene numbers, sorted. Raises InputError where one is empty or a scene stands in two."""
+    """Return split -> sorted scene numbers. Raises InputError for an empty split or a scene in two splits."""
     splits = read_foreign(path, _Splits, remedy)
     where: dict[int, str] = {}
     problems = []
     for name, numbers in splits:
         for number in numbers:
             if number in where:
-                problems.append(f"scene {number} stands in {where[number]!r} and again in {name!r}")
+                problems.append(f"scene {number} is in {where[number]!r} and again in {name!r}")
             where[number] = name
     if problems:
         raise listed(problems, f"{path}: splits overlap", "leave each scene in one split, once")
@@ -40,9 +40,9 @@ def read_splits(path: Path, remedy: str) -> dict[str, list[int]]:
 
 
 def read_captions(path: Path, remedy: str, pattern: str, example: str) -> tuple[Sentences, dict[int, str]]:
-    """Scene number -> sentences, and -> the key that names it, from {key: [sentence, ...]}.
+    """Read {key: [sentence, ...]}. Return scene number -> sentences, and scene number -> key.
 
-    A key matches `pattern` whole, its first group the number; an error shows `example`.
+    A key matches `pattern`, whose first group is the scene number; messages show `example`.
     """
     table = read_foreign(path, dict[str, Captions], remedy)
     problems = []
@@ -59,15 +59,15 @@ def read_captions(path: Path, remedy: str, pattern: str, example: str) -> tuple[
 
 
 def _scene_number(name: str, pattern: str) -> int | None:
-    """The number in a name, of nine digits at most; None where the name is of another form."""
+    """Return the number in a name, at most nine digits; None if the name does not match."""
     found = re.fullmatch(pattern, name, re.ASCII)
     return int(found[1]) if found and len(found[1]) <= 9 else None
 
 
 def read_types(path: Path, remedy: str, pattern: str, more: Iterable[str] = ()) -> dict[int, str]:
-    """Scene number -> change type, from {the file's name of a type: [name like 000000.png, ...]}.
+    """Read {type in the file: [name like 000000.png, ...]}. Return scene number -> the schema's type.
 
-    The file has all of TYPES; it may have `more` of the schema's own, and no other.
+    The file must have all keys of TYPES, and may have those of `more`.
     """
     table = read_foreign(path, dict[str, tuple[str, ...]], remedy)
     if not set(TYPES) <= set(table) <= {*TYPES, *more}:
@@ -77,8 +77,7 @@ def read_types(path: Path, remedy: str, pattern: str, more: Iterable[str] = ()) 
         for name in names:
             number = _scene_number(name, pattern)
             if number is None:
-                said = f"{kind!r} holds {shown(name)}, which is not a name like 000000.png"
-                raise InputError(f"{path}: {said}; {remedy}")
+                raise InputError(f"{path}: {kind!r} has {shown(name)}, not a name like 000000.png; {remedy}")
             if number in found:
                 raise InputError(f"{path}: {name} is listed twice; leave it under one type")
             found[number] = TYPES.get(kind, kind)
@@ -88,17 +87,17 @@ def read_types(path: Path, remedy: str, pattern: str, more: Iterable[str] = ()) 
 def check_agreement(
     root: Path, file: str, splits: dict[str, list[int]], tables: Mapping[str, Iterable[int]]
 ) -> None:
-    """Every scene of the splits (in `file`) stands in every table (file -> scene number -> …), no other."""
+    """Raise InputError unless the splits (in `file`) and each table (file -> scenes) have the same scenes."""
     named = {number for name in SPLITS for number in splits[name]}
+    scenes = {other: set(table) for other, table in tables.items()}
     problems = [
         f"{file} names scene {number}, unknown to {other}"
-        for other, table in tables.items()
-        for number in sorted(named - set(table))
-    ]
-    problems += [
+        for other, known in scenes.items()
+        for number in sorted(named - known)
+    ] + [
         f"{other} has scene {number}, which is in no split"
-        for other, table in tables.items()
-        for number in sorted(set(table) - named)
+        for other, known in scenes.items()
+        for number in sorted(known - named)
     ]
     if problems:
-        raise listed(problems, str(root), "mend the files so that they agree (data/README.md lists them)")
+        raise listed(problems, str(root), "make the files agree (data/README.md lists them)")

@@ -1,8 +1,7 @@
-"""CLEVR-Change (Park et al., 2019) as its authors lay it out; `tabletop` uses the same layout.
+"""CLEVR-Change (Park et al., 2019) in its authors' layout, which `tabletop` also uses.
 
-Every scene number gives two pairs: (default, semantic change) and (default, distractor).
-Images are found by name, never by their position in a listing: one missing file would
-otherwise shift every later label.
+Each scene number gives two pairs: (default, semantic change) and (default, distractor). Images are found by
+name, never by their position in a listing: one missing file would shift all later labels.
 """
 
 from collections.abc import Iterator
@@ -14,9 +13,10 @@ from pipeline.datasets.clevr_scenes import SceneRecord, read_scenes
 from pipeline.datasets.schema import NO_CHANGE, SPLITS, Pair
 
 FILES = ("splits.json", "change_captions.json", "no_change_captions.json", "type_mapping.json")
-OPTIONAL = ("scenes.json",)  # boxes, overlaps and objects, which not everybody has
+OPTIONAL = ("scenes.json",)  # boxes, overlaps and objects
 REMEDY = "data/README.md lists the files of CLEVR-Change"
 KEY = r"CLEVR_default_(\d+)\.png"
+EXAMPLE = "CLEVR_default_000000.png"
 NAME = r"(\d+)\.png"
 DEFAULT = "images/CLEVR_default_{:06d}.png"
 SEMANTIC = "sc_images/CLEVR_semantic_{:06d}.png"
@@ -24,35 +24,29 @@ DISTRACTOR = "nsc_images/CLEVR_nonsemantic_{:06d}.png"
 
 
 def read(root: Path) -> list[Pair]:
-    """Both pairs of every scene that splits.json names, in the order train, val, test, by scene number.
+    """Return both pairs of every scene in splits.json, in the order train, val, test, by scene number.
 
-    Raises InputError naming the file and the first scenes that do not fit together.
+    Raises InputError naming the file and the first scenes that do not agree.
     """
     splits = clevr_annotations.read_splits(root / "splits.json", REMEDY)
-    example = "CLEVR_default_000000.png"
-    change, _ = clevr_annotations.read_captions(root / "change_captions.json", REMEDY, KEY, example)
-    no_change, _ = clevr_annotations.read_captions(root / "no_change_captions.json", REMEDY, KEY, example)
+    change, _ = clevr_annotations.read_captions(root / "change_captions.json", REMEDY, KEY, EXAMPLE)
+    no_change, _ = clevr_annotations.read_captions(root / "no_change_captions.json", REMEDY, KEY, EXAMPLE)
     types = clevr_annotations.read_types(root / "type_mapping.json", REMEDY, NAME)
     known = read_scenes(root / "scenes.json")
-    clevr_annotations.check_agreement(
-        root, "splits.json", splits, dict(zip(FILES[1:], (change, no_change, types), strict=True))
-    )
+    tables = dict(zip(FILES[1:], (change, no_change, types), strict=True))
+    clevr_annotations.check_agreement(root, "splits.json", splits, tables)
     return [
         pair
         for split in SPLITS
         for n in splits[split]
-        for pair in _pairs(n, split, change[n], no_change[n], types[n], known.get(n) or SceneRecord(number=n))
+        for pair in _pairs(split, change[n], no_change[n], types[n], known.get(n) or SceneRecord(number=n))
     ]
 
 
 def _pairs(
-    number: int,
-    split: str,
-    change: tuple[str, ...],
-    no_change: tuple[str, ...],
-    kind: str,
-    scene: SceneRecord,
+    split: str, change: tuple[str, ...], no_change: tuple[str, ...], kind: str, scene: SceneRecord
 ) -> Iterator[Pair]:
+    number = scene.number
     pair = partial(Pair, scene_id=f"{number:06d}", split=split, before=DEFAULT.format(number))
     yield pair(
         pair_id=f"{number:06d}.png",

@@ -1,7 +1,7 @@
-"""CLEVR-DC (Kim et al., 2021): one pair a scene, seen from drastically different viewpoints.
+"""CLEVR-DC (Kim et al., 2021): one pair per scene, from drastically different viewpoints.
 
-Two layouts are about: the authors' own, and the one that DIRL's scripts rename it to (names of six digits).
-The authors' files do not say what kind of change a scene shows, and its number does not either.
+There are two layouts: the authors' own, and the one that DIRL's scripts rename it to (names of six digits).
+The authors' files do not state the kind of change, and the scene number does not imply it.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ KEY = r"(\d+)(?:\.png)?"
 
 @dataclass(frozen=True)
 class Layout:
-    """Where one layout has its files; images are named by the key of their captions."""
+    """The files and folders of a layout; an image has the name of its caption's key."""
 
     captions: str
     splits: str
@@ -34,11 +34,11 @@ OPTIONAL = (*(name for own in LAYOUTS for name in (own.captions, own.splits)), T
 
 
 def read(root: Path) -> list[Pair]:
-    """The pair of every scene, in the order train, val, test, by number; ids are "000000.png" and so on.
+    """Return the pair of every scene, in the order train, val, test, by number; ids like "000000.png".
 
-    Types are those of type_mapping.json where there is one (CLEVR-Change's form, and "none" for scenes
-    without a change; scenes that it leaves out are of unknown kind), else unknown.
-    Raises InputError naming the file and the first scenes that do not fit together.
+    Types come from type_mapping.json (CLEVR-Change's form, plus "none" for scenes without a change). Without
+    that file, and for scenes that it leaves out, the type is unknown.
+    Raises InputError naming the file and the first scenes that do not agree.
     """
     layout = layout_of(root)
     splits = clevr_annotations.read_splits(root / layout.splits, REMEDY)
@@ -61,9 +61,10 @@ def read(root: Path) -> list[Pair]:
 
 
 def layout_of(root: Path) -> Layout:
-    """The layout whose captions are there; of both (DIRL's script leaves the old file), whose images are.
+    """Return the layout of a folder, by its captions file.
 
-    Raises InputError where neither or both are there.
+    DIRL's script leaves the authors' file in place: with both files, the folder of images decides.
+    Raises InputError if neither or both layouts are there.
     """
     found = [layout for layout in LAYOUTS if (root / layout.captions).is_file()]
     if len(found) > 1:

@@ -1,4 +1,4 @@
-"""What is known of CLEVR-Change's scenes beyond its authors' files: scenes.json, as `tabletop` writes it."""
+"""scenes.json: facts of CLEVR-Change's scenes beyond its authors' files, as `tabletop` writes them."""
 
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +17,7 @@ Box = tuple[Pixels, Pixels, Pixels, Pixels]
 Point = tuple[float, float, float]
 
 
-class _Thing(Published):
+class _Object(Published):
     number: int
     size: str
     color: str
@@ -43,22 +43,22 @@ class _Views(Published):
 
 
 class SceneRecord(Published):
-    """A scene; None where the file does not say."""
+    """A scene; None where the file has no value."""
 
     number: int
     before_box: Box | None = None
     after_box: Box | None = None
     semantic_iou: Share | None = None
     distractor_iou: Share | None = None
-    changed: int | None = None  # the number of the object that changes
-    before: tuple[_Thing, ...] = ()
-    after: tuple[_Thing, ...] = ()
+    changed: int | None = None  # number of the object that changes
+    before: tuple[_Object, ...] = ()
+    after: tuple[_Object, ...] = ()
     views: _Views | None = None
 
     def facts(self, kind: str) -> SceneFacts | None:
-        """What a pair of that kind of change shows (NO_CHANGE: the pair without); None where not all is said.
+        """Return the facts of the pair with this kind of change; None if the record is incomplete.
 
-        Raises InputError where the object that changes is not there, or there where it must not be.
+        Raises InputError if the changed object is missing, or present where it should not be.
         """
         changed = None if kind == NO_CHANGE else self.changed
         before = _placed(self.before)
@@ -76,22 +76,22 @@ class SceneRecord(Published):
 
     @property
     def changed_object(self) -> ChangedObject | None:
-        """The object that changes; None where the scene does not say which."""
+        """The object that changes; None if the record does not name one."""
         if self.changed is None:
             return None
         return ChangedObject(self._look(self.before), self._look(self.after))
 
-    def _look(self, things: tuple[_Thing, ...]) -> Look | None:
-        own = [Look(t.size, t.color, t.material, t.shape) for t in things if t.number == self.changed]
+    def _look(self, objects: tuple[_Object, ...]) -> Look | None:
+        own = [Look(o.size, o.color, o.material, o.shape) for o in objects if o.number == self.changed]
         return own[0] if own else None
 
 
-def _placed(things: tuple[_Thing, ...]) -> tuple[Placed, ...] | None:
-    """None where a thing's place is not said."""
-    found = tuple(
-        Placed(t.number, t.size, t.color, t.material, t.shape, *t.position[:2]) for t in things if t.position
-    )
-    return found if len(found) == len(things) else None
+def _placed(objects: tuple[_Object, ...]) -> tuple[Placed, ...] | None:
+    """Return the objects with their positions; None if a position is missing."""
+    found = [(o, o.position[:2]) for o in objects if o.position]
+    if len(found) < len(objects):
+        return None
+    return tuple(Placed(o.number, o.size, o.color, o.material, o.shape, x, y) for o, (x, y) in found)
 
 
 class _File(Published):
@@ -99,9 +99,9 @@ class _File(Published):
 
 
 def read_scenes(path: Path) -> dict[int, SceneRecord]:
-    """Scene number -> what is known of it; empty where there is no such file.
+    """Return scene number -> record; empty if there is no such file.
 
-    Raises InputError naming the file and the keys that are wrong.
+    Raises InputError naming the file and the wrong keys.
     """
     if not path.exists():
         return {}

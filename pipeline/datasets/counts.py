@@ -1,5 +1,7 @@
-"""How much a dataset holds, to stand beside the published counts."""
+"""Counts of a dataset, compared with the published ones, and notes on how its captions become words."""
 
+import re
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,15 +11,20 @@ from pipeline.text import vocabularies
 
 Counts = dict[str, Any]
 PLACES = {"": "the whole has", "types": "of the types there are"}  # in words; else the split
+# scripts that put no spaces between words: Thai to Khmer, Chinese and Japanese
+UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]{3,}"
+)
 
 
 def count(pairs: Sequence[Pair]) -> Counts:
-    """Numbers of each split (pairs, scenes, images, captions), of the types, and of the whole.
+    """Return the counts of each split (pairs, scenes, images, captions), of the types, and of the whole.
 
-    `images`: distinct ones; `shared_images`: those that stand in more than one split. `references`: the
-    fewest and the most captions of a test pair. `vocabulary` and `longest`: as a model with
-    text.min_count 1, lower case and no cut would have them (special tokens and marks included),
-    from the training captions. `mean_words`: of a caption, in words between white space.
+    - `images`: distinct images; `shared_images`: images in more than one split
+    - `references`: fewest and most captions of a test pair
+    - `vocabulary`, `longest`: as for a model with text.min_count 1, lower case and no limit on the length,
+      from the training captions, special tokens included
+    - `mean_words`: white-space separated words of a caption
     """
     splits = {split: of_split(pairs, split) for split in SPLITS}
     images = {split: set(images_of(own)) for split, own in splits.items()}
@@ -49,10 +56,10 @@ def _of_split(pairs: Sequence[Pair], images: int) -> dict[str, int]:
 
 
 def differences(counts: Counts, expected: Mapping[str, Any]) -> list[str]:
-    """Where `counts` are not as `expected`, in words: "train has 8,560 pairs, published 8,566"; what is
-    not expected is not compared.
+    """Describe where `counts` differ from `expected`: "train has 8,560 pairs, published 8,566".
 
-    A split's `left_out` is how many of the published pairs and captions say nothing, and are not read.
+    Counts without an expected value are not compared. `left_out` of a split is the number of published pairs
+    and captions that are blank and so not read.
     """
     return [
         f"{PLACES.get(where, f'{where} has')} {ours:,} {what}, published {published:,}"
@@ -63,7 +70,7 @@ def differences(counts: Counts, expected: Mapping[str, Any]) -> list[str]:
 
 
 def compared(counts: Counts, expected: Mapping[str, Any]) -> list[tuple[str, str, int, int, int]]:
-    """(split, "types" or "" for the whole; what; ours; published; of these left out), one a number."""
+    """Return (where, what, ours, published, left out) for each number; where: a split, "types" or ""."""
     rows = []
     for key, value in expected.items():
         if not isinstance(value, Mapping):
@@ -76,3 +83,25 @@ def compared(counts: Counts, expected: Mapping[str, Any]) -> list[tuple[str, str
             if what != "left_out"
         ]
     return [(where, what.replace("_", " "), *numbers) for where, what, *numbers in rows]
+
+
+def notes(captions: Sequence[str], lower_case: bool) -> list[str]:
+    """Return notes on captions without spaces between words, and on words with punctuation at their ends."""
+    found = []
+    if unspaced := [caption for caption in captions if UNSPACED.search(caption)]:
+        found.append(
+            f"{len(unspaced):,} captions have no spaces between words, such as {unspaced[0]!r}: only spaces "
+            "separate words, here as in COCO's tokeniser; put spaces between the words"
+        )
+    words = vocabularies.count_words(captions, lower_case)
+    if signed := [word for word in words if _bare(word) not in ("", word)]:
+        found.append(
+            f"{len(signed):,} words have punctuation at their ends, such as {signed[0]!r}: it stays part of "
+            "the word, because only . ? , and ; are removed"
+        )
+    return found
+
+
+def _bare(word: str) -> str:
+    """Return a word without the punctuation and symbols around it."""
+    return word.strip("".join(sign for sign in set(word) if unicodedata.category(sign)[0] in "PS"))

@@ -1,13 +1,13 @@
-"""CUB and NABirds, which pre-training alone reads: published lists -> records, and where these lie.
+"""CUB and NABirds, which only pre-training reads: from the published lists to records.
 
-CUB-200-2011 (Wah et al., 2011) is the folder of the images' authors, with the ten sentences an image of
-Reed et al. (2016) put into it: text_c10/. A single image is a Pair of which both images are the same one.
-NABirds (Van Horn et al., 2015) has photographs of 555 classes, without text. How IDC-PCL drew its pairs is
-not published: here every photograph is the first of one pair, and every other pair is of one class.
+CUB-200-2011 (Wah et al., 2011) is the image authors' folder, with the ten sentences per image of Reed et al.
+(2016) in text_c10/. A single image is a Pair whose before and after are the same. NABirds (Van Horn et al.,
+2015) has photographs of 555 classes, without text. IDC-PCL's way of drawing pairs is not published. Here
+each photograph is the first of one pair, and every second pair is of one class.
 
-Both list images in one form: an image's id, a space, and what is said of it. The published test images are
-pre-training's validation: nothing is ever scored on them here. data/pretraining/records/<dataset>/ holds the
-records, the index of their images and, of CUB, negatives; data/pretraining/stores/<dataset>/ the features.
+Both datasets list images as lines of an id, a space, and a value. The published test images are the
+validation split of pre-training: nothing is scored on them. data/pretraining/records/<dataset>/ has the
+records, their image index and, for CUB, negatives; data/pretraining/stores/<dataset>/ has the features.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ from pipeline.io.outputs import Contents
 from pipeline.io.records import checked
 
 FOLDER = Path("data/pretraining")
-RECORDS, IMAGES, NEGATIVES = "records.jsonl", "images.jsonl", "negatives.jsonl"  # of a dataset
+RECORDS, IMAGES, NEGATIVES = "records.jsonl", "images.jsonl", "negatives.jsonl"  # files of a dataset
 CONTENTS = Contents("pretraining records")
 SPLITS = {"1": "train", "0": "val"}
 TEXT = "text_c10"
@@ -33,17 +33,17 @@ REMEDY = "data/README.md lists the files of CUB and of NABirds"
 
 
 def records_of(folder: Path, dataset: str) -> Path:
-    """The folder of a dataset's records, below that of what pre-training reads."""
+    """Return the folder of a dataset's records."""
     return folder / "records" / dataset
 
 
 def stores_of(folder: Path, dataset: str) -> Path:
-    """The folder of its stores."""
+    """Return the folder of a dataset's stores."""
     return folder / "stores" / dataset
 
 
 def remedy(dataset: str) -> str:
-    """What makes both."""
+    """Return how to make the records and stores, for a message."""
     return (
         f"add {dataset} to pretraining.datasets in params.yaml and run "
         f"`dvc repro prepare_pretraining@{dataset} extract_pretraining@{dataset}`"
@@ -51,10 +51,10 @@ def remedy(dataset: str) -> str:
 
 
 class _Image(Published):
-    """What the three lists say of an image, by the lists' names."""
+    """One image; the fields are named like the lists."""
 
     images: ImageName  # below images/
-    image_class_labels: Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]  # its class, as the dataset numbers it
+    image_class_labels: Annotated[str, Field(pattern=r"^[0-9]{1,9}$")]
     train_test_split: Literal["1", "0"]
 
     @property
@@ -63,9 +63,9 @@ class _Image(Published):
 
 
 def read_cub(root: Path) -> list[Pair]:
-    """All images with their sentences, in the order of images.txt, each as before and after of a pair.
+    """Return all images with their sentences, in the order of images.txt, each as both images of a pair.
 
-    Raises InputError naming the lists' wrong lines, or the first images that have no sentences.
+    Raises InputError naming the wrong lines, or the first images without sentences.
     """
     found, problems = [], []
     for key, image in _read_images(root).items():
@@ -74,27 +74,27 @@ def read_cub(root: Path) -> list[Pair]:
             name = f"images/{image.images}"
             found.append(Pair(key, key, image.split, name, name, captions))
         else:
-            problems.append(f"{file} is missing, no text in UTF-8, or has no sentence")
+            problems.append(f"{file} is missing, not UTF-8 text, or has no sentence")
     if problems:
         raise listed(problems, str(root / TEXT), REMEDY)
     return found
 
 
 def _captions(path: Path) -> tuple[str, ...]:
-    """The sentences, one a line, white space collapsed; none where the file cannot be read."""
+    """Return the sentences, one per line, with white space collapsed; empty if the file cannot be read."""
     try:
         text = read_text(path, REMEDY)
     except InputError:
         return ()
-    # some published sentences hold what a wrong encoding left
+    # some published sentences have replacement characters, left by a wrong encoding
     lines = (" ".join(line.replace("\ufffd", " ").split()) for line in text.split("\n"))
     return tuple(line for line in lines if line)
 
 
 def read_nabirds(root: Path, seed: int) -> list[ClassPair]:
-    """The pairs of train and then of val, drawn by [seed, 0] and [seed, 1]; classes are numbered from 0.
+    """Return the pairs of train, then of val, drawn from [seed, 0] and [seed, 1]; classes count from 0.
 
-    Raises InputError naming the lists' wrong lines, or a split that has one class alone.
+    Raises InputError naming the wrong lines, or a split with only one class.
     """
     images = _read_images(root)
     classes = {key: int(image.image_class_labels) for key, image in images.items()}
@@ -111,9 +111,9 @@ def read_nabirds(root: Path, seed: int) -> list[ClassPair]:
 
 
 def _drawn(classes: Mapping[str, int], rng: np.random.Generator) -> Iterator[tuple[str, str]]:
-    """Each image with another one, in turn of its class and of a different one; `classes`: by image.
+    """Yield each image with a second one, alternately of the same and of another class.
 
-    An image that is alone in its class has one of a different class beside it.
+    `classes`: image -> class. The only image of a class always gets a second image of another class.
     """
     images = list(classes)
     of_class: dict[int, list[str]] = {}
@@ -131,9 +131,9 @@ def _drawn(classes: Mapping[str, int], rng: np.random.Generator) -> Iterator[tup
 
 
 def _read_images(root: Path) -> dict[str, _Image]:
-    """Id -> what the three lists say of an image, in the order of images.txt.
+    """Return id -> image from the three lists, in the order of images.txt.
 
-    Raises InputError naming the first image of which a list says nothing, or something wrong.
+    Raises InputError naming the first image that a list lacks or has a wrong value for.
     """
     lists = {name: _read_list(root / f"{name}.txt") for name in _Image.model_fields}
     ids = dict.fromkeys(key for own in lists.values() for key in own)
@@ -146,17 +146,17 @@ def _read_images(root: Path) -> dict[str, _Image]:
 
 
 def _read_list(path: Path) -> Mapping[str, str]:
-    """Id -> the rest of its line."""
+    """Return id -> the rest of its line."""
     found: dict[str, str] = {}
     for number, line in enumerate(read_text(path, REMEDY).splitlines(), 1):
         name, _, value = line.strip().partition(" ")
-        if not name:
-            continue
-        if not value:
-            raise InputError(f"{path}, line {number}: {shown(line)} is not an id and a value; {REMEDY}")
+        where = f"{path}, line {number}"
+        if name and not value:
+            raise InputError(f"{where}: {shown(line)} is not an id and a value; {REMEDY}")
         if name in found:
-            raise InputError(f"{path}, line {number}: {name} stands there before; keep one of them")
-        found[name] = value.strip()
+            raise InputError(f"{where}: {name} is listed before; keep one of them")
+        if name:
+            found[name] = value.strip()
     if not found:
         raise InputError(f"{path} is empty; {REMEDY}")
     return found

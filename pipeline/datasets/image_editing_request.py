@@ -1,6 +1,6 @@
-"""Image Editing Request (Tan et al., 2019): a picture, an edited one, and the request that it answers.
+"""Image Editing Request (Tan et al., 2019): an image, its edited version, and the request for the edit.
 
-Some pictures stand in several entries, a few even in several splits: the files are taken as they are.
+Some images are in several entries, a few even in several splits; the files are read as they are.
 """
 
 from pathlib import Path
@@ -27,20 +27,14 @@ class Entry(Published):
 
 
 def read(root: Path) -> list[Pair]:
-    """One pair an entry, named by its uid, in the files' order. Raises InputError naming file and entry."""
+    """Return one pair per entry, named by its uid, in the files' order. Raises InputError naming it."""
     pairs: dict[str, Pair] = {}
     for split, file in SPLIT_FILES.items():
         for entry in read_foreign(root / file, tuple[Entry, ...], REMEDY):
-            if entry.uid in pairs:
-                there = SPLIT_FILES[pairs[entry.uid].split]
-                raise InputError(f"{root / file}: uid {entry.uid} stands in {there} already; {REMEDY}")
-            pairs[entry.uid] = Pair(
-                pair_id=entry.uid,
-                scene_id=entry.uid,
-                split=split,
-                before=f"images/{entry.img0}",
-                after=f"images/{entry.img1}",
-                captions=entry.sents,
-            )
+            uid, before, after = entry.uid, f"images/{entry.img0}", f"images/{entry.img1}"
+            if uid in pairs:
+                there = SPLIT_FILES[pairs[uid].split]
+                raise InputError(f"{root / file}: uid {uid} is in {there} already; {REMEDY}")
+            pairs[uid] = Pair(uid, uid, split, before, after, entry.sents)
         check_splits(root / file, pairs.values(), (split,))
     return scenes_by_images(list(pairs.values()))

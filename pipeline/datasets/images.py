@@ -1,4 +1,4 @@
-"""Images on disk: opened safely, converted by one rule, and indexed by name, size and content hash."""
+"""Image files: opened safely, converted by one rule, and indexed by name, size and content hash."""
 
 import hashlib
 import io
@@ -25,21 +25,21 @@ from pipeline.io.progress import track
 from pipeline.io.records import read_records
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF", "PPM")
-"""What is opened, by content. Not all that Pillow can: for an EPS it would start Ghostscript."""
-MOST_PIXELS = 89_478_485  # Pillow's own limit, at which it only warns; it refuses twice as many
-LARGE = 1 << 24  # pixels: larger ones are decoded one at a time
-LOW = 256  # values of 16 bits below it have the high byte 0
-MOST_SCANS = 100  # of a JPEG, as libtiff has it; encoders make about ten
+"""Formats that are opened, by content. Pillow knows more: for an EPS it would start Ghostscript."""
+MOST_PIXELS = 89_478_485  # Pillow's limit, at which it only warns; it refuses twice as many
+LARGE = 1 << 24  # pixels: larger images are decoded one at a time
+LOW = 256  # 16-bit values below it have a high byte of 0
+MOST_SCANS = 100  # of a JPEG, as in libtiff; encoders write about ten
 MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBX", "RGBA", "RGBa", "CMYK", "YCbCr")
-"""Pillow's names of the kinds of pixels that it converts to RGB as `decode` says."""
-END_OF_PNG = b"IEND\xaeB`\x82"  # its last chunk: name, CRC
+"""Pillow's modes that are converted to RGB."""
+END_OF_PNG = b"IEND\xaeB`\x82"  # the last chunk: name, CRC
 SCALED = (
     "Image.fromarray((255 * (numpy.asarray(IMAGE) / LARGEST)).astype('uint8')), with the same LARGEST for "
     "all images"
 )
-"""Python that makes 8 bits of an image in memory."""
+"""Python that converts an image in memory to 8 bits."""
 TURNED = "orientation"
-"""In `info` of what `decode` gives: how a viewer would turn it (EXIF, 2 to 8); absent where it is upright."""
+"""Key in `info` of a decoded image: its EXIF orientation, 2 to 8; absent if upright."""
 HEIC = (b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis", b"mif1", b"msf1")
 NOT_READ = {
     **{b"ftyp" + brand: "a HEIC picture" for brand in HEIC},
@@ -48,7 +48,8 @@ NOT_READ = {
     b"JXL \r\n\x87\n": "a JPEG XL picture",
     b"jP  \r\n\x87\n": "a JPEG 2000 picture",
 }
-"""Bytes 4 to 12 of a file -> what it is."""
+"""Bytes 4 to 12 of a file -> its kind."""
+OTHER_DEPTH = "names a transparent colour in other than 8 bits; convert it to 8-bit RGB"
 SHOWN = 20  # broken images named in an error
 REMEDY = "run `dvc repro prepare` to make it"
 _QUIET = ("ignore", None, Warning, re.compile(r"PIL\."), 0)
@@ -58,7 +59,7 @@ _LARGE = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """One image as it was when the dataset was prepared."""
+    """An image as it was when the dataset was prepared."""
 
     name: str  # relative to the dataset's root
     width: int  # pixels; boxes refer to them
@@ -67,30 +68,27 @@ class Indexed:
     sha256: str
 
 
-# libtiff reads uncompressed files, too: Pillow's own reader mixes up bands of 16 bits that follow one another
+# libtiff also for uncompressed files: Pillow's own reader mixes up planar bands of 16 bits
 TiffImagePlugin.READ_LIBTIFF = True
 
 
 def decode(data: bytes, name: str) -> Image.Image:
-    """An RGB image of 8 bits a channel from a file's bytes, whatever its extension says.
+    """Decode a file's bytes to an RGB image of 8 bits per channel; the extension does not matter.
 
-    - The first frame of an animation (GIF, PNG, WebP), the first page of a TIFF.
-    - Alpha, of pixels, a palette or one transparent colour, is laid over white. Bands of a TIFF beyond its
-      colours are alpha only if it says so; others, infrared say, are left out.
-    - 16 bits keep their high byte, as OpenCV and Pillow do for colour: the scale is the file's
-      depth, never an image's own extremes, so that both images of a pair are treated alike. A grey image
-      that would be black, since it uses the low byte alone, is refused. So is a TIFF of 32 bits: its scale
-      is unknown.
-    - 1 bit, grey and palette images are shown as they look. CMYK becomes R = (255 - C)(255 - K) / 255;
-      in a JPEG it is read as inverted (Adobe's convention, which Pillow follows whether or not Adobe's
-      marker is there).
-    - Orientation (EXIF, TIFF), colour profiles and gamma are NOT applied: boxes are in pixels of the image
-      as it lies on disk, and the loaders that published features were made with (scipy.misc and
-      others over Pillow) do not turn it either. The orientation is in `info`, under TURNED.
+    - Only the first frame of an animation (GIF, PNG, WebP) and the first page of a TIFF are read.
+    - Alpha (of pixels, a palette or one transparent colour) is composited over white. Extra bands of a TIFF
+      are alpha only if the file says so; other bands, such as infrared, are dropped.
+    - 16-bit values keep their high byte, as in OpenCV and Pillow: the scale is the file's depth, never an
+      image's own extremes, so both images of a pair are treated alike. A grey image that uses only the low
+      byte would be black and is refused, and so is a TIFF of 32 bits, whose scale is unknown.
+    - CMYK becomes R = (255 - C)(255 - K) / 255; in a JPEG it is inverted (Adobe's convention, which Pillow
+      follows with or without Adobe's marker).
+    - Orientation (EXIF, TIFF), colour profiles and gamma are NOT applied: boxes are in pixels of the file,
+      and the loaders behind published features (scipy.misc and others over Pillow) do not apply them either.
+      The orientation is in `info`, under TURNED.
 
-    Raises InputError naming a file that is empty, no image of FORMATS, truncated, without pixels,
-    above MOST_PIXELS (known from its header, before it is decoded) or MOST_SCANS, or of pixels that the
-    rules above do not cover.
+    Raises InputError naming a file that is empty, of another format, truncated, without pixels, above
+    MOST_PIXELS (checked in the header, before decoding) or MOST_SCANS, or of other kinds of pixels.
     """
     if not data:
         raise InputError(f"{name} is empty (0 bytes); replace the file")
@@ -106,7 +104,7 @@ def decode(data: bytes, name: str) -> Image.Image:
         _check_size(image)
         if file.scans > MOST_SCANS:
             raise ValueError(f"it has more than {MOST_SCANS} scans")
-    if image.format == "PNG" and END_OF_PNG not in data:  # Pillow does not mind
+    if image.format == "PNG" and END_OF_PNG not in data:  # Pillow accepts this
         raise InputError(f"{name} does not open (image file is truncated: no end mark); replace the file")
     rgb = converted(image, name)
     rgb.info = {TURNED: file.orientation} if file.orientation > 1 else {}
@@ -114,20 +112,17 @@ def decode(data: bytes, name: str) -> Image.Image:
 
 
 def converted(image: Image.Image, name: str) -> Image.Image:
-    """An image in memory, or a file that Pillow has opened, as RGB by the rules of `decode`.
-
-    Raises InputError as `decode` does.
-    """
+    """Convert an image in memory, or a file that Pillow has opened, to RGB. Rules and errors: `decode`."""
     opaque = False
     _hush()
     if isinstance(image, TiffImagePlugin.TiffImageFile):
         tags = tiff_tags.of_pillow(image.tag_v2)
         opaque = tags.opaque
         _check_tags(tags, name)
-        image.getexif()[tiff_tags.ORIENTATION] = 1  # Pillow would turn it, as it turns no other format
+        image.getexif()[tiff_tags.ORIENTATION] = 1  # Pillow would apply it, and only for TIFF
     with _named(name):
         _check_size(image)
-    # of as many as there are threads a few kilobytes each would take all memory
+    # many threads at once could take all memory with files of a few kilobytes
     with _LARGE if image.width * image.height > LARGE else nullcontext():
         return _rgb(image, name, opaque)
 
@@ -145,9 +140,9 @@ def _check_size(image: Image.Image) -> None:
 
 
 def _rgb(image: Image.Image, name: str, opaque: bool) -> Image.Image:
-    """By the rules of `decode`, up to 16 bytes a pixel on the way."""
+    """Convert to RGB; takes up to 16 bytes per pixel."""
     tile = getattr(image, "tile", None)
-    raw = tile[0].args if tile else image.mode  # Pillow's name for how pixels lie in the file
+    raw = tile[0].args if tile else image.mode  # Pillow's name for the pixel layout in the file
     with _named(name):
         image.load()
     png = image.format == "PNG"
@@ -163,16 +158,13 @@ def _rgb(image: Image.Image, name: str, opaque: bool) -> Image.Image:
         return image.convert("RGB")
     if png and image.mode in ("1", "L", "RGB") and raw not in ("L", "RGB"):
         # Pillow compares the colour, in the file's depth, with pixels of 8 bits
-        raise InputError(f"{name} names a transparent colour in other than 8 bits; convert it to 8-bit RGB")
+        raise InputError(f"{name} {OTHER_DEPTH}")
     white = Image.new("RGBA", image.size, "white")
     return Image.alpha_composite(white, image.convert("RGBA")).convert("RGB")
 
 
 def _hush() -> None:
-    """Hide Pillow's warnings, of damaged metadata mostly; what matters of them is refused here.
-
-    For good, not while decoding: warnings.catch_warnings is not safe among threads.
-    """
+    """Silence Pillow's warnings for good: warnings.catch_warnings is not safe among threads."""
     with _LOCK:
         if _QUIET not in warnings.filters:
             warnings.filterwarnings("ignore", module=r"PIL\.")
@@ -180,7 +172,7 @@ def _hush() -> None:
 
 @contextmanager
 def _named(name: str, file: Bare | None = None) -> Iterator[None]:
-    """What Pillow says of a damaged file, as an InputError."""
+    """Turn Pillow's errors into an InputError that names the file."""
     try:
         yield
     except Image.DecompressionBombError:
@@ -190,15 +182,15 @@ def _named(name: str, file: Bare | None = None) -> Iterator[None]:
             raise InputError(f"{name} is a TIFF that is not read: {file.tags.described()}") from None
         kinds = ", ".join(FORMATS)
         raise InputError(f"{name} is no image with pixels ({kinds}); replace the file") from None
-    except Exception as error:  # what Pillow raises on damaged files is of any kind
+    except Exception as error:  # Pillow raises any exception on damaged files
         reason = str(error) or type(error).__name__
         raise InputError(f"{name} does not open ({reason}); replace the file") from None
 
 
 def _high_byte(image: Image.Image, name: str) -> Image.Image:
-    """16-bit grey, which Pillow may hold in 32 bits, as 8-bit grey."""
+    """Convert 16-bit grey, which Pillow may hold in 32 bits, to 8-bit grey."""
     if "transparency" in image.info:
-        raise InputError(f"{name} names a transparent colour in other than 8 bits; convert it to 8-bit RGB")
+        raise InputError(f"{name} {OTHER_DEPTH}")
     values = np.asarray(image)
     if values.min() < 0 or values.max() > 0xFFFF:
         raise InputError(f"{name} has pixels beyond 16 bits; convert it: {SCALED}")
@@ -210,18 +202,18 @@ def _high_byte(image: Image.Image, name: str) -> Image.Image:
 
 
 def read_bytes(path: Path) -> bytes:
-    """A file's bytes. Raises InputError naming a file that is not there, or none: a pipe, a device."""
+    """Return a file's bytes. Raises InputError for a file that is missing or not regular."""
     try:
         return inputs.read_bytes(path)
-    except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
+    except (OSError, ValueError) as error:  # ValueError: a name with a null byte
         reason = getattr(error, "strerror", error)
         raise InputError(f"{path} cannot be read ({reason}); put the file there") from None
 
 
 def index(root: Path, names: list[str]) -> Iterator[Indexed]:
-    """Open every image whole and hash it, in order, a few images ahead and no more in memory.
+    """Decode and hash every image, in order, with only a few images in memory.
 
-    Raises InputError after the last: how many images are missing or broken, and the first ones.
+    Raises InputError after the last image, with the number of missing or broken images and the first ones.
     """
     first: list[str] = []
     count = 0
@@ -247,22 +239,22 @@ def _inspect(root: Path, name: str) -> Indexed | str:
 
 
 def write_index(path: str | Path, images: Iterable[Indexed]) -> None:
-    """Write the index as JSON lines, in order, as the images come; no file where they end in an error."""
+    """Write the index as JSON lines, in order; no file if `images` ends in an error."""
     write_json_lines(path, (asdict(image) for image in images))
 
 
 def read_index(path: str | Path) -> list[Indexed]:
-    """Read what `write_index` wrote. Raises InputError naming the line that is not of an index."""
+    """Read an index. Raises InputError naming the wrong line."""
     return list(read_records(path, Indexed, REMEDY))
 
 
 def identity(hashes: Mapping[str, str]) -> str:
-    """A hash of images by name, in any order; `hashes`: name -> sha256."""
+    """Return one hash of images (name -> sha256), in any order."""
     return content_hashes.of_json(hashes)
 
 
 def read_named(path: str | Path, names: list[str]) -> list[Indexed]:
-    """The index's images of these names, in their order. Raises InputError where it lacks one."""
+    """Return the index's images of these names, in their order. Raises InputError if one is missing."""
     found = {image.name: image for image in read_index(path)}
     if missing := [name for name in names if name not in found]:
         raise InputError(f"{path} does not list {missing[0]}; {REMEDY}")

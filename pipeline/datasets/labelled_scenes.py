@@ -1,13 +1,13 @@
-"""Real scenes labelled by hand: labels.jsonl beside images in CLEVR-Change's layout, as pairs with facts.
+"""Real scenes labelled by hand: labels.jsonl next to images in CLEVR-Change's layout, as pairs with facts.
 
-A line describes one scene: `objects` lists every object of the before image (size, color, material, shape,
-x and y of its centre in pixels). At most one change of the semantic image follows:
+A line describes one scene. `objects` lists every object of the before image: size, color, material, shape,
+and the x and y of its centre in pixels. At most one change of the semantic image follows:
 
     {"changed": I, "new_color": C}       object I of the list, counted from 0, has another colour
-    {"changed": I, "new_material": M}    it is of another material
+    {"changed": I, "new_material": M}    it has another material
     {"changed": I, "moved_to": [X, Y]}   its centre is there in the semantic image
-    {"changed": I, "gone": true}         it is not there
-    {"added": OBJECT}                    a further object is there
+    {"changed": I, "gone": true}         it is missing
+    {"added": OBJECT}                    there is a further object
     (none of these)                      the scene has no semantic image
 
 A scene without a distractor image gives no unchanged pair.
@@ -26,8 +26,10 @@ from pipeline.io.records import read_records
 
 FILE = "labels.jsonl"
 REMEDY = "docs/evaluation.md says how scenes are labelled"
-# From this camera `right of` means a larger x, and `behind` a larger y: places are (x, -y) of the pixels.
+# Seen from this camera, `right of` means a larger x and `behind` a larger y: positions are (x, -y) in pixels.
 CAMERA = (0.0, -1.0, 1.0)
+KINDS = {"new_color": "color", "new_material": "texture", "moved_to": "move", "gone": "drop", "added": "add"}
+"""Key of a change -> the schema's kind of change."""
 
 Color = Literal["gray", "red", "blue", "green", "brown", "purple", "cyan", "yellow"]
 Material = Literal["rubber", "metal"]
@@ -44,6 +46,10 @@ class LabelledObject(Strict):
     x: Pixels
     y: Pixels
 
+    def placed(self, number: int) -> Placed:
+        """Return the object with its number, as the schema has it."""
+        return Placed(number, self.size, self.color, self.material, self.shape, self.x, -self.y)
+
 
 class LabelledScene(Strict):
     """One line of labels.jsonl."""
@@ -59,11 +65,10 @@ class LabelledScene(Strict):
 
     @model_validator(mode="after")
     def _one_change(self) -> Self:
-        values = [self.new_color, self.new_material, self.moved_to, self.gone]
-        given = sum(value is not None for value in values)
-        if given + (self.added is not None) > 1:
+        given = [key for key in KINDS if getattr(self, key) is not None]
+        if len(given) > 1:
             raise ValueError("a scene has one change; keep one of its keys")
-        if (self.changed is not None) != bool(given):
+        if (self.changed is not None) != bool({*given} - {"added"}):
             raise ValueError("'changed' goes with one of new_color, new_material, moved_to, gone")
         if self.changed is not None and self.changed >= len(self.objects):
             raise ValueError(
@@ -73,44 +78,30 @@ class LabelledScene(Strict):
 
     @property
     def kind(self) -> str:
-        """The kind of change, one of the schema's."""
-        kinds = {
-            "new_color": "color",
-            "new_material": "texture",
-            "moved_to": "move",
-            "gone": "drop",
-            "added": "add",
-        }
-        return next((kind for key, kind in kinds.items() if getattr(self, key) is not None), NO_CHANGE)
+        """The schema's kind of change."""
+        return next((kind for key, kind in KINDS.items() if getattr(self, key) is not None), NO_CHANGE)
 
     def facts(self, kind: str) -> SceneFacts:
-        """Return the facts of both images of a pair; `kind` NO_CHANGE: of the unchanged pair."""
-        before = tuple(_placed(number, each) for number, each in enumerate(self.objects))
+        """Return the facts of the changed pair, or of the unchanged pair if `kind` is NO_CHANGE."""
+        before = tuple(each.placed(number) for number, each in enumerate(self.objects))
         if kind == NO_CHANGE:
             return SceneFacts(before, before, CAMERA, CAMERA, None)
         if self.added is not None:
-            return SceneFacts(
-                before, (*before, _placed(len(before), self.added)), CAMERA, CAMERA, len(before)
-            )
+            number = len(before)
+            return SceneFacts(before, (*before, self.added.placed(number)), CAMERA, CAMERA, number)
         assert self.changed is not None
-        thing = self.objects[self.changed].model_dump()
-        new = {"color": self.new_color, "material": self.new_material}
-        thing |= {key: value for key, value in new.items() if value is not None}
-        if self.moved_to is not None:
-            thing |= {"x": self.moved_to[0], "y": self.moved_to[1]}
-        changed = () if self.gone else (_placed(self.changed, LabelledObject(**thing)),)
-        after = (*before[: self.changed], *changed, *before[self.changed + 1 :])
+        x, y = self.moved_to or (None, None)
+        new = {"color": self.new_color, "material": self.new_material, "x": x, "y": y}
+        given = {key: value for key, value in new.items() if value is not None}
+        changed = self.objects[self.changed].model_copy(update=given).placed(self.changed)
+        after = (*before[: self.changed], *([] if self.gone else [changed]), *before[self.changed + 1 :])
         return SceneFacts(before, after, CAMERA, CAMERA, self.changed)
 
 
-def _placed(number: int, thing: LabelledObject) -> Placed:
-    return Placed(number, thing.size, thing.color, thing.material, thing.shape, thing.x, -thing.y)
-
-
 def read(folder: Path) -> list[Pair]:
-    """The changed and the unchanged pair of each labelled scene, as far as their images are there.
+    """Return the changed and the unchanged pair of each labelled scene, as far as it has the images.
 
-    Raises InputError naming the line and key that are wrong, or the image that is missing.
+    Raises InputError naming the wrong line and key, or the missing image.
     """
     scenes = list(read_records(folder / FILE, LabelledScene, REMEDY, "scene"))
     pairs = [pair for scene in scenes for pair in _pairs(folder, scene)]
@@ -120,19 +111,17 @@ def read(folder: Path) -> list[Pair]:
 
 
 def _pairs(folder: Path, scene: LabelledScene) -> list[Pair]:
-    names = [name.format(scene.scene) for name in (DEFAULT, SEMANTIC, DISTRACTOR)]
-    there = [(folder / name).is_file() for name in names]
-    needed = [True, scene.kind != NO_CHANGE, False]
-    for name, present, asked in zip(names, there, needed, strict=True):
-        if asked and not present:
+    before, semantic, distractor = (name.format(scene.scene) for name in (DEFAULT, SEMANTIC, DISTRACTOR))
+    afters = [(scene.kind, semantic, "")] if scene.kind != NO_CHANGE else []
+    for name in (before, *(after for _, after, _ in afters)):
+        if not (folder / name).is_file():
             raise InputError(
                 f"{folder / name} is missing, and {FILE} describes scene {scene.scene}; add the image"
             )
-    kinds = ([scene.kind] if scene.kind != NO_CHANGE else []) + ([NO_CHANGE] if there[2] else [])
-    return [_pair(scene, kind, names[0], names[1 if kind != NO_CHANGE else 2]) for kind in kinds]
-
-
-def _pair(scene: LabelledScene, kind: str, before: str, after: str) -> Pair:
+    if (folder / distractor).is_file():
+        afters.append((NO_CHANGE, distractor, "_n"))
     number = f"{scene.scene:06d}"
-    name = f"{number}.png" if kind != NO_CHANGE else f"{number}.png_n"
-    return Pair(name, number, "test", before, after, (), kind, scene=scene.facts(kind))
+    return [
+        Pair(f"{number}.png{end}", number, "test", before, after, (), kind, scene=scene.facts(kind))
+        for kind, after, end in afters
+    ]

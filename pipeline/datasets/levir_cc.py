@@ -1,6 +1,6 @@
 """LEVIR-CC (Liu et al., 2022): aerial images of the same places, years apart.
 
-What kind of change a pair shows is not named, only whether there is one.
+The files state whether there is a change, not its kind.
 """
 
 from pathlib import Path
@@ -23,7 +23,7 @@ class _Sentence(Published):
     raw: str
 
 
-def _saying(sentences: tuple[_Sentence, ...]) -> tuple[_Sentence, ...]:
+def _some_written(sentences: tuple[_Sentence, ...]) -> tuple[_Sentence, ...]:
     if not written(each.raw for each in sentences):
         raise ValueError("must say something")
     return sentences
@@ -33,7 +33,7 @@ class _Image(Published):
     filename: ImageName
     split: Split
     changeflag: Annotated[int, Field(ge=0, le=1)]
-    sentences: Annotated[tuple[_Sentence, ...], AfterValidator(_saying)]
+    sentences: Annotated[tuple[_Sentence, ...], AfterValidator(_some_written)]
 
 
 class _File(Published):
@@ -41,13 +41,13 @@ class _File(Published):
 
 
 def read(root: Path) -> list[Pair]:
-    """One pair an image name, in the file's order. Raises InputError naming the file and the entry."""
+    """Return one pair per image name, in the file's order. Raises InputError naming the file and entry."""
     path = root / CAPTIONS
     pairs: dict[str, Pair] = {}
     for image in read_foreign(path, _File, REMEDY).images:
         name = image.filename
         if name in pairs:
-            raise InputError(f"{path}: {name} stands there twice; {REMEDY}")
+            raise InputError(f"{path}: {name} is there twice; {REMEDY}")
         pairs[name] = Pair(
             pair_id=name,
             scene_id=name,

@@ -1,7 +1,7 @@
-"""The manifest of a prepared dataset: which reader, protocol and files it comes from, its counts and hashes.
+"""The manifest of a prepared dataset: its reader, protocol, annotation files, counts and hashes.
 
-It is beside the pairs: DATASET.manifest.json beside DATASET.jsonl. Its hashes name the pairs, the index of
-the images, and the images themselves; `read_pairs` and `check_images` compare them.
+DATASET.manifest.json is next to DATASET.jsonl. It has the hashes of the pairs, of the image index, and of the
+images; `read_pairs` and `check_images` compare them.
 """
 
 from collections.abc import Sequence
@@ -19,26 +19,26 @@ from pipeline.io.records import read_record
 
 REMEDY = "run `dvc repro prepare` to make it"
 AGAIN = "run `dvc repro prepare` to make both again"
-PAIRS, INDEX, IMAGES = "pairs", "index", "images"  # in `hashes`
+PAIRS, INDEX, IMAGES = "pairs", "index", "images"  # keys in `hashes`
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """How a dataset's pairs came about."""
+    """How a dataset's pairs were made."""
 
     reader: str
-    protocol: str | None  # which references a test item has, where a dataset is scored in several ways
+    protocol: str | None  # defines a test item's references, if the dataset has several definitions
     files: dict[str, str]  # annotation file, relative to the dataset's root -> sha256
-    counts: dict[str, Any]  # pairs, captions, … of each split
-    hashes: dict[str, str] = field(default_factory=dict)  # of PAIRS, INDEX, IMAGES; empty in earlier files
+    counts: dict[str, Any]  # pairs, captions, ... of each split
+    hashes: dict[str, str] = field(default_factory=dict)  # of PAIRS, INDEX, IMAGES; empty in older files
 
     @property
     def references(self) -> str:
-        """What the scores call their references."""
+        """Name of the references in the scores."""
         return self.reader if self.protocol is None else f"{self.reader}, protocol {self.protocol}"
 
     def check_split(self, pairs: Sequence[Pair], split: str, path: str | Path) -> None:
-        """Raise InputError where `path` does not hold as many pairs of the split as were prepared."""
+        """Raise InputError unless `path` has as many pairs of the split as were prepared."""
         counted = self.counts.get(split, {}).get("pairs", len(pairs))
         if counted != len(pairs):
             raise InputError(
@@ -48,7 +48,7 @@ class Manifest:
 
 
 def hashes(pairs: Path, index: Path) -> dict[str, str]:
-    """The hashes of a dataset's two files, and of its images by name."""
+    """Return the hashes of a dataset's two files, and of its images by name."""
     found = {each.name: each.sha256 for each in images.read_index(index)}
     return {
         PAIRS: content_hashes.file_hash(pairs),
@@ -58,27 +58,27 @@ def hashes(pairs: Path, index: Path) -> dict[str, str]:
 
 
 def write(path: str | Path, manifest: Manifest) -> None:
-    """Write the manifest as JSON, with its own hash where it has hashes."""
+    """Write the manifest as JSON. If it has hashes, its own hash is added."""
     record = asdict(manifest)
     own = record.pop("hashes")
     write_json(path, content_hashes.with_hashes(record, own) if own else record)
 
 
 def read(path: str | Path) -> Manifest:
-    """Read what `write` wrote. Raises InputError where the file does not hold a manifest, or was changed."""
+    """Read a manifest. Raises InputError if the file is no manifest, or was changed since it was written."""
     found = read_record(path, Manifest, REMEDY)
     content_hashes.read(path, read_json(path, REMEDY), REMEDY)
     return found
 
 
 def beside(pairs: str | Path) -> Path | None:
-    """The manifest beside a file of pairs; None where there is none."""
+    """Return the manifest next to a file of pairs; None if there is none."""
     path = Path(pairs).with_suffix(".manifest.json")
     return path if path.is_file() else None
 
 
 def read_pairs(path: str | Path) -> list[Pair]:
-    """Read prepared pairs. Raises InputError where they are not those of the manifest beside them."""
+    """Read prepared pairs. Raises InputError if their hash is not the one in the manifest."""
     found = schema.read_pairs(path)
     if record := beside(path):
         check_files(record, read(record), path)
@@ -86,21 +86,20 @@ def read_pairs(path: str | Path) -> list[Pair]:
 
 
 def check_files(path: Path, known: Manifest, pairs: str | Path, index: str | Path | None = None) -> None:
-    """Raise InputError where pairs, or an index of images, are not those of the manifest at `path`."""
+    """Raise InputError if the pairs, or an index of images, differ from the manifest at `path`."""
     content_hashes.check(path, known.hashes, PAIRS, pairs, AGAIN)
     if index is not None:
         content_hashes.check(path, known.hashes, INDEX, index, AGAIN)
 
 
 def check_images(pairs: str | Path, name: str, identity: str | None) -> None:
-    """Raise InputError where the store `name` holds features of other images than those of the pairs.
+    """Raise InputError if the store `name` has features of other images than those of the pairs.
 
-    `identity`: see images.identity; None where the store does not say.
+    `identity`: the store's images.identity; None if unknown.
     """
     if not (record := beside(pairs)) or identity is None:
         return
     if read(record).hashes.get(IMAGES, identity) != identity:
         raise InputError(
-            f"{name} has features of other images than those of {record}; run `dvc repro extract` to make it "
-            "again"
+            f"{name} has features of other images than {record}; run `dvc repro extract` to make it again"
         )

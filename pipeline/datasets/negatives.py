@@ -10,7 +10,7 @@ from pydantic import Field
 from pipeline.io.outputs import write_json_lines
 from pipeline.io.records import read_records
 
-NEGATIVES = 6  # of a pair
+NEGATIVES = 6  # per pair
 Kind = Literal["retrieve", "replace", "confuse"]
 """How a negative was made."""
 REMEDY = "write it with `python -m commands.negatives`"
@@ -18,7 +18,7 @@ REMEDY = "write it with `python -m commands.negatives`"
 
 @dataclass(frozen=True)
 class Negative:
-    """A caption that is wrong of its pair."""
+    """A caption that is wrong for its pair."""
 
     kind: Kind
     caption: str
@@ -26,7 +26,7 @@ class Negative:
 
 @dataclass(frozen=True)
 class Negatives:
-    """Those of one pair, beside its captions."""
+    """A pair's captions and its negatives."""
 
     pair_id: str
     split: str
@@ -35,7 +35,7 @@ class Negatives:
 
 
 def write_negatives(path: str | Path, pairs: Iterable[Negatives]) -> None:
-    """Write one line a pair, as the pairs come; no file where they end in an error."""
+    """Write one line per pair; no file if `pairs` ends in an error."""
     write_json_lines(path, (asdict(own) for own in pairs))
 
 

@@ -1,4 +1,4 @@
-"""A dataset of your own, written into params.yaml as a person would: every other byte stays as it is."""
+"""Enter a dataset of the user's own into params.yaml; every other byte of the file stays as it is."""
 
 import os
 import re
@@ -15,17 +15,17 @@ from pipeline.io.inputs import read_text, read_yaml, yaml_nodes
 from pipeline.io.outputs import replacing, write_text, yaml_of
 
 NAME = re.compile(r"[A-Za-z0-9_]{1,100}")
-NEEDING = ("truth", "CIDEr-D/change")  # scores for which a table may lack scenes, or kinds of changes
+NEEDING = ("truth", "CIDEr-D/change")  # scores that need scenes or kinds of change, which a table may lack
 REMEDY = "run it from the repository's root"
 
 
 def add(path: Path, name: str, folder: Path, like: str) -> bool:
-    """Enter the dataset in `folder`, with the settings of `like`, and its card.
+    """Enter the dataset in `folder` with the settings of `like`, and write its card.
 
-    Returns False where it is entered already. Raises InputError for a name that is taken or invalid, a folder
-    without a table, and an unknown `like`; nothing is written then.
+    Returns False if it is entered already. Raises InputError for a name that is taken or invalid, a folder
+    without a table, or an unknown `like`; nothing is written then.
     """
-    if not NAME.fullmatch(name) or _scalar(name) != name:  # YAML's numbers and null are none
+    if not NAME.fullmatch(name) or _scalar(name) != name:  # not a number or null of YAML
         raise InputError(
             f"{name!r} is no name of a dataset; use letters, digits and _ (100), and begin with a letter"
         )
@@ -45,13 +45,16 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
     text = _with(read_text(path, REMEDY), name, entry, path)
     with replacing(path) as beside:
         beside.write_text(text, encoding="utf-8")
-        _check(beside, path)
-        _write_card(name, folder, table)  # first: a card alone changes nothing
+        try:
+            params.load(beside)
+        except InputError as error:
+            raise InputError(f"{str(error).replace(str(beside), str(path))}; nothing was entered") from None
+        _write_card(name, folder, table)  # before params.yaml: a card alone has no effect
     return True
 
 
 def _selecting(like: Dataset) -> dict[str, Any]:
-    """Return the settings that must differ from those of `like`: snapshots chosen by what any table has."""
+    """Return the settings that differ from `like`: snapshots are selected by a score that any table has."""
     own = {
         name: {"train": {"select": SELECT}}
         for name, settings in like.own.items()
@@ -61,16 +64,8 @@ def _selecting(like: Dataset) -> dict[str, Any]:
     return found | ({"own": own} if own else {})
 
 
-def _check(beside: Path, path: Path) -> None:
-    """Raises InputError, of `path`, where it could not be read any more."""
-    try:
-        params.load(beside)
-    except InputError as error:
-        raise InputError(f"{str(error).replace(str(beside), str(path))}; nothing was entered") from None
-
-
 def _shown(folder: Path) -> str:
-    """The folder as the stages find it: from the repository's root where it lies below, else in full."""
+    """Return the folder relative to the current one if it is below, else the absolute path."""
     whole, here = folder.absolute(), Path.cwd()
     return (whole.relative_to(here) if whole.is_relative_to(here) else whole).as_posix()
 
@@ -78,7 +73,7 @@ def _shown(folder: Path) -> str:
 def _with(text: str, name: str, entry: dict[str, Any], path: Path) -> str:
     """Return the text with the entry's lines after the last dataset's."""
     root = yaml_nodes(path, REMEDY)
-    assert isinstance(root, MappingNode)  # it has been read
+    assert isinstance(root, MappingNode)  # params.load has read it
     node = next(value for key, value in root.value if key.value == "dataset")
     if not isinstance(node, MappingNode) or node.flow_style or not node.value:
         raise InputError(f"{path}: 'dataset' is not written one entry a line; enter {name} by hand")
@@ -97,7 +92,7 @@ def _scalar(value: Any) -> str:
 
 
 def _last_line(node: Node) -> int:
-    """Where what a node says ends: a block's own end lies behind the comments that follow it."""
+    """Return a node's last line without the comments that follow it, which its end_mark includes."""
     if isinstance(node, CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
         return _last_line(last[1] if isinstance(last, tuple) else last)
@@ -105,7 +100,7 @@ def _last_line(node: Node) -> int:
 
 
 def _write_card(name: str, folder: Path, table: Path) -> None:
-    """The card that the stage prepare wants: what DVC watches of the dataset."""
+    """Write the card if there is none: the stage prepare needs one."""
     card = {
         "name": name,
         "citation": "a dataset of your own",
@@ -113,7 +108,7 @@ def _write_card(name: str, folder: Path, table: Path) -> None:
         "files": {table.name: "a row a pair: before, after, captions"},
     }
     head = (
-        f"# After changing the dataset's files, run `make check-data DATASET={name}`: it says what to do.\n"
+        f"# After changing the dataset's files, run `make check-data DATASET={name}`; it says what to do.\n"
     )
     if not cards.path_of(name).exists():
         write_text(cards.path_of(name), head + yaml_of(card, 1000))

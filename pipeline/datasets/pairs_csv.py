@@ -1,10 +1,10 @@
-"""A dataset of your own: a table of pairs, pairs.csv or pairs.jsonl, beside the folders of its pictures.
+"""A dataset of the user's own: a table of pairs, pairs.csv or pairs.jsonl, next to the folders of images.
 
-A row is a pair: `before` and `after`, files below the table's folder; its captions, `caption` and, for more,
-`caption_2` … (csv), a list `captions` (jsonl) or further rows of the same two pictures. Where you know them:
-`pair_id`, `scene` (pairs of one scene share a split), `split`, `type` (of schema.py), `before_box` and
-`after_box` (x, y, width, height in pixels). Without a split, 80/10/10 of the scenes, drawn by a fixed seed;
-without a scene, pairs that share a picture are one.
+A row is a pair. `before` and `after` are files below the table's folder. Captions are in `caption` and
+`caption_2` ... (csv), in a list `captions` (jsonl), or in further rows of the same two images. Optional
+columns: `pair_id`, `scene` (its pairs share a split), `split`, `type` (of schema.py), `before_box` and
+`after_box` (x, y, width, height in pixels). Without splits, the scenes are split 80/10/10 by a fixed seed.
+Without scenes, pairs that share an image are a scene.
 """
 
 import re
@@ -26,16 +26,15 @@ from pipeline.io.records import first_fault
 
 FILES = ()
 OPTIONAL = NAMES  # one of them
-REMEDY = "mend these lines (data/README.md says what stands in a row)"
+REMEDY = "correct these lines (data/README.md describes a row)"
 UNSEEN = re.compile("[\x00-\x08\x0e-\x1f\x7f\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
-"""Characters that are no white space and aren't seen, and by which equal words differ."""
+"""Invisible characters other than white space: with them, words look equal and differ."""
 SEED = 1
-HELD_OUT = 0.1  # of the scenes: val, and as many test
+HELD_OUT = 0.1  # share of the scenes in val, and in test
 
 
 def _box(value: Any) -> Any:
-    """Four numbers, of a list or of text."""
-    # a list may be in brackets, as pandas writes it
+    """Parse four numbers, from a list or text; the text may have brackets, as pandas writes lists."""
     parts = value.strip("[]()").replace(",", " ").split() if isinstance(value, str) else value
     try:
         x, y, width, height = (float(part) for part in parts)
@@ -63,16 +62,16 @@ class _Row(BaseModel):
 
 @dataclass
 class Found:
-    """A pair of the table, and the line that named it first."""
+    """A pair of the table, and the first line that names it."""
 
     line: int
-    pair: Pair  # split and scene_id are "" where the table does not say
+    pair: Pair  # split and scene_id are "" if the table does not give them
     captions: list[str]
 
 
 @dataclass(frozen=True)
 class Table:
-    """What a table says, and what is wrong with it: problems by line."""
+    """The pairs of a table by (before, after), and its faults by line."""
 
     path: Path
     found: dict[tuple[str, str], Found]
@@ -80,7 +79,7 @@ class Table:
 
 
 def read(root: Path) -> list[Pair]:
-    """The pairs in the table's order. Raises InputError naming every line that is wrong."""
+    """Return the pairs in the table's order. Raises InputError naming every wrong line."""
     table = _table(root)
     pairs = [] if table.problems else _divided(table, root)
     if problems := _sorted(table.problems or _leaks(table, pairs)):
@@ -90,17 +89,15 @@ def read(root: Path) -> list[Pair]:
 
 
 def faults(root: Path) -> list[str]:
-    """All that is wrong with the table and the files that it names, by line; empty: nothing.
+    """Return all faults of the table and its image files, by line; empty if there are none.
 
-    Beside what `read` refuses: missing pictures, and a file in one split whose content stands in another
-    under another name. No picture is opened as one.
+    In addition to what `read` refuses: missing images, and images whose content is in another split under
+    another name. No image is decoded.
     """
     table = _table(root)
     pairs = _divided(table, root) if table.found else []
     missing = [
-        (line, f"{name}: {fault.removeprefix(f'{name}: ')}")
-        for name, line in _lines(table).items()
-        for fault in checking.missing(root, [name])
+        (line, fault) for name, line in _lines(table).items() for fault in checking.missing(root, [name])
     ]
     return _sorted([*table.problems, *missing, *_leaks(table, pairs), *_copies(table, pairs, root)])
 
@@ -123,17 +120,17 @@ def _table(root: Path) -> Table:
 
 
 def _parsed(values: dict[str, Any]) -> _Row | str:
-    """A row, or what is wrong with it."""
+    """Return the row, or its fault."""
     try:
         return _Row.model_validate(values)
     except ValidationError as error:
-        said = first_fault(error)
+        fault = first_fault(error)
     names = ", ".join(_Row.model_fields).replace("captions", "caption_2 … (csv), captions (jsonl)")
-    return f"{said}; there are {names}" if said.startswith("unknown key") else said
+    return f"{fault}; there are {names}" if fault.startswith("unknown key") else fault
 
 
 def _enter(table: Table, line: int, row: _Row, root: Path) -> None:
-    """Enter another pair, or more captions of one that is there."""
+    """Enter another pair, or more captions of a pair that is there."""
     before, after = on_disk(root, row.before), on_disk(root, row.after)
     pair = Pair(
         pair_id=f"{before}+{after}" if row.pair_id is None else row.pair_id,
@@ -147,35 +144,34 @@ def _enter(table: Table, line: int, row: _Row, root: Path) -> None:
         after_box=row.after_box,
     )
     found = table.found.setdefault((before, after), Found(line, pair, []))
+    captions = written([row.caption, *row.captions])
+    problems = []
     if found.pair != pair:
-        table.problems.append((line, f"not as line {found.line} says of the same two pictures"))
-    if not (captions := written([row.caption, *row.captions])):
-        table.problems.append((line, "no caption"))
+        problems.append(f"not as line {found.line} says of the same two images")
+    if not captions:
+        problems.append("no caption")
     if mute := [caption for caption in captions if not any(map(str.isalnum, caption))]:
-        table.problems.append((line, f"the caption {mute[0]!r} has no word; write it out"))
+        problems.append(f"the caption {mute[0]!r} has no word; write it out")
     if hidden := UNSEEN.search("".join(captions)):
-        table.problems.append(
-            (line, f"a caption holds an invisible character, U+{ord(hidden[0]):04X}; remove it")
-        )
+        problems.append(f"a caption holds an invisible character, U+{ord(hidden[0]):04X}; remove it")
+    table.problems.extend((line, problem) for problem in problems)
     found.captions += captions
 
 
 def _check_whole(table: Table) -> None:
-    """Problems of rows together: names that stand twice, a split or scene that only some have."""
+    """Add problems of several rows: repeated names, or a split or scene that only some rows have."""
     ids: dict[str, int] = {}
     everything = list(table.found.values())
     for found in everything:
-        other = ids.setdefault(found.pair.pair_id, found.line)
-        if other != found.line:
-            table.problems.append(
-                (found.line, f"the pair_id {found.pair.pair_id!r} stands in line {other} already")
-            )
+        name = found.pair.pair_id
+        if (other := ids.setdefault(name, found.line)) != found.line:
+            table.problems.append((found.line, f"the pair_id {name!r} is in line {other} already"))
     for key in ("split", "scene_id"):
-        given = [found for found in everything if getattr(found.pair, key)]
-        if len(given) < len(everything) and given:
+        given = [found.line for found in everything if getattr(found.pair, key)]
+        if 0 < len(given) < len(everything):
             name = key.removesuffix("_id")
             table.problems.extend(
-                (found.line, f"no {name}, but line {given[0].line} has one: give one to all, or none")
+                (found.line, f"no {name}, but line {given[0]} has one: give one to all, or none")
                 for found in everything
                 if not getattr(found.pair, key)
             )
@@ -188,9 +184,9 @@ def _divided(table: Table, root: Path) -> list[Pair]:
     if all(pair.split for pair in pairs):
         return pairs if named else scenes_by_images(pairs)
     content = checking.first_alike(root, images_of(pairs))
-    # a scene is a tuple, so that no picture has its name
-    things = [(content[pair.before], content[pair.after], *[("", pair.scene_id)] * named) for pair in pairs]
-    firsts = connected(things)
+    # a scene's key is a tuple, so it differs from every image's name
+    keys = [(content[pair.before], content[pair.after], *[("", pair.scene_id)] * named) for pair in pairs]
+    firsts = connected(keys)
     split = _drawn(table.path, list(dict.fromkeys(firsts)))
     return [
         replace(pair, split=split[first], scene_id=pair.scene_id if named else pairs[first].pair_id)
@@ -199,12 +195,12 @@ def _divided(table: Table, root: Path) -> list[Pair]:
 
 
 def _drawn(path: Path, scenes: list[int]) -> dict[int, str]:
-    """Map each scene to a split: a tenth val, a tenth test, at least one scene each."""
+    """Map each scene to a split: a tenth each to val and test, at least one scene."""
     held_out = max(1, round(HELD_OUT * len(scenes)))
     if len(scenes) <= 2 * held_out:
         raise InputError(
             f"{path}: its {len(scenes)} scene(s) cannot be divided into train, val and test: pairs that "
-            "share a picture, by name or by content, are one; bring more pairs, or give each row a split"
+            "share an image, by name or by content, are one scene; bring more pairs, or give each row a split"
         )
     order = np.random.default_rng(SEED).permutation(len(scenes))
     names = np.repeat(SPLITS, [len(scenes) - 2 * held_out, held_out, held_out]).tolist()
@@ -212,7 +208,7 @@ def _drawn(path: Path, scenes: list[int]) -> dict[int, str]:
 
 
 def _lines(table: Table) -> dict[str, int]:
-    """Picture -> the first line that names it."""
+    """Return image -> the first line that names it."""
     lines: dict[str, int] = {}
     for found in table.found.values():
         for name in (found.pair.before, found.pair.after):
@@ -221,7 +217,7 @@ def _lines(table: Table) -> dict[str, int]:
 
 
 def _leaks(table: Table, pairs: list[Pair]) -> list[tuple[int, str]]:
-    """Pictures that stand in two splits."""
+    """Return the images that are in two splits."""
     where: dict[str, tuple[str, int]] = {}
     problems = []
     for found, pair in zip(table.found.values(), pairs, strict=False):
@@ -233,17 +229,16 @@ def _leaks(table: Table, pairs: list[Pair]) -> list[tuple[int, str]]:
 
 
 def _copies(table: Table, pairs: list[Pair], root: Path) -> list[tuple[int, str]]:
-    """List files of one split whose content is in another one, under another name."""
+    """Return the images whose content is in another split under another name."""
     if not all(found.pair.split for found in table.found.values()):
-        return []  # they were divided by content
+        return []  # split by content
     splits = {name: pair.split for pair in pairs for name in (pair.before, pair.after)}
     lines = _lines(table)
     return [
         (
             lines[name],
-            f"{name} in {splits[name]} is the same picture as {other} in {splits[other]}, "
-            f"line {lines[other]}",
+            f"{name} in {splits[name]} is the same image as {other} in {there}, line {lines[other]}",
         )
         for name, other in checking.first_alike(root, splits).items()
-        if splits[other] != splits[name]
+        if (there := splits[other]) != splits[name]
     ]

@@ -1,7 +1,7 @@
-"""Rows of a table of pairs, from .csv or .jsonl. A wrong row has a fault of its own, and the others are read.
+"""Rows of a table of pairs, from .csv or .jsonl. A wrong row has a fault; the other rows are read.
 
-Both forms give the same: a row's named values. An empty field of a .csv, and null in a .jsonl, are absent.
-No row is lost without a word: what could hide another row (a stray quotation mark) is refused by its line.
+Both forms give named values. An empty field of a .csv and a null of a .jsonl are absent. A fault that could
+hide other rows, such as a stray quotation mark, is an error of the whole table that names the line.
 """
 
 import csv
@@ -18,16 +18,16 @@ from pipeline.io.inputs import json_of, read_lines, read_text
 
 NAMES = ("pairs.csv", "pairs.jsonl")
 ENDINGS = (".csv", ".tsv", ".jsonl")
-REMEDY = "data/README.md says what stands in a table of pairs"
+REMEDY = "data/README.md describes a table of pairs"
 MORE = re.compile(r"caption_\d{1,3}")
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
-WHITE = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\u200b\u2060\ufeff"  # of no width, too
+WHITE = "".join(filter(str.isspace, map(chr, range(0x3001)))) + "\u200b\u2060\ufeff"  # also of zero width
 BLANK = "".join(DELIMITERS) + f'"{WHITE}'
-SEP = re.compile(r'"?sep=(.)"?', re.IGNORECASE)  # Excel's own first line, which names the delimiter
+SEP = re.compile(r'"?sep=(.)"?', re.IGNORECASE)  # Excel's first line, which names the delimiter
 LARGEST = 1 << 27  # bytes: 130 for each of a million rows
 MOST_ROWS = 1_000_000  # twice CLEVR-Change's captions
-LONGEST = 1 << 20  # letters of a line of .jsonl; a field of a .csv has 131,072 at most, csv's own bound
-OF_SEVERAL = re.compile(r"\{$|\[\s*(\{|$)")  # how JSON begins that goes over several lines, or is one list
+LONGEST = 1 << 20  # characters of a line of .jsonl; csv limits a field to 131,072
+OF_SEVERAL = re.compile(r"\{$|\[\s*(\{|$)")  # beginning of JSON over several lines, or of one list
 NO_LINES = (
     "does not hold one whole JSON object; write one a line: jq -c 'if type == \"array\" then .[] else . end'"
 )
@@ -36,23 +36,28 @@ TWICE = 'write a quotation mark that is text twice (""), in a field with quotati
 
 @dataclass(frozen=True)
 class Row:
-    """One row; `fault` says why it has no values."""
+    """One row. If it has a `fault`, its values may be missing."""
 
-    line: int  # of the file, from 1; the first one of a field of several lines
+    line: int  # the row's first line in the file, from 1
     values: dict[str, Any]
     fault: str | None = None
 
 
 @dataclass(frozen=True)
 class _Head:
-    """The first line of a .csv: the columns' names, "" where a column has none, and what is between them."""
+    """Column names of a .csv ("" for a column without one), and the delimiter."""
 
     names: list[str]
     delimiter: str
 
+    @property
+    def called(self) -> str:
+        """The delimiter in words."""
+        return DELIMITERS.get(self.delimiter, repr(self.delimiter))
+
 
 def find(folder: Path) -> Path:
-    """Return the folder's table. Raises InputError where it has none, or two."""
+    """Return the folder's table. Raises InputError if it has none or two."""
     found = [folder / name for name in NAMES if (folder / name).is_file()]
     if len(found) != 1:
         have = " and ".join(path.name for path in found) or "neither"
@@ -63,7 +68,7 @@ def find(folder: Path) -> Path:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Return the rows of a table, by its ending. Raises InputError where there are none, or too many."""
+    """Return the rows of a table. Raises InputError if there are none or too many."""
     rows: list[Row] = []
     for row in _json_lines(path) if path.suffix.lower() == ".jsonl" else _csv(path):
         if len(rows) == MOST_ROWS:
@@ -82,8 +87,11 @@ def _csv(path: Path) -> Iterator[Row]:
     try:
         for fields in reader:
             if any(map(_stripped, fields)):
-                _check_whole(path, line, above + reader.line_num, fields, head)
-                _check_index(path, line, fields, head, first)
+                where, last = f"{path}, line {line}", above + reader.line_num
+                if last > line:
+                    _check_quotes(where, last, fields, head)
+                if first:
+                    _check_index(where, fields, head)
                 first = False
                 yield _row(line, head, fields)
             line = above + reader.line_num + 1
@@ -92,7 +100,7 @@ def _csv(path: Path) -> Iterator[Row]:
 
 
 def _head(path: Path, file: io.StringIO) -> tuple[int, _Head]:
-    """Return how many lines were read, and what they say of the columns."""
+    """Return the number of lines that were read, and the columns that they name."""
     number, sep = 0, None
     while line := file.readline():
         number += 1
@@ -113,47 +121,49 @@ def _head(path: Path, file: io.StringIO) -> tuple[int, _Head]:
 
 
 def _names(line: str, delimiter: str) -> list[str]:
-    """Return the columns' names; empty: not such a line."""
+    """Return the column names; empty if the line has none."""
     try:
         (fields,) = csv.reader([line], delimiter=delimiter, skipinitialspace=True, strict=True)
-    except (csv.Error, TypeError, ValueError):  # TypeError: what cannot be a delimiter
+    except (csv.Error, TypeError, ValueError):  # TypeError: no valid delimiter
         return []
     return [_stripped(field).lower() for field in fields]
 
 
 def _stripped(field: str) -> str:
-    """Return a field as a spreadsheet shows it: ="a" is a, and white space at the ends may be invisible."""
+    """Return a field as a spreadsheet shows it: without white space at the ends, and ="a" as a."""
     text = field.strip(WHITE)
     return text[2:-1].strip(WHITE) if len(text) > 2 and text[:2] == '="' and text[-1] == '"' else text
 
 
-def _check_whole(path: Path, line: int, last: int, fields: list[str], head: _Head) -> None:
-    """Raises InputError where a field goes on in lines that have the form of rows."""
-    if last > line and any(head.delimiter in field.partition("\n")[2] for field in fields):
+def _check_quotes(where: str, last: int, fields: list[str], head: _Head) -> None:
+    """Raise InputError if a field of several lines, up to line `last`, has lines that look like rows."""
+    if any(head.delimiter in field.partition("\n")[2] for field in fields):
         raise InputError(
-            f"{path}, line {line}: a quotation mark opens a field that ends in line {last}, and there are "
-            f"rows in between; {TWICE}, and a text that has several lines and a {_called(head)} in one line"
+            f"{where}: a quotation mark opens a field that ends in line {last}, and there are rows in "
+            f"between; {TWICE}, and a text that has several lines and a {head.called} in one line"
         )
 
 
-def _check_index(path: Path, line: int, fields: list[str], head: _Head, first: bool) -> None:
-    """Raises InputError where the first column is a data frame's index."""
+def _check_index(where: str, fields: list[str], head: _Head) -> None:
+    """Raise InputError if the first column is a data frame's index."""
     more = len(fields) == len(head.names) + 1 and fields[0] in ("0", "1")  # R's write.table
-    if first and (more or (head.names[0] in ("", "unnamed: 0") and _stripped(fields[0]))):
+    if more or (head.names[0] in ("", "unnamed: 0") and _stripped(fields[0])):
         raise InputError(
-            f"{path}, line {line}: the first column has no name, and holds {_short(fields[0])}, as pandas "
-            "and R write an index; leave it out (index=False, row.names=FALSE), or call it pair_id"
+            f"{where}: the first column has no name, and holds {_short(fields[0])}, as pandas and R write an "
+            "index; leave it out (index=False, row.names=FALSE), or call it pair_id"
         )
 
 
 def _row(line: int, head: _Head, fields: list[str]) -> Row:
-    """Return a row. Empty fields may lack at its end, and stand behind the last column."""
+    """Return a row. Empty fields may be missing at its end, or follow the last column."""
     values: dict[str, Any] = {}
     for place, field in enumerate(fields):
         if not (value := _stripped(field)):
             continue
         if place >= len(head.names) or not (name := head.names[place]):
-            remedy = f"name it, or put quotation marks round a {_called(head)}{_no_marks(fields)}"
+            signs = [sign for sign in "\\“”„«»" if sign in "".join(fields)]
+            unknown = f" (csv knows no {' '.join(signs)})" if signs else ""
+            remedy = f"name it, or put quotation marks round a {head.called}{unknown}"
             return Row(line, {}, f"{_short(value)} is in column {place + 1}, which has no name: {remedy}")
         if field[0] in WHITE and value[0] == '"':
             return Row(line, {}, f"white space before a quotation mark in {name}; remove it")
@@ -161,24 +171,11 @@ def _row(line: int, head: _Head, fields: list[str]) -> Row:
             values.setdefault("captions", []).append(value)
         else:
             values[name] = value
-    lacking = [name for name in ("before", "after") if name not in values]
-    return Row(line, values, f"{lacking[0]} is missing{_other_delimiter(fields, head)}" if lacking else None)
-
-
-def _other_delimiter(fields: list[str], head: _Head) -> str:
-    """Say which delimiter a row has that lacks the table's own."""
-    others = [word for sign, word in DELIMITERS.items() if sign in fields[0]] if len(fields) == 1 else []
-    return f": the line has a {others[0]}, and the first line a {_called(head)}" if others else ""
-
-
-def _no_marks(fields: list[str]) -> str:
-    """Say which signs of a row are none of csv's."""
-    signs = [sign for sign in "\\“”„«»" if sign in "".join(fields)]
-    return f" (csv knows no {' '.join(signs)})" if signs else ""
-
-
-def _called(head: _Head) -> str:
-    return DELIMITERS.get(head.delimiter, repr(head.delimiter))
+    if missing := [name for name in ("before", "after") if name not in values]:
+        others = [word for sign, word in DELIMITERS.items() if sign in fields[0]] if len(fields) == 1 else []
+        why = f": the line has a {others[0]}, and the first line a {head.called}" if others else ""
+        return Row(line, values, f"{missing[0]} is missing{why}")
+    return Row(line, values)
 
 
 def _short(text: str) -> str:
@@ -198,7 +195,7 @@ def _json_lines(path: Path) -> Iterator[Row]:
 
 def _object(number: int, line: str) -> Row:
     if len(line) > LONGEST:
-        return Row(number, {}, f"{len(line):,} letters, and such a line has {LONGEST:,} at most")
+        return Row(number, {}, f"{len(line):,} characters, and a line has {LONGEST:,} at most")
     try:
         value = json_of(line, "it", "write one JSON object a line, and nothing behind it")
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Readers: each turns one published layout into the schema of schema.py."""
+"""Readers of the published layouts; each returns pairs of schema.py."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ from pipeline.io.errors import InputError, listed
 
 @dataclass(frozen=True)
 class Reader:
-    """What reads a layout. `read` takes the folder, and a protocol where there are protocols."""
+    """Reader of a layout. `read` takes the folder and, if there are protocols, the protocol."""
 
     read: Callable[..., list[Pair]]
-    files: tuple[str, ...]  # annotation files that it cannot do without
-    optional: tuple[str, ...]  # those that it reads where they are there
-    protocols: tuple[str, ...] = ()  # ways to make items and references of the files, the default first
-    unknown_protocol: str = ""  # what to say of others
-    faults: Callable[[Path], list[str]] | None = None  # all that is wrong with a folder, where it can tell
+    files: tuple[str, ...]  # required annotation files
+    optional: tuple[str, ...]  # annotation files that are read if present
+    protocols: tuple[str, ...] = ()  # definitions of items and references, the default first
+    unknown_protocol: str = ""  # message about other protocols
+    faults: Callable[[Path], list[str]] | None = None  # returns all faults of a folder of the user's own
 
 
 def _of(module: Any, **more: Any) -> Reader:
@@ -50,9 +50,9 @@ READERS: dict[str, Reader] = {
 
 
 def read(reader: str, root: Path, protocol: str | None = None) -> list[Pair]:
-    """The pairs of the dataset in the folder `root`, by the reader of that name; null is its own protocol.
+    """Return the pairs of the dataset in the folder `root`; protocol None is the reader's default.
 
-    Raises InputError for an unknown reader or protocol, and naming the file that is missing or wrong.
+    Raises InputError for an unknown reader or protocol, or naming the missing or wrong file.
     """
     own, protocol = _reader(reader), protocol_of(reader, protocol)
     if not root.is_dir():
@@ -63,7 +63,7 @@ def read(reader: str, root: Path, protocol: str | None = None) -> list[Pair]:
 
 
 def faults(reader: str, root: Path) -> list[str]:
-    """What is wrong with a folder, line by line, where the reader can tell more than `read` refuses."""
+    """Return all faults of a folder by line, if the reader can list them; else an empty list."""
     own = _reader(reader)
     return own.faults(root) if own.faults and root.is_dir() else []
 
@@ -74,9 +74,9 @@ def is_own(reader: str) -> bool:
 
 
 def protocol_of(reader: str, protocol: str | None) -> str | None:
-    """The protocol in force: the reader's default for null, None for a reader that knows one way only.
+    """Return the protocol, or for None the reader's default; None if the reader has no protocols.
 
-    Raises InputError for an unknown one.
+    Raises InputError for an unknown protocol.
     """
     own = _reader(reader)
     if protocol is not None and protocol not in own.protocols:
@@ -87,7 +87,7 @@ def protocol_of(reader: str, protocol: str | None) -> str | None:
 
 
 def annotation_files(reader: str, root: Path) -> list[Path]:
-    """The annotation files that are there for the reader to read, the indispensable ones first."""
+    """Return the reader's annotation files that exist, the required ones first."""
     own = _reader(reader)
     return [root / name for name in (*own.files, *own.optional) if (root / name).is_file()]
 

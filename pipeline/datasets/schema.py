@@ -1,4 +1,4 @@
-"""The one schema of pairs that every dataset is read into."""
+"""The schema of pairs that all readers return."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -13,18 +13,18 @@ SPLITS = ("train", "val", "test")
 Split = Literal["train", "val", "test"]
 CHANGE_TYPES = ("color", "texture", "add", "drop", "move")
 Kind = Literal["color", "texture", "add", "drop", "move", "change", "none"]
-"""All that a pair's change_type can be."""
+"""Values of a pair's change_type."""
 NO_CHANGE = "none"
 CHANGE = "change"
-"""A change of a kind that the dataset does not name."""
+"""A change whose kind the dataset does not name."""
 Number = int | float  # as written: 3 stays 3
 Box = tuple[Number, Number, Number, Number]
-"""x, y, width, height in pixels of the image as it lies on disk."""
+"""x, y, width, height in pixels of the image file."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """What an object of CLEVR looks like, in the generator's words."""
+    """Appearance of an object of CLEVR, in the generator's words."""
 
     size: str
     color: str
@@ -34,7 +34,7 @@ class Look:
 
 @dataclass(frozen=True)
 class ChangedObject:
-    """The object that changes as it looks before and after; None where it is not there."""
+    """The changed object's appearance before and after; None where it is absent."""
 
     before: Look | None
     after: Look | None
@@ -42,22 +42,22 @@ class ChangedObject:
 
 @dataclass(frozen=True)
 class Placed:
-    """An object on the table, in the generator's words; `number` stays with it through a change."""
+    """An object on the table, in the generator's words. A change does not alter its `number`."""
 
     number: int
     size: str
     color: str
     material: str
     shape: str
-    x: float  # of its middle, in CLEVR's units
+    x: float  # of its centre, in CLEVR's units
     y: float
 
 
 @dataclass(frozen=True)
 class SceneFacts:
-    """All that stands in both pictures of a pair, and from where they are seen (x, y, z in CLEVR's units).
+    """The objects in both images of a pair, and the cameras (x, y, z in CLEVR's units).
 
-    `changed`: the number of the object that changes; None where nothing does, and then `after` is `before`.
+    `changed`: the number of the changed object. If it is None, nothing changes and `after` equals `before`.
     """
 
     before: tuple[Placed, ...]
@@ -69,50 +69,50 @@ class SceneFacts:
 
 @dataclass(frozen=True)
 class Pair:
-    """A before image, an after image, and what people said of the difference."""
+    """A before image, an after image, and captions of the difference."""
 
     pair_id: str
-    scene_id: str  # pairs of one scene share it, and share a split
+    scene_id: str  # shared by the pairs of a scene, which are in one split
     split: str  # one of SPLITS
     before: str  # file name relative to the dataset's root
     after: str
-    captions: tuple[str, ...]  # the references, at least one, as written
-    change_type: str | None = None  # one of CHANGE_TYPES, CHANGE, NO_CHANGE, or None where unknown
+    captions: tuple[str, ...]  # references, at least one, as written
+    change_type: str | None = None  # one of CHANGE_TYPES, CHANGE, NO_CHANGE; None: unknown
     before_box: Box | None = None  # the changed object in the before image
     after_box: Box | None = None
-    viewpoint_iou: float | None = None  # 0..1, how much the two views overlap
-    changed_object: ChangedObject | None = None  # of a change pair, where the scenes are known
-    scene: SceneFacts | None = None  # where the dataset publishes its scenes
+    viewpoint_iou: float | None = None  # 0..1, overlap of the two views
+    changed_object: ChangedObject | None = None  # of a changed pair with a known scene
+    scene: SceneFacts | None = None  # if the dataset publishes its scenes
 
     @property
     def changed(self) -> bool | None:
-        """Whether something changed; None where the dataset does not say."""
+        """True if something changed; None if unknown."""
         return None if self.change_type is None else self.change_type != NO_CHANGE
 
 
 @dataclass(frozen=True)
 class ClassPair:
-    """Two images and the class of what each shows, without a caption: of NABirds, for pre-training."""
+    """Two images and their classes, without a caption: NABirds, for pre-training."""
 
     pair_id: str
     split: str  # train or val
     before: str  # file name relative to the dataset's root
     after: str
-    before_class: int  # from 0 to the number of classes - 1
+    before_class: int  # counted from 0
     after_class: int
 
 
 def changed_things(scene: SceneFacts, kind: str) -> tuple[Placed | None, Placed | None]:
-    """The object that changes, before and after; None where it is not there (added, dropped).
+    """Return the changed object before and after; None where it is absent (added, dropped).
 
-    Raises ValueError where it is not there and should be, or the other way round.
+    Raises ValueError if it is missing, or present where it should not be.
     """
     before, after = (
-        next((thing for thing in things if thing.number == scene.changed), None)
-        for things in (scene.before, scene.after)
+        next((each for each in objects if each.number == scene.changed), None)
+        for objects in (scene.before, scene.after)
     )
     if (before is None, after is None) != (kind == "add", kind == "drop"):
-        raise ValueError(f"object {scene.changed}, of the change {kind!r}, is in the wrong pictures")
+        raise ValueError(f"object {scene.changed}, of the change {kind!r}, is in the wrong images")
     return before, after
 
 
@@ -122,15 +122,15 @@ def write_pairs(path: str | Path, pairs: Iterable[Pair | ClassPair]) -> None:
 
 
 def read_pairs(path: str | Path, remedy: str = REMEDY) -> list[Pair]:
-    """Read what `write_pairs` wrote. Raises InputError naming the line that is not a pair, or one again."""
+    """Read what `write_pairs` wrote. Raises InputError naming the line that is no pair, or repeats one."""
     return list(read_records(path, Pair, remedy, "pair_id"))
 
 
 def of_split(pairs: Iterable[Pair], split: str) -> list[Pair]:
-    """The pairs of one split, in order."""
+    """Return the pairs of one split, in order."""
     return [pair for pair in pairs if pair.split == split]
 
 
 def images_of(pairs: Iterable[Pair | ClassPair]) -> list[str]:
-    """Every image that the pairs name, once, in order of first mention."""
+    """Return every image of the pairs once, in order of first mention."""
     return list(dict.fromkeys(name for pair in pairs for name in (pair.before, pair.after)))

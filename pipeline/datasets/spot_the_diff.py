@@ -1,11 +1,11 @@
 """Spot-the-Diff (Jhamtani and Berg-Kirkpatrick, 2018): pairs of frames of surveillance videos.
 
-An annotator's work on a pair is an entry, of one sentence or several; 686 pairs have several entries.
-Published scores differ in what is an item and what its references are: the protocol.
+An entry is one annotator's sentences on a pair; 686 pairs have several entries. The protocol defines what an
+item is and what its references are. Published scores use different protocols.
 
-In the published files 66 sentences are empty, and 60 entries (48 pairs; 7 pairs of test) hold nothing else.
-Empty sentences are dropped, and what is left without any is left out: it can be neither trained on nor
-scored. The published counts, 8,566 / 1,493 / 1,270 pairs, are of the files, with these.
+66 sentences of the published files are empty, and 60 entries (48 pairs; 7 of them in test) have no other
+sentence. Empty sentences are dropped, and so are items without any sentence, which cannot be trained on or
+scored. The published counts, 8,566 / 1,493 / 1,270 pairs, include them.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ from pipeline.io.records import read_foreign
 FILES = tuple(f"annotations/{split}.json" for split in SPLITS)
 OPTIONAL = ()
 REMEDY = "data/README.md lists the files of Spot-the-Diff"
-MULTI_WORDS = 60  # the joined reference is cut there
+MULTI_WORDS = 60  # of the joined reference at most
 
 
 class _Record(Published):
@@ -34,11 +34,11 @@ class _Record(Published):
 
 @dataclass(frozen=True)
 class Entry:
-    """What one annotator wrote of a pair."""
+    """One annotator's sentences on a pair."""
 
     image: str
-    number: int  # among the pair's entries, from 1, those without a sentence included
-    sentences: tuple[str, ...]  # those that say something
+    number: int  # among all of the pair's entries, from 1
+    sentences: tuple[str, ...]  # without empty ones
 
 
 Items = Iterator[tuple[str, str, tuple[str, ...]]]
@@ -46,13 +46,13 @@ Items = Iterator[tuple[str, str, tuple[str, ...]]]
 
 
 def _per_entry(entries: list[Entry]) -> Items:
-    """Every entry is an item, with its own sentences: 1,404 in test (1,397 of them with a sentence)."""
+    """Yield each entry as an item, with its own sentences: 1,404 in test (1,397 with a sentence)."""
     for entry in entries:
         yield f"{entry.image}-{entry.number}", entry.image, entry.sentences
 
 
 def _merged(entries: list[Entry]) -> Items:
-    """Every image pair is an item, with all sentences of its entries (CLIP4IDC and later works)."""
+    """Yield each image pair as an item, with the sentences of all its entries (CLIP4IDC and later works)."""
     merged: dict[str, tuple[str, ...]] = {}
     for entry in entries:
         merged[entry.image] = merged.get(entry.image, ()) + entry.sentences
@@ -61,7 +61,7 @@ def _merged(entries: list[Entry]) -> Items:
 
 
 def _multi(entries: list[Entry]) -> Items:
-    """As merged, all sentences joined into one reference of at most 60 words."""
+    """Yield the items of `_merged`, with all sentences joined into one reference of at most 60 words."""
     for pair_id, image, sentences in _merged(entries):
         words = " ".join(sentences).split()[:MULTI_WORDS]
         yield pair_id, image, (" ".join(words),) if words else ()
@@ -74,12 +74,12 @@ _WAYS: dict[str, Callable[[list[Entry]], Items]] = {
 }
 PROTOCOLS = tuple(_WAYS)  # the default first
 UNKNOWN_PROTOCOL = (
-    'the "single change" file of SCORER and DIRL is not public, so that their protocol cannot be rebuilt'
+    'the "single change" file of SCORER and DIRL is not public, so their protocol cannot be rebuilt'
 )
 
 
 def read(root: Path, protocol: str) -> list[Pair]:
-    """The items of a protocol, in the files' order. Raises InputError naming the file and the entry."""
+    """Return the items of a protocol, in the files' order. Raises InputError naming file and entry."""
     entries = {split: _entries(root / f"annotations/{split}.json") for split in SPLITS}
     _check_disjoint(root, entries)
     pairs = [
@@ -115,7 +115,7 @@ def _check_disjoint(root: Path, entries: dict[str, list[Entry]]) -> None:
         for image in {entry.image: None for entry in own}:
             if image in where:
                 raise InputError(
-                    f"{root / f'annotations/{split}.json'}: img_id {image} stands in "
+                    f"{root / f'annotations/{split}.json'}: img_id {image} is in "
                     f"{where[image]}.json too; leave it in one split"
                 )
             where[image] = split

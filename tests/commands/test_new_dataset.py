@@ -138,7 +138,7 @@ def test_the_same_picture_in_two_splits_is_refused_by_prepare(tmp_path):
         Image.new("RGB", (8, 8), (number % 5, 0, 0)).save(folder / "own" / name)
     command = "prepare --dataset mine --card data/cards/mine.yaml"
     outputs = "--pairs pairs.jsonl --images images.jsonl --manifest manifest.json"
-    refuse(folder, f"{command} {outputs}", "2x.png in test is the same picture as 0.png in train")
+    refuse(folder, f"{command} {outputs}", "2x.png in test is the same image as 0.png in train")
     assert not [*folder.glob("*.json*")]
     Image.new("RGB", (8, 8), "white").save(folder / "own/2x.png")
     succeed(folder, f"{command} {outputs}")

@@ -80,9 +80,7 @@ def test_files_of_other_names(root):
     write_json(
         root / "images.json", files | {ADDRESS.format(219): "other/218.jpg", ADDRESS.format(119): "x/118.jpg"}
     )
-    with pytest.raises(
-        InputError, match=r"two pairs are called 118_218; give the files in images\.json other names"
-    ):
+    with pytest.raises(InputError, match=r"two pairs are called 118_218; rename the files in images\.json"):
         read(root)
 
 
@@ -90,7 +88,7 @@ def test_files_of_other_names(root):
     ("fields", "said"),
     [
         ({"split": "trian"}, "line 2: the split is 'trian', not train, val or test"),
-        ({"split": "val"}, "line 3: the pair stands in val and in train"),
+        ({"split": "val"}, "line 3: the pair is in val and in train"),
         ({"annN": "1\t2"}, "line 2 has 12 fields, not 11"),
         (
             {"img1ImgURL": "http://a/b.jpg", "img1ObservationURL": "http://a/photos/x"},

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.datasets.caption_notes import notes
+from pipeline.datasets.counts import notes
 from pipeline.scoring import tokenizer
 
 UNSPACED = ["一辆红色的汽车离开了停车场", "赤い車がなくなった", "รถสีแดงหายไปแล้ว"]

@@ -103,7 +103,7 @@ def write(folder, **changes):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"name": None}, "the key name is missing; mend it"),
+        ({"name": None}, "the key name is missing"),
         ({"colour": 1}, "unknown key colour"),
         ({"files": {}}, "files: Dictionary should have at least 1 item"),
         ({"expected": {"default": {"train": {"pairs": 1}}}}, "the key expected.default.val is missing"),

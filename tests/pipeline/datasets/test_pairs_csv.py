@@ -125,7 +125,7 @@ def test_faults_are_also_missing_pictures_and_copies_under_other_names(tmp_path)
     (tmp_path / "d").unlink()
     assert readers.faults("table", tmp_path) == [
         "line 3: d: missing",
-        "line 4: f in test is the same picture as a in train, line 2",
+        "line 4: f in test is the same image as a in train, line 2",
     ]
     assert readers.faults("levir_cc", tmp_path) == []
 
@@ -139,7 +139,7 @@ def test_faults_are_also_missing_pictures_and_copies_under_other_names(tmp_path)
         (("a,b,x",), "before,after,after", "names 'after' more than once"),
         (("a,b,x,7",), "before,after,caption,colour", "unknown key colour; there are before, after"),
         (("a,b,x", "c,d,x"), "before,after,caption", "2 scene(s) cannot be divided"),
-        (("a,b,x,1", "c,d,x,1"), "before,after,caption,pair_id", "pair_id '1' stands in line 2 already"),
+        (("a,b,x,1", "c,d,x,1"), "before,after,caption,pair_id", "pair_id '1' is in line 2 already"),
         (("a,b,x,train",), "before,after,caption,split", "has no pair in 'val'"),
         (('a,b,"x',), "before,after,caption", "unexpected end of data"),
     ],

@@ -72,7 +72,7 @@ def test_records_are_written_and_read(root, tmp_path):
 @pytest.mark.parametrize(
     ("file", "old", "new", "said"),
     [
-        ("images.txt", "2 001", "1 001", r"images\.txt, line 2: 1 stands there before; keep one"),
+        ("images.txt", "2 001", "1 001", r"images\.txt, line 2: 1 is listed before; keep one"),
         (
             "images.txt",
             "2 001.Black_footed_Albatross/Bird_0002.jpg",

@@ -25,7 +25,7 @@ def without_val(table):
 
 # reader, file, what is changed in it, and what the error names
 WRONG = [
-    (CLEVR, "splits.json", lambda s: s["test"].append(0), "scene 0 stands in 'train'"),
+    (CLEVR, "splits.json", lambda s: s["test"].append(0), "scene 0 is in 'train'"),
     (CLEVR, "splits.json", lambda s: s["test"].append(99), "scene 99, unknown to change_captions.json"),
     (CLEVR, "splits.json", lambda s: s["test"].remove(18), "change_captions.json has scene 18"),
     (CLEVR, "splits.json", lambda s: s.update(val=["3"]), "val.0: "),
@@ -38,16 +38,16 @@ WRONG = [
     (DC, "captions.json", lambda c: c.update({"01": ["a"]}), "01 and 1"),
     (DC, "captions.json", lambda c: c.pop("3") and None, "scene 3, unknown to captions.json"),
     (DC, "type_mapping.json", lambda t: t["add"].append("000099.png"), "scene 99"),
-    (SPOT, VAL, first(img_id="0"), "img_id 0 stands in train.json"),
+    (SPOT, VAL, first(img_id="0"), "img_id 0 is in train.json"),
     (SPOT, VAL, first(img_id="../3"), "entry 0: img_id: "),
     (SPOT, VAL, first(sentences="a"), "entry 0: sentences: "),
     (SPOT, VAL, lambda _: [{"img_id": "x", "sentences": [""]}], "no pair in 'val'"),
-    (EDITING, "valid.json", first(uid="Reddit_1"), "uid Reddit_1 stands in train.json"),
+    (EDITING, "valid.json", first(uid="Reddit_1"), "uid Reddit_1 is in train.json"),
     (EDITING, "valid.json", first(uid=" "), "entry 0: uid: "),
     (EDITING, "valid.json", first(img0="../a.jpg"), "entry 0: img0: "),
     (EDITING, "valid.json", first(sents=["", " "]), "entry 0: sents: "),
     (EDITING, "valid.json", lambda _: [], "no pair in 'val'"),
-    (LEVIR, IMAGES, first(filename="train_000001.png"), "train_000001.png stands there twice"),
+    (LEVIR, IMAGES, first(filename="train_000001.png"), "train_000001.png is there twice"),
     (LEVIR, IMAGES, first(filename="../a.png"), "images.0.filename: "),
     (LEVIR, IMAGES, first(split="dev"), "images.0.split: "),
     (LEVIR, IMAGES, first(changeflag=2), "images.0.changeflag: "),

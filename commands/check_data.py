@@ -16,9 +16,8 @@ from pipeline.config import params, resolving
 from pipeline.datasets import cards, checking, counts, images, manifest, readers
 from pipeline.datasets.counts import notes
 from pipeline.datasets.schema import Pair, images_of, read_pairs
-from pipeline.io.console import PlainConsole
 from pipeline.io.errors import listed, printable
-from pipeline.io.progress import track
+from pipeline.io.progress import PlainConsole, track
 
 SHOWN = 20
 

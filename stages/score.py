@@ -16,9 +16,9 @@ from pipeline.config import params
 from pipeline.datasets import manifest
 from pipeline.datasets.manifest import Manifest
 from pipeline.datasets.schema import SPLITS
-from pipeline.io.console import PlainConsole
 from pipeline.io.errors import listed, printable
 from pipeline.io.outputs import file_to_write
+from pipeline.io.progress import PlainConsole
 from pipeline.scoring import attention_localisation, results, run_files
 from pipeline.scoring.attention_localisation import Localisation
 from pipeline.scoring.coco_files import read_references, read_results

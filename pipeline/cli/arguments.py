@@ -1,4 +1,4 @@
-"""Types and checks of command-line arguments: ranges of numbers, splits with pairs, outputs unlike inputs."""
+"""Types and checks of command-line arguments: number ranges, splits with pairs, outputs apart from inputs."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from pipeline.io.outputs import Contents, file_to_write
 
 SEEDS = (0, 2**31 - 1)
 PORTS = (1, 65_535)
-MOST_PARTS = 10_000  # each part is a process and a row of the live table
+MOST_PARTS = 10_000  # each part (shard of a job) is a process and a row of the live table
 WRITTEN = (file_to_write.__name__, Contents.to_write.__name__)  # types of arguments that name outputs
 
 

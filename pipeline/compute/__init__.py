@@ -1,1 +1,1 @@
-"""What a stage computes on: device, precision, free memory, and several processes that share the work."""
+"""Compute resources of a stage: device, precision, free memory, and processes that share the work."""

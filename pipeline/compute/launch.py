@@ -1,10 +1,10 @@
-"""A stage as several processes on this machine, started and ended together: torchrun with shorter words.
+"""Launcher that runs a stage as several processes on this machine, and ends them together.
 
-The program that is called starts them and waits; it computes nothing itself. Where one of them fails or is
-killed it ends the others; where it is killed itself, its end of their standard input closes, and they go.
-torch's own launchers lack that: tried (torch 2.15), the processes of `python -m torch.distributed.run` and
-of torch.multiprocessing.spawn lived on when the launcher was killed (SIGKILL). The former also ends by Ctrl-C
-with a page, not a line; the latter waits 30 seconds for a process that does not listen.
+The launcher only starts the processes and waits. If one fails or is killed, it ends the others. If the
+launcher is killed, its end of their standard input closes, and they exit. torch's launchers (tried with
+torch 2.15) do not do that: the processes of `python -m torch.distributed.run` and of
+torch.multiprocessing.spawn survived the launcher's SIGKILL. The former also prints a page at Ctrl-C; the
+latter waits 30 s for a hanging process.
 """
 
 import os
@@ -28,7 +28,7 @@ POLL = 0.1  # seconds
 
 
 def processes(settings: dict[str, Any]) -> int:
-    """`train.processes` of a recipe's train settings. Raises InputError where they cannot share a batch."""
+    """Return `train.processes` of a recipe. Raises InputError if it does not divide the batch."""
     count, batch = settings["processes"], settings["batch"]
     if batch % count:
         raise InputError(
@@ -38,7 +38,7 @@ def processes(settings: dict[str, Any]) -> int:
 
 
 def check_group(settings: dict[str, Any], ranks: Ranks) -> None:
-    """Raise InputError where torchrun started another number of processes than the recipe, which decides."""
+    """Raise InputError if torchrun started another number of processes than the recipe has."""
     if (count := processes(settings)) != ranks.world:
         raise InputError(
             f"torchrun started {ranks.world} process(es), but train.processes is {count}; make them equal"
@@ -46,10 +46,10 @@ def check_group(settings: dict[str, Any], ranks: Ranks) -> None:
 
 
 def start(module: str, arguments: Sequence[str], count: int) -> int:
-    """Run `python -m module arguments` as `count` processes; returns the exit code of one that fails, else 0.
+    """Run `python -m module arguments` as `count` processes; return a failed process's exit code, else 0.
 
-    They share the GPUs, one each, or the threads of this process. Raises InputError where there are GPUs,
-    but too few, and where a process was killed.
+    Each process has a GPU, or they share this process's threads. Raises InputError if there are too few GPUs,
+    or a process was killed.
     """
     gpus = torch.cuda.device_count()
     if gpus and count > gpus:
@@ -69,7 +69,7 @@ def start(module: str, arguments: Sequence[str], count: int) -> int:
 
 
 def end_with_starter() -> None:
-    """In a process that `start` started: end when the starter does, however it ends."""
+    """End this process when the launcher that started it ends, however it ends."""
     if {STORE, "RANK"} <= os.environ.keys():
         threading.Thread(target=_follow, daemon=True).start()
 
@@ -93,11 +93,11 @@ def _environment(rank: int, count: int, port: int) -> dict[str, str]:
 def _running(
     command: list[str], environments: list[dict[str, str]]
 ) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """The processes; none of them outlives the block."""
+    """Start the processes; none of them outlives the block."""
     started: list[subprocess.Popen[bytes]] = []
     try:
         for environment in environments:
-            # a group of its own: Ctrl-C is for the starter
+            # a process group of its own: Ctrl-C reaches only the launcher
             process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, process_group=0)
             started.append(process)
         yield started

@@ -1,4 +1,4 @@
-"""Memory: how much is free (a GPU's, the machine's, a container's), where it ends, and how it is kept."""
+"""Memory: free bytes of a GPU, machine or container; errors when it runs out; reuse of freed blocks."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-if TYPE_CHECKING:  # who scores captions need not load it
+if TYPE_CHECKING:  # scoring runs without torch
     import torch
 
 from pipeline.io.errors import InputError
 
-# torch's words where the processor has too little: a RuntimeError like any other
+# torch's messages on the CPU, in a plain RuntimeError
 REFUSED = ("can't allocate memory", "not enough memory")
-GROUPS = Path("/proc/self/cgroup")  # our control groups, a line each: number:controllers:path
+GROUPS = Path("/proc/self/cgroup")  # one control group per line: number:controllers:path
 MOUNTED = Path("/sys/fs/cgroup")
-# a group's limit, what it has used of it, and what of that are files that it has cached and not used lately
+# a group's limit, its usage, and the part of the usage that is inactive page cache
 FILES = (
     ("memory.max", "memory.current", "inactive_file"),  # control groups of version 2
     ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),  # of version 1
@@ -30,10 +30,7 @@ TRIM_THRESHOLD, MMAP_MAX = -1, -4  # of mallopt, in glibc's malloc.h
 
 
 def free(device: torch.device | None = None) -> int:
-    """Return the bytes that may still be taken on the device, else of the processor's memory.
-
-    Of the processor's memory what the system can give without swapping: the page cache may go.
-    """
+    """Return the free bytes of the device; for the CPU, what can be allocated without swapping."""
     if device is not None and device.type == "cuda":
         import torch
 
@@ -42,13 +39,13 @@ def free(device: torch.device | None = None) -> int:
 
 
 def _left_to_groups() -> Iterator[int]:
-    """What is left of the limits of the control group that we are in, and of those above it."""
+    """Yield the rest of the limit of each control group that contains this process (psutil ignores them)."""
     for line in GROUPS.read_text().splitlines() if GROUPS.exists() else []:
         _, controllers, path = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
             continue
         top = MOUNTED / "memory" if controllers else MOUNTED
-        # a container may be told its path on the machine, which it does not see: then its own is at the top
+        # in a container the path may be the host's and not exist; its own group is then at the top
         own = top / os.path.normpath(f"/{path}").lstrip("/")
         for folder in (own, *own.parents):
             if folder.is_relative_to(top):
@@ -66,9 +63,9 @@ def _left(folder: Path) -> Iterator[int]:
 
 @contextmanager
 def enough(batch: int, processes: int = 1) -> Iterator[None]:
-    """Where memory runs out in the block, one InputError names a batch to try: half, as all can share it.
+    """If memory runs out in the block, raise an InputError that proposes half of the batch.
 
-    On a processor the system may promise memory that it has not, and then ends the process itself (SIGKILL).
+    On a CPU the system may overcommit memory and kill the process instead (SIGKILL).
     """
     try:
         yield
@@ -82,11 +79,11 @@ def enough(batch: int, processes: int = 1) -> Iterator[None]:
 
 
 def keep_freed() -> bool:
-    """From now on memory that is freed stays with the process; False where the C library cannot do so.
+    """Keep freed memory in the process from now on; return False if the C library cannot.
 
-    glibc takes blocks above 32 MiB from the kernel and gives them back at once; each time the kernel clears
-    their pages anew. Extraction, whose maps are that large, spent two fifths of its time so
-    (benchmarks/README.md, "Extraction of the embedded dataset's features").
+    glibc returns blocks above 32 MiB to the kernel at once, and the kernel clears new pages each time.
+    Extraction spent two fifths of its time on that (benchmarks/README.md, "Extraction of the embedded
+    dataset's features").
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -96,7 +93,7 @@ def keep_freed() -> bool:
 
 
 def _ran_out(error: Exception) -> bool:
-    import torch  # it is there where its errors come from
+    import torch  # its errors exist only if it is installed
 
     ours = (MemoryError, torch.OutOfMemoryError)
     return isinstance(error, ours) or any(words in str(error) for words in REFUSED)

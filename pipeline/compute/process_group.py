@@ -1,7 +1,7 @@
-"""Several processes over one piece of work, as torchrun or launch.py starts them; else alone.
+"""A group of processes that share one piece of work, started by torchrun or launch.py, or one process alone.
 
-torch.distributed does the work; its barrier would keep GPUs busy, and it has no way to say once an error that
-all processes have.
+It uses torch.distributed, but not its barrier, which keeps GPUs busy. An error that all processes have is
+printed once.
 """
 
 import os
@@ -20,13 +20,13 @@ from torch import distributed, nn
 
 from pipeline.io.errors import InputError
 
-# a process that is done waits for the others; whoever started them ends all where one fails
+# a finished process waits for the others; the launcher ends all if one fails
 LONG = timedelta(days=7)
-PATIENCE = 3.0  # seconds in which whoever started the processes ends them after one has failed
-POLL = 0.02  # seconds between two looks at what other processes have done
-SILENT = 1.0  # seconds of waiting without a word: processes of one launcher start one after the other
-HANDSHAKE = timedelta(seconds=20)  # in which whoever listens must answer
-STORE = "RANKS_STORE"  # the port where pipeline/compute/launch.py lets them meet
+PATIENCE = 3.0  # seconds until the launcher has ended all processes after one has failed
+POLL = 0.02  # seconds
+SILENT = 1.0  # seconds of waiting without a message: a launcher starts its processes one after the other
+HANDSHAKE = timedelta(seconds=20)  # until the store answers
+STORE = "RANKS_STORE"  # variable with the port of launch.py's store
 REMEDY = "`unset RANK WORLD_SIZE` runs it alone, torchrun starts it as several processes"
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -34,22 +34,22 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among `world` ones, numbered from 0."""
+    """This process's number among `world` processes, from 0."""
 
     rank: int
     world: int
 
     def wait(self) -> None:
-        """Until all processes are here."""
+        """Wait until all processes have called this."""
         if self.world > 1:
-            # on the processor: a barrier would keep GPUs busy
+            # on the CPU: a barrier would keep GPUs busy
             work = distributed.all_reduce(torch.zeros(()), async_op=True)
-            while not work.is_completed():  # work.wait() alone would hear no signal
+            while not work.is_completed():  # work.wait() alone would block signals
                 time.sleep(POLL)
-            work.wait()  # raises where a process is gone
+            work.wait()  # raises if a process has gone
 
     def first(self, make: Callable[[], Made]) -> Made:
-        """make() in process 0, and then in the others, which find what it left on disk."""
+        """Call make() in process 0, then in the others, which find its results on disk."""
         if self.rank:
             self.wait()
             return make()
@@ -58,21 +58,21 @@ class Ranks:
         return made
 
     def share(self, items: Sequence[Item]) -> Sequence[Item]:
-        """This process's part of `items`, which are the same in all."""
+        """Return the items assigned to this process (round-robin); all processes pass the same items."""
         return items[self.rank :: self.world]
 
     def part(self, batch: int) -> slice:
-        """Its own scenes of a batch, as distributed_batch.py counts them; `world` divides it."""
+        """Return this process's scenes of a batch, as in distributed_batch.py; `world` divides the batch."""
         each = batch // self.world
         return slice(self.rank * each, (self.rank + 1) * each)
 
     def agree(self, network: nn.Module) -> None:
-        """Give every process the weights of process 0, to the bit."""
+        """Copy the weights of process 0 to every process."""
         for tensor in network.state_dict().values() if self.world > 1 else ():
             distributed.broadcast(tensor, 0)
 
     def leave(self) -> None:
-        """The work is done."""
+        """Leave the group when the work is done."""
         if self.world > 1:
             distributed.destroy_process_group()
 
@@ -82,47 +82,47 @@ ALONE = Ranks(0, 1)
 
 @dataclass(frozen=True)
 class Part(Ranks):
-    """One of `world` parts of a work, each a job of its own that never meets the others.
+    """One of `world` shards of a job. Each shard is a process of its own that does not communicate.
 
-    What is shared by number is always this part's, whatever the others have done; `turn` is entered by one
-    at a time.
+    A shard's items depend only on their numbers, not on what other shards have done. Only one shard at a time
+    is in its `turn`.
     """
 
     turn: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def wait(self) -> None:
-        """Nobody is waited for."""
+        """Do nothing: shards do not wait for each other."""
 
     def first(self, make: Callable[[], Made]) -> Made:
-        """make() in each, one at a time: the others find what the first left on disk."""
+        """Call make() in one shard at a time: later shards find the first one's results on disk."""
         with self.turn():
             return make()
 
     def share(self, items: Sequence[Item]) -> Sequence[Item]:
-        """Of numbers those of this part."""
+        """Return the numbers that are assigned to this shard."""
         return [item for item in items if item % self.world == self.rank]  # type: ignore[operator]
 
     def agree(self, network: nn.Module) -> None:
-        """Each part computes the same, on the same kind of machine."""
+        """Do nothing: every shard computes the same weights."""
 
     def leave(self) -> None:
-        """There is no group."""
+        """Do nothing: there is no group."""
 
 
 def join() -> Ranks:
-    """Meet the other processes, each with a GPU of its own where there are GPUs.
+    """Join the group; if there are GPUs, each process gets one.
 
-    Raises InputError where there are GPUs, but too few, and where the launcher's variables are incomplete,
-    not numbers, or lead to no process.
+    Raises InputError if there are too few GPUs, or the launcher's variables are incomplete, not numbers, or
+    lead to no process.
     """
     return _meet()[0]
 
 
 @contextmanager
 def joined() -> Iterator[Ranks]:
-    """The same for as long as the block lasts. Of errors that many processes make, one is said.
+    """Join the group for the block. If several processes raise InputError, only the first one prints it.
 
-    A process that is not the first with an InputError, or that may have lost its partner, waits to be ended.
+    The other processes, and one that may have lost its partner, wait for the launcher to end them.
     """
     ranks, store = _meet()
     try:
@@ -139,7 +139,7 @@ def joined() -> Iterator[Ranks]:
 
 
 def _is_first(store: distributed.Store) -> bool:
-    """Whether no other process had an error before. Where the store ended with a process, that one had."""
+    """Return whether no other process had an error before; False if the store's process has ended."""
     try:
         return store.add("errors", 1) == 1
     except distributed.DistError:
@@ -162,9 +162,9 @@ def _meet() -> tuple[Ranks, distributed.Store | None]:
 
 
 def place() -> tuple[int, int]:
-    """This process's number, and how many there are; alone where the environment names no launcher, or one.
+    """Return this process's number and the number of processes; (0, 1) without a launcher.
 
-    Raises InputError where the launcher's variables are incomplete, or not numbers.
+    Raises InputError if the launcher's variables are incomplete or not numbers.
     """
     if not {"RANK", "WORLD_SIZE"} & os.environ.keys() or os.environ.get("WORLD_SIZE") == "1":
         return 0, 1
@@ -184,7 +184,7 @@ def _number(name: str) -> int:
 
 
 def _store(rank: int) -> distributed.TCPStore:
-    """The table where the processes meet: of launch.py, of torchrun, or else of process 0."""
+    """Return the group's key-value store: launch.py's, torchrun's, or else one in process 0."""
     if STORE in os.environ:
         address, port, serves = "127.0.0.1", _number(STORE), False
     else:
@@ -194,7 +194,7 @@ def _store(rank: int) -> distributed.TCPStore:
         raise InputError(f"the environment has MASTER_ADDR={address!r} and MASTER_PORT={port}; {REMEDY}")
     if not serves:
         _find(address, port)
-    # the store listens at all addresses of this machine, whatever name the others know it by
+    # the store listens at all addresses of this machine, whatever name other machines use
     met = _opened("127.0.0.1" if serves else address, port, serves)
     if isinstance(met, str):
         raise InputError(
@@ -205,9 +205,9 @@ def _store(rank: int) -> distributed.TCPStore:
 
 
 def _opened(address: str, port: int, serves: bool) -> distributed.TCPStore | str:
-    """The store, or why there is none.
+    """Return the store, or why it cannot be opened.
 
-    A thread asks for it, so that this one hears signals: torch waits for ever for a listener that is silent.
+    A thread opens it, so that signals are handled here: torch waits for a silent server without end.
     """
     found: list[distributed.TCPStore | str] = []
 
@@ -229,7 +229,7 @@ def _opened(address: str, port: int, serves: bool) -> distributed.TCPStore | str
     with _without_torch_messages():
         asking = threading.Thread(target=ask, daemon=True)
         asking.start()
-        until = time.monotonic() + HANDSHAKE.total_seconds() + 1  # torch, which says more, comes first
+        until = time.monotonic() + HANDSHAKE.total_seconds() + 1  # torch's own message comes first
         while asking.is_alive() and time.monotonic() < until:
             time.sleep(POLL)
     return found[0] if found else "who listens there does not answer"
@@ -237,7 +237,7 @@ def _opened(address: str, port: int, serves: bool) -> distributed.TCPStore | str
 
 @contextmanager
 def _without_torch_messages() -> Iterator[None]:
-    """Drop what torch's C++ writes to standard error: pages of addresses for each try."""
+    """Drop what torch's C++ code writes to standard error: pages of addresses for each attempt."""
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, 2)
@@ -249,17 +249,17 @@ def _without_torch_messages() -> Iterator[None]:
 
 
 def _find(address: str, port: int) -> None:
-    """Wait until somebody listens there."""
+    """Wait until a process listens at the address."""
     for wait in _waits():
         try:
             socket.create_connection((address, port), timeout=1).close()
             return
-        except (OSError, UnicodeError):  # the latter: a name that is no host's
+        except (OSError, UnicodeError):  # UnicodeError: not a host name
             wait(f"process 0 at {address}:{port} (MASTER_ADDR, MASTER_PORT)")
 
 
 def _gather(store: distributed.Store, rank: int, world: int) -> None:
-    """Wait until all processes are here; the first one says how many are missing."""
+    """Wait until all processes are here; process 0 prints how many are missing."""
     store.add("here", 1)
     for wait in _waits():
         if (missing := world - store.add("here", 0)) <= 0:
@@ -268,7 +268,7 @@ def _gather(store: distributed.Store, rank: int, world: int) -> None:
 
 
 def _waits() -> Iterator[Callable[[str], None]]:
-    """Endless tries. Between two of them Python hears signals; what is awaited is said after a second."""
+    """Yield without end a function that sleeps briefly; after a second it prints what is awaited."""
     begun, said = time.monotonic(), ""
 
     def wait(what: str) -> None:

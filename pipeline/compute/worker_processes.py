@@ -1,4 +1,4 @@
-"""Worker processes, for work in which threads would wait for each other's turn in Python."""
+"""Worker processes, for work in which threads would wait for Python's global lock."""
 
 import multiprocessing
 import os
@@ -14,14 +14,14 @@ ONE_THREAD = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "M
 
 
 def pool(count: int) -> ProcessPoolExecutor:
-    """So many processes with one thread each, started at once; they end with this one, however it ends.
+    """Return a pool of `count` processes with one thread each, started now; they end with this process.
 
-    What they are given and give back is pickled. They import the modules of that, and not the program that
-    runs here, which would be seconds of torch in each. Where one is killed, the others end too, and what is
-    waited for raises BrokenProcessPool.
+    Arguments and results are pickled. The workers import the functions' modules but not the main program,
+    which would load torch in each. If a worker is killed, the others end too, and pending results raise
+    BrokenProcessPool.
     """
     workers = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_start)
-    with _one_thread_each(), _no_program():  # they inherit the environment
+    with _one_thread_each(), _no_program():  # workers inherit the environment
         for _ in range(count):
             workers.submit(os.getpid)
     return workers
@@ -43,7 +43,7 @@ def _one_thread_each() -> Iterator[None]:
 
 @contextmanager
 def _no_program() -> Iterator[None]:
-    """A main module of no file and no name, which a process that is started does not import."""
+    """Replace the main module by one without a file, which new processes do not import."""
     program = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:
@@ -53,7 +53,7 @@ def _no_program() -> Iterator[None]:
 
 
 def _start() -> None:
-    """Leave Ctrl-C to the parent, and do not outlive it (a killed parent would leave us waiting for ever)."""
+    """Ignore Ctrl-C, which the parent handles, and exit when the parent ends, even if it is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None  # this runs in a worker

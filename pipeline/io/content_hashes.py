@@ -1,7 +1,7 @@
-"""Hashes inside a JSON record: of the files that it was made of, and of the record itself.
+"""Hashes in a JSON record: of the files that it was made from, and of the record itself.
 
-Whoever reads the record and one of these files compares them, so that an exchanged or damaged file is named.
-Records of earlier versions have no hashes: they are taken, with a note.
+Readers of the record and its files compare them, so an exchanged or damaged file is named. Records of earlier
+versions have no hashes: they are accepted with a note.
 """
 
 import hashlib
@@ -14,13 +14,13 @@ from typing import Any
 from pipeline.io.errors import InputError, printable
 from pipeline.io.inputs import opened
 
-KEY, RECORD = "hashes", "record"  # in `hashes` a record's own hash is called RECORD
+KEY, RECORD = "hashes", "record"  # RECORD in `hashes` is the record's own hash
 LARGEST = 1 << 40  # bytes of a file
 _noted: set[str] = set()  # paths of records without hashes, each noted once
 
 
 def sha256(path: str | Path) -> str:
-    """Return the SHA-256 of a file, read piece by piece. Raises OSError where it cannot be read."""
+    """Return the SHA-256 of a file, read in blocks. Raises OSError if it cannot be read."""
     with opened(path, LARGEST) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -31,7 +31,7 @@ def of_json(value: Any) -> str:
 
 
 def file_hash(path: str | Path) -> str:
-    """The SHA-256 of a file. Raises InputError where it cannot be read."""
+    """Return the SHA-256 of a file. Raises InputError if it cannot be read."""
     try:
         return sha256(path)
     except OSError as error:
@@ -39,23 +39,23 @@ def file_hash(path: str | Path) -> str:
 
 
 def with_hashes(record: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[str, Any]:
-    """The record with these hashes, and its own."""
+    """Return the record with these hashes and its own."""
     found = {**record, KEY: dict(hashes)}
     found[KEY][RECORD] = _own(found)
     return found
 
 
 def read(path: str | Path, record: Any, remedy: str) -> dict[str, str]:
-    """The hashes in a record that was read from `path`; {} where it has none, which is noted.
+    """Return the hashes in a record that was read from `path`; {} with a note if it has none.
 
-    Raises InputError where the record was changed since it was written.
+    Raises InputError if the record was changed since it was written.
     """
     found = record.get(KEY) if isinstance(record, dict) else None
-    if found is None and str(path) not in _noted:
-        _noted.add(str(path))
-        said = f"note: {path} has no hashes, so it and the files that it was made of are not compared"
-        print(printable(said), file=sys.stderr)
     if found is None:
+        if str(path) not in _noted:
+            _noted.add(str(path))
+            note = f"note: {path} has no hashes, so it and the files that it was made of are not compared"
+            print(printable(note), file=sys.stderr)
         return {}
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
         raise InputError(f"{path}: {KEY} are not a hash for each name; {remedy}")
@@ -65,12 +65,12 @@ def read(path: str | Path, record: Any, remedy: str) -> dict[str, str]:
 
 
 def check(path: str | Path, hashes: Mapping[str, str], name: str, file: str | Path, remedy: str) -> None:
-    """Raise InputError where `file` is not the one that the record at `path` names in its hashes."""
+    """Raise InputError if the hash of `file` is not the one that the record at `path` has under `name`."""
     if name in hashes and file_hash(file) != hashes[name]:
         raise InputError(f"{file} is not the file that {path} names by {KEY}.{name}; {remedy}")
 
 
 def _own(record: Mapping[str, Any]) -> str:
-    """A hash of all of a record but for this hash."""
+    """Return the hash of a record without this hash."""
     others = {name: value for name, value in record[KEY].items() if name != RECORD}
     return of_json({**record, KEY: others})

@@ -1,7 +1,7 @@
-"""dvc.lock after a kill: DVC writes it in place, and a kill leaves its beginning only.
+"""Recovery of dvc.lock after a kill: DVC writes the file in place, so a kill may leave only its beginning.
 
-Cut at the end of a line, the rest may still be valid YAML, and DVC then forgets stages without a word. So a
-good copy is kept whenever DVC runs a stage and after `make repro`, and the file is compared with it.
+A file that is cut at a line's end may still be valid YAML, and DVC then silently forgets stages. So a good
+copy is kept whenever DVC runs a stage and after `make repro`, and the file is compared with it.
 """
 
 import fcntl
@@ -21,15 +21,15 @@ from pipeline.io.outputs import write_text
 
 NAME, KEPT = "dvc.lock", Path(".scratch/dvc.lock")
 MERGE = "run `git checkout --ours dvc.lock` or `git checkout --theirs dvc.lock`, then `dvc repro`"
-PATIENCE = 10.0  # seconds, in which another DVC ends writing
+PATIENCE = 10.0  # seconds to wait until another DVC has written
 Stages = dict[str, dict[str, Any]]
 
 
 def check(root: Path, reference: Path | None = None) -> str | None:
-    """Keep a copy of a whole dvc.lock; replace one that is cut off by the last good copy, and say so.
+    """Keep a copy of a complete dvc.lock; replace an incomplete one by the last good copy and return a note.
 
-    `reference`: a good copy, in place of the kept one. Raises InputError where there is no good copy,
-    and where a merge of git left conflict markers: whoever merges decides which side counts.
+    `reference`: a good copy in place of the kept one. Raises InputError if there is no good copy, or if git
+    left conflict markers, which the user must resolve.
     """
     if problem(root, reference) is None:
         keep(root)
@@ -55,7 +55,7 @@ def check(root: Path, reference: Path | None = None) -> str | None:
 
 
 def problem(root: Path, reference: Path | None = None) -> str | None:
-    """Return the fault of dvc.lock; None where it is whole, or missing."""
+    """Return the fault of dvc.lock; None if it is complete or missing."""
     if not (root / NAME).is_file():
         return None
     text = (root / NAME).read_text(encoding="utf-8", errors="replace")
@@ -70,18 +70,18 @@ def problem(root: Path, reference: Path | None = None) -> str | None:
 
 
 def remedy(root: Path) -> str:
-    """Return what to do about a faulty dvc.lock, for a note."""
+    """Return the remedy for a faulty dvc.lock, for a note."""
     return "" if _conflict(root) else "; `make repro` brings back the last good copy"
 
 
 def keep(root: Path) -> None:
-    """Copy dvc.lock to where the last good copy is."""
+    """Copy dvc.lock to the place of the last good copy."""
     if (root / NAME).is_file():
         write_text(root / KEPT, (root / NAME).read_text(encoding="utf-8"))
 
 
 def _conflict(root: Path) -> str | None:
-    """Describe the conflict markers of a dvc.lock that is not whole, and what to do; None without them."""
+    """Describe git's conflict markers in an incomplete dvc.lock, and the remedy; None without markers."""
     text = (root / NAME).read_text(encoding="utf-8", errors="replace")
     if _stages(text) is not None or (found := conflict_in(text)) is None:
         return None
@@ -89,7 +89,7 @@ def _conflict(root: Path) -> str | None:
 
 
 def _stages(text: str) -> Stages | None:
-    """The stages of a dvc.lock; None where it is not whole."""
+    """Return the stages of a dvc.lock; None if it is incomplete."""
     if not text.endswith("\n"):
         return None
     try:
@@ -103,19 +103,18 @@ def _stages(text: str) -> Stages | None:
 
 
 def _complete(stage: dict[str, Any]) -> bool:
-    """Return whether an entry has its end: DVC writes the outputs last, a hash and a size of each."""
+    """Return whether a stage's entry is complete: DVC writes the outputs last, each with hash and size."""
     outs = stage.get("outs")
     if not isinstance(outs, list) or not outs or not isinstance(outs[-1], dict):
         return False
-    return {"path", "md5", "size"} <= {*outs[-1]} and (
-        not str(outs[-1]["md5"]).endswith(".dir") or "nfiles" in outs[-1]
-    )
+    last = outs[-1]
+    return {"path", "md5", "size"} <= {*last} and (not str(last["md5"]).endswith(".dir") or "nfiles" in last)
 
 
 def _lost(stages: Stages, good: Stages) -> list[str]:
-    """The stages of the good copy that are missing at the end, or whose entry ends too early.
+    """Return the stages of the good copy that are missing or incomplete at the file's end.
 
-    DVC adds stages at the end and removes none; a file that lacks others is of another history.
+    DVC only appends stages. A file that lacks other stages has another history.
     """
     names, wanted = list(stages), list(good)
     if names and len(stages[names[-1]]["outs"]) < len(good.get(names[-1], {}).get("outs", [])):
@@ -124,7 +123,7 @@ def _lost(stages: Stages, good: Stages) -> list[str]:
 
 
 def _good(root: Path, reference: Path | None) -> str | None:
-    """The text of the last good copy: the kept one, else the last commit's."""
+    """Return the text of the last good copy: the kept one, else the last commit's."""
     path = reference or root / KEPT
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     for each in (text, _committed(root) if _stages(text) is None else None):
@@ -134,7 +133,7 @@ def _good(root: Path, reference: Path | None) -> str | None:
 
 
 def _committed(root: Path) -> str | None:
-    """The last commit's dvc.lock; None without git."""
+    """Return the last commit's dvc.lock; None without git."""
     command = ["git", "show", f"HEAD:./{NAME}"]
     try:
         done = subprocess.run(command, cwd=root, capture_output=True, encoding="utf-8", check=False)
@@ -145,7 +144,7 @@ def _committed(root: Path) -> str | None:
 
 @contextmanager
 def _no_dvc(root: Path) -> Iterator[None]:
-    """Hold the lock that DVC holds while it writes. Raises InputError where another process keeps it."""
+    """Hold the lock that DVC holds while it writes. Raises InputError if another process keeps it."""
     path = root / ".dvc/tmp/lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:

@@ -1,4 +1,4 @@
-"""The one exception that means "the user can mend this", and how errors of writing become it."""
+"""InputError, which means "the user can correct this", and the conversion of write errors to it."""
 
 import errno
 import os
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-MOST_FOLDERS = 100  # of a path, where more may be said to be too many
-# these come of writing alone, so that they need not name the file
+MOST_FOLDERS = 100  # of a path; deeper paths may be reported as too deep
+# these occur only when writing, so they need not name the file
 UNWRITABLE = {
     errno.ENOSPC: "the disk is full; free some space on it",
     errno.EDQUOT: "your quota of the disk is used up; free some of it",
@@ -16,26 +16,25 @@ UNWRITABLE = {
     errno.EROFS: "the file system is read-only; mount it for writing",
 }
 REFUSED = "there is no permission to; give yourself the right to write there"
-IN_THE_WAY = "a file, or a link to nothing, stands on the way; move it away"
+IN_THE_WAY = "a file, or a link to nothing, is in the way; move it away"
 FAULTS = UNWRITABLE | {
     errno.EACCES: REFUSED,
     errno.EPERM: REFUSED,
     errno.EEXIST: IN_THE_WAY,
     errno.ENOTDIR: IN_THE_WAY,
 }
-# how shutil, safetensors and TensorStore tell the system's error in exceptions of their own
+# the system's error code in exceptions of shutil, safetensors and TensorStore
 CODE = re.compile(r"(?:\[Errno |\(os error |os_error_code=')(\d+)")
 BESIDE = re.compile(r"\.(.+)\.\w+\.(partial|scratch)")
-# control characters but tab and line end, marks that turn the direction of writing, halves of characters
+# control characters except tab and newline, marks that change the text direction, surrogates
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class InputError(Exception):
-    """Bad input, said so that a person can act on it.
+    """Bad input, with a message that names the file, key or pair and the remedy.
 
-    The message names the file, key or pair and the remedy. Stages print it as
-    ``error: …`` and leave with exit code 2, without a traceback. Each of its arguments is a line of
-    its own: a name with a line's end in it makes no other.
+    Stages print it as ``error: …`` and exit with code 2, without a traceback. Each argument is one line: a
+    line end in a name does not start another line.
     """
 
     def __str__(self) -> str:
@@ -43,16 +42,16 @@ class InputError(Exception):
 
 
 def printable(text: str) -> str:
-    """A text for a terminal, which a stranger's word or name could steer, but as JSON writes it: \\u001b."""
+    """Escape control characters as in JSON (\\u001b): untrusted text could control a terminal."""
     return STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def listed(
     problems: list[str], what: str, remedy: str, shown: int = 20, count: int | None = None
 ) -> InputError:
-    """An InputError over many problems: the count, the first ones by name, the remedy.
+    """Return an InputError over many problems: their number, the first ones, the remedy.
 
-    `count` is how many there are where `problems` are only the first of them.
+    `count` is the number of all problems if `problems` are only the first ones.
     """
     count = len(problems) if count is None else count
     rest = f" (the first {shown} of {count})" if count > shown else ""
@@ -61,10 +60,10 @@ def listed(
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[None]:
-    """Say in one InputError why the file or folder `path` cannot be written in the block.
+    """Turn errors of writing the file or folder `path` in the block into one InputError.
 
-    Other errors of the system are raised as they are: they may be of reading. One that comes of writing
-    alone, but to another file, is said of that.
+    Other system errors pass through: they may come from reading. An error that only writing causes, at
+    another file, names that file.
     """
     try:
         yield
@@ -77,21 +76,21 @@ def writing(path: str | Path) -> Iterator[None]:
 
 
 def _refused(error: Exception, path: Path) -> InputError | None:
-    if isinstance(error, RecursionError) and len(path.parts) > MOST_FOLDERS:  # Path.mkdir calls itself
+    if isinstance(error, RecursionError) and len(path.parts) > MOST_FOLDERS:  # Path.mkdir is recursive
         start = Path(*path.parts[:4])
         return InputError(
             f"cannot write below {start}: {len(path.parts):,} folders within each other; name fewer"
         )
-    # of a copy the system names both files, and the second one could not be written
+    # a copy's error names both files; the second one could not be written
     code, name = _code(error), getattr(error, "filename2", None) or getattr(error, "filename", None)
     file = Path(name) if isinstance(name, (str, os.PathLike)) else None  # write() and close() name none
-    if code == errno.ENOENT and file is None and "temporary directory" in str(error):  # of Python's tempfile
-        said = "free some space there, or set TMPDIR to a folder on another disk"
-        return InputError(f"{getattr(error, 'strerror', error)}; {said}")
+    if code == errno.ENOENT and file is None and "temporary directory" in str(error):  # from tempfile
+        remedy = "free some space there, or set TMPDIR to a folder on another disk"
+        return InputError(f"{getattr(error, 'strerror', error)}; {remedy}")
     if code is None or (code not in UNWRITABLE and (file is None or not _belongs(file, path))):
         return None
-    said = FAULTS.get(code, f"{os.strerror(code)}; mend that")
-    return InputError(f"cannot write {_shown(file or path)}: {said}, and run it again")
+    fault = FAULTS.get(code, f"{os.strerror(code)}; correct that")
+    return InputError(f"cannot write {_shown(file or path)}: {fault}, and run it again")
 
 
 def _code(error: Exception) -> int | None:
@@ -102,7 +101,7 @@ def _code(error: Exception) -> int | None:
 
 
 def _belongs(file: Path, path: Path) -> bool:
-    """Whether `file` is `path`, lies in it or above it, or is made to become it."""
+    """Return whether `file` is `path`, is in it or above it, or will be renamed to it."""
     file, path = file.absolute(), path.absolute()
     if file == path or file in path.parents:
         return True
@@ -111,7 +110,7 @@ def _belongs(file: Path, path: Path) -> bool:
 
 
 def _shown(path: Path) -> Path:
-    """The output's own name, for what lies beside it until it is whole."""
+    """Return the output's name for a path of unfinished work."""
     for place, part in enumerate(path.parts):
         if found := BESIDE.fullmatch(part):
             below = path.parts[place + 1 :] if found[2] == "partial" else ()

@@ -1,7 +1,7 @@
-"""The record in a folder that a stage wrote: the kind of folder, and the hash or the size of each file.
+"""The record .made.json in a folder that a stage wrote: the kind of folder, and each file's hash or size.
 
-A folder is replaced only where each of its files is in its record and unchanged. The record is deterministic,
-and DVC ignores it (.dvcignore): the hash of an output depends on its contents alone.
+A folder is replaced only if all its files are in its record and unchanged. The record is deterministic. DVC
+ignores it (.dvcignore), so an output's hash depends only on its contents.
 """
 
 import hashlib
@@ -16,24 +16,24 @@ from pipeline.io.inputs import opened, read_json
 
 RECORD = ".made.json"
 LARGEST = 64 << 20  # bytes of a record: half a million files
-HASHED = 8 << 20  # bytes: the record of a larger file is its size, for a store may have 48 GB
+HASHED = 8 << 20  # bytes: larger files are recorded by size, for a store may have 48 GB
 Mark = str | int | None
-"""A file's SHA-256, or the size of a large one; None of a file that its stage still changes."""
+"""A file's SHA-256, or the size of a large file; None for a file that its stage still changes."""
 
 
 def described(folder: Path, by: str) -> dict[str, Any]:
-    """The record of a folder of the kind `by`, whose files a stage has just written."""
+    """Return the record of a folder of the kind `by` as it is now."""
     names = [name for name in entries(folder) if name != RECORD and (folder / name).is_file()]
     return record(by, {name: mark(folder / name) for name in names})
 
 
 def record(by: str, files: dict[str, Mark]) -> dict[str, Any]:
-    """The record of a folder of the kind `by` with these files."""
+    """Return the record of a folder of the kind `by` with these files."""
     return {"by": by, "files": files}
 
 
 def recorded(folder: Path, by: str) -> dict[str, Mark] | None:
-    """The marks in a folder's record, by file; None without a whole record of this kind that lies there."""
+    """Return the marks in a folder's record, by file; None without a valid record of this kind."""
     if (folder / RECORD).is_symlink():
         return None
     try:
@@ -51,9 +51,9 @@ def _is_entry(name: str, mark: Any) -> bool:
 
 
 def check(folder: Path, by: str) -> None:
-    """Raise InputError where a file of the folder is not in its record of this kind, or was changed since.
+    """Raise InputError if a file of the folder is not in its record of this kind, or was changed.
 
-    Raises OSError where it cannot be looked at.
+    Raises OSError if a file cannot be read.
     """
     known = recorded(folder, by)
     for name in entries(folder):
@@ -79,22 +79,22 @@ def unchanged(file: Path, known: Mark) -> bool:
 
 
 def mark(file: Path) -> Mark:
-    """The mark of a file. Raises InputError where it is not a regular one."""
+    """Return the mark of a file. Raises InputError if it is not a regular file."""
     with opened(file, largest=1 << 62) as data:
         size = os.fstat(data.fileno()).st_size
         return size if size > HASHED else hashlib.sha256(data.read()).hexdigest()
 
 
 def entries(folder: Path) -> Iterator[str]:
-    """The names of all files below a folder, of links to folders, and of empty folders."""
-    for parent, folders, names in os.walk(folder, onerror=_raise):
+    """Yield the names of all files below a folder, of links to folders, and of empty folders."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for parent, folders, names in os.walk(folder, onerror=fail):
         below = Path(parent).relative_to(folder)
         folders.sort()
         yield from (str(below / name) for name in sorted(names))
         yield from (str(below / name) for name in folders if (folder / below / name).is_symlink())
         if not (folders or names or below == Path()):
             yield str(below)
-
-
-def _raise(error: OSError) -> None:
-    raise error

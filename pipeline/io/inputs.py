@@ -1,7 +1,7 @@
-"""Reading text, JSON and YAML with clear errors: regular files alone, up to a size, and nothing that grows.
+"""Read text, JSON and YAML with clear errors: regular files only, of bounded size, without expanding aliases.
 
-Any of these files may come from anybody. YAML is read as DVC reads it (YAML 1.2, by ruamel.yaml): 5e-05 is a
-number and `off` a word.
+Any of these files may be untrusted. YAML is read as by DVC (YAML 1.2, ruamel.yaml): 5e-05 is a number and
+`off` is a word.
 """
 
 import codecs
@@ -26,20 +26,20 @@ from ruamel.yaml.events import AliasEvent
 
 from pipeline.io.errors import InputError
 
-LARGEST = 1 << 30  # bytes of a file of text: more than any dataset's annotations
+LARGEST = 1 << 30  # bytes of a text file: more than any dataset's annotations
 LARGEST_YAML = 1 << 20  # bytes: forty times params.yaml, and some seconds
-DEEPEST = 64  # lists and mappings of YAML within each other
-MOST_VALUES = 200_000  # of a YAML file with its aliases written out: params.yaml has 2,000
+DEEPEST = 64  # nesting of lists and mappings in YAML
+MOST_VALUES = 200_000  # of a YAML file with its aliases expanded; params.yaml has 2,000
 MERGE = "tag:yaml.org,2002:merge"
-HALF = re.compile(r"\\u[dD][89a-fA-F]")  # in JSON: a character beyond 16 bits is written in two halves
+HALF = re.compile(r"\\u[dD][89a-fA-F]")  # half of a surrogate pair, as JSON writes characters above 16 bits
 LINE_END = re.compile(rb"\r\n|\r|\n")
 CONFLICT = re.compile(r"^(?:(?:<{7}|>{7}|\|{7}) .*|={7})\r?$", re.MULTILINE)
 
 
 def check_regular(path: str | Path, largest: int = LARGEST) -> None:
-    """Raises InputError where a file is a pipe or a device, which may never end, or larger than that.
+    """Raise InputError if a file is a pipe or a device, which may never end, or larger than `largest`.
 
-    Raises OSError where it cannot be looked at.
+    Raises OSError if it is not accessible.
     """
     _check(path, Path(path).stat(), largest)
 
@@ -55,22 +55,22 @@ def _check(path: str | Path, found: os.stat_result, largest: int) -> None:
 
 @contextmanager
 def opened(path: str | Path, largest: int = LARGEST) -> Iterator[BufferedReader]:
-    """A regular file to read; raises as `check_regular` does."""
-    # without O_NONBLOCK a pipe would be waited for
+    """Open a regular file to read; raises as `check_regular` does."""
+    # without O_NONBLOCK, opening a pipe would block
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
         _check(path, os.fstat(file.fileno()), largest)
         yield file
 
 
 def read_bytes(path: str | Path, largest: int = LARGEST) -> bytes:
-    """A regular file's bytes; raises as `check_regular` does."""
+    """Return a regular file's bytes; raises as `check_regular` does."""
     with opened(path, largest) as file:
-        return file.read()  # not read(largest), for which so much memory is taken at once
+        return file.read()  # read(largest) would allocate that much at once
 
 
 @contextmanager
 def _named(path: str | Path, remedy: str) -> Iterator[None]:
-    """What can be wrong with a text file, as an InputError with `remedy`."""
+    """Turn OSErrors of a text file into an InputError with `remedy`."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):
@@ -82,14 +82,14 @@ def _named(path: str | Path, remedy: str) -> Iterator[None]:
 
 
 def _decoded(data: bytes, path: str | Path, remedy: str, line: int = 1) -> str:
-    """Decode UTF-8. `line` is the number of the first line. Raises InputError naming the line that is not."""
+    """Decode UTF-8 that begins at line `line`. Raises InputError naming the line that is not UTF-8."""
     if line == 1:
         data = data.removeprefix(codecs.BOM_UTF8)
         if data[:4] == b"PK\3\4":
             raise InputError(
                 f"{path} is a workbook (.xlsx, .ods) or a .zip, not text; save it as CSV UTF-8; {remedy}"
             )
-        # letters of 16 bits have a zero byte each, whether or not a mark precedes them
+        # ASCII in UTF-16 has a zero byte in each character, with or without a byte order mark
         if data[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) or data[:2].count(0) == 1:
             raise InputError(f"{path}, line 1 is UTF-16 text, not UTF-8; save the file as UTF-8; {remedy}")
     try:
@@ -104,8 +104,7 @@ def _decoded(data: bytes, path: str | Path, remedy: str, line: int = 1) -> str:
 def read_text(path: str | Path, remedy: str, largest: int = LARGEST) -> str:
     r"""Return a UTF-8 file's text without its byte order mark, each line end as \n.
 
-    Raises InputError with `remedy` where the file is missing, not UTF-8, not regular, or larger than
-    `largest` bytes.
+    Raises InputError with `remedy` if the file is missing, not UTF-8, not regular, or above `largest` bytes.
     """
     with _named(path, remedy):
         data = read_bytes(path, largest)
@@ -113,7 +112,7 @@ def read_text(path: str | Path, remedy: str, largest: int = LARGEST) -> str:
 
 
 def read_lines(path: str | Path, remedy: str, largest: int = LARGEST) -> Iterator[str]:
-    """Yield a UTF-8 file's lines without their ends, as `read_text` has them; raises as it does."""
+    """Yield the lines of `read_text` without their ends; raises as it does."""
     number = 0
     with _named(path, remedy), opened(path, largest) as file:
         for ended in file:
@@ -123,23 +122,22 @@ def read_lines(path: str | Path, remedy: str, largest: int = LARGEST) -> Iterato
 
 
 def conflict_in(text: str) -> str | None:
-    """Describe the first conflict marker that a merge of git left in a text; None where there is none."""
+    """Describe the first conflict marker of git in a text; None if there is none."""
     if (found := CONFLICT.search(text)) is None:
         return None
     return f"holds git's conflict markers (line {1 + text.count(chr(10), 0, found.start())})"
 
 
 def read_json(path: str | Path, remedy: str, largest: int = LARGEST) -> Any:
-    """A JSON file's value; InputError with `remedy` where it is missing, not JSON, or has a key twice."""
+    """Return a JSON file's value. Raises InputError if it is missing, not JSON, or repeats a key."""
     return json_of(read_text(path, remedy, largest), path, remedy)
 
 
 def json_of(text: str, path: str | Path, remedy: str) -> Any:
-    """The value of a file's text; raises as `read_json` does."""
+    """Return the value of a JSON text; raises as `read_json` does."""
 
     def object_of(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        """An object whose keys differ: json would keep the last of equal ones without a word."""
-        value = dict(items)
+        value = dict(items)  # json alone would silently keep the last of equal keys
         if len(value) < len(items):
             doubled = next(key for key, count in Counter(key for key, _ in items).items() if count > 1)
             raise InputError(f"{path} has the key {doubled!r} more than once in one object; keep one of them")
@@ -156,23 +154,23 @@ def json_of(text: str, path: str | Path, remedy: str) -> Any:
     except (json.JSONDecodeError, RecursionError) as error:
         _check_merged(text, path)
         raise InputError(f"{path} is not valid JSON ({error}); {remedy}") from None
-    except ValueError:  # Python's own limit, of 4300 digits
+    except ValueError:  # Python's limit of 4300 digits
         raise InputError(f"{path} holds an integer too long to be read; {remedy}") from None
 
 
 class _RefusedError(YAMLError):
-    """What is YAML, and not taken."""
+    """Valid YAML that is refused."""
 
 
 class _Composer(Composer):
-    """ruamel's, which says of keys that stand twice, in many lines, what they hold."""
+    """ruamel's composer with bounds, and with short messages on repeated keys."""
 
-    foreign = False
+    foreign = False  # whether the file comes from outside, and aliases are refused
 
     def __init__(self, loader: Any = None) -> None:
         super().__init__(loader)
         self.warn_double_anchors = False
-        self.written_out: dict[int, tuple[int, int]] = {}  # a node -> its values and depth, aliases included
+        self.written_out: dict[int, tuple[int, int]] = {}  # node -> number of values and depth, expanded
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         event = self.parser.peek_event()
@@ -189,7 +187,7 @@ class _Composer(Composer):
         return node
 
     def _bound(self, node: Any, line: int) -> None:
-        """Raises _RefusedError where aliases make the node hold too many values, or too deep ones."""
+        """Raise _RefusedError if aliases give the node too many values or too much depth."""
         parts = node.value if isinstance(node, CollectionNode) else ()
         each = [one for part in parts for one in (part if isinstance(part, tuple) else (part,))]
         found = [self.written_out[id(one)] for one in each]
@@ -216,7 +214,7 @@ class _Composer(Composer):
             name = self.loader.constructor.construct_object(key)
             if name in lines:
                 raise _RefusedError(
-                    f"line {line}: the key {name!r} stands in line {lines[name]} already; keep one of them"
+                    f"line {line}: the key {name!r} is in line {lines[name]} already; keep one of them"
                 )
             lines[name] = line
         return node
@@ -234,31 +232,29 @@ def _reader(composer: type[Composer]) -> YAML:
 
 
 def _our_reader(text: str) -> YAML:
-    """By libyaml, as DVC reads these files: three times as fast."""
+    """Return a reader that parses by libyaml, as DVC does: three times as fast."""
     made = _reader(_Composer)
     made.Parser = lambda loader: CParser(text)
     return made
 
 
 def read_yaml(path: str | Path, remedy: str, largest: int = LARGEST_YAML, foreign: bool = False) -> Any:
-    """A YAML file's value; InputError with `remedy` where it is missing, not YAML, or has a key twice.
+    """Return a YAML file's value. Raises InputError if it is missing, not YAML, or repeats a key.
 
-    `foreign`: of a file from outside aliases and merge keys are refused, too.
+    `foreign`: refuse aliases and merge keys too, for a file from outside.
     """
-    if foreign:
-        # by Python alone: nothing of a stranger reaches C
+    if foreign:  # in pure Python: untrusted bytes do not reach C
         return _parsed(path, remedy, largest, _reader(_ForeignComposer).load)
     return deepcopy(_parsed(path, remedy, largest, _own))
 
 
 @lru_cache(maxsize=8)
 def _own(text: str) -> Any:
-    """Kept: a study reads params.yaml and datasets.yaml again and again."""
-    return _our_reader(text).load(text)
+    return _our_reader(text).load(text)  # cached: a study reads params.yaml and datasets.yaml repeatedly
 
 
 def yaml_nodes(path: str | Path, remedy: str) -> Node:
-    """The nodes of a YAML file, which say where each value stands; raises as `read_yaml` does."""
+    """Return the nodes of a YAML file, which have each value's position; raises as `read_yaml` does."""
     found: Node = _parsed(path, remedy, LARGEST_YAML, lambda text: _our_reader(text).compose(text))
     return found
 
@@ -272,10 +268,10 @@ def _parsed(path: str | Path, remedy: str, largest: int, parse: Any) -> Any:
     except (YAMLError, RecursionError, ValueError, TypeError, KeyError, AttributeError) as error:
         _check_merged(text, path)
         reason = " ".join(str(error).split())[:300]
-        raise InputError(f"{path} is not valid YAML ({reason}); mend it, or {remedy}") from None
+        raise InputError(f"{path} is not valid YAML ({reason}); correct it, or {remedy}") from None
 
 
 def _check_merged(text: str, path: str | Path) -> None:
-    """Raise InputError where a merge of git left conflict markers in a text that does not parse."""
+    """Raise InputError if git left conflict markers in a text that does not parse."""
     if found := conflict_in(text):
         raise InputError(f"{path} {found}; edit them, or run `git checkout --ours` or `--theirs` on the file")

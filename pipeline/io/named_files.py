@@ -1,8 +1,8 @@
-"""Files that params.yaml and datasets.yaml name, as dependencies of DVC by their content.
+"""Files that params.yaml and datasets.yaml name, as content-hashed dependencies of DVC.
 
-dvc.yaml can't list them: their names are settings, and most are null. So the stage `settings` depends on a
-folder in which it keeps a link to each of them. DVC hashes what a link leads to. After a file is exchanged,
-it runs again and writes the file's hash next to the settings that name it, and the stages below see that.
+dvc.yaml cannot list them, because their names are settings. So the stage `settings` depends on a folder with a
+link to each of them; DVC hashes the targets of links. After a file is exchanged, `settings` runs again and
+writes the file's hash next to the settings that name it, on which the later stages depend.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ Tree = Mapping[str, Any]
 
 
 def of_dataset(tree: Tree, dataset: str) -> dict[str, list[str]]:
-    """Return the files that a dataset's settings name, by section, from the whole tree of params.yaml."""
+    """Return the files that a dataset's settings name, by section; `tree` is the whole params.yaml."""
     own = tree["dataset"][dataset]
     features = own.get("features", {})
     found = {
@@ -33,7 +33,7 @@ def of_dataset(tree: Tree, dataset: str) -> dict[str, list[str]]:
 
 
 def link(tree: Tree) -> None:
-    """Keep the links of all listed datasets, and those of the pre-training; old ones are removed."""
+    """Update the links: those of all listed datasets and of pre-training. Other links are removed."""
     named = [of_dataset(tree, dataset) for dataset in tree["datasets"]]
     _link(OF_DATASETS, {file for sections in named for files in sections.values() for file in files})
     pretraining = tree.get("pretraining", {})
@@ -42,12 +42,12 @@ def link(tree: Tree) -> None:
 
 
 def hashes(files: Iterable[str]) -> dict[str, str | None]:
-    """Return the sha256 of each file; None of one that is missing, which the stage that reads it says."""
+    """Return file -> sha256; None for a missing file, which the stage that reads it reports."""
     return {name: sha256(name) if Path(name).is_file() else None for name in files}
 
 
 def remove_dead() -> list[str]:
-    """Remove the links to files that have vanished, on which DVC ends; return what they led to."""
+    """Remove links to missing files, at which DVC would fail; return their targets."""
     found = []
     for link in sorted(FOLDER.glob("*/*")):
         if link.is_symlink() and not link.exists() and re.fullmatch(r"[0-9a-f]{8}-.+", link.name):
@@ -63,7 +63,7 @@ def _weights(tree: Tree, own: Tree) -> str | None:
 
 
 def _link(folder: Path, files: Iterable[str]) -> None:
-    """Link what is there; DVC can't hash a link to nothing."""
+    """Link the files that exist: DVC cannot hash a link to nothing."""
     wanted = {
         f"{hashlib.sha256(name.encode()).hexdigest()[:8]}-{Path(name).name}": Path(name).absolute()
         for name in files

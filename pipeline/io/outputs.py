@@ -1,9 +1,8 @@
-"""Writing so that an output is whole or absent.
+"""Atomic outputs: an output is complete or absent.
 
-A file replaces nothing but a file, and a folder only one that holds nothing but what the same stage wrote
-(folder_records.py).
-DVC may link outputs read-only into its cache, so nothing is ever changed in place: it is written beside its
-name, on the same file system, and renamed.
+A file replaces only a file. A folder replaces only a folder that has nothing but what the same stage wrote
+(folder_records.py). DVC may link outputs read-only into its cache, so nothing is changed in place: outputs
+are written next to their final name, on the same file system, and renamed.
 """
 
 import io
@@ -25,22 +24,22 @@ from pipeline.io import folder_records
 from pipeline.io.errors import InputError, writing
 from pipeline.io.folder_records import RECORD, unchanged
 
-LINKS = 40  # that a system follows one after the other
+LINKS = 40  # symbolic links that a system follows in a row
 DEVICES = (Path("/proc"), Path("/sys"))
 
 
 @dataclass(frozen=True)
 class Contents:
-    """A kind of folder that a stage writes whole; `by` names the kind in its record (folder_records.py).
+    """A kind of folder that a stage writes; `by` names the kind in its record (folder_records.py).
 
-    `earlier` says of a folder without a record whether a version of before the records wrote it.
+    `earlier` returns whether a folder without a record was written by a version without records.
     """
 
     by: str
     earlier: Callable[[Path], bool] | None = field(default=None, repr=False)
 
     def check(self, path: Path) -> None:
-        """Raise InputError where a folder of this kind must not replace what `path` is."""
+        """Raise InputError if a folder of this kind must not replace `path`."""
         with writing(path):
             if path.name in ("", ".."):
                 raise InputError(f"{path} cannot be replaced; name a folder below it")
@@ -57,28 +56,28 @@ class Contents:
                 raise InputError(f"{path} is a file, which a folder does not replace; name another")
 
     def to_write(self, text: str) -> Path:
-        """An argument that names such a folder; raises as `check` does."""
+        """Type of an argument that names such a folder; raises as `check` does."""
         self.check(path := Path(text))
         return path
 
     def note(self, path: Path, names: Iterable[str]) -> None:
-        """Record files that a stage is about to write into the folder `path`, and changes until its end."""
+        """Record files that a stage will write into the folder `path` and change until it ends."""
         write_json(path / RECORD, folder_records.record(self.by, dict.fromkeys(names)))
 
     def seal(self, path: Path) -> None:
-        """Record all files of the folder `path` as they are."""
+        """Record all files of the folder `path` as they are now."""
         write_json(path / RECORD, folder_records.described(path, self.by))
 
 
 @dataclass(frozen=True)
 class Files:
-    """Single files that a stage writes into a folder of other files, by name."""
+    """Files that a stage writes into a folder that also has other files."""
 
     by: str
     names: tuple[str, ...]
 
     def check(self, folder: Path) -> None:
-        """Raise InputError where one of the files there is neither in the stage's record nor in git."""
+        """Raise InputError if one of the files exists, and is neither in the stage's record nor in git."""
         with writing(folder):
             recorded = folder_records.recorded(folder, self.by)
             if recorded is None and os.path.lexists(folder / RECORD):
@@ -98,13 +97,13 @@ class Files:
                     )
 
     def to_write(self, text: str) -> Path:
-        """An argument that names the folder; raises as `check` does."""
+        """Type of an argument that names the folder; raises as `check` does."""
         self.check(folder := Path(text))
         return folder
 
     @contextmanager
     def written(self, folder: Path) -> Iterator[None]:
-        """Write or remove the files in the block, and record those that are there then."""
+        """Write or remove the files in the block; afterwards, record those that exist."""
         self.check(folder)
         write_json(folder / RECORD, folder_records.record(self.by, dict.fromkeys(self.names)))
         try:
@@ -116,22 +115,22 @@ class Files:
 
 
 def _in_git(file: Path) -> bool:
-    """Return whether the last commit has exactly this file, so that nothing of it can be lost."""
+    """Return whether the last commit has exactly this file, so that it can be restored."""
     command = ["git", "-C", str(file.parent), "cat-file", "blob", f"HEAD:./{file.name}"]
     try:
         return subprocess.run(command, capture_output=True, check=True).stdout == file.read_bytes()
-    except (OSError, subprocess.CalledProcessError):  # no git, no repository, or not in it
+    except (OSError, subprocess.CalledProcessError):  # no git, no repository, or not committed
         return False
 
 
 def file_to_write(text: str) -> Path:
-    """An argument that names a file to write; raises as `check_file` does."""
+    """Type of an argument that names a file to write; raises as `check_file` does."""
     check_file(path := Path(text))
     return path
 
 
 def check_file(path: Path) -> None:
-    """Raise InputError where a file must not replace what `path` is."""
+    """Raise InputError if a file must not replace `path`."""
     with writing(path):
         if path.is_dir():
             raise InputError(f"{path} is a folder, which a file does not replace; name a file")
@@ -141,9 +140,9 @@ def check_file(path: Path) -> None:
 
 
 def _check_no_device(path: Path) -> None:
-    """Raise InputError for a place among devices, and for a link that leads to one by any other link.
+    """Raise InputError for a device, and for a link that leads to one, directly or not.
 
-    /dev/stdout looks like a regular file where the shell has redirected it to one.
+    /dev/stdout looks like a regular file if the shell has redirected it to one.
     """
     place = path
     for _ in range(LINKS):
@@ -157,19 +156,15 @@ def _check_no_device(path: Path) -> None:
 
 
 def check(path: Path, contents: Contents | None) -> None:
-    """`check_file`, or with `contents` what these check of a folder."""
-    if contents is None:
-        check_file(path)
-    else:
-        contents.check(path)
+    """Raise InputError if a file, or with `contents` a folder, must not replace `path`."""
+    check_file(path) if contents is None else contents.check(path)
 
 
 @contextmanager
 def replacing(path: str | Path, contents: Contents | None = None) -> Iterator[Path]:
-    """Yield a path beside `path` to write a file or folder to; rename it when the block ends well.
+    """Yield a path next to `path` to write to; rename it to `path` if the block succeeds.
 
-    A folder where `contents` are given: what it holds. Raises InputError where `path` cannot be written, or
-    is what must not be replaced.
+    With `contents` it is a folder, else a file. Raises InputError if `path` cannot be written or replaced.
     """
     path = Path(path)
     check(path, contents)
@@ -185,13 +180,13 @@ def replacing(path: str | Path, contents: Contents | None = None) -> Iterator[Pa
 
 
 def free_name(path: Path) -> Path:
-    """A name beside `path` that nothing has."""
+    """Return an unused name next to `path`."""
     names = (f".{path.name}.{os.getpid()}{'_' * number}.partial" for number in count())
     return next(each for each in map(path.with_name, names) if not os.path.lexists(each))
 
 
 def settle(made: Path) -> None:
-    """Have the disk take a file, or all of a folder: a power cut could leave a name without its bytes."""
+    """Flush a file or a whole folder to disk: after a power cut, a name could have no bytes."""
     for each in (made, *made.rglob("*")):
         file = os.open(each, os.O_RDONLY)
         try:
@@ -201,9 +196,9 @@ def settle(made: Path) -> None:
 
 
 def place(made: Path, path: Path, contents: Contents | None = None) -> None:
-    """Rename `made`, a file or folder on the same file system, to `path`, replacing what is there.
+    """Rename `made`, a file or with `contents` a folder on the same file system, to `path`, and replace it.
 
-    A folder where `contents` are given. Raises InputError where that cannot be done, or must not.
+    Raises InputError if `path` cannot or must not be replaced.
     """
     assert made.is_dir() == (contents is not None)
     check(path, contents)
@@ -214,7 +209,7 @@ def place(made: Path, path: Path, contents: Contents | None = None) -> None:
         if not path.is_dir():
             made.replace(path)
             return
-        # a kill leaves the one folder or the other, whole
+        # a kill leaves the old folder or the new one, complete
         aside = free_name(path)
         path.replace(aside)
         try:
@@ -227,7 +222,7 @@ def place(made: Path, path: Path, contents: Contents | None = None) -> None:
 
 @contextmanager
 def telling(path: Path) -> Iterator[io.BufferedWriter]:
-    """A file for torch.save, which hides by a RuntimeError of its own why a write failed."""
+    """Open a file for torch.save, whose RuntimeError hides the system's error of a failed write."""
     with _Telling(io.FileIO(path, "w")) as file:
         try:
             yield file
@@ -247,7 +242,7 @@ class _Telling(io.BufferedWriter):
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a folder, if it is there."""
+    """Remove a file or a folder, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -255,25 +250,25 @@ def remove(path: Path) -> None:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a whole text file, UTF-8, or nothing."""
+    """Write a UTF-8 text file, completely or not at all."""
     with replacing(path) as beside:
         beside.write_text(text, encoding="utf-8")
 
 
 def write_json(path: str | Path, value: Any) -> None:
-    """Write `value` with sorted keys, so that equal values are equal bytes."""
+    """Write `value` as JSON with sorted keys, so that equal values give equal bytes."""
     write_text(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def write_json_lines(path: str | Path, values: Iterable[Any]) -> None:
-    """Write one JSON value a line, keys in the order that the values have."""
+    """Write one JSON value per line; keys keep their order."""
     with replacing(path) as beside, beside.open("w", encoding="utf-8") as file:
         for value in values:
             file.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 class _Dumper(yaml.SafeDumper):
-    """PyYAML's, which writes for readers of YAML 1.1: what is no text to ours, of 1.2, is quoted, too."""
+    """PyYAML's dumper for YAML 1.1, which also quotes texts that YAML 1.2 would read as other types."""
 
 
 for _versions, _tag, _form, _first in implicit_resolvers:
@@ -282,5 +277,5 @@ for _versions, _tag, _form, _first in implicit_resolvers:
 
 
 def yaml_of(value: Any, width: int = 80, flow: bool = False) -> str:
-    """A value as YAML, as pipeline/io/inputs.py reads it, in the keys' own order; `flow`: in one line."""
+    """Return a value as YAML 1.2, with keys in their order; `flow`: on one line."""
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=width, default_flow_style=flow)

@@ -1,4 +1,4 @@
-"""Work done by threads, or processes, a few items ahead of the consumer, in order, in bounded memory."""
+"""Work done by threads or processes a few items ahead of the consumer, in order, in bounded memory."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -16,10 +16,10 @@ def prefetch(
     ahead: int,
     pool: Callable[[int], Executor] = ThreadPoolExecutor,
 ) -> Iterator[Result]:
-    """Yield function(item) in order, at most `ahead` results before they are asked for.
+    """Yield function(item) in order; at most `ahead` results are computed before they are asked for.
 
-    An exception of `function` is raised in its item's place; leaving the loop stops the workers, which are
-    threads or what `pool` makes (worker_processes.pool).
+    An exception of `function` is raised in the place of its result. Leaving the loop stops the workers,
+    which are threads or the processes of `pool` (worker_processes.pool).
     """
     pending: deque[Future[Result]] = deque()
     executor = pool(workers)

@@ -1,23 +1,43 @@
-"""Progress of long work: a rich bar on a terminal, plain lines elsewhere."""
+"""Progress of long work: a rich bar on a terminal, plain lines elsewhere. No markup from users' texts."""
 
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from pipeline.io.console import PlainConsole
+from pipeline.io.errors import printable
+from pipeline.io.standard_streams import NO_READER
 
 Item = TypeVar("Item")
 SECONDS_BETWEEN_LINES = 10.0
 
 
-def track(items: Iterable[Item], description: str, unit: str, total: int, done: int = 0) -> Iterator[Item]:
-    """Yield `items`, showing how many of `total` are done (`done` at first), the rate and the time left.
+class PlainConsole(Console):
+    """A console on standard output or standard error that prints texts as they are.
 
-    Of several processes (pipeline/compute/process_group.py) the first one shows its own.
+    `[bold]` in a text is no markup, and control characters are escaped: users and files may name anything.
+    """
+
+    def __init__(self, stderr: bool = False, **options: Any) -> None:
+        stream = sys.stderr if stderr else sys.stdout
+        raw = getattr(stream, "raw", stream)
+        super().__init__(file=raw, markup=False, emoji=False, highlight=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(printable(text), **options)
+
+    def on_broken_pipe(self) -> None:
+        raise SystemExit(NO_READER)
+
+
+def track(items: Iterable[Item], description: str, unit: str, total: int, done: int = 0) -> Iterator[Item]:
+    """Yield `items` and show how many of `total` are done, the rate and the time left.
+
+    `done` items were done before. In a process group, only process 0 shows its progress.
     """
     console = PlainConsole(stderr=True)
     if _is_later():
@@ -29,8 +49,8 @@ def track(items: Iterable[Item], description: str, unit: str, total: int, done: 
 
 
 def _is_later() -> bool:
-    """Whether this is another than the first of several processes; their launcher's variables may be old."""
-    distributed = sys.modules.get("torch.distributed")  # without it there are not several
+    """Return whether this is not process 0 of a group. A launcher's variables may be left over."""
+    distributed = sys.modules.get("torch.distributed")  # not loaded: there is one process
     return distributed is not None and distributed.is_initialized() and distributed.get_rank() > 0
 
 
@@ -61,8 +81,5 @@ def _lines(
             said = now
             rate = count / max(now - start, 1e-9)
             left = (total - done - count) / rate
-            console.print(
-                f"{description}: {done + count}/{total} {unit}, {rate:.1f} {unit}/s, {left:.0f} s left",
-                highlight=False,
-                soft_wrap=True,
-            )
+            line = f"{description}: {done + count}/{total} {unit}, {rate:.1f} {unit}/s, {left:.0f} s left"
+            console.print(line, highlight=False, soft_wrap=True)

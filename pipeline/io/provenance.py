@@ -1,4 +1,4 @@
-"""What a result was made with: kept beside it, a dependency of nothing."""
+"""Provenance of a result: versions, machine, time and code. Nothing depends on it."""
 
 import hashlib
 import json
@@ -14,19 +14,13 @@ from pipeline.io import outputs, scratch_folders, source_code
 from pipeline.io.source_code import ROOT
 
 PACKAGES = (
-    "torch",
-    "torchvision",
-    "numpy",
-    "zarr",
-    "tensorstore",
-    "pillow",
-    "opencv-python-headless",
-    "pycocoevalcap",
+    *("torch", "torchvision", "numpy", "zarr", "tensorstore"),
+    *("pillow", "opencv-python-headless", "pycocoevalcap"),
 )
 
 
 def sha256(*parts: bytes | str) -> str:
-    """One hash over several byte strings, each with its length."""
+    """Return one hash of several byte strings, each with its length."""
     digest = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
@@ -35,20 +29,20 @@ def sha256(*parts: bytes | str) -> str:
 
 
 def code(stage: str, root: Path = ROOT) -> str:
-    """A hash of the source files that a stage runs: scratch work of other code is not taken up.
+    """Return a hash of the source files that a stage runs, so that it resumes no work of other code.
 
-    Of a stage with a recipe the model's files are not among them; what it trains, it adds itself.
+    For stages with a recipe, the recipe has the hashes of the model's files instead.
     """
     return sha256(json.dumps(source_code.of_stage(stage, root)), torch.__version__)
 
 
 def scratch(stage: str, out: Path, *inputs: bytes | str) -> Path:
-    """The folder where a long stage keeps its work on `out`, keyed by its inputs and its code."""
+    """Return the folder of a long stage's unfinished work on `out`, keyed by its inputs and code."""
     return scratch_folders.scratch(out, sha256(code(stage), *inputs)[:16])
 
 
 def write(stage: str, path: str | Path, seconds: float, **facts: Any) -> None:
-    """Write when, where, how long and with which versions and revision a stage made a result."""
+    """Write when, where, for how long, and with which versions and revision a stage made a result."""
     record = {
         "finished": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "seconds": round(seconds, 3),
@@ -65,8 +59,7 @@ def write(stage: str, path: str | Path, seconds: float, **facts: Any) -> None:
 
 
 def _version(package: str) -> str | None:
-    """None where it is not installed: extraction and training run without the metrics' library."""
     try:
         return version(package)
-    except PackageNotFoundError:
+    except PackageNotFoundError:  # extraction and training run without the metrics' library
         return None

@@ -1,7 +1,7 @@
-"""Records of any file, by pydantic: read as a dataclass or model, or refused in one line.
+"""Records in files, checked by pydantic: read as a dataclass or model, or refused in one line.
 
-A record is any type that pydantic knows: a dataclass of ours, a model, tuple[Model, ...]. Types are strict:
-"3" is no number. The line names file, line and key, and how to mend it.
+A record has any type that pydantic knows: a dataclass, a model, tuple[Model, ...]. Types are strict: "3" is
+no number. The message names file, line and key, and the remedy.
 """
 
 import json
@@ -17,16 +17,16 @@ from pipeline.io.inputs import DEEPEST, json_of, read_lines, read_text
 
 Kind = TypeVar("Kind")
 Extra = Literal["forbid", "ignore"]
-LONGEST = 80  # letters of a wrong value that are told
+LONGEST = 80  # characters of a wrong value in a message
 MOST_LINES = 2_000_000  # of JSON lines: eight times the images of the largest published dataset
-LONGEST_LINE = 1 << 20  # letters: a thousand times those of a pair
-LONGEST_TEXT = 1000  # letters of a text or a key of `plain`: more than a caption's
+LONGEST_LINE = 1 << 20  # characters: a thousand times a pair's
+LONGEST_TEXT = 1000  # characters of a text or key in `plain`: more than a caption's
 
 _adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def checked(kind: type[Kind], value: Any, where: str, remedy: str) -> Kind:
-    """A value, as YAML gave it, as a `kind`. Raises InputError naming `where` and the first wrong key."""
+    """Return a value of a YAML file as a `kind`. Raises InputError naming `where` and the first wrong key."""
     try:
         return _adapter(kind).validate_python(value)
     except ValidationError as error:
@@ -34,7 +34,7 @@ def checked(kind: type[Kind], value: Any, where: str, remedy: str) -> Kind:
 
 
 def parsed(kind: type[Kind], text: str, where: str, remedy: str, extra: Extra = "forbid") -> Kind:
-    """JSON as a `kind`; a key that it does not have is wrong, or ignored. Raises as `checked` does."""
+    """Return JSON text as a `kind`; `extra` says what to do with unknown keys. Raises as `checked` does."""
     try:
         return _adapter(kind).validate_json(text, strict=True, extra=extra)
     except ValidationError as error:
@@ -42,33 +42,35 @@ def parsed(kind: type[Kind], text: str, where: str, remedy: str, extra: Extra = 
 
 
 def read_record(path: str | Path, kind: type[Kind], remedy: str, extra: Extra = "forbid") -> Kind:
-    """A JSON file of ours; raises as `read_json` and `checked` do."""
+    """Read a JSON file of ours; raises as `read_json` and `checked` do."""
     text = read_text(path, remedy)
-    json_of(text, path, remedy)  # which refuses a key that stands twice
+    json_of(text, path, remedy)  # refuses repeated keys
     return parsed(kind, text, str(path), remedy, extra)
 
 
 def read_records(
     path: str | Path, kind: type[Kind], remedy: str, key: str | None = None, extra: Extra = "forbid"
 ) -> Iterator[Kind]:
-    """One record a line, as they come; InputError naming the line that is none, or has a `key` again."""
+    """Yield one record per line. Raises InputError naming a line that is no record, or repeats a `key`."""
     seen = set()
     for number, line in enumerate(read_lines(path, remedy), 1):
         where = f"{path}, line {number}"
         if number > MOST_LINES or len(line) > LONGEST_LINE:
-            what = f"{MOST_LINES:,} lines" if number > MOST_LINES else f"{LONGEST_LINE:,} letters in a line"
+            what = (
+                f"{MOST_LINES:,} lines" if number > MOST_LINES else f"{LONGEST_LINE:,} characters in a line"
+            )
             raise InputError(f"{where}: a file of records has at most {what}; {remedy}")
         record = parsed(kind, line, where, remedy, extra)
-        json_of(line, where, remedy)  # which refuses a key that stands twice
+        json_of(line, where, remedy)  # refuses repeated keys
         if key is not None:
             if (name := getattr(record, key)) in seen:
-                raise InputError(f"{where}: the {key} {name!r} stands there before; {remedy}")
+                raise InputError(f"{where}: the {key} {name!r} is in an earlier line; {remedy}")
             seen.add(name)
         yield record
 
 
 def read_foreign(path: Path, kind: type[Kind], remedy: str) -> Kind:
-    """A JSON file made elsewhere, whose further keys do not matter. Raises InputError naming all faults."""
+    """Read a JSON file made elsewhere, without its unknown keys. Raises InputError naming all faults."""
     text = read_text(path, remedy)
     json_of(text, path, remedy)
     try:
@@ -79,7 +81,7 @@ def read_foreign(path: Path, kind: type[Kind], remedy: str) -> Kind:
 
 
 def refusal(error: ValidationError, where: str, remedy: str) -> InputError:
-    """Return one line that names the wrong key, or where several are wrong a line for each."""
+    """Return an InputError that names the wrong key, or has a line for each of several."""
     problems = [_said(problem) for problem in error.errors(include_url=False)]
     if len(problems) > 1:
         return listed(problems, where, remedy)
@@ -87,7 +89,7 @@ def refusal(error: ValidationError, where: str, remedy: str) -> InputError:
 
 
 def first_fault(error: ValidationError) -> str:
-    """The first thing that is wrong, by its key."""
+    """Describe the first fault, by its key."""
     return _said(error.errors(include_url=False)[0])
 
 
@@ -108,18 +110,18 @@ def _said(problem: Any) -> str:
 
 
 def plain(path: Path, kind: type[Kind], record: Any, remedy: str) -> Kind:
-    """Return a record of a YAML or JSON file of anybody: nothing odd, nothing long, nothing deep.
+    """Return a record of an untrusted YAML or JSON file: bounded in depth and length, with plain types.
 
-    Raises InputError naming the key that is so, or does not fit the type.
+    Raises InputError naming the key that exceeds a bound or does not fit the type.
     """
     if fault := _not_plain(record):
         raise InputError(f"{path}: {fault}; {remedy}")
-    # as JSON a dictionary may be a dataclass, and is converted no more
+    # as JSON: pydantic then reads a dictionary as a dataclass, and converts no other types
     return parsed(kind, json.dumps(record), str(path), remedy)
 
 
 def _not_plain(record: Any) -> str | None:
-    """What no file of ours holds: dates, numbers beyond 64 bits, keys that are no text, length, depth."""
+    """Return the first fault: a date, a number beyond 64 bits, a key that is no text, length, depth."""
     waiting: list[tuple[str, Any, int]] = [("", record, 0)]
     while waiting:
         key, value, depth = waiting.pop()

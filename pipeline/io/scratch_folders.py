@@ -1,6 +1,6 @@
-"""Where a long stage keeps its work until the output is whole; one process at a time works on an output.
+"""Scratch folders for unfinished work of long stages, and locks: one process at a time works on an output.
 
-Nothing is written to or removed that has such a name and was not made here.
+Files and folders that have such a name but were not made here are neither changed nor removed.
 """
 
 import errno
@@ -19,16 +19,16 @@ from pipeline.io.folder_records import RECORD, record
 from pipeline.io.outputs import remove, write_json
 
 LOCK, TURN = "lock", "turn"  # in place of a key
-PID = 20  # digits of a process's number at most
-# how the system says that a file is a link, a folder or a socket
+PID = 20  # most digits of a process id
+# the system's codes for a link, a folder or a socket
 OTHERS = (errno.ELOOP, errno.EISDIR, errno.ENXIO)
 
 
 def scratch(out: Path, key: str) -> Path:
-    """The folder where a long stage keeps its work on `out`: beside it, for a rename crosses no disks.
+    """Return the folder of a long stage's work on `out`: next to it, because renames cannot cross disks.
 
-    `key` stands for all that the work depends on. git and DVC ignore the name. Raises InputError where
-    DVC, which runs the stage, would refuse `out` only when the work is done.
+    `key` is a hash of all that the work depends on. git and DVC ignore the name. Raises InputError if DVC
+    would refuse `out` after the work is done.
     """
     root = os.environ.get("DVC_ROOT")  # DVC sets it
     if root and not out.parent.resolve().is_relative_to(Path(root).resolve()) and _with_git(root):
@@ -50,7 +50,7 @@ def _with_git(root: str) -> bool:
 
 
 def begin(folder: Path) -> None:
-    """Make a scratch folder, and record that it was made here, so that `finish` and `clear` may remove it."""
+    """Make a scratch folder with a record, so that `finish` and `clear` may remove it."""
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
@@ -59,7 +59,7 @@ def begin(folder: Path) -> None:
 
 
 def finish(folder: Path) -> bool:
-    """Remove a scratch folder that was made here; returns whether it was."""
+    """Remove a scratch folder if it was made here; return whether it was."""
     made = not folder.is_symlink() and (folder / RECORD).is_file()
     if made:
         remove(folder)
@@ -67,9 +67,9 @@ def finish(folder: Path) -> bool:
 
 
 def clear(out: Path) -> None:
-    """Remove all scratch folders of `out` that were made here, those of other keys too, and name the others.
+    """Remove all scratch folders of `out` that were made here, of any key; print a note on others.
 
-    Raises InputError where it cannot.
+    Raises InputError if a folder cannot be removed.
     """
     with writing(out):
         left = [
@@ -84,12 +84,11 @@ def clear(out: Path) -> None:
 
 @contextmanager
 def alone(out: Path, first: bool = True) -> Iterator[Callable[[], None]]:
-    """Work on `out` while no other process does: a lock, which the system frees however this process ends.
+    """Hold the lock of the output `out`. The system frees it however this process ends.
 
-    It is of the output and not of one scratch folder, for the work of other settings ends in the same output
-    and clears all. Yields what to call before anything is put in its place: it raises InputError where the
-    lock was taken away. Raises InputError where another process has it. Of several processes at one work the
-    `first` has the lock.
+    The lock is of the output, not of a scratch folder: work with other settings ends in the same output.
+    Yields a function to call before the output is replaced, which raises InputError if the lock was removed.
+    Raises InputError if another process has the lock. In a process group, only the `first` takes it.
     """
     if not first:
         yield lambda: None
@@ -115,7 +114,7 @@ def alone(out: Path, first: bool = True) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def in_turn(out: Path) -> Iterator[None]:
-    """While no other process is in its turn on `out`; waits for one that is."""
+    """Wait until no other process is in its turn on `out`, and take the turn."""
     turn = _beside(out, TURN)
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +127,7 @@ def in_turn(out: Path) -> Iterator[None]:
 
 
 def _locked(out: Path, lock: Path) -> int:
-    """The file `lock`, open and locked; this process's number stands in it."""
+    """Return the file `lock`, open and locked, with this process's id in it."""
     while True:
         file = _opened(lock)
         try:
@@ -147,13 +146,13 @@ def _locked(out: Path, lock: Path) -> int:
             os.truncate(file, 0)
             os.pwrite(file, str(os.getpid()).encode(), 0)
             return file
-        os.close(file)  # whoever had it removed it meanwhile
+        os.close(file)  # its owner has removed it meanwhile
 
 
 def _opened(path: Path) -> int:
-    """A lock's file, open, made where it is not there. Raises InputError for what is no lock of ours."""
+    """Open a lock's file, or make it. Raises InputError if the file is no lock of ours."""
     try:
-        # a link would be followed to somebody's file, and a pipe waited for
+        # do not follow a link to somebody's file, and do not wait for a pipe
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except OSError as error:
         if error.errno in OTHERS:
@@ -161,7 +160,6 @@ def _opened(path: Path) -> int:
         raise
     found = os.fstat(file)
     own = stat.S_ISREG(found.st_mode) and found.st_nlink < 2
-    # read only of a regular file: a pipe has no beginning
     if not own or not (b"0" + os.pread(file, PID + 1, 0)).isdigit() or found.st_size > PID:
         os.close(file)
         raise InputError(f"{path} is no lock of this program; move it away")
@@ -169,7 +167,7 @@ def _opened(path: Path) -> int:
 
 
 def _is(file: int, path: Path) -> bool:
-    """Whether an open file is the one of that name."""
+    """Return whether an open file is the one at `path`."""
     try:
         return os.path.samestat(os.fstat(file), path.lstat())
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Which source files a program of ours runs: its own and all that it imports, found without running it.
+"""The source files that a program of ours runs: its own and its imports, found without running it.
 
-DVC does not see imports. So the stage `settings` writes what is found here for every stage, by hash, and the
-others depend on that; recipes, the keys of studies' cells and of scratch folders, and tests ask here, too.
+DVC does not see imports. So the stage `settings` writes these files' hashes for every stage, and the other stages
+depend on them. Recipes and the keys of studies' runs and of scratch folders have the hashes too.
 """
 
 import ast
@@ -18,32 +18,32 @@ from pipeline.io.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("models", "pipeline", "stages", "commands")
-# These depend on a recipe, in which the files of its model stand by hash: with all of models/ here an edit of
-# one model would train the others anew.
+# These depend on a recipe, which has the hashes of its model's files. With all of models/ here, an edit of
+# one model would retrain the others.
 BY_RECIPE = frozenset({"pretrain", "train", "decode"})
 
 
 def of_stage(name: str, root: Path = ROOT) -> dict[str, str]:
-    """sha256 of each file that a stage runs, by its path; without models/ where a recipe has them."""
+    """Return path -> sha256 of the files that a stage runs; without models/ if a recipe has them."""
     found = of_module(root / "stages" / f"{name}.py", root)
     return {path: of for path, of in found.items() if name not in BY_RECIPE or not path.startswith("models/")}
 
 
 def of_module(path: Path, root: Path = ROOT) -> dict[str, str]:
-    """The same of a module."""
+    """Return path -> sha256 of the files that a module runs."""
     files = {str(file.relative_to(root)): file for file in closure(path, root)}
     return {name: hashlib.sha256(files[name].read_bytes()).hexdigest() for name in sorted(files)}
 
 
 def of_class(found: Callable[..., Any]) -> dict[str, str]:
-    """The same of the module that a class, a function, or what a partial calls, stands in."""
+    """Return path -> sha256 of the files of the module that defines a class, function or partial."""
     return of_module(Path(inspect.getfile(getattr(found, "func", found))).resolve())
 
 
 def closure(path: Path, root: Path = ROOT) -> set[Path]:
-    """A module, all that it imports, directly or not, and what they read of their own folders."""
+    """Return a module, its direct and indirect imports, and the data files in their folders."""
     found, waiting = set(), [path]
-    place = cache(partial(_file, root=root))  # the same names come again and again
+    place = cache(partial(_file, root=root))
     while waiting:
         if (file := waiting.pop()) not in found:
             found.add(file)
@@ -52,27 +52,26 @@ def closure(path: Path, root: Path = ROOT) -> set[Path]:
 
 
 def imports(path: Path, root: Path = ROOT) -> set[Path]:
-    """Files of ours that a module imports by name: `from a import b` is b in the folder a, if there, else a.
+    """Return our files that a module imports: for `from a import b` the module a.b if it exists, else a.
 
-    An import within a function counts as any other. A package that is passed on the way to a module does not,
-    for ours do nothing. Raises InputError for what is no Python, or imports relatively.
+    Imports inside functions count. The __init__.py of packages above a module do not: ours do nothing.
+    Raises InputError if the file is no Python, or has relative imports.
     """
     return _imports(path, partial(_file, root=root))
 
 
 def _imports(path: Path, place: Callable[[str], Path | None]) -> set[Path]:
-    """`place` finds the file of a module by its name."""
     try:
         names = _names(path.read_bytes())
     except (SyntaxError, ValueError) as error:
-        raise InputError(f"{path} cannot be read as Python of ours ({error}); mend it") from None
+        raise InputError(f"{path} cannot be read as Python of ours ({error}); correct it") from None
     found = {place(f"{name}.{part}") or place(name) if part else place(name) for name, part in names}
     return {file for file in found if file is not None}
 
 
 @cache
 def _names(source: bytes) -> frozenset[tuple[str, str]]:
-    """What a module imports of ours: (`a`, `b`) of `from a import b`, (`a`, ``) of `import a`."""
+    """Return the imports of our packages: (`a`, `b`) for `from a import b`, (`a`, ``) for `import a`."""
     return frozenset(
         names
         for node in ast.walk(ast.parse(source))
@@ -91,22 +90,22 @@ def _imported(node: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def _file(name: str, root: Path) -> Path | None:
-    """The file of a module of ours; a package is its __init__.py."""
+    """Return the file of one of our modules; of a package, its __init__.py."""
     base = root.joinpath(*name.split("."))
     return next((file for file in (base.with_suffix(".py"), base / "__init__.py") if file.exists()), None)
 
 
 def _beside(file: Path) -> Iterable[Path]:
-    """Where a module asks for its own folder: the files there that are no Python's, as a page's template."""
+    """Return the files other than Python (templates) in the folder of a module that uses __file__."""
     if file.suffix == ".py" and b"__file__" in file.read_bytes():
         return (path for path in file.parent.iterdir() if path.is_file() and path.suffix != ".py")
     return ()
 
 
 def revision(root: Path = ROOT) -> str | None:
-    """The checkout's commit, with `+changes` where files differ from it; None outside git.
+    """Return the checkout's commit, with `+changes` if files differ from it; None outside git.
 
-    Where git refuses a checkout, as one of another owner, that is said on standard error.
+    If git refuses the checkout, for example because of its owner, a note is printed.
     """
     command = ["git", "describe", "--always", "--abbrev=40", "--dirty=+changes"]
     try:

@@ -1,4 +1,4 @@
-"""Standard output and error, wherever they lead: closed, a pipe without a reader, ASCII, a full disk."""
+"""Standard output and error in all conditions: closed, a pipe without a reader, ASCII, a full disk."""
 
 import errno
 import os
@@ -9,28 +9,28 @@ from typing import Any, TextIO
 
 from pipeline.io.errors import printable
 
-NO_READER = 128 + 13  # the exit code of a program that SIGPIPE ends, which Python ignores
+NO_READER = 128 + 13  # exit code of a program that SIGPIPE ends; Python ignores the signal
 
 
 def open_missing() -> None:
-    """Open the null device where a standard stream was closed at the start (`>&-`).
+    """Open the null device for each standard stream that was closed at the start (`>&-`).
 
-    The next file that is opened would otherwise take its number, and what is printed would end there.
+    Otherwise the next opened file would take its number, and printed text would go to that file.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # it takes the lowest number that is free: this one
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
 
 
 class Escaping:
-    """A text stream that escapes control characters, which a user's text or name could bring to a terminal.
+    """A text stream that escapes control characters, because users' texts could control the terminal.
 
-    SystemExit where its reader has gone, as in `… | head -1`. Other errors of one that is not `needed` are
-    dropped.
+    Raises SystemExit if its reader has gone, as in `… | head -1`. If the stream is not `needed`, other errors
+    are ignored.
     """
 
     def __init__(self, raw: TextIO, needed: bool) -> None:
@@ -61,7 +61,7 @@ class Escaping:
 
 @contextmanager
 def escaped() -> Iterator[None]:
-    """In the block both streams are Escaping, and what their encoding lacks is written as \\u1234."""
+    """Make both streams Escaping in the block; characters that their encoding lacks become \\u1234."""
     before = sys.stdout, sys.stderr
     for stream in before:
         if hasattr(stream, "reconfigure"):
@@ -74,9 +74,9 @@ def escaped() -> Iterator[None]:
 
 
 def flush(code: int) -> int:
-    """Write what is left to both streams; returns the exit code, which is another where `code` was 0.
+    """Flush both streams; return `code`, or if it is 0 and a flush failed, another exit code.
 
-    What can't be written is dropped: Python would try again at its end, and leave with exit code 120.
+    Text that cannot be written is dropped: Python would try again at exit, and end with exit code 120.
     """
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -1,8 +1,8 @@
-"""Zip files of stored records, as torch.save writes them, read as strictly as possible.
+"""Strict reader of zip files of stored records, as torch.save writes them.
 
-A zip file says several times where its records are, and readers believe different places. Torch's reader
-loads what is inspected here, so a file whose places disagree is refused: there is one directory, at the end,
-and each record is in the file once.
+A zip file states the places of its records several times, and readers use different statements. Torch's
+reader must load what is inspected here. So a file whose statements disagree is refused: there is one
+directory, at the end, and each record is in the file once.
 """
 
 import struct
@@ -15,27 +15,28 @@ from typing import BinaryIO
 END, END64, LOCATOR = struct.Struct("<4s4H2IH"), struct.Struct("<4sQ2H2I4Q"), struct.Struct("<4sIQI")
 ENTRY, LOCAL = struct.Struct("<4s6H3I5H2I"), struct.Struct("<4s5H3I2H")
 WIDE = struct.Struct("<HH")  # an extra field's number and length
-MOST_16, MOST_32 = 0xFFFF, 0xFFFFFFFF  # a number that is said elsewhere, in 64 bits
+MOST_16, MOST_32 = 0xFFFF, 0xFFFFFFFF  # placeholders of numbers that are elsewhere, in 64 bits
 ENCRYPTED = 1  # a flag
 CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record as the directory has it."""
+    """A record as in the directory."""
 
     name: bytes
     size: int  # bytes in the file
-    stored: bool  # they are the record's own, not compressed
+    stored: bool  # not compressed
     checksum: int
-    start: int  # of its local header
-    data: int = 0  # where its bytes begin
+    start: int  # offset of its local header
+    data: int = 0  # offset of its bytes
 
 
 def records(file: BinaryIO) -> list[Record]:
-    """Return the file's records as its directory lists them.
+    """Return the file's records in the order of its directory.
 
-    Raises ValueError for what torch.save does not write: overlapping records, two directories.
+    Raises ValueError for files that torch.save does not write, such as overlapping records or two
+    directories.
     """
     try:
         return _checked(file)
@@ -44,7 +45,6 @@ def records(file: BinaryIO) -> list[Record]:
 
 
 def _checked(file: BinaryIO) -> list[Record]:
-    """As `records`."""
     start, end, count = _directory(file)
     found = [_located(file, record) for record in _entries(_read(file, start, end - start))]
     if len(found) != count:
@@ -57,7 +57,7 @@ def _checked(file: BinaryIO) -> list[Record]:
     if place > start:
         raise ValueError("its records overlap its directory")
     if len({record.name.lower() for record in found}) < count:
-        raise ValueError("it has two records of one name")  # torch's reader does not tell case
+        raise ValueError("it has two records of one name")  # torch's reader ignores case
     return found
 
 
@@ -67,7 +67,7 @@ def _read(file: BinaryIO, start: int, size: int) -> bytes:
 
 
 def _directory(file: BinaryIO) -> tuple[int, int, int]:
-    """Where the one directory begins and ends, and how many records it has."""
+    """Return start and end of the directory, and its number of records."""
     size = file.seek(0, 2)
     end = size - END.size
     mark, *disks, here, count, length, start, comment = END.unpack(_read(file, max(0, end), END.size))
@@ -107,7 +107,7 @@ def _entries(directory: bytes) -> Iterator[Record]:
 
 
 def _wide(fields: bytes, numbers: tuple[int, ...]) -> list[int]:
-    """The numbers, those of 64 bits taken from the extra field. It must hold these and no other, once."""
+    """Return the numbers, with placeholders replaced from the extra field, which must have exactly these."""
     found, place = [], 0
     while place < len(fields):
         kind, length = WIDE.unpack_from(fields, place)
@@ -122,7 +122,7 @@ def _wide(fields: bytes, numbers: tuple[int, ...]) -> list[int]:
 
 
 def _located(file: BinaryIO, record: Record) -> Record:
-    """With where its bytes begin, which the header before them says."""
+    """Return the record with the offset of its bytes, from its local header."""
     mark, *_, name, extra = LOCAL.unpack(_read(file, record.start, LOCAL.size))
     if mark != b"PK\3\4" or file.read(name) != record.name:
         raise ValueError("its directory names a record that is not where it says")
@@ -130,12 +130,12 @@ def _located(file: BinaryIO, record: Record) -> Record:
 
 
 def read(file: BinaryIO, record: Record) -> bytes:
-    """A record's bytes."""
+    """Return a record's bytes."""
     return _read(file, record.data, record.size)
 
 
 def damaged(file: BinaryIO, record: Record) -> bool:
-    """Whether its checksum is of other bytes."""
+    """Return whether the bytes do not match the checksum."""
     file.seek(record.data)
     left, checksum = record.size, 0
     while left and (part := file.read(min(left, CHUNK))):

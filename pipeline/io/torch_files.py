@@ -1,10 +1,9 @@
-"""Files of torch.save that others made, read by torch's own reader for them: torch.load(weights_only=True).
+"""Untrusted files of torch.save, read by torch.load(weights_only=True).
 
-That calls what is on torch's list and refuses the rest; ours is shorter, for some of what is on torch's takes
-as much memory as the file says. A released checkpoint also names a class of the authors', which holds their
-settings: such a name is let in as one of `Empty`, so that nothing that can be called is added by it. So are
-torch's own modules, of which a model that was saved whole is made: its tensors come out by name. Nothing is
-looked up by a name that a file gives, let alone imported.
+torch calls only the names on its list. Ours is shorter, because some names on torch's list allocate as much
+memory as the file claims. A released checkpoint may also name an authors' class that holds settings. `Empty`
+replaces such a class, and torch's own modules in a model that was saved whole, whose tensors are returned by
+name. Nothing is looked up or imported by a name in a file.
 """
 
 import io
@@ -24,14 +23,14 @@ from torch import Tensor
 from pipeline.io import stored_zip
 
 LARGEST_PICKLE = 2 << 20  # bytes: names and shapes of some ten thousand tensors
-WIDEST_TUPLE = 1000  # entries, those of tuples within it too: a key's are all looked at, again and again
-# modules that are there wherever this runs, with the names that Python 2 had for some
+WIDEST_TUPLE = 1000  # entries, including nested tuples': hashing a tuple as a key visits them all
+# modules that are always installed, with their names in Python 2
 INSTALLED = sys.stdlib_module_names | set(IMPORT_MAPPING) | {"torch", "torchvision", "numpy"}
-# what settings are made of besides: a dictionary with defaults, and functions that make them
+# further names in settings: a dictionary with defaults, and its factories
 HARMLESS = {"collections.defaultdict", *(f"builtins.{name}" for name in ("dict", "list", "int", "float"))}
-# what a model that was saved whole is made of, and its optimiser
+# names in a model that was saved whole, and in its optimiser
 MODULES = re.compile(r"torch\.(nn\.modules(\.\w+)+|nn\.functional\.\w+|_C\._nn\.\w+|optim(\.\w+)+)")
-# what tensors are made of; none of these makes anything larger than the file
+# names that tensors need; none of them allocates more memory than the file has bytes
 NEEDED = re.compile(
     r"collections\.OrderedDict|builtins\.set|torch\.(Size|Tensor|device|nn\.parameter\.Parameter)"
     r"|torch\.(bfloat|float|u?int|complex)\d+|torch\.bool|torch\.(cuda\.|storage\.)?\w+Storage"
@@ -42,21 +41,21 @@ CONVERT = (
     'python -c "import sys, torch; '
     "torch.save(torch.jit.load(sys.argv[1], 'cpu').state_dict(), sys.argv[2])\" IN.pt OUT.pth"
 )
-ENDS = re.compile(r"expected|exhausted|not enough|no newline|not found")  # pickletools of files cut off
+ENDS = re.compile(r"expected|exhausted|not enough|no newline|not found")  # pickletools' words for a cut file
 
 
 class Empty:
-    """Stands for a class of which nothing is wanted: with any arguments it makes an empty dictionary."""
+    """Replacement of a class that is not needed: with any arguments it makes an empty dictionary."""
 
-    # of OrderedDict alone torch lets a file fill what it made
-    def __new__(cls, *_: Any) -> OrderedDict[Any, Any]:  # type: ignore[misc]  # another type is what it is for
+    # torch lets a file fill an object only if it is an OrderedDict
+    def __new__(cls, *_: Any) -> OrderedDict[Any, Any]:  # type: ignore[misc]  # returns another type on purpose
         return OrderedDict()
 
 
 def load(path: Path) -> Any:
-    """The file's value: dictionaries, lists, text, numbers and tensors, which hold no more than the file.
+    """Return the file's dictionaries, lists, text, numbers and tensors; they are bounded by its size.
 
-    Raises whatever torch does on a damaged file, and ValueError saying what no checkpoint holds.
+    Raises what torch raises on a damaged file, and ValueError naming content that no checkpoint has.
     """
     with path.open("rb") as file:
         head = file.read(4)
@@ -74,7 +73,7 @@ def load(path: Path) -> Any:
     empty: list[Callable[..., Any] | tuple[Callable[..., Any], str]]
     empty = [(Empty, name) for name in foreign | HARMLESS | modules]
     with torch.serialization.safe_globals(empty), warnings.catch_warnings(action="ignore"):
-        # mapped, a storage cannot reach beyond the file, whatever length its pickle says
+        # a mapped storage cannot reach beyond the file, whatever length its pickle claims
         tree = _loaded(path, zipped)
     return _plain(tree, path.stat().st_size)
 
@@ -83,13 +82,13 @@ def _loaded(path: Path, mapped: bool) -> Any:
     try:
         return torch.load(path, "cpu", weights_only=True, mmap=mapped)
     except Exception as error:
-        if "weights_only" in str(error.__context__ or error):  # torch advises to run what the file holds
+        if "weights_only" in str(error.__context__ or error):  # torch advises to execute the file
             raise ValueError("torch reads it only by running it, which is not done here") from None
         raise
 
 
 def _pickles(path: Path) -> list[bytes]:
-    """A zip file's pickles, and what torch does not look at: checksums, and records that it would map."""
+    """Return a zip file's pickles. Checks what torch does not: checksums, and that records are stored."""
     with path.open("rb") as file:
         records = stored_zip.records(file)
         if any(b"/code/" in record.name or record.name.endswith(b"constants.pkl") for record in records):
@@ -99,7 +98,7 @@ def _pickles(path: Path) -> list[bytes]:
         for record in records:
             if stored_zip.damaged(file, record):
                 raise ValueError(f"its record {record.name.decode(errors='replace')} is damaged")
-        # torch's reader does not tell case
+        # torch's reader ignores case
         trees = [record for record in records if record.name.lower().endswith(b"data.pkl")]
         if any(record.size > LARGEST_PICKLE for record in trees):
             raise ValueError(f"it has more than {LARGEST_PICKLE >> 20} MB beside its tensors' numbers")
@@ -107,7 +106,7 @@ def _pickles(path: Path) -> list[bytes]:
 
 
 def _stream(path: Path) -> list[bytes]:
-    """The pickles that an old file begins with: magic number, version, machine's facts, tree, storages."""
+    """Return the pickles at the start of an old file: magic number, version, machine, tree, storages."""
     with path.open("rb") as file:
         data = io.BytesIO(file.read(LARGEST_PICKLE))
     found = []
@@ -130,7 +129,7 @@ def _operations(data: io.BytesIO) -> Iterator[tuple[pickletools.OpcodeInfo, Any,
 
 
 def _names(*pickles: bytes) -> set[str]:
-    """What pickles name, in Python 3's words. Raises ValueError for tuples that grow within each other."""
+    """Return the names in pickles, as in Python 3. Raises ValueError for tuples that nest exponentially."""
     found = set()
     for data in pickles:
         tuples = _Tuples()
@@ -144,7 +143,7 @@ def _names(*pickles: bytes) -> set[str]:
 
 
 class _Tuples:
-    """How many entries the tuples of a pickle have: of two of one tuple within each other twice as many."""
+    """Counts the entries of a pickle's tuples; shared nested tuples make them grow exponentially."""
 
     def __init__(self) -> None:
         self.stack: list[int] = []
@@ -152,7 +151,7 @@ class _Tuples:
         self.memo: dict[Any, int] = {}
 
     def take(self, opcode: pickletools.OpcodeInfo, argument: Any) -> None:
-        """Follow one operation. Raises ValueError where a tuple becomes too wide."""
+        """Follow one operation. Raises ValueError if a tuple becomes too wide."""
         name = opcode.name
         if name == "MARK":
             self.marks.append(len(self.stack))
@@ -179,7 +178,7 @@ class _Tuples:
 
 
 def _module(value: dict[Any, Any]) -> dict[Any, Any] | None:
-    """A module's parameters, buffers and modules by name, as an `Empty` has them; None of anything else."""
+    """Return the parameters, buffers and modules of an `Empty` module by name; None for other values."""
     kept = getattr(value, "__dict__", {})
     parts = [kept.get(key) for key in ("_parameters", "_buffers", "_modules")]
     if not all(isinstance(part, dict) for part in parts):
@@ -188,10 +187,10 @@ def _module(value: dict[Any, Any]) -> dict[Any, Any] | None:
 
 
 def _plain(tree: Any, size: int) -> Any:
-    """Without the attributes that a file may give to a dictionary or tensor, in a method's place.
+    """Copy the tree without attributes, with which a file could replace methods of dictionaries and tensors.
 
-    Dictionaries that hold one another are made once. Raises ValueError where the tensors have more numbers
-    than a file of `size` bytes, few of them spread without end.
+    Each dictionary is copied once. Raises ValueError if the tensors have more elements than a file of `size`
+    bytes, for example by a stride of 0.
     """
     made: dict[int, Any] = {}
     numbers = 0

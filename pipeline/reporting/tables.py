@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from rich.box import SIMPLE_HEAD
 from rich.table import Table as TerminalTable
 
-from pipeline.io.console import PlainConsole
+from pipeline.io.progress import PlainConsole
 
 LONGEST = 8  # letters of a heading's line on a terminal, so that 80 columns hold the report's score table
 WIDTH = 500  # columns of the terminal at most: a narrow one breaks lines, but no number is cut

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from pipeline.io.console import PlainConsole
 from pipeline.io.errors import printable
+from pipeline.io.progress import PlainConsole
 from pipeline.study import job
 from pipeline.study.places import RUNNING, Place
 from pipeline.study.queue import Entry, Queue, Task

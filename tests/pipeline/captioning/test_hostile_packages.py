@@ -97,7 +97,7 @@ MODELS = {
     ),
     "a key of 10000 letters": (put(MODEL, "seed: 1", f"seed: 1\n? {'x' * 10_000}\n: 1"), "a key of 10,000"),
     "a key of a list": (put(MODEL, "seed: 1", "seed: 1\n? [a]\n: 1"), "a list or a mapping is no key"),
-    "a key that stands twice": (put(MODEL, "seed: 1", "seed: 1\nseed: 2"), "the key 'seed' stands in line"),
+    "a key that stands twice": (put(MODEL, "seed: 1", "seed: 1\nseed: 2"), "the key 'seed' is in line"),
     "a key of terminal escapes": (put(MODEL, "seed: 1", 'seed: 1\n"\\e[2J": 1'), "unknown key \\u001b[2J"),
     "a model of terminal escapes": (put(MODEL, "model: scorer_cbr", 'model: "\\e]0;x\\a"'), "unknown model"),
     "a Python object": (whole(MODEL, "!!python/object/apply:os.system [echo]"), "is not valid YAML"),

@@ -10,8 +10,8 @@ import pytest
 from rich.table import Table
 
 from pipeline.cli import running
-from pipeline.io.console import PlainConsole
 from pipeline.io.errors import InputError, printable
+from pipeline.io.progress import PlainConsole
 from stages import run
 from tests.running import ROOT
 

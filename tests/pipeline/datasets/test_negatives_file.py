@@ -30,7 +30,7 @@ def test_what_is_written_is_read(tmp_path):
         ({"negatives": []}, "line 2: negatives: Tuple should have at least 6 items"),
         ({"negatives": [{"kind": "replace", "caption": "a"}] * 7}, "at most 6 items"),
         ({"negatives": [{"kind": "guess", "caption": "a"}] * 6}, "line 2: negatives.0.kind: .* not 'guess'"),
-        ({}, "the pair_id '000.png' stands there before; write it with `python -m commands.negatives`"),
+        ({}, "the pair_id '000.png' is in an earlier line; write it with"),
     ],
 )
 def test_a_line_that_is_no_pair_is_named(tmp_path, change, said):

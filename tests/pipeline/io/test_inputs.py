@@ -41,16 +41,16 @@ def written(folder, text):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a: 1\nb: 2\na: 3\n", "line 3: the key 'a' stands in line 1 already; keep one of them"),
+        ("a: 1\nb: 2\na: 3\n", "line 3: the key 'a' is in line 1 already; keep one of them"),
         ("? [a, b]\n: 1\n", "line 1: a list or a mapping is no key; write a word"),
-        ("a: [", "is not valid YAML .*; mend it, or ask"),
-        ("- " * 100_000, "is not valid YAML .*; mend it, or ask"),
-        ("a: *nobody", "is not valid YAML .*undefined alias.*; mend it, or ask"),
-        ("a: 1\n---\nb: 1\n", "is not valid YAML .*another document.*; mend it, or ask"),
-        ("!!python/object/apply:os.system [echo]", "is not valid YAML .*; mend it, or ask"),
-        ("a: 2026-99-99", "is not valid YAML .*; mend it, or ask"),
-        ("a: =", "is not valid YAML .*; mend it, or ask"),  # as DVC refuses it
-        ("a: \x1b[2J", "is not valid YAML .*; mend it, or ask"),
+        ("a: [", "is not valid YAML .*; correct it, or ask"),
+        ("- " * 100_000, "is not valid YAML .*; correct it, or ask"),
+        ("a: *nobody", "is not valid YAML .*undefined alias.*; correct it, or ask"),
+        ("a: 1\n---\nb: 1\n", "is not valid YAML .*another document.*; correct it, or ask"),
+        ("!!python/object/apply:os.system [echo]", "is not valid YAML .*; correct it, or ask"),
+        ("a: 2026-99-99", "is not valid YAML .*; correct it, or ask"),
+        ("a: =", "is not valid YAML .*; correct it, or ask"),  # as DVC refuses it
+        ("a: \x1b[2J", "is not valid YAML .*; correct it, or ask"),
         (b"a: \xff", "is not UTF-8 text"),
         ("#" * (inputs.LARGEST_YAML + 1), "has 1,048,577 bytes, and such a file 1,048,576 at most"),
     ],

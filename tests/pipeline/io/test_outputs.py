@@ -146,7 +146,7 @@ def test_a_full_disk():
         (errno.EDQUOT, "your quota of the disk is used up"),
         (errno.EROFS, "the file system is read-only"),
         (errno.EACCES, "there is no permission to"),
-        (errno.EIO, "Input/output error; mend that"),
+        (errno.EIO, "Input/output error; correct that"),
     ],
 )
 def test_other_reasons(tmp_path, code, said):
@@ -191,7 +191,7 @@ def test_a_file_of_an_output_that_is_a_folder_is_named(tmp_path):
 def test_what_stands_on_the_way(tmp_path, in_the_way):
     path = tmp_path / "features"
     path.touch() if in_the_way == "file" else path.symlink_to(tmp_path / "not mounted")
-    with pytest.raises(InputError, match=r"features[^:]*: a file, or a link to nothing, stands on the way"):
+    with pytest.raises(InputError, match=r"features[^:]*: a file, or a link to nothing, is in the way"):
         outputs.write_text(path / "below" / "a", "a")
 
 

@@ -65,7 +65,7 @@ def test_what_is_no_record_is_one_line(tmp_path, text, said):
 
 def test_a_record_or_a_key_that_comes_twice(tmp_path):
     path = write(tmp_path, '{"name": "a"}\n{"name": "a"}\n')
-    with pytest.raises(InputError, match=r"line 2: the name 'a' stands there before; make it"):
+    with pytest.raises(InputError, match=r"line 2: the name 'a' is in an earlier line; make it"):
         list(read_records(path, Point, "make it", "name"))
     twice = '{"name": "a", "place": [1.0], "\\u0070lace": [2.0]}'
     for text, said in (
@@ -87,7 +87,7 @@ def test_a_file_of_records_is_bounded(tmp_path, monkeypatch):
         list(read_records(path, Point, "make it"))
     monkeypatch.setattr(records, "LONGEST_LINE", 100)
     path = write(tmp_path, json.dumps({"name": "a", "place": [1.0] * 100}))
-    with pytest.raises(InputError, match=r"a\.json, line 1: .* at most 100 letters in a line; make it"):
+    with pytest.raises(InputError, match=r"a\.json, line 1: .* at most 100 characters in a line; make it"):
         list(read_records(path, Point, "make it"))
 
 

@@ -61,7 +61,7 @@ def test_models_are_left_to_the_recipe_where_there_is_one(small):
 @pytest.mark.parametrize("text", ["def f(:", "a\0", "from . import first", "from .first import a"])
 def test_what_cannot_be_followed_is_named(small, text):
     (small / "pipeline/second.py").write_text(text)
-    with pytest.raises(InputError, match=r"pipeline/second\.py cannot be read as .* \(.*\); mend it"):
+    with pytest.raises(InputError, match=r"pipeline/second\.py cannot be read as .* \(.*\); correct it"):
         source_code.of_stage("one", small)
 
 

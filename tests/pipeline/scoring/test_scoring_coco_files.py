@@ -70,7 +70,7 @@ def test_results_may_be_what_the_stage_caption_writes(file) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (LINE, "line 2: the pair_id 'a' stands there before"),
+        (LINE, "line 2: the pair_id 'a' is in an earlier line"),
         (
             {"pair_id": "b", "error": "b.png cannot be read"},
             r"(?s)pairs without a caption.*b: b.png cannot be read",

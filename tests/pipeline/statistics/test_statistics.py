@@ -255,7 +255,7 @@ def without(key: str) -> dict:
         ([line(0) | {"right": 1}], "line 1: right: "),
         ([line(0) | {"true": "yes"}], "line 1: true: "),
         ([line(0) | {"CIDEr-D": float("nan")}], "line 1: "),
-        ([line(0), line(1), line(0)], "line 3: the pair_id '0.png' stands there before"),
+        ([line(0), line(1), line(0)], "line 3: the pair_id '0.png' is in an earlier line"),
     ],
 )
 def test_a_file_that_is_something_else(tmp_path, rows, said):

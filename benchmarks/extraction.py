@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from benchmarks import pictures
-from pipeline.features import image_batches, shapes
+from pipeline.features import backbone_weights, preprocessing
 from pipeline.features.extraction import Extractor
 from pipeline.features.writer import Writer
 
@@ -17,7 +17,7 @@ def sides(folder: Path, images: int) -> tuple[Callable[[], None], Callable[[], N
     index = pictures.render(folder / "raw", images)
     extractor = pictures.extractor(folder / "raw", index)
     device = extractor.device
-    ready = [batch.to(device) for batch in image_batches.batches(folder / "raw", index, pictures.SPEC)]
+    ready = [batch.to(device) for batch in preprocessing.batches(folder / "raw", index, pictures.SPEC)]
 
     def whole() -> None:
         into_store(folder / "scratch", extractor)
@@ -35,5 +35,5 @@ def sides(folder: Path, images: int) -> tuple[Callable[[], None], Callable[[], N
 def into_store(scratch: Path, extractor: Extractor) -> None:
     """All of an extractor's images, from files into a store that is being written in `scratch`."""
     shutil.rmtree(scratch, ignore_errors=True)
-    writer = Writer(scratch, len(extractor.images), shapes.grid_shape(pictures.SPEC))
+    writer = Writer(scratch, len(extractor.images), backbone_weights.grid_shape(pictures.SPEC))
     extractor.fill(writer, writer.missing)

@@ -30,7 +30,7 @@ from models.kernels import matching_plain
 from models.kernels.matching import implementation
 from pipeline.compute import devices
 from pipeline.datasets.images import Indexed
-from pipeline.features.image_batches import BATCH
+from pipeline.features.preprocessing import BATCH
 
 SHAPES = {  # B, A, h, N, M, d
     "a paper's head": (2, 3, 8, 196, 196, 64),

@@ -19,7 +19,7 @@ import numpy as np
 from pipeline.config import params
 from pipeline.config.store_contents import spec
 from pipeline.datasets.images import Indexed, read_index
-from pipeline.features.shapes import grid_shape
+from pipeline.features.backbone_weights import grid_shape
 from pipeline.io.errors import InputError
 from pipeline.io.outputs import Contents, replacing, write_json
 from pipeline.io.progress import track

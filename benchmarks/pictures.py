@@ -13,7 +13,7 @@ from pipeline.compute.process_group import ALONE
 from pipeline.config import params
 from pipeline.config.store_contents import Spec
 from pipeline.datasets.images import Indexed
-from pipeline.features import backbone_weights, image_batches
+from pipeline.features import backbone_weights, preprocessing
 from pipeline.features.extraction import Extractor
 from pipeline.tabletop import dataset
 
@@ -60,7 +60,7 @@ def grids(root: Path, images: list[Indexed]) -> dict[str, np.ndarray]:
     own = Extractor(network, root, images, EMBEDDED, "auto")
     own.standardise(ALONE, images)
     with torch.inference_mode():
-        batches = image_batches.batches(root, images, EMBEDDED)
+        batches = preprocessing.batches(root, images, EMBEDDED)
         raw = torch.cat([own.network.raw(batch.to(own.device)) for batch in batches])
         dense = own.network.standardise(raw).half().cpu()
     kinds = {"standardised": dense, "as they come": raw.half().cpu(), "ReLU": dense.relu()}

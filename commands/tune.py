@@ -19,7 +19,7 @@ from pipeline.datasets.images import read_named
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import images_of, of_split
 from pipeline.features import backbone_weights
-from pipeline.features.shapes import grid_shape
+from pipeline.features.backbone_weights import grid_shape
 from pipeline.io.outputs import file_to_write, replacing
 from pipeline.probe import cell_tuning, grid_labels
 from pipeline.probe.cell_tuning import Labelled

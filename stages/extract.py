@@ -23,7 +23,7 @@ from pipeline.datasets.images import Indexed, read_index
 from pipeline.datasets.manifest import read_pairs
 from pipeline.datasets.schema import images_of, of_split
 from pipeline.features import backbone_weights, extraction, npy_import
-from pipeline.features.shapes import grid_shape
+from pipeline.features.backbone_weights import grid_shape
 from pipeline.features.writer import CONTENTS, Writer
 from pipeline.io import provenance
 from pipeline.io.errors import InputError

@@ -16,7 +16,7 @@ from pipeline.config.store_contents import recorded_spec
 from pipeline.decoding.attention_maps import Attended
 from pipeline.decoding.beam_search import n_best
 from pipeline.decoding.decode_split import searching, told
-from pipeline.features.shapes import input_shape
+from pipeline.features.backbone_weights import input_shape
 from pipeline.io.errors import InputError
 from pipeline.text.vocabularies import Vocabulary
 from pipeline.weights.model_description import Trained

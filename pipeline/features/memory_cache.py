@@ -1,4 +1,4 @@
-"""Features held in memory, the processor's or a device's: read once, then gathered without a file."""
+"""Features in memory, of the CPU or a device: read once, then gathered without a file."""
 
 from collections.abc import Sequence
 
@@ -19,8 +19,8 @@ SHARE = 0.9  # of the free memory; the rest is for the network and its batches
 class Resident:
     """Features of `keys` in the memory of `device`, in the store's type, with the interface of FeatureStore.
 
-    Every one of `ranks` holds all of them: which pairs it trains on changes from epoch to epoch. Raises
-    InputError, before anything is read, where they do not fit into what is free.
+    Each process of `ranks` has all of them, because its pairs change from epoch to epoch. Raises InputError,
+    before anything is read, if they do not fit into the free memory.
     """
 
     def __init__(self, store: FeatureStore, keys: Sequence[str], device: torch.device, ranks: Ranks = ALONE):
@@ -28,9 +28,9 @@ class Resident:
         self.name, self.shape, self.device = store.location.name, store.shape, device
         self.row = {key: row for row, key in enumerate(keys)}
         _check_room(len(keys), store, device, ranks.world)
-        ranks.wait()  # nobody takes memory before all have seen what is free
+        ranks.wait()  # all processes must see the free memory before one takes some
         C, H, W = self.shape
-        # channels last: the first thing that a model does is a linear map of each cell's channels
+        # channels last: a model's first operation is a linear map of each cell's channels
         kind = torch.from_numpy(np.empty(0, store.dtype)).dtype
         self.features = torch.empty((len(keys), H * W, C), dtype=kind, device=device)
         starts = range(0, len(keys), BLOCK)
@@ -40,39 +40,39 @@ class Resident:
             self.features[start : start + len(block)] = read.flatten(2).transpose(1, 2)
 
     def images(self, keys: Sequence[str]) -> Tensor:
-        """Features of the images on the device, images x C x H x W, in the order of `keys`."""
+        """Return features of the images on the device, (images, C, H, W), in the order of `keys`."""
         try:
             rows = [self.row[key] for key in keys]
         except KeyError as error:
             raise InputError(f"image {error} of {self.name} was not read into memory") from None
         if self.device.type == "cpu":
-            # by NumPy: torch would gather with threads of its own, beside those of the step that runs
-            # meanwhile; where threads are more than cores, they sleep and wake at each operation
-            found = torch.from_numpy(self.features.numpy()[rows])  # images x HW x C
+            # NumPy gathers in this thread; torch would use more threads next to those of the running step,
+            # and with more threads than cores they would sleep and wake at each operation
+            found = torch.from_numpy(self.features.numpy()[rows])  # (images, HW, C)
         else:
             found = self.features.index_select(0, torch.tensor(rows, device=self.device))
         return found.transpose(1, 2).unflatten(2, self.shape[1:])
 
     def read(self, keys: Sequence[str]) -> np.ndarray:
-        """The same in the processor's memory, as FeatureStore reads them."""
+        """Return features of the images in CPU memory, as FeatureStore does."""
         return self.images(keys).cpu().numpy()
 
 
 def images(source: FeatureStore | Resident, keys: Sequence[str]) -> Tensor:
-    """Features of the images, images x C x H x W, of the store's type, where the source has them."""
+    """Return features of the images, (images, C, H, W), in the store's type and the source's memory."""
     return source.images(keys) if isinstance(source, Resident) else torch.from_numpy(source.read(keys))
 
 
 def held(
     store: FeatureStore, keys: Sequence[str], cache: str, device: torch.device, ranks: Ranks = ALONE
 ) -> FeatureStore | Resident:
-    """What `train.cache` names: none (the store itself), ram, or device (the training's)."""
+    """Return the source that `train.cache` names: none (the store), ram, or device (the training's)."""
     where = {"none": None, "ram": torch.device("cpu"), "device": device}[cache]
     return store if where is None else Resident(store, keys, where, ranks)
 
 
 def _check_room(images: int, store: FeatureStore, device: torch.device, processes: int) -> None:
-    here = processes if device.type == "cpu" else 1  # a GPU is one process's own
+    here = processes if device.type == "cpu" else 1  # each GPU has one process
     wanted = here * store.dtype.itemsize * images * int(np.prod(store.shape))
     free = memory.free(device)
     if wanted > SHARE * free:

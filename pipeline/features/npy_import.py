@@ -1,8 +1,8 @@
-"""Features that the released extractors left as one .npy file an image -> a store.
+"""Import of features into a store from the released extractors' .npy files, one per image.
 
-NumPy's read_array reads them, never a pickle; np.load would take archives, too, and neither minds bytes
-after the array. Files are float32 C x H x W and are rounded to float16: the error is at most 2^-11 (0.05 %)
-of a value of 2^-14 or more, and at most 2^-25 (3e-8) below; a value beyond 65504 does not fit and is refused.
+NumPy's read_array reads them, never as a pickle (np.load would also accept archives). Files are float32
+(C, H, W) and are rounded to float16. The error is at most 2^-11 (0.05 %) of values from 2^-14 on, and at most
+2^-25 (3e-8) below. Values beyond 65504 are refused.
 """
 
 import hashlib
@@ -24,21 +24,21 @@ from pipeline.io.prefetch import prefetch
 
 LARGEST = 65504.0  # float16
 AHEAD = 64  # files in memory before they are asked for
-HEADER = 1024  # bytes that an array's header surely stays below
+HEADER = 1024  # bytes: an array's header is shorter
 REMEDY = "name in features.npy the folder that the released extractor wrote, or null to extract here"
-# A header is parsed as Python, whose parser counts its depth over all threads (CPython's issue 106905,
-# in 3.11): in several at once it now and then refuses a sound one
+# NumPy parses a header as Python. In 3.11 the parser counts its depth over all threads (CPython's issue
+# 106905), so parsing in several threads sometimes refuses a valid header
 _parsing = Lock()
 Shape = tuple[int, int, int]
 """Channels, height and width of an image's feature grid."""
 
 
 def locate(folder: Path, names: Sequence[str], shape: Shape) -> list[Path]:
-    """The file of every image. That of `sc_images/a.png` is, under `folder`,
+    """Return the file of every image.
 
-    `sc_images/a.png.npy` or `sc_features/a.png.npy` (as the released programs name folders), but not
-    both; where neither is there, the only `a.png.npy` of all sub-folders.
-    Raises InputError listing the images whose file is missing, ambiguous or too small or large for `shape`.
+    For `sc_images/a.png` it is `sc_images/a.png.npy` or `sc_features/a.png.npy` (the released programs'
+    folder) under `folder`, but not both. If neither exists, it is the only `a.png.npy` of all sub-folders.
+    Raises InputError listing the images whose file is missing, ambiguous, or of the wrong size for `shape`.
     """
     if not folder.is_dir():
         raise InputError(f"{folder} is no folder of features; {REMEDY}")
@@ -59,7 +59,7 @@ def locate(folder: Path, names: Sequence[str], shape: Shape) -> list[Path]:
 
 
 def _files(folder: Path, wanted: set[str]) -> dict[str, list[str]]:
-    """File name -> where it lies below `folder` (links to folders are followed, each folder once)."""
+    """Return file name -> its paths below `folder`. Links to folders are followed, each folder once."""
     found: dict[str, list[str]] = {}
     seen = set()
     for parent, folders, files in os.walk(folder, followlinks=True):
@@ -85,7 +85,7 @@ def _candidates(name: str, there: Mapping[str, list[str]]) -> list[str]:
 def _fault(
     folder: Path, name: str, candidates: list[str], taken: Mapping[str, str], shape: Shape
 ) -> str | None:
-    """What is wrong with an image's file, as far as a look at the folder can tell."""
+    """Return the fault of an image's file, without opening it; None if there is none."""
     if not candidates:
         return f"{name}.npy is missing, and no sub-folder has {Path(name).name}.npy"
     if len(candidates) > 1:
@@ -106,10 +106,10 @@ def _said(shape: Sequence[int]) -> str:
 
 
 def load(path: Path, shape: Shape) -> np.ndarray:
-    """One file's features in float16, C x H x W.
+    """Return a file's features in float16, (C, H, W).
 
-    Raises InputError naming a file that cannot be read, is no plain .npy of that shape in float32,
-    is cut short or too long, or holds a value that is not finite or beyond float16.
+    Raises InputError naming a file that cannot be read, is no .npy of that shape in float32, is too short or
+    too long, or has a value that is not finite or beyond float16.
     """
     try:
         data = io.BytesIO(path.read_bytes())
@@ -121,14 +121,14 @@ def load(path: Path, shape: Shape) -> np.ndarray:
             raise ValueError("bytes follow its array")
         if not (np.abs(array) <= LARGEST).all():  # nor is a NaN
             raise ValueError(f"it holds values that are not finite, or beyond {LARGEST:.0f}")
-    except Exception as error:  # what NumPy raises on damaged headers is of any kind
+    except Exception as error:  # NumPy raises any exception on damaged headers
         reason = str(error).strip().split("\n")[0]
         raise InputError(f"{path} cannot be imported ({reason}); extract that image again") from None
     return array.astype(np.float16)
 
 
 def fingerprint(files: Sequence[Path]) -> str:
-    """A hash of the files' names, sizes and times of change: other work than this is not taken up."""
+    """Return a hash of the files' names, sizes and modification times: only the same work is resumed."""
     digest = hashlib.sha256()
     for file in files:
         status = file.stat()
@@ -137,10 +137,10 @@ def fingerprint(files: Sequence[Path]) -> str:
 
 
 class Importer:
-    """Read files into a Writer, one shard after the other; a kill loses no whole shard.
+    """Reads files into a Writer, shard by shard; a kill loses no complete shard.
 
-    Shards are hashed as they are written and the hashes kept in the writer's folder, so that
-    a resumed import tells what it holds without reading the finished part again.
+    The hash of each shard is kept in the writer's folder, so that a resumed import need not read finished
+    shards again.
     """
 
     def __init__(self, files: Sequence[Path], shape: Shape, writer: Writer):
@@ -166,5 +166,5 @@ class Importer:
 
     def _write(self, shard: int, features: np.ndarray) -> None:
         self.digests[str(shard)] = hashlib.sha256(features.data).hexdigest()
-        write_json(self.log, self.digests)  # first: a shard that counts as written has its hash
+        write_json(self.log, self.digests)  # first, so that every written shard has its hash
         self.writer.write(shard, features)

@@ -1,20 +1,36 @@
-"""Images as networks see them: read as they were indexed, and squashed to one size.
+"""Images as networks read them: checked against the index, resized to one size, and batched.
 
-The two ways of squashing differ, and a store says which it holds: `pil_bicubic` is Pillow's, whose
-filter widens with the reduction (no aliasing); `opencv_bicubic` is what the released programs
-used, INTER_CUBIC, which weighs 4 x 4 pixels (Keys, 1981, with a = -0.75) however far it reduces.
+The two ways of resizing differ, and a store names its own. `pil_bicubic` is Pillow's, whose filter widens
+with the reduction (no aliasing). `opencv_bicubic` is the released programs' INTER_CUBIC, which weighs 4 x 4
+pixels (Keys, 1981, with a = -0.75) at any reduction.
+
+Each decoding process imports this module, so it does not import the network.
 """
 
 import hashlib
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from pathlib import Path
 
 import cv2
 import numpy as np
+import torch
 from PIL import Image
+from torch import Tensor
 
+from pipeline.compute import worker_processes
+from pipeline.config.store_contents import Spec
 from pipeline.datasets.images import Indexed, decode, read_bytes
 from pipeline.io.errors import InputError
+from pipeline.io.prefetch import prefetch
+
+BATCH = 32  # divides a shard, so that a resumed extraction has the same batches
+WORKERS = (
+    8  # decoding threads or processes at most: more were slower, and batches fit in 64 MB of shared memory
+)
 
 
 def _pillow(image: Image.Image, size: tuple[int, int]) -> np.ndarray:
@@ -29,13 +45,13 @@ RESIZES: dict[str, Callable[[Image.Image, tuple[int, int]], np.ndarray]] = {
     "pil_bicubic": _pillow,
     "opencv_bicubic": _opencv,
 }
-"""RGB image, (width, height) -> uint8 height x width x 3, by the name that params.yaml gives it."""
+"""Name in params.yaml -> function of an RGB image and (width, height) to uint8 (height, width, 3)."""
 
 
 def pixels(root: Path, image: Indexed, size: int | tuple[int, int], resize: str) -> np.ndarray:
-    """One image squashed to uint8 3 x H x W: `size` is (H, W), or both.
+    """Return an image resized to uint8 (3, H, W); `size` is (H, W), or one number for both.
 
-    Raises InputError where it is not what was indexed.
+    Raises InputError if the image differs from the index.
     """
     height, width = (size, size) if isinstance(size, int) else size
     data = read_bytes(root / image.name)
@@ -44,3 +60,28 @@ def pixels(root: Path, image: Indexed, size: int | tuple[int, int], resize: str)
             f"{root / image.name} changed since it was prepared; run `dvc repro` to prepare it again"
         )
     return RESIZES[resize](decode(data, str(root / image.name)), (width, height)).transpose(2, 0, 1)
+
+
+def batches(
+    root: Path, images: Sequence[Indexed], spec: Spec, processes: bool = False, size: int = BATCH
+) -> Iterator[Tensor]:
+    """Yield batches of `size` images, uint8 (B, 3, S, S), decoded ahead by threads or processes.
+
+    Threads compete for Python's lock: next to an H200, threads decode 735 images/s and processes 1,263.
+    Raises InputError for an image that cannot be read, or if a process was killed.
+    """
+    groups = [images[start : start + size] for start in range(0, len(images), size)]
+    workers = max(1, min(os.cpu_count() or 1, WORKERS, len(groups)))
+    read = partial(_batch, root, spec.size, spec.resize)
+    pool = worker_processes.pool if processes else ThreadPoolExecutor
+    try:
+        yield from prefetch(read, groups, workers, workers + 2, pool)
+    except BrokenProcessPool:
+        raise InputError(
+            "a process that decodes images was killed (no memory left?); run it again: it goes on"
+        ) from None
+
+
+def _batch(root: Path, size: int, resize: str, images: Sequence[Indexed]) -> Tensor:
+    # a tensor, because processes pass it in shared memory
+    return torch.from_numpy(np.stack([pixels(root, image, size, resize) for image in images]))

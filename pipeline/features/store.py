@@ -1,4 +1,4 @@
-"""Reading a feature store (store_codec.py): features by image key, every shard checked when it is opened."""
+"""Reader of a feature store (store_codec.py): features by image key. Opening checks every shard's size."""
 
 import json
 import math
@@ -39,19 +39,19 @@ READING = {
     "recheck_cached_data": "open",
     "recheck_cached_metadata": "open",
 }
-# Mapped files save a copy of what the page cache holds (random batches in half the time), but come
-# from the disk at half its speed: for stores that stay in memory once they are read.
+# Memory mapping saves a copy from the page cache (random batches take half the time), but halves the speed of
+# reading from disk. It is for stores that stay in the page cache.
 MAPPED = {"file_io_mode": {"mode": "memmap"}}
-CACHED = 0.5  # of the free memory is what such a store takes at most
-LARGEST = 1 << 28  # bytes of the group's metadata: of some millions of images
+CACHED = 0.5  # share of the free memory that such a store takes at most
+LARGEST = 1 << 28  # bytes of the group's metadata: some millions of images
 LARGEST_IMAGE = 1 << 26  # bytes of one image's features: a hundred times ResNet-101's
-SHOWN = 80  # letters of a wrong value that are told
+SHOWN = 80  # characters of a wrong value in a message
 
 
 class _Attributes(TypedDict):
-    """What every store says of itself; further keys say what made it."""
+    """Attributes of every store; further attributes describe how it was made."""
 
-    __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]  # pydantic's own place
+    __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]  # pydantic's own name
 
     schema: int
     keys: list[str]
@@ -68,11 +68,11 @@ _GROUP: TypeAdapter[Any] = TypeAdapter(_Group)
 
 
 class FeatureStore:
-    """Read a store: features by image key, from a folder or an address (http, https, s3, gs).
+    """Reads features by image key from a store in a folder or at an address (http, https, s3, gs).
 
-    `expected` names attributes that must hold, for example {"stride": 16}. Raises
-    InputError naming the attribute that differs, or the shard that is damaged, and where the
-    place does not answer. `remedy`: what its messages advise, where not to run `extract`.
+    `expected`: required attributes, for example {"stride": 16}. `remedy`: advice in messages, in place of
+    running `extract`. Raises InputError naming the attribute that differs or the damaged shard, or if the
+    location does not answer.
     """
 
     def __init__(self, place: str | Path, expected: dict[str, Any], remedy: str | None = None):
@@ -84,7 +84,7 @@ class FeatureStore:
         self.row = {key: row for row, key in enumerate(self.attributes["keys"])}
         self.array = self.location.answer(tensorstore.open(self._reading(), read=True))
         self._check_array()
-        self.checked = np.zeros(len(self.row), bool)  # of each image whether its sum was compared
+        self.checked = np.zeros(len(self.row), bool)  # images whose checksum was compared
 
     def _reading(self) -> dict[str, Any]:
         fits = sum(self.attributes["shard_bytes"]) < CACHED * memory.free()
@@ -92,7 +92,7 @@ class FeatureStore:
         return array_spec(self.location) | READING | {"context": context}
 
     def _group(self) -> bytes:
-        """The group's metadata; they hold every image's hash and what made the features of it."""
+        """Return the group's metadata, which has every image's hash and how its features were made."""
         if (found := self.location.get("zarr.json", LARGEST)) is None:
             raise self._error(" is not a feature store")
         return found
@@ -122,7 +122,7 @@ class FeatureStore:
                 raise self._error(f": {file} is longer than its {size} bytes")
 
     def _check_array(self) -> None:
-        """That it is such an array as `extract` writes, of as many images and shards as there are keys."""
+        """Raise InputError unless the array is as `extract` writes it, with as many images as keys."""
         shape, kind = self.array.shape, self.array.dtype.name
         if len(shape) != 4 or kind not in ("float16", "uint8"):
             raise self._error(f": its array is {kind} of {shape}, not float16 or uint8 of images x C x H x W")
@@ -145,11 +145,11 @@ class FeatureStore:
 
     @property
     def hashes(self) -> dict[str, str]:
-        """Hashes of the whole store, of what made its features, and of its images in any order."""
+        """Hashes of the whole store, of how its features were made, and of its images in any order."""
         own = sorted(self.attributes.get("sha256", self.attributes["keys"]))
         common = made(self.attributes)
         if str(common.get("weights_id", "")).startswith(OF_FILES):
-            del common["weights_id"]  # it is a hash of these images' features
+            del common["weights_id"]  # a hash of these images' features
         return {
             "store": sha256(self.record),
             "features": sha256(json.dumps([common, self.shape], sort_keys=True)),
@@ -158,7 +158,7 @@ class FeatureStore:
 
     @property
     def images(self) -> str | None:
-        """What manifests call the store's images (images.identity); None where it has no hashes of them."""
+        """Hash of the store's images as in manifests (images.identity); None if it has no image hashes."""
         if "sha256" not in self.attributes:
             return None
         return images.identity(dict(zip(self.attributes["keys"], self.attributes["sha256"], strict=True)))
@@ -171,15 +171,15 @@ class FeatureStore:
 
     @property
     def dtype(self) -> np.dtype:
-        """float16 of features, uint8 of pixels."""
+        """float16 for features, uint8 for pixels."""
         return np.dtype(self.array.dtype.numpy_dtype)
 
     def read(self, keys: Sequence[str], out: np.ndarray | None = None) -> np.ndarray:
-        """Features of the images (images x C x H x W), of the store's type, in the order of `keys`.
+        """Return features of the images (images, C, H, W), in the store's type and the order of `keys`.
 
-        They are read straight into `out`, where it is given: memory written before is faster than new.
+        If `out` is given, they are read into it: reused memory is faster than new memory.
         """
-        # one read of distinct images: a scene's before image stands in both of its pairs
+        # read each image once: a scene's before image is in both of its pairs
         place = {key: number for number, key in enumerate(dict.fromkeys(keys))}
         try:
             rows = [self.row[key] for key in place]
@@ -197,7 +197,7 @@ class FeatureStore:
         return out
 
     def _check_images(self, features: np.ndarray, rows: list[int]) -> None:
-        """Compare images that are read for the first time with their checksums; they must be finite, too."""
+        """Check images that are read for the first time: checksums must match, and values be finite."""
         first = [place for place, row in enumerate(rows) if not self.checked[row]]
         if not first:
             return
@@ -215,7 +215,7 @@ class FeatureStore:
 def feature_batches(
     pairs: Sequence[Pair], store: FeatureStore, batch: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Before and after features of the pairs in order, `batch` at a time, read ahead."""
+    """Yield before and after features of `batch` pairs at a time, in order, read ahead."""
     starts = range(0, len(pairs), batch)
     return prefetch(lambda start: _features(store, pairs[start : start + batch]), starts, workers=1, ahead=2)
 

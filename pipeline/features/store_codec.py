@@ -1,19 +1,18 @@
-"""The format of a feature store: the only module that knows chunks, shards and codecs.
+"""Format of a feature store; the only module that knows chunks, shards and codecs.
 
-A Zarr v3 group whose array `features` holds images x C x H x W in float16, or pixels in uint8: one chunk an
-image, 256 images a shard, crc32c on every chunk and on the shard's index. A MISSING shard
-reads as zeros without a word in most Zarr readers, so the group's attributes record each
-shard's size, and opening the store checks them. The chunks' own sums don't say which image a chunk is of, so
-the attributes also hold a sum for each image over its features, its key and everything that made them. The
-first read of an image checks its sum.
+A store is a Zarr v3 group. Its array `features` is (images, C, H, W), float16, or uint8 for pixels. A chunk
+is one image, a shard has 256 images, and chunks and shard indices have a crc32c. Most Zarr readers silently
+read a MISSING shard as zeros, so the attributes record each shard's size, and opening the store checks the
+sizes. A chunk's crc32c does not identify its image, so the attributes also have a checksum per image over
+its features, its key and everything that made them. The first read of an image checks it.
 
-The codec is LZ4 without a shuffle, by measurement (benchmarks/README.md, "The store's codec: python -m
-benchmarks codecs"): random batches come as fast as without a codec, dense features take as many bytes, and
-sparse ones, as trained weights give after a ReLU, half. Bitshuffle saves a quarter of dense ones too,
-and Zstandard more, but reading then takes 1.4 and 3 times as long.
+The codec is LZ4 without shuffle. By measurement (benchmarks/README.md, "The store's codec: python -m
+benchmarks codecs"), random batches are as fast as without a codec; dense features keep their size, and
+sparse features (after a ReLU) halve it. Bitshuffle also saves a quarter of dense features, and Zstandard
+more, but reading takes 1.4 and 3 times as long.
 
-TensorStore reads and writes: random batches came 50 times faster than through zarr-python, which
-defines the array and opens it, as any Zarr v3 reader does.
+TensorStore reads and writes the array; random batches are 50 times faster than by zarr-python, which defines
+it.
 """
 
 import json
@@ -31,16 +30,16 @@ from pipeline.features.object_storage import Location
 SCHEMA = 2
 SHARD = 256
 ARRAY = "features"
-OF_FILES = "npy:"  # how the weights_id of imported features begins: a hash of all of them
-EXPONENT = np.uint16(0x7C00)  # of a float16, all ones where it is NaN or infinite
+OF_FILES = "npy:"  # prefix of the weights_id of imported features, a hash of all of them
+EXPONENT = np.uint16(0x7C00)  # exponent bits of a float16, all ones for NaN and infinity
 LISTS = ("schema", "keys", "sha256", "shard_bytes", "sums")  # attributes of single images and shards
 CODECS = (BloscCodec(cname="lz4", clevel=5, shuffle="noshuffle", typesize=2), Crc32cCodec())
-# a shard of zeros is a file too; what was lost in a power cut is noticed by its size
+# write shards of zeros too; no fsync, because a shard lost in a power cut is noticed by its size
 WRITING = {"store_data_equal_to_fill_value": True, "context": {"file_io_sync": False}}
 
 
 def define(folder: Path, images: int, shape: tuple[int, int, int], dtype: str) -> None:
-    """An empty array of images x C x H x W."""
+    """Make an empty array (images, C, H, W)."""
     zarr.create_array(
         folder,
         shape=(images, *shape),
@@ -53,27 +52,27 @@ def define(folder: Path, images: int, shape: tuple[int, int, int], dtype: str) -
 
 
 def shard_file(shard: int | str) -> str:
-    """A shard's file below the array's folder; `*` stands for all."""
+    """Return a shard's file below the array's folder; the shard may be `*`."""
     return f"c/{shard}/0/0/0"
 
 
 def array_spec(location: Location) -> dict[str, Any]:
-    """The array as TensorStore opens it."""
+    """Return TensorStore's spec of the array."""
     return {"driver": "zarr3", "kvstore": location.spec(f"{ARRAY}/")}
 
 
 def made(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes that hold for all images: what made their features."""
+    """Return the attributes that are common to all images: how their features were made."""
     return {name: value for name, value in attributes.items() if name not in LISTS}
 
 
 def sum_of(features: np.ndarray) -> int:
-    """Return the checksum of one image's features (C x H x W)."""
+    """Return the checksum of one image's features (C, H, W)."""
     return crc32(np.ascontiguousarray(features).data)
 
 
 def finite(features: np.ndarray) -> bool:
-    """Whether an image's features, of a store's type, are finite: three times as fast as np.isfinite."""
+    """Return whether an image's features, in a store's type, are finite; 3 times as fast as np.isfinite."""
     if features.dtype == np.uint8:
         return True
     exponents = np.ascontiguousarray(features).view(np.uint16) & EXPONENT
@@ -81,7 +80,7 @@ def finite(features: np.ndarray) -> bool:
 
 
 def bound(sums: Iterable[int], rows: Iterable[int], attributes: Mapping[str, Any]) -> list[int]:
-    """Bind the checksums of some rows' features to what the attributes say of these rows."""
+    """Return the checksums of rows' features, extended by the rows' keys and attributes."""
     common = json.dumps(made(attributes), sort_keys=True).encode()
     keys = attributes["keys"]
     images = attributes.get("sha256", keys)

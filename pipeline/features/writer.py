@@ -1,4 +1,4 @@
-"""Writing a store: shard by shard, resumed at the first one that is missing, from a stream of features."""
+"""Writer of a feature store: shard by shard from a stream of features, resumed at the missing shards."""
 
 import json
 import math
@@ -29,14 +29,14 @@ from pipeline.io.scratch_folders import begin, finish
 
 CONTENTS = Contents("store")
 Grids = Callable[[Sequence[int]], Iterator[np.ndarray]]
-"""Rows of the store -> their features (C x H x W, of the store's type), one after the other."""
+"""Function of rows that yields their features (C, H, W), in the store's type, one after the other."""
 
 
 class Writer:
-    """Write a store shard by shard in a folder of its own; what was completed before a kill is kept.
+    """Writes a store shard by shard in a scratch folder; shards that are complete before a kill are kept.
 
-    A completed shard is recorded in a file of its own, so that several processes may write, each
-    its own shards, once the first has made the folder. Raises InputError where that cannot be written.
+    Each complete shard has a record file, so that several processes can write different shards once the first
+    process has made the folder. Raises InputError if the folder cannot be written.
     """
 
     def __init__(self, folder: Path, images: int, shape: tuple[int, int, int], dtype: str = "float16"):
@@ -52,20 +52,20 @@ class Writer:
     @property
     def shards(self) -> range:
         """All shards of the store."""
-        # named by its module, for the benchmarks try other sizes
+        # by the module's name, because benchmarks change the value
         return range(math.ceil(self.images / store_codec.SHARD))
 
     @property
     def missing(self) -> list[int]:
-        """The shards still to write, in order."""
+        """Shards that are not written yet, in order."""
         return [shard for shard in self.shards if not self._record(shard).exists()]
 
     def rows(self, shard: int) -> range:
-        """The images of a shard."""
+        """Return the rows (images) of a shard."""
         return range(shard * store_codec.SHARD, min((shard + 1) * store_codec.SHARD, self.images))
 
     def write(self, shard: int, features: np.ndarray) -> None:
-        """Write one whole shard: features (images of the shard x C x H x W), finite in the store's type."""
+        """Write a shard: features (images of the shard, C, H, W), finite in the store's type."""
         rows = self.rows(shard)
         with writing(self.folder):
             self.array[rows.start : rows.stop].write(features).result()
@@ -73,13 +73,13 @@ class Writer:
             write_text(self._record(shard), json.dumps([size, *map(sum_of, features)]))
 
     def forget(self, shard: int) -> None:
-        """Count a shard as missing."""
+        """Mark a shard as missing."""
         self._record(shard).unlink(missing_ok=True)
 
     def finish(self, path: Path, attributes: dict[str, Any]) -> None:
-        """Record the shards and the attributes, move the store to `path`, and remove the folder.
+        """Write the attributes, move the store to `path`, and remove the scratch folder.
 
-        Raises InputError where a shard is no longer what was written.
+        Raises InputError if a shard was changed since it was written.
         """
         written = [self._written(shard) for shard in self.shards]
         sums = bound([each for _, *own in written for each in own], range(self.images), attributes)
@@ -89,7 +89,7 @@ class Writer:
         finish(self.folder)
 
     def _written(self, shard: int) -> list[int]:
-        """The size of a shard, and the checksum of each of its images' features."""
+        """Return a shard's size, and the checksum of each of its images' features."""
         try:
             record: list[int] = json.loads(self._record(shard).read_text())
             found = (self.store / ARRAY / shard_file(shard)).stat().st_size
@@ -110,9 +110,9 @@ def fill(
     write: Callable[[int, np.ndarray], None],
     description: str,
 ) -> None:
-    """Hand these shards' features (images x C x H x W) to `write`, in order, with progress.
+    """Pass these shards' features (images, C, H, W) to `write`, in order, and show progress.
 
-    Raises what `grids` and `write` raise; shards written until then are kept by the writer.
+    Raises what `grids` and `write` raise; the writer keeps the shards written before.
     """
     rows = [row for shard in shards for row in writer.rows(shard)]
     others = sum(len(writer.rows(shard)) for shard in writer.missing) - len(rows)
@@ -128,12 +128,11 @@ def fill(
             writing = background.submit(write, shard, block)
         if writing is not None:
             writing.result()
-    for _ in shown:  # nothing is left; this lets the bar come to its end
-        pass
+    next(shown, None)  # ends the progress bar
 
 
 def _block(writer: Writer, shard: int, grids: Iterator[np.ndarray]) -> np.ndarray:
-    """A shard's features, copied together as they come, so that batches need not wait in memory."""
+    """Collect a shard's features as they come, so that batches need not stay in memory."""
     block = np.empty((len(writer.rows(shard)), *writer.shape), writer.dtype)
     for row in block:
         row[...] = next(grids)

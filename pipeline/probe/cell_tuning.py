@@ -21,7 +21,7 @@ from torchvision.transforms import v2
 from models.backbones.backbone import Backbone, Standardise
 from pipeline.config.store_contents import Spec
 from pipeline.datasets.images import Indexed
-from pipeline.features.image_batches import batches
+from pipeline.features.preprocessing import batches
 from pipeline.io.errors import InputError
 from pipeline.io.progress import track
 from pipeline.probe.grid_labels import ATTRIBUTES, NOTHING

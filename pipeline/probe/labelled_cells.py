@@ -11,7 +11,7 @@ from pipeline.captioning import feature_backbone
 from pipeline.captioning.features import Features, opened
 from pipeline.config.store_contents import GRID, Spec
 from pipeline.datasets import labelled_scenes
-from pipeline.features.shapes import grid_shape
+from pipeline.features.backbone_weights import grid_shape
 from pipeline.features.store import FeatureStore
 from pipeline.io.errors import InputError
 from pipeline.probe.grid_labels import ATTRIBUTES, NOTHING, cell_of

@@ -19,7 +19,7 @@ from pipeline.compute import process_group
 from pipeline.compute.process_group import Ranks, join, joined, place
 from pipeline.config.store_contents import Spec
 from pipeline.datasets import images
-from pipeline.features import extraction, image_batches, store_codec
+from pipeline.features import extraction, preprocessing, store_codec
 from pipeline.features.extraction import Extractor, attributes
 from pipeline.features.writer import Writer
 from pipeline.io.errors import InputError
@@ -40,7 +40,7 @@ def root(tmp_path_factory) -> Path:
 
 def extract(root: Path, folder: Path, out: Path) -> None:
     """One process, as torchrun starts it; process 1 is told other train images."""
-    store_codec.SHARD, image_batches.BATCH = 4, 2
+    store_codec.SHARD, preprocessing.BATCH = 4, 2
     write = Writer.write
     ranks = join()
 

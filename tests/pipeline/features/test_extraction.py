@@ -16,10 +16,10 @@ from models.backbones.resnet101 import MEAN, STD
 from pipeline.compute.process_group import ALONE
 from pipeline.config.store_contents import Spec
 from pipeline.datasets import images
-from pipeline.features import backbone_weights, extraction, image_batches, store_codec
+from pipeline.features import backbone_weights, extraction, preprocessing, store_codec
+from pipeline.features.backbone_weights import grid_shape
 from pipeline.features.extraction import Extractor, attributes
 from pipeline.features.preprocessing import pixels
-from pipeline.features.shapes import grid_shape
 from pipeline.features.store import FeatureStore
 from pipeline.features.writer import Writer
 from pipeline.io.errors import InputError
@@ -77,7 +77,7 @@ def test_the_store_holds_what_the_network_gives(network, root, index, tmp_path):
 
 def test_an_interrupted_extraction_gives_the_same_bytes(network, root, index, tmp_path, monkeypatch):
     monkeypatch.setattr(store_codec, "SHARD", 4)
-    monkeypatch.setattr(image_batches, "BATCH", 2)
+    monkeypatch.setattr(preprocessing, "BATCH", 2)
     extract(network, root, index, tmp_path / "a", tmp_path / "whole.zarr")
     write = Writer.write
 
@@ -150,7 +150,7 @@ def test_the_resize_of_the_spec_is_what_the_network_sees(network, root, index, t
 def test_processes_decode_the_same_batches_as_threads(root, index):
     """Of more images than a batch; one that broke is named."""
     broken = [*index * 3, *index[:2], replace(index[3], sha256="0" * 64)]
-    threads, processes = (image_batches.batches(root, broken, SPEC, each) for each in (False, True))
+    threads, processes = (preprocessing.batches(root, broken, SPEC, each) for each in (False, True))
     one, other = next(threads), next(processes)
     assert len(one) == 32
     assert torch.equal(one, other)
@@ -161,7 +161,7 @@ def test_processes_decode_the_same_batches_as_threads(root, index):
 
 
 def test_a_killed_process_is_no_traceback(root, index):
-    reading = image_batches.batches(root, index * 40, SPEC, processes=True)
+    reading = preprocessing.batches(root, index * 40, SPEC, processes=True)
     next(reading)
     for child in multiprocessing.active_children():
         child.kill()

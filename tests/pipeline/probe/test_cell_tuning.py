@@ -13,7 +13,7 @@ from pipeline.captioning.feature_backbone import Made
 from pipeline.config.store_contents import Spec
 from pipeline.datasets import images as image_files
 from pipeline.features import backbone_weights
-from pipeline.features.image_batches import batches
+from pipeline.features.preprocessing import batches
 from pipeline.io.errors import InputError
 from pipeline.probe import cell_tuning
 from pipeline.probe.cell_tuning import Labelled, augmented, compact

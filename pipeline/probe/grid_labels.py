@@ -18,9 +18,8 @@ from pipeline.io.inputs import read_json
 from pipeline.io.progress import track
 from pipeline.tabletop.looks import LOOKS, Look
 from pipeline.tabletop.pictures import identify
-from pipeline.tabletop.relations import Point
 from pipeline.tabletop.scenes import Box, Thing, box_of, solids
-from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES, SIZES
+from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES, SIZES, Point
 
 ATTRIBUTES = {"color": tuple(COLORS), "shape": SHAPES, "material": MATERIALS, "size": SIZES}
 """Attribute -> classes, numbered in this order."""

@@ -2,7 +2,7 @@
 
 Captions are parsed strictly by tabletop's grammar: `the [size] [color] [material] noun`, optionally
 `that is RELATION the [size] [color] [material] noun`, and a verb phrase. A caption that is not parseable is
-false. Relations are those seen by the image's camera (pipeline/tabletop/relations.py).
+false. Relations are those seen by the image's camera (pipeline/tabletop/words.py).
 
 A verdict lists all false parts of a caption as letters of FAULTS: each attribute of the subject is compared
 with the changed object.
@@ -17,8 +17,7 @@ from pipeline.io.errors import InputError
 from pipeline.scoring.accuracy import PHRASES, says_no_change
 from pipeline.scoring.tokenizer import one_line
 from pipeline.tabletop import words
-from pipeline.tabletop.relations import Point, relations
-from pipeline.tabletop.words import MEANINGS, NOUNS, VERB_PHRASES
+from pipeline.tabletop.words import MEANINGS, NOUNS, VERB_PHRASES, Point, relations
 
 CHANGED = {kind: attribute for attribute, kind in words.NEW_VALUE.items()}
 

@@ -1,6 +1,6 @@
-"""What changes in a scene, a function a kind: added, dropped, moved, in another colour, of another material.
+"""Changes of a scene: an object is added, dropped or moved, or gets another colour or material.
 
-No two things of a scene look alike, before the change or after it, and all keep CLEVR's margins.
+No two objects of a scene look alike, before or after the change, and all keep CLEVR's margins.
 """
 
 import math
@@ -12,19 +12,19 @@ from pipeline.tabletop.scenes import RADII, Thing, View, clear, pick
 from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES
 
 CHANGE_TYPES = ("color", "material", "add", "drop", "move")
-ARENA = 3.0  # x and y lie in (-ARENA, ARENA)
-FAR = 1.2  # how far a moved thing goes at least
-TRIES = 50  # for one thing, then a new scene
+ARENA = 3.0  # x and y are in (-ARENA, ARENA)
+FAR = 1.2  # least distance of a move
+TRIES = 50  # for one object, then a new scene
 
 
 class NoRoomError(Exception):
-    """This scene cannot be finished; start another."""
+    """There is no room for an object or change; a new scene must be started."""
 
 
 def change(
     kind: str, before: tuple[Thing, ...], view: View, rng: np.random.Generator
 ) -> tuple[int, tuple[Thing, ...]]:
-    """The number of the thing that changes, and the things after the change. Raises NoRoomError."""
+    """Return the changed object's number, and the objects after the change. Raises NoRoomError."""
     if kind == "add":
         new = new_thing(before, view, rng)
         return new.number, (*before, new)
@@ -37,7 +37,7 @@ def change(
 
 
 def new_thing(others: tuple[Thing, ...], view: View, rng: np.random.Generator) -> Thing:
-    """A thing unlike the others, clear of them. Raises NoRoomError."""
+    """Return an object that looks unlike the others and keeps the margins. Raises NoRoomError."""
     number = max((other.number for other in others), default=-1) + 1
     for _ in range(TRIES):
         thing = Thing(

@@ -1,9 +1,8 @@
-"""Renders `tabletop` to disk in CLEVR-Change's layout, on all cores, resuming where it was stopped.
+"""Renders `tabletop` to disk in CLEVR-Change's layout, on all cores; a stopped rendering is resumed.
 
-Work in progress lies beside the output, in .<its name>.<hash of the settings, the code and the
-libraries>.scratch/: a folder `dataset` with the pictures, and `scenes` with one small file a scene,
-written last. A scene is done when that file and its three pictures are there. The output appears at
-the end, whole.
+Unfinished work is next to the output, in .<name>.<hash of settings, code and libraries>.scratch/: a folder
+`dataset` with the images, and a folder `scenes` with one small record per scene, written last. A scene is
+done when its record and its three images exist. The output appears at the end, complete.
 """
 
 import hashlib
@@ -29,7 +28,7 @@ from pipeline.io.outputs import Contents, place, write_json
 from pipeline.io.progress import track
 from pipeline.io.scratch_folders import alone, begin, clear, scratch
 from pipeline.tabletop import changes, grammar, pictures, scene_sampling, scenes
-from pipeline.tabletop.effects import NONE, Effects, draw
+from pipeline.tabletop.effects import NONE, draw
 from pipeline.tabletop.looks import LOOKS, Look
 
 PICTURES = (DEFAULT, SEMANTIC, DISTRACTOR)
@@ -39,10 +38,10 @@ SPLITS = {"train": 0.8, "val": 0.1, "test": 0.1}
 
 
 def render(settings: Tabletop, root: Path, processes: int) -> None:
-    """Render the whole dataset into the folder `root`, replacing one of these; same settings, same bytes.
+    """Render the dataset into the folder `root`, which it replaces. Equal settings give equal bytes.
 
-    Raises InputError where the settings leave no room for a scene, where a worker dies, where the disk
-    refuses, and where another process renders into `root`. What was rendered is kept for the next run.
+    Raises InputError if the settings leave no room for a scene, a worker dies, the disk refuses, or another
+    process renders into `root`. Finished scenes are kept for the next run.
     """
     CONTENTS.check(root)
     work = scratch(root, _key(settings))
@@ -63,7 +62,7 @@ def render(settings: Tabletop, root: Path, processes: int) -> None:
 
 
 def _key(settings: Tabletop) -> str:
-    """Everything that the bytes depend on."""
+    """Return a hash of everything that the bytes depend on."""
     digest = hashlib.sha256(settings.model_dump_json().encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
@@ -82,7 +81,7 @@ def _record_path(work: Path, number: int) -> Path:
 
 
 def _render_all(settings: Tabletop, work: Path, todo: list[int], processes: int) -> None:
-    """Render the scenes `todo`, each in some worker process."""
+    """Render the scenes `todo` in worker processes."""
     if not todo:
         return
     done = settings.scenes - len(todo)
@@ -100,11 +99,11 @@ def _render_all(settings: Tabletop, work: Path, todo: list[int], processes: int)
 
 
 def _render_scene(settings: Tabletop, work: Path, number: int) -> None:
-    """Draw, paint and write one scene; its record last."""
+    """Sample, render and write one scene; its record last."""
     rng = scene_sampling.generator(settings.seed, number)
     scene = scene_sampling.sample(settings, number, rng)
     record = _record(scene, rng, settings)
-    effects = _effects(settings, rng)
+    effects = draw(settings.variation, len(VIEWS), rng) if settings.variation else []
     if effects:
         record["effects"] = {name: asdict(own) for name, own in zip(VIEWS, effects, strict=True)}
     look = LOOKS[settings.look]
@@ -120,22 +119,15 @@ def _render_scene(settings: Tabletop, work: Path, number: int) -> None:
     beside.replace(_record_path(work, number))
 
 
-def _effects(settings: Tabletop, rng: np.random.Generator) -> list[Effects]:
-    """The effects of a scene's three images; none where the settings have no variation."""
-    return draw(settings.variation, len(VIEWS), rng) if settings.variation else []
-
-
 def _record(scene: scenes.Scene, rng: np.random.Generator, settings: Tabletop) -> dict[str, Any]:
-    """A scene's entry of scenes.json, and its captions.
+    """Return a scene's entry in scenes.json, with its captions.
 
-    `before` and `after` list the things (position of the centre in CLEVR's units, rotation about z
-    in radians); a view's `boxes` (x, y, width, height in pixels) are in the order of the things
-    that it shows. `changed` is the `number` of the thing that changes; `before_box` is its box in
-    the default view, `after_box` in the semantic view, null where it is not there.
+    `before` and `after` list the objects (position of the centre in CLEVR's units, rotation about z in
+    radians). A view's `boxes` (x, y, width, height in pixels) are in the order of its objects. `changed` is
+    the changed object's `number`; `before_box` is its box in the default view, `after_box` in the semantic
+    view, null if it is absent.
     """
     look = LOOKS[settings.look]
-    before_box = _box_of(scene.changed, scene.before, scene.default)
-    after_box = _box_of(scene.changed, scene.after, scene.semantic)
     return {
         "number": scene.number,
         "change_type": scene.change_type,
@@ -143,8 +135,8 @@ def _record(scene: scenes.Scene, rng: np.random.Generator, settings: Tabletop) -
         "before": [_described(thing, look) for thing in scene.before],
         "after": [_described(thing, look) for thing in scene.after],
         "views": {name: asdict(getattr(scene, name)) for name in VIEWS},
-        "before_box": before_box,
-        "after_box": after_box,
+        "before_box": _boxes(scene.before, scene.default).get(scene.changed),
+        "after_box": _boxes(scene.after, scene.semantic).get(scene.changed),
         "semantic_iou": _viewpoint_iou(scene, scene.after, scene.semantic),
         "distractor_iou": _viewpoint_iou(scene, scene.before, scene.nonsemantic),
         "captions": grammar.change_captions(scene, rng, settings.relations),
@@ -158,28 +150,24 @@ def _described(thing: scenes.Thing, look: Look) -> dict[str, Any]:
     return {**fields, "position": [x, y, thing.half_height(look)]}
 
 
-def _box_of(number: int, things: tuple[scenes.Thing, ...], view: scenes.View) -> scenes.Box | None:
-    boxes = {thing.number: box for thing, box in zip(things, view.boxes, strict=True)}
-    return boxes.get(number)
+def _boxes(things: tuple[scenes.Thing, ...], view: scenes.View) -> dict[int, scenes.Box]:
+    """Return the box of each object by its number."""
+    return {thing.number: box for thing, box in zip(things, view.boxes, strict=True)}
 
 
 def _viewpoint_iou(scene: scenes.Scene, things: tuple[scenes.Thing, ...], view: scenes.View) -> float | None:
-    """How alike two views are: the mean, over the things that do not change, of the IoU of their boxes.
+    """Return the mean IoU, over the unchanged objects, of their boxes in the default and another view.
 
-    The thing that changes is left out of the distractor's figure too, so that the two figures
-    of a scene compare. None where nothing else is on the table.
+    The changed object is left out for the distractor view too, so that the two numbers of a scene are
+    comparable. None if there is no other object.
     """
-    others = {thing.number: box for thing, box in zip(things, view.boxes, strict=True)}
-    ious = [
-        _iou(box, others[thing.number])
-        for thing, box in zip(scene.before, scene.default.boxes, strict=True)
-        if thing.number != scene.changed
-    ]
+    default, other = _boxes(scene.before, scene.default), _boxes(things, view)
+    ious = [_iou(box, other[number]) for number, box in default.items() if number != scene.changed]
     return round(sum(ious) / len(ious), 6) if ious else None
 
 
 def _iou(a: scenes.Box, b: scenes.Box) -> float:
-    """Intersection over union of two boxes x, y, width, height."""
+    """Return the intersection over union of two boxes (x, y, width, height)."""
     across = min(a[0] + a[2], b[0] + b[2]) - max(a[0], b[0])
     down = min(a[1] + a[3], b[1] + b[3]) - max(a[1], b[1])
     shared = max(across, 0) * max(down, 0)
@@ -187,36 +175,30 @@ def _iou(a: scenes.Box, b: scenes.Box) -> float:
 
 
 def _write_tables(settings: Tabletop, work: Path) -> None:
-    """CLEVR-Change's four JSON files and scenes.json, from the scenes' records."""
+    """Write CLEVR-Change's four JSON files and scenes.json from the scenes' records."""
     folder = work / "dataset"
     records = [json.loads(_record_path(work, number).read_text("utf-8")) for number in range(settings.scenes)]
-    for file, key in (
-        ("change_captions.json", "captions"),
-        ("no_change_captions.json", "no_change_captions"),
-    ):
-        write_json(
-            folder / file,
-            {Path(DEFAULT.format(record["number"])).name: record.pop(key) for record in records},
-        )
+    for key in ("captions", "no_change_captions"):
+        file = "change_captions.json" if key == "captions" else "no_change_captions.json"
+        captions = {Path(DEFAULT.format(record["number"])).name: record.pop(key) for record in records}
+        write_json(folder / file, captions)
     types: dict[str, list[int]] = {kind: [] for kind in changes.CHANGE_TYPES}
     for record in records:
         types[record["change_type"]].append(record["number"])
-    write_json(
-        folder / "type_mapping.json",
-        {kind: [f"{number:06d}.png" for number in numbers] for kind, numbers in types.items()},
-    )
+    named = {kind: [f"{number:06d}.png" for number in numbers] for kind, numbers in types.items()}
+    write_json(folder / "type_mapping.json", named)
     write_json(folder / "splits.json", split(types, settings.seed))
-    look = {} if settings.look == "studio" else {"look": settings.look}  # a studio's bytes stay
+    look = {} if settings.look == "studio" else {"look": settings.look}  # keeps the bytes of earlier versions
     write_json(folder / "scenes.json", look | {"scenes": records})
 
 
 def split(types: dict[str, list[int]], seed: int) -> dict[str, list[int]]:
-    """80/10/10 of all scene numbers, the change types as even within each split as they can be."""
-    rng = np.random.default_rng([seed, 0, 1])  # no scene's generator: theirs have two numbers
+    """Split the scene numbers 80/10/10, with the change types as even within each split as possible."""
+    rng = np.random.default_rng([seed, 0, 1])  # the scenes' seeds have two numbers
     piles = [list(rng.permutation(numbers)) for numbers in types.values()]
     rng.shuffle(piles)
     piles.sort(key=len, reverse=True)
-    # deal one of each type in turn: any run of the deal then has each type as often, give or take one
+    # one scene of each type in turn: in any section of the order, the types' counts differ by at most one
     dealt = [int(pile[turn]) for turn in range(max(map(len, piles))) for pile in piles if turn < len(pile)]
     ends = [0, *(round(len(dealt) * share) for share in accumulate(SPLITS.values()))]
     return {name: sorted(dealt[start:end]) for name, (start, end) in zip(SPLITS, pairwise(ends), strict=True)}

@@ -1,4 +1,4 @@
-"""The card of a rendered dataset: what was rendered, and its hash, which DVC watches for the folder."""
+"""The card of a rendered dataset: its settings, counts, and a hash for DVC in place of the folder."""
 
 import hashlib
 import math
@@ -13,8 +13,8 @@ from pipeline.datasets.clevr_change import DEFAULT, DISTRACTOR, SEMANTIC
 from pipeline.io.inputs import read_json
 from pipeline.io.outputs import write_text, yaml_of
 
-GRID = 14  # cells a side: what ResNet-101's layer3 has at 224 pixels
-VERSION = 2  # raised when the same settings make other scenes, captions or pictures
+GRID = 14  # cells per side, as in ResNet-101's layer3 at 224 pixels
+VERSION = 2  # increased when equal settings give other scenes, captions or images
 FILES = {
     DEFAULT: "before",
     SEMANTIC: "after a change, from another viewpoint",
@@ -28,7 +28,7 @@ FILES = {
 
 
 def facts(root: Path, settings: Tabletop) -> list[str]:
-    """What of the rendered folder `root` decides how hard it is."""
+    """Describe what makes the rendered folder `root` easy or hard."""
     median, most = moved(
         read_json(root / "scenes.json", "render again")["scenes"], settings.width, settings.height
     )
@@ -60,7 +60,7 @@ def write_card(path: Path, root: Path, dataset: str, notes: Sequence[str]) -> No
 
 
 def fingerprint(root: Path) -> str:
-    """One sha256 of the names and contents of all files in the folder."""
+    """Return one sha256 of the names and contents of all files in the folder."""
     digest = hashlib.sha256()
     for file in sorted(path for path in root.rglob("*") if path.is_file()):
         content = hashlib.sha256(file.read_bytes()).hexdigest()
@@ -69,10 +69,10 @@ def fingerprint(root: Path) -> str:
 
 
 def moved(scenes: Sequence[dict[str, Any]], width: int, height: int) -> tuple[float, float]:
-    """How far objects move from the default to the distractor view, in cells: median, and 0.9 quantile.
+    """Return the median and 0.9 quantile of the objects' motion from the default to the distractor view.
 
-    Of all objects, by the middles of their boxes in scenes.json. `width` and `height` of the pictures, in
-    pixels: they are squashed to the square that the grid divides.
+    The motion of the boxes' centres in scenes.json, in cells of a grid over the whole image. `width` and
+    `height` of the images are in pixels.
     """
     steps = [
         math.dist(_cell(there, width, height), _cell(here, width, height))
@@ -85,5 +85,5 @@ def moved(scenes: Sequence[dict[str, Any]], width: int, height: int) -> tuple[fl
 
 
 def _cell(box: Sequence[int], width: int, height: int) -> tuple[float, float]:
-    """Where the middle of a box x, y, width, height lies on the grid."""
+    """Return the position of a box's centre on the grid; the box is x, y, width, height."""
     return (box[0] + box[2] / 2) / width * GRID, (box[1] + box[3] / 2) / height * GRID

@@ -1,4 +1,4 @@
-"""What a camera and a file do to an image: exposure, white balance, tone, blur, noise, JPEG."""
+"""Effects of a camera and a file format on an image: exposure, white balance, tone, blur, noise, JPEG."""
 
 import io
 from dataclasses import dataclass
@@ -13,25 +13,25 @@ LEVELS = 4096  # of linear light, 0 to 1
 
 @dataclass(frozen=True)
 class Effects:
-    """The settings of one image, as scenes.json records them."""
+    """Effects of one image, as recorded in scenes.json."""
 
     exposure: float  # factor of the light
     red: float  # white balance: factors of red and blue
     blue: float
-    gamma: float  # exponent of the tone curve behind sRGB's: above 1 darkens the middle
+    gamma: float  # exponent of the tone curve after sRGB's: above 1 darkens mid-tones
     blur: float  # standard deviation, pixels
     noise: float  # standard deviation, levels of 255
     seed: int  # of the noise
-    quality: int  # of JPEG; 0: no JPEG
+    quality: int  # of the JPEG; 0: no JPEG
 
 
 NONE = Effects(1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0, 0)
 
 
 def draw(ranges: Variation, images: int, rng: np.random.Generator) -> list[Effects]:
-    """The effects of a scene's images, each drawn evenly from its range.
+    """Draw the effects of a scene's images uniformly from their ranges.
 
-    One camera takes all images of a scene: they share exposure, white balance and tone curve. (The mean
+    The images of a scene share exposure, white balance and tone curve, as if taken by one camera. (The mean
     brightness of the two images of a real CLEVR-Change pair differs by 1.5 %.) Blur, noise and JPEG are drawn
     for each image.
     """
@@ -57,9 +57,9 @@ def draw(ranges: Variation, images: int, rng: np.random.Generator) -> list[Effec
 
 
 def curves(effects: Effects) -> np.ndarray:
-    """3 x LEVELS uint8: the bytes of red, green and blue at evenly spaced levels of linear light.
+    """Return the bytes of red, green and blue at evenly spaced levels of linear light, (3, LEVELS) uint8.
 
-    A table, because a power for every channel of every pixel is slow.
+    It is a table because a power per channel and pixel is slow.
     """
     gains = effects.exposure * np.array([[effects.red], [1.0], [effects.blue]])
     light = np.minimum(gains * (np.arange(LEVELS) / (LEVELS - 1)), 1.0)
@@ -68,7 +68,7 @@ def curves(effects: Effects) -> np.ndarray:
 
 
 def develop(pixels: np.ndarray, effects: Effects) -> np.ndarray:
-    """The image, height x width x 3 uint8, after blur, noise and JPEG, in this order."""
+    """Apply blur, noise and JPEG, in this order, to an image (height, width, 3) uint8."""
     image = Image.fromarray(pixels)
     if effects.blur > 0:
         image = image.filter(ImageFilter.GaussianBlur(effects.blur))

@@ -1,7 +1,7 @@
-"""Where rays meet spheres, cubes and cylinders on a plane: the ray tracer's geometry, in Numba.
+"""Intersections of rays with spheres, cubes and cylinders on a plane: the ray tracer's geometry, in Numba.
 
-World units are CLEVR's; z points up, the ground is z = 0. `solids` is n x 10, n <= 62: kind, x, y,
-radius (a cube's half side), cosine and sine of the rotation about z, red, green, blue, material.
+World units are CLEVR's; z points up, the ground is z = 0. `solids` is (n, 10), n <= 62: kind, x, y, radius (a
+cube's half side), cosine and sine of the rotation about z, red, green, blue, material.
 """
 
 import hashlib
@@ -15,18 +15,18 @@ from numba import njit
 
 SPHERE, CUBE, CYLINDER, ROUNDED = 0, 1, 2, 3
 GROUND, SKY = -1, -2
-BOUNDING = (1.0001, 1.7322, 1.4143, 1.7322)  # bounding sphere / radius of each kind, and a little
+BOUNDING = (1.0001, 1.7322, 1.4143, 1.7322)  # bounding sphere / radius of each kind, rounded up
 BEVEL = 0.14  # radius of a rounded cube's edges / its half side
 KERNELS = [Path(__file__).with_name(name) for name in ("geometry.py", "raytracer.py")]
 VERSION = hashlib.sha256(b"".join(file.read_bytes() for file in KERNELS)).hexdigest()[:12]
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Numba's compiler, cached on disk where there is a folder to write to and in memory where not.
+    """Compile a kernel with Numba; cache it on disk if a folder is writable, else in memory.
 
-    Numba's cache sees changes of a kernel's own file alone, but a kernel holds those that it calls: so
-    the name under which it is cached has the version of all. `_nrt=False`: no kernel makes an array, so
-    none need count references to arrays, which took more than half of the time.
+    Numba's cache notices changes only of a kernel's own file, but a kernel contains the kernels that it
+    calls. So the cached name has the version of all kernels. `_nrt=False`: no kernel makes an array, so none
+    counts references, which took more than half of the time.
     """
     function.__qualname__ += f"_{VERSION}"
     options: dict[str, Any] = {"error_model": "numpy", "forceinline": True, "_nrt": False}
@@ -59,14 +59,14 @@ def unit(a):
 
 @compiled
 def _turned(solids, k, way):
-    """A direction in the axes of a solid."""
+    """Return a direction in a solid's axes."""
     cosine, sine = solids[k, 4], solids[k, 5]
     return cosine * way[0] + sine * way[1], cosine * way[1] - sine * way[0], way[2]
 
 
 @compiled
 def strike(solids, k, start, way):
-    """Distance from outside along a unit direction to a solid, infinity where it misses; the face met."""
+    """Return the distance from outside along a unit direction to a solid (infinity: no hit), and the face."""
     at, radius = minus(start, (solids[k, 1], solids[k, 2], solids[k, 3])), solids[k, 3]
     if solids[k, 0] == CUBE:
         return _strike_cube(radius, _turned(solids, k, at), _turned(solids, k, way))
@@ -81,7 +81,7 @@ def strike(solids, k, start, way):
 
 @compiled
 def _strike_cube(half, at, way):
-    """Faces 0, 1, 2 are the pairs across the axes x, y, z."""
+    """Faces 0, 1 and 2 are the pairs perpendicular to the axes x, y and z."""
     enter, leave, face = 0.0, np.inf, -1
     for axis in range(3):
         if way[axis] == 0.0:
@@ -97,7 +97,7 @@ def _strike_cube(half, at, way):
 
 @compiled
 def _strike_cylinder(radius, at, way):
-    """Upright, 2 x radius high; face 0 is the side, 2 a lid."""
+    """The cylinder is upright and 2 x radius high; face 0 is its side, face 2 a lid."""
     a = way[0] * way[0] + way[1] * way[1]
     if a > 0.0:
         b = at[0] * way[0] + at[1] * way[1]
@@ -114,9 +114,9 @@ def _strike_cylinder(radius, at, way):
 
 @compiled
 def _strike_rounded(half, at, way):
-    """A cube whose edges and corners are parts of cylinders and spheres of radius BEVEL * half.
+    """The cube's edges and corners are parts of cylinders and spheres of radius BEVEL * half.
 
-    The cube's own face, where the ray meets its flat part; else the nearest edge or corner on that side.
+    The result is the cube's face if the ray hits its flat part, else the nearest edge or corner on that side.
     """
     distance, face = _strike_cube(half, at, way)
     if distance == np.inf:
@@ -125,7 +125,7 @@ def _strike_rounded(half, at, way):
     flat, bevel = half * (1.0 - BEVEL), half * BEVEL
     if (abs(x) > flat) + (abs(y) > flat) + (abs(z) > flat) < 2:
         return distance, face
-    # the edges and the corner of the octant in which the ray enters the cube
+    # edges and corner of the octant in which the ray enters the cube
     at = (
         math.copysign(1.0, x) * at[0] - flat,
         math.copysign(1.0, y) * at[1] - flat,
@@ -143,7 +143,7 @@ def _strike_rounded(half, at, way):
             place = at[axis] + way[axis] * reached
             if reached > 0.0 and place < 0.0 and place > -2.0 * flat:
                 best = min(best, reached)
-    for axis in range(3):  # a flat part behind an edge that the ray passes by
+    for axis in range(3):  # a flat part behind an edge that the ray misses
         if way[axis] < 0.0:
             u, v = (axis + 1) % 3, (axis + 2) % 3
             reached = (bevel - at[axis]) / way[axis]
@@ -162,7 +162,7 @@ def _strike_ball(at, way, radius):
 
 @compiled
 def normal_at(solids, k, face, point):
-    """Unit outward normal at a point of a solid's surface."""
+    """Return the unit outward normal at a point of a solid's surface."""
     at, radius = minus(point, (solids[k, 1], solids[k, 2], solids[k, 3])), solids[k, 3]
     if solids[k, 0] == SPHERE:
         return unit(at)
@@ -186,13 +186,13 @@ def _normal_rounded(half, cosine, sine, at):
 
 @compiled
 def _beyond(place, flat):
-    """By how much a place along an axis lies beyond the flat part of a face."""
+    """Return how far a coordinate is beyond the flat part of a face."""
     return math.copysign(max(abs(place) - flat, 0.0), place)
 
 
 @compiled
 def first(solids, near, start, way):
-    """What a ray meets first, of the solids `near`: distance, row (or GROUND, SKY), face."""
+    """Return a ray's first hit among the solids `near` (a bit mask): distance, row (or GROUND, SKY), face."""
     distance, row, face = np.inf, SKY, 0
     if way[2] < 0.0:
         distance, row = -start[2] / way[2], GROUND
@@ -206,12 +206,12 @@ def first(solids, near, start, way):
 
 @compiled
 def blocks(solids, k, start, gap):
-    """Whether a solid stands in the way from a point outside it, `gap` long; without a root, or a unit."""
+    """Return whether a solid blocks the segment `gap` from a point outside it, without a square root."""
     at, radius = minus(start, (solids[k, 1], solids[k, 2], solids[k, 3])), solids[k, 3]
     if solids[k, 0] == CUBE or solids[k, 0] == ROUNDED:
         return _blocks_cube(radius, _turned(solids, k, at), _turned(solids, k, gap))
     low, high, upright = 0.0, 1.0, 1.0
-    if solids[k, 0] == CYLINDER:  # what of the way is between its lids, then as a circle
+    if solids[k, 0] == CYLINDER:  # the part of the segment between its lids, then as a circle
         ends = (-radius - at[2]) / gap[2], (radius - at[2]) / gap[2]
         low, high, upright = max(min(ends[0], ends[1]), 0.0), min(max(ends[0], ends[1]), 1.0), 0.0
         if low >= high:
@@ -223,9 +223,10 @@ def blocks(solids, k, start, gap):
 
 @compiled
 def _blocks_cube(half, at, gap):
-    """Whether none of the six axes along which a segment and a cube can be apart parts them.
+    """Return whether a segment and a cube overlap, by the six separating axes.
 
-    Along the last three, each across the segment and an edge, equal is in the way: one of 0 says nothing.
+    On the last three axes, perpendicular to the segment and an edge, equality counts as overlap, because an
+    axis of length 0 separates nothing.
     """
     x, y, z = gap[0] / 2, gap[1] / 2, gap[2] / 2
     a, b, c = at[0] + x, at[1] + y, at[2] + z

@@ -1,43 +1,42 @@
-"""What people say of a change: captions from CLEVR-Change's grammar, true and unambiguous.
+"""Captions of a change from CLEVR-Change's grammar, true and unambiguous.
 
-A caption speaks of the picture that shows the thing: the after picture where a thing was added,
-the before picture everywhere else. Every noun phrase picks out one thing of that picture.
+A caption describes the image that shows the object: the after image if an object was added, else the before
+image. Every noun phrase identifies one object of that image.
 """
 
 from itertools import product
 
 import numpy as np
 
-from pipeline.tabletop.relations import relations
 from pipeline.tabletop.scenes import Scene, Thing, View, pick
-from pipeline.tabletop.words import ANY_SHAPE, NO_CHANGE, VERBS, WORDS
+from pipeline.tabletop.words import ANY_SHAPE, NO_CHANGE, VERBS, WORDS, relations
 
-REFERENCES = 6  # captions a pair
+REFERENCES = 6  # captions per pair
 
 
 def change_captions(scene: Scene, rng: np.random.Generator, relations: float = 0.5) -> list[str]:
-    """REFERENCES different sentences about the change.
+    """Return REFERENCES different sentences about the change.
 
-    `relations`: how often the subject is placed by another thing, where it can be.
+    `relations`: share of sentences that relate the subject to another object, if possible.
     """
     added = scene.change_type == "add"
     things, view = (scene.after, scene.semantic) if added else (scene.before, scene.default)
     thing = next(thing for thing in things if thing.number == scene.changed)
     sentences: dict[str, None] = {}  # a set that keeps its order
-    while len(sentences) < REFERENCES:  # even a lone thing has 12: its verbs, its shape's names
+    while len(sentences) < REFERENCES:  # even a single object has 12: its verbs times its shape's names
         subject = _noun_phrase(thing, things, rng) + _maybe_relation(thing, things, view, rng, relations)
         sentences[f"{subject} {_verb_phrase(scene, rng)}"] = None
     return list(sentences)
 
 
 def no_change_captions(rng: np.random.Generator) -> list[str]:
-    """REFERENCES different sentences that say that nothing changed."""
+    """Return REFERENCES different sentences that say that nothing changed."""
     order = rng.permutation(len(NO_CHANGE))
     return [NO_CHANGE[at] for at in order[:REFERENCES]]
 
 
 def _noun_phrase(thing: Thing, things: tuple[Thing, ...], rng: np.random.Generator) -> str:
-    """`the [size] [color] [material] shape`, said with attributes that no other thing shares."""
+    """Return `the [size] [color] [material] shape` with attributes that together fit only this object."""
     size, color, material, shape = pick(_distinguishing(thing, things), rng)
     words = [
         "the",
@@ -50,7 +49,7 @@ def _noun_phrase(thing: Thing, things: tuple[Thing, ...], rng: np.random.Generat
 
 
 def _distinguishing(thing: Thing, things: tuple[Thing, ...]) -> list[tuple[bool, ...]]:
-    """Every choice of attributes (size, color, material, shape) that fits this thing alone."""
+    """Return every choice of attributes (size, color, material, shape) that fits only this object."""
     return [
         said
         for said in product((False, True), repeat=4)
@@ -65,7 +64,7 @@ def _fits(other: Thing, thing: Thing, said: tuple[bool, ...]) -> bool:
 def _maybe_relation(
     thing: Thing, things: tuple[Thing, ...], view: View, rng: np.random.Generator, share: float
 ) -> str:
-    """In that share of the captions, where the thing lies from another one."""
+    """Return, with probability `share`, the object's relation to another object; else an empty text."""
     others = [other for other in things if other is not thing and relations(thing, other, view.camera)]
     if not others or rng.random() < 1 - share:
         return ""

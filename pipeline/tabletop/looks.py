@@ -12,29 +12,29 @@ Colour = tuple[float, float, float]
 class Look:
     """One look. `clevr` was fitted to 40 real scenes (docs/tabletop.md, "Looks and effects")."""
 
-    falloff: float  # added to the square of a lamp's distance; a large one spreads the light evenly
+    falloff: float  # added to a lamp's squared distance; a large value spreads the light evenly
     ambient: float
     down: float  # share of the ambient light that comes from above
     ground: float
-    haze: float  # the distance at which the ground has half become the horizon
+    haze: float  # distance at which the ground is half blended into the horizon
     horizon: float
     steep: float  # how fast the sky darkens above the horizon
-    zenith: float  # the least that is left of it
-    band: float  # a bright band in the sky, which metal mirrors
+    zenith: float  # least brightness of the sky, as a share of the horizon's
+    band: float  # brightness of a band in the sky, which metal mirrors
     rubber_shine: float
     metal_shine: float
     metal_sheen: float
     metal_mirror: float
     metal_body: float
-    metal_far: float  # how much of a far object metal mirrors; less than 1 shades a cube's even sides
+    metal_far: float  # share of a far object that metal mirrors; below 1, a cube's flat sides are shaded
     lamp_powers: tuple[float, float, float]  # key, fill, back
     lamp_colours: tuple[Colour, Colour, Colour]
-    contrast: float  # exponent of the colours as reflectances: 1 is pale, 2.2 dark
-    cube: float  # radius of a sphere / half side of a cube of its size
-    rounded: bool  # the edges of cubes
+    contrast: float  # exponent from colours to reflectances: 1 is pale, 2.2 dark
+    cube: float  # radius of a sphere / half side of a cube of the same size
+    rounded: bool  # whether cubes have rounded edges
 
     def style(self) -> np.ndarray:
-        """The values that the ray tracer reads, by its indices."""
+        """Return the values that the ray tracer reads, in the order of its indices."""
         values = list(vars(self).values())
         return np.array(values[: values.index(self.lamp_powers)])
 

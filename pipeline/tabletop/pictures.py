@@ -1,4 +1,4 @@
-"""Pictures and object-id buffers: cameras, lamps and the sRGB curve around the ray tracer, in NumPy."""
+"""Rendered images and object-id buffers: cameras, lamps and sRGB around the ray tracer, in NumPy."""
 
 import math
 
@@ -8,14 +8,14 @@ from pipeline.tabletop import geometry, raytracer
 from pipeline.tabletop.effects import NONE, Effects, curves, develop
 from pipeline.tabletop.looks import STUDIO, Look
 
-FIELD_OF_VIEW = math.radians(49.1)  # along the longer side of the picture
+FIELD_OF_VIEW = math.radians(49.1)  # along the longer side of the image
 
 
 def identify(solids: np.ndarray, camera: tuple[float, float, float], width: int, height: int) -> np.ndarray:
-    """The object-id buffer, not antialiased: which row of `solids` each pixel's centre shows.
+    """Return the object-id buffer (height, width) int8: each pixel centre's row of `solids`, GROUND or SKY.
 
-    `solids` is n x 10: kind, x, y, radius (a cube's half side), cosine and sine of the rotation
-    about z, linear red, green, blue, material. Returns height x width int8: the row, GROUND or SKY.
+    `solids` is (n, 10): kind, x, y, radius (a cube's half side), cosine and sine of the rotation about z,
+    linear red, green, blue, material. The buffer is not antialiased.
     """
     rows = np.empty((height, width), dtype=np.int8)
     raytracer.identify(rows, *_seen(solids, camera, width, height))
@@ -31,7 +31,7 @@ def render(
     look: Look = STUDIO,
     effects: Effects = NONE,
 ) -> np.ndarray:
-    """The picture, height x width x 3 uint8 (sRGB); `lights` are the key, fill and back light's places."""
+    """Render an image (height, width, 3) uint8, sRGB; `lights`: positions of key, fill and back light."""
     solids, masks, place, axes = _seen(solids, camera, width, height)
     lamps = lamp_table(lights, look)
     tiles = -(-width // raytracer.TILE) * -(-height // raytracer.TILE)
@@ -46,7 +46,7 @@ def render(
 def _seen(
     solids: np.ndarray, camera: tuple[float, float, float], width: int, height: int
 ) -> tuple[np.ndarray, np.ndarray, tuple[float, ...], tuple[tuple[float, ...], ...]]:
-    """The solids, the pixels that may show each, the camera's place, and its axes in pixels."""
+    """Return the solids, the pixels' masks, the camera's position, and its axes in pixels."""
     axes = camera_axes(camera)
     right, down, forward = (tuple(axis) for axis in axes.tolist())
     focal = focal_length(width, height)
@@ -55,19 +55,19 @@ def _seen(
 
 
 def camera_axes(camera: tuple[float, float, float]) -> np.ndarray:
-    """3 x 3: unit vectors right, down and forward (rows) of a camera that looks at the origin."""
+    """Return unit vectors right, down and forward (rows of 3 x 3) of a camera that looks at the origin."""
     forward = -np.asarray(camera) / math.hypot(*camera)
     right = np.array([forward[1], -forward[0], 0.0]) / math.hypot(forward[0], forward[1])
     return np.stack([right, np.cross(forward, right), forward])
 
 
 def focal_length(width: int, height: int) -> float:
-    """Focal length in pixels."""
+    """Return the focal length in pixels."""
     return max(width, height) / 2 / math.tan(FIELD_OF_VIEW / 2)
 
 
 def lamp_table(lights: tuple[tuple[float, float, float], ...], look: Look = STUDIO) -> np.ndarray:
-    """lights x (PLACES + 2) x 3, the lamps as the ray tracer wants them."""
+    """Return the lamps in the ray tracer's form, (lights, PLACES + 2, 3)."""
     lamps = np.empty((len(lights), raytracer.PLACES + 2, 3))
     for i, light in enumerate(lights):
         lamps[i, : raytracer.PLACES] = _lamp_places(np.asarray(light))
@@ -77,13 +77,13 @@ def lamp_table(lights: tuple[tuple[float, float, float], ...], look: Look = STUD
 
 
 def _lamp_places(centre: np.ndarray) -> np.ndarray:
-    """PLACES x 3: a grid of places on a square lamp that faces the origin, the four corners first."""
+    """Return a grid of points on a square lamp that faces the origin, (PLACES, 3), the corners first."""
     right, down, _ = camera_axes(tuple(centre))
     return centre + LAMP_GRID[:, :1] * right + LAMP_GRID[:, 1:] * down
 
 
 def _lamp_grid() -> np.ndarray:
-    """PLACES x 2: places on a lamp, right and down from its centre."""
+    """Return points on a lamp, right and down from its centre, (PLACES, 2)."""
     side = math.isqrt(raytracer.PLACES)
     steps = [raytracer.LAMP_SIZE * ((at + 0.5) / side - 0.5) for at in range(side)]
     grid = [(u, v) for u in steps for v in steps]
@@ -97,16 +97,16 @@ LAMP_GRID = _lamp_grid()
 def _masks(
     solids: np.ndarray, camera: tuple[float, float, float], axes: np.ndarray, width: int, height: int
 ) -> np.ndarray:
-    """height x width int64: the rows of `solids` that a pixel may show, a bit each; seldom too many."""
+    """Return the rows of `solids` that each pixel may show, one bit each, (height, width) int64."""
     masks = np.zeros((height, width), dtype=np.int64)
     focal = focal_length(width, height)
     for row, (kind, x, y, radius) in enumerate(solids[:, :4]):
         bound = radius * geometry.BOUNDING[int(kind)]
         across, down, depth = (float(at) for at in axes @ np.subtract((x, y, radius), camera))
-        if depth <= 2 * bound:  # beside or behind the camera: it may be anywhere
+        if depth <= 2 * bound:  # next to or behind the camera: it may be anywhere
             masks |= 1 << row
             continue
-        # more than the outline: the bounding sphere at its nearest depth
+        # an upper bound of the outline: the bounding sphere at its nearest depth
         reach = bound * focal / (depth - bound) * (1 + max(abs(across), abs(down)) / depth) + 1
         column, line = width / 2 + focal * across / depth, height / 2 + focal * down / depth
         left, right, top, bottom = (

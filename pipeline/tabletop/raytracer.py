@@ -1,12 +1,13 @@
 """Ray tracer for a few spheres, cubes and cylinders on a plane, in Numba, with the same bytes everywhere.
 
-No fastmath, no threads, no random numbers: a picture depends on nothing but its scene. World
-units are CLEVR's; z points up, the ground is z = 0. Colours are linear light, 1 is white.
+It uses no fastmath, threads or random numbers, so an image depends only on its scene. World units are
+CLEVR's; z points up, the ground is z = 0. Colours are linear light, 1 is white.
 
-`solids` is as in pipeline/tabletop/geometry.py. `lamps` is m x (PLACES + 2) x 3: places on a square
-lamp, its centre, its power. `masks` is height x width: the solids that a pixel may show, a bit for
-each, as in `near`. `shaders` is (tiles + 1) x m: the solids that may stand between a lamp and the
-ground that a tile shows, TILE x TILE pixels; its last row is all solids, for a point anywhere.
+    solids    see pipeline/tabletop/geometry.py; `near` and `among` are bit masks of solids
+    lamps     (m, PLACES + 2, 3): points on each square lamp, its centre, its power
+    masks     (height, width): bit masks of the solids that a pixel may show
+    shaders   (tiles + 1, m): bit masks of the solids that may be between a lamp and the ground that a tile of
+              TILE x TILE pixels shows; the last row has all solids, for any other point
 """
 
 import math
@@ -26,24 +27,24 @@ from pipeline.tabletop.geometry import (
 )
 
 RUBBER, METAL = 0, 1
-PLACES = 16  # on a lamp, its corners first: 4 x 4
-CENTRE, POWER = PLACES, PLACES + 1  # the further rows of a lamp
+PLACES = 16  # points on a lamp, 4 x 4, the corners first
+CENTRE, POWER = PLACES, PLACES + 1  # further rows of a lamp
 TILE = 8  # pixels
 ANYWHERE = -1  # the last row of `shaders`
-CONTRAST = 12  # levels of 255 by which a pixel differs from a neighbour, then it is sampled four times
+CONTRAST = 12  # a pixel that differs from a neighbour by more levels (of 255) is sampled four times
 
-LAMP_SIZE = 0.8  # side of the square lamps; what makes the shadows soft
-SPREAD = LAMP_SIZE * 0.7072  # from a lamp's centre to its corners, and a little
-RUBBER_GLOSS, METAL_GLOSS = 12, 150  # whole exponents are products: the same on every machine
+LAMP_SIZE = 0.8  # side of the square lamps; it makes shadows soft
+SPREAD = LAMP_SIZE * 0.7072  # from a lamp's centre to its corners, rounded up
+RUBBER_GLOSS, METAL_GLOSS = 12, 150  # integer exponents are products, equal on every machine
 # indices of `style`, whose values are in pipeline/tabletop/looks.py
 FALLOFF, AMBIENT, DOWN, GROUND_COLOUR, HAZE, SKY_HORIZON, SKY_STEEP, SKY_ZENITH, SKY_BAND = range(9)
 RUBBER_SHINE, METAL_SHINE, METAL_SHEEN, METAL_MIRROR, METAL_BODY, METAL_FAR = range(9, 15)
-NEAR = 1e-4  # how far a secondary ray starts from its surface
+NEAR = 1e-4  # distance of a secondary ray's start from the surface
 
 
 @compiled
 def _sees(solids, near, point, place):
-    """1 where none of the solids `near` stands between a point and a place on a lamp, else 0."""
+    """Return 1 if none of the solids `near` is between a point and a point of a lamp, else 0."""
     gap = minus(place, point)
     for k in range(len(solids)):
         if near >> k & 1 and blocks(solids, k, point, gap):
@@ -53,8 +54,8 @@ def _sees(solids, near, point, place):
 
 @compiled
 def _between(solids, among, point, radius, gap, square):
-    """Of the solids `among`, those that may hide some of a lamp, `gap` away, from points within a radius."""
-    near, widens = 0, SPREAD - radius  # the way to the lamp, from all those points to all its places
+    """Return the solids of `among` that may hide part of a lamp, `gap` away, from points in a radius."""
+    near, widens = 0, SPREAD - radius  # the cone from those points to the lamp's points
     slope = widens / math.sqrt(square * max(square - widens * widens, NEAR))
     for k in range(len(solids)):
         if among >> k & 1:
@@ -70,7 +71,7 @@ def _between(solids, among, point, radius, gap, square):
 
 @compiled
 def _visible(solids, among, lamp, point, gap, square):
-    """The share of a lamp that a point sees: of its corners; where they disagree, of all its places."""
+    """Return the share of a lamp that a point sees: of its corners, or all points if these disagree."""
     near = _between(solids, among, point, 0.0, gap, square) if among else 0
     if near == 0:
         return 1.0
@@ -84,10 +85,10 @@ def _visible(solids, among, lamp, point, gap, square):
 
 @compiled
 def _lit(style, solids, lamps, shaders, tile, own, point, normal, view, gloss):
-    """Light at a point: diffuse red, green, blue; the highlight (exponent `gloss`) against `view`.
+    """Return the light at a point: diffuse red, green, blue, and the highlight towards `view`.
 
-    `own` is the bit of the solid that the point is on: convex, it hides nothing of a lamp that is
-    wholly above the point's plane.
+    `gloss` is the highlight's exponent. `own` is the bit of the point's solid. It is convex, so it does not
+    hide a lamp that is wholly above the point's tangent plane.
     """
     red = green = blue = style[AMBIENT] * ((1.0 - style[DOWN]) + style[DOWN] * normal[2])
     shine = 0.0
@@ -112,9 +113,9 @@ def _lit(style, solids, lamps, shaders, tile, own, point, normal, view, gloss):
 
 @compiled
 def _matte(style, solids, lamps, shaders, tile, hit, start, way):
-    """Colour of the rubber, the ground or the sky that a ray met; metal in a mirror passes for rubber."""
+    """Return the colour of rubber, ground or sky at a hit; metal seen in a mirror is shaded as rubber."""
     distance, row, face = hit
-    if row == SKY:  # a studio: dim at the horizon and overhead, a bright band between
+    if row == SKY:  # dim at the horizon and overhead, with a bright band between
         light = style[SKY_HORIZON] * max(1.0 - style[SKY_STEEP] * way[2], style[SKY_ZENITH]) + style[
             SKY_BAND
         ] * max(1.0 - ((way[2] - 0.5) / 0.25) ** 2, 0.0)
@@ -136,13 +137,13 @@ def _matte(style, solids, lamps, shaders, tile, hit, start, way):
 
 @compiled
 def _metal(style, solids, lamps, shaders, hit, start, way):
-    """Colour of metal: a tinted mirror of what one bounce meets, a little body, sharp highlights."""
+    """Return the colour of metal: a tinted mirror with one bounce, some diffuse light, highlights."""
     distance, row, face = hit
     point = along(start, way, distance)
     normal = normal_at(solids, row, face, point)
     outside = along(point, normal, NEAR)
     bounce = along(way, normal, -2.0 * dot(way, normal))
-    met = first(solids, ~(1 << row), outside, bounce)  # never itself: it is convex
+    met = first(solids, ~(1 << row), outside, bounce)  # a convex solid does not mirror itself
     mirror = _matte(style, solids, lamps, shaders, ANYWHERE, met, outside, bounce)
     far, sheen = (0.0, style[METAL_SHEEN]) if met[1] == SKY else (met[0] / solids[row, 3], 0.0)
     share = style[METAL_MIRROR] * (style[METAL_FAR] + (1.0 - style[METAL_FAR]) / (1.0 + far * far))
@@ -159,7 +160,7 @@ def _metal(style, solids, lamps, shaders, hit, start, way):
 
 @compiled
 def _shade(style, solids, lamps, shaders, tile, hit, start, way):
-    """Colour of what a camera ray met."""
+    """Return the colour at the hit of a camera ray."""
     if hit[1] >= 0 and solids[hit[1], 9] == METAL:
         return _metal(style, solids, lamps, shaders, hit, start, way)
     return _matte(style, solids, lamps, shaders, tile, hit, start, way)
@@ -167,13 +168,13 @@ def _shade(style, solids, lamps, shaders, tile, hit, start, way):
 
 @compiled
 def _ray(axes, across, down):
-    """Unit direction through a point of the picture, in pixels from its middle."""
+    """Return the unit direction through a point of the image, given in pixels from its centre."""
     return unit(along(along(axes[2], axes[0], across), axes[1], down))
 
 
 @compiled
 def identify(rows, solids, masks, camera, axes):
-    """Fill the object-id buffer, height x width int8: the row, GROUND or SKY at the centre of each pixel."""
+    """Fill the object-id buffer (height, width) int8 with each pixel centre's row, GROUND or SKY."""
     height, width = masks.shape
     for line in range(height):
         for column in range(width):
@@ -188,7 +189,7 @@ def identify(rows, solids, masks, camera, axes):
 
 @compiled
 def find_shaders(shaders, solids, camera, axes, lamps, width, height):
-    """Fill `shaders`."""
+    """Fill `shaders` for all tiles."""
     every, tile = (1 << len(solids)) - 1, 0
     for m in range(len(lamps)):
         shaders[ANYWHERE, m] = every
@@ -209,18 +210,18 @@ def find_shaders(shaders, solids, camera, axes, lamps, width, height):
 
 @compiled
 def _ground(camera, axes, across, down):
-    """The point of the ground that a point of the picture shows, far away above the horizon."""
+    """Return the point of the ground at a point of the image; a very distant one above the horizon."""
     way = along(along(axes[2], axes[0], across), axes[1], down)
     return along(camera, way, -camera[2] / min(way[2], -NEAR))
 
 
 @compiled
 def paint(passes, style, solids, masks, shaders, camera, axes, lamps, curves):
-    """Paint twice: a sample a pixel, then 2 x 2 where that pixel differs from a neighbour.
+    """Paint twice: one sample per pixel, then 2 x 2 samples where a pixel differs from a neighbour.
 
-    `passes` is 2 x height x width x 3 uint8, to fill; the second is the picture. `style` has a look's
-    values (pipeline/tabletop/looks.py). `curves` is 3 x levels: the bytes of red, green and blue at evenly
-    spaced levels of linear light, 0 to 1.
+    Fills `passes` (2, height, width, 3) uint8; the second pass is the image. `style` has a look's values
+    (pipeline/tabletop/looks.py). `curves` (3, levels) has the bytes of red, green and blue at evenly spaced
+    levels of linear light, 0 to 1.
     """
     height, width = masks.shape
     for side in range(1, 3):
@@ -237,7 +238,7 @@ def paint(passes, style, solids, masks, shaders, camera, axes, lamps, curves):
 
 @compiled
 def _uneven(passes, line, column):
-    """Whether the first pass has another colour above, below, left or right of a pixel than there."""
+    """Return whether a pixel of the first pass differs from its upper, lower, left or right neighbour."""
     height, width = passes.shape[1:3]
     for way in range(4):
         beside = min(max(line + (way - 1) * (1 - way % 2), 0), height - 1)
@@ -251,7 +252,7 @@ def _uneven(passes, line, column):
 
 @compiled
 def _sample(passes, style, solids, masks, shaders, camera, axes, lamps, curves, line, column, side):
-    """Set a pixel to the mean of side x side samples of it."""
+    """Set a pixel to the mean of side x side samples."""
     height, width = masks.shape
     tile = line // TILE * (-(-width // TILE)) + column // TILE
     red = green = blue = 0.0

@@ -1,7 +1,6 @@
-"""Drawing scenes: things on the table, two views beside the default one, a change; each by its own generator.
+"""Sampling of scenes: objects on the table, the default and two other views, and a change.
 
-Scene N is drawn from a generator seeded with (seed, N): it does not depend on how many scenes are made,
-nor on the order.
+Scene N is drawn from a generator seeded with (seed, N), so it does not depend on other scenes.
 """
 
 import math
@@ -14,20 +13,20 @@ from pipeline.io.errors import InputError
 from pipeline.tabletop.changes import CHANGE_TYPES, NoRoomError, change, new_thing
 from pipeline.tabletop.looks import LOOKS
 from pipeline.tabletop.pictures import identify
-from pipeline.tabletop.relations import Point
 from pipeline.tabletop.scenes import CAMERA, LIGHTS, Scene, Thing, View, box_of, solids
+from pipeline.tabletop.words import Point
 
-RESTARTS = 5000  # new scenes, then the settings are too crowded; 10 objects take 60 to 150 as a rule
-SHOWN = 200 / (480 * 320)  # share of the picture's pixels that every thing must show
+RESTARTS = 5000  # attempts until the settings count as too crowded; 10 objects usually take 60 to 150
+SHOWN = 200 / (480 * 320)  # least share of the image's pixels that show an object
 
 
 def generator(seed: int, number: int) -> np.random.Generator:
-    """The source of everything that is random about one scene."""
+    """Return the random generator of one scene."""
     return np.random.default_rng([seed, number])
 
 
 def sample(settings: Tabletop, number: int, rng: np.random.Generator) -> Scene:
-    """Draw scene `number` from its generator. Raises InputError where the settings leave no room."""
+    """Sample scene `number` from its generator. Raises InputError if the settings leave no room."""
     kind = CHANGE_TYPES[number % len(CHANGE_TYPES)]
     count = int(rng.integers(settings.min_objects, settings.max_objects + 1))
     for _ in range(RESTARTS):
@@ -42,7 +41,7 @@ def sample(settings: Tabletop, number: int, rng: np.random.Generator) -> Scene:
 
 
 def _attempt(settings: Tabletop, number: int, kind: str, count: int, rng: np.random.Generator) -> Scene:
-    """One try at a whole scene."""
+    """Try to sample a scene. Raises NoRoomError."""
     default = View(jittered(CAMERA, 0.5, rng), tuple(jittered(light, 1.0, rng) for light in LIGHTS))
     before: tuple[Thing, ...] = ()
     for _ in range(count):
@@ -55,18 +54,18 @@ def _attempt(settings: Tabletop, number: int, kind: str, count: int, rng: np.ran
 
 
 def jittered(point: Point, reach: float, rng: np.random.Generator) -> Point:
-    """A point moved by at most `reach` along each axis."""
+    """Return the point moved by at most `reach` along each axis."""
     x, y, z = (round(float(at + rng.uniform(-reach, reach)), 4) for at in point)
     return x, y, z
 
 
 def _other_view(view: View, viewpoint: str | float, rng: np.random.Generator) -> View:
-    """The camera and lights of an after or distractor picture.
+    """Return the camera and lights of an after or distractor image.
 
-    moderate: moved by up to 1.0 along each axis. clevr_change: by up to 2.0, as measured on real
-    images of CLEVR-Change. extreme: anywhere around the table, as in CLEVR-DC, whose authors put the
-    camera "to a random location". A number: as moderate, and turned around the table by up to as many
-    degrees either way.
+    - moderate: the camera is moved by up to 1.0 along each axis
+    - clevr_change: by up to 2.0, as measured on real images of CLEVR-Change
+    - extreme: anywhere around the table, as in CLEVR-DC, whose camera is at "a random location"
+    - a number: as moderate, and turned around the table by up to that many degrees in either direction
     """
     camera = jittered(view.camera, 2.0 if viewpoint == "clevr_change" else 1.0, rng)
     if viewpoint not in ("moderate", "clevr_change"):
@@ -77,13 +76,13 @@ def _other_view(view: View, viewpoint: str | float, rng: np.random.Generator) ->
 
 
 def _at_bearing(camera: Point, bearing: float) -> Point:
-    """A camera as far from the table's middle and as high, in the direction `bearing`, in radians."""
+    """Return a camera at the same distance from the table's centre and height, at `bearing` (radians)."""
     reach = math.hypot(camera[0], camera[1])
     return round(reach * math.cos(bearing), 4), round(reach * math.sin(bearing), 4), camera[2]
 
 
 def _seen(view: View, things: tuple[Thing, ...], settings: Tabletop) -> View:
-    """The view with its boxes."""
+    """Return the view with its boxes. Raises NoRoomError if an object is hardly visible."""
     rows = identify(solids(things, LOOKS[settings.look]), view.camera, settings.width, settings.height)
     least = SHOWN * settings.width * settings.height
     boxes = []

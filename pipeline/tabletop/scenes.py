@@ -1,4 +1,4 @@
-"""What a scene is: things on the table, the views of them, and how near to each other CLEVR lets them lie."""
+"""Scenes: objects on the table, views of them, and CLEVR's margins between objects."""
 
 import math
 from collections.abc import Sequence
@@ -10,12 +10,11 @@ import numpy as np
 from pipeline.datasets.schema import Placed, SceneFacts
 from pipeline.tabletop import geometry
 from pipeline.tabletop.looks import STUDIO, Look
-from pipeline.tabletop.relations import Point, offsets
-from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES, SIZES
+from pipeline.tabletop.words import COLORS, MATERIALS, SHAPES, SIZES, Point, offsets
 
-RADII = dict(zip(SIZES, (0.7, 0.35), strict=True))  # of the circle on the table that a thing never leaves
+RADII = dict(zip(SIZES, (0.7, 0.35), strict=True))  # of the circle on the table that contains an object
 
-GAP = 0.25  # between the circles of two things
+GAP = 0.25  # between the circles of two objects
 AXIS_GAP = 0.4  # between two centres along left/right and along front/behind
 
 CAMERA = (7.48, -6.51, 5.34)
@@ -27,7 +26,7 @@ Option = TypeVar("Option")
 
 @dataclass(frozen=True)
 class Thing:
-    """An object; `number` stays with it through a change. Places in CLEVR's units, rotation in radians."""
+    """An object; a change keeps its `number`. Positions are in CLEVR's units, the rotation in radians."""
 
     number: int
     size: str
@@ -40,26 +39,26 @@ class Thing:
 
     @property
     def look(self) -> tuple[str, str, str, str]:
-        """The four attributes; no two things of a scene share them."""
+        """The four attributes; no two objects of a scene have the same."""
         return self.size, self.color, self.material, self.shape
 
     def half_height(self, look: Look = STUDIO) -> float:
-        """Height of the centre above the table: the radius, or a cube's half side."""
+        """Return the height of the centre above the table: the radius, or a cube's half side."""
         return RADII[self.size] / (look.cube if self.shape == "cube" else 1.0)
 
 
 @dataclass(frozen=True)
 class View:
-    """A camera that looks at the origin, three lights, and what it sees: one box a thing, in pixels."""
+    """A camera that looks at the origin, three lights, and the box of each object in pixels."""
 
     camera: Point
     lights: tuple[Point, ...]
-    boxes: tuple[Box, ...] = ()  # x, y, width, height of a thing's visible pixels
+    boxes: tuple[Box, ...] = ()  # x, y, width, height of an object's visible pixels
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Things before and after one change, and three views: `semantic` shows `after`, the others `before`."""
+    """Objects before and after a change, and three views: `semantic` shows `after`, the others `before`."""
 
     number: int
     change_type: str
@@ -71,7 +70,7 @@ class Scene:
     nonsemantic: View
 
     def facts(self, changed: bool) -> SceneFacts:
-        """What the pair with the change shows, or the one where nothing but the view changes."""
+        """Return the facts of the changed pair, or of the pair in which only the view changes."""
         after, view = (self.after, self.semantic) if changed else (self.before, self.nonsemantic)
         return SceneFacts(
             before=_placed(self.before),
@@ -87,7 +86,7 @@ def _placed(things: tuple[Thing, ...]) -> tuple[Placed, ...]:
 
 
 def clear(thing: Thing, others: tuple[Thing, ...], view: View) -> bool:
-    """Whether a thing keeps CLEVR's margins to all others, along the table's axes as `view` sees them."""
+    """Return whether an object keeps CLEVR's margins to all others, along the axes that `view` sees."""
     for other in others:
         reach = RADII[thing.size] + RADII[other.size] + GAP
         if math.hypot(thing.x - other.x, thing.y - other.y) < reach:
@@ -98,7 +97,7 @@ def clear(thing: Thing, others: tuple[Thing, ...], view: View) -> bool:
 
 
 def solids(things: tuple[Thing, ...], look: Look = STUDIO) -> np.ndarray:
-    """n x 10, the things as the ray tracer wants them (see pictures.identify)."""
+    """Return the objects in the ray tracer's form, (n, 10); see pictures.identify."""
     rows = [
         (
             geometry.ROUNDED if look.rounded and thing.shape == "cube" else SHAPES.index(thing.shape),
@@ -113,12 +112,12 @@ def solids(things: tuple[Thing, ...], look: Look = STUDIO) -> np.ndarray:
 
 
 def box_of(mask: np.ndarray) -> Box:
-    """The box around a mask's pixels, height x width bool, of which there is at least one."""
+    """Return the box around the true pixels of a mask (height, width) bool that has at least one."""
     (lines,), (columns,) = np.nonzero(mask.any(1)), np.nonzero(mask.any(0))
     left, top = int(columns[0]), int(lines[0])
     return left, top, int(columns[-1]) - left + 1, int(lines[-1]) - top + 1
 
 
 def pick(options: Sequence[Option], rng: np.random.Generator) -> Option:
-    """One of them, each as likely."""
+    """Return a uniformly drawn option."""
     return options[int(rng.integers(len(options)))]

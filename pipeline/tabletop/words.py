@@ -1,9 +1,12 @@
-"""The words of tabletop: what the grammar writes with, and what a caption is read by.
+"""Words and spatial relations of tabletop, to write captions and to read them.
 
-They stand apart from the grammar so that reading a caption needs no ray tracer.
+This module is separate from the grammar, so that reading captions needs neither NumPy nor the ray tracer.
 """
 
-# as on screen, by CLEVR; the names are their words
+import math
+from typing import Protocol
+
+# sRGB values of CLEVR
 COLORS = {
     "gray": (87, 87, 87),
     "red": (173, 35, 35),
@@ -25,7 +28,7 @@ SYNONYMS: dict[str, dict[str, tuple[str, ...]]] = {
     "material": {"metal": ("metal", "metallic", "shiny"), "rubber": ("rubber", "matte")},
     "shape": {"cube": ("cube", "block"), "sphere": ("sphere", "ball"), "cylinder": ("cylinder",)},
 }
-"""Attribute -> value -> its words. A seed's negatives depend on the order of values and words."""
+"""Attribute -> value -> its words. Negatives of a seed depend on the order of values and words."""
 WORDS = {value: words for values in SYNONYMS.values() for value, words in values.items()}
 MEANINGS = {
     attribute: {word: value for value, words in values.items() for word in words}
@@ -47,7 +50,7 @@ VERBS = {
     "move": ("changed its location", "is in a different location", "has been moved"),
 }
 NEW_VALUE = {"color": "color", "material": "texture"}
-"""Attribute that has a new value -> the schema's kind of change."""
+"""Attribute with a new value -> the schema's kind of change."""
 VERB_PHRASES = {
     f"{verb} {word}".strip(): NEW_VALUE.get(kind, kind)
     for kind, verbs in VERBS.items()
@@ -60,7 +63,7 @@ CUES = {
     "drop": {"disappeared", "missing", "gone", "longer", "removed"},
     "move": {"location", "moved"},
 }
-"""Kind of change -> words that tell it in a caption of any coloured solids, not tabletop's alone."""
+"""Kind of change -> words that indicate it in captions of any coloured solids, not only tabletop's."""
 NO_CHANGE = (
     "no change was made",
     "there is no change",
@@ -72,3 +75,34 @@ NO_CHANGE = (
     "no change has occurred",
     "there is no difference",
 )
+
+NEAREST = 0.2  # CLEVR: at a smaller offset, an object is neither aside of nor behind another
+Point = tuple[float, float, float]
+
+
+class Place(Protocol):
+    """The centre of an object on the table, in CLEVR's units."""
+
+    @property
+    def x(self) -> float: ...
+    @property
+    def y(self) -> float: ...
+
+
+def offsets(thing: Place, other: Place, camera: Point) -> tuple[float, float]:
+    """Return how far `thing` is to the right of and behind `other` on the table, as `camera` sees them."""
+    away = math.hypot(camera[0], camera[1])
+    ahead_x, ahead_y = -camera[0] / away, -camera[1] / away  # the camera looks at the origin
+    dx, dy = thing.x - other.x, thing.y - other.y
+    return ahead_y * dx - ahead_x * dy, ahead_x * dx + ahead_y * dy
+
+
+def relations(thing: Place, other: Place, camera: Point) -> list[tuple[str, ...]]:
+    """Return the relations of an object to another one, each as a tuple of its wordings."""
+    right, behind = offsets(thing, other, camera)
+    found: list[tuple[str, ...]] = []
+    if abs(right) >= NEAREST:
+        found.append(RIGHT if right > 0 else LEFT)
+    if abs(behind) >= NEAREST:
+        found.append(BEHIND if behind > 0 else FRONT)
+    return found

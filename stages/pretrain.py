@@ -34,13 +34,13 @@ from pipeline.training import phases
 from pipeline.training.phases import Beside
 from pipeline.training.task_sampling import CLASS_PAIRS, FDA, ClassItems
 from pipeline.weights import imported_weights, trained_model
-from stages import run, train
-from stages.train import Measure
+from stages import phase_run, run, train
+from stages.phase_run import Measure
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    train.add_arguments(parser)
+    phase_run.add_arguments(parser)
     parser.add_argument(
         "--negatives", type=to_read, help="a file of them for the task fda, in place of those made here"
     )
@@ -74,9 +74,9 @@ def pretrain(arguments: argparse.Namespace, recipe: Recipe, measure: Measure | N
     found = beside(arguments, recipe, last)
     for each in earlier:
         weights, curves = on_images(arguments, recipe, each)
-        found = replace(found, weights=weights, curves=curves)
+        found = replace(found, weights=weights, curves={phase_run.IMAGES: curves})
     phase = phases.before(recipe, last, found)
-    train.run_phase("pretrain", arguments, recipe, phase, found.weights, measure=measure)
+    phase_run.run_phase("pretrain", arguments, recipe, phase, found.weights, measure=measure)
 
 
 def retrieval(arguments: argparse.Namespace) -> Measure:
@@ -91,7 +91,7 @@ def retrieval(arguments: argparse.Namespace) -> Measure:
 
 def nothing(arguments: argparse.Namespace, why: str) -> None:
     """Leave both outputs empty."""
-    for path, contents in ((arguments.weights, trained_model.CONTENTS), (arguments.curves, train.CURVES)):
+    for path, contents in ((arguments.weights, trained_model.CONTENTS), (arguments.curves, phase_run.CURVES)):
         with replacing(path, contents) as folder:
             folder.mkdir()
     print(why)
@@ -161,10 +161,10 @@ def on_images(arguments: argparse.Namespace, recipe: Recipe, declared: EarlierPh
     )
     if not curves.exists():  # it is written last
         own = {"pairs": records / RECORDS, "features": str(stores), "weights": weights, "curves": curves}
-        own["live"] = arguments.live and arguments.live.with_name(f"{arguments.live.name}-{train.IMAGES}")
+        own["live"] = arguments.live and arguments.live.with_name(f"{arguments.live.name}-{phase_run.IMAGES}")
         own["provenance"] = arguments.provenance.with_stem(f"{arguments.provenance.stem}-images")
         given = argparse.Namespace(**vars(arguments) | own)
-        train.run_phase("pretrain", given, recipe, phase, out=arguments.weights)
+        phase_run.run_phase("pretrain", given, recipe, phase, out=arguments.weights)
     return weights, curves
 
 

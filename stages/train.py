@@ -5,52 +5,36 @@ under torchrun --nproc-per-node n -m stages.train ... it is one of those.
 """
 
 import argparse
-import csv
-import json
-import os
 import shutil
-import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from models.common.trainable import Trainable
-from pipeline.cli.arguments import SEEDS, address_to_read, parsed, to_read, whole
-from pipeline.compute import devices, launch, memory, process_group
-from pipeline.compute.process_group import Ranks, joined
-from pipeline.config import params, recipe_file
+from pipeline.cli.arguments import parsed, to_read
+from pipeline.compute import devices, process_group
+from pipeline.config import recipe_file
 from pipeline.config.recipe_file import Recipe
 from pipeline.datasets import manifest
-from pipeline.datasets.schema import images_of, of_split, read_pairs
-from pipeline.features.memory_cache import held
-from pipeline.features.object_storage import STORES, store_of
+from pipeline.features.object_storage import store_of
 from pipeline.features.store import FeatureStore
-from pipeline.io import provenance, source_code
+from pipeline.io import provenance
 from pipeline.io.errors import InputError
-from pipeline.io.folder_records import RECORD
 from pipeline.io.inputs import read_json
-from pipeline.io.outputs import Contents, file_to_write, replacing
-from pipeline.io.scratch_folders import alone, clear
+from pipeline.io.outputs import replacing
 from pipeline.scoring import tokenizer
 from pipeline.text import vocabularies
-from pipeline.training import compiling, live_curves, phases
-from pipeline.training.live_curves import LiveCurves
-from pipeline.training.loop import Training, seed_all
-from pipeline.training.phases import Phase
-from pipeline.training.resuming import History
+from pipeline.training import phases
+from pipeline.training.phases import Beside, Phase
 from pipeline.weights import imported_weights, trained_model
 from pipeline.weights.imported_weights import PRETRAINED
 from pipeline.weights.model_description import Trained
 from stages import run
+from stages.phase_run import CURVES, TRAINED, Measure, add_arguments, run_phase
 
 INPUTS, REMEDY = "inputs.json", "run `dvc repro recipe` to make it"
-IMAGES = "images"  # the folder of the curves of a pre-training on single images, among those after it
-LOSS, VALIDATION = "loss.csv", "validation.csv"
-CURVES = Contents("curves")
-Measure = Callable[[Path, Path], object]
-"""Writes what weights achieve: their folder, and the folder to write to."""
 
 
 def main() -> None:
@@ -61,6 +45,11 @@ def main() -> None:
         "--start-from",
         type=to_read,
         help="what it starts from; in it the weights of the phase before",
+    )
+    parser.add_argument(
+        "--trained",
+        type=to_read,
+        help="weights of the same run that the reward phase starts from; default: train them first",
     )
     parser.add_argument(
         "--tokens",
@@ -76,7 +65,58 @@ def main() -> None:
     before = arguments.start_from
     first = before / PRETRAINED if recipe.adapt and before else None
     phase = phases.captioning(recipe, first, arguments.tokens)
-    run_phase("train", arguments, recipe, phase, first, checks=partial(check, arguments, recipe, first))
+    checks = partial(check, arguments, recipe, first)
+    if "reinforce" not in recipe.train:
+        run_phase("train", arguments, recipe, phase, first, checks=checks)
+        return
+    if arguments.trained is None:
+        trained, own = supervised(arguments, recipe, phase, first, checks)
+        curves = {TRAINED: own}
+    else:
+        trained, curves = arguments.trained, {}
+    after = replace(phases.reinforcing(recipe, trained, arguments.tokens), beside=Beside(curves=curves))
+    checks = partial(check_trained, arguments, recipe, trained)
+    run_phase("train", arguments, recipe, after, trained, checks=checks)
+
+
+def supervised(
+    arguments: argparse.Namespace,
+    recipe: Recipe,
+    phase: Phase,
+    first: Path | None,
+    checks: Callable[[], None],
+) -> tuple[Path, Path]:
+    """Train what the reward phase starts from, unless that is finished: folders of weights and of curves."""
+    inputs = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
+    inputs += [trained_model.identity(first)] if first else []
+    store = FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
+    keys = (*inputs, store.record, *phase.keys, str(arguments.seed), devices.identity())
+    weights, curves = (
+        provenance.scratch("train", arguments.weights, TRAINED, what, *keys) for what in ("weights", "curves")
+    )
+    if not curves.exists():  # it is written last
+        own = {"weights": weights, "curves": curves}
+        own["live"] = arguments.live and arguments.live.with_name(f"{arguments.live.name}-{TRAINED}")
+        own["provenance"] = arguments.provenance.with_stem(f"{arguments.provenance.stem}-{TRAINED}")
+        given = argparse.Namespace(**vars(arguments) | own)
+        run_phase("train", given, recipe, phase, first, out=arguments.weights, checks=checks)
+    return weights, curves
+
+
+def check_trained(arguments: argparse.Namespace, recipe: Recipe, folder: Path) -> None:
+    """Raise InputError where the weights that the reward phase starts from are of another run."""
+    check(arguments, recipe)
+    _, trained = trained_model.load(folder)
+    settings = {key: value for key, value in recipe.train.items() if key != "reinforce"}
+    others = {key: value for key, value in trained.recipe.train.items() if key != "reinforce"}
+    same = recipe_file.same(replace(recipe, train=settings), replace(trained.recipe, train=others))
+    if not same or trained.seed != arguments.seed:
+        raise InputError(
+            f"{folder} holds weights of other settings than {arguments.recipe}, which may differ in "
+            "`reinforce` alone; train them again, or leave out --trained"
+        )
+    trained.check_vocabulary(vocabularies.load(arguments.vocab), arguments.vocab)
+    trained.check_store(FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features))
 
 
 def check(arguments: argparse.Namespace, recipe: Recipe, first: Path | None = None) -> None:
@@ -111,30 +151,6 @@ def check_first(arguments: argparse.Namespace, recipe: Recipe, first: Path) -> N
     trained.check_store(FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features))
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those of every phase."""
-    parser.add_argument("--recipe", type=to_read, required=True)
-    parser.add_argument("--seed", type=whole(*SEEDS), required=True)
-    parser.add_argument("--pairs", type=to_read, required=True)
-    parser.add_argument("--vocab", type=to_read, required=True)
-    parser.add_argument("--features", type=address_to_read, required=True, help=STORES)
-    parser.add_argument(
-        "--weights", type=trained_model.CONTENTS.to_write, required=True, help="folder to write"
-    )
-    parser.add_argument(
-        "--curves", type=CURVES.to_write, required=True, help="the folder of loss.csv and validation.csv"
-    )
-    parser.add_argument("--provenance", type=file_to_write, required=True)
-    parser.add_argument(
-        "--imported", type=to_read, help="the folder of the run's imported weights, if it has some"
-    )
-    parser.add_argument(
-        "--live",
-        type=live_curves.CONTENTS.to_write,
-        help="the folder of curves that grow while it runs (train.log in params.yaml)",
-    )
-
-
 def take_over(
     stage: str,
     arguments: argparse.Namespace,
@@ -164,126 +180,6 @@ def take_over(
             measure(weights, curves)
     provenance.write(stage, arguments.provenance, time.monotonic() - start, **source)
     print(f"nothing is trained: the weights of {imported} are imported from {source['checkpoint']}")
-
-
-def run_phase(
-    stage: str,
-    arguments: argparse.Namespace,
-    recipe: Recipe,
-    phase: Phase,
-    before: Path | None = None,
-    out: Path | None = None,
-    checks: Callable[[], None] | None = None,
-    measure: Measure | None = None,
-) -> None:
-    """Train a phase, by as many processes as its settings say; `before` is the folder that it starts from.
-
-    `out`: the stage's output, where this phase's weights are not that. One process at a time works on it.
-    `checks`: of the inputs, called by every process; of several, one says what is wrong.
-    `measure`: writes what the trained weights achieve to the folder of the curves.
-    """
-    if "RANK" not in os.environ:
-        count = launch.processes(phase.settings)
-        if count > 1:
-            sys.exit(launch.start(f"stages.{stage}", sys.argv[1:], count))
-    launch.end_with_starter()
-    with joined() as ranks, alone(out or arguments.weights, first=ranks.rank == 0) as still_alone:
-        if checks is not None:
-            checks()
-        train(stage, arguments, recipe, phase, before, ranks, still_alone, measure)
-
-
-def train(
-    stage: str,
-    arguments: argparse.Namespace,
-    recipe: Recipe,
-    phase: Phase,
-    before: Path | None,
-    ranks: Ranks,
-    still_alone: Callable[[], None],
-    measure: Measure | None,
-) -> None:
-    start = time.monotonic()
-    devices.repeatable()
-    launch.check_group(phase.settings, ranks)
-    pairs = read_pairs(arguments.pairs)
-    words = vocabularies.load(arguments.vocab)
-    vocabulary = phase.cut(words)
-    store = FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
-    inputs = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
-    inputs += [trained_model.identity(before)] if before else []
-
-    seed_all(arguments.seed, 0)
-    with memory.enough(phase.settings["batch"], ranks.world):
-        model = phase.make(store.shape, vocabulary)
-        code = json.dumps(source_code.of_class(type(model)))  # a recipe by hand may be of another
-        keys = (str(arguments.seed), code, *phase.keys, devices.identity())
-        scratch = provenance.scratch(stage, arguments.weights, *inputs, store.record, *keys)
-        validation = phase.validation(of_split(pairs, "val"), store, vocabulary) if ranks.rank == 0 else None
-        state = scratch / "state.pt"
-        live = growing(arguments.live if ranks.rank == 0 else None, phase)
-        training = Training(model, recipe, arguments.seed, state, validation, ranks, phase, live)
-        if training.damaged and ranks.rank == 0:
-            print(f"note: {training.damaged}", flush=True)
-        training.compile(compiling.backend(phase.settings["compile"], training.device))
-        names = images_of(of_split(pairs, "train"))
-        source = held(store, names, phase.settings["cache"], training.device, ranks)
-        history = training.run(phase.sampler(pairs, arguments.seed), source, vocabulary)
-        live.end()
-    if ranks.rank == 0:
-        still_alone()
-        hashes = {"vocabulary": vocabularies.identity(words), **store.hashes}
-        write(arguments, recipe, store.shape, vocabulary, history, hashes, phase.beside.curves, measure)
-        made = {"precision": str(training.dtype), "processes": ranks.world}
-        provenance.write(stage, arguments.provenance, time.monotonic() - start, **made)
-        clear(arguments.weights)
-        print(f"kept iteration {history.best_iteration}: validation {phase.metric} {history.best_score:.3f}")
-
-
-def growing(folder: Path | None, phase: Phase) -> LiveCurves:
-    """The curves that grow, as params.yaml has it, where there is one."""
-    log = params.load().train.log if folder and Path("params.yaml").exists() else None
-    return LiveCurves(folder, log or "dvclive", images=2 * phase.settings["batch"])
-
-
-def write(
-    arguments: argparse.Namespace,
-    recipe: Recipe,
-    shape: tuple[int, int, int],
-    vocabulary: vocabularies.Vocabulary,
-    history: History,
-    hashes: dict[Any, str],
-    earlier: Path | None,
-    measure: Measure | None,
-) -> None:
-    trained = Trained(
-        recipe,
-        arguments.seed,
-        shape,
-        len(vocabulary),
-        vocabulary.longest,
-        history.best_iteration,
-        history.best_score,
-        hashes,
-    )
-    with replacing(arguments.weights, trained_model.CONTENTS) as beside:
-        trained_model.save(beside, trained, history.best)
-    with replacing(arguments.curves, CURVES) as beside:
-        beside.mkdir()
-        write_csv(beside / LOSS, history.losses)
-        write_csv(beside / VALIDATION, history.validation)
-        if earlier is not None:
-            shutil.copytree(earlier, beside / IMAGES, ignore=shutil.ignore_patterns(RECORD))
-        if measure is not None:
-            measure(arguments.weights, beside)
-
-
-def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
-    """One row a dictionary, columns in its order."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 if __name__ == "__main__":

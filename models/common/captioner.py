@@ -120,6 +120,13 @@ class Captioner(Trainable):
         together = torch.mean if self.parts == "mean" else torch.sum
         return {name: together(torch.stack([found[name] for found in terms])) for name in self.terms}
 
+    def word_logits(self, tokens: Tensor, difference: Difference) -> Tensor:
+        """Logits of each word given the words before it: captions (R*B, L+1) -> (R*B, L, V).
+
+        The R captions of a pair follow each other; they have both marks and are NULL-padded.
+        """
+        return self.decoder(tokens, difference).logits.float()
+
     def padded(self, tokens: Tensor) -> Tensor:
         """Captions (B, L+1) with as much padding behind them that the decoder reads what it shall."""
         room = max(0, self.sizes.longest + 1 - tokens.shape[1])  # the decoder reads a token less

@@ -13,6 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from models.common.captioner import NEVER, Captioner
+from models.common.decoder import NULL
+from models.common.difference import Difference
 from models.common.distributed_batch import total
 from models.common.entry import EarlierPhase, Entry
 from models.common.grid_embedding import GridCells
@@ -68,6 +70,21 @@ class MaskedCaptioner(Captioner):
             return found
         changed = labels.changed if labels else torch.full((len(before),), -1, device=before.device)
         return found | self.judged(marks, changed)
+
+    def word_logits(self, tokens: Tensor, difference: Difference) -> Tensor:
+        """Logits of each word given the words before it: of a [MASK] behind them, as decoding has it.
+
+        Captions (R*B, L+1) -> (R*B, L, V). Every word is a row of its own, so it costs L passes over words.
+        """
+        (network,) = self.network
+        R, L = len(tokens), tokens.shape[1] - 1
+        place = torch.arange(L + 1, device=tokens.device)
+        word, last = place[None], place[:L, None]  # row t: the words 0..t, [MASK], padding
+        read = torch.where(word <= last, tokens[:, None], NULL)  # (R*B, L, L+1)
+        read = torch.where(word == last + 1, network.mask, read).flatten(0, 1)
+        asked = (word == last + 1).expand(R, -1, -1).flatten(0, 1)
+        kept, _ = network.over_images(difference.memory)
+        return network.output(network.over_words(read, kept, asked)).float().unflatten(0, (R, L))
 
     def judged(self, marks: Tensor, changed: Tensor) -> dict[str, Tensor]:
         """From V^'s [IMG1] and [IMG2], (B, 2, D): did anything change? Of pairs of which that is known."""

@@ -120,6 +120,31 @@ class Train(Strict):
         return {key: value for key, value in self.model_dump(exclude={"log"}).items() if value is not None}
 
 
+class Reinforce(Strict):
+    """The phase after training (pipeline/training/reinforce.py); without a `reward` there is none."""
+
+    reward: Literal["truth", "agrees", "CIDEr-D", "random", "constant"] | None = None
+    samples: Annotated[int, Field(ge=1, le=64)] = 5
+    baseline: Literal["mean", "greedy"] = "mean"
+    iterations: Count = 1500
+    learning_rate: Positive = 3e-4
+    validate_every: Count = 500
+    cross_entropy: Weight = 0.1
+    partial_credit: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    false_alarm: Annotated[float, Field(ge=0, le=1)] = 1.0
+
+    @model_validator(mode="after")
+    def _comparable(self) -> Self:
+        if self.baseline == "mean" and self.samples == 1:
+            raise ValueError("baseline: mean compares a pair's samples, and samples is 1; set it to 2")
+        return self
+
+    @property
+    def decides(self) -> dict[str, Any]:
+        """What a recipe's `train` has of it: nothing without a reward."""
+        return {} if self.reward is None else {"reinforce": self.model_dump()}
+
+
 class Decode(Strict):
     batch: Batch
     beam: Annotated[int, Field(ge=1, le=64)]  # as --beam
@@ -156,6 +181,7 @@ class Params(Strict):
     text: Text
     loss: dict[str, Weight | None]
     train: Train
+    reinforce: Reinforce = Reinforce()
     decode: Decode
     score: Score
     report: Report

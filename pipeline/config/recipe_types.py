@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from pydantic import Field, FiniteFloat, create_model
 
 from pipeline.config.dataset_params import PhaseSettings, Pretrain, Strict, Weight
+from pipeline.config.params import Reinforce
 
 FIELDS = PhaseSettings.model_fields | Pretrain.model_fields
 Scalar = bool | int | FiniteFloat | str | None
@@ -18,6 +19,12 @@ Settings: Any = create_model(  # type: ignore[call-overload]  # of names that it
     start=(str | None, None),
     **{name: (Annotated[each.annotation, Field(), *each.metadata], None) for name, each in FIELDS.items()},
 )
+
+
+class Train(Settings):  # type: ignore[misc]  # made above
+    """The settings of the captioning, and of the phase after it, if it has one."""
+
+    reinforce: Reinforce | None = None
 
 
 class Adapt(Settings):  # type: ignore[misc]  # made above
@@ -34,7 +41,7 @@ class RecipeFile(Strict):
     settings: dict[str, Finite]
     sizes: dict[str, int]
     loss: dict[str, Weight]
-    train: Settings
+    train: Train
     features: dict[str, Scalar]
     code: dict[str, str]
     adapt: Adapt = Field(default_factory=Adapt)

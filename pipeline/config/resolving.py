@@ -33,12 +33,13 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
         settings=settings,
         sizes=sizes,
         loss={},
-        train=train | everything.train.decides,
+        train=train | everything.train.decides | everything.reinforce.decides,
         features=asdict((pixel_spec if read == PIXELS else spec)(everything.features, of_dataset)),
         code=code_of(model),
         adapt=adapt,
     )
     _check_select(recipe, everything, of_dataset)
+    _check_reward(recipe, everything, of_dataset)
     _check_augmentation(recipe)
     _check_lengths(recipe)
     shape = (3, *of_dataset.features.pixels) if read == PIXELS else (16, 14, 14)
@@ -161,6 +162,19 @@ def _check_select(recipe: Recipe, everything: params.Params, of_dataset: Dataset
         f"params.yaml: {recipe.model} on {recipe.dataset} has select: truth, which needs scenes, and "
         f"the reader {reader} gives none; set {key}.select: {SELECT}"
     )
+
+
+def _check_reward(recipe: Recipe, everything: params.Params, of_dataset: Dataset) -> None:
+    """Raises InputError where the dataset's pairs have not what the reward needs."""
+    reader, grammar = of_dataset.prepare.reader, everything.negatives.grammar.get(recipe.dataset)
+    fits = {"truth": reader in WITH_SCENES, "agrees": grammar == "geometric"}
+    reward = everything.reinforce.reward
+    if reward is not None and not fits.get(reward, True):
+        needs = "scenes" if reward == "truth" else f"negatives.grammar.{recipe.dataset}: geometric"
+        raise InputError(
+            f"params.yaml: reinforce.reward: {reward} needs {needs}, which {recipe.dataset} has not; "
+            f"set it to CIDEr-D"
+        )
 
 
 def _check_augmentation(recipe: Recipe) -> None:

@@ -75,13 +75,17 @@ class Greedy:
             rows = self.order[: len(word)]
             step = self.decoder.step(word, position, self.state)
             step.logits[:, self.never] = -torch.inf
-            word = self.words[rows, position] = step.logits.argmax(-1)
+            word = self.words[rows, position] = self._choose(step.logits)
             self._keep(step.looked, rows, position)
             word = self._leave(word)
             if not len(word):
                 break
         self.words = self.words[:, : position + 1]
         return self
+
+    def _choose(self, logits: Tensor) -> Tensor:
+        """The likeliest word of each caption: logits (R, V) -> token ids (R)."""
+        return logits.argmax(-1)
 
     def _keep(self, looked: Tensor | None, rows: Tensor, position: int) -> None:
         """Keep the step's attention, from which the decoder later computes maps and weights."""

@@ -1,7 +1,7 @@
 """Files that params.yaml and datasets.yaml name, as content-hashed dependencies of DVC.
 
-dvc.yaml cannot list them, because their names are settings. So the stage `settings` depends on a folder with a
-link to each of them; DVC hashes the targets of links. After a file is exchanged, `settings` runs again and
+dvc.yaml cannot list them, because their names are settings. So the stage `settings` depends on a folder with
+a link to each of them; DVC hashes the targets of links. After a file is exchanged, `settings` runs again and
 writes the file's hash next to the settings that name it, on which the later stages depend.
 """
 

@@ -1,7 +1,7 @@
 """The source files that a program of ours runs: its own and its imports, found without running it.
 
-DVC does not see imports. So the stage `settings` writes these files' hashes for every stage, and the other stages
-depend on them. Recipes and the keys of studies' runs and of scratch folders have the hashes too.
+DVC does not see imports. So the stage `settings` writes these files' hashes for every stage, and the other
+stages depend on them. Recipes and the keys of studies' runs and of scratch folders have the hashes too.
 """
 
 import ast

@@ -21,7 +21,7 @@ from pipeline.study.study_file import Row
 Tree = dict[str, Any]
 # what a row may vary: how a model is trained and captions are found, never the data that rows share
 DATASET_PARTS = ("loss", "train", "sizes", "own")
-PARTS = ("loss", "train", "decode")
+PARTS = ("loss", "train", "reinforce", "decode")
 
 
 def overlay(tree: Tree, row: Row, dataset: str, where: str) -> Tree:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from models.common.distributed_batch import add_gradients, total
-from models.common.trainable import Trainable
+from models.common.trainable import Labels, Trainable
 from pipeline.compute import devices
 from pipeline.compute.process_group import ALONE, Ranks
 from pipeline.config.recipe_file import Recipe
@@ -30,7 +30,7 @@ from pipeline.text.vocabularies import Vocabulary
 from pipeline.training import compiling, optimisers, resuming
 from pipeline.training.learning_rate import factor
 from pipeline.training.live_curves import LiveCurves
-from pipeline.training.phases import Phase, captioning
+from pipeline.training.phases import Objective, Phase, captioning
 from pipeline.training.resuming import History
 from pipeline.training.sampling import Batch, Draws, training_batches
 
@@ -41,6 +41,24 @@ def seed_all(seed: int, iteration: int, rank: int = 0) -> None:
     """Seed torch for one iteration, so that dropout does not depend on earlier ones; ranks differ."""
     entropy = [seed, iteration, rank] if rank else [seed, iteration]
     torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> 1))
+
+
+class Supervised:
+    """The losses that the model itself defines, from the references of each pair."""
+
+    def names(self, model: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The loss terms and the measures."""
+        return model.terms, model.measures
+
+    def __call__(
+        self, model: Any, before: Tensor, after: Tensor, tokens: Tensor, batch: Batch, labels: Labels | None
+    ) -> dict[str, Tensor]:
+        """Every term and measure of B encoded pairs, (B, N, D) each, and their references (R*B, L+1)."""
+        found: dict[str, Tensor] = model.losses_of(before, after, tokens, batch.parts, labels=labels)
+        return found
+
+
+SUPERVISED = Supervised()
 
 
 class Training:
@@ -64,8 +82,11 @@ class Training:
         ranks: Ranks = ALONE,
         phase: Phase | None = None,
         live: LiveCurves | None = None,
+        objective: Objective = SUPERVISED,
     ):
         phase = phase or captioning(recipe, None)
+        self.objective = objective
+        self.terms, self.measures = objective.names(model)
         self.phase, self.settings = phase, phase.settings
         self.device = devices.device()
         self.dtype = devices.precision(self.settings["precision"], self.device)
@@ -78,7 +99,7 @@ class Training:
 
     def _check_weights(self) -> None:
         """Raise InputError if the recipe has no weight for a loss term."""
-        lacking = [name for name in self.model.terms if self.phase.weight(name) is None]
+        lacking = [name for name in self.terms if self.phase.weight(name) is None]
         if lacking:
             raise InputError(
                 f"the recipe of {self.recipe.dataset}, {self.recipe.model} has no weight of the loss term "
@@ -142,7 +163,7 @@ class Training:
         """
         seed_all(self.seed, iteration, self.ranks.rank)
         found = self._losses(batch)
-        names = [name for name in self.model.terms if name in found]
+        names = [name for name in self.terms if name in found]
         weights = torch.tensor([self.phase.weight(name) for name in names])
         terms = torch.stack([found[name] for name in names])
         self.optimiser.zero_grad(set_to_none=True)
@@ -154,9 +175,7 @@ class Training:
         self.optimiser.step()
         self.model.constrain()
         missing = torch.tensor(MISSING, device=self.device)
-        return torch.stack(
-            [found.get(name, missing).detach() for name in (*self.model.terms, *self.model.measures)]
-        )
+        return torch.stack([found.get(name, missing).detach() for name in (*self.terms, *self.measures)])
 
     def _move_idle(self) -> None:
         """Give zero gradients to parameters that only earlier steps used, if the model has `zero_idle`."""
@@ -174,8 +193,8 @@ class Training:
         )
         with devices.autocast(self.device, self.dtype):
             encoded = self.model.encoding(images)  # (U, N, D): U images of the batch, N cells, D features
-            pairs = encoded[before], encoded[after], tokens, batch.parts
-            losses = self.model.losses_of(*pairs, labels=batch.labels(self.device))
+            labels = batch.labels(self.device)
+            losses = self.objective(self.model, encoded[before], encoded[after], tokens, batch, labels)
         return {name: loss.float() for name, loss in losses.items()}
 
     def _log(self, iteration: int, logged: list[Tensor]) -> None:
@@ -186,17 +205,17 @@ class Training:
         """
         table = total(torch.stack(logged)).double().cpu()  # (iterations, names)
         first = iteration - len(logged) + 1
-        losses = table[:, : len(self.model.terms)]
+        losses = table[:, : len(self.terms)]
         if len(bad := (~losses.isfinite() & (losses != MISSING)).nonzero()):
             row, column = bad[0].tolist()
-            term, value = self.model.terms[column], table[row, column].item()
+            term, value = self.terms[column], table[row, column].item()
             raise InputError(
                 f"the loss {term!r} is {value} at iteration {first + row}; "
                 f"lower train.learning_rate (now {self.settings['learning_rate']:g}) or the loss's weight"
             )
         known = table.masked_fill(table == MISSING, torch.nan)
         means = torch.where(known.isnan().any(0), known.nanmean(0), table.mean(0)).tolist()
-        names = (*self.model.terms, *self.model.measures)
+        names = (*self.terms, *self.measures)
         self.history.losses.append({"iteration": iteration, **dict(zip(names, means, strict=True))})
         self.live.losses(self.history.losses[-1])
 

@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
+from torch import Tensor
 
 import models.common.entry
-from models.common.trainable import Trainable
+from models.common.trainable import Labels, Trainable
 from pipeline.config import recipe_file
 from pipeline.config.recipe_file import Recipe
 from pipeline.datasets.schema import Pair, of_split
@@ -18,7 +19,9 @@ from pipeline.io.errors import InputError
 from pipeline.scoring.tokenizer import TOKENIZERS
 from pipeline.text import vocabularies
 from pipeline.text.vocabularies import Vocabulary
-from pipeline.training.sampling import Draws, Sampler
+from pipeline.training.reinforce import POLICY, SelfCritical
+from pipeline.training.rewards import reward_of
+from pipeline.training.sampling import Batch, Draws, Sampler
 from pipeline.training.task_sampling import ClassItems, TaskSampler
 from pipeline.training.validation import CIDER, COLUMNS, RetrievalValidation, TaskValidation, Validation
 from pipeline.weights import first_weights, trained_model
@@ -34,10 +37,23 @@ class Beside:
     classes: Mapping[str, ClassItems] = field(default_factory=dict)  # by split, for the task class_pairs
     keys: tuple[str, ...] = ()  # identities of these inputs
     weights: Path | None = None  # folder that the previous phase wrote
-    curves: Path | None = None  # learning curves of the previous phase, kept next to this phase's
+    # learning curves of earlier phases, by the name of their folder next to this phase's curves
+    curves: Mapping[str, Path] = field(default_factory=dict)
 
 
 NOTHING = Beside()
+
+
+class Objective(Protocol):
+    """The losses that a phase minimises, and what it measures meanwhile."""
+
+    def names(self, model: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The loss terms and the measures."""
+
+    def __call__(
+        self, model: Any, before: Tensor, after: Tensor, tokens: Tensor, batch: Batch, labels: Labels | None
+    ) -> dict[str, Tensor]:
+        """Every term and measure of B encoded pairs, (B, N, D) each, and their references (R*B, L+1)."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +74,8 @@ class Phase:
     tasks: tuple[str, ...] = ()  # each iteration trains one of them
     beside: Beside = NOTHING
     log_every: int = 10  # iterations per row of the learning curve
+    # from the training pairs and the vocabulary; None: the losses that the model defines
+    objective: Callable[[Sequence[Pair], Vocabulary], Objective] | None = None
 
     def weight(self, term: str) -> float | None:
         """Return the weight of a loss term, or None if the recipe has none."""
@@ -103,6 +121,37 @@ def captioning(recipe: Recipe, first: Path | None, tokens: str = "ptb") -> Phase
         keys=(tokens, *_start_of(settings)),
         weights={"cap": 1.0} | recipe.loss,
     )
+
+
+def reinforcing(recipe: Recipe, trained: Path, tokens: str = "ptb") -> Phase:
+    """The phase after training, from the trained weights in that folder (reinforce.py).
+
+    `tokens`: the tokeniser of its validation and of the reward CIDEr-D.
+    """
+    own = recipe.train["reinforce"]
+    named = {name: own[name] for name in ("iterations", "learning_rate", "validate_every")}
+    unset = {"schedule": "cosine", "patience": None, "select_after": 0, "mirror": False, "shift": 0}
+    settings = recipe.train | named | unset
+    phase = captioning(replace(recipe, adapt={}), None, tokens)
+    supervised = {name: own["cross_entropy"] * weight for name, weight in (phase.weights or {}).items()}
+    tokenize = TOKENIZERS[tokens]
+
+    def objective(pairs: Sequence[Pair], vocabulary: Vocabulary) -> SelfCritical:
+        return SelfCritical(reward_of(own, pairs, tokenize), own, vocabulary)
+
+    return replace(
+        phase,
+        settings=settings,
+        make=partial(_trained, trained),
+        weights={POLICY: 1.0} | supervised,
+        objective=objective,
+    )
+
+
+def _trained(folder: Path, shape: tuple[int, int, int], vocabulary: Vocabulary) -> Trainable:
+    """The trained model."""
+    model, _ = trained_model.load(folder)
+    return model
 
 
 def before(recipe: Recipe, declared: models.common.entry.EarlierPhase, beside: Beside = NOTHING) -> Phase:

@@ -75,6 +75,7 @@ class Batch:
     changed: Tensor | None = None  # (P*B,), int64: 1 changed, 0 unchanged, -1 unknown
     task: str = ""  # in a pretraining with several tasks
     classes: Tensor | None = None  # (2, B), int64, for pairs that have classes instead of captions
+    pairs: tuple[Pair, ...] = ()  # P*B, for pairs that have captions
 
     def labels(self, device: torch.device) -> Labels | None:
         """Return the labels of the pairs besides their captions, or None."""
@@ -112,12 +113,24 @@ def exchange(scene: Scene) -> Scene:
     """
     for pair in scene:
         if pair.change_type == NO_CHANGE:
-            swap = {pair.before: pair.after, pair.after: pair.before}
-            return tuple(
-                replace(p, before=swap.get(p.before, p.before), after=swap.get(p.after, p.after))
-                for p in scene
-            )
+            return tuple(_exchanged(each, pair) for each in scene)
     return scene
+
+
+def _exchanged(pair: Pair, unchanged: Pair) -> Pair:
+    """Exchange the images of the scene's unchanged pair in `pair`; known cameras follow their images."""
+    swap = {unchanged.before: unchanged.after, unchanged.after: unchanged.before}
+    found = replace(pair, before=swap.get(pair.before, pair.before), after=swap.get(pair.after, pair.after))
+    if pair.scene is None or unchanged.scene is None:
+        return found
+    camera = {
+        pair.before: pair.scene.before_camera,
+        pair.after: pair.scene.after_camera,
+        unchanged.before: unchanged.scene.before_camera,
+        unchanged.after: unchanged.scene.after_camera,
+    }
+    cameras = {"before_camera": camera[found.before], "after_camera": camera[found.after]}
+    return replace(found, scene=replace(pair.scene, **cameras))
 
 
 class Draws:
@@ -260,7 +273,7 @@ def assembled(
         torch.tensor([-1 if pair.changed is None else int(pair.changed) for pair in pairs]),
     )
     features, before, after, tokens, changed = map(pinned, tensors)
-    return Batch(features, before, after, tokens, len(scenes[0]), changed, task)
+    return Batch(features, before, after, tokens, len(scenes[0]), changed, task, pairs=tuple(pairs))
 
 
 def moved(

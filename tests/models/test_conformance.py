@@ -143,6 +143,21 @@ def test_a_step_is_forwards_last_word(name, variant, k):
 
 
 @CASES
+@torch.no_grad()
+def test_word_logits_are_those_of_the_steps(name, variant):
+    model, tokens = built(name, variant), captions(6)
+    difference = model.encode(*images(model, 3))
+    found = model.word_logits(tokens, difference)
+    state = model.decoder.begin(difference, 2)
+    for position in range(LONGEST - 1):
+        step = model.decoder.step(tokens[:, position], position, state)
+        real = tokens[:, position] != NULL
+        expected = step.logits[real].float()
+        torch.testing.assert_close(found[real, position], expected, rtol=1e-5, atol=1e-6)
+    assert found.shape == (6, LONGEST - 1, step.logits.shape[1])
+
+
+@CASES
 def test_a_beam_of_one_is_greedy_search(name, variant):
     model, difference = speaking(name, variant)
     found = greedy_attending(model, difference)

@@ -1,8 +1,10 @@
 """Batches: drawn from seed and iteration alone; both pairs of a scene; the exchange keeps captions true."""
 
+from dataclasses import replace
+
 import pytest
 
-from pipeline.datasets.schema import Pair, of_split
+from pipeline.datasets.schema import Pair, SceneFacts, of_split
 from pipeline.io.errors import InputError
 from pipeline.training.sampling import Sampler, exchange, scenes_of, training_batches
 
@@ -38,6 +40,17 @@ def test_exchange_turns_both_pairs():
     assert (change.before, change.after) == ("n0", "s0")
     assert (no_change.before, no_change.after) == ("n0", "d0")
     assert change.captions == ("c0", "c1", "c2")
+
+
+def test_known_cameras_follow_the_exchanged_images():
+    def seen(pair, before, after):
+        return replace(pair, scene=SceneFacts((), (), before, after, None))
+
+    default, changed, distractor = (0.0, 0.0, 5.0), (1.0, 0.0, 5.0), (0.0, 1.0, 5.0)
+    change, no_change = scene(0)
+    turned = exchange((seen(change, default, changed), seen(no_change, default, distractor)))
+    cameras = [(each.scene.before_camera, each.scene.after_camera) for each in turned]
+    assert cameras == [(distractor, changed), (distractor, default)]
 
 
 def test_exchange_leaves_a_scene_without_distractor_alone():

@@ -1,0 +1,137 @@
+"""Rewards of captions, 0 to 1 (CIDEr-D: 0 to 10), for the phase that follows training (reinforce.py)."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from pipeline.datasets.schema import NO_CHANGE, Pair
+from pipeline.io.errors import InputError
+from pipeline.scoring.accuracy import PHRASES, says_no_change
+from pipeline.scoring.agreement import agrees
+from pipeline.scoring.metrics import LONGEST, SIGMA, Ngram, bigrams, ngrams
+from pipeline.scoring.truth import judge
+
+Tokenize = Callable[[list[str]], list[str]]
+
+
+class Reward(Protocol):
+    """The rewards of one caption of each pair, in order."""
+
+    def __call__(self, pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]: ...
+
+
+class Truth:
+    """1 for a correct caption, `partial_credit` ** (number of its faults) for another one.
+
+    `false_alarm`: what a change told of an unchanged pair costs; 1: as much as any wrong caption.
+    Raises InputError for pairs whose scenes are unknown.
+    """
+
+    def __init__(self, pairs: Sequence[Pair], partial_credit: float, false_alarm: float):
+        if lacking := next((pair.pair_id for pair in pairs if pair.scene is None), None):
+            raise InputError(f"reinforce.reward: truth needs the scene of {lacking}; set it to CIDEr-D")
+        self.partial_credit, self.false_alarm = partial_credit, false_alarm
+
+    def __call__(self, pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
+        return [self._of(pair, caption) for pair, caption in zip(pairs, captions, strict=True)]
+
+    def _of(self, pair: Pair, caption: str) -> float:
+        verdict = judge(caption, pair)
+        assert verdict is not None  # the scenes are known
+        if verdict.true:
+            return 1.0
+        if pair.change_type == NO_CHANGE:
+            return 1.0 - self.false_alarm
+        return float(self.partial_credit ** len(verdict.faults))
+
+
+class Agreement:
+    """1 for a caption that agrees with its pair's references (pipeline/scoring/agreement.py), 0 for others.
+
+    `false_alarm` as for Truth.
+    """
+
+    def __init__(self, false_alarm: float):
+        self.false_alarm = false_alarm
+
+    def __call__(self, pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
+        right = [agrees(caption, pair, PHRASES) for pair, caption in zip(pairs, captions, strict=True)]
+        wrong = [1.0 - self.false_alarm if pair.change_type == NO_CHANGE else 0.0 for pair in pairs]
+        return [1.0 if found else other for found, other in zip(right, wrong, strict=True)]
+
+
+class CiderD:
+    """CIDEr-D, 0 to 10, with the document frequencies of the training references.
+
+    `tokenize` splits the references as the scores do. Samples are vocabulary words and need no tokeniser.
+    """
+
+    def __init__(self, pairs: Sequence[Pair], tokenize: Tokenize):
+        sentences = iter(tokenize([caption for pair in pairs for caption in pair.captions]))
+        own = {pair.pair_id: [next(sentences) for _ in pair.captions] for pair in pairs}
+        documents = Counter(gram for texts in own.values() for gram in set().union(*map(ngrams, texts)))
+        self.rarity = {gram: math.log(len(own)) - math.log(number) for gram, number in documents.items()}
+        self.unseen = math.log(len(own))
+        self.vectors = {text: self._vector(text) for texts in own.values() for text in texts}
+        self.references = own
+
+    def __call__(self, pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
+        return [self._of(pair, caption) for pair, caption in zip(pairs, captions, strict=True)]
+
+    def _of(self, pair: Pair, caption: str) -> float:
+        own = self._vector(caption)
+        return float(np.mean([self._similarity(own, text) for text in self.references[pair.pair_id]]))
+
+    def _vector(self, sentence: str) -> tuple[list[dict[Ngram, float]], int]:
+        """The tf-idf of a sentence's n-grams by their length, and its number of bigrams."""
+        weights: list[dict[Ngram, float]] = [{} for _ in range(LONGEST)]
+        for gram, count in ngrams(sentence).items():
+            weights[len(gram) - 1][gram] = count * self.rarity.get(gram, self.unseen)
+        return weights, bigrams(sentence)
+
+    def _similarity(self, caption: tuple[list[dict[Ngram, float]], int], text: str) -> float:
+        (one, length), (other, longer) = caption, self.vectors[text]
+        penalty = math.exp(-((length - longer) ** 2) / (2 * SIGMA**2))
+        return 10.0 * penalty * float(np.mean([_clipped(*each) for each in zip(one, other, strict=True)]))
+
+
+def _clipped(caption: Mapping[Ngram, float], reference: Mapping[Ngram, float]) -> float:
+    """The cosine in which a caption's n-gram counts no more often than the reference's."""
+    shared = sum(min(caption[gram], weight) * weight for gram, weight in reference.items() if gram in caption)
+    norms = math.sqrt(sum(x * x for x in caption.values()) * sum(x * x for x in reference.values()))
+    return shared / norms if norms else 0.0
+
+
+def random(pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
+    """A control: 0 or 1 whatever a caption says, drawn with torch's global generator."""
+    return torch.randint(2, (len(captions),)).double().tolist()
+
+
+def constant(pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
+    """A control: 1 for every caption, so that none is preferred and only the cross-entropy trains."""
+    return [1.0] * len(captions)
+
+
+def reward_of(settings: Mapping[str, Any], pairs: Sequence[Pair], tokenize: Tokenize) -> Reward:
+    """The reward that the settings name. Raises InputError where these training pairs do not allow it."""
+    match settings["reward"]:
+        case "truth":
+            return Truth(pairs, settings["partial_credit"], settings["false_alarm"])
+        case "agrees":
+            return Agreement(settings["false_alarm"])
+        case "CIDEr-D":
+            return CiderD(pairs, tokenize)
+        case "random":
+            return random
+        case kind:
+            assert kind == "constant"  # params.yaml's types allow no other
+            return constant
+
+
+def tells_change(captions: Sequence[str]) -> list[float]:
+    """1 for each caption that says that something changed, 0 for others."""
+    return [float(not says_no_change(caption, PHRASES)) for caption in captions]

@@ -1,0 +1,186 @@
+"""Run one phase of a training: its command-line arguments, its processes, and the files that it writes."""
+
+import argparse
+import csv
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline.cli.arguments import SEEDS, address_to_read, to_read, whole
+from pipeline.compute import devices, launch, memory
+from pipeline.compute.process_group import Ranks, joined
+from pipeline.config import params
+from pipeline.config.recipe_file import Recipe
+from pipeline.datasets.schema import images_of, of_split, read_pairs
+from pipeline.features.memory_cache import held
+from pipeline.features.object_storage import STORES, store_of
+from pipeline.features.store import FeatureStore
+from pipeline.io import provenance, source_code
+from pipeline.io.folder_records import RECORD
+from pipeline.io.outputs import Contents, file_to_write, replacing
+from pipeline.io.scratch_folders import alone, clear
+from pipeline.text import vocabularies
+from pipeline.training import compiling, live_curves
+from pipeline.training.live_curves import LiveCurves
+from pipeline.training.loop import SUPERVISED, Training, seed_all
+from pipeline.training.phases import Phase
+from pipeline.training.resuming import History
+from pipeline.weights import trained_model
+from pipeline.weights.model_description import Trained
+
+TRAINED = "trained"  # in names of scratch folders and curves: what the reward phase starts from
+IMAGES = "images"  # the folder of the curves of a pre-training on single images, among those after it
+LOSS, VALIDATION = "loss.csv", "validation.csv"
+CURVES = Contents("curves")
+Measure = Callable[[Path, Path], object]
+"""Writes what weights achieve: their folder, and the folder to write to."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of every phase."""
+    parser.add_argument("--recipe", type=to_read, required=True)
+    parser.add_argument("--seed", type=whole(*SEEDS), required=True)
+    parser.add_argument("--pairs", type=to_read, required=True)
+    parser.add_argument("--vocab", type=to_read, required=True)
+    parser.add_argument("--features", type=address_to_read, required=True, help=STORES)
+    parser.add_argument(
+        "--weights", type=trained_model.CONTENTS.to_write, required=True, help="folder to write"
+    )
+    parser.add_argument(
+        "--curves", type=CURVES.to_write, required=True, help="the folder of loss.csv and validation.csv"
+    )
+    parser.add_argument("--provenance", type=file_to_write, required=True)
+    parser.add_argument(
+        "--imported", type=to_read, help="the folder of the run's imported weights, if it has some"
+    )
+    parser.add_argument(
+        "--live",
+        type=live_curves.CONTENTS.to_write,
+        help="the folder of curves that grow while it runs (train.log in params.yaml)",
+    )
+
+
+def run_phase(
+    stage: str,
+    arguments: argparse.Namespace,
+    recipe: Recipe,
+    phase: Phase,
+    before: Path | None = None,
+    out: Path | None = None,
+    checks: Callable[[], None] | None = None,
+    measure: Measure | None = None,
+) -> None:
+    """Train a phase, by as many processes as its settings say; `before` is the folder that it starts from.
+
+    `out`: the stage's output, where this phase's weights are not that. One process at a time works on it.
+    `checks`: of the inputs, called by every process; of several, one says what is wrong.
+    `measure`: writes what the trained weights achieve to the folder of the curves.
+    """
+    if "RANK" not in os.environ:
+        count = launch.processes(phase.settings)
+        if count > 1:
+            sys.exit(launch.start(f"stages.{stage}", sys.argv[1:], count))
+    launch.end_with_starter()
+    with joined() as ranks, alone(out or arguments.weights, first=ranks.rank == 0) as still_alone:
+        if checks is not None:
+            checks()
+        train(stage, arguments, recipe, phase, before, ranks, still_alone, measure)
+
+
+def train(
+    stage: str,
+    arguments: argparse.Namespace,
+    recipe: Recipe,
+    phase: Phase,
+    before: Path | None,
+    ranks: Ranks,
+    still_alone: Callable[[], None],
+    measure: Measure | None,
+) -> None:
+    start = time.monotonic()
+    devices.repeatable()
+    launch.check_group(phase.settings, ranks)
+    pairs = read_pairs(arguments.pairs)
+    words = vocabularies.load(arguments.vocab)
+    vocabulary = phase.cut(words)
+    store = FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
+    inputs = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
+    inputs += [trained_model.identity(before)] if before else []
+
+    seed_all(arguments.seed, 0)
+    with memory.enough(phase.settings["batch"], ranks.world):
+        model = phase.make(store.shape, vocabulary)
+        code = json.dumps(source_code.of_class(type(model)))  # a recipe by hand may be of another
+        keys = (str(arguments.seed), code, *phase.keys, devices.identity())
+        scratch = provenance.scratch(stage, arguments.weights, *inputs, store.record, *keys)
+        validation = phase.validation(of_split(pairs, "val"), store, vocabulary) if ranks.rank == 0 else None
+        state = scratch / "state.pt"
+        live = growing(arguments.live if ranks.rank == 0 else None, phase)
+        objective = phase.objective(of_split(pairs, "train"), vocabulary) if phase.objective else SUPERVISED
+        training = Training(model, recipe, arguments.seed, state, validation, ranks, phase, live, objective)
+        if training.damaged and ranks.rank == 0:
+            print(f"note: {training.damaged}", flush=True)
+        training.compile(compiling.backend(phase.settings["compile"], training.device))
+        names = images_of(of_split(pairs, "train"))
+        source = held(store, names, phase.settings["cache"], training.device, ranks)
+        history = training.run(phase.sampler(pairs, arguments.seed), source, vocabulary)
+        live.end()
+    if ranks.rank == 0:
+        still_alone()
+        hashes = {"vocabulary": vocabularies.identity(words), **store.hashes}
+        write(arguments, recipe, store.shape, vocabulary, history, hashes, phase.beside.curves, measure)
+        made = {"precision": str(training.dtype), "processes": ranks.world}
+        provenance.write(stage, arguments.provenance, time.monotonic() - start, **made)
+        clear(arguments.weights)
+        print(f"kept iteration {history.best_iteration}: validation {phase.metric} {history.best_score:.3f}")
+
+
+def growing(folder: Path | None, phase: Phase) -> LiveCurves:
+    """The curves that grow, as params.yaml has it, where there is one."""
+    log = params.load().train.log if folder and Path("params.yaml").exists() else None
+    return LiveCurves(folder, log or "dvclive", images=2 * phase.settings["batch"])
+
+
+def write(
+    arguments: argparse.Namespace,
+    recipe: Recipe,
+    shape: tuple[int, int, int],
+    vocabulary: vocabularies.Vocabulary,
+    history: History,
+    hashes: dict[Any, str],
+    earlier: Mapping[str, Path],
+    measure: Measure | None,
+) -> None:
+    trained = Trained(
+        recipe,
+        arguments.seed,
+        shape,
+        len(vocabulary),
+        vocabulary.longest,
+        history.best_iteration,
+        history.best_score,
+        hashes,
+    )
+    with replacing(arguments.weights, trained_model.CONTENTS) as beside:
+        trained_model.save(beside, trained, history.best)
+    with replacing(arguments.curves, CURVES) as beside:
+        beside.mkdir()
+        write_csv(beside / LOSS, history.losses)
+        write_csv(beside / VALIDATION, history.validation)
+        for name, curves in earlier.items():
+            shutil.copytree(curves, beside / name, ignore=shutil.ignore_patterns(RECORD))
+        if measure is not None:
+            measure(arguments.weights, beside)
+
+
+def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+    """One row a dictionary, columns in its order."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)

@@ -1,0 +1,207 @@
+"""The reward phase: its gradient equals that of the expected reward, summed over all captions there are."""
+
+from dataclasses import replace
+from itertools import product
+from unittest.mock import patch
+
+import pytest
+import torch
+
+from models import Sizes, build
+from pipeline.compute import devices
+from pipeline.compute.process_group import join
+from pipeline.config import recipe_file
+from pipeline.datasets.schema import of_split
+from pipeline.decoding.sampling import sample
+from pipeline.text.vocabularies import END, NULL, START, WordVocabulary
+from pipeline.training import phases
+from pipeline.training.loop import Training, seed_all
+from pipeline.training.reinforce import POLICY, SelfCritical, log_probabilities
+from pipeline.training.sampling import Batch, Sampler
+from pipeline.weights import trained_model
+from pipeline.weights.model_description import Trained
+from tests.killed import KilledError, validation
+from tests.pipeline.training.test_loop import recipe, same
+from tests.spawned import spawn
+
+WORDS = WordVocabulary(("<NULL>", "<UNK>", "<START>", "<END>", "a", "b"), 4, True)
+SETTINGS = {"reward": "random", "samples": 2, "baseline": "mean", "cross_entropy": 0.0}
+EVERY = [row for row in product((END, 4, 5), repeat=3) if END not in row[:-1]]
+EVERY += [(4, END, NULL), (5, END, NULL), (END, NULL, NULL)]  # 12 of three words, 2 of one, and the empty one
+
+
+def tiny(dtype=torch.float64):
+    torch.manual_seed(5)
+    sizes = Sizes(3, (1, 2), len(WORDS), WORDS.longest, 4, 2, 1, 1, 4)
+    model = build("subtraction", sizes, {"variant": "paper", "switches": {}, "dropout": 0.0}).to(dtype)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, dtype=dtype))
+    return model
+
+
+def encoded(model, pairs=1):
+    random = torch.Generator().manual_seed(7)
+    return model.encoding(torch.randn(2 * pairs, 3, 1, 2, generator=random, dtype=torch.float64)).chunk(2)
+
+
+def reward(pairs, captions):
+    """Different for each caption; no symmetry in it."""
+    return [1.7 * caption.count("a") - 0.6 * len(caption) ** 0.5 + (caption == "b a") for caption in captions]
+
+
+def by_hand(model, difference, words):
+    """p(c): word after word, softmax over the words that may be written."""
+    tokens, p = [START], 1.0
+    for word in words:
+        if word == NULL:
+            break
+        padded = torch.tensor([[*tokens, NULL]])
+        shares = model.decoder(padded, difference).logits[0, -1][3:].softmax(-1)  # <END>, a, b
+        p, tokens = p * shares[word - 3], [*tokens, word]
+    return p
+
+
+def gradients(model, value):
+    model.zero_grad()
+    value.backward()
+    return [p.grad.clone() for p in model.parameters() if p.grad is not None]
+
+
+def losses(model, words, settings, pairs=("x",)):
+    """The phase's terms where these captions are drawn."""
+    objective = SelfCritical(reward, SETTINGS | settings, WORDS)
+    batch = Batch(*[torch.empty(0)] * 4, parts=1, pairs=pairs)
+    with patch("pipeline.training.reinforce.sample", lambda *_: words):
+        return objective(
+            model, *encoded(model, len(pairs)), torch.tensor([[START, 4, END, NULL]]), batch, None
+        )
+
+
+@pytest.mark.parametrize(("samples", "baseline"), [(2, "mean"), (1, "greedy"), (2, "greedy")])
+def test_its_mean_over_all_draws_is_the_gradient_of_the_expected_reward(samples, baseline):
+    model = tiny()
+    difference = model.difference(*encoded(model))
+    chances = torch.stack([by_hand(model, difference, words) for words in EVERY])
+    assert len(EVERY) == 15
+    torch.testing.assert_close(chances.sum(), torch.tensor(1.0, dtype=torch.float64))
+    captions = [WORDS.decode(words) for words in EVERY]
+    expected = gradients(model, -(chances * torch.tensor(reward(None, captions))).sum())
+    mean = 0.0
+    for drawn in product(range(len(EVERY)), repeat=samples):
+        words = torch.tensor([EVERY[number] for number in drawn])
+        found = losses(model, words, {"samples": samples, "baseline": baseline})
+        mean = mean + chances[list(drawn)].prod().detach() * found[POLICY]
+    torch.testing.assert_close(gradients(model, mean), expected, rtol=1e-5, atol=1e-7)  # logits are float32
+    # of one caption alone it is another gradient: the comparison can fail
+    one = gradients(model, losses(model, torch.tensor([EVERY[0]] * 2), {"baseline": "greedy"})[POLICY])
+    assert not all(torch.allclose(a, b) for a, b in zip(one, expected, strict=True))
+
+
+def test_captions_are_drawn_as_often_as_they_are_likely():
+    model = tiny()
+    difference = model.difference(*encoded(model))
+    torch.manual_seed(0)
+    drawn = [tuple(row) for row in sample(model, difference, 6000).tolist()]
+    width = len(drawn[0])
+    with torch.no_grad():
+        for words in EVERY:
+            share = drawn.count(words[:width]) / len(drawn)
+            assert abs(share - float(by_hand(model, difference, words))) < 0.02
+
+
+def test_log_probabilities_equal_word_after_word():
+    model = tiny()
+    difference = model.difference(*encoded(model))
+    found = log_probabilities(model, difference, torch.tensor(EVERY))
+    expected = torch.stack([by_hand(model, difference, words).log() for words in EVERY])
+    torch.testing.assert_close(found, expected, check_dtype=False)
+
+
+def test_measures_are_means_over_the_samples():
+    model = tiny()
+    words = torch.tensor([[4, 5, END], [END, NULL, NULL]])
+    found = losses(model, words, {})
+    log_p = log_probabilities(model, model.difference(*encoded(model)), words)
+    assert found["reward"] == pytest.approx(sum(reward(None, ["a b", ""])) / 2)
+    assert found["entropy"].item() == pytest.approx(-log_p.mean().item())
+    assert (found["length"], found["tells_change"]) == (2.0, 1.0)
+
+
+def share(folder):
+    ranks = join()
+    torch.save(half(ranks.part(4)), folder / f"{ranks.rank}.pt")
+    ranks.wait()
+    ranks.leave()
+
+
+def half(part):
+    """Terms of some of four pairs, whose captions are known, and the gradients."""
+    model, words = tiny(), torch.tensor(EVERY[3:11])
+    before, after = (x[part] for x in encoded(model, 4))
+    objective = SelfCritical(reward, SETTINGS, WORDS)
+    batch = Batch(*[torch.empty(0)] * 4, parts=1, pairs=("x",) * len(before))
+    own = words.view(4, 2, -1)[part].flatten(0, 1)
+    with patch("pipeline.training.reinforce.sample", lambda *_: own):
+        found = objective(model, before, after, torch.tensor([[START, END]]), batch, None)
+    return [x.detach() for x in found.values()] + gradients(model, found[POLICY])
+
+
+@pytest.mark.slow
+def test_shares_of_two_processes_add_up(tmp_path):
+    spawn(share, 2, tmp_path)
+    both = [torch.load(tmp_path / f"{rank}.pt") for rank in range(2)]
+    whole = half(slice(None))
+    torch.testing.assert_close([a + b for a, b in zip(*both, strict=True)], whole)
+    assert not torch.allclose(both[0][0], whole[0])
+
+
+@pytest.fixture(scope="module")
+def trained(prepared, tmp_path_factory):
+    """Weights that nothing was trained for."""
+    chosen, vocabulary = recipe(), prepared.vocabulary
+    torch.manual_seed(0)
+    model = recipe_file.build(chosen, chosen.sizes_for((6, 3, 3), len(vocabulary), vocabulary.longest))
+    folder = tmp_path_factory.mktemp("trained") / "weights"
+    about = Trained(chosen, 1, (6, 3, 3), len(vocabulary), vocabulary.longest, 1, 0.0)
+    trained_model.save(folder, about, model.state_dict())
+    return folder
+
+
+def train(prepared, trained, folder, seed=1, scores=(1.0, 3.0, 2.0), killed_at=None, **changes):
+    """The phase for twelve iterations; `killed_at` raises at that validation."""
+    own = SETTINGS | {"iterations": 12, "learning_rate": 1e-2, "validate_every": 4, "cross_entropy": 0.1}
+    own |= {"partial_credit": 0.0, "false_alarm": 1.0} | changes
+    chosen = replace(recipe(), train=recipe().train | {"reinforce": own})
+    phase = phases.reinforcing(chosen, trained)
+    devices.repeatable()
+    model = phase.make((6, 3, 3), prepared.vocabulary)
+    pairs = of_split(prepared.pairs, "train")
+    objective = phase.objective(pairs, prepared.vocabulary)
+    state, done = folder / "state.pt", validation(scores, killed_at)
+    seed_all(seed, 0)
+    training = Training(model, chosen, seed, state, done, phase=phase, objective=objective)
+    history = training.run(Sampler(pairs, 4, seed, True, 2), prepared.store, prepared.vocabulary)
+    return history, model.state_dict()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reward", ["random", "CIDEr-D", "agrees"])
+def test_a_killed_phase_ends_in_the_same_bits_and_another_seed_in_others(prepared, trained, tmp_path, reward):
+    whole, weights = train(prepared, trained, tmp_path / "whole", reward=reward)
+    with pytest.raises(KilledError):
+        train(prepared, trained, tmp_path / "killed", killed_at=2, reward=reward)
+    resumed, again = train(prepared, trained, tmp_path / "killed", scores=(3.0, 2.0), reward=reward)
+    assert same(weights, again)
+    assert (whole.losses, whole.best_iteration) == (resumed.losses, resumed.best_iteration)
+    _, others = train(prepared, trained, tmp_path / "other", seed=2, reward=reward)
+    assert not same(weights, others)
+
+
+@pytest.mark.slow
+def test_a_constant_reward_teaches_nothing_and_a_kept_cross_entropy_does(prepared, trained, tmp_path):
+    start, _ = trained_model.load(trained)
+    _, alone = train(prepared, trained, tmp_path / "a", reward="constant", cross_entropy=0.0)
+    _, kept = train(prepared, trained, tmp_path / "b", reward="constant")
+    assert same(start.state_dict(), alone)
+    assert not same(start.state_dict(), kept)

@@ -1,0 +1,101 @@
+"""The stage `train` with a reward: what it starts from, what a kill keeps, what is refused."""
+
+import shutil
+
+import pytest
+
+from pipeline.training import resuming
+from tests.killed import KilledError
+from tests.running import refuse, set_params, stage, succeed
+from tests.stage_commands import MAKE_RECIPE, RECIPE, train_with, trained
+
+pytestmark = pytest.mark.slow
+REWARD = {
+    "reinforce__reward": "CIDEr-D",
+    "reinforce__iterations": 4,
+    "reinforce__validate_every": 2,
+    "reinforce__samples": 2,
+    "reinforce__learning_rate": 1e-2,
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A trained run in `plain`, and the recipe of the same run with a reward."""
+    made = trained(tmp_path_factory.mktemp("reward"), "plain")
+    shutil.copy(made / RECIPE, made / "plain.yaml")
+    set_params(made, **REWARD)
+    succeed(made, MAKE_RECIPE)
+    succeed(made, train_with(1, "whole"))
+    return made
+
+
+def weights(folder, name):
+    return (folder / name / "weights.safetensors").read_bytes()
+
+
+def test_from_trained_weights_it_ends_as_when_it_trains_them_first(folder):
+    succeed(folder, f"{train_with(1, 'later')} --trained plain")
+    assert weights(folder, "later") == weights(folder, "whole") != weights(folder, "plain")
+    plain, curves = (folder / "curves" / name for name in ("plain", "whole"))
+    assert (curves / "trained/loss.csv").read_bytes() == (plain / "loss.csv").read_bytes()
+    assert (
+        (curves / "loss.csv")
+        .read_text()
+        .startswith("iteration,policy,cap,cv,cbr,reward,entropy,length,tells")
+    )
+    assert not list(folder.glob(".whole.*"))
+
+
+def test_a_kill_in_the_phase_keeps_what_it_starts_from(folder, monkeypatch):
+    save, saved = resuming.save, []
+
+    def dying(state, history, *given):
+        save(state, history, *given)
+        saved.append(history.iteration)
+        if len(saved) == 3:  # the first in the reward phase
+            raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(resuming, "save", dying)
+        with pytest.raises(KilledError):
+            stage(folder, train_with(1, "killed"))
+    assert saved == [2, 4, 2]
+    with monkeypatch.context() as patched:
+        patched.setattr(resuming, "save", dying)
+        succeed(folder, train_with(1, "killed"))
+    assert saved == [2, 4, 2, 4]
+    assert weights(folder, "killed") == weights(folder, "whole")
+
+
+@pytest.mark.parametrize("other", ["seed", "settings"])
+def test_weights_of_another_run_are_refused(folder, other):
+    if other == "seed":
+        refuse(folder, f"{train_with(2, 'wrong')} --trained plain", "plain holds weights of other settings")
+    else:
+        recipe = (folder / RECIPE).read_text()
+        (folder / RECIPE).write_text(recipe.replace("batch: 4", "batch: 5"))
+        refuse(folder, f"{train_with(1, 'wrong')} --trained plain", "plain holds weights of other settings")
+        (folder / RECIPE).write_text(recipe)
+    assert not (folder / "wrong").exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("reward", "praise", "reinforce.reward"),
+        ("samples", 1, "reinforce"),
+        ("partial_credit", 1.0, "reinforce.partial_credit"),
+        ("false_alarm", -0.5, "reinforce.false_alarm"),
+        ("tries", 3, "reinforce.tries"),
+    ],
+)
+def test_settings_that_cannot_be_are_named(folder, tmp_path, key, value, said):
+    set_params(tmp_path, **{f"reinforce__{key}": value})
+    refuse(tmp_path, MAKE_RECIPE, said)
+
+
+def test_a_reward_that_the_dataset_does_not_allow_is_named(tmp_path):
+    changes = {"reinforce__reward": "agrees", "negatives__grammar__tabletop": None}
+    set_params(tmp_path, **changes)
+    refuse(tmp_path, MAKE_RECIPE, "reinforce.reward")

@@ -11,8 +11,8 @@ import torch
 from pipeline.datasets.schema import NO_CHANGE, Pair
 from pipeline.io.errors import InputError
 from pipeline.scoring.accuracy import PHRASES, says_no_change
-from pipeline.scoring.agreement import agrees
 from pipeline.scoring.metrics import LONGEST, SIGMA, Ngram, bigrams, ngrams
+from pipeline.scoring.sentences import agrees
 from pipeline.scoring.truth import judge
 
 Tokenize = Callable[[list[str]], list[str]]

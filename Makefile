@@ -49,7 +49,7 @@ study: .venv/ready ## a paper's table: make study NAME=scorer-table-6 DATASET=ta
 	@set -f; python -m commands.study --name "$$NAME" --dataset "$$DATASET" $${SEEDS:+--seeds $$SEEDS}
 
 experiments: .venv/ready ## the table of `dvc exp run`: scores, and the settings that differ
-	@dvc exp show --no-pager --only-changed --drop '[^:]+/[^:]+$$'
+	@dvc exp show --no-pager --only-changed --drop '.*/\w+(\.\w+)*$$'
 
 check-data: .venv/ready ## is a real dataset's folder complete? make check-data DATASET=spot_the_diff
 	$(if $(DATASET),,$(error name a dataset: make check-data DATASET=spot_the_diff))
@@ -92,4 +92,4 @@ lock:
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --group dev --group cluster --generate-hashes \
 		--no-emit-index-url pyproject.toml -o requirements.lock
 
-.PHONY: help repro demo demo-weights study check-data test lint bench picture lock
+.PHONY: help repro demo demo-weights study experiments check-data test lint bench picture lock

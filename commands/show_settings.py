@@ -1,6 +1,6 @@
 """Print the settings that a run is trained with, and the file and key that each comes from.
 
-python -m commands.show_settings --dataset tabletop --model scorer_cbr
+python -m commands.show_settings tabletop scorer_cbr
 """
 
 import argparse
@@ -18,8 +18,8 @@ def main() -> None:
         description=__doc__,
         formatter_class=argparse.RawTextHelpFormatter,
     )
-    parser.add_argument("--dataset", type=word, required=True)
-    parser.add_argument("--model", type=word, required=True)
+    parser.add_argument("dataset", type=word)
+    parser.add_argument("model", type=word)
     arguments = parsed(parser)
     path = Path("params.yaml")
     recipe = resolving.resolve(params.load(path), arguments.dataset, arguments.model)

@@ -67,7 +67,7 @@ def test_each_value_is_at_its_origin(lab, dataset, model, origin):
 def test_the_command_prints_what_an_override_changes(lab, capsys):
     text = TEXTS["params.yaml"].replace("  lambda_cbr:  ", "  lambda_cbr: 0.004  ", 1)
     (lab / "params.yaml").write_text(text)
-    succeed(lab, "show_settings --dataset tabletop --model scorer_cbr")
+    succeed(lab, "show_settings tabletop scorer_cbr")
     rows = {row[0]: row[1:] for row in map(str.split, capsys.readouterr().out.splitlines())}
     assert rows["loss.lambda_cbr"] == ["0.004", "params.yaml:", "loss.lambda_cbr"]
-    refuse(lab, "show_settings --dataset tabletop --model nobody", "unknown model 'nobody'")
+    refuse(lab, "show_settings tabletop nobody", "unknown model 'nobody'")

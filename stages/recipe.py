@@ -69,7 +69,8 @@ def write_inputs(recipe: Recipe, arguments: argparse.Namespace) -> None:
 
 def started_from(recipe: Recipe, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the hashes of the weights and data beside the pairs that the run's first phase reads."""
-    first, found = recipe.adapt or recipe.train, {}
+    found: dict[str, Any] = {}
+    first = recipe.adapt or recipe.train
     if "start" in first:
         found["clip"] = first_weights.identity(Path(first["start"]))
     if recipe.asks_negatives:

@@ -49,7 +49,7 @@ study: .venv/ready ## a paper's table: make study NAME=scorer-table-6 DATASET=ta
 	@set -f; python -m commands.study --name "$$NAME" --dataset "$$DATASET" $${SEEDS:+--seeds $$SEEDS}
 
 experiments: .venv/ready ## the table of `dvc exp run`: scores, and the settings that differ
-	@dvc exp show --no-pager --only-changed --drop '.*/\w+(\.\w+)*$$'
+	@dvc exp show --only-changed --drop '.*/\w+(\.\w+)*$$|\w+\.yaml$$|pipeline$$|stages$$'
 
 check-data: .venv/ready ## is a real dataset's folder complete? make check-data DATASET=spot_the_diff
 	$(if $(DATASET),,$(error name a dataset: make check-data DATASET=spot_the_diff))

@@ -193,7 +193,7 @@ def test_the_pre_training_has_panels_of_its_own(tmp_path):
     params = make_study(tmp_path)
     for seed in (1, 2):
         for folder in ("", "images") if seed == 2 else ("",):
-            place = tmp_path / "results/curves/tabletop/scorer/first" / str(seed) / folder
+            place = tmp_path / "results/curves/tabletop/scorer/pretrain" / str(seed) / folder
             place.mkdir(parents=True)
             (place / "loss.csv").write_text(PRETRAINING)
             (place / "validation.csv").write_text(VALIDATED)

@@ -1,1 +1,1 @@
-"""Studies: the cells of a paper's table, run as jobs on this machine or a cluster."""
+"""Studies: the runs of a paper's table, as jobs on this machine or a cluster."""

@@ -1,12 +1,12 @@
-"""One job: a command of the shell, with a folder that says where it is and outlives its starter.
+"""One job: a shell command with a folder for its state, which outlives the process that started it.
 
-    lock         locked by the process at work, whose number and node are its text
+    lock         locked by the running process; its text is the process's id and node
     state.json   running, done, ended, or failed with the last line of the error
-    log          what the command said
+    log          output of the command
 
-A job that is ended from outside (killed, out of time, its node gone) is neither done nor failed, and whoever
-starts it again has it go on: its command does nothing twice. A second process on the same job waits for the
-first: SLURM may start one elsewhere while the first still lives.
+A job that was ended from outside (killed, out of time, its node lost) is neither done nor failed. It can be
+started again and continues, because its command repeats no finished work. A second process on a job waits for
+the first: SLURM may start it elsewhere while the first still runs.
 """
 
 import fcntl
@@ -30,15 +30,15 @@ from pipeline.io.records import read_record
 
 LOCK, STATE, LOG = "lock", "state.json", "log"
 POLL = 1.0  # seconds
-# seconds in which the signal that ended a command comes here, too: SLURM sends it to each process in turn;
-# whoever leaves before it came would not be put into the queue again
+# seconds until the signal that ended the command reaches this process too: SLURM signals the processes in
+# turn, and a job that exits before its signal is not requeued
 SIGNALLED = 1.0
-TAIL = 20_000  # bytes of the log, of which the last error line is one
+TAIL = 20_000  # last bytes of the log, which have the last error line
 RUNNING, DONE, FAILED, LOST = "running", "done", "failed", "ended"
-# exit codes of what was ended from outside, by itself or through the shell
+# exit codes of a command that was ended from outside, directly or through the shell
 _SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM)
 ENDED = {sign * number + more for number in _SIGNALS for sign, more in ((-1, 0), (1, 128))}
-BY_DVC = re.compile(r"ERROR: failed to reproduce .* exited with (-?\d+)")  # of the command of a stage
+BY_DVC = re.compile(r"ERROR: failed to reproduce .* exited with (-?\d+)")  # exit code of a stage
 
 
 class State(TypedDict, total=False):
@@ -46,12 +46,12 @@ class State(TypedDict, total=False):
 
     state: Literal["running", "done", "failed", "ended"]
     node: str
-    line: str  # of a job that failed or was ended: why
+    line: str  # why a job failed or was ended
 
 
 @dataclass(frozen=True)
 class Job:
-    """A command, started in `folder`; `place` has the job's files. submitit calls it, and so it runs."""
+    """A command that starts in `folder`; `place` has the job's files. Calling the object runs the job."""
 
     place: str
     folder: str
@@ -74,7 +74,7 @@ class Job:
                 _tell(place, FAILED, line=line)
 
     def checkpoint(self) -> Any:
-        """Return what submitit puts into the queue again where the time is over: the same job."""
+        """Return what submitit requeues at the time limit: the same job."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)
@@ -96,14 +96,14 @@ class Job:
 
 
 def state(place: Path) -> State:
-    """Return where a job is; empty where it never ran. Raises InputError naming the key that is wrong."""
+    """Return a job's state; empty if it never ran. Raises InputError naming the wrong key."""
     if not (place / STATE).exists():
         return {}
     return read_record(place / STATE, State, f"remove {STATE}, and start the job again", "ignore")
 
 
 def holder(place: Path) -> int | None:
-    """Return the process on this machine that works on a job, if there is one."""
+    """Return the id of the process on this machine that runs a job; None if there is none."""
     try:
         file = os.open(place / LOCK, os.O_RDWR)
     except FileNotFoundError:
@@ -118,11 +118,11 @@ def holder(place: Path) -> int | None:
 
 
 def last_error(log: Path) -> tuple[str, int]:
-    """Return the last line `error: …`, else the last line, and the exit code of a stage that DVC names."""
+    """Return the last line `error: …`, else the last line, and the exit code of the stage that DVC names."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - TAIL))
         text = "\n" + file.read().decode("utf-8", "replace")
-    text = text.rpartition("\n$ ")[2].partition("\n")[2]  # of the last start, without its command
+    text = text.rpartition("\n$ ")[2].partition("\n")[2]  # output after the last start
     lines = [line.strip() for line in re.split(r"[\r\n]+", text) if line.strip()]
     by_dvc = [found for found in map(BY_DVC.match, lines[-1:]) if found]
     own = lines[: -1 if by_dvc else None]
@@ -132,20 +132,20 @@ def last_error(log: Path) -> tuple[str, int]:
 
 
 def stage(place: Path) -> str:
-    """Return the stage that DVC runs, of a job that has some."""
+    """Return the stage that DVC runs in a job; empty if none."""
     log = (place / LOG).read_bytes() if (place / LOG).exists() else b""
     _, found, rest = log.rpartition(b"Running stage '")
     return rest.partition(b"@")[0].decode() if found else ""
 
 
 def node() -> str:
-    """Return this node's name, as SLURM calls it, else the machine's."""
+    """Return SLURM's name of this node, else the machine's name."""
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
 @contextmanager
 def _alone(place: Path) -> Iterator[None]:
-    """While no other process works on the job; waits for one that does."""
+    """Wait until no other process runs the job, and lock it for the block."""
     file = os.open(place / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         while True:

@@ -1,4 +1,4 @@
-"""One look at all jobs while they run: a live table, or a line for each change where no terminal is."""
+"""Progress of all jobs: a live table on a terminal, else a line for each change."""
 
 import time
 from collections import Counter
@@ -21,7 +21,7 @@ SECONDS_BETWEEN_LINES = 60.0
 
 
 def run(place: Place, tasks: Sequence[Task]) -> list[str]:
-    """Run all tasks in view of the user; return a line for each one that failed or was cancelled."""
+    """Run all tasks and show their progress; return a line for each task that failed or was cancelled."""
     queue = Queue(place, tasks)
     with watched(queue) as watch:
         return [f"{entry.task.name}: {entry.line or entry.state}" for entry in queue.run(watch)]
@@ -29,7 +29,7 @@ def run(place: Place, tasks: Sequence[Task]) -> list[str]:
 
 @contextmanager
 def watched(queue: Queue, console: Console | None = None) -> Iterator["Watch"]:
-    """Show the queue for as long as the block lasts."""
+    """Show the queue during the block."""
     console = console or PlainConsole()
     if console.is_terminal:
         with Live(console=console, auto_refresh=False) as live:
@@ -39,14 +39,14 @@ def watched(queue: Queue, console: Console | None = None) -> Iterator["Watch"]:
 
 
 class Watch:
-    """Called after every turn of the queue."""
+    """Shows a queue; it is called after every turn."""
 
     def __init__(self, queue: Queue, console: Console, live: Live | None):
         self.queue, self.console, self.live, self.said = queue, console, live, time.monotonic()
         queue.changed = self.changed
 
     def changed(self, entry: Entry) -> None:
-        """Say that a task's state is another, where no table shows it."""
+        """Print a task's new state, unless a table shows it."""
         if self.live is None:
             on = f" on {entry.node}" if entry.node else ""
             self._line(f"{entry.task.name}: {entry.state}{on}" + (f": {entry.line}" if entry.line else ""))
@@ -65,7 +65,7 @@ class Watch:
 
 
 def table(entries: Sequence[Entry]) -> Table:
-    """A row for each task, below how many tasks are in which state."""
+    """Return a table with a row per task, and the number of tasks in each state as its title."""
     counts = Counter(entry.state for entry in entries)
     title = ", ".join(f"{count} {state}" for state, count in counts.items())
     found = Table(*HEADINGS, title=f"{len(entries)} jobs: {title}", box=SIMPLE_HEAD, title_justify="left")
@@ -75,7 +75,7 @@ def table(entries: Sequence[Entry]) -> Table:
 
 
 def told(entry: Entry) -> list[str]:
-    """A row of the table."""
+    """Return a row of the table."""
     row = [entry.task.name, entry.state, entry.node]
     if entry.state != RUNNING:
         return [*row, "", "", "", "", entry.line]

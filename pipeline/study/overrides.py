@@ -1,8 +1,8 @@
-"""params.yaml with a row's `set` and `times` laid over it.
+"""params.yaml with the `set` and `times` of a study's row applied.
 
-DVC's own overrides (`dvc exp run -S`, by Hydra) multiply nothing, take any value for a key, and know neither
-what a study may vary nor which value hides another; of an unknown key they say "Invalid `--set-param` value",
-not which. And they write into params.yaml itself (all tried).
+DVC's overrides (`dvc exp run -S`, by Hydra) were tried. They cannot multiply, accept any value for a key, do
+not know what a study may vary or which value hides another, do not name an unknown key, and write into
+params.yaml.
 """
 
 from copy import deepcopy
@@ -19,16 +19,16 @@ from pipeline.io.records import first_fault
 from pipeline.study.study_file import Row
 
 Tree = dict[str, Any]
-# what a row may vary: how a model is trained and captions are found, never the data that rows share
+# what a row may vary: training and decoding, but not the data, which all rows share
 DATASET_PARTS = ("loss", "train", "sizes", "own")
 PARTS = ("loss", "train", "reinforce", "decode")
 
 
 def overlay(tree: Tree, row: Row, dataset: str, where: str) -> Tree:
-    """The whole params.yaml of a row's cells, which its lists of datasets and models name alone.
+    """Return the params.yaml of a row's runs, which lists only their dataset and model.
 
-    `where` begins each message. Raises InputError naming the key that is unknown, that a study does not
-    vary, or that has no effect.
+    `where` begins each message. Raises InputError naming the key that is unknown, that a study may not vary,
+    or that has no effect.
     """
     changed = deepcopy(tree) | {"datasets": [dataset], "models": [row.model], "stages": {}}
     if dataset in (rendered := changed.get("tabletop", {})).get("viewpoint", {}):
@@ -46,10 +46,10 @@ def overlay(tree: Tree, row: Row, dataset: str, where: str) -> Tree:
 
 
 def changes(tree: Tree, row: Row, dataset: str) -> Tree:
-    """What the row's `set` and `times` come to, where that is not what holds already: full key -> value.
+    """Return the changes by the row's `set` and `times`, full key -> value, without values that hold anyway.
 
-    So a row of an ablation that names what the model has anyway shares the model's own cells.
-    Raises ValueError for a wrong key.
+    So a row that names a value which the model has anyway shares the model's runs. Raises ValueError for a
+    wrong key.
     """
     found = {filled(key, row, dataset): value for key, value in row.set.items()}
     for key, factor in row.times.items():
@@ -64,9 +64,9 @@ def changes(tree: Tree, row: Row, dataset: str) -> Tree:
 
 
 def _unnamed(tree: Tree, row: Row, dataset: str, found: Tree) -> Tree:
-    """The model's switches where `model` does not name them: the dataset's, else the variant's."""
+    """Return the model's switches that `model` does not name: the dataset's values, else the variant's."""
     if row.model not in tree["model"] or (entry := models.MODELS.get(row.model)) is None:
-        return {}  # Params and the recipe say so
+        return {}  # Params and the recipe report it
     own = tree["dataset"][dataset].get("own", {}).get(entry.own, {})
     key = f"model.{row.model}.variant"
     branch, last = _place(tree, key)
@@ -79,22 +79,22 @@ def _has(tree: Tree, key: str, value: Any, unnamed: Tree) -> bool:
     branch, last = _place(tree, key)
     if last not in branch:
         branch = unnamed
-    alike = isinstance(value, bool) == isinstance(branch.get(last), bool)  # 1 is no `true`
+    alike = isinstance(value, bool) == isinstance(branch.get(last), bool)  # 1 is not `true`
     return last in branch and alike and bool(branch[last] == value)
 
 
 def filled(key: str, row: Row, dataset: str) -> str:
-    """A key of a row with the names of its dataset and model."""
+    """Return a row's key with the names of its dataset and model filled in."""
     return key.replace("{dataset}", dataset).replace("{model}", row.model)
 
 
 def _place(tree: Tree, key: str) -> tuple[Tree, str]:
-    """The branch that holds the key, and its last part. Raises ValueError."""
+    """Return the branch that has the key, and the key's last part. Raises ValueError for an unknown key."""
     *parents, last = key.split(".")
     branch: Any = tree
     for part in parents:
         branch = branch.get(part) if isinstance(branch, dict) else None
-    switch = parents[-1:] == ["switches"]  # they stand there only where they differ from the variant
+    switch = parents[-1:] == ["switches"]  # params.yaml has only those that differ from the variant
     if not isinstance(branch, dict) or (last not in branch and not switch):
         known = f" (there are {', '.join(branch)})" if isinstance(branch, dict) else ""
         raise ValueError(f"params.yaml has no key {key}{known}")
@@ -111,7 +111,7 @@ def _allowed(key: str, model: str, dataset: str) -> None:
 
 
 def _not_hidden(tree: Tree, key: str) -> None:
-    """A dataset's value is not used where params.yaml has one for all datasets."""
+    """Raise ValueError for a dataset's value that params.yaml overrides for all datasets."""
     above = key.split(".")[2:]
     if key.startswith("dataset.") and above[0] in ("loss", "train"):
         value = tree.get(above[0], {}).get(above[1])

@@ -1,8 +1,8 @@
-"""Where jobs run: this machine, some at a time, or a SLURM cluster, through submitit.
+"""Places that run jobs: this machine, a few at a time, or a SLURM cluster through submitit.
 
-submitit starts local jobs, too (LocalExecutor, 1.5.4), but sets CUDA_VISIBLE_DEVICES to numbers of devices,
-or to none, knows nothing of a job that an earlier process started, and limits neither how many run at once
-nor, without a guess, how long. The job itself is the same in both places (job.py).
+The job is the same in both places (job.py). submitit's LocalExecutor (1.5.4) is not used on this machine: it
+sets CUDA_VISIBLE_DEVICES, does not know jobs of an earlier process, does not limit the number of running
+jobs, and requires a time limit.
 """
 
 import io
@@ -22,26 +22,25 @@ from pipeline.study import job as jobs
 from pipeline.study.cluster_settings import Cluster
 from pipeline.study.job import LOG, STATE, Job
 
-CANCELLED = "cancelled"  # the file that says: do not start it again
-TURNS = 1000  # that a job may take, each as long as the cluster's settings say
+CANCELLED = "cancelled"  # file in a job's folder: do not start it again
+TURNS = 1000  # most requeues of a job, each up to the cluster's time limit
 QUEUED, RUNNING = "queued", "running"
-PATIENCE = 20.0  # seconds in which a job that is told to end does
-
+PATIENCE = 20.0  # seconds until a job has ended after SIGTERM
 
 Seen = tuple[str, str]  # QUEUED | RUNNING, and the node
 
 
 class Local:
-    """This machine: a process for each job, which lives on where the front is killed, and is found again."""
+    """This machine: each job is a process that survives the front end, and is found again by its folder."""
 
-    grace = 0.0  # seconds after which a job that is no longer seen has ended
+    grace = 0.0  # seconds until a job that is no longer seen counts as ended
 
     def __init__(self, at_once: int):
         self.at_once: int | None = at_once
         self.processes: dict[Path, subprocess.Popen[bytes]] = {}
 
     def start(self, job: Job) -> None:
-        """Start a job, which is known by its folder from then on."""
+        """Start a job. Its folder identifies it from then on."""
         folder = ready(job)
         with (folder / LOG).open("a") as log:
             self.processes[folder] = subprocess.Popen(
@@ -53,11 +52,11 @@ class Local:
             )
 
     def seen(self, folders: Iterable[Path]) -> dict[Path, Seen]:
-        """Return those of these jobs that wait or run."""
+        """Return the jobs that are queued or running."""
         return {folder: (RUNNING, jobs.node()) for folder in folders if self._process(folder)}
 
     def end(self, folder: Path) -> bool:
-        """End a job that waits or runs; return whether there was one."""
+        """End a job that is queued or running; return whether there was one."""
         if not (process := self._process(folder)):
             return False
         with suppress(ProcessLookupError):
@@ -68,7 +67,7 @@ class Local:
         return True
 
     def leave(self, folders: Iterable[Path]) -> str:
-        """Return in a line what becomes of these jobs when the front ends."""
+        """Handle these jobs when the front end stops, and return a line about it."""
         ended = sum([self.end(folder) for folder in folders])
         return f"ended {ended} job(s); start it again to go on where they were"
 
@@ -80,20 +79,20 @@ class Local:
 
 
 class Slurm:
-    """A cluster; who is in its queue is asked of squeue, so that no accounting is needed."""
+    """A SLURM cluster. Jobs are looked up by squeue, so no accounting is needed."""
 
-    grace = 10.0  # shared disks tell late
+    grace = 10.0  # shared disks show files late
 
     def __init__(self, cluster: Cluster, at_once: int | None = None):
         if shutil.which("sbatch") is None:
             raise InputError("--on slurm: there is no SLURM here (no sbatch); take --on local")
-        if (said := _asked()).returncode:  # at the start alone: later it may be away for a while
+        if (said := _asked()).returncode:  # an error only at the start: later, squeue may fail for a while
             why = _refusal(said.stderr or "squeue failed")
             raise InputError(f"--on slurm: SLURM does not answer ({why}); take --on local")
         self.cluster, self.at_once = cluster, at_once or cluster.at_once
 
     def start(self, job: Job) -> None:
-        """Submit a job. Raises InputError where it is refused."""
+        """Submit a job. Raises InputError if it is refused."""
         try:
             from submitit import SlurmExecutor
             from submitit.core.utils import FailedJobError
@@ -103,15 +102,14 @@ class Slurm:
         executor = SlurmExecutor(folder / "submitit", max_num_timeout=TURNS)
         executor.update_parameters(**self.cluster.of_submitit(name(folder), Path(job.folder)))
         try:
-            with redirect_stderr(io.StringIO()):  # where submitit repeats what sbatch says
+            with redirect_stderr(io.StringIO()):  # submitit repeats sbatch's messages there
                 executor.submit(job)
         except FailedJobError as error:
-            raise InputError(
-                f"SLURM refused the job: {_refusal(str(error))}; mend the cluster's file"
-            ) from None
+            why = _refusal(str(error))
+            raise InputError(f"SLURM refused the job: {why}; correct the cluster's file") from None
 
     def seen(self, folders: Iterable[Path]) -> dict[Path, Seen] | None:
-        """Return those of these jobs that wait or run; None where squeue does not answer now."""
+        """Return the jobs that are queued or running; None if squeue does not answer now."""
         if (queue := self._queue()) is None:
             return None
         waiting = {name(folder): folder for folder in folders}
@@ -130,7 +128,7 @@ class Slurm:
         return "the jobs go on: start it again to look at them, or with --cancel to end them"
 
     def _queue(self) -> dict[str, tuple[str, Seen]] | None:
-        """Name of a job -> its number, and where it is."""
+        """Return job name -> its id and where it is; None if squeue does not answer."""
         if (said := _asked()).returncode:
             return None
         rows = [line.split("|") for line in said.stdout.splitlines()]
@@ -144,12 +142,12 @@ Place = Local | Slurm
 
 
 def name(folder: Path) -> str:
-    """What a job is called in the queue: no other folder's has this name."""
+    """Return a job's name in SLURM's queue, unique for its folder."""
     return f"{folder.name[:16]}-{sha256(str(folder))[:12]}"
 
 
 def ready(job: Job) -> Path:
-    """Make the folder of a job, which has no verdict yet."""
+    """Make a job's folder, without the state of an earlier start."""
     folder = Path(job.place)
     folder.mkdir(parents=True, exist_ok=True)
     for left in (STATE, CANCELLED):
@@ -158,12 +156,12 @@ def ready(job: Job) -> Path:
 
 
 def _asked() -> subprocess.CompletedProcess[str]:
-    """What squeue says of this user's jobs."""
+    """Run squeue for this user's jobs."""
     command = ["squeue", "--me", "--noheader", "--format=%i|%T|%N|%j"]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def _refusal(text: str) -> str:
-    """What sbatch or squeue said, of all that is said around it."""
+    """Return the error line of sbatch or squeue in a longer text."""
     lines = [line.partition("error: ")[2] for line in text.splitlines() if "error: " in line]
     return lines[0] if lines else text.strip().splitlines()[-1]

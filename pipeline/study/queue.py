@@ -1,4 +1,4 @@
-"""The queue that loses no job: what ends without a verdict is started again, what fails stops no other."""
+"""Job queue: a job that ends without a result is started again, and a failed job does not stop others."""
 
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -12,13 +12,13 @@ from pipeline.study.job import DONE, FAILED, LOG, Job
 from pipeline.study.places import CANCELLED, RUNNING, Place
 
 POLL = 1.0  # seconds
-TRIES = 3  # of a job that ends so often without a verdict, and without having come further
+TRIES = 3  # starts of a job that ends each time without a result and without progress
 WAITING, LEFT = "waiting", "cancelled"
 OVER = (DONE, FAILED, LEFT)
 
 
 class Task(Protocol):
-    """What is to be done by one job, which is known by its folder."""
+    """Work of one job; its folder identifies it."""
 
     @property
     def name(self) -> str: ...
@@ -27,33 +27,33 @@ class Task(Protocol):
     def folder(self) -> Path: ...
 
     def begin(self, others: Collection["Task"]) -> Job | None:
-        """The job; None: it waits for one of the others, which are at work."""
+        """Return the job; None if the task must wait for one of `others`, which are at work."""
 
     def finish(self) -> None:
-        """Take what the job made, once, or again after a kill."""
+        """Take the job's results; after a kill this may be repeated."""
 
     def reached(self) -> str:
-        """How far it is: another text when it has come further."""
+        """Return the progress; the text differs if the job has come further."""
 
     def shown(self) -> tuple[str, str, str]:
-        """Of one that runs, for people: what is done, how good it is, what time is left."""
+        """Return for display, while it runs: work done, scores, time left."""
 
 
 @dataclass
 class Entry:
-    """A task, and where it is."""
+    """A task and its state."""
 
     task: Task
     state: str = WAITING  # WAITING | places.QUEUED | places.RUNNING | one of OVER
     node: str = ""
-    line: str = ""  # of what failed: why
-    begun: float = 0.0  # time.monotonic() when it was started or last seen
+    line: str = ""  # why it failed
+    begun: float = 0.0  # time.monotonic() of its start or when it was last seen
     tries: int = 0
     reached: str = field(default="")
 
 
 class Queue:
-    """All tasks at one place. `changed` is called with every entry whose state is another."""
+    """All tasks at one place. `changed` is called with every entry that changes its state."""
 
     def __init__(
         self, place: Place, tasks: Sequence[Task], changed: Callable[[Entry], None] = lambda _: None
@@ -62,9 +62,9 @@ class Queue:
         self.entries = [Entry(task) for task in tasks]
 
     def run(self, shown: Callable[[], None] = lambda: None) -> list[Entry]:
-        """Until all are over; returns the entries that failed or were cancelled. `shown`: after every turn.
+        """Run until all tasks are over; return the entries that failed or were cancelled.
 
-        Where it is ended itself, the place says what becomes of the jobs.
+        `shown` is called after every turn. If this is interrupted, the place handles the running jobs.
         """
         try:
             while self.turn():
@@ -78,7 +78,7 @@ class Queue:
         return [entry for entry in self.entries if entry.state in (FAILED, LEFT)]
 
     def turn(self) -> bool:
-        """Look at all jobs once, take what is finished, start what may start; whether something is left."""
+        """Check all jobs once, finish and start tasks; return whether tasks are left."""
         left = [entry for entry in self.entries if entry.state not in OVER]
         seen = self.place.seen([entry.task.folder for entry in left])
         if seen is None:
@@ -114,7 +114,7 @@ class Queue:
             self._set(entry, "queued" if self.place.grace else RUNNING)
 
     def _ended(self, entry: Entry) -> None:
-        """A job that is no longer seen: done, failed, cancelled, or to be started again."""
+        """Handle a job that is no longer seen: done, failed, cancelled, or to be started again."""
         folder = entry.task.folder
         said = jobs.state(folder)
         if said.get("state") == DONE:
@@ -148,7 +148,7 @@ class Queue:
 
 
 def cancel(place: Place, folders: Collection[Path]) -> int:
-    """End those of these jobs that wait or run, so that a front at work does not start them again."""
+    """End the jobs that are queued or running, so that a running front end does not restart them."""
     ended = 0
     for folder in folders:
         if folder.exists():

@@ -1,4 +1,4 @@
-"""A run of a study (a dataset x model x seed with its settings) as a job: `dvc repro` in its workspace."""
+"""A study's run (dataset, model, seed and settings) as a job: `dvc repro` in its workspace."""
 
 import json
 import shlex
@@ -16,16 +16,16 @@ from pipeline.study.study_cells import Cell
 from pipeline.study.workspace import SETTINGS, Base, workspaces
 
 LIVE = "results/live/{dataset}/{model}/{seed}/metrics.json"  # dvclive's summary of the training's curves
-PHASE = "pretrain"  # the stage of the phase before captioning
+PHASE = "pretrain"  # the stage of pre-training
 
 
 @dataclass(frozen=True)
 class RunTask:
-    """A run to be made. `finished` takes its workspace when it is."""
+    """A run to make. `finished` is called with its workspace at the end."""
 
     cell: Cell
     base: Base
-    commits: bool  # whether DVC's cache takes weights, captions and scores
+    commits: bool  # whether weights, captions and scores go into DVC's cache
     finished: Callable[[Path], None]
 
     @property
@@ -37,9 +37,9 @@ class RunTask:
         return workspaces([self.cell], self.base.root)[0]
 
     def begin(self, others: Collection[Task]) -> Job | None:
-        """Return the job; None where another run trains the phase before captioning that this one shares.
+        """Return the job; None while another run does the same pre-training.
 
-        This one then finds it in DVC's run cache.
+        This run then finds the result in DVC's run cache.
         """
         same = _phase_key(self.cell)
         sharing = [other for other in others if isinstance(other, RunTask) and _phase_key(other.cell) == same]
@@ -49,7 +49,7 @@ class RunTask:
         return Job(folder, folder, command(self.cell, self.base.prepared, self.commits))
 
     def at_phase(self) -> bool:
-        """Return whether the phase before captioning is still to come to its end."""
+        """Return whether the pre-training is not finished."""
         return f"\n  {_of(PHASE, self.cell)}:" not in _text(self.folder / LOCK)
 
     def finish(self) -> None:
@@ -57,12 +57,12 @@ class RunTask:
         remove(self.folder)
 
     def reached(self) -> str:
-        """Return a hash of the stages that are over, and of the states that training can go on from."""
+        """Return a hash of the finished stages and of the saved training states."""
         states = sorted(self.folder.glob("data/**/.*.scratch/state.pt.sha256"))
         return sha256(*map(_text, [self.folder / LOCK, *states]))
 
     def shown(self) -> tuple[str, str, str]:
-        """The iteration of all, the validation's scores, and the time that is left of training."""
+        """Return the training's iteration, validation scores, and time left."""
         if not (curves := self._curves()):
             return "", "", ""
         done, all_of_it = curves.get("step", 0), self.cell.recipe.train["iterations"]
@@ -72,7 +72,7 @@ class RunTask:
         return f"{done}/{all_of_it}", ", ".join(scores), left
 
     def _curves(self) -> dict[str, Any]:
-        """The last values of the live curves; empty before there are any."""
+        """Return the last values of the live curves; empty if there are none yet."""
         name = LIVE.format(dataset=self.cell.dataset, model=self.cell.model, seed=self.cell.seed)
         try:
             found: dict[str, Any] = json.loads(_text(self.folder / name))
@@ -82,7 +82,7 @@ class RunTask:
 
 
 def command(cell: Cell, prepared: Collection[str], commits: bool) -> str:
-    """What makes a run in its workspace. The phase before captioning is always committed: runs share it."""
+    """Return the shell command of a run. The pre-training is always committed, because runs share it."""
     phase = [PHASE] * bool(cell.recipe.adapt)
     before = [SETTINGS, *(_of(stage, cell) for stage in ("recipe", *phase))]
     own = ("train", "decode", "score")
@@ -93,7 +93,7 @@ def command(cell: Cell, prepared: Collection[str], commits: bool) -> str:
         [*repro, *before],
         [*repro, *([] if commits else ["--no-commit"]), *(_of(stage, cell) for stage in own)],
     ]
-    # DVC's hashes of the data, and who reads which file, are in the workspace, for they are true on each node
+    # DVC's hashes of the data and its locks of files are in the workspace, so they are valid on each node
     cache = 'rm -rf .dvc/tmp/rwlock; export DVC_SITE_CACHE_DIR="$PWD/.dvc/site"'
     return " && ".join([cache, *(shlex.join(["python", "-m", *line]) for line in lines)])
 
@@ -107,7 +107,7 @@ def _text(path: Path) -> str:
 
 
 def _phase_key(cell: Cell) -> str | None:
-    """What decides the phase before captioning, of runs of one study; None for a model without one."""
+    """Return everything that decides a run's pre-training within a study; None without pre-training."""
     if not cell.recipe.adapt:
         return None
     shown = [asdict(cell.recipe.first_phase()), cell.seed, cell.params.get("negatives")]

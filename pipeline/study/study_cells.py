@@ -1,8 +1,7 @@
-"""The cells of a study, and which of them are finished.
+"""The runs (cells) of a study, and which of them are finished.
 
-A cell is known by a key: a hash of all that DVC would look at to decide whether its training, decoding and
-scoring must run again. So a cell that two rows or two studies share is one cell, and one that was made with
-other code, data or settings is not taken for it.
+A run's key is a hash of everything by which DVC decides whether its training, decoding and scoring are up to
+date. So rows and studies share equal runs, and a run with other code, data or settings has another key.
 """
 
 import json
@@ -26,8 +25,8 @@ from pipeline.study.study_file import FOLDER, Row, Study
 FINISHED = Path("results/studies/cells")
 STAGES = ("train", "decode", "score")
 READ = "data/features/${item.dataset}"  # which the stage recipe notes by hash
-KEPT = ("metrics.json", "pairs.jsonl")  # of a finished cell
-RETRIEVAL = "retrieval/retrieval.json"  # and of one that learns to retrieve, as pre-training measured it
+KEPT = ("metrics.json", "pairs.jsonl")  # files of a finished run
+RETRIEVAL = "retrieval/retrieval.json"  # further file of a model that learns to retrieve
 CELL = "cell.json"
 REMEDY = "remove the folder and run the study again"
 CONTENTS = Contents("study cell")
@@ -41,18 +40,18 @@ class Cell:
     dataset: str
     model: str
     seed: int
-    params: Tree  # the params.yaml that makes it
+    params: Tree  # its params.yaml
     recipe: Recipe
     key: str
 
     @property
     def folder(self) -> Path:
-        """Where it is kept once it is finished."""
+        """Folder of the finished run."""
         return FINISHED / self.key
 
     @property
     def made(self) -> Path:
-        """Where the stage score writes it."""
+        """Folder in which the stage score writes it."""
         return Path("results/cells", self.dataset, self.model, str(self.seed))
 
     def source(self, name: str) -> Path:
@@ -65,18 +64,18 @@ class Cell:
 
 @dataclass(frozen=True)
 class Planned:
-    """A row and its cells, one a seed."""
+    """A row and its runs, one per seed."""
 
     row: Row
-    changes: Tree  # full key below params.yaml -> value
+    changes: Tree  # full key in params.yaml -> value
     cells: tuple[Cell, ...]
 
 
 def plan(root: Path, name: str, study: Study, dataset: str, seeds: Sequence[int]) -> list[Planned]:
-    """Every row's cells, on the code and data of the repository at `root`, before any of them runs.
+    """Return every row's runs, with the code and data of the repository at `root`.
 
-    Raises InputError for an unknown dataset or model, a key that no row may set, settings that make no
-    model, and a dataset that is not prepared.
+    Raises InputError for an unknown dataset or model, a key that no row may set, invalid settings, and a
+    dataset that is not prepared.
     """
     tree = read_tree(root / "params.yaml")
     Params.model_validate(tree).of(dataset)
@@ -89,7 +88,7 @@ def plan(root: Path, name: str, study: Study, dataset: str, seeds: Sequence[int]
 
 
 def _resolved(tree: Tree, row: Row, dataset: str, name: str) -> tuple[Tree, Recipe]:
-    """params.yaml as the row has it, and the recipe of it."""
+    """Return the row's params.yaml and its recipe."""
     where = f"{FOLDER / name}.yaml, row {row.label!r}"
     changed = overlay(tree, row, dataset, where)
     try:
@@ -117,12 +116,12 @@ def _planned(
 
 
 def inputs_of(planned: Iterable[Planned]) -> list[str]:
-    """What the models of these cells read, each once, in order."""
+    """Return the inputs (kinds of stores) of these runs' models, each once, in order."""
     return sorted({cell.recipe.input for row in planned for cell in row.cells})
 
 
 def _grounds(root: Path, dataset: str, inputs: Sequence[str]) -> Tree:
-    """What all cells on a dataset stand on: the stages' commands and code, the prepared data, by hash."""
+    """Return what all runs on a dataset depend on: the stages' commands and code, and the prepared data."""
     stages = read_yaml(root / "dvc.yaml", "restore it with git")["stages"]
     own = [stages[name] for name in STAGES]
     deps = sorted({READ} | {dep for stage in own for dep in stage["deps"]})
@@ -135,7 +134,7 @@ def _grounds(root: Path, dataset: str, inputs: Sequence[str]) -> Tree:
 
 
 def _data(root: Path, dataset: str, inputs: Sequence[str], deps: Sequence[str]) -> dict[str, str]:
-    """Path -> md5 of the prepared data among `deps` or below them, as dvc.lock has them."""
+    """Return path -> md5 in dvc.lock of the prepared data that are in or below `deps`."""
     remedy = to_prepare(dataset, inputs)
     lock = read_yaml(root / "dvc.lock", remedy) or {}
     found: dict[str, str] = {}
@@ -153,7 +152,7 @@ def _data(root: Path, dataset: str, inputs: Sequence[str], deps: Sequence[str]) 
 
 
 def _beside(root: Path, tree: Tree, datasets: Sequence[str]) -> dict[str, str]:
-    """Path -> md5 of what a pre-training reads of CUB and NABirds, as dvc.lock has it."""
+    """Return path -> md5 in dvc.lock of the pre-training data of CUB and NABirds."""
     lock = read_yaml(root / "dvc.lock", "restore it with git") or {}
     found: dict[str, str] = {}
     for dataset in datasets:
@@ -181,7 +180,7 @@ def prepared(dataset: str, inputs: Sequence[str]) -> list[str]:
 
 
 def prepared_beside(datasets: Sequence[str]) -> list[str]:
-    """The stages that prepare CUB and NABirds."""
+    """Return the stages that prepare CUB and NABirds."""
     return [f"{stage}_pretraining@{name}" for name in datasets for stage in ("prepare", "extract")]
 
 
@@ -192,16 +191,16 @@ def _value(tree: Tree, key: str) -> Any:
 
 
 def finished(root: Path, cell: Cell) -> bool:
-    """Whether the cell's scores are kept.
+    """Return whether the run's scores are kept.
 
-    Raises InputError where the folder holds those of another cell, or a file that was changed since.
+    Raises InputError if the folder has another run's scores, or a file was changed.
     """
     folder = root / cell.folder
     if not all((folder / name).is_file() for name in kept(cell)):
         return False
     said = read_json(folder / CELL, REMEDY)
     own = _said(cell) | {"files": {name: sha256(read_bytes(folder / name)) for name in kept(cell)}}
-    wrong = [key for key in own if key in said and said[key] != own[key]]  # older ones say less
+    wrong = [key for key in own if key in said and said[key] != own[key]]  # older files have fewer keys
     if wrong:
         raise InputError(f"{folder} is not of {cell.name} as it was made ({wrong[0]} differs); {REMEDY}")
     return True
@@ -212,12 +211,12 @@ def _said(cell: Cell) -> Tree:
 
 
 def kept(cell: Cell) -> list[str]:
-    """The files that are kept of a cell."""
+    """Return the names of a run's kept files."""
     return [*KEPT, RETRIEVAL] if cell.recipe.entry.retrieves else [*KEPT]
 
 
 def each(planned: Sequence[Planned]) -> list[tuple[Planned, Cell]]:
-    """The cells, each once and with its row: the first seed of every row, then the second."""
+    """Return the runs, each once with its row: the first seed of every row, then the second, and so on."""
     named: dict[str, tuple[Planned, Cell]] = {}
     for turn in range(max((len(own.cells) for own in planned), default=0)):
         for own in planned:
@@ -226,7 +225,7 @@ def each(planned: Sequence[Planned]) -> list[tuple[Planned, Cell]]:
 
 
 def keep(root: Path, cell: Cell, workspace: Path) -> None:
-    """Copy the scores that the stages wrote in `workspace` to the cell's own folder, all or none."""
+    """Copy the scores in `workspace` to the run's folder, all or none."""
     with replacing(root / cell.folder, CONTENTS) as beside:
         beside.mkdir()
         for name in kept(cell):

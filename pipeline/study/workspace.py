@@ -1,9 +1,9 @@
-"""Workspaces of the runs of a study: folders in which DVC makes a run, with the repository's DVC cache.
+"""Workspaces of a study's runs: folders in which DVC makes a run, with the repository's DVC cache.
 
-A run's workspace has the code as it was when the run began, links to the prepared data in the cache, and a
-params.yaml that lists this run alone. The working tree is not touched, and what either has trained the other
-one finds in DVC's run cache. A workspace is named by the run's key, which says which code, data and settings
-the run needs: so a killed training goes on where it was after an edit of code that it does not run.
+A workspace has a copy of the code, links to the prepared data in the cache, and a params.yaml that lists
+only its run. The working tree is not changed, and both find each other's trainings in DVC's run cache. A
+workspace has the name of the run's key, a hash of the code, data and settings of the run. So a killed
+training continues even after an edit of other code.
 
 Workspaces are copied from a base, in which the prepared data were checked against code and settings.
 """
@@ -45,25 +45,25 @@ PATIENCE = 60.0  # seconds, in which what DVC does for a study that was killed c
 
 @dataclass(frozen=True)
 class Base:
-    """The folder that workspaces are copied from. `prepared`: the stages of the data that each needs."""
+    """The folder that workspaces are copied from. `prepared`: the stages of the data that each one needs."""
 
     root: Path
     folder: Path
     prepared: tuple[str, ...]
 
     def made(self, cell: Cell) -> Path:
-        """Return a run's workspace, as it was left, or as a new one that lacks only what DVC checks out."""
+        """Return a run's workspace: the existing one, or a new one without the data, which DVC checks out."""
         (folder,) = workspaces([cell], self.root)
         if not (folder / CONFIG).exists():
             with writing(folder):
                 remove(folder)
                 _copy(self.folder, folder, cell.dataset)
                 shutil.copyfile(self.folder / dvc_lock.NAME, folder / dvc_lock.NAME)
-                # not by a variable: metrics.json names this folder, and must name the one of `dvc repro`
+                # a link, not a variable: metrics.json names this folder, and must be as from `dvc repro`
                 _link(self.root.resolve() / SPICE, folder / SPICE)
                 link_named(self.root, folder, cell.params, cell.dataset)
                 write_text(folder / PARAMS, yaml_of(cell.params))
-                write_text(folder / CONFIG, (self.folder / CONFIG).read_text(encoding="utf-8"))  # the last
+                write_text(folder / CONFIG, (self.folder / CONFIG).read_text(encoding="utf-8"))  # last
         return folder
 
 
@@ -71,8 +71,8 @@ class Base:
 def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Base]:
     """Yield the base of the repository at `root`, with the prepared data of a dataset.
 
-    `inputs`: what the runs' models read. Raises InputError where another study is at work, and where the
-    data are not those that the code and params.yaml would make.
+    `inputs`: inputs of the runs' models. Raises InputError if another study runs, or if the data are not up
+    to date with the code and params.yaml.
     """
     with _locked(root) as lock:
         if said := dvc_lock.check(root):
@@ -102,9 +102,9 @@ def workspaces(cells: Iterable[Cell], root: Path) -> list[Path]:
 
 
 def link_named(root: Path, folder: Path, tree: Tree, dataset: str) -> None:
-    """Link the files that the settings name, and that no stage makes; the reader says which is missing.
+    """Link the files that the settings name; the stage that reads a file reports it if it is missing.
 
-    Raises InputError where a name leads out of the repository, and so out of the folder.
+    Raises InputError if a relative name leads out of the repository.
     """
     for section, files in named_files.of_dataset(tree, dataset).items():
         for file in (name for name in files if not Path(name).is_absolute()):
@@ -139,7 +139,7 @@ def _taken(lock: IO[str]) -> bool:
 
 
 def _asked(base: Base, lock: IO[str], *arguments: str) -> tuple[int, str]:
-    """DVC's exit code in the base, and what it said. It keeps the lock where the study is killed."""
+    """Run DVC in the base; return its exit code and output. It keeps the lock if the study is killed."""
     done = subprocess.run(
         (*DVC, arguments[0], "--quiet", *arguments[1:]),
         cwd=base.folder,
@@ -156,7 +156,7 @@ def _asked(base: Base, lock: IO[str], *arguments: str) -> tuple[int, str]:
 
 
 def _fill(base: Base, dataset: str, tree: Tree) -> None:
-    """Copy the code as it is now, and of dvc.lock what says which data are prepared."""
+    """Copy the current code, and the entries of the prepared data in dvc.lock."""
     root, folder = base.root, base.folder
     stages = read_yaml(root / dvc_lock.NAME, "restore it with git")["stages"]
     known = {name: stage for name, stage in stages.items() if name in base.prepared}
@@ -179,14 +179,14 @@ def _copy(there: Path, folder: Path, dataset: str) -> None:
 
 
 def _link(there: Path, path: Path) -> None:
-    """Make `path` a link, in place of what is there."""
+    """Make `path` a link; replace what is there."""
     remove(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.symlink_to(there)
 
 
 def _write_config(root: Path, path: Path) -> None:
-    """Write the repository's own settings of DVC, without git and with the repository's cache."""
+    """Write the repository's DVC settings, without git and with the repository's cache."""
     found = subprocess.run([*DVC, "cache", "dir"], cwd=root, capture_output=True, text=True, check=False)
     if found.returncode:
         raise InputError(f"`dvc cache dir` failed ({found.stderr.strip()}); run it to see what is wrong")

@@ -116,7 +116,7 @@ def test_show_runs_and_writes_nothing(repository, capsys):
         ),
         (
             "--name two --dataset tabletop --on slurm --cluster wrong.yaml",
-            "wrong.yaml: unknown key partitoin; mend it",
+            "wrong.yaml: unknown key partitoin; correct it",
         ),
     ],
 )

@@ -1,6 +1,5 @@
 """No output of any command removes or changes what the command did not make, whatever has its name."""
 
-import argparse
 import os
 import tempfile
 from pathlib import Path
@@ -35,13 +34,6 @@ def test_every_argument_says_what_it_names(command):
     assert "parse_args" not in Path(script(command).__file__).read_text(), (
         "that is for pipeline/cli/arguments.py"
     )
-
-
-def test_an_argument_that_does_not_say_it_is_found():
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--live", type=Path)
-    parser.add_argument("--out")
-    assert silent(parser._actions) == ["live", "out"]
 
 
 def test_the_outputs_of_other_times_are_outputs():
@@ -230,14 +222,6 @@ def test_of_two_that_write_a_folder_at_once_the_last_one_stays_whole(tmp_path):
         make(tmp_path / "there", kind, {"two": b"2"})
         assert (tmp_path / "there/two").exists()
     assert {path.name for path in tmp_path.rglob("*")} == {"there", RECORD, "one"}
-
-
-def test_a_name_beside_the_output_that_is_taken_is_left(tmp_path):
-    path = tmp_path / "out"
-    taken = writing.free_name(path)
-    taken.mkdir()
-    writing.write_text(path, "made")
-    assert {each.name for each in tmp_path.iterdir()} == {"out", taken.name}
 
 
 def test_the_record_says_what_was_written_and_nothing_of_when_or_where(tmp_path):

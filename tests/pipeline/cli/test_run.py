@@ -112,15 +112,6 @@ def test_a_reader_that_goes_away_ends_a_program_quietly(tmp_path, unbuffered, re
     assert b"Broken" not in said
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8", "ascii:strict"])
-def test_every_encoding_can_show_what_users_type(tmp_path, encoding):
-    code, written, _, _ = program(tmp_path, "0", "", PYTHONIOENCODING=encoding, LC_ALL="C")
-    assert code == 0
-    assert written.startswith(b"one ")
-    assert b"\x1b" not in written
-    assert b"\\udcdf\\u001b[31m" in written
-
-
 def raises(error):
     def main():
         raise error

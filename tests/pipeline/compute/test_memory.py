@@ -73,21 +73,6 @@ def test_the_limits_are_those_of_our_own_group(system, version, path, group, exp
     assert memory.free() == expected
 
 
-def test_no_limit_of_version_1_is_a_very_large_one(system):
-    memory.GROUPS.write_text("3:memory:/\n0::/\n")
-    limited(memory.MOUNTED / "memory", 2**63 - 4096, 0, 0, version=1)
-    assert memory.free() == 4_096_000
-    limited(memory.MOUNTED, 2_000_000, 0, 0)
-    assert memory.free() == 2_000_000
-    memory.GROUPS.unlink()
-    assert memory.free() == 4_096_000
-
-
-def test_a_gpu_has_its_own(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (7 + device.index, 10))
-    assert memory.free(torch.device("cuda", 1)) == 8
-
-
 @pytest.mark.parametrize(
     ("batch", "processes", "remedy"),
     [
@@ -114,8 +99,3 @@ def faults(kept):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="mallopt is glibc's")
 def test_freed_memory_is_kept_so_that_a_second_block_costs_no_new_pages():
     assert faults(kept=True) * 10 < faults(kept=False)
-
-
-def test_another_c_library_is_left_as_it_is(monkeypatch):
-    monkeypatch.setattr("ctypes.CDLL", lambda name: object())
-    assert not memory.keep_freed()

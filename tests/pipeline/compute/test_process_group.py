@@ -72,12 +72,6 @@ def test_two_processes_make_the_bytes_of_one(root, tmp_path):
     }
 
 
-def test_alone_without_torchrun(monkeypatch):
-    monkeypatch.delenv("WORLD_SIZE", raising=False)
-    assert join() == Ranks(0, 1)
-    assert Ranks(1, 3).share(range(8)) == range(1, 8, 3)
-
-
 def test_more_processes_than_gpus_are_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     for name, value in {"RANK": "2", "WORLD_SIZE": "4", "LOCAL_RANK": "2"}.items():

@@ -130,3 +130,21 @@ def test_wrong_cards_are_refused_by_key(tmp_path, changes, said):
 def test_a_card_that_is_missing(tmp_path):
     with pytest.raises(InputError, match=r"card\.yaml is missing; restore it with git"):
         cards.load(tmp_path / "card.yaml")
+
+
+UNSPACED = ["一辆红色的汽车离开了停车场", "赤い車がなくなった", "รถสีแดงหายไปแล้ว"]
+
+
+@pytest.mark.parametrize("caption", UNSPACED)
+def test_words_without_spaces_between_them(caption):
+    (said,) = counts.notes(["a car left", caption], lower_case=True)
+    assert said.startswith("1 captions")
+    assert caption in said
+    assert counts.notes([" ".join(caption[n : n + 2] for n in range(0, len(caption), 2))], True) == []
+
+
+@pytest.mark.parametrize("word", ["left!", "“left", "(left)", "left:", "«left»", "Left—"])
+def test_words_with_punctuation_at_their_ends(word):
+    (said,) = counts.notes([f"a car {word}", "a man left, gone"], lower_case=True)
+    assert word.lower() in said
+    assert counts.notes(["a car left, and it left; gone?", "naïve café, 2 cars"], lower_case=True) == []

@@ -4,7 +4,6 @@ import io
 import struct
 import zlib
 
-import cv2
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -116,22 +115,6 @@ def test_converted_by_the_rule(kind):
     if expected.ndim == 2:  # grey
         expected = np.repeat(expected[..., None], 3, axis=-1)
     np.testing.assert_array_equal(found, expected)
-
-
-def test_the_high_byte_is_what_opencv_reads():
-    data = np.frombuffer(saved(Image.fromarray(GREY16), "PNG"), dtype=np.uint8)
-    np.testing.assert_array_equal(cv2.imdecode(data, cv2.IMREAD_GRAYSCALE), HIGH_BYTES)
-
-
-def test_a_progressive_jpeg_is_its_baseline_self():
-    picture = noise()
-    plain, progressive = (saved(picture, "JPEG", progressive=flag) for flag in (False, True))
-    assert plain != progressive
-    assert decode(plain, "a.jpg").tobytes() == decode(progressive, "a.jpg").tobytes()
-
-
-def test_a_jpeg_called_png_is_opened_by_its_content():
-    assert decode(saved(noise(), "JPEG"), "a.png").size == (16, 12)
 
 
 def test_damaged_metadata_is_no_matter_and_no_warning():

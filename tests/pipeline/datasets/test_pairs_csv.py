@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pipeline.datasets import checking, pairs_csv, pairs_csv_rows, readers
+from pipeline.datasets import checking, pairs_csv, readers
 from pipeline.datasets.schema import SPLITS
 from pipeline.io.errors import InputError
 
@@ -155,16 +155,6 @@ def test_there_must_be_one_table(tmp_path):
     (tmp_path / "pairs.jsonl").write_text("")
     with pytest.raises(InputError, match=r"has pairs\.csv and pairs\.jsonl"):
         pairs_csv.faults(tmp_path)
-
-
-def test_a_wrong_line_of_json_is_that_lines_fault(tmp_path):
-    path = tmp_path / "pairs.jsonl"
-    path.write_text(
-        '{"before": "a"\n[1]\n\n{"before": "\\ud800"}\n{"before": 3, "after": "x", "captions": "y"}\n'
-    )
-    assert [row.line for row in pairs_csv_rows.read_rows(path) if row.fault] == [1, 2, 4]
-    faults = readers.faults("table", tmp_path)
-    assert [fault.split(":")[0] for fault in faults] == ["line 1", "line 2", "line 4", "line 5"]
 
 
 SPELLINGS = st.sampled_from(("{}", "./{}", ".//{}", "././{}", "x/{}", "x//{}", "x/./{}"))

@@ -49,15 +49,6 @@ def test_files_are_found_as_released_by_key_or_by_base_name(tmp_path, lies):
     assert locate(tmp_path, NAMES, SHAPE) == [tmp_path / lies(name) for name in NAMES]
 
 
-def test_folders_may_be_links_even_in_a_circle(folder, tmp_path):
-    root = tmp_path / "links"
-    root.mkdir()
-    for name in ("features", "sc_features", "nsc_features"):
-        (root / name).symlink_to(folder / name)
-    (folder / "features" / "again").symlink_to(folder)
-    assert locate(root, NAMES, SHAPE)[1] == root / released(NAMES[1])
-
-
 def test_equal_base_names_are_told_apart_by_their_folders(tmp_path):
     names = ["images/1.png", "sc_images/1.png"]
     for name in names:
@@ -94,18 +85,6 @@ def test_one_file_is_not_taken_for_two_images(tmp_path):
         InputError, match=r"1\.png\.npy would be the features of bef/1\.png and of aft/1\.png"
     ):
         locate(tmp_path, ["bef/1.png", "aft/1.png"], SHAPE)
-
-
-def test_a_folder_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(InputError, match="nothing is no folder of features; name in"):
-        locate(tmp_path / "nothing", NAMES, SHAPE)
-
-
-def test_a_link_to_nothing_is_named(folder, tmp_path):
-    (folder / released(NAMES[2])).unlink()
-    (folder / released(NAMES[2])).symlink_to(tmp_path / "gone.npy")
-    with pytest.raises(InputError, match=r"nonsemantic_000000\.png\.npy is a link to nothing"):
-        locate(folder, NAMES, SHAPE)
 
 
 def test_files_of_another_size_are_listed_before_work_starts(folder):
@@ -165,13 +144,6 @@ def test_a_killed_import_resumes_to_the_same_bytes(folder, tmp_path, small_shard
     assert sorted(again) == sorted(f"{Path(name).name}.npy" for name in NAMES[5:])
     assert len(contents(tmp_path / "s.zarr")) == 6
     assert contents(tmp_path / "s.zarr") == contents(tmp_path / "whole.zarr")
-
-
-def test_a_shard_whose_hash_is_lost_is_read_again(folder, tmp_path, small_shards):
-    expected = take_over(folder, tmp_path / "a", tmp_path / "whole.zarr")
-    writer = Writer(tmp_path / "b", len(NAMES), SHAPE)
-    writer.write(0, np.zeros((5, *SHAPE), np.float16))  # by nobody who wrote a hash
-    assert take_over(folder, tmp_path / "b", tmp_path / "s.zarr") == expected
 
 
 def test_a_damaged_file_stops_the_import_by_name(folder, tmp_path):

@@ -116,15 +116,6 @@ def test_a_shard_that_vanishes_later_is_no_zeros(tmp_path, address):
         shard.write_bytes(data)
 
 
-def test_what_is_no_store_is_refused(tmp_path, address):
-    with pytest.raises(InputError, match=r"nothing\.zarr is not a feature store; look at the address"):
-        FeatureStore(f"{address}/nothing.zarr", {})
-    (tmp_path / "page").mkdir()
-    (tmp_path / "page/zarr.json").write_text("<html>")
-    with pytest.raises(InputError, match="page is not a feature store"):
-        FeatureStore(f"{address}/page", {})
-
-
 def test_a_place_that_refuses_is_named(address):
     with pytest.raises(InputError, match=r"secret cannot be read \(PERMISSION_DENIED"):
         FeatureStore(f"{address}/secret", {})
@@ -155,8 +146,3 @@ def test_buckets_are_tensorstores_own_addresses(kind):
         "bucket": "bucket",
         "path": "some/s.zarr/features/",
     }
-
-
-def test_another_kind_of_address_is_refused():
-    with pytest.raises(InputError, match=r"ftp://host/s\.zarr: a store lies in a folder or at http://, "):
-        Location("ftp://host/s.zarr")

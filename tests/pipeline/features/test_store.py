@@ -1,7 +1,6 @@
 """The feature store: round trips, resumption, and every damage that a reader must not miss."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -37,13 +36,6 @@ def make(path, images=10, seed=0):
     keys = [f"{row}.png" for row in range(images)]
     writer.finish(path, ATTRIBUTES | {"keys": keys, "sha256": keys})
     return features
-
-
-def test_a_name_that_goes_up_and_down_again(tmp_path, monkeypatch):
-    features = make(tmp_path / "s.zarr")
-    (tmp_path / "below").mkdir()
-    monkeypatch.chdir(tmp_path / "below")
-    np.testing.assert_array_equal(FeatureStore("../s.zarr", ATTRIBUTES).read(["3.png"]), features[[3]])
 
 
 @pytest.mark.parametrize(("free", "mapped"), [(10**12, True), (100, False)])
@@ -108,15 +100,6 @@ def test_equal_features_are_equal_bytes_and_others_are_not(tmp_path):
     make(tmp_path / "c.zarr", seed=1)
     a, b, c = ((tmp_path / f"{n}.zarr" / "features/c/0/0/0/0").read_bytes() for n in "abc")
     assert a == b != c
-
-
-def test_a_shard_of_zeros_is_a_file_too(tmp_path):
-    writer = Writer(tmp_path / "scratch", 4, SHAPE)
-    writer.write(0, np.zeros((4, *SHAPE), np.float16))
-    again = Writer(tmp_path / "scratch", 4, SHAPE)
-    again.write(0, np.zeros((4, *SHAPE), np.float16))
-    again.finish(tmp_path / "s.zarr", {"keys": ["a", "b", "c", "d"]})
-    assert not FeatureStore(tmp_path / "s.zarr", {}).read(["c"]).any()
 
 
 def test_another_layer_is_refused_by_the_attributes_name(tmp_path):
@@ -220,12 +203,3 @@ def test_an_unknown_image_is_named(tmp_path):
     make(tmp_path / "s.zarr")
     with pytest.raises(InputError, match=r"no image 'other\.png'"):
         FeatureStore(tmp_path / "s.zarr", {}).read(["other.png"])
-
-
-def test_what_is_no_store_is_refused(tmp_path):
-    with pytest.raises(InputError, match="is not a feature store"):
-        FeatureStore(tmp_path / "nothing.zarr", {})
-    make(tmp_path / "s.zarr")
-    shutil.copy(tmp_path / "s.zarr/features/zarr.json", tmp_path / "s.zarr/zarr.json")
-    with pytest.raises(InputError, match=r"attributes\.schema is missing"):
-        FeatureStore(tmp_path / "s.zarr", {})

@@ -40,13 +40,6 @@ def test_a_cut_file_is_replaced_and_not_lost(root, place):
     assert succeed(root, "check_lock").stderr == ""
 
 
-def test_two_cuts_are_both_kept(root):
-    for place in (100, 200):
-        (root / "dvc.lock").write_text(WHOLE[:place])
-        succeed(root, "check_lock")
-    assert [len((root / f".scratch/dvc.lock.cut{n}").read_text()) for n in ("", "2")] == [100, 200]
-
-
 def test_without_a_kept_copy_the_last_commit_is_the_good_one(root):
     for command in ("init -q", "add dvc.lock", "-c user.name=a -c user.email=a@b commit -qm x"):
         subprocess.run(["git", *command.split()], cwd=root, check=True)
@@ -89,16 +82,6 @@ def test_a_whole_file_is_left_alone_and_kept(root, change):
     text = (root / "dvc.lock").read_text()
     assert succeed(root, "check_lock").stderr == ""
     assert (root / "dvc.lock").read_text() == text == (root / dvc_lock.KEPT).read_text()
-
-
-def test_an_older_commits_file_is_whole(root):
-    """It may lack the last stages, as a cut one does."""
-    older = "".join(LINES[: FIRST_OF[-2]])
-    (root / "dvc.lock").write_text(older)
-    for command in ("init -q", "add dvc.lock", "-c user.name=a -c user.email=a@b commit -qm x"):
-        subprocess.run(["git", *command.split()], cwd=root, check=True)
-    assert succeed(root, "check_lock").stderr == ""
-    assert (root / "dvc.lock").read_text() == older
 
 
 def test_a_missing_file_is_none_that_was_cut(tmp_path):

@@ -1,6 +1,5 @@
 """Text, JSON and YAML: read as DVC reads them, and what is refused is one line that names the file."""
 
-import math
 import os
 from pathlib import Path
 
@@ -9,10 +8,8 @@ from dvc.utils.serialize import load_yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.config import params
 from pipeline.io import inputs, outputs
 from pipeline.io.errors import InputError
-from tests import project_params
 from tests.hostile import refused
 
 ROOT = Path(__file__).parents[3]
@@ -75,37 +72,12 @@ def test_yaml_is_what_dvc_reads(name):
     assert repr(inputs.read_yaml(ROOT / name, "")) == repr(load_yaml(str(ROOT / name)))  # types, order, too
 
 
-@pytest.mark.parametrize("value", [each for each in NUMBERS if each not in ("=", "<<")])
-def test_a_scalar_is_what_dvc_reads(tmp_path, value):
-    path = written(tmp_path, f"a: {value}\n")
-    assert inputs.read_yaml(path, "") == load_yaml(str(path))
-
-
-def test_a_rate_as_dvc_writes_it_is_a_number(tmp_path):
-    """`dvc exp run -S train.learning_rate=0.00005` writes 5e-05, which YAML 1.1 calls a word."""
-    from dvc.utils.serialize import modify_yaml
-
-    project_params.write(tmp_path)
-    with modify_yaml(str(tmp_path / "params.yaml")) as tree:
-        tree["train"]["learning_rate"] = 0.00005
-        tree["train"]["compile"] = "off"
-    assert "learning_rate: 5e-05" in (tmp_path / "params.yaml").read_text()
-    found = params.load(tmp_path / "params.yaml").train
-    assert (found.learning_rate, found.compile) == (0.00005, "off")
-
-
 @given(TREES)
 def test_what_is_written_as_yaml_is_read_as_it_was(tmp_path_factory, tree):
     """By libyaml and by Python alone, as files from outside are."""
     path = written(tmp_path_factory.getbasetemp(), outputs.yaml_of({"a": tree}))
     for foreign in (False, True):
         assert repr(inputs.read_yaml(path, "", foreign=foreign)) == repr({"a": tree})
-
-
-def test_numbers_that_are_none_are_read(tmp_path):
-    found = inputs.read_yaml(written(tmp_path, "[.nan, .inf, -.inf]"), "")
-    assert math.isnan(found[0])
-    assert found[1:] == [math.inf, -math.inf]
 
 
 def test_yaml_that_lays_one_mapping_over_another_is_read_but_not_from_outside(tmp_path):
@@ -193,10 +165,6 @@ def test_what_was_read_may_be_changed(tmp_path):
     assert inputs.read_yaml(path, "") == {"a": {"b": [1]}}
     written(tmp_path, "a: {b: [3]}\n")
     assert inputs.read_yaml(path, "") == {"a": {"b": [3]}}
-
-
-def test_lines_end_as_everywhere(tmp_path):
-    assert inputs.read_text(written(tmp_path, b"a\r\nb\rc\n"), "") == "a\nb\nc\n"
 
 
 def test_a_pipe_is_refused_at_once(tmp_path):

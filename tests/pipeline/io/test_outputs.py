@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import zipfile
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,7 +14,6 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.captioning import feature_backbone, sources
 from pipeline.decoding import attention_maps
 from pipeline.decoding.attention_maps import Attended
 from pipeline.features.store import FeatureStore
@@ -96,29 +94,6 @@ def test_a_copied_folder(tmp_path):
         shutil.copytree(tmp_path / "of", tmp_path / "to")
 
 
-def test_of_a_copied_file_the_copy_is_named(tmp_path):
-    """As `export` copies the weights."""
-    (tmp_path / "of").write_bytes(bytes(2 * LIMIT))
-    with (
-        small_files(),
-        pytest.raises(InputError, match=r"write \S*to:"),
-        replacing(tmp_path / "to") as beside,
-    ):
-        shutil.copyfile(tmp_path / "of", beside)
-
-
-def test_a_package_is_not_blamed_where_there_is_no_room_to_unpack_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with zipfile.ZipFile(tmp_path / "package.zip", "w") as package:
-        for name in (sources.MODEL, sources.FEATURES):
-            package.writestr(name, "")
-        package.writestr(sources.SCORES, os.urandom(2 * LIMIT))
-    with small_files(), pytest.raises(InputError) as caught, sources.opened(tmp_path / "package.zip"):
-        pass
-    assert str(tmp_path) in str(caught.value)
-    assert feature_backbone.REMEDY not in str(caught.value)
-
-
 def test_a_store_that_could_not_be_written_goes_on(tmp_path):
     scratch = scratch_folders.scratch(tmp_path / "s.zarr", "1")
     features = np.random.default_rng(0).standard_normal((4, *SHAPE)).astype(np.float16)
@@ -178,13 +153,6 @@ def test_where_no_temporary_folder_is_left_the_output_is_not_blamed(tmp_path, mo
         tempfile.TemporaryDirectory()
     with pytest.raises(FileNotFoundError), writing(tmp_path / "out"):  # of reading
         (tmp_path / "input").read_text()
-
-
-def test_a_file_of_an_output_that_is_a_folder_is_named(tmp_path):
-    with pytest.raises(InputError) as caught, replacing(tmp_path / "out") as beside, small_files():
-        outputs.write_text(beside / "page.html", "a" * 2 * LIMIT)
-    assert str(caught.value) == f"cannot write {tmp_path / 'out/page.html'}: {TOO_LARGE}"
-    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("in_the_way", ["file", "link"])

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from pipeline.io import records
 from pipeline.io.errors import InputError
-from pipeline.io.records import checked, plain, read_foreign, read_record, read_records
+from pipeline.io.records import plain, read_foreign, read_record, read_records
 
 
 @dataclass(frozen=True)
@@ -98,20 +98,6 @@ def test_all_that_is_wrong_with_a_file_from_elsewhere_is_told(tmp_path):
         match=r"a\.json: 2 problem.*(?s:.)*points\.0\.name: .*, not 1\n.*points\.1\.name is missing",
     ):
         read_foreign(path, Table, "make it")
-
-
-def test_a_value_of_yaml(tmp_path):
-    assert checked(Point, {"name": "a"}, "a.yaml", "mend it") == Point("a")
-    with pytest.raises(InputError, match=r"a\.yaml: name: .*, not 3; mend it"):
-        checked(Point, {"name": 3}, "a.yaml", "mend it")
-
-
-def test_a_file_that_is_not_there(tmp_path):
-    for read in (read_record, read_foreign, lambda *how: list(read_records(*how))):
-        with pytest.raises(InputError, match=r"b\.json is missing; make it"):
-            read(tmp_path / "b.json", Table, "make it")
-        with pytest.raises(InputError, match="is a folder, not a file; make it"):
-            read(tmp_path, Table, "make it")
 
 
 NOT_PLAIN = {

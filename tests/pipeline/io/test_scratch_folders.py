@@ -16,8 +16,7 @@ from pipeline.features.writer import Writer
 from pipeline.io import scratch_folders
 from pipeline.io.errors import InputError
 from pipeline.io.scratch_folders import alone
-from tests.running import ROOT, stage, succeed
-from tests.stage_commands import EXTRACT, PREPARE, STORE, raw
+from tests.running import ROOT
 
 
 def test_scratch_is_cleared_with_that_of_other_keys_but_not_of_other_outputs(tmp_path):
@@ -92,16 +91,6 @@ def elsewhere(tmp_path):
         yield tmp_path / "features"
 
 
-def test_a_store_on_another_disk(elsewhere, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    out = Path("features/s.zarr")
-    writer = Writer(scratch_folders.scratch(out, "1"), 2, (1, 1, 1))
-    writer.write(0, np.ones((2, 1, 1, 1), np.float16))
-    writer.finish(out, {"keys": ["a", "b"]})
-    assert FeatureStore(out, {}).read(["b"]).item() == 1
-    assert [file.name for file in elsewhere.iterdir()] == ["s.zarr"]
-
-
 def test_a_link_that_dvc_would_refuse_at_the_end_is_refused_at_once(elsewhere, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DVC_ROOT", str(tmp_path))
@@ -137,15 +126,6 @@ def main():
         writer.finish(out, {"keys": ["a", "b", "c", "d"], "by": sys.argv[1]})
         clear(out)
 run(main)
-"""
-EXTRACTING = """
-import os, signal
-from pipeline.features.writer import Writer
-from stages import extract, run
-def stopped(self, *given):
-    os.kill(os.getpid(), signal.SIGSTOP)
-Writer.write = stopped
-run(extract.main)
 """
 
 
@@ -216,36 +196,6 @@ def test_whoever_lost_the_lock_stops_and_touches_nothing(tmp_path):
     assert (first.returncode, said.count("\n")) == (2, 1), said
     assert said.startswith("error: .s.zarr.lock.scratch was removed, and another process may work on s.zarr")
     assert state(tmp_path / "s.zarr") == store
-
-
-@pytest.mark.slow
-def test_an_extraction_whose_dvc_was_killed(tmp_path):
-    succeed(raw(tmp_path, scenes=6), PREPARE)
-    with stopped(tmp_path, EXTRACTING, *EXTRACT.split()[1:]) as first:
-        before = state(tmp_path)
-        done = stage(tmp_path, EXTRACT)
-        assert done.returncode == 2
-        assert done.stderr.endswith(held(STORE, first.pid))
-        assert state(tmp_path) == before
-        first.send_signal(signal.SIGKILL)
-        assert first.wait() == -signal.SIGKILL
-    succeed(tmp_path, EXTRACT)
-    assert [path.name for path in (tmp_path / STORE).parent.iterdir()] == ["grid.zarr"]
-
-
-def test_work_on_one_output_with_other_settings_is_refused_too(tmp_path):
-    """Its scratch folder is another, but both end in the same place."""
-    with alone(tmp_path / "out"):
-        said = rf"another process \(pid {os.getpid()}\) still works on .*out"
-        with pytest.raises(InputError, match=said), alone(tmp_path / "out"):
-            pass
-        with alone(tmp_path / "other"):
-            pass
-        assert [path.name for path in tmp_path.iterdir()] == [".out.lock.scratch"]
-        scratch_folders.clear(tmp_path / "out")
-        with pytest.raises(InputError, match="another process"), alone(tmp_path / "out"):
-            pass
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_lock_that_another_made_is_noticed_and_left(tmp_path):

@@ -137,11 +137,6 @@ def test_the_commit_is_none_outside_git(tmp_path, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_the_commit_is_none_without_git(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert source_code.revision() is None
-
-
 def test_a_checkout_that_git_refuses_is_said(tmp_path, monkeypatch, capsys):
     """As root in a folder of another owner."""
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")

@@ -25,7 +25,6 @@ def saved(tree=TREE):
 
 
 SOUND = saved()
-HEAD = SOUND.index(b"PK\1\2")  # of the directory
 MARKS = [
     place
     for mark in (b"PK\1\2", b"PK\3\4", b"PK\5\6", b"PK\6\6", b"PK\6\7")

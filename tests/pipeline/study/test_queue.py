@@ -112,15 +112,6 @@ def test_a_front_that_is_killed_finds_its_jobs_again(tmp_path, how):
     assert [(task.taken, len(task.ran())) for task in tasks] == [(1, 1 if lives[0] else 2)] * 2
 
 
-def test_what_was_done_while_no_front_was_there_is_taken(tmp_path):
-    task = Shell(tmp_path / "a", once("x"))
-    local = Local(1)
-    local.start(task.begin([]))
-    assert local.processes[task.folder].wait(30) == 0
-    assert Queue(Local(1), [task]).run() == []
-    assert (task.taken, task.ran()) == (1, ["x"])
-
-
 def test_cancel_ends_the_named_jobs_and_no_other(tmp_path):
     tasks = [Shell(tmp_path / name, once("x", HOLDS)) for name in "ab"]
     found = Queue(Local(2), tasks)

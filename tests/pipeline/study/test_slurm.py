@@ -111,7 +111,7 @@ def test_a_partition_that_does_not_exist_is_one_line(slurm, tmp_path, capfd):
         found.run()
     assert capfd.readouterr() == ("", "")
     assert str(refused.value) == (
-        "SLURM refused the job: invalid partition specified: nowhere; mend the cluster's file"
+        "SLURM refused the job: invalid partition specified: nowhere; correct the cluster's file"
     )
 
 

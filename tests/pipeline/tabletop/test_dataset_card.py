@@ -20,8 +20,3 @@ def test_the_median_and_nine_tenths_of_all_objects_of_all_scenes():
     median, most = moved([scene([still] * 3, [still, still, right]), scene([right], [right])], 140, 140)
     assert median == 0.0
     assert most == pytest.approx(0.7 * 2)  # numpy's linear quantile of 0, 0, 0, 2
-
-
-def test_views_that_show_different_objects_are_no_pair():
-    with pytest.raises(ValueError, match="shorter"):
-        moved([scene([(0, 0, 1, 1)], [])], 10, 10)

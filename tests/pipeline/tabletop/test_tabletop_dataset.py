@@ -160,14 +160,6 @@ def test_one_process_makes_the_same_bytes(whole, tmp_path, monkeypatch):
     assert contents(tmp_path / "out") == contents(whole)
 
 
-def test_another_seed_makes_other_bytes(whole, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    dataset.render(SMALL.model_copy(update={"seed": 4}), Path("out"), processes=1)
-    one, two = contents(whole), contents(tmp_path / "out")
-    assert set(one) == set(two)
-    assert [name for name in one if one[name] == two[name]] == ["type_mapping.json"]
-
-
 def start(folder):
     """`python -m stages.render` in `folder`, with params.yaml's tabletop replaced by SMALL."""
     tree = project_params.tree()
@@ -247,21 +239,6 @@ def test_killed_and_run_again_is_as_if_never_killed(whole, tmp_path):
 def picture(folder, number):
     (made,) = folder.rglob(".*.scratch/dataset")  # beside it lies the lock, after a kill
     return made / "images" / f"CLEVR_default_{number}.png"
-
-
-def test_a_lost_picture_is_rendered_again(whole, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr(dataset, "_write_tables", stop)
-        with pytest.raises(KeyboardInterrupt):
-            dataset.render(SMALL, Path("out"), processes=1)
-    picture(tmp_path, "000004").unlink()
-    dataset.render(SMALL, Path("out"), processes=1)
-    assert contents(tmp_path / "out") == contents(whole)
-
-
-def stop(*_):
-    raise KeyboardInterrupt
 
 
 def too_crowded(*_):

@@ -135,23 +135,12 @@ def test_every_word_of_the_grammar_is_used(corpus):
             assert all(verb in text for verb in verbs.split("|")), kind
 
 
-def test_attributes_are_left_out_where_the_phrase_stays_unique(corpus):
-    lengths = {len(re.match(PHRASE, caption)[0].split()) for _, caption in corpus}
-    assert lengths == {2, 3, 4, 5}
-    assert 0.3 < np.mean([" that is " in caption for _, caption in corpus]) < 0.7
-
-
 @pytest.mark.parametrize("relations", [0.0, 0.2, 1.0])
 def test_so_many_captions_place_their_subject(relations):
     drawn = [draw(1, number, "moderate") for number in range(60)]
     captions = [text for scene, rng in drawn for text in grammar.change_captions(scene, rng, relations)]
     placed = np.mean([" that is " in caption for caption in captions])
     assert abs(placed - relations) < (0.08 if 0 < relations < 1 else 1e-9)
-
-
-def test_the_resolver_knows_an_ambiguous_phrase(corpus):
-    ambiguous = [len(resolve("the thing", scene.before)) for scene, _ in corpus]
-    assert min(ambiguous) >= 3
 
 
 def test_no_change_captions_are_distinct_and_known():

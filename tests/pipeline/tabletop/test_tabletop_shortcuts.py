@@ -50,27 +50,6 @@ def test_a_thing_blocks_the_ways_on_which_a_ray_strikes_it(shape):
     assert (struck == blocked).all()
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_ways_along_the_axes_are_blocked_too(shape):
-    solids = scenes.solids((thing(shape, rotation=0.0),))
-    for start, gap in itertools.product([(3.0, 0.1, 0.3), (0.1, 3.0, 0.3), (0.1, 0.1, 3.0)], range(3)):
-        way = tuple(-4.0 if axis == gap else 0.0 for axis in range(3))
-        assert geometry.blocks(solids, 0, start, way) == (start[gap] == 3.0)
-        assert not geometry.blocks(solids, 0, start, tuple(part / 4 for part in way))
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_the_shaders_of_tiles_leave_out_no_shadow(seed):
-    """Pictures have the same bytes where every thing is asked at every point."""
-    *inputs, shaders = kernel_inputs(seed)
-    solids, _, camera, axes, lamps = inputs
-    raytracer.find_shaders(shaders, solids, camera, axes, lamps, WIDTH, HEIGHT)
-    every = np.full_like(shaders, (1 << len(solids)) - 1)
-    assert (shaders[-1] == every[-1]).all()
-    assert (shaders[:-1] == 0).mean() > 0.1
-    assert painted(*inputs, shaders).tobytes() == painted(*inputs, every).tobytes()
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_what_may_stand_before_a_lamp_hides_as_much_as_all_do(seed):
     """The share seen of a lamp against every place of it, asked of every thing."""

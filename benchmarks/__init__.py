@@ -1,8 +1,8 @@
-"""Side-by-side timings against the plainest implementation; run by hand with `make bench`."""
+"""Timings against reference implementations; run by hand with `make bench`."""
 
 import os
 
-import stages  # noqa: F401  # sets GOMP_SPINCOUNT, so that a benchmark runs as a stage does
+import stages  # noqa: F401  # sets GOMP_SPINCOUNT, as for stages
 
-# before torch is imported: without it torch.profiler reports its starts, and that there is no GPU
+# before torch is imported: otherwise torch.profiler prints its starts, and that there is no GPU
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")

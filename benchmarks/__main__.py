@@ -1,12 +1,12 @@
-"""`python -m benchmarks NAME …`: a measurement by its name.
+"""`python -m benchmarks NAME …` runs measurements by name.
 
-    gpu         every row that a GPU is to be measured by, each with its own time (gpu.py)
-    oracle      features that are the scenes' own symbols: what a model says that misreads nothing (oracle.py)
-    reality     scores on rendered test pairs beside scores on labelled real images (reality.py)
-    wheels      the small packages that such a machine lacks, to bring along (wheels.py)
+    gpu         measurements of a GPU, each with a time limit (gpu.py)
+    oracle      features made of the scenes' own symbols (oracle.py)
+    reality     scores on rendered test pairs next to scores on labelled real images (reality.py)
+    wheels      download of the packages that a machine with a GPU lacks (wheels.py)
 
-Any other names, or none, are of rows beside a reference (side_by_side.py). A command is imported when it is
-called: a machine that is lent for its GPU has no Java, no metrics and nothing to draw with.
+Other names, or none, run rows against a reference (side_by_side.py). A command is imported when it is
+called: a machine with a GPU may lack Java, metrics and plotting.
 """
 
 import sys

@@ -1,9 +1,9 @@
 """Seconds and memory of a matching or a training step in a process of its own.
 
-`python -m benchmarks.alone KIND SIDE TYPE SIZE MTM SCENES GRID VARIANT`: one call on few scenes, so that
-libraries are loaded and loops compiled, then the call that memory is taken from, then more as long as that
-is short. It prints the bytes that memory rose by at most (a processor: resident, VmHWM; a GPU: allocated by
-torch) and the median seconds.
+`python -m benchmarks.alone KIND SIDE TYPE SIZE MTM SCENES GRID VARIANT` first makes a call on two scenes,
+which loads libraries and compiles loops. It measures memory in the next call, and time in further calls
+while these are short. It prints the largest increase of memory in bytes (CPU: resident, VmHWM; GPU:
+allocated by torch) and the median seconds.
 """
 
 import signal
@@ -17,18 +17,22 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
-from benchmarks import matching, training
+from benchmarks import reference, training
 from benchmarks.training import Case
+from models.kernels.matching import token_matching
 from pipeline.compute import devices
 
 NO_MEMORY = 3  # exit code
-CALLS, LONG = 3, 10.0  # at most so many, of which none begins after so many seconds
+CALLS, LONG = 3, 10.0  # most calls; none starts after so many seconds
+SIDES = {"ours": token_matching, "reference": reference.matching}
+Shape = tuple[int, int, int, int]  # pairs, heads, tokens, channels per head
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What one call takes."""
+    """Memory and time of one call."""
 
     bytes: int
     seconds: float
@@ -38,12 +42,17 @@ class Measured:
 
 
 def shown(seconds: float) -> str:
-    """With the unit that fits."""
+    """Return a duration with a suitable unit."""
     return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.1f} ms"
 
 
+def ratio(mine: Measured, plain: Measured) -> str:
+    """Return how many times more time and memory the reference takes."""
+    return f"{plain.seconds / mine.seconds:.1f}, memory {plain.bytes / mine.bytes:.1f}"
+
+
 def measure(kind: str, side: str, dtype: str, case: Case) -> Measured | None:
-    """Start the process and read what it prints; None where the system killed it, or memory ran out."""
+    """Measure in a new process; None if the system killed it or memory ran out."""
     words = [kind, side, dtype, *map(str, astuple(case))]
     command = [sys.executable, "-m", "benchmarks.alone", *words]
     found = subprocess.run(command, stdout=subprocess.PIPE, text=True)
@@ -56,15 +65,32 @@ def measure(kind: str, side: str, dtype: str, case: Case) -> Measured | None:
 
 
 def call(kind: str, side: str, dtype: str, case: Case) -> Callable[[], object]:
-    """A function without arguments; it returns when the device has finished."""
+    """Return a function without arguments that returns when the device has finished."""
     if kind == "step":
         return training.finished(training.step(side, dtype, case))
     device = devices.device()
+    made = operands(shape_of(case), devices.precision(dtype, device))
+    q, k, grad = (x.detach().to(device).requires_grad_() for x in made)
+    return training.finished(partial(gradients, SIDES[side], q, k, grad))
+
+
+def shape_of(case: Case) -> Shape:
+    """Return the shape of a case's queries in the matching."""
     heads = 1 if case.mtm == "summed" else training.SIZES[case.size]["heads"]
-    shape = case.scenes, heads, case.grid**2, training.SIZES[case.size]["width"] // heads
-    operands = [x.detach().to(device) for x in matching.operands(shape, devices.precision(dtype, device))]
-    q, k, grad = (x.requires_grad_() for x in operands)
-    return training.finished(partial(matching.gradients, matching.SIDES[side], q, k, grad))
+    return case.scenes, heads, case.grid**2, training.SIZES[case.size]["width"] // heads
+
+
+def operands(shape: Shape, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    """Return queries and keys, strided as the models' projections, and the gradient of their matching."""
+    B, h, N, d = shape
+    random = torch.Generator().manual_seed(0)
+    q, k = (torch.randn(B, N, h, d, generator=random).to(dtype).transpose(1, 2) for _ in range(2))
+    return q.requires_grad_(), k.requires_grad_(), torch.randn(B, B, h, generator=random)
+
+
+def gradients(match: Callable, q: Tensor, k: Tensor, grad: Tensor) -> tuple[Tensor, ...]:
+    """Run the matching forward and backward."""
+    return torch.autograd.grad(match(q, k), (q, k), grad)
 
 
 def _measured(kind: str, side: str, dtype: str, case: Case) -> Measured:
@@ -75,21 +101,26 @@ def _measured(kind: str, side: str, dtype: str, case: Case) -> Measured:
 
 
 def risen(function: Callable[[], object]) -> tuple[int, float]:
-    """Bytes that a call's memory rises by at most, and its seconds."""
+    """Return the largest increase of memory during a call, in bytes, and its seconds."""
     on_gpu = torch.cuda.is_available()
     if on_gpu:
         torch.cuda.reset_peak_memory_stats()
     else:
         Path("/proc/self/clear_refs").write_text("5")
-    before = torch.cuda.memory_allocated() if on_gpu else matching.resident("VmRSS")
+    before = torch.cuda.memory_allocated() if on_gpu else _resident("VmRSS")
     start = time.perf_counter()
     function()
     took = time.perf_counter() - start
-    return (torch.cuda.max_memory_allocated() if on_gpu else matching.resident("VmHWM")) - before, took
+    return (torch.cuda.max_memory_allocated() if on_gpu else _resident("VmHWM")) - before, took
+
+
+def _resident(which: str) -> int:
+    lines = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
+    return 1024 * int(lines[which].split()[0])
 
 
 def _median(function: Callable[[], object], first: float) -> float:
-    """Of the calls after the first, which is a warm-up; of the first where it took long."""
+    """Return the median of calls after the first, a warm-up; the first one's time if it took long."""
     seconds: list[float] = []
     while first + sum(seconds) < LONG and len(seconds) < CALLS - 1:
         start = time.perf_counter()

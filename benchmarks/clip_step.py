@@ -1,6 +1,7 @@
-"""CLIP4IDC's captioning step at the paper's size: ours, and the plainest one on the same first weights.
+"""CLIP4IDC's captioning step at the paper's size: ours, and a reference with the same initial weights.
 
-`python -m benchmarks.clip_step SIDE SCENES`: the bytes that one step adds to a process, and its seconds.
+`python -m benchmarks.clip_step SIDE SCENES` prints the bytes that one step adds to a process, and its
+seconds.
 """
 
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from benchmarks.alone import Measured, risen
+from benchmarks.alone import Measured, ratio, risen
 from benchmarks.reference_clip import Part, Step
 from benchmarks.training import batch_of
 from models.common.captioner import Captioner
@@ -39,7 +40,7 @@ RATE, DROPOUT = 1e-4, 0.1
 
 
 def ours(full: bool, dropout: float = DROPOUT) -> Training:
-    """A run's training loop, of which only `step` is used; the same first weights every time."""
+    """Return a training loop, of which only `step` is used; its initial weights are always the same."""
     torch.manual_seed(0)
     settings = {"dropout": dropout, "coef_lr": 1.0, "temperature": 0.01}
     train = {"precision": "float32", "learning_rate": RATE, "weight_decay": 0.0}
@@ -50,13 +51,13 @@ def ours(full: bool, dropout: float = DROPOUT) -> Training:
 
 
 def theirs(full: bool, dropout: float = DROPOUT) -> tuple[Captioner, Step]:
-    """The reference's step on the same first weights."""
+    """Return a model with the same initial weights, and the reference's step on it."""
     model = ours(full, dropout).model
     return model, Step(model, RATE, dropout)
 
 
 def made(full: bool, scenes: int) -> Batch:
-    """Made-up pixels and captions: default and changed images, then default and distractor."""
+    """Return random pixels and captions: default and changed images, then default and distractor."""
     side, words = (SIDE, WORDS) if full else (SMALL_SIDE, SMALL_WORDS)
     random = torch.Generator().manual_seed(0)
     shape = (3 * scenes, 3, side, side)
@@ -65,13 +66,13 @@ def made(full: bool, scenes: int) -> Batch:
 
 
 def parts(whole: Batch) -> list[Part]:
-    """The same for the reference: both images of each pair."""
+    """Return the batch for the reference: both images of each pair."""
     chunks = zip(*(x.chunk(whole.parts) for x in (whole.before, whole.after, whole.tokens)), strict=True)
     return [(whole.images[b], whole.images[a], tokens) for b, a, tokens in chunks]
 
 
 def step(side: str, full: bool, scenes: int) -> Callable[[], Tensor]:
-    """A step of one side."""
+    """Return a function that makes one step of one side."""
     whole = made(full, scenes)
     if side == "ours":
         return partial(ours(full).step, whole, 0)
@@ -79,17 +80,17 @@ def step(side: str, full: bool, scenes: int) -> Callable[[], Tensor]:
 
 
 def check() -> None:
-    """Both sides give the same loss and gradients without dropout, on a small one."""
+    """Check that both sides give the same loss and gradients, with a small model without dropout."""
     whole, (model, plain), mine = made(False, 3), theirs(False, 0.0), ours(False, 0.0)
     torch.testing.assert_close(mine.step(whole, 0)[0], plain(parts(whole)), rtol=1e-5, atol=0.0)
     given = dict(mine.model.named_parameters())
     for name, parameter in model.named_parameters():
-        if not name.endswith("key.bias"):  # which has rounding errors alone
+        if not name.endswith("key.bias"):  # it has only rounding errors
             torch.testing.assert_close(given[name].grad, parameter.grad, rtol=1e-3, atol=1e-6)
 
 
 def measure(side: str, scenes: int) -> Measured:
-    """In a process of its own."""
+    """Measure a step in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.clip_step", side, str(scenes)]
     found = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     bytes_, seconds = found.stdout.split()
@@ -97,13 +98,12 @@ def measure(side: str, scenes: int) -> Measured:
 
 
 def rows(scenes: int = 16) -> Iterator[tuple[str, ...]]:
-    """One row: each side in a process of its own, one step after a warm-up on one scene."""
+    """Yield one row: each side in a process of its own, one step after a warm-up on one scene."""
     check()
     both = {side: measure(side, scenes) for side in ("ours", "reference")}
     mine, plain = both["ours"], both["reference"]
-    ratio = f"{plain.seconds / mine.seconds:.1f}, memory {plain.bytes / mine.bytes:.1f}"
     name = f"CLIP4IDC's captioning step, float32, {scenes} scenes (2 pairs each)"
-    yield name, "the plainest step, once", str(mine), str(plain), ratio
+    yield name, "the plainest step, once", str(mine), str(plain), ratio(mine, plain)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Extraction from PNG files into a store, against the bare network on tensors that are ready."""
+"""Extraction from PNG files into a store, against the network alone on tensors in memory."""
 
 import shutil
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from pipeline.features.writer import Writer
 
 
 def sides(folder: Path, images: int) -> tuple[Callable[[], None], Callable[[], None]]:
-    """The whole Extractor, and its network alone: the same images, batches, weights and precision."""
+    """Return the Extractor and its network alone, with the same images, batches, weights and precision."""
     index = pictures.render(folder / "raw", images)
     extractor = pictures.extractor(folder / "raw", index)
     device = extractor.device
@@ -33,7 +33,7 @@ def sides(folder: Path, images: int) -> tuple[Callable[[], None], Callable[[], N
 
 
 def into_store(scratch: Path, extractor: Extractor) -> None:
-    """All of an extractor's images, from files into a store that is being written in `scratch`."""
+    """Extract all images from files into a store in `scratch`."""
     shutil.rmtree(scratch, ignore_errors=True)
     writer = Writer(scratch, len(extractor.images), backbone_weights.grid_shape(pictures.SPEC))
     extractor.fill(writer, writer.missing)

@@ -1,11 +1,11 @@
-"""What a GPU is to be measured by, in the order of worth: one lease of ten minutes runs it all.
+"""Measurements of a GPU that fit into ten minutes, the most important first.
 
     python -m benchmarks gpu --minutes 9.5 --out DIR [--small] [--rows matching step …]
 
-A row (gpu_rows.py) is a process of its own, ended when its time is over. What it has found is a line of
-DIR/rows.jsonl at once, with the machine, versions and load; a row that fails leaves its error there, and
-the next one begins. DIR/table.markdown is written anew after each row; DIR/log.txt holds what they said.
-Called again with the same DIR it goes on with the rows that are not done. No DVC, no Java, no network.
+Each row (gpu_rows.py) is a process with a time limit. Each result is at once a line of DIR/rows.jsonl, with
+machine, versions and load. A row that fails leaves its error there, and the next one starts.
+DIR/table.markdown is rewritten after each row; DIR/log.txt has the rows' output. Another call with the same
+DIR runs the rows that are not done. It needs no DVC, Java or network.
 """
 
 import argparse
@@ -22,10 +22,10 @@ from pathlib import Path
 from threading import Timer
 from typing import Any
 
-# seconds that each may take on a GPU; those of correctness first
+# time limits in seconds on a GPU; rows of correctness first
 ROWS = {"kernels": 120, "types": 75, "determinism": 60, "matching": 75, "step": 130, "extraction": 110}
-SLOWER = 4  # times: two cores
-LEAST = 10.0  # seconds that it makes sense to begin a row with
+SLOWER = 4  # factor of the time limits on two cores
+LEAST = 10.0  # seconds: with less time left, no row starts
 HEAD = ("row", "what", "ours", "reference", "ratio", "goal", "reached")
 ROOT = Path(__file__).resolve().parent.parent
 Line = dict[str, Any]
@@ -33,7 +33,7 @@ Line = dict[str, Any]
 
 def main() -> None:
     arguments = _arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the running row is ended, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the running row too
     deadline = time.monotonic() + 60 * arguments.minutes
     arguments.out.mkdir(parents=True, exist_ok=True)
     done = {line["row"] for line in _lines(arguments.out) if line.get("status") == "done"}
@@ -65,7 +65,7 @@ def command(row: str, small: bool) -> list[str]:
 
 
 def _run(row: str, limit: float, arguments: argparse.Namespace) -> None:
-    """One row in a process group of its own; no process of it is left behind."""
+    """Run one row in a process group of its own, and end the whole group."""
     start, machine = time.monotonic(), {"machine": _machine()}
     late: list[bool] = []
     with _started(row, limit, arguments) as process:
@@ -91,7 +91,7 @@ def _run(row: str, limit: float, arguments: argparse.Namespace) -> None:
 
 
 def _started(row: str, limit: float, arguments: argparse.Namespace) -> subprocess.Popen[bytes]:
-    """The row's process. The end of its standard input tells it that this one was killed."""
+    """Start the row's process. It ends when its standard input closes, because this process was killed."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     pipe, own = subprocess.PIPE, os.environ | {"PYTHONPATH": path}
     with (arguments.out / "log.txt").open("ab", buffering=0) as log:
@@ -108,7 +108,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _append(out: Path, line: Line) -> None:
-    """On the disk before it returns, after a line that a kill left unfinished, too."""
+    """Append a line and flush it to disk."""
     with (out / "rows.jsonl").open("ab") as file:
         file.write(json.dumps(line, ensure_ascii=False).encode() + b"\n")
         file.flush()
@@ -116,7 +116,7 @@ def _append(out: Path, line: Line) -> None:
 
 
 def _forget(out: Path, row: str) -> None:
-    """What an earlier run of the row left."""
+    """Remove the results of an earlier run of the row."""
     kept = [line for line in _lines(out) if line["row"] != row]
     (out / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
 
@@ -127,7 +127,7 @@ def _lines(out: Path) -> list[Line]:
 
 
 def _machine() -> str:
-    """GPU and driver, cores and versions. CUDA is not touched: the process that asks measures nothing."""
+    """Return GPU and driver, cores and versions, without starting CUDA in this process."""
     command = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
     try:
         gpu = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
@@ -138,7 +138,7 @@ def _machine() -> str:
 
 
 def markdown(lines: Sequence[Line]) -> str:
-    """What was found, row by row. Below it what failed."""
+    """Return a table of the results, and a list of the failures."""
     text = [f"| {' | '.join(HEAD)} |", "|" + "---|" * len(HEAD)]
     text += [f"| {' | '.join(_cells(line))} |" for line in lines if "what" in line]
     failed = [line for line in lines if line.get("status", "done") != "done"]

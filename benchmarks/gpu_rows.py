@@ -1,4 +1,4 @@
-"""One row of `python -m benchmarks gpu` in a process of its own: a line of JSON for each thing found.
+"""One row of `python -m benchmarks gpu` in a process of its own: a line of JSON for each result.
 
 `python -m benchmarks.gpu_rows ROW [--small]`
 """
@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
-# before CUDA begins: what pipeline/compute/devices.py asks for
+# must be set before CUDA starts, as in pipeline/compute/devices.py
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 import torch
@@ -43,19 +43,19 @@ SHAPES = {  # B, A, h, N, M, d
 }
 TYPES = (torch.float32, torch.float16, torch.bfloat16)
 ROUNDING = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}  # of a gradient's last bit
-MATCHED = 5  # times all similarities: what the reference's matching holds at once
-RIGHT = "right"  # the goal of what is correct or not
+MATCHED = 5  # memory of the reference's matching, in multiples of all similarities
+RIGHT = "right"  # goal of a check of correctness
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much of each thing."""
+    """Sizes of the measurements."""
 
     model: str  # of training.SIZES
-    grid: int  # cells along a side of the matching and the step
+    grid: int  # cells per side in the matching and the step
     scenes: int  # of a batch
-    images: tuple[int, ...]  # that are extracted, decoded by threads and by processes
-    rendered: int  # of them: the others are these again
+    images: tuple[int, ...]  # extracted images, decoded by threads and by processes
+    rendered: int  # different images among them
 
 
 FULL, SMALL = Size("papers", 14, 128, (4096, 32768), 1536), Size("tabletop", 7, 4, (8,), 6)
@@ -74,7 +74,7 @@ class Found:
 
 
 def kernels(size: Size) -> Iterator[Found]:
-    """The device's matching against plain torch: whole numbers, whose products are exact and ties many."""
+    """Compare the device's matching with plain torch on integers: exact products, and many ties."""
     for dtype, rounding in ROUNDING.items():
         for shape in SHAPES.values():
             _check(*_operands(*shape, dtype), rounding)
@@ -86,7 +86,7 @@ def kernels(size: Size) -> Iterator[Found]:
 def _operands(
     B: int, A: int, h: int, N: int, M: int, d: int, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries and keys, strided as the models' projections are, and a gradient, on the device."""
+    """Return queries and keys, strided as the models' projections, and a gradient, on the device."""
     random, on = torch.Generator().manual_seed(0), devices.device()
     made = (torch.randint(-2, 3, shape, generator=random) for shape in ((B, N, h, d), (A, M, h, d)))
     q, k = (x.to(dtype).transpose(1, 2).to(on) for x in made)
@@ -105,7 +105,7 @@ def _check(q: Tensor, k: Tensor, grad: Tensor, rounding: float) -> None:
 
 
 def types(size: Size) -> Iterator[Found]:
-    """A step against the plainest one: losses and all gradients in float32, losses in bfloat16."""
+    """Compare a step with the reference: losses and all gradients in float32, losses in bfloat16."""
     cases = [Case(size.model, "per_head", 4, size.grid), Case(size.model, "summed", 4, size.grid)]
     for case in (*cases, replace(cases[1], variant="released")):
         training.check(case)
@@ -115,7 +115,7 @@ def types(size: Size) -> Iterator[Found]:
 
 
 def determinism(size: Size) -> Iterator[Found]:
-    """Steps of a seed, twice, end in the same bytes; of another seed they do not."""
+    """Check that steps with one seed give the same bytes twice, and with another seed other bytes."""
     case = Case(size.model, "per_head", min(size.scenes, 32), size.grid)
     for dtype in training.TYPES:
         one, again, other = (_weights(case, dtype, seed) for seed in (1, 1, 2))
@@ -124,7 +124,7 @@ def determinism(size: Size) -> Iterator[Found]:
 
 
 def _weights(case: Case, dtype: str, seed: int) -> str:
-    """A hash of the weights after 4 steps."""
+    """Return a hash of the weights after 4 steps."""
     devices.repeatable()
     run, batch = training.ours(case, dtype), training.batch(case)
     run.seed = seed
@@ -137,7 +137,7 @@ def _weights(case: Case, dtype: str, seed: int) -> str:
 
 
 def matchings(size: Size) -> Iterator[Found]:
-    """Forward and backward, per head and summed, against einsum and max in float32."""
+    """Measure the matching, forward and backward, against einsum and max in float32."""
     for mtm in ("per_head", "summed"):
         case = Case(size.model, mtm, size.scenes, size.grid)
         plain = (
@@ -149,7 +149,7 @@ def matchings(size: Size) -> Iterator[Found]:
 
 
 def steps(size: Size) -> Iterator[Found]:
-    """The whole training step; where the reference has no room for the batch, at the largest that it has."""
+    """Measure the training step; if the reference has no room for the batch, also the largest that fits."""
     for mtm, variant in (("per_head", "paper"), ("summed", "released")):
         case = Case(size.model, mtm, size.scenes, size.grid, variant)
         for dtype in training.TYPES:
@@ -169,7 +169,7 @@ def _step(case: Case, dtype: str) -> str:
 
 
 def measured(function: Callable[[], object]) -> Measured | None:
-    """Bytes and seconds; None where memory runs out."""
+    """Return bytes and seconds; None if memory runs out."""
     try:
         took = median(function)
         return Measured(alone.risen(finished(function))[0], took)
@@ -180,7 +180,7 @@ def measured(function: Callable[[], object]) -> Measured | None:
 
 
 def median(function: Callable[[], object], calls: int = 5, seconds: float = 10.0) -> float:
-    """Seconds of a call after a warm-up: the median of so many, fewer where they take long."""
+    """Return the median seconds of a call after a warm-up; fewer calls if they take long."""
     whole, taken = finished(function), list[float]()
     whole()
     while len(taken) < calls and sum(taken) < seconds:
@@ -191,7 +191,7 @@ def median(function: Callable[[], object], calls: int = 5, seconds: float = 10.0
 
 
 def _beside(what: str, mine: Measured | None, plain: Measured | None, share: int) -> Found:
-    """Ours beside the reference; the goal is 10 times the speed, and one such share of the memory."""
+    """Compare ours with the reference; the goal is 10 times the speed and 1/share of the memory."""
     found = Found(what, str(mine or "no memory"), str(plain or "no memory"))
     found.goal = f"≥ 10×, ≤ 1/{share} of the memory"
     if mine and plain:
@@ -201,12 +201,12 @@ def _beside(what: str, mine: Measured | None, plain: Measured | None, share: int
 
 
 def extracted(size: Size) -> Iterator[Found]:
-    """PNG files of 480 x 320 into a store, by all blocks of ResNet-101 to layer3; the network alone."""
+    """Measure extraction of PNG files (480 x 320) by ResNet-101 to layer3, and the network alone."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "raw"
         index = pictures.render(root, size.rendered)
         images = index * (-(-size.images[-1] // len(index)))
-        stored(root, images[: size.rendered])  # the first calls of libraries
+        stored(root, images[: size.rendered])  # warm-up of libraries
         for count in size.images:
             whole = count / stored(root, images[:count])
             what, said = f"PNG files to a store, {count:,} images", f"{whole:,.0f} images/s"
@@ -220,14 +220,14 @@ def extracted(size: Size) -> Iterator[Found]:
 
 
 def stored(root: Path, images: list[Indexed]) -> float:
-    """Seconds from files to a store, with the start of what decodes them."""
+    """Return the seconds from files to a store, including the start of decoding processes."""
     extractor, start = pictures.extractor(root, images), time.perf_counter()
     extraction.into_store(root.parent / "scratch", extractor)
     return time.perf_counter() - start
 
 
 def _right(what: str, said: str) -> Found:
-    """A check that was passed: one that is not ends the row with its error."""
+    """Return the result of a passed check; a failed one ends the row with its error."""
     return Found(what, said, goal=RIGHT, reached=True)
 
 
@@ -238,7 +238,7 @@ ROWS |= {"step": steps, "extraction": extracted}
 
 def main() -> None:
     threading.Thread(target=_follow, daemon=True).start()
-    # what libraries print is no line of ours
+    # output of libraries goes to standard error
     lines = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     # float32 is float32 on both sides
@@ -251,7 +251,7 @@ def main() -> None:
 
 
 def _follow() -> None:
-    """End, with all that was started, when whoever started this was killed."""
+    """End the process group when the starting process was killed."""
     os.read(0, 1)  # nothing is ever written to it
     os.killpg(os.getpgid(0), signal.SIGKILL)
 

@@ -1,9 +1,9 @@
-"""How seconds and memory of the matching and of a training step grow with pairs and with tokens.
+"""Growth of seconds and memory of the matching and of a training step with pairs and with tokens.
 
-Every point is a process of its own (alone.py). Ours in bfloat16 where the device has it, else in float32;
-the reference in float32, as far as its similarities fit into memory and a call does not take too long. The
-papers' size, matching in each of 8 heads. Both sides' operations are O(B^2 N^2 D) in the matching: the
-line beside them is that, through the first point of a series.
+Every point is a process of its own (alone.py). Ours is in bfloat16 if the device has it, else in float32.
+The reference is in float32, as far as its similarities fit into memory and a call does not take too long.
+Sizes are the papers', with matching in each of 8 heads. In the matching both sides take O(B^2 N^2 D)
+operations; a line shows that growth from the first point of a series.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ from pipeline.io.progress import track
 FIGURE = Path(__file__).with_name("growth.svg")
 BATCHES = tuple(Case("papers", "per_head", pairs) for pairs in (8, 16, 32, 64, 128))
 TOKENS = tuple(Case("papers", "per_head", 8, grid) for grid in (7, 14, 28))
-LONGEST = 60.0  # seconds of a call; a point that is predicted to take longer is left out
+LONGEST = 60.0  # seconds of a call; points that are predicted to take longer are left out
 AT_ONCE = {"matching": 5, "step": training.AT_ONCE}
 SIDES = {"ours": "auto", "reference": "float32"}
 COLOURS = {  # kind, side
@@ -42,14 +42,14 @@ PANELS: dict[str, Callable[[Measured], float]] = {
 
 @dataclass
 class Curve:
-    """One side of one kind; None where a point was left out."""
+    """One side of one kind; a point is None if it was left out."""
 
     kind: str  # matching | step
     side: str
     points: dict[Case, Measured | None] = field(default_factory=dict)
 
     def add(self, case: Case) -> None:
-        """Measure it, unless it is known, or has no room or time."""
+        """Measure a point, unless it is known, or needs too much memory or time."""
         if case not in self.points:
             room = self.side == "ours" or fits(case, AT_ONCE[self.kind])
             self.points[case] = self._measure(case) if room and self._quick(case) else None
@@ -58,19 +58,19 @@ class Curve:
         return alone.measure(self.kind, self.side, SIDES[self.side], case)
 
     def _quick(self, case: Case) -> bool:
-        """Predicted from the largest point so far, as if all of its time grew with the similarities."""
+        """Predict from the largest point so far, as if its whole time grew with the similarities."""
         known = {work(c): found.seconds for c, found in self.points.items() if found}
         most = max(known, default=0)
         return not known or known[most] * max(1.0, work(case) / most) < LONGEST
 
 
 def work(case: Case) -> int:
-    """B^2 N^2, which D and the heads leave as it is."""
+    """Return B^2 N^2; D and the number of heads are constant."""
     return (case.scenes * case.grid**2) ** 2
 
 
 def line(curve: Curve, cases: Sequence[Case], of: Callable[[Measured], float]) -> dict[Case, float]:
-    """O(B^2 N^2 D) through the first of the cases."""
+    """Return B^2 N^2 growth from the first of the cases."""
     first = curve.points[cases[0]]
     return {} if first is None else {c: of(first) * work(c) / work(cases[0]) for c in cases}
 
@@ -107,7 +107,7 @@ def _rows(mine: Curve, theirs: Curve, cases: Sequence[Case]) -> list[tuple[str, 
 
 
 def draw(figure: Path, curves: Sequence[Curve], batches: Sequence[Case], tokens: Sequence[Case]) -> None:
-    """Seconds and memory against B N, the tokens on each side of the matching; both axes logarithmic."""
+    """Draw seconds and memory against B N, the tokens on each side of the matching, on logarithmic axes."""
     with matplotlib.rc_context(STYLE), outputs.replacing(figure) as beside:
         whole = Figure(figsize=(9, 4.2), layout="constrained")
         for axes, (unit, of) in zip(whole.subplots(1, 2), PANELS.items(), strict=True):

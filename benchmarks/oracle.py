@@ -1,14 +1,14 @@
-"""Features of an oracle: the scenes' own symbols in place of what a network sees, one .npy file an image.
+"""Oracle features: the scenes' symbols in place of a network's output, one .npy file per image.
 
     python -m benchmarks oracle --dataset tabletop --out data/oracle
 
-Trained on them, any model shows what it can say when nothing is misread: what is then still false is the
-model's and not the backbone's. In a copy of the repository set `dataset.tabletop.features` of params.yaml to
+A model that is trained on them has perfect features, so its remaining errors are not the backbone's. In a
+copy of the repository set `dataset.tabletop.features` of params.yaml to
 
     {backbone: tf_efficientnet_lite0, weights: imagenet, stride: 32, finer: false, standardise: false,
      npy: data/oracle, precision: float32, pixels: [96, 144]}
 
-and run `dvc repro`; `python -m commands.errors` then has the oracle's false words.
+and run `dvc repro`; `python -m commands.errors` then shows the false words.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from stages import run
 
 CONTENTS = Contents("oracle")
 CLASSES = [len(values) for values in ATTRIBUTES.values()]
-CHANNELS = 1 + sum(CLASSES) + 2  # a thing, its classes as zeros and ones, where its middle is in the cell
+CHANNELS = 1 + sum(CLASSES) + 2  # presence of an object, its classes one-hot, its centre within the cell
 
 
 def main() -> None:
@@ -53,10 +53,10 @@ def main() -> None:
 
 
 def symbols(shown: Shown, image: Indexed, shape: tuple[int, int, int]) -> np.ndarray:
-    """Channels x H x W float32: each thing in the cell of its middle; beyond CHANNELS, and elsewhere, 0.
+    """Return float32 (channels, H, W) with each object's symbols in the cell of its centre, and 0 elsewhere.
 
-    Where two middles share a cell, the smaller one is in the nearest cell that is free.
-    Raises InputError where there are fewer channels than symbols.
+    If two centres share a cell, the smaller object is in the nearest free cell. Raises InputError if there
+    are fewer channels than symbols.
     """
     channels, height, width = shape
     if channels < CHANNELS:

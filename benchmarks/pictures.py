@@ -1,4 +1,4 @@
-"""Pictures of `tabletop` for the benchmarks, rendered anew, and features of them."""
+"""Rendered images of `tabletop` for the benchmarks, and their features."""
 
 import hashlib
 import os
@@ -23,7 +23,7 @@ EMBEDDED = Spec("tf_efficientnet_lite0", "imagenet", 16, True, True, "pil_bicubi
 
 
 def render(root: Path, images: int) -> list[Indexed]:
-    """Render 480 x 320 pictures under `root`, three a scene, and index the first `images`."""
+    """Render images of 480 x 320 under `root`, three per scene, and index the first `images`."""
     embedded = params.load(ROOT / "params.yaml").tabletop.of("tabletop")
     settings = embedded.model_copy(update={"scenes": -(-images // 3)})
     dataset.render(settings, root, os.cpu_count() or 1)
@@ -32,15 +32,15 @@ def render(root: Path, images: int) -> list[Indexed]:
 
 
 def indexed(file: Path, root: Path, size: tuple[int, int]) -> Indexed:
-    """A picture's line of an index, its name relative to `root`."""
+    """Return an image's index record, with its name relative to `root`."""
     data = file.read_bytes()
     return Indexed(str(file.relative_to(root)), *size, len(data), hashlib.sha256(data).hexdigest())
 
 
 def extractor(root: Path, images: list[Indexed]) -> Extractor:
-    """ResNet-101 with torchvision's own first weights; bfloat16 where the device has it.
+    """Return ResNet-101 with torchvision's initial weights; bfloat16 if the device has it.
 
-    Residual branches are computed, and add nothing at first: else features overflow float16.
+    The last batch norm of each residual branch is 0: otherwise features overflow float16.
     """
     torch.manual_seed(1)
     network = Backbone(SPEC.backbone, SPEC.stride).eval()
@@ -51,10 +51,10 @@ def extractor(root: Path, images: list[Indexed]) -> Extractor:
 
 
 def grids(root: Path, images: list[Indexed]) -> dict[str, np.ndarray]:
-    """Features by kind, float16 (images x 272 x 14 x 14), of ImageNet's weights that a package brings.
+    """Return features by kind, float16 (images, 272, 14, 14), of a package's ImageNet weights.
 
-    `standardised`: what the embedded dataset's store holds, dense. `as they come`: the same before it.
-    `ReLU`: the first through a ReLU, as sparse as those of networks that end with one.
+    `standardised`: as in the embedded dataset's store, dense; `as they come`: before standardisation; `ReLU`:
+    the standardised features after a ReLU, which makes them sparse.
     """
     network, _ = backbone_weights.load(EMBEDDED)
     own = Extractor(network, root, images, EMBEDDED, "auto")

@@ -1,10 +1,9 @@
-"""Where the time of a training step goes, in parts that a reader of the papers knows.
+"""Time of a training step by the parts of the papers, from torch.profiler over a few steps.
 
-torch.profiler over a few steps. The parts are scopes put around methods from outside, while this runs. An
-operation of the backward pass belongs to the part whose forward operation it is of (torch numbers both
-alike); copies and changes of type are a part of their own wherever they happen, but in the matching and in
-the optimiser. On a processor it is time on the clock of the thread that runs the step; on a GPU, of its
-kernels.
+The parts are profiler scopes around methods, patched while this runs. A backward operation belongs to the
+part of its forward operation (torch gives both the same number). Copies and type conversions are a part of
+their own, except in the matching and the optimiser. On a CPU the time is the wall-clock time of the thread
+that runs the step, on a GPU the time of its kernels.
 """
 
 import time
@@ -38,7 +37,7 @@ METHODS: list[tuple[object, str, str]] = [
     (BackwardReasoning, "forward", "backward reasoning, but its matching"),
     (torch.optim.Adam, "step", OPTIMISER),
 ]
-WHOLE = (FORWARD, BACKWARD, OPTIMISER)  # to which their copies belong
+WHOLE = (FORWARD, BACKWARD, OPTIMISER)  # parts that include their copies
 PARTS = (*(part for _, _, part in METHODS), FORWARD, BACKWARD, COPIES, REST)
 COPYING = {f"aten::{name}" for name in ("to", "_to_copy", "copy_", "clone", "contiguous")}
 NODE = "autograd::engine::evaluate_function"  # a step of the backward pass
@@ -47,7 +46,7 @@ Shares = dict[str, float]  # part -> time
 
 
 def table(cases: tuple[Case, ...] = CASES, steps: int = STEPS) -> Table:
-    """A column for each case; below them the parts that take longest."""
+    """Return a table with a column per case, and the longest parts below."""
     found = {f"{case.size}, {case.scenes} scenes": milliseconds(case, steps) for case in cases}
     longest = "; ".join(f"{name}: {max(parts, key=parts.__getitem__)}" for name, parts in found.items())
     shown = Table(
@@ -66,7 +65,7 @@ def table(cases: tuple[Case, ...] = CASES, steps: int = STEPS) -> Table:
 
 
 def milliseconds(case: Case, steps: int) -> Shares:
-    """The mean over some steps in `auto` precision, after a warm-up, profiling included."""
+    """Return the mean time of each part over some steps in `auto` precision, including profiling."""
     on_gpu = torch.cuda.is_available()
     activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * on_gpu
     one = finished(step("ours", "auto", case))
@@ -84,7 +83,7 @@ def milliseconds(case: Case, steps: int) -> Shares:
 
 
 def by_part(events: list[FunctionEvent], on_gpu: bool) -> Shares:
-    """Microseconds of the operations themselves."""
+    """Return each part's microseconds in its own operations."""
     parts = forward_parts(events)
     taken = dict.fromkeys(PARTS, 0.0)
     for event in events:
@@ -94,7 +93,7 @@ def by_part(events: list[FunctionEvent], on_gpu: bool) -> Shares:
 
 @contextmanager
 def scopes() -> Iterator[None]:
-    """Within it every method of METHODS, and the matching's two halves, are scopes of the profiler."""
+    """Make each method of METHODS, and the matching's two halves, a profiler scope in the block."""
     modules = [matching_cpu, matching_plain]
     if TRITON and torch.cuda.is_available():
         from models.kernels import matching_gpu  # not at the top: Triton takes a second to import
@@ -108,7 +107,7 @@ def scopes() -> Iterator[None]:
 
 
 def scoped(function: Callable, part: str) -> Callable:
-    """The function in a scope of the profiler."""
+    """Return the function in a profiler scope."""
 
     @wraps(function)
     def within(*args: object, **kwargs: object) -> object:
@@ -119,9 +118,9 @@ def scoped(function: Callable, part: str) -> Callable:
 
 
 def forward_parts(events: list[FunctionEvent]) -> dict[int, str]:
-    """Number of a node of the backward pass -> the part that its forward operation stands in.
+    """Return number of a backward node -> part of its forward operation.
 
-    Operations without a node carry the number that the next node will get, so the last one has made it.
+    Operations without a node have the number of the next node, so the last one of a number made it.
     """
     forwards = [event for event in events if event.sequence_nr >= 0 and node_of(event) is None]
     forwards.sort(key=lambda event: event.time_range.start)
@@ -129,7 +128,7 @@ def forward_parts(events: list[FunctionEvent]) -> dict[int, str]:
 
 
 def part_of(event: FunctionEvent, parts: dict[int, str]) -> str:
-    """The part that an operation's own time belongs to."""
+    """Return the part of an operation's own time."""
     node = node_of(event)
     part = scope_of(event)
     if part == REST and node:
@@ -140,17 +139,17 @@ def part_of(event: FunctionEvent, parts: dict[int, str]) -> str:
 
 
 def scope_of(event: FunctionEvent) -> str:
-    """The innermost scope around an operation."""
+    """Return the innermost scope around an operation."""
     return next((above.name for above in upwards(event) if above.name in PARTS), REST)
 
 
 def node_of(event: FunctionEvent) -> FunctionEvent | None:
-    """The step of the backward pass that an operation is done in."""
+    """Return the backward node that contains an operation; None in the forward pass."""
     return next((above for above in upwards(event) if above.name.startswith(NODE)), None)
 
 
 def upwards(event: FunctionEvent) -> Iterator[FunctionEvent]:
-    """The operation itself, the one that it is part of, and so on."""
+    """Yield the operation and the operations that contain it, from the inside out."""
     above: FunctionEvent | None = event
     while above is not None:
         yield above

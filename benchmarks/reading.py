@@ -1,4 +1,4 @@
-"""Reading random batches from the page cache: codecs and shard sizes, against one .npy an image."""
+"""Reading of random batches from the page cache: codecs and shard sizes, against one .npy per image."""
 
 import functools
 import statistics
@@ -30,7 +30,7 @@ Reader = Callable[[np.ndarray], np.ndarray]
 
 
 def sides(folder: Path, images: int) -> tuple[Reader, Reader, Reader]:
-    """Rows -> features by the store, by one float32 .npy an image, and by zarr-python on the same store."""
+    """Return readers of rows: the store, one float32 .npy per image, and zarr-python on the same store."""
     random = np.random.default_rng(0)
     grids = random.standard_normal((images, 1024, 14, 14), np.float32).astype(np.float16)
     opened, _ = write(folder / "s.zarr", grids)
@@ -40,7 +40,7 @@ def sides(folder: Path, images: int) -> tuple[Reader, Reader, Reader]:
 
 
 def codecs(images: int = 512) -> list[tuple[str, ...]]:
-    """A row for each kind of features, codec and shard size: its bytes, writing, and reading."""
+    """Return a row for each kind of features, codec and shard size: size, writing and reading."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         kinds = pictures.grids(root / "raw", pictures.render(root / "raw", images))
@@ -74,7 +74,7 @@ def _measure(folder: Path, kind: str, grids: np.ndarray) -> list[tuple[str, ...]
 
 
 def write(path: Path, grids: np.ndarray) -> tuple[FeatureStore, float]:
-    """A store of the features, and the seconds that writing them took."""
+    """Write a store of the features; return it and the seconds that it took."""
     writer = Writer(path.with_suffix(".scratch"), len(grids), grids.shape[1:])
     start = time.perf_counter()
     for shard in writer.missing:
@@ -99,7 +99,7 @@ def _bytes(folder: Path) -> int:
 
 
 def _seconds(readers: dict[str, Reader], grids: np.ndarray) -> dict[str, float]:
-    """The median of a batch by each reader, in turn, after all have given the right numbers."""
+    """Return each reader's median seconds for a batch; the readers alternate and are checked first."""
     random = np.random.default_rng(0)
     seconds: dict[str, list[float]] = {name: [] for name in readers}
     for turn in range(ROUNDS + 1):

@@ -1,11 +1,11 @@
-"""Do scores on rendered test pairs predict scores on real images? One row for each trained model.
+"""Scores on rendered test pairs as predictors of scores on real images; one row per trained model.
 
 python -m benchmarks reality --labelled FOLDER [--lab LAB] data/weights/tabletop/*/1
 
-Each folder of weights was trained, decoded and scored by the stages (results/cells has its metrics). The
-models caption the labelled images of FOLDER. Shares are percent of true captions. Real changes are those that
-FOLDER has. In CLEVR-Change's labelled scenes all are of color, so the rendered share of color is given, too.
-The intervals are percentile bootstraps: of a share over scenes, of a rank correlation over scenes and models.
+The stages have trained, decoded and scored each folder of weights (its metrics are in results/cells). The
+models caption the labelled images of FOLDER. Shares are percentages of true captions. CLEVR-Change's
+labelled scenes have only changes of color, so the rendered share for color is given too. Intervals are
+percentile bootstraps: of a share over scenes, of a rank correlation over scenes and models.
 """
 
 import argparse
@@ -27,22 +27,19 @@ from pipeline.reporting import figures
 from stages import run
 
 RESAMPLES = 2000
-LEAST = 3  # models of a rank correlation
-RENDERED = {
-    "changes": "change",
-    "color": "color",
-    "unchanged": "no_change",
-}  # column -> subset of metrics.json
+LEAST = 3  # least number of models for a rank correlation
+# column -> subset in metrics.json
+RENDERED = {"changes": "change", "color": "color", "unchanged": "no_change"}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One model: shares of true captions of rendered test pairs, and whether each real caption is true."""
+    """One model: shares of true captions on rendered pairs, and truth of each caption of a real image."""
 
     model: str
     rendered: dict[str, float]  # by the columns of RENDERED
-    changed: np.ndarray  # of each labelled scene: whether the caption of its change is true
-    unchanged: np.ndarray  # the same of its unchanged pair
+    changed: np.ndarray  # per labelled scene: whether the caption of the changed pair is true
+    unchanged: np.ndarray  # the same for the unchanged pair
 
 
 def main() -> None:
@@ -62,7 +59,7 @@ def main() -> None:
 
 
 def read(weights: Path, lab: Path, labelled: Path) -> Row:
-    """Caption and judge the labelled images, and read the model's scores of rendered test pairs."""
+    """Caption and judge the labelled images, and read the model's scores on rendered test pairs."""
     captioner = PictureCaptioner.load(weights, lab)
     seed, model, dataset = weights.name, weights.parent.name, weights.parent.parent.name
     place = lab / "results/cells" / dataset / model / seed / "metrics.json"
@@ -77,7 +74,7 @@ def read(weights: Path, lab: Path, labelled: Path) -> Row:
 
 
 def table(rows: Sequence[Row]) -> list[str]:
-    """A line of Markdown for each model, the best on real changes first."""
+    """Return a Markdown table with a line per model, the best on real changes first."""
     lines = [
         "| model | rendered: changes | rendered: color | rendered: unchanged "
         "| real: changes (95 %) | real: unchanged (95 %) |",
@@ -91,14 +88,14 @@ def table(rows: Sequence[Row]) -> list[str]:
 
 
 def interval(true: np.ndarray) -> str:
-    """A share in percent, with its bootstrap interval over scenes."""
+    """Return a share in percent with its bootstrap interval over scenes."""
     drawn = np.random.default_rng(0).choice(true, (RESAMPLES, len(true))).mean(1)
     low, high = np.percentile(drawn, [2.5, 97.5])
     return f"{100 * true.mean():.0f} ({100 * low:.0f} to {100 * high:.0f})"
 
 
 def correlations(rows: Sequence[Row]) -> list[str]:
-    """A line for each column: Spearman's rank correlation of rendered and real shares over the models."""
+    """Return a line per column: Spearman's rank correlation of rendered and real shares over models."""
     if len(rows) < LEAST:
         return [f"no rank correlation of fewer than {LEAST} models"]
     pairs = {"changes": "changed", "color": "changed", "unchanged": "unchanged"}
@@ -115,7 +112,7 @@ def correlations(rows: Sequence[Row]) -> list[str]:
 
 
 def resampled(rendered: np.ndarray, true: np.ndarray) -> np.ndarray:
-    """Rank correlations of resampled models and scenes; NaN where all models of a sample are alike."""
+    """Return rank correlations of resampled models and scenes; NaN if all models of a sample are equal."""
     random = np.random.default_rng(0)
     models, scenes = true.shape
     found = np.full(RESAMPLES, np.nan)
@@ -128,7 +125,7 @@ def resampled(rendered: np.ndarray, true: np.ndarray) -> np.ndarray:
 
 
 def scatter(axes: Axes, rows: Sequence[Row]) -> None:
-    """A point for each model: rendered against real changes."""
+    """Draw a point per model: rendered against real changes."""
     looks = figures.looks([row.model for row in rows])
     for row in rows:
         place = 100 * row.rendered["changes"], 100 * row.changed.mean()
@@ -140,7 +137,7 @@ def scatter(axes: Axes, rows: Sequence[Row]) -> None:
 
 
 def record(row: Row) -> dict[str, object]:
-    """The row for a JSON file: real judgements in the order of the scenes."""
+    """Return the row for a JSON file; real judgements are in the order of the scenes."""
     real = {"changed": row.changed.tolist(), "unchanged": row.unchanged.tolist()}
     return {"rendered": row.rendered, "real": real}
 

@@ -1,4 +1,4 @@
-"""The plainest way, as the released programs do it: what the benchmarks measure ours against."""
+"""Reference implementations as in the released programs, against which the benchmarks measure."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,14 +14,14 @@ from pipeline.text.vocabularies import END, NULL, START
 
 
 def of_memory(memory: Tensor) -> Difference:
-    """Pairs of which the decoder sees a memory, B x N x D, and nothing else."""
+    """Return pairs for the decoder that have only a memory, (B, N, D)."""
     return Difference(memory, memory, memory)
 
 
 def uncached(model: Captioner, memory: Tensor) -> list[list[int]]:
-    """All words of all pairs are computed anew at every step, until each caption has ended.
+    """Decode a memory (B, N, D) greedily; return the tokens of each caption up to its <END>.
 
-    Memory B x N x D -> the tokens of each caption up to its <END>.
+    All words of all pairs are recomputed at every step, until each caption has ended.
     """
     tokens = torch.full((len(memory), 1), START, device=memory.device)
     ended = torch.zeros(len(memory), dtype=torch.bool, device=memory.device)
@@ -36,7 +36,7 @@ def uncached(model: Captioner, memory: Tensor) -> list[list[int]]:
 
 
 def one_at_a_time(model: Captioner, memory: Tensor) -> list[list[int]]:
-    """The same with one pair after another, as the released programs decode."""
+    """Decode one pair after another, as the released programs do."""
     return [caption for pair in memory.split(1) for caption in uncached(model, pair)]
 
 
@@ -44,7 +44,7 @@ def one_at_a_time(model: Captioner, memory: Tensor) -> list[list[int]]:
 
 
 def load_files(folder: Path, names: Sequence[str]) -> np.ndarray:
-    """One float32 .npy an image, one after the other: images x C x H x W."""
+    """Read one float32 .npy per image, one after the other: (images, C, H, W)."""
     return np.stack([np.load(folder / f"{name}.npy") for name in names])
 
 
@@ -52,6 +52,6 @@ def load_files(folder: Path, names: Sequence[str]) -> np.ndarray:
 
 
 def matching(queries: Tensor, keys: Tensor) -> Tensor:
-    """TM (SCORER Eq. 2) through all similarities at once: B x h x N x d, A x h x M x d -> B x A x h."""
+    """Return TM (SCORER Eq. 2) from all similarities at once: (B, h, N, d), (A, h, M, d) -> (B, A, h)."""
     e = torch.einsum("bhnd,ahmd->bahnm", queries, keys)
     return (e.amax(-1).mean(-1) + e.amax(-2).mean(-1)) / 2

@@ -1,8 +1,8 @@
-"""CLIP4IDC's captioning step in the plainest way, which `clip_step` measures ours against.
+"""Reference implementation of CLIP4IDC's captioning step, for `clip_step`.
 
-From its equations (docs/methods.md, "CLIP4IDC"; the paper's switches): both images of every pair are encoded,
-attention weights are kept, the change pairs and the no-change pairs of a batch come one after the other, Adam
-takes one parameter at a time, all in float32. Only torch's operations: nothing of models/ but the weights.
+It follows the equations (docs/methods.md, "CLIP4IDC"; the paper's switches). Both images of every pair are
+encoded, attention weights are kept, changed and unchanged pairs are separate batches, Adam updates one
+parameter at a time, all in float32. It uses only torch's operations, and the weights of models/.
 
 B pairs, 3 x H x W pixels, n patches, t = n + 1 tokens, D and E widths, L words.
 """
@@ -33,7 +33,7 @@ class Step:
         self.optimiser = torch.optim.Adam(self.weights.values(), lr=rate, foreach=False, fused=False)
 
     def __call__(self, parts: Sequence[Part]) -> Tensor:
-        """The sum over the parts of the captions' cross-entropy before the step."""
+        """Make a step; return the sum over the parts of the captions' cross-entropy before it."""
         loss = torch.stack([self.loss(*part) for part in parts]).sum()
         self.optimiser.zero_grad()
         loss.backward()
@@ -41,7 +41,7 @@ class Step:
         return loss.detach()
 
     def loss(self, before: Tensor, after: Tensor, tokens: Tensor) -> Tensor:
-        """Of one part."""
+        """Return the cross-entropy of one part."""
         memory = self.encoder(self.joint(self.image(before), self.image(after)))
         logits = self.decoder(tokens[:, :-1], memory)
         return F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), ignore_index=NULL)
@@ -112,7 +112,7 @@ class Step:
     def attention(
         self, name: str, x: Tensor, memory: Tensor, heads: int | None = None, causal: bool = False
     ) -> Tensor:
-        """`heads`: of the image's blocks, which drop nothing; without it the captioner's."""
+        """`heads` is given for the image's blocks, which have no dropout; else the captioner's are used."""
         h = heads or self.sizes.caption_heads
         q, k, v = (
             self.linear(f"{name}.{own}", y).unflatten(-1, (h, -1)).transpose(1, 2)

@@ -1,7 +1,7 @@
-"""The whole training step of SCORER+CBR as the authors' program takes it, in the plainest way.
+"""Reference implementation of SCORER+CBR's training step as in the authors' program.
 
-The equations are those of reference_step.py; what differs is what the variant `released` switches
-(models/common/switches.py). Only torch's operations: nothing of models/ but the weights.
+It differs from reference_step.py in the switches of the variant `released` (models/common/switches.py). It
+uses only torch's operations, and the weights of models/.
 
 B pairs, C channels, H x W grid, N = H*W cells, D width, h heads, d = D/h, L words.
 """
@@ -20,7 +20,7 @@ LARGEST_SCALE = 100.0  # exp(s) at most
 
 
 class ReleasedStep(Step):
-    """Forward, backward and Adam on the parameters of `model` itself, backward reasoning's left out."""
+    """Forward, backward and Adam on the parameters of `model`, without backward reasoning's."""
 
     def __init__(self, model: Captioner, loss: dict[str, float], rate: float, dropout: float):
         super().__init__(model, loss, rate, "summed", dropout)
@@ -35,11 +35,11 @@ class ReleasedStep(Step):
         return terms
 
     def terms(self, before: Tensor, after: Tensor, tokens: Tensor) -> Tensor:
-        """Captions are padded to the longest one's length, whatever the batch's."""
+        """Captions are padded to the longest length of all, not of the batch."""
         return super().terms(before, after, F.pad(tokens, (0, self.sizes.longest + 1 - tokens.shape[1])))
 
     def encoded(self, features: Tensor) -> Tensor:
-        """Two channels more: where a cell stands."""
+        """Two more channels have each cell's position."""
         H, W = self.sizes.grid
         x = (2 * torch.arange(W) / W - 1).expand(H, W)
         y = (2 * torch.arange(H) / H - 1)[:, None].expand(H, W)
@@ -47,7 +47,7 @@ class ReleasedStep(Step):
         return super().encoded(torch.cat([features, places], 1))
 
     def joined(self, name: str, attended: Tensor) -> Tensor:
-        """No projection after the heads are joined, but in backward reasoning."""
+        """No projection after the heads are joined, except in backward reasoning."""
         return super().joined(name, attended) if name.startswith("regularisers") else attended
 
     def fused(self, before: Tensor, after: Tensor) -> Tensor:
@@ -57,12 +57,12 @@ class ReleasedStep(Step):
         return self.attended(q, k, v, dropout=self.dropout)
 
     def fed_forward(self, name: str, x: Tensor) -> Tensor:
-        """D wide; the residual is from within."""
+        """The width is D; the residual is the hidden layer."""
         u = F.gelu(self.linear(f"{name}.0", x))
         return self.drop(self.linear(f"{name}.2", u)) + u
 
     def sentence(self, hidden: Tensor, tokens: Tensor) -> Tensor:
-        """All states but padding's, <END>'s too, over the padded length."""
+        """The sum of all states except padding's, divided by the padded length."""
         read = (tokens[:, :-1] != NULL)[..., None].float()
         return (hidden * read).sum(1) / self.sizes.longest
 

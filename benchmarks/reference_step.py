@@ -1,9 +1,9 @@
-"""The whole training step of SCORER+CBR in the plainest way, which the benchmarks measure ours against.
+"""Reference implementation of SCORER+CBR's training step.
 
-From the equations (Tu et al., ICCV 2023; switches as in the paper, `mtm` either way), done as the released
-programs do it: both images of every pair are encoded, all similarities of a batch exist at once and in
-every layer, attention weights are kept, the two pairs of a scene come one after the other, Adam takes one
-parameter at a time, all in float32. Only torch's operations: nothing of models/ but the weights.
+It follows the equations (Tu et al., ICCV 2023; the paper's switches, either `mtm`) as the released programs
+do: both images of every pair are encoded, all similarities of a batch exist at once in every layer,
+attention weights are kept, the two pairs of a scene are separate, Adam updates one parameter at a time, all
+in float32. It uses only torch's operations, and the weights of models/.
 
 B pairs, C channels, H x W grid, N = H*W cells, D width, h heads, d = D/h, L words, e word width, V words.
 """
@@ -23,7 +23,7 @@ NULL = 0  # padding
 
 
 class Step:
-    """Forward, backward and Adam on the parameters of `model` itself."""
+    """Forward, backward and Adam on the parameters of `model`."""
 
     def __init__(self, model: Captioner, loss: dict[str, float], rate: float, mtm: str, dropout: float):
         self.weights = dict(model.named_parameters())
@@ -34,7 +34,7 @@ class Step:
         self.optimiser = torch.optim.Adam(self.weights.values(), lr=rate, foreach=False, fused=False)
 
     def __call__(self, parts: Sequence[Part]) -> Tensor:
-        """The mean over the parts of `cap`, `cv` and `cbr` before the step."""
+        """Make a step; return the mean over the parts of `cap`, `cv` and `cbr` before it."""
         terms = torch.stack([self.terms(*part) for part in parts]).mean(0)  # both graphs exist at once
         weights = terms.new_tensor([1.0, self.loss["cv"], self.loss["cbr"]])
         self.optimiser.zero_grad()
@@ -43,7 +43,7 @@ class Step:
         return terms.detach()
 
     def terms(self, before: Tensor, after: Tensor, tokens: Tensor) -> Tensor:
-        """`cap`, `cv` and `cbr` of one part."""
+        """Return `cap`, `cv` and `cbr` of one part."""
         before, after, tokens = (x.to(self.device) for x in (before, after, tokens))
         before, after = self.encoded(before), self.encoded(after)
         memory, cv = self.reconstructed(before, after)
@@ -63,7 +63,7 @@ class Step:
         return (cells + positions).flatten(2).transpose(1, 2)
 
     def reconstructed(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
-        """Eq. 2-7: twice B x N x D -> the memory, B x N x D, and L_cv of the last layer."""
+        """Eq. 2-7: two B x N x D -> the memory, B x N x D, and L_cv of the last layer."""
         b, a = before, after
         for layer in range(self.sizes.layers):
             own = f"difference.attentions.{layer}"
@@ -76,7 +76,7 @@ class Step:
         return self.fused(b, a), cv
 
     def exchanged(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """One image's cells over the other one's, B x h x N x d thrice -> B x N x D."""
+        """Attention of one image's cells over the other's, three B x h x N x d -> B x N x D."""
         return self.attended(q, k, v)
 
     def fused(self, before: Tensor, after: Tensor) -> Tensor:
@@ -118,7 +118,7 @@ class Step:
         return self.contrast("cbr", to_after, self.back(to_after, imagined, after))
 
     def compared(self, first: Tensor, second: Tensor) -> Tensor:
-        """Backward reasoning's own matching, twice B x N x D -> B x B."""
+        """Backward reasoning's matching, two B x N x D -> B x B."""
         own = "regularisers.cbr.match"
         return self.matched(self.heads(f"{own}.query", first), self.heads(f"{own}.key", second))
 
@@ -129,7 +129,7 @@ class Step:
     # --- what they are made of ---
 
     def matched(self, q: Tensor, k: Tensor) -> Tensor:
-        """Eq. 2-3 through all similarities: B x h x N x d twice -> B x B."""
+        """Eq. 2-3 from all similarities: two B x h x N x d -> B x B."""
         if self.mtm == "summed":
             q, k = (x.transpose(1, 2).flatten(2)[:, None] for x in (q, k))  # B x 1 x N x D
         return matching(q, k).mean(-1)
@@ -141,7 +141,7 @@ class Step:
         return (there + back) / 2
 
     def scale(self, term: str) -> float | Tensor:
-        """What similarities are multiplied by."""
+        """Return the factor of the similarities."""
         return 1 / self.temperature
 
     def attention(

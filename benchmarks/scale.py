@@ -1,8 +1,8 @@
 """A dataset of CLEVR-Change's size: memory and time of `prepare`, `dvc status` and opening a store.
 
-240,000 images are hard links to copies of three pictures that `tabletop` renders: they take no room, but
-are read, decoded and hashed like others. They are small, 120 x 80, because decoding takes most of the time
-and none of the memory that grows. Beside it, a dataset of a tenth.
+240,000 images are hard links to copies of three rendered images: they take no space, but are read, decoded
+and hashed like others. They are small, 120 x 80, because decoding takes most of the time but no growing
+memory. A dataset of a tenth is measured for comparison.
 """
 
 import json
@@ -24,7 +24,7 @@ from pipeline.tabletop import dataset
 
 ROOT = Path(__file__).resolve().parent.parent
 SCENES = 80_000  # each has three images and two pairs
-LINKS = 10_000  # to one file; file systems allow 65,000 and less
+LINKS = 10_000  # to one file; some file systems allow only 65,000 or fewer
 TYPES = ("color", "material", "add", "drop", "move")
 MEASURED = """
 import json, resource, subprocess, sys, time
@@ -32,11 +32,11 @@ start = time.monotonic()
 code = subprocess.call(sys.argv[1:], stdout=sys.stderr)
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
 print(json.dumps([code, used.ru_maxrss * 1024, time.monotonic() - start]))
-"""  # a process of its own: a child's peak counts from its parent's size
+"""  # in a new process: a child's peak memory is at least its parent's size
 
 
 def compare(scenes: int = SCENES) -> list[tuple[str, ...]]:
-    """Rows: what, the dataset of a tenth, the whole, the tenth, how many times the whole is as large."""
+    """Return rows: what, the smaller dataset's size, the whole one's value, the smaller one's, the ratio."""
     with tempfile.TemporaryDirectory() as folder:
         pictures = _pictures(Path(folder) / "pictures")
         whole = _measure(Path(folder) / "whole", scenes, pictures)
@@ -65,9 +65,9 @@ def compare(scenes: int = SCENES) -> list[tuple[str, ...]]:
 
 
 def _pictures(folder: Path) -> list[Path]:
-    """The three pictures of one rendered scene."""
+    """Render one scene and return its three images."""
     small = {"scenes": 10, "width": 120, "height": 80}
-    settings = params.load(ROOT / "params.yaml").tabletop.model_copy(update=small)
+    settings = params.load(ROOT / "params.yaml").tabletop.of("tabletop").model_copy(update=small)
     dataset.render(settings, folder, os.cpu_count() or 1)
     return [folder / name.format(0) for name in dataset.PICTURES]
 
@@ -89,7 +89,7 @@ def _measure(folder: Path, scenes: int, pictures: list[Path]) -> list[float]:
 
 
 def _run(folder: Path, command: list[str]) -> tuple[float, float]:
-    """Peak memory in bytes and seconds of a command that must succeed."""
+    """Return peak memory in bytes and seconds of a command, which must succeed."""
     done = subprocess.run(
         [sys.executable, "-c", MEASURED, *command],
         cwd=folder,
@@ -104,7 +104,7 @@ def _run(folder: Path, command: list[str]) -> tuple[float, float]:
 
 
 def _project(folder: Path, scenes: int, pictures: list[Path]) -> None:
-    """A folder with params.yaml, a DVC stage whose dependency is a small card, and the dataset."""
+    """Make a folder with params.yaml, a DVC stage that depends on a small card, and the dataset."""
     _images(folder / "raw", scenes, pictures)
     _annotations(folder / "raw", scenes)
     tree = params.read_tree(ROOT / "params.yaml")
@@ -129,7 +129,7 @@ def _images(root: Path, scenes: int, pictures: list[Path]) -> None:
 
 
 def _annotations(root: Path, scenes: int) -> None:
-    """Captions of CLEVR-Change's length and number (6.2 a pair), splits 85:5:10, types in turn."""
+    """Write captions of CLEVR-Change's length and number (6.2 per pair), splits 85:5:10, types in turn."""
     names = [Path(dataset.DEFAULT.format(number)).name for number in range(scenes)]
     change = [
         f"the small red metal cylinder that is behind the cube changed to green, way {n}" for n in range(6)
@@ -145,7 +145,7 @@ def _annotations(root: Path, scenes: int) -> None:
 
 
 def _store(path: Path, scenes: int) -> None:
-    """A store with a key and a hash for every image, and one number for its features."""
+    """Write a store with a key, a hash and a single feature for every image."""
     keys = [name.format(number) for number in range(scenes) for name in dataset.PICTURES]
     writer = Writer(path.with_suffix(".scratch"), len(keys), (1, 1, 1))
     for shard in writer.missing:

@@ -1,6 +1,6 @@
-"""Scoring 8,000 captions against 6 references each, beside the same scorers run one after another.
+"""Scoring of 8,000 captions with 6 references each, against pycocoevalcap's scorers run in sequence.
 
-The reference side is pycocoevalcap's own wrappers, in the order of its COCOEvalCap, without SPICE.
+The reference is the library's own wrappers, in the order of its COCOEvalCap, without SPICE.
 """
 
 import os
@@ -26,9 +26,9 @@ Values = tuple[dict[str, float], dict[str, list[float]]]  # of the corpus, of ea
 
 
 def captions_of(images: int = IMAGES) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Captions and 6 references an image in tabletop's grammar: half of them changes, half distractors.
+    """Return captions and 6 references per image in tabletop's grammar, half of them of changes.
 
-    A caption tells the truth in half of the images, and the next scene's truth in the others.
+    Half of the captions are true; the others are true for the next scene.
     """
     captions, references = {}, {}
     drawn = [_scene(number) for number in range(images // 2 + 1)]
@@ -43,7 +43,7 @@ def captions_of(images: int = IMAGES) -> tuple[dict[str, str], dict[str, list[st
 
 
 def _scene(number: int) -> Scene:
-    """A scene of 3 to 10 things, of which only the words matter: no boxes, no margins."""
+    """Return a scene of 3 to 10 objects for captions only: without boxes and margins."""
     rng = scene_sampling.generator(1, number)
     looks = rng.permutation(len(scenes.COLORS) * 12)[: rng.integers(3, 11)]
     before = tuple(_thing(place, int(look), rng) for place, look in enumerate(looks))
@@ -61,11 +61,11 @@ def _scene(number: int) -> Scene:
 
 
 def _thing(number: int, look: int, rng: np.random.Generator) -> Thing:
-    """A thing whose four attributes are the digits of `look`, somewhere on the table."""
+    """Return an object somewhere on the table whose four attributes are the digits of `look`."""
     look, color = divmod(look, len(scenes.COLORS))
     look, material = divmod(look, len(scenes.MATERIALS))
     size, shape = divmod(look, len(scenes.SHAPES))
-    x, y = rng.uniform(-scenes.ARENA, scenes.ARENA, 2)
+    x, y = rng.uniform(-changes.ARENA, changes.ARENA, 2)
     return Thing(
         number,
         tuple(scenes.RADII)[size],
@@ -79,8 +79,9 @@ def _thing(number: int, look: int, rng: np.random.Generator) -> Thing:
 
 
 def one_after_another(captions: dict[str, str], references: dict[str, list[str]]) -> Values:
-    """The library's scores; its wrappers find the same `java` as ours, on the path."""
-    os.environ["PATH"] = os.pathsep.join(dict.fromkeys([str(java.find().parent), *_path()]))
+    """Return the library's scores; its wrappers find our `java` on the path."""
+    path = [str(java.find().parent), *os.environ["PATH"].split(os.pathsep)]
+    os.environ["PATH"] = os.pathsep.join(dict.fromkeys(path))
     tokenizer = PTBTokenizer()
     texts = {key: [{"caption": text} for text in own] for key, own in references.items()}
     references = tokenizer.tokenize(texts)
@@ -93,12 +94,8 @@ def one_after_another(captions: dict[str, str], references: dict[str, list[str]]
     return corpus, {"BLEU-4": bleu_each[3]} | {name: list(each) for name, (_, each) in scored.items()}
 
 
-def _path() -> list[str]:
-    return os.environ["PATH"].split(os.pathsep)
-
-
 def ours(captions: dict[str, str], references: dict[str, list[str]]) -> Values:
-    """The same numbers, in the same form."""
+    """Return our scores in the same form."""
     scores = score(captions, references, {}, TIMEOUT)
     beyond = {"CIDEr-D/corpus-df", "SPICE"}
     corpus = {name: value for name, value in scores.subsets["total"].items() if name not in beyond}
@@ -106,5 +103,5 @@ def ours(captions: dict[str, str], references: dict[str, list[str]]) -> Values:
 
 
 def check(captions: dict[str, str], references: dict[str, list[str]]) -> None:
-    """Refuse to go on unless both sides give the same numbers, to the last digit."""
+    """Check that both sides give exactly the same numbers."""
     assert ours(captions, references) == one_after_another(captions, references)

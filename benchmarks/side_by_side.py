@@ -1,19 +1,20 @@
-"""Run every benchmark and print one table: both sides in one process, interleaved, medians, the ratio.
+"""Run all benchmarks and print one table: both sides in one process, alternating, medians and their ratio.
 
-`python -m benchmarks scoring` runs those that are named. Before anything is timed, both sides must
-give the same numbers. `scale` and `codecs` (the feature store's codecs and shard sizes against one float32
-.npy an image) take some five minutes each, `decoding_1000` more, and run only where they are named; the
-table of `scale` has a dataset of a tenth as the reference. So do `step` (a whole training step: up to ten
-minutes), `clip_step` (CLIP4IDC's at the paper's size: five), `growth` (with pairs and tokens: four; writes
-growth.svg) and `profile` (where a step's time goes: half a minute), of which the last two have tables of
-their own.
+`python -m benchmarks scoring` runs only the named ones. Before timing, both sides must give the same numbers.
+These run only if they are named:
+
+    scale          a dataset of 240,000 images, against a tenth of it (5 minutes)
+    codecs         the feature store's codecs and shard sizes, against float32 .npy files (5 minutes)
+    decoding_1000  decoding of 1,000 pairs (6 minutes)
+    step           a whole training step (up to 10 minutes)
+    clip_step      CLIP4IDC's step at the paper's size (5 minutes)
+    growth         growth with pairs and tokens; writes growth.svg (4 minutes); has its own table
+    profile        parts of a step's time (half a minute); has its own table
 """
 
 import os
-import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -44,20 +45,13 @@ def compare(
     against: str,
     rounds: int = ROUNDS,
 ) -> tuple[str, ...]:
-    """A row: the median seconds of both sides, taken in turn after a warm-up, and their ratio."""
-    seconds: dict[str, list[float]] = {"ours": [], "reference": []}
-    for turn in range(rounds + 1):
-        for side, function in (("ours", ours), ("reference", reference)):
-            start = time.perf_counter()
-            function()
-            if turn:
-                seconds[side].append(time.perf_counter() - start)
-    mine, theirs = (statistics.median(seconds[side]) for side in ("ours", "reference"))
+    """Return a row: the median seconds of both sides, which alternate after a warm-up, and their ratio."""
+    mine, theirs = benchmarks.matching.seconds({"ours": ours, "reference": reference}, rounds).values()
     return name, against, f"{1000 * mine:.1f} ms", f"{1000 * theirs:.1f} ms", f"{theirs / mine:.1f}"
 
 
 def reading(images: int = 512) -> list[tuple[str, ...]]:
-    """Random batches of 64 images' features 1024 x 14 x 14, from the page cache."""
+    """Read random batches of 64 images' features, (1024, 14, 14), from the page cache."""
     with tempfile.TemporaryDirectory() as folder:
         store, files, plain_zarr = benchmarks.reading.sides(Path(folder), images)
         rows = np.random.default_rng(1).choice(images, benchmarks.reading.BATCH, replace=False)
@@ -71,7 +65,7 @@ def reading(images: int = 512) -> list[tuple[str, ...]]:
 
 
 def extraction(images: int = 96) -> list[tuple[str, ...]]:
-    """PNG files to a store: the network should be all that takes time."""
+    """Extract PNG files to a store; ideally only the network takes time."""
     with tempfile.TemporaryDirectory() as folder:
         whole, bare = benchmarks.extraction.sides(Path(folder), images)
         return [compare(f"extract {images} images, median of 5", whole, bare, "the network alone", 5)]
@@ -80,7 +74,7 @@ def extraction(images: int = 96) -> list[tuple[str, ...]]:
 def decoding(
     pairs: int = 128, ends: tuple[float, ...] = benchmarks.decoding.ENDS, rounds: int = 3
 ) -> list[tuple[str, ...]]:
-    """Greedy captions, against recomputing all words at every step."""
+    """Decode greedily, against recomputing all words at every step."""
     return [
         compare(f"{name}, median of {rounds}", ours, reference, against, rounds)
         for name, ours, reference, against in benchmarks.decoding.cases(pairs, ends=ends)
@@ -88,7 +82,7 @@ def decoding(
 
 
 def scoring(rounds: int = 3) -> list[tuple[str, ...]]:
-    """8,000 captions by 6 references each, against the same scorers one after another."""
+    """Score 8,000 captions with 6 references each, against the same scorers in sequence."""
     corpus = benchmarks.scoring.captions_of()
     benchmarks.scoring.check(*corpus)  # to the last digit
     ours = partial(benchmarks.scoring.ours, *corpus)

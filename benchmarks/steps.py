@@ -1,4 +1,4 @@
-"""The whole training step of scorer_cbr, forward, backward and Adam, against the plainest one in float32."""
+"""The training step of scorer_cbr (forward, backward, Adam) against a reference in float32."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,9 +17,9 @@ from pipeline.training.sampling import Batch
 
 
 def rows(scenes: int | None = None, rounds: int = 2, size: str = "papers") -> Iterator[tuple[str, ...]]:
-    """Both ways of matching and the authors' program, in both types, on 32 scenes (a GPU: 128).
+    """Yield rows for both ways of matching and the authors' program, in both types, on 32 scenes (GPU: 128).
 
-    The last case with reading, too.
+    The last case is also measured with reading.
     """
     scenes = scenes or (128 if torch.cuda.is_available() else 32)
     for mtm, variant in (("per_head", "paper"), ("summed", "released"), ("summed", "paper")):
@@ -31,20 +31,18 @@ def rows(scenes: int | None = None, rounds: int = 2, size: str = "papers") -> It
 
 
 def _rows(case: Case, rounds: int) -> Iterator[tuple[str, ...]]:
-    """Ours in both types, in turn with the reference in float32 where that has room."""
+    """Yield ours in both types, alternating with the reference in float32 if it has room."""
     kinds = {dtype: ("ours", dtype) for dtype in TYPES}
     if fits(case):
         kinds["reference"] = "reference", "float32"
     risen = {name: alone.measure("step", *kind, case) for name, kind in kinds.items()}
-    kinds = {name: kind for name, kind in kinds.items() if risen[name]}  # it fitted, indeed
+    kinds = {name: kind for name, kind in kinds.items() if risen[name]}  # those with enough memory
     took = matching.seconds({name: finished(step(*kind, case)) for name, kind in kinds.items()}, rounds)
     both = {name: Measured(risen[name].bytes, took[name]) for name in kinds}
     against = f"all similarities at once, float32, median of {rounds}"
     for dtype in TYPES:
-        ratio, theirs = "–", both.get("reference")
-        if theirs:
-            times, bytes_ = theirs.seconds / both[dtype].seconds, theirs.bytes / both[dtype].bytes
-            ratio = f"{times:.1f}, memory {bytes_:.1f}"
+        theirs = both.get("reference")
+        ratio = alone.ratio(both[dtype], theirs) if theirs else "–"
         yield _name(case, dtype), against, str(both[dtype]), str(theirs or "–"), ratio
 
 
@@ -54,7 +52,7 @@ def _name(case: Case, dtype: str) -> str:
 
 
 def _with_reading(folder: Path, case: Case, rounds: int) -> tuple[str, ...]:
-    """The features of every batch read from files at the step's beginning, by nobody ahead of it."""
+    """Return a row in which each step first reads its features from files, without reading ahead."""
     whole = batch(case)
     store = reading.write(folder / "s.zarr", whole.images.numpy())[0]
     reading.files(folder, whole.images.numpy())

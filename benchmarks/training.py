@@ -1,4 +1,4 @@
-"""A training step of scorer_cbr on made-up batches: ours, and the plainest one on the same first weights."""
+"""A training step of scorer_cbr on random batches: ours, and a reference with the same initial weights."""
 
 import tempfile
 from collections.abc import Callable
@@ -25,11 +25,11 @@ SIZES = {
     "tabletop": {"width": 128, "heads": 2, "layers": 1, "decoder_layers": 1, "word_width": 64},
 }
 LOSS = {"cv": 0.1, "cbr": 0.001}
-ALIKE = {"cv": 1.0, "cbr": 1.0}  # so that a wrong gradient of any term shows
+ALIKE = {"cv": 1.0, "cbr": 1.0}  # equal weights, so that a wrong gradient of any term is visible
 RATE, DROPOUT = 2e-4, 0.1
-# those that the device computes in: without instructions for bfloat16 a step in it takes twenty times as long
+# without native bfloat16, a step in it takes twenty times as long
 TYPES = ("float32", "bfloat16")[: 1 + (devices.precision("auto", devices.device()) == torch.bfloat16)]
-# of all similarities of a batch, as the reference's step keeps and its backward pass makes them, measured
+# memory of the reference's step, in multiples of a batch's similarities; measured
 AT_ONCE = 13
 
 Weights = dict[str, float]
@@ -37,24 +37,24 @@ Weights = dict[str, float]
 
 @dataclass(frozen=True)
 class Case:
-    """A batch: both pairs of each scene, so that each image of three stands in it once."""
+    """A batch with both pairs of each scene; it has each of a scene's three images once."""
 
     size: str  # of SIZES
     mtm: str  # per_head | summed
     scenes: int
-    grid: int = 14  # cells along a side
+    grid: int = 14  # cells per side
     variant: str = "paper"  # paper | released, whose mtm is `summed`
 
 
 def batch(case: Case) -> Batch:
-    """Made-up features and captions: default and changed images, then default and distractor."""
+    """Return random features and captions: default and changed images, then default and distractor."""
     random, S = torch.Generator().manual_seed(0), case.scenes
     images = torch.randn(3 * S, CHANNELS, case.grid, case.grid, generator=random).half()
     return batch_of(images, S, WORDS, LONGEST, random)
 
 
 def batch_of(images: Tensor, S: int, words: int, longest: int, random: torch.Generator) -> Batch:
-    """Both pairs of S scenes, whose default, changed and distractor images are `images`, and captions."""
+    """Return both pairs of S scenes with default, changed and distractor `images`, and random captions."""
     tokens = torch.randint(END + 1, words, (2 * S, longest), generator=random)
     ends = torch.randint(5, longest, (2 * S,), generator=random)[:, None]  # of each caption
     place = torch.arange(longest)
@@ -64,20 +64,20 @@ def batch_of(images: Tensor, S: int, words: int, longest: int, random: torch.Gen
 
 
 def ready(case: Case) -> Batch:
-    """`batch` in the device's memory: what bringing it there takes is a row of its own."""
+    """Return `batch` in the device's memory, because the transfer is measured elsewhere."""
     whole, on = batch(case), devices.device()
     tensors = (x.to(on) for x in (whole.images, whole.before, whole.after, whole.tokens))
     return Batch(*tensors, whole.parts)
 
 
 def parts(whole: Batch) -> list[Part]:
-    """The same for the reference: both images of each pair in float32, one part after the other."""
+    """Return the batch for the reference: both images of each pair in float32, in parts."""
     chunks = zip(*(x.chunk(whole.parts) for x in (whole.before, whole.after, whole.tokens)), strict=True)
     return [(whole.images[b].float(), whole.images[a].float(), tokens) for b, a, tokens in chunks]
 
 
 def ours(case: Case, dtype: str, dropout: float = DROPOUT, loss: Weights = LOSS) -> Training:
-    """A run's training loop, of which only `step` is used; the same first weights every time."""
+    """Return a training loop, of which only `step` is used; its initial weights are always the same."""
     torch.manual_seed(0)
     switches = {"mtm": case.mtm}
     settings = {"dropout": dropout, "temperature": 0.5, "variant": case.variant, "switches": switches}
@@ -88,7 +88,7 @@ def ours(case: Case, dtype: str, dropout: float = DROPOUT, loss: Weights = LOSS)
 
 
 def theirs(case: Case, dropout: float = DROPOUT, loss: Weights = LOSS) -> tuple[Captioner, Step]:
-    """The reference's step on the same first weights."""
+    """Return a model with the same initial weights, and the reference's step on it."""
     model = ours(case, "float32", dropout, loss).model
     if case.variant == "released":
         return model, ReleasedStep(model, loss, RATE, dropout)
@@ -96,14 +96,14 @@ def theirs(case: Case, dropout: float = DROPOUT, loss: Weights = LOSS) -> tuple[
 
 
 def step(side: str, dtype: str, case: Case) -> Callable[[], Tensor]:
-    """A step of one side on a batch that is in the device's memory, as the side wants it."""
+    """Return a function that makes a step of one side on a batch in the device's memory."""
     if side == "ours":
         return partial(ours(case, dtype).step, ready(case), 0)
     return partial(theirs(case)[1], parts(ready(case)))
 
 
 def finished(function: Callable[[], object]) -> Callable[[], object]:
-    """The function, returning when the device has done its work."""
+    """Return the function with a wait until the device has finished."""
 
     def whole() -> object:
         found = function()
@@ -115,8 +115,7 @@ def finished(function: Callable[[], object]) -> Callable[[], object]:
 
 
 def check(case: Case) -> None:
-    """Both sides give the same losses and gradients without dropout: in float32 all of them, in bfloat16
-    the losses within its rounding."""
+    """Check, without dropout, that losses and gradients agree in float32, and losses in bfloat16."""
     whole = batch(case)
     model, plain = theirs(case, 0.0, ALIKE)
     expected = plain(parts(whole))
@@ -128,11 +127,11 @@ def check(case: Case) -> None:
 
 
 def _same_gradients(mine: Captioner, other: Captioner) -> None:
-    """Of each parameter, within 3e-2 of its norm, where rounding alone leaves 1e-5.
+    """Check that each parameter's gradient differs by less than 3e-2 of its norm.
 
-    Of two similarities that are equal but for rounding either may be the maximum, and the token's gradient
-    goes there: the few such tokens of a batch made 4e-3. Keys' biases of an attention have rounding errors
-    only. A missing direction, mask or path of a gradient makes 9e-2 and more.
+    Rounding gives 1e-5. If two similarities are equal up to rounding, either may be the maximum that receives
+    the gradient; such tokens of a batch gave 4e-3. Key biases of an attention have only rounding errors. A
+    missing direction, mask or path of a gradient gives 9e-2 or more.
     """
     learns = {name: parameter for name, parameter in mine.named_parameters() if parameter.requires_grad}
     theirs = {name: parameter.grad for name, parameter in other.named_parameters() if name in learns}
@@ -143,12 +142,12 @@ def _same_gradients(mine: Captioner, other: Captioner) -> None:
 
 
 def similarities(case: Case) -> int:
-    """Bytes of the similarities of one matching in float32: B x B x h x N x N."""
+    """Return the bytes of one matching's similarities in float32, (B, B, h, N, N)."""
     heads = 1 if case.mtm == "summed" else SIZES[case.size]["heads"]
     return 4 * heads * (case.scenes * case.grid**2) ** 2
 
 
 def fits(case: Case, at_once: float = AT_ONCE) -> bool:
-    """Whether there is memory for `at_once` times all similarities, and a fifth of all to spare."""
+    """Return whether `at_once` times all similarities fit into 80 % of the free memory."""
     free = torch.cuda.mem_get_info()[0] if torch.cuda.is_available() else memory.free()
     return at_once * similarities(case) < 0.8 * free

@@ -1,9 +1,10 @@
-"""The small packages that a machine lent for its GPU lacks, to bring along.
+"""Download the small packages that a machine with a GPU lacks.
 
     python -m benchmarks wheels --out DIR [--python 3.12]
 
-Downloads, at the versions of requirements.lock, what the pipeline imports beside what is there (THERE), and
-unpacks it into DIR/site: a folder for PYTHONPATH, so that the machine needs no index and no pip.
+The packages that the pipeline imports, without those that the machine has (THERE), are downloaded in the
+versions of requirements.lock and unpacked into DIR/site, a folder for PYTHONPATH. The machine then needs no
+package index and no pip.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 WANTED = ("pydantic", "ruamel-yaml", "zarr", "numcodecs", "ftfy", "ruamel-yaml-clib", "psutil")
-THERE = {  # in some version
+THERE = {  # on the machine, in some version
     *("numpy", "scipy", "torch", "torchvision", "numba", "timm", "tokenizers", "regex", "safetensors"),
     *("tensorstore", "pillow", "opencv-python-headless", "pyyaml", "rich"),
 }
@@ -51,13 +52,13 @@ def main() -> None:
 
 
 def environment(python: str) -> dict[str, str]:
-    """What markers ask for, on the machine."""
+    """Return the machine's values of environment markers."""
     found = {"python_version": python, "python_full_version": f"{python}.0", "extra": ""}
     return found | {"sys_platform": "linux", "platform_system": "Linux", "platform_machine": "x86_64"}
 
 
 def locked(python: str) -> dict[str, str]:
-    """Package -> version of requirements.lock."""
+    """Return package -> version in requirements.lock."""
     return {
         canonicalize_name(name): version
         for name, version, marker in PIN.findall(LOCK.read_text(encoding="utf-8"))
@@ -66,7 +67,7 @@ def locked(python: str) -> dict[str, str]:
 
 
 def collect(python: str, folder: Path) -> list[Path]:
-    """The wheels of WANTED, of what they say that they need, and so on, without what is there."""
+    """Download the wheels of WANTED and of their dependencies, without packages that are there."""
     pins, found, waiting = locked(python), dict[str, Path](), list(WANTED)
     while waiting:
         if (name := canonicalize_name(waiting.pop())) not in {*found, *THERE}:
@@ -76,7 +77,7 @@ def collect(python: str, folder: Path) -> list[Path]:
 
 
 def needed(wheel: Path, python: str) -> list[str]:
-    """The packages that a wheel says it needs there."""
+    """Return the packages that a wheel requires on the machine."""
     with zipfile.ZipFile(wheel) as packed:
         (file,) = [name for name in packed.namelist() if name.endswith(".dist-info/METADATA")]
         said = HeaderParser().parsestr(packed.read(file).decode()).get_all("Requires-Dist") or []
@@ -85,7 +86,7 @@ def needed(wheel: Path, python: str) -> list[str]:
 
 
 def download(pinned: str, python: str, folder: Path) -> Path:
-    """One package's wheel for that Python."""
+    """Download one package's wheel for that Python."""
     platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
     options = ["--no-deps", "--only-binary", ":all:", "--python-version", python, *platforms]
     command = [sys.executable, "-m", "pip", "download", "--quiet", *options, "--dest", str(folder), pinned]

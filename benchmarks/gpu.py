@@ -140,13 +140,11 @@ def _machine() -> str:
 def markdown(lines: Sequence[Line]) -> str:
     """Return a table of the results, and a list of the failures."""
     text = [f"| {' | '.join(HEAD)} |", "|" + "---|" * len(HEAD)]
-    text += [f"| {' | '.join(_cells(line))} |" for line in lines if "what" in line]
+    reached = {True: "yes", False: "no", None: ""}
+    for line in (line for line in lines if "what" in line):
+        cells = [line["row"], *(str(line[key]) for key in HEAD[1:-1]), reached[line["reached"]]]
+        text.append(f"| {' | '.join(cells)} |")
     failed = [line for line in lines if line.get("status", "done") != "done"]
     text += ["", *(f"- {line['row']}: {line['status']}: {line['error']}" for line in failed)]
     text += ["", *dict.fromkeys(line["machine"] for line in lines if "machine" in line)]
     return "\n".join(text) + "\n"
-
-
-def _cells(line: Line) -> list[str]:
-    reached = {True: "yes", False: "no", None: ""}[line["reached"]]
-    return [line["row"], *(str(line[key]) for key in HEAD[1:-1]), reached]

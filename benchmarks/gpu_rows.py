@@ -23,7 +23,7 @@ os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 import torch
 from torch import Tensor
 
-from benchmarks import alone, extraction, pictures, training
+from benchmarks import alone, pictures, training
 from benchmarks.alone import Measured
 from benchmarks.training import Case, finished, fits
 from models.kernels import matching_plain
@@ -222,7 +222,7 @@ def extracted(size: Size) -> Iterator[Found]:
 def stored(root: Path, images: list[Indexed]) -> float:
     """Return the seconds from files to a store, including the start of decoding processes."""
     extractor, start = pictures.extractor(root, images), time.perf_counter()
-    extraction.into_store(root.parent / "scratch", extractor)
+    pictures.into_store(root.parent / "scratch", extractor)
     return time.perf_counter() - start
 
 

@@ -1,7 +1,9 @@
-"""Rendered images of `tabletop` for the benchmarks, and their features."""
+"""Rendered images of `tabletop` for the benchmarks, their features, and extraction into a store."""
 
 import hashlib
 import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from pipeline.config.store_contents import Spec
 from pipeline.datasets.images import Indexed
 from pipeline.features import backbone_weights, preprocessing
 from pipeline.features.extraction import Extractor
+from pipeline.features.writer import Writer
 from pipeline.tabletop import dataset
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -65,3 +68,30 @@ def grids(root: Path, images: list[Indexed]) -> dict[str, np.ndarray]:
         dense = own.network.standardise(raw).half().cpu()
     kinds = {"standardised": dense, "as they come": raw.half().cpu(), "ReLU": dense.relu()}
     return {name: grid.contiguous().numpy() for name, grid in kinds.items()}
+
+
+def sides(folder: Path, images: int) -> tuple[Callable[[], None], Callable[[], None]]:
+    """Return the Extractor and its network alone, with the same images, batches, weights and precision."""
+    index = render(folder / "raw", images)
+    own = extractor(folder / "raw", index)
+    device = own.device
+    ready = [batch.to(device) for batch in preprocessing.batches(folder / "raw", index, SPEC)]
+
+    def whole() -> None:
+        into_store(folder / "scratch", own)
+
+    def bare() -> None:
+        with torch.inference_mode():
+            for batch in ready:
+                own.network(batch)
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+
+    return whole, bare
+
+
+def into_store(scratch: Path, own: Extractor) -> None:
+    """Extract all of an extractor's images from files into a store in `scratch`."""
+    shutil.rmtree(scratch, ignore_errors=True)
+    writer = Writer(scratch, len(own.images), backbone_weights.grid_shape(SPEC))
+    own.fill(writer, writer.missing)

@@ -26,9 +26,9 @@ from rich.table import Table
 
 import benchmarks.clip_step
 import benchmarks.decoding
-import benchmarks.extraction
 import benchmarks.growth
 import benchmarks.matching
+import benchmarks.pictures
 import benchmarks.profiling
 import benchmarks.reading
 import benchmarks.scale
@@ -67,7 +67,7 @@ def reading(images: int = 512) -> list[tuple[str, ...]]:
 def extraction(images: int = 96) -> list[tuple[str, ...]]:
     """Extract PNG files to a store; ideally only the network takes time."""
     with tempfile.TemporaryDirectory() as folder:
-        whole, bare = benchmarks.extraction.sides(Path(folder), images)
+        whole, bare = benchmarks.pictures.sides(Path(folder), images)
         return [compare(f"extract {images} images, median of 5", whole, bare, "the network alone", 5)]
 
 

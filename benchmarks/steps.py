@@ -12,7 +12,6 @@ from torch import Tensor
 from benchmarks import alone, matching, reading, reference
 from benchmarks.alone import Measured
 from benchmarks.training import TYPES, Case, batch, check, finished, fits, ours, step, theirs
-from pipeline.features.store import FeatureStore
 from pipeline.training.sampling import Batch
 
 
@@ -56,7 +55,12 @@ def _with_reading(folder: Path, case: Case, rounds: int) -> tuple[str, ...]:
     whole = batch(case)
     store = reading.write(folder / "s.zarr", whole.images.numpy())[0]
     reading.files(folder, whole.images.numpy())
-    kinds = {"ours": _reading(case, whole, store)}
+    training, keys = ours(case, TYPES[-1]), [str(row) for row in range(len(whole.images))]
+
+    def step_with_reading() -> Tensor:
+        return training.step(replace(whole, images=torch.from_numpy(store.read(keys))), 0)
+
+    kinds = {"ours": step_with_reading}
     if fits(case):
         kinds["reference"] = _reading_files(case, whole, folder)
     took = matching.seconds({name: finished(function) for name, function in kinds.items()}, rounds)
@@ -64,11 +68,6 @@ def _with_reading(folder: Path, case: Case, rounds: int) -> tuple[str, ...]:
     theirs = alone.shown(took["reference"]) if "reference" in took else "–"
     against = f"one float32 .npy an image of each pair, median of {rounds}"
     return f"{_name(case, TYPES[-1])}, and reading", against, alone.shown(took["ours"]), theirs, ratio
-
-
-def _reading(case: Case, whole: Batch, store: FeatureStore) -> Callable[[], Tensor]:
-    training, keys = ours(case, TYPES[-1]), [str(row) for row in range(len(whole.images))]
-    return lambda: training.step(replace(whole, images=torch.from_numpy(store.read(keys))), 0)
 
 
 def _reading_files(case: Case, whole: Batch, folder: Path) -> Callable[[], Tensor]:

@@ -109,7 +109,9 @@ class FeatureStore:
     def _check(self, expected: dict[str, Any]) -> None:
         for name, value in expected.items():
             if (found := self.attributes.get(name)) != value:
-                raise self._error(f": its {name} is {_cut(repr(found))}, params.yaml wants {value!r}")
+                text = repr(found)
+                shown = text if len(text) <= SHOWN else text[:SHOWN] + "…"
+                raise self._error(f": its {name} is {shown}, params.yaml wants {value!r}")
         sizes = self.attributes["shard_bytes"]
         files = [f"{ARRAY}/{shard_file(shard)}" for shard in range(len(sizes))]
         lasts = self.location.have(files, [size - 1 for size in sizes])
@@ -217,13 +219,10 @@ def feature_batches(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield before and after features of `batch` pairs at a time, in order, read ahead."""
     starts = range(0, len(pairs), batch)
-    return prefetch(lambda start: _features(store, pairs[start : start + batch]), starts, workers=1, ahead=2)
 
+    def read(start: int) -> tuple[Tensor, Tensor]:
+        names = [name for pair in pairs[start : start + batch] for name in (pair.before, pair.after)]
+        grids = torch.from_numpy(store.read(names))
+        return grids[0::2], grids[1::2]
 
-def _features(store: FeatureStore, pairs: Sequence[Pair]) -> tuple[Tensor, Tensor]:
-    grids = torch.from_numpy(store.read([name for pair in pairs for name in (pair.before, pair.after)]))
-    return grids[0::2], grids[1::2]
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= SHOWN else text[:SHOWN] + "…"
+    return prefetch(read, starts, workers=1, ahead=2)

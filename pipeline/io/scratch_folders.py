@@ -31,7 +31,11 @@ def scratch(out: Path, key: str) -> Path:
     would refuse `out` after the work is done.
     """
     root = os.environ.get("DVC_ROOT")  # DVC sets it
-    if root and not out.parent.resolve().is_relative_to(Path(root).resolve()) and _with_git(root):
+    if root and not out.parent.resolve().is_relative_to(Path(root).resolve()):
+        command = [sys.executable, "-m", "dvc", "config", "core.no_scm"]
+        said = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout
+        if said.strip() == "true":
+            return _beside(out, key)
         raise InputError(
             f"{out.parent} is reached by a link out of the repository, where DVC takes no outputs; mount the "
             "disk there (`mount --bind`), or do without `dvc exp`: `dvc config --local core.no_scm true`"
@@ -41,12 +45,6 @@ def scratch(out: Path, key: str) -> Path:
 
 def _beside(out: Path, key: str) -> Path:
     return out.with_name(f".{out.name}.{key}.scratch")
-
-
-def _with_git(root: str) -> bool:
-    command = [sys.executable, "-m", "dvc", "config", "core.no_scm"]
-    said = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False).stdout
-    return said.strip() != "true"
 
 
 def begin(folder: Path) -> None:

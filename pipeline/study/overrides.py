@@ -55,7 +55,10 @@ def changes(tree: Tree, row: Row, dataset: str) -> Tree:
     for key, factor in row.times.items():
         key = filled(key, row, dataset)
         branch, last = _place(tree, key)
-        found[key] = _times(branch.get(last), factor, key)
+        value = branch.get(last)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise ValueError(f"{key} is {value!r}, which cannot be multiplied")
+        found[key] = float(f"{value * factor:.12g}")  # 1e-5 x 0.1 is 1e-6, not 1.0000000000000002e-06
     for key in found:
         _allowed(key, row.model, dataset)
         _not_hidden(tree, key)
@@ -117,9 +120,3 @@ def _not_hidden(tree: Tree, key: str) -> None:
         value = tree.get(above[0], {}).get(above[1])
         if value is not None:
             raise ValueError(f"{key} has no effect, as params.yaml sets {'.'.join(above)}; set that to null")
-
-
-def _times(value: Any, factor: float, key: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"{key} is {value!r}, which cannot be multiplied")
-    return float(f"{value * factor:.12g}")  # 1e-5 x 0.1 is 1e-6, not 1.0000000000000002e-06

@@ -7,8 +7,9 @@ date. So rows and studies share equal runs, and a run with other code, data or s
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import reduce
+from operator import getitem
 from pathlib import Path
-from typing import Any
 
 from pipeline.config import resolving, stage_lists
 from pipeline.config.params import Params, read_tree
@@ -102,7 +103,7 @@ def _planned(
     root: Path, tree: Tree, row: Row, changed: Tree, recipe: Recipe, seeds: Sequence[int], grounds: Tree
 ) -> Planned:
     dataset = recipe.dataset
-    used = {key: _value(changed, key) for key in grounds["params"]}
+    used = {key: reduce(getitem, key.split("."), changed) for key in grounds["params"]}
     if recipe.asks_negatives:
         used["negatives"] = changed["negatives"]
     if recipe.pretrained_on:
@@ -182,12 +183,6 @@ def prepared(dataset: str, inputs: Sequence[str]) -> list[str]:
 def prepared_beside(datasets: Sequence[str]) -> list[str]:
     """Return the stages that prepare CUB and NABirds."""
     return [f"{stage}_pretraining@{name}" for name in datasets for stage in ("prepare", "extract")]
-
-
-def _value(tree: Tree, key: str) -> Any:
-    for part in key.split("."):
-        tree = tree[part]
-    return tree
 
 
 def finished(root: Path, cell: Cell) -> bool:

@@ -4,7 +4,7 @@ A caption describes the image that shows the object: the after image if an objec
 image. Every noun phrase identifies one object of that image.
 """
 
-from itertools import product
+from itertools import compress, product
 
 import numpy as np
 
@@ -53,12 +53,8 @@ def _distinguishing(thing: Thing, things: tuple[Thing, ...]) -> list[tuple[bool,
     return [
         said
         for said in product((False, True), repeat=4)
-        if sum(_fits(other, thing, said) for other in things) == 1
+        if sum([*compress(other.look, said)] == [*compress(thing.look, said)] for other in things) == 1
     ]
-
-
-def _fits(other: Thing, thing: Thing, said: tuple[bool, ...]) -> bool:
-    return all(a == b for a, b, counts in zip(other.look, thing.look, said, strict=True) if counts)
 
 
 def _maybe_relation(

@@ -70,16 +70,12 @@ def lamp_table(lights: tuple[tuple[float, float, float], ...], look: Look = STUD
     """Return the lamps in the ray tracer's form, (lights, PLACES + 2, 3)."""
     lamps = np.empty((len(lights), raytracer.PLACES + 2, 3))
     for i, light in enumerate(lights):
-        lamps[i, : raytracer.PLACES] = _lamp_places(np.asarray(light))
+        # a grid of points on a square lamp that faces the origin
+        right, down, _ = camera_axes(light)
+        lamps[i, : raytracer.PLACES] = light + LAMP_GRID[:, :1] * right + LAMP_GRID[:, 1:] * down
         lamps[i, raytracer.CENTRE] = light
         lamps[i, raytracer.POWER] = np.multiply(look.lamp_colours[i], look.lamp_powers[i])
     return lamps
-
-
-def _lamp_places(centre: np.ndarray) -> np.ndarray:
-    """Return a grid of points on a square lamp that faces the origin, (PLACES, 3), the corners first."""
-    right, down, _ = camera_axes(tuple(centre))
-    return centre + LAMP_GRID[:, :1] * right + LAMP_GRID[:, 1:] * down
 
 
 def _lamp_grid() -> np.ndarray:

@@ -256,7 +256,7 @@ def test_a_workers_error_reaches_the_user(tmp_path, monkeypatch):
 def test_a_place_that_cannot_be_written_to_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("raw").touch()
-    with pytest.raises(InputError, match=r"^cannot write raw: a file, or a link to nothing, stands on"):
+    with pytest.raises(InputError, match=r"^cannot write raw: a file, or a link to nothing, is in"):
         dataset.render(TINY, Path("raw/out"), processes=1)
 
 

@@ -1,5 +1,6 @@
 """Scenes keep CLEVR's rules: margins, visibility, unlike things, and exactly one change."""
 
+import hashlib
 import math
 from dataclasses import replace
 
@@ -7,7 +8,7 @@ import pytest
 
 from pipeline.config.params import Tabletop
 from pipeline.io.errors import InputError
-from pipeline.tabletop import changes, scene_sampling, scenes
+from pipeline.tabletop import changes, dataset_card, scene_sampling, scenes
 from pipeline.tabletop.pictures import identify
 
 SMALL = Tabletop(scenes=10, seed=5, min_objects=3, max_objects=10, width=96, height=64, viewpoint="moderate")
@@ -151,3 +152,9 @@ def test_a_crowded_table_ends_in_an_error(monkeypatch):
     crowded = SMALL.model_copy(update={"min_objects": 10})
     with pytest.raises(InputError, match="10 objects in 20 tries at 96 x 64 pixels; lower max_objects"):
         sample(0, crowded)
+
+
+def test_other_scenes_are_another_version():
+    """Where this fails, scenes of the same settings are others than before: raise VERSION, then this hash."""
+    found = repr([sample(number, SMALL.model_copy(update={"max_objects": 4})) for number in range(5)])
+    assert (dataset_card.VERSION, hashlib.sha256(found.encode()).hexdigest()[:12]) == (2, "8fdd10959dbd")

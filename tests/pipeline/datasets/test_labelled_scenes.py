@@ -73,6 +73,10 @@ def test_captions_of_each_kind_of_change_are_judged(tmp_path, change, kind, true
     assert unchanged.after == DISTRACTOR.format(0)
     assert [judge(caption, changed).true for caption in true] == [True] * len(true)
     assert [judge(caption, changed).true for caption in false] == [False] * len(false)
+    after = {each.number: each for each in changed.scene.after}
+    if kind == "move":
+        assert (after[2].x, after[2].y) == (400, -300)
+    assert len(after) == len(OBJECTS) + {"add": 1, "drop": -1}.get(kind, 0)
     assert judge("there is no change", unchanged).true
     assert not judge(true[0], unchanged).true
 

@@ -33,8 +33,9 @@ def read(root: Path) -> list[Pair]:
     no_change, _ = clevr_annotations.read_captions(root / "no_change_captions.json", REMEDY, KEY, EXAMPLE)
     types = clevr_annotations.read_types(root / "type_mapping.json", REMEDY, NAME)
     known = read_scenes(root / "scenes.json")
-    tables = dict(zip(FILES[1:], (change, no_change, types), strict=True))
-    clevr_annotations.check_agreement(root, "splits.json", splits, tables)
+    clevr_annotations.check_agreement(
+        root, "splits.json", splits, dict(zip(FILES[1:], (change, no_change, types), strict=True))
+    )
     return [
         pair
         for split in SPLITS

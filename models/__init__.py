@@ -43,23 +43,26 @@ MODELS: dict[str, Entry] = {
     "mccformers_s": mccformers.MCCFORMERS_S,
     "card": card.CARD,
 }
-# what every model's settings may hold beside its own, and what holds where they do not
+# settings that every model has, with their defaults
 SHARED = {"variant": "paper", "switches": {}}
 
 
 def entry_of(name: str) -> Entry:
-    """The model's. Raises ValueError where there is no model of that name."""
+    """Return the model's entry. Raises ValueError if there is no model of that name."""
     if name not in MODELS:
         raise ValueError(f"unknown model {name!r}; models/__init__.py has {', '.join(MODELS)}")
     return MODELS[name]
 
 
 def build(name: str, sizes: DataSizes, settings: Mapping[str, Any], phase: str | None = None) -> Any:
-    """The model of that name, a Captioner; or the Trainable of one of its phases before captioning.
+    """Build a model: a Captioner, or the Trainable of one of its pretraining phases.
 
-    `settings` may name a variant and override single switches (switches.py); without them it is the
-    paper's. The rest are the keyword arguments of its function in its file. `phase`: of params.yaml's name.
-    Raises ValueError where there is no such model or phase, or its settings are not `settings`.
+    name: key of MODELS
+    settings: keyword arguments of the model's build function; may also name a variant and override switches
+        (switches.py), whose default is the paper's variant
+    phase: name of a pretraining phase in params.yaml; None: captioning
+
+    Raises ValueError if there is no such model or phase, or if the settings do not fit it.
     """
     found = entry_of(name)
     if phase is None:
@@ -79,9 +82,9 @@ def build(name: str, sizes: DataSizes, settings: Mapping[str, Any], phase: str |
 
 
 def switches_of(name: str, settings: Mapping[str, Any]) -> Any:
-    """The switches of a model of these settings: its variant's, single ones overridden.
+    """Return the switches of a model's variant, with the overrides of its settings.
 
-    Raises ValueError where there is no such model or variant, or a switch that does not concern it.
+    Raises ValueError if there is no such model or variant, or if a switch does not concern the model.
     """
     found = entry_of(name)
     shared = SHARED | {key: value for key, value in settings.items() if key in SHARED}

@@ -1,6 +1,6 @@
-"""A network that was trained on images, cut where its map has the wanted stride: image -> feature grid.
+"""A pretrained image network, cut at the feature map of a given stride: image -> feature grid.
 
-B images of S x S pixels; at stride 16 a grid of S/16 x S/16 cells (S/32 x S/32 at 32), C channels each.
+B: images of S x S pixels; s: stride; S/s x S/s: grid; C: channels.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,12 +14,12 @@ from models.backbones import resnet101, timm_maps
 from models.backbones.batch_norm_folding import fold
 
 RESNET = "resnet101"  # torchvision's; any other name is a model of timm
-FINER = 2  # cells of the finer map a side of each cell
-ROUNDING = 1e-6  # a deviation of this share of the mean, or less, is a constant's
+FINER = 2  # a cell has FINER x FINER cells of the finer map
+ROUNDING = 1e-6  # a channel with a smaller deviation, relative to its mean, is constant
 
 
 class Standardise(nn.Module):
-    """Each channel minus its mean, over its deviation, in float32."""
+    """Standardise each channel: subtract its mean, divide by its standard deviation, in float32."""
 
     mean: Tensor
     deviation: Tensor
@@ -33,7 +33,7 @@ class Standardise(nn.Module):
         return (features.float() - self.mean.view(-1, 1, 1)) / self.deviation.view(-1, 1, 1)
 
     def take(self, grids: Tensor) -> None:
-        """The statistics of B x C x H x W, over B, H and W, summed in float64. A constant has deviation 1."""
+        """Set the statistics of (B, C, H, W) over B, H and W, in float64; constants get deviation 1."""
         variance, mean = torch.var_mean(grids.double(), dim=(0, 2, 3), correction=0)
         deviation = variance.sqrt()
         self.mean.copy_(mean)
@@ -41,15 +41,15 @@ class Standardise(nn.Module):
 
 
 class Backbone(nn.Module):
-    """uint8 RGB images (B x 3 x S x S) -> features (B x C x S/stride x S/stride); untrained at first.
+    """uint8 RGB images, (B, 3, S, S), -> features, (B, C, S/s, S/s); not yet trained.
 
-    `finer`: the map of half the stride is folded 2 x 2 into cells, behind the channels of the wanted one.
-    Raises ValueError where there is no model of that name, or none of its maps has that stride.
+    `finer`: adds the channels of the map of half the stride, folded 2 x 2 into cells. Raises ValueError if
+    there is no model of that name, or if it has no map of that stride.
     """
 
     pixel_mean: Tensor
     pixel_std: Tensor
-    folded: int | None = 0  # batch norms that stand in convolutions; None: they could not be folded
+    folded: int | None = 0  # number of batch norms folded into convolutions; None: folding failed
 
     def __init__(self, name: str, stride: int, finer: bool = False, standardise: bool = False):
         super().__init__()
@@ -65,7 +65,7 @@ class Backbone(nn.Module):
         return features if self.standardise is None else self.standardise(features)
 
     def raw(self, images: Tensor) -> Tensor:
-        """The features before they are standardised."""
+        """Return the features before standardisation."""
         pixels = (images.float() / 255 - self.pixel_mean) / self.pixel_std
         kept = next(self.network.parameters()).dtype
         *finer, features = self.network(pixels.to(kept, memory_format=torch.channels_last))
@@ -73,7 +73,7 @@ class Backbone(nn.Module):
 
 
 def channels(name: str, stride: int, finer: bool = False) -> int:
-    """C. Raises ValueError as Backbone does."""
+    """Return C. Raises ValueError as Backbone does."""
     maps = (resnet101 if name == RESNET else timm_maps).maps(name)
     for wanted in _strides(stride, finer):
         if wanted not in maps:
@@ -87,14 +87,14 @@ def _strides(stride: int, finer: bool) -> tuple[int, ...]:
 
 
 def load(backbone: Backbone, weights: Mapping[str, Tensor]) -> Backbone:
-    """The same backbone with weights of the whole model's names, in evaluation mode; later stages' are left.
+    """Load weights with the names of the whole model, and switch to evaluation mode; ignore later stages.
 
-    Raises ValueError naming the first tensor that is missing or has another shape.
+    Raises ValueError that names the first tensor that is missing or has another shape.
     """
     wanted = backbone.network.state_dict()
     found = {own: tensor for name, tensor in weights.items() for own in timm_maps.spellings(name)}
     for name, tensor in wanted.items():
-        # released files older than this buffer lack it, and evaluation does not read it
+        # missing in old released files, and not used in evaluation
         if name.endswith("num_batches_tracked"):
             found = {name: tensor, **found}
         if name not in found:
@@ -106,9 +106,9 @@ def load(backbone: Backbone, weights: Mapping[str, Tensor]) -> Backbone:
 
 
 def for_inference(backbone: Backbone, dtype: torch.dtype) -> Backbone:
-    """A copy that computes the same in `dtype`, batch norms folded into convolutions, weights channels_last.
+    """Return a copy for inference in `dtype`: batch norms folded into convolutions, weights channels_last.
 
-    What standardises keeps float32. Its `folded` says how many norms were.
+    Standardisation stays in float32.
     """
     fast = deepcopy(backbone).eval()
     fast.folded = fold(fast.network)
@@ -118,6 +118,6 @@ def for_inference(backbone: Backbone, dtype: torch.dtype) -> Backbone:
 
 @torch.inference_mode()
 def take_statistics(backbone: Backbone, batches: Iterable[Tensor]) -> None:
-    """Standardise by these images, uint8 B x 3 x S x S where the backbone is."""
+    """Set the statistics of standardisation from images, uint8 (B, 3, S, S), on the backbone's device."""
     if backbone.standardise is not None:
         backbone.standardise.take(torch.cat([backbone.raw(batch).float() for batch in batches]))

@@ -1,4 +1,4 @@
-"""Batch norms folded into the convolutions before them.
+"""Fold batch norms into the convolutions before them.
 
 y = (w * x + b - mean) / sqrt(var + eps) * gain + shift is itself a convolution.
 """
@@ -12,7 +12,7 @@ from timm.layers.norm_act import BatchNormAct2d
 from torch import fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-CONVOLUTIONS = (nn.Conv2d, Conv2dSame)  # no kin of theirs: some weigh otherwise than they are written
+CONVOLUTIONS = (nn.Conv2d, Conv2dSame)  # not subclasses: some change their weights in forward
 NORMS = (nn.BatchNorm2d, BatchNormAct2d)
 
 
@@ -22,10 +22,10 @@ class _Tracer(fx.Tracer):
 
 
 def fold(network: nn.Module) -> int | None:
-    """Fold, in place, each batch norm that alone reads a convolution; returns how many.
+    """Fold, in place, each batch norm that is the only reader of a convolution; return their number.
 
-    The network is in evaluation mode. None: its forward pass cannot be traced, and nothing is folded of the
-    norms that it has; the same is computed, more slowly.
+    The network must be in evaluation mode. Returns None, without any change, if it has batch norms but its
+    forward pass cannot be traced.
     """
     if not any(type(part) in NORMS for part in network.modules()):
         return 0
@@ -42,7 +42,7 @@ def fold(network: nn.Module) -> int | None:
 
 
 def _pairs(network: nn.Module, graph: fx.Graph) -> Iterator[tuple[str, str]]:
-    """The names of convolutions and of the norms that alone read them, each called once."""
+    """Yield the names of convolutions and of the norms that are their only readers, each called once."""
     called = Counter(
         id(network.get_submodule(str(each.target))) for each in graph.nodes if each.op == "call_module"
     )

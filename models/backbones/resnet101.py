@@ -1,17 +1,17 @@
-"""ResNet-101 (He et al., 2016) of torchvision, cut after one of its stages: image -> maps."""
+"""ResNet-101 (He et al., 2016) of torchvision, cut after one of its stages: image -> feature maps."""
 
 from torch import Tensor, nn
 from torchvision.models import resnet101
 
-STAGES = {4: "layer1", 8: "layer2", 16: "layer3", 32: "layer4"}  # by the stride of their maps
+STAGES = {4: "layer1", 8: "layer2", 16: "layer3", 32: "layer4"}  # by stride
 CHANNELS = {4: 256, 8: 512, 16: 1024, 32: 2048}
 NAMES = ("conv1", "bn1", "relu", "maxpool", *STAGES.values())
-MEAN = (0.485, 0.456, 0.406)  # ImageNet's, of RGB in 0..1
+MEAN = (0.485, 0.456, 0.406)  # of ImageNet's RGB in 0..1
 STD = (0.229, 0.224, 0.225)
 
 
 class Stages(nn.Sequential):
-    """Images (B x 3 x S x S) -> the maps (B x C x S/s x S/s) of these strides s, finest first."""
+    """Images, (B, 3, S, S), -> maps of the given strides s, (B, C, S/s, S/s) each, finest first."""
 
     def __init__(self, strides: tuple[int, ...]):
         super().__init__()
@@ -30,15 +30,15 @@ class Stages(nn.Sequential):
 
 
 def maps(name: str) -> dict[int, int]:
-    """Stride -> channels."""
+    """Return channels by stride."""
     return CHANNELS
 
 
 def cut(name: str, strides: tuple[int, ...]) -> nn.Module:
-    """The stages up to the last of these strides."""
+    """Build the stages up to the last of these strides."""
     return Stages(strides)
 
 
 def normalisation(name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and deviation of pixels."""
+    """Return mean and standard deviation of pixels."""
     return MEAN, STD

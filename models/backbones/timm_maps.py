@@ -1,4 +1,4 @@
-"""Any model of timm (Wightman, 2019) by its name, cut at maps of the wanted strides: image -> maps."""
+"""Models of timm (Wightman, 2019) by name, cut at maps of given strides: image -> feature maps."""
 
 import difflib
 import re
@@ -14,17 +14,17 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Described:
-    """What timm says of a model: where its maps are, by their stride, and how its pixels are normalised."""
+    """Description of a model by timm: its maps by stride, and the normalisation of pixels."""
 
     index: dict[int, int]
     channels: dict[int, int]
     mean: tuple[float, ...]
     std: tuple[float, ...]
-    side: int | None  # pixels a side of an image, where it takes no other
+    side: int | None  # side of an image in pixels, if the model accepts only one
 
 
 class Maps(nn.Module):
-    """Images (B x 3 x S x S) -> maps (B x C x S/s x S/s), finest first."""
+    """Images, (B, 3, S, S), -> maps, (B, C, S/s, S/s) each, finest first."""
 
     def __init__(self, network: nn.Module):
         super().__init__()
@@ -38,17 +38,17 @@ class Maps(nn.Module):
 
 @cache
 def described(name: str) -> Described:
-    """Raises ValueError where timm has no such model (near names are in the message), or it gives no maps."""
+    """Describe a model. Raises ValueError if timm has no such model or cannot extract maps from it."""
     if not timm.is_model(name):
         near = difflib.get_close_matches(name, timm.list_models(), n=3)
         raise ValueError(f"timm has no model {name!r}" + (f" (near: {', '.join(near)})" if near else ""))
     try:
-        with torch.device("meta"):  # names and shapes only
+        with torch.device("meta"):  # without values
             network: Any = timm.create_model(name, pretrained=False, features_only=True)
     except (RuntimeError, TypeError, AssertionError) as error:
         raise ValueError(f"timm cuts no maps out of {name} ({str(error).splitlines()[0]})") from None
     info, own = network.feature_info, network.pretrained_cfg
-    # of several maps of one stride the last: the deepest
+    # the last of several maps of one stride is the deepest
     index = dict(zip(info.reduction(), info.out_indices, strict=True))
     channels = dict(zip(info.reduction(), info.channels(), strict=True))
     side = own["input_size"][-1] if own["fixed_input_size"] else None
@@ -56,19 +56,19 @@ def described(name: str) -> Described:
 
 
 def maps(name: str) -> dict[int, int]:
-    """Stride -> channels. Raises ValueError as described() does."""
+    """Return channels by stride. Raises ValueError as described() does."""
     return described(name).channels
 
 
 def normalisation(name: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and deviation of pixels, of RGB in 0..1."""
+    """Return mean and standard deviation of pixels, RGB in 0..1."""
     return described(name).mean, described(name).std
 
 
 def cut(name: str, strides: tuple[int, ...]) -> nn.Module:
-    """The model up to the last of these strides."""
+    """Build the model up to the last of these strides."""
     index = described(name).index
-    with torch.random.fork_rng(devices=[]):  # first weights are drawn, and thrown away
+    with torch.random.fork_rng(devices=[]):  # the initial weights are not used
         network = timm.create_model(
             name,
             pretrained=False,
@@ -80,12 +80,12 @@ def cut(name: str, strides: tuple[int, ...]) -> nn.Module:
 
 
 def _drop_later_blocks(network: Any) -> None:
-    """EfficientNet and MobileNet's kin go on to their end whatever is asked of them."""
+    """Drop the blocks after the last map, which EfficientNet, MobileNet and similar models keep."""
     last = re.fullmatch(r"blocks\.(\d+)", network.feature_info.module_name()[-1])
     if last and isinstance(getattr(network, "blocks", None), nn.Sequential):
         network.blocks = network.blocks[: int(last[1]) + 1]
 
 
 def spellings(name: str) -> Iterator[str]:
-    """How a tensor of the whole model is called in one that is cut: timm wraps some, and flattens some."""
+    """Yield the possible names in a cut model of a tensor of the whole model; timm wraps or flattens some."""
     yield from (name, f"inner.{name}", f"inner.model.{name}", f"inner.{name.replace('.', '_', 1)}")

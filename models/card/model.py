@@ -1,7 +1,8 @@
 """CARD: context-aware difference distilling for multi-change captioning (Tu et al., ACL 2024).
 
-What both images share, as a whole and cell by cell, is taken away; what is left of each is the difference.
-B pairs, N cells an image, D width, h heads, L words. Equations: docs/methods.md, "CARD".
+The model subtracts what the images have in common, globally and in each cell; the rest is the difference.
+B: pairs of the batch; b: pairs of this process; N: cells of an image; D: width; h: heads; d = D/h; e: word
+width; L: words. Equations: docs/methods.md, "CARD".
 """
 
 from dataclasses import dataclass, fields
@@ -30,27 +31,28 @@ from models.initialisation.counterpart_weights import SHOWN, calm, grid_places, 
 from models.kernels.matching import contrast
 
 UNKNOWN = 1  # <UNK>
-BOUNDS = (0.001, 0.5)  # of the learned temperature
-# of counterpart first weights:
-SHARPNESS = 8.0  # logit of the same cell of the other image, where all others are near 0
-NEAR = 4.0  # times what is seen there: s is that then, and a fifth of it the cell itself
-LIFT = 4.0  # bias of k, which its ReLU lets pass as it is, and s's norm takes off again
-LOUD = 8.0  # times x - s: two images differ by less than they show
+BOUNDS = (0.001, 0.5)  # range of the learned temperature
+# initialisation `counterpart`:
+SHARPNESS = 8.0  # attention logit of the counterpart; other cells are near 0
+NEAR = 4.0  # gain of the counterpart in s; the cell itself has gain 1
+LIFT = 4.0  # bias of k, so that its ReLU changes nothing; the norm of s removes it
+LOUD = 8.0  # gain of x - s, because differences are smaller than the images
 
 
 @dataclass(frozen=True)
 class CardSwitches:
-    """The defaults are the paper's, or chosen where it is not known (docs/methods.md, "CARD")."""
+    """The defaults are the paper's, or ours if it states none (docs/methods.md, "CARD")."""
 
-    # locally common: both images read each other's k | after reads what before has become
+    # local common features: each image reads the other's k | after reads the output of before
     common_exchange: Literal["parallel", "sequential"] = "parallel"
-    # the word table's row of <NULL>: zero | drawn like the rest; it is never trained
+    # embedding of <NULL>, which is never trained: zero | random
     null_row: Literal["zero", "drawn"] = "zero"
-    # decoding never writes <NULL>, <UNK> and <START> | <UNK> alone
+    # decoding never writes <NULL>, <UNK> and <START> | never writes <UNK>
     barred: Literal["marks", "unknown"] = "marks"
-    # ablation: L_con and L_ind | one of them | neither
+    # ablation: L_con and L_ind | only L_con | only L_ind | neither
     terms: Literal["both", "consistency", "independence", "none"] = "both"
-    # the program's | those, but the memory begins as the difference of counterparts; ours, for few pairs
+    # initialisation: the program's | the same, but the memory is the difference of counterparts (not
+    # published, for training on few pairs)
     first_weights: Literal["program", "counterpart"] = "program"
 
 
@@ -67,7 +69,7 @@ class CardSizes(DataSizes):
     word_width: int  # e
 
     def __post_init__(self) -> None:
-        """Raises ValueError where they make no model."""
+        """Raises ValueError for sizes that do not fit."""
         if self.width % self.heads:
             raise ValueError(f"width {self.width} is not a multiple of heads ({self.heads})")
         if self.word_width % 2:
@@ -75,7 +77,7 @@ class CardSizes(DataSizes):
 
 
 class Joined(nn.Module):
-    """ReLU(drop(W [x ; y] + b)), 2D -> D, of each cell; x may be one vector for all cells, (B, 1, D)."""
+    """ReLU(drop(W [x ; y] + b)), 2D -> D, for each cell; x may be one vector for all cells, (B, 1, D)."""
 
     def __init__(self, sizes: CardSizes, dropout: float):
         super().__init__()
@@ -87,7 +89,7 @@ class Joined(nn.Module):
 
 @dataclass
 class Distilled(Aligned):
-    """The images as a whole, (B, D) each: what they have in common, and what is their own."""
+    """Difference with the global features of both images, (B, D) each: common and own."""
 
     before_common: Tensor  # c_bef
     after_common: Tensor
@@ -96,14 +98,14 @@ class Distilled(Aligned):
 
 
 class Distilling(nn.Module):
-    """CARD's encoder: context, then what is locally common, then what is locally different."""
+    """CARD's encoder: global context, local common features, local differing features."""
 
     def __init__(self, sizes: CardSizes, switches: CardSwitches, dropout: float):
         super().__init__()
         D, (H, W) = sizes.width, sizes.grid
         self.sequential = switches.common_exchange == "sequential"
         self.before_token, self.after_token = (nn.Parameter(torch.empty(1, 1, D)) for _ in range(2))  # CLS
-        self.positions = nn.Parameter(torch.empty(1 + H * W, D))  # Pi, the first row at CLS
+        self.positions = nn.Parameter(torch.empty(1 + H * W, D))  # Pi; the first row is for CLS
         # post-LN, without a feed-forward
         self.own_block, self.common_block = (TransformerBlock(D, sizes.heads, dropout) for _ in range(2))
         self.common = nn.Linear(D, D)  # W_c
@@ -113,7 +115,7 @@ class Distilling(nn.Module):
         self.fuse = Joined(sizes, dropout)  # W_f
 
     def forward(self, before: Tensor, after: Tensor) -> Distilled:
-        """Cells of both images, (B, N, D) each; the memory has the same shape, and is not negative."""
+        """Compute the difference of the cells of both images, (B, N, D) each; the memory is (B, N, D)."""
         b_context, b = self.context(self.before_token, before)  # g, (B, 1, D), and x, (B, N, D)
         a_context, a = self.context(self.after_token, after)
         b_common, a_common = self.common(b_context), self.common(a_context)  # c
@@ -127,13 +129,13 @@ class Distilling(nn.Module):
         return Distilled(self.fuse(b_local, a_local), before, after, *looked, *wholes)
 
     def context(self, token: Tensor, cells: Tensor) -> tuple[Tensor, Tensor]:
-        """CLS and the cells after the block on one image, the same block for both."""
+        """Apply the block of single images: return CLS, (B, 1, D), and cells, (B, N, D)."""
         x = torch.cat([token.expand(len(cells), 1, -1), cells], 1) + self.positions  # U, (B, N + 1, D)
         x = self.own_block(x)
         return x[:, :1], x[:, 1:]
 
     def shared(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
-        """s of both images, of k, (B, N, D) each; and with what after looked at before: queries and keys."""
+        """Compute s of both images from k, (B, N, D) each; also return after's queries and before's keys."""
         block, attention = self.common_block, self.common_block.attention
         b = block.rest(before, attention(before, after))
         queries = attention.queries(after)  # (B, h, N, d)
@@ -142,7 +144,7 @@ class Distilling(nn.Module):
 
 
 class Consistency(Regulariser):
-    """L_con: a pair's common contexts are alike, and those of different pairs are not."""
+    """L_con: the common contexts of a pair are similar, and those of different pairs are not."""
 
     def __init__(self, temperature: float):
         super().__init__()
@@ -155,43 +157,43 @@ class Consistency(Regulariser):
         assert isinstance(pair, Distilled)
         with torch.autocast(pair.memory.device.type, enabled=False):  # in float32 at least
             b, a = (unit(x) for x in (pair.before_common, pair.after_common))  # (b, D)
-            ways = b @ everyone(a).T, a @ everyone(b).T  # S's rows, and those of its transpose: (b, B)
+            ways = b @ everyone(a).T, a @ everyone(b).T  # rows of S and of its transpose: (b, B)
             one, other = (contrast(way, self.temperature) for way in ways)
         return (one + other) / 2
 
     @torch.no_grad()
     def constrain(self) -> None:
-        """tau is from 0.001 to 0.5."""
+        """Clamp tau to BOUNDS."""
         self.temperature.clamp_(*BOUNDS)
 
 
 class Independence(Regulariser):
-    """L_ind: before's own contexts and after's vary independently, by the Hilbert-Schmidt criterion."""
+    """L_ind: own contexts of before and after are independent (Hilbert-Schmidt independence criterion)."""
 
     def forward(self, pair: Difference, words: Words) -> Tensor:
         assert isinstance(pair, Distilled)
         with torch.autocast(pair.memory.device.type, enabled=False):
             K, L = (kernel(everyone(unit(x))) for x in (pair.before_own, pair.after_own))  # (B, B)
         B = len(K)
-        if B == 1:  # 0 / 0: nothing can vary
+        if B == 1:  # the criterion is 0 / 0
             return 0 * K.sum()
         J = torch.eye(B, dtype=K.dtype, device=K.device) - 1 / B
-        # K is everyone's: each process has a share of its loss
+        # each process computes the loss of the whole batch
         return (L @ J @ K @ J).trace() / (B - 1) ** 2 / processes()
 
 
 def unit(x: Tensor) -> Tensor:
-    """x / |x|, by rows, in float32 at least."""
+    """Normalise rows to length 1, in float32 or wider."""
     return F.normalize(x.to(torch.promote_types(x.dtype, torch.float32)), dim=-1)
 
 
 def kernel(x: Tensor) -> Tensor:
-    """exp(-|x_i - x_j|^2) of all rows, (B, D) -> (B, B)."""
+    """Gaussian kernel exp(-|x_i - x_j|^2) of all rows: (B, D) -> (B, B)."""
     return torch.exp(-(x[:, None] - x[None]).square().sum(-1))
 
 
 class BareDecoder(CaptionDecoder):
-    """The papers' decoder without a layer norm of its words."""
+    """The shared decoder without the layer norm of its words."""
 
     def __init__(self, sizes: CardSizes, dropout: float):
         depths = sizes.heads, sizes.decoder_layers
@@ -199,13 +201,13 @@ class BareDecoder(CaptionDecoder):
         del self.norm
 
     def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
-        """Tokens (B, L), standing at positions first, first + 1, ... -> (B, L, D)."""
+        """Embed tokens (B, L) at positions first, first + 1, ...: (B, L, D)."""
         placed = self.embedding(tokens) + self.positions[first : first + tokens.shape[1]]  # (B, L, e)
         return self.dropout(self.project(placed))
 
 
 def card(sizes: CardSizes, switches: CardSwitches, *, dropout: float, temperature: float) -> Captioner:
-    """CARD; `temperature`: the initial value of the learned one."""
+    """Build CARD; `temperature` is the initial value of the learned temperature."""
     every: dict[str, Regulariser] = {"con": Consistency(temperature), "ind": Independence()}
     kept = {"both": ("con", "ind"), "consistency": ("con",), "independence": ("ind",), "none": ()}
     terms = {name: every[name] for name in kept[switches.terms]}
@@ -213,7 +215,7 @@ def card(sizes: CardSizes, switches: CardSwitches, *, dropout: float, temperatur
     cells = GridEmbedding(sizes.channels, sizes.width)
     model = Captioner(sizes, difference, terms, dropout, encoding=cells, decoder=decoder)
     initialise_xavier(model, joint=True)
-    if switches.null_row == "drawn":  # Xavier's, as the other rows
+    if switches.null_row == "drawn":  # Xavier's uniform, like the other rows
         table = decoder.embedding.weight
         bound = (6 / sum(table.shape)) ** 0.5
         with torch.no_grad():
@@ -226,13 +228,14 @@ def card(sizes: CardSizes, switches: CardSwitches, *, dropout: float, temperatur
 
 @torch.no_grad()
 def compare(project: nn.Conv2d, difference: Distilling, sizes: CardSizes) -> None:
-    """x - s begins as four fifths of the difference of counterparts, and Z as ReLU(W (x_bef - x_aft)).
+    """Initialise the memory Z as ReLU(W (x_bef - x_aft)) of counterparts (not published).
 
-    W_f subtracts D_aft from D_bef, and ReLU(u) - ReLU(-u) is u. Not published: where training begins.
+    x - s is four fifths of the difference of counterparts. W_f subtracts D_aft from D_bef, and
+    ReLU(u) - ReLU(-u) is u.
     """
     D = sizes.width
     places = grid_places(*sizes.grid, D)
-    places -= places.mean(1, keepdim=True)  # at right angles to k's lift
+    places -= places.mean(1, keepdim=True)  # orthogonal to the bias of k
     difference.positions[1:] = places
     project.weight *= SHOWN
     calm(difference.own_block.attention.output, difference.common, difference.before_own)

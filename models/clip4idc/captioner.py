@@ -1,6 +1,7 @@
-"""CLIP4IDC's captioner: a post-LN transformer, encoder and decoder (its section 2.4 and appendix B).
+"""CLIP4IDC's captioner: a post-LN transformer encoder and decoder (section 2.4 and appendix B).
 
-B pairs, M = 2t tokens of both images, E width, S layers of the encoder and as many of the decoder, V words.
+B: pairs; M = 2t: tokens of both images; E: width; S: layers of the encoder, and of the decoder; L: words; V:
+size of the vocabulary; h: heads; d = E/h; n: patches of an image.
 """
 
 from dataclasses import replace
@@ -14,17 +15,17 @@ from models.clip4idc.encoders import ClipSizes, Tables
 from models.clip4idc.switches import ClipSwitches
 from models.common.attention import all_of
 from models.common.decoder import DecoderLayer, TransformerDecoder, TransformerState
-from models.common.difference import Difference
+from models.common.decoder_protocol import Difference
 from models.common.switches import PAPER
 from models.common.transformer_block import TransformerBlock, feed_forward
 
-EPSILON = 1e-12  # of its layer norms
+EPSILON = 1e-12  # layer norms
 NORM = partial(nn.LayerNorm, eps=EPSILON)
-DEVIATION = 0.02  # of its first weights
+DEVIATION = 0.02  # standard deviation of the initial weights
 
 
 class Memories(nn.Module):
-    """The captioner's encoder over F': every layer's output, or the last one's alone."""
+    """The captioner's encoder over F': returns the output of every layer, or of the last one."""
 
     def __init__(self, sizes: ClipSizes, switches: ClipSwitches, dropout: float):
         super().__init__()
@@ -45,10 +46,7 @@ class Memories(nn.Module):
 
 
 class ClipDecoder(TransformerDecoder):
-    """Words given the words before them and the memories of a pair, (B, S, M, E): logits = h E^T + b.
-
-    E is the table that words are read by.
-    """
+    """The captioner's decoder over the memories, (B, S, M, E): logits = h W^T + b, W the word embedding."""
 
     def __init__(self, sizes: ClipSizes, switches: ClipSwitches, dropout: float):
         super().__init__()
@@ -69,14 +67,14 @@ class ClipDecoder(TransformerDecoder):
         return F.linear(self.head_norm(self.head(x)), self.tables.tokens.weight, self.bias)
 
     def memory_of(self, difference: Difference, number: int) -> Tensor:
-        """The encoder layer of the same number, if the memory has all: (B, S, M, E) -> (B, M, E)."""
+        """Return the output of encoder layer `number`, if the memory has all layers, else of the last one."""
         memory = difference.memory
         return memory[:, number if memory.shape[1] > 1 else 0]
 
     def maps(self, looked: Tensor | None, state: TransformerState) -> Tensor:
-        """Attention of the last layer for the queries of each word: (B, L, h, d) -> (B, L, 1, n).
+        """Return the last layer's attention for each word's queries: (B, L, h, d) -> (B, L, 1, n).
 
-        The mean over heads and both images' patches, without class tokens; sums to 1.
+        It is averaged over heads and added over both images, without class tokens; it sums to 1.
         """
         last, keys = all_of(DecoderLayer, self.layers)[-1], state.layers[-1].memory_keys
         before, after = last.cross_attention.map(state.queries(looked), keys).chunk(2, -1)
@@ -85,20 +83,20 @@ class ClipDecoder(TransformerDecoder):
 
 
 def layer(sizes: ClipSizes, dropout: float) -> DecoderLayer:
-    """The shared decoder layer, with CLIP4IDC's feed-forward and epsilon."""
+    """Build the shared decoder layer with CLIP4IDC's feed-forward and epsilon."""
     made = DecoderLayer(sizes.joint, sizes.caption_heads, dropout, replace(PAPER, norm_epsilon=EPSILON))
     made.feed_forward = feed_forward(sizes.joint, nn.GELU())
     return made
 
 
 def deviation(sizes: ClipSizes, switches: ClipSwitches) -> float:
-    """Of the maps' first weights. DEVIATION suits a width of 512: 128 wide, hardly anything gets through."""
+    """Standard deviation of initial weights. DEVIATION suits width 512; at 128 activations nearly vanish."""
     return DEVIATION if switches.first_weights == "clip" else sizes.joint**-0.5
 
 
 @torch.no_grad()
 def initialise(module: nn.Module, deviation: float) -> None:
-    """N(0, deviation) for linear maps, biases 0."""
+    """Initialise linear maps by N(0, deviation), biases by 0."""
     for each in module.modules():
         if isinstance(each, nn.Linear):
             each.weight.normal_(0.0, deviation)

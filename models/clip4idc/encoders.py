@@ -1,7 +1,7 @@
 """CLIP's image and text transformers (Radford et al., 2021; CLIP4IDC section 1), of any size.
 
-U images of H x W pixels, n patches, t = n + 1 tokens with the class token in front, D width, E joint width;
-B captions of L words, V vocabulary.
+U: images of H x W pixels; n: patches; t = n + 1: tokens, class token first; D: width; E: joint width; B:
+captions; L: words.
 """
 
 import math
@@ -15,32 +15,32 @@ from models.clip4idc.switches import ClipSwitches
 from models.common.grid_embedding import DataSizes
 from models.common.transformer_block import QuickGelu, TransformerBlock
 
-END = 3  # the token that a caption's vector is read at
-MEAN = (0.48145466, 0.4578275, 0.40821073)  # of RGB in 0..1, by CLIP
+END = 3  # <END>, whose state is the caption's vector
+MEAN = (0.48145466, 0.4578275, 0.40821073)  # CLIP's, of RGB in 0..1
 STD = (0.26862954, 0.26130258, 0.27577711)
-TABLE, POSITION = 0.02, 0.01  # standard deviations of the text's first tables
-STEM = (16, 32, 64)  # channels of the convolutions before the last one
+TABLE, POSITION = 0.02, 0.01  # standard deviations of the initial word and position embeddings
+STEM = (16, 32, 64)  # channels of the convolutions before the last
 
 
 @dataclass(frozen=True)
 class ClipSizes(DataSizes):
     """Widths and depths."""
 
-    patch: int  # pixels a side, or cells of features
+    patch: int  # side of a patch in pixels, or in cells of features
     width: int  # D of the image's blocks
     heads: int
-    intra: int  # blocks on each image by itself
-    inter: int  # blocks on both images' tokens
+    intra: int  # blocks on single images
+    inter: int  # blocks on the tokens of both images
     text_width: int
     text_heads: int
     text_layers: int
     context: int  # positions of the text
-    joint: int  # E: width of the shared space, and of the captioner
+    joint: int  # E: width of the joint space and of the captioner
     caption_heads: int
-    caption_layers: int  # of the captioner's encoder, and of its decoder
+    caption_layers: int  # layers of the captioner's encoder, and of its decoder
 
     def __post_init__(self) -> None:
-        """Raises ValueError for sizes that make no model."""
+        """Raises ValueError for sizes that do not fit."""
         for width, heads in (("width", "heads"), ("text_width", "text_heads"), ("joint", "caption_heads")):
             if getattr(self, width) % getattr(self, heads):
                 raise ValueError(
@@ -59,20 +59,20 @@ class ClipSizes(DataSizes):
 
     @property
     def cells(self) -> tuple[int, int]:
-        """Lines and columns of patches."""
+        """Rows and columns of patches."""
         return self.grid[0] // self.patch, self.grid[1] // self.patch
 
 
 def clip_block(width: int, heads: int) -> TransformerBlock:
-    """CLIP's block: pre-LN, QuickGELU, no dropout."""
+    """Build CLIP's block: pre-LN, QuickGELU, no dropout."""
     return TransformerBlock(width, heads, activation=QuickGelu(), pre_norm=True, name="mlp")
 
 
 class Patches(nn.Module):
-    """Pixels -> tokens: patches, the class token in front, positions, ln_pre.
+    """Pixels to tokens: class token and patches, plus positions, then ln_pre.
 
-    Not CLIP's, but for learning from few images: `convolutions`, 3 x 3 maps of stride 2 instead of one map;
-    `features`, a map of cells of a frozen backbone's grid instead of pixels.
+    Two switch values are not CLIP's, for training on few images: `convolutions`, 3 x 3 convolutions of stride
+    2 instead of one map; `features`, a map of the cells of a frozen backbone's grid.
     """
 
     mean: Tensor
@@ -100,23 +100,26 @@ class Patches(nn.Module):
 
 
 def added(x: Tensor, to: Tensor) -> Tensor:
-    """`x` in 16 bits if the activation `to` has 16 bits (`halve` in model.py), else unchanged."""
+    """Convert `x` to 16 bits if the activation `to` has 16 bits (`halve` in model.py)."""
     return x.half() if to.dtype == torch.float16 else x
 
 
 def patches(sizes: ClipSizes, switches: ClipSwitches) -> nn.Module:
-    """(U, C, H, W) -> U x D x lines x columns of patches."""
+    """Build the map (U, C, H, W) -> (U, D, rows, columns) of patches."""
     if switches.patches == "convolutions":
         return convolutions(sizes)
     if switches.patches == "linear":
         return nn.Conv2d(sizes.channels, sizes.width, sizes.patch, sizes.patch, bias=False)
     project = nn.Conv2d(sizes.channels, sizes.width, 1)
-    nn.init.normal_(project.weight, std=sizes.channels**-0.5)  # no smaller than the positions, as CLIP's
+    nn.init.normal_(project.weight, std=sizes.channels**-0.5)  # at the scale of the positions, like CLIP's
     return nn.Sequential(nn.AvgPool2d(sizes.patch), project)
 
 
 def convolutions(sizes: ClipSizes) -> nn.Module:
-    """3 x 3 maps of stride 2, that halve a patch to 1. Raises ValueError where it is none of 2, 4, 8, 16."""
+    """Build 3 x 3 convolutions of stride 2 that reduce a patch to 1 x 1.
+
+    Raises ValueError unless the patch is 2, 4, 8 or 16.
+    """
     steps = round(math.log2(sizes.patch))
     if 2**steps != sizes.patch or not 1 <= steps <= len(STEM) + 1:
         raise ValueError(f"patches: convolutions need a patch of 2, 4, 8 or 16, not {sizes.patch}")
@@ -124,11 +127,11 @@ def convolutions(sizes: ClipSizes) -> nn.Module:
     layers: list[nn.Module] = []
     for before, after in pairwise(widths):
         layers += [nn.Conv2d(before, after, 3, 2, 1), nn.GroupNorm(1, after), nn.GELU()]
-    return nn.Sequential(*layers[:-2])  # the last map's tokens have ln_pre
+    return nn.Sequential(*layers[:-2])  # ln_pre follows the last convolution
 
 
 class ImageEncoder(nn.Module):
-    """F_intra (CLIP4IDC Eq. 1-3): the first blocks of CLIP, on each image alone."""
+    """F_intra (CLIP4IDC Eq. 1-3): the first blocks of CLIP, on single images."""
 
     def __init__(self, sizes: ClipSizes, switches: ClipSwitches, blocks: int):
         super().__init__()
@@ -144,12 +147,12 @@ class ImageEncoder(nn.Module):
 
 
 def numbered(sizes: ClipSizes, numbers: range) -> nn.ModuleDict:
-    """Blocks of the image tower under their numbers in the whole tower, which no split changes."""
+    """Build blocks, named by their numbers in the whole image tower, so that names fit every split."""
     return nn.ModuleDict({str(number): clip_block(sizes.width, sizes.heads) for number in numbers})
 
 
 class Projection(nn.Module):
-    """ln_post, then W, D -> E, of every token."""
+    """ln_post, then W, D -> E, for every token."""
 
     def __init__(self, sizes: ClipSizes):
         super().__init__()
@@ -163,7 +166,7 @@ class Projection(nn.Module):
 
 
 class TextEncoder(nn.Module):
-    """A caption's vector: the last state at its <END>, through P (CLIP4IDC section 1)."""
+    """Vector of a caption: the last state at its <END>, through the projection P (CLIP4IDC section 1)."""
 
     def __init__(self, sizes: ClipSizes):
         super().__init__()
@@ -177,18 +180,18 @@ class TextEncoder(nn.Module):
             initialise(block, sizes.text_layers)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Captions (B, L), with both marks, NULL-padded -> (B, E), not normalised."""
+        """Captions (B, L), with <START> and <END>, padded with NULL -> (B, E), not normalised."""
         x = self.tables(tokens)
         x = x.half() if self.map.weight.dtype == torch.float16 else x
         for block in self.blocks:
-            x = block(x, causal=True)  # padding comes after <END>, which does not see it
-        ends = (tokens == END).int().argmax(1)  # the first
+            x = block(x, causal=True)  # so <END> does not see the padding after it
+        ends = (tokens == END).int().argmax(1)  # the first <END>
         last = x[torch.arange(len(x), device=x.device), ends]
         return self.map(self.norm(last))
 
 
 class Tables(nn.Module):
-    """A word's vector and its position's."""
+    """Sum of word and position embedding."""
 
     def __init__(self, vocabulary: int, context: int, width: int, position: float = POSITION):
         super().__init__()
@@ -197,12 +200,12 @@ class Tables(nn.Module):
         nn.init.normal_(self.tokens.weight, std=TABLE)
 
     def forward(self, tokens: Tensor, first: int = 0) -> Tensor:
-        """(B, L), standing at positions first, first + 1, ... -> (B, L, D)."""
+        """Embed tokens (B, L) at positions first, first + 1, ...: (B, L, D)."""
         return self.tokens(tokens) + self.positions[first : first + tokens.shape[1]]
 
 
 def initialise(block: nn.Module, layers: int) -> None:
-    """CLIP's first weights of a text block of so many."""
+    """Initialise one of `layers` text blocks as CLIP does."""
     assert isinstance(block, TransformerBlock)
     D = block.attention.query.in_features
     maps = [D**-0.5] * 3 + [D**-0.5 * (2 * layers) ** -0.5]  # W^Q, W^K, W^V; W^O

@@ -1,7 +1,7 @@
-"""CLIP4IDC (Guo et al., AACL-IJCNLP 2022): CLIP's image encoder compares two images, by learning to retrieve.
+"""CLIP4IDC (Guo et al., AACL-IJCNLP 2022): CLIP's image encoder learns to compare two images by retrieval.
 
-B pairs, t = n + 1 tokens an image (class token first), D width, E joint width, S layers of the captioner.
-Equations: docs/methods.md, "CLIP4IDC".
+B: pairs; n: patches; t = n + 1: tokens of an image, class token first; D: width; E: joint width; S: layers of
+the captioner. Equations: docs/methods.md, "CLIP4IDC".
 """
 
 import math
@@ -27,24 +27,24 @@ ENCODER = r"^(encoding|difference\.inter)\."  # and `frozen: encoder` of the cap
 
 
 def tower(place: str) -> dict[str, str]:
-    """Where what stands at `place` has its tensors in the file of CLIP's weights."""
+    """Map the tensor names of an image tower with prefix `place` to their names in CLIP's file."""
     return {f"{place}{part}.": f"{part}." for part in ("patches", "blocks", "project")}
 
 
-# of the adaptation, and (difference.inter) of the captioning
+# names of the adaptation, and (difference.inter) of the captioning
 STARTS = tower("encoding.") | tower("inter.") | tower("difference.inter.")
 STARTS |= {"text.": "text.", "log_scale": "log_scale"}
 
 
 class Compared(nn.Module):
-    """F' through the captioner's encoder: what each layer of its decoder attends to."""
+    """Pair encoder and the captioner's encoder: computes the memories of the decoder's layers."""
 
     def __init__(self, inter: nn.Module, memories: Memories):
         super().__init__()
         self.inter, self.memories = inter, memories
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
-        """(B, t, D) each; the memory is (B, S, 2t, E), or (B, 1, 2t, E) where all layers share one."""
+        """Compute the difference of images (B, t, D); the memory is (B, S, 2t, E), or (B, 1, 2t, E)."""
         joint = self.inter(before, after)
         return Difference(
             self.memories(joint.float() if joint.dtype == torch.float16 else joint), before, after
@@ -52,7 +52,7 @@ class Compared(nn.Module):
 
 
 class Retrieval(Retrieves):
-    """The adaptation (CLIP4IDC Eq. 6-8): a pair of images is to find its sentence, and that its pair."""
+    """Adaptation phase (CLIP4IDC Eq. 6-8): retrieval between image pairs and their sentences."""
 
     terms = ("retrieval",)
     encoding: ImageEncoder
@@ -73,20 +73,20 @@ class Retrieval(Retrieves):
             freeze(self, STEM + r"|^text\.tables\.")
 
     def pairs(self, before: Tensor, after: Tensor) -> Tensor:
-        """v, (B, E): the mean of both class tokens (Eq. 5) of encoded images, (B, t, D) each."""
+        """Return v, (B, E), the mean of both class tokens (Eq. 5), for encoded images (B, t, D)."""
         joint = self.inter(before, after)
         return (joint[:, 0] + joint[:, before.shape[1]]).float() / 2
 
     def sentences(self, tokens: Tensor) -> Tensor:
-        """g, (B, E), of captions (B, L) with both marks."""
+        """Return g, (B, E), for captions (B, L) with <START> and <END>."""
         return self.text(tokens).float()
 
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
-        """The contrast of B pairs with their B sentences; other processes' are negatives too (Eq. 6-8).
+        """Contrast B pairs with their B sentences; negatives include those of other processes (Eq. 6-8).
 
-        Each process returns its share: they add up to the batch's.
+        Each process returns its share of the loss.
         """
         v, g = F.normalize(self.pairs(before, after), dim=-1), F.normalize(self.sentences(tokens), dim=-1)
         scale, mine = self.log_scale.exp(), own(len(v))
@@ -98,7 +98,7 @@ class Retrieval(Retrieves):
 
     @torch.no_grad()
     def constrain(self) -> None:
-        """To call after every step of the optimiser: s = exp(l) is at most 100."""
+        """Clamp the scale exp(l) to at most 100; called after each optimiser step."""
         self.log_scale.clamp_(max=LARGEST)
 
     def halve(self) -> None:
@@ -106,12 +106,11 @@ class Retrieval(Retrieves):
 
 
 class ClipCaptioner(Captioner):
-    """The captioning, over an image encoder that is CLIP's."""
+    """Captioner over CLIP's image encoder."""
 
     parts = "sum"
 
-    def looks(self, before: Tensor, after: Tensor) -> dict[str, Tensor]:
-        """Where the class tokens look."""
+    def class_token_maps(self, before: Tensor, after: Tensor) -> dict[str, Tensor]:
         return class_maps(self.encoding, self.difference.inter, before, after, self.cells)
 
     def halve(self) -> None:
@@ -119,19 +118,18 @@ class ClipCaptioner(Captioner):
 
 
 class WideNorm(nn.LayerNorm):
-    """A layer norm computed in 32 bits."""
+    """Layer norm computed in 32 bits, for input of any type."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., D), of any type."""
         return super().forward(x.float()).to(x.dtype)
 
 
 def halve(model: nn.Module) -> None:
-    """Train CLIP's maps in 16 bits, as the released program does: `half_weights` of a phase.
+    """Convert CLIP's maps to 16 bits, like the released program (`half_weights` of a phase).
 
-    Weights and biases of the towers' linear maps and convolutions have 16 bits, and so have their gradients,
-    what the optimiser keeps of them, and the towers' activations. Layer norms, tokens, positions and the
-    captioner keep 32 bits; vectors and F' become 32 bits before they are compared or captioned.
+    In the towers, linear maps, convolutions and activations have 16 bits, and so have gradients and optimiser
+    states. Layer norms, tokens, positions and the captioner have 32 bits; vectors and F' are converted to 32
+    bits before they are compared or captioned.
     """
     for name in ("encoding", "inter", "text", "difference.inter"):
         tower = dict(model.named_modules()).get(name)
@@ -143,7 +141,7 @@ def halve(model: nn.Module) -> None:
 
 
 def adapting(switches: ClipSwitches, coef: float) -> tuple[Group, ...]:
-    """Rates and decay of the adaptation's tensors: the first pattern that a name holds counts."""
+    """Return the learning rates and weight decay of the adaptation's tensors."""
     new = 1.0 if switches.new_rate == "base" else coef
     return (
         Group(r"^inter\.(images|positions|norm\.weight)", new, True),
@@ -154,10 +152,10 @@ def adapting(switches: ClipSwitches, coef: float) -> tuple[Group, ...]:
 
 
 def captioning(coef: float, clips_words: bool, compares: bool = False) -> tuple[Group, ...]:
-    """The same of the captioning: what is CLIP's at coef times the rate, the captioner at the rate.
+    """Return the learning rates and weight decay of the captioning's tensors; `coef` is for CLIP's tensors.
 
-    Where the captioner's first layer `compares` from its first weights, it is at coef times the rate, too:
-    at the whole rate they are undone.
+    If the captioner's first layer `compares` by its initialisation, it has this factor too, because the full
+    rate would undo the initialisation.
     """
     slow = r"^(encoding|difference\.inter" + r"|difference\.memories\.layers\.0" * compares + r")\."
     words = (Group(r"^decoder\.tables\.", coef, True),) if clips_words else ()
@@ -171,7 +169,7 @@ def captioning(coef: float, clips_words: bool, compares: bool = False) -> tuple[
 
 
 def freeze(model: nn.Module, names: str) -> None:
-    """Take the tensors whose names match out of the training."""
+    """Exclude the tensors whose names match from training."""
     for name, parameter in model.named_parameters():
         if re.search(names, name):
             parameter.requires_grad_(False)
@@ -185,7 +183,7 @@ def captioner(
     dropout: float,
     coef: float,
 ) -> Captioner:
-    """The captioner (CLIP4IDC section 2.4, appendix B) over an image encoder."""
+    """Build the captioner (CLIP4IDC section 2.4, appendix B) over an image encoder."""
     clips = switches.words == "clip"
     if clips and sizes.text_width != sizes.joint:
         raise ValueError(f"words: clip needs a text_width of joint's {sizes.joint}, not {sizes.text_width}")
@@ -208,7 +206,7 @@ def captioner(
 def clip4idc(
     sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr: float, temperature: float
 ) -> Captioner:
-    """CLIP4IDC's second stage; `temperature` is where the first one's begins."""
+    """Build CLIP4IDC's captioning; `temperature` is the adaptation's initial temperature."""
     encoding = ImageEncoder(sizes, switches, sizes.intra)
     return captioner(sizes, switches, encoding, JointEncoder(sizes, switches), dropout, coef_lr)
 
@@ -216,23 +214,23 @@ def clip4idc(
 def adaptation(
     sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr: float, temperature: float
 ) -> Retrieval:
-    """CLIP4IDC's first stage, which has no dropout."""
+    """Build CLIP4IDC's adaptation, which has no dropout."""
     return Retrieval(sizes, switches, coef_lr, temperature)
 
 
 def no_adapt(sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr: float) -> Captioner:
-    """CLIP4IDC without its first stage (Table 4)."""
+    """Build CLIP4IDC without adaptation (Table 4)."""
     return clip4idc(sizes, switches, dropout=dropout, coef_lr=coef_lr, temperature=1.0)
 
 
 def clip_ft(sizes: ClipSizes, switches: ClipSwitches, *, dropout: float, coef_lr: float) -> Captioner:
-    """CLIP's whole image tower on each image by itself, and the captioner over both (Table 4)."""
+    """Build CLIP-FT: the whole image tower on single images, and the captioner over both (Table 4)."""
     encoding = ImageEncoder(sizes, switches, sizes.intra + sizes.inter)
     return captioner(sizes, switches, encoding, SeparateEncoder(sizes), dropout, coef_lr)
 
 
 def reads(switches: ClipSwitches) -> str:
-    """Pixels, but where patches are features."""
+    """Return the model's input: features for `patches: features`, else pixels."""
     return GRID if switches.patches == "features" else PIXELS
 
 

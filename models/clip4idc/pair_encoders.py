@@ -1,7 +1,7 @@
-"""How CLIP4IDC's image encoder sees two images at once, and where its class tokens look.
+"""CLIP4IDC's encoders of image pairs, and the attention maps of their class tokens.
 
-B pairs, t = n + 1 tokens an image (class token first), D width, E joint width. Equations: docs/methods.md,
-"CLIP4IDC".
+B: pairs; n: patches; t = n + 1: tokens of an image, class token first; D: width; E: joint width.
+Equations: docs/methods.md, "CLIP4IDC".
 """
 
 import torch
@@ -13,7 +13,7 @@ from models.common.transformer_block import TransformerBlock
 
 
 class JointEncoder(nn.Module):
-    """F_inter (CLIP4IDC Eq. 4-5): the last blocks on the tokens of both images, then W on every token."""
+    """F_inter (CLIP4IDC Eq. 4-5): CLIP's last blocks on the tokens of both images, then W on every token."""
 
     def __init__(self, sizes: ClipSizes, switches: ClipSwitches):
         super().__init__()
@@ -26,7 +26,7 @@ class JointEncoder(nn.Module):
         self.project = Projection(sizes)
 
     def joined(self, before: Tensor, after: Tensor) -> Tensor:
-        """(B, t, D) each -> Z, (B, 2t, D) (Eq. 4)."""
+        """Join both images, (B, t, D) each -> Z, (B, 2t, D) (Eq. 4)."""
         images, positions = added(self.images, before), added(self.positions, before)
         Z = torch.cat([before + images[0], after + images[1]], 1) + positions
         return self.norm(Z)
@@ -40,15 +40,15 @@ class JointEncoder(nn.Module):
 
 
 class SeparateEncoder(nn.Module):
-    """CLIP-FT's: no block sees both images; F' is each one's tokens, one after the other.
+    """CLIP-FT's encoder: no block sees both images; F' is the tokens of before, followed by those of after.
 
-    It has the e of Eq. 4, of which the paper says nothing here: nothing else would tell before from after.
+    It adds e of Eq. 4, without which before and after could not be distinguished; the paper does not say so.
     """
 
     def __init__(self, sizes: ClipSizes):
         super().__init__()
         self.images = nn.Parameter(torch.randn(2, sizes.width) * sizes.width**-0.5)  # e
-        self.blocks = nn.ModuleDict()  # on both images: none
+        self.blocks = nn.ModuleDict()  # no blocks on both images
         self.project = Projection(sizes)
 
     def forward(self, before: Tensor, after: Tensor) -> Tensor:
@@ -64,11 +64,11 @@ def class_maps(
     after: Tensor,
     cells: tuple[int, int],
 ) -> dict[str, Tensor]:
-    """Where the class tokens look, by block, B x 2 x lines x columns, of both images, (B, 3, H, W) each.
+    """Return class-token attention by block, (B, 2, rows, columns), for images (B, 3, H, W).
 
-    Of the last block on each image by itself, whose class token looks at its own image, and of the last one
-    on both, where the first image's looks at both (CLIP4IDC's figures: blocks 9 and 12); where there are no
-    two such blocks, of the last two. The mean of the heads; class tokens left out, each image's sums to 1.
+    The blocks are the last one on single images and the last one on both (blocks 9 and 12 in CLIP4IDC's
+    figures), or the last two if one kind is missing. In a block on both images the class token of before is
+    used. Maps are averaged over heads, exclude class tokens, and sum to 1 over each image.
     """
     assert isinstance(encoding, ImageEncoder)
     sides, found = [encoding.patches(image) for image in (before, after)], {}
@@ -78,18 +78,18 @@ def class_maps(
     shown = {[*alone][-1], [*joint][-1]} if alone and joint else set(last)
     for name, block in alone.items():
         if name in shown:
-            found[name] = torch.stack([looks(block, x) for x in sides], 1)  # (B, 2, t)
+            found[name] = torch.stack([first_row(block, x) for x in sides], 1)  # (B, 2, t)
         sides = [block(x) for x in sides]
     Z = inter.joined(*sides) if isinstance(inter, JointEncoder) else torch.cat(sides, 1)
     for name, block in joint.items():
         if name in shown:
-            found[name] = looks(block, Z).unflatten(-1, (2, -1))
+            found[name] = first_row(block, Z).unflatten(-1, (2, -1))
         Z = block(Z)
     patches = {f"block {int(name) + 1}": maps[..., 1:] for name, maps in found.items()}
     return {name: (x / x.sum(-1, keepdim=True)).unflatten(-1, cells) for name, x in patches.items()}
 
 
-def looks(block: nn.Module, x: Tensor) -> Tensor:
-    """Where the first token of (B, t, D) looks: (B, t)."""
+def first_row(block: nn.Module, x: Tensor) -> Tensor:
+    """Return the attention of the first token of (B, t, D): (B, t)."""
     assert isinstance(block, TransformerBlock)
-    return block.look(x)[:, 0]
+    return block.weights(x)[:, 0]

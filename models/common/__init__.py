@@ -1,1 +1,1 @@
-"""What the models of several papers share: encoder, decoder, attention, switches, losses' base."""
+"""Parts that several models share: encoder and decoder classes, attention, switches, base of loss terms."""

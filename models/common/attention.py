@@ -1,6 +1,6 @@
-"""Multi-head attention (Vaswani et al., 2017), as SCORER Eq. 5-6 and the caption decoder use it.
+"""Multi-head attention (Vaswani et al., 2017), used by SCORER Eq. 5-6 and the caption decoder.
 
-B pairs, h heads, d = D/h; L queries attend to M keys.
+B: pairs; L: queries; M: keys; D: width; h: heads; d = D/h.
 """
 
 import math
@@ -16,10 +16,10 @@ Kind = TypeVar("Kind", bound=nn.Module)
 class MultiHeadAttention(nn.Module):
     """Concat_i softmax(q_i k_i^T / sqrt(d)) v_i, then W^O; dropout on the attention weights.
 
-    `bias`: of all projections. `output`: whether there is a W^O.
+    `bias`: all projections have a bias. `output`: there is a W^O.
 
-    Projections are methods of their own, because SCORER's matching shares the queries and keys
-    (Eq. 2 with Eq. 5), and because decoding keeps the keys and values of earlier words.
+    Projections are separate methods, because SCORER's matching uses the same queries and keys (Eq. 2 and 5),
+    and because decoding keeps the keys and values of earlier words.
     """
 
     def __init__(self, width: int, heads: int, dropout: float = 0.0, bias: bool = True, output: bool = True):
@@ -46,9 +46,9 @@ class MultiHeadAttention(nn.Module):
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, causal: bool = False, real: Tensor | None = None
     ) -> Tensor:
-        """Queries (B, h, L, d) over keys and values (B, h, M, d) -> (B, L, D).
+        """Apply attention: queries (B, h, L, d), keys and values (B, h, M, d) -> (B, L, D).
 
-        `causal`: no key after its query. `real`, (B, M): only keys where it is true.
+        `causal`: a query does not see later keys. `real`, (B, M): true for the keys that are seen.
         """
         p = self.dropout if self.training else 0.0
         if q.requires_grad and q.device.type == "cpu" and q.dtype == torch.bfloat16:
@@ -62,7 +62,7 @@ class MultiHeadAttention(nn.Module):
         return self.output(heads.transpose(1, 2).flatten(2))  # (B, L, D)
 
     def map(self, q: Tensor, k: Tensor) -> Tensor:
-        """Where queries look, the mean of the heads: (B, h, L, d), (B, h, M, d) -> (B, L, M)."""
+        """Return the attention weights, averaged over heads: (B, h, L, d), (B, h, M, d) -> (B, L, M)."""
         return attention_weights(q, k).mean(1)
 
     def forward(self, x: Tensor, memory: Tensor, causal: bool = False, real: Tensor | None = None) -> Tensor:
@@ -71,11 +71,11 @@ class MultiHeadAttention(nn.Module):
 
 
 class RespectiveAttention(nn.Module):
-    """[MHA(x, X_bef, X_bef) ; MHA(x, X_aft, X_aft)] W + b, 2D -> D: to each image of a pair by itself.
+    """Separate attention to both images: [MHA(x, X_bef, X_bef) ; MHA(x, X_aft, X_aft)] W + b, 2D -> D.
 
-    SCORER's supplement, the fusion `respective`. Both images have the same W^Q, W^K and W^V, as they have
-    the same encoding; W tells them apart, and stands in W^O's place. The memory, and so the keys and
-    values, are the M tokens of the before image, then those of the after image.
+    This is the fusion `respective` of SCORER's supplement. Both images share W^Q, W^K and W^V; W, which
+    replaces W^O, distinguishes them. The memory is the M tokens of the before image, followed by the M tokens
+    of the after image; keys and values have the same order.
     """
 
     def __init__(self, width: int, heads: int, dropout: float = 0.0):
@@ -92,12 +92,12 @@ class RespectiveAttention(nn.Module):
         return self.each.keys_values(memory)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Queries (B, h, L, d) over keys and values (B, h, 2M, d) -> (B, L, D)."""
+        """Apply attention: queries (B, h, L, d), keys and values (B, h, 2M, d) -> (B, L, D)."""
         halves = zip(k.chunk(2, 2), v.chunk(2, 2), strict=True)
         return self.output(torch.cat([self.each.attend(q, *half) for half in halves], -1))
 
     def map(self, q: Tensor, k: Tensor) -> Tensor:
-        """Where queries look, the mean of both images': (B, h, L, d), (B, h, 2M, d) -> (B, L, M)."""
+        """Return the weights, averaged over heads and images: (B, h, L, d), (B, h, 2M, d) -> (B, L, M)."""
         before, after = (self.each.map(q, half) for half in k.chunk(2, 2))
         return (before + after) / 2
 
@@ -107,22 +107,22 @@ class RespectiveAttention(nn.Module):
 
 
 def all_of(kind: type[Kind], modules: nn.ModuleList) -> list[Kind]:
-    """The modules of a list, each of that class; torch's lists do not tell what they hold."""
+    """Return the modules of a list with their type, which torch's lists do not have."""
     found = [module for module in modules if isinstance(module, kind)]
     assert len(found) == len(modules)
     return found
 
 
 def attention_weights(q: Tensor, k: Tensor, causal: bool = False, real: Tensor | None = None) -> Tensor:
-    """softmax(q k^T / sqrt(d)), (B, h, L, M): what `attend` applies without ever storing it."""
-    scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-2, -1)  # q is the smaller one to divide
+    """softmax(q k^T / sqrt(d)), (B, h, L, M); `attend` applies these weights without storing them."""
+    scores = (q / math.sqrt(q.shape[-1])) @ k.transpose(-2, -1)  # dividing q is cheaper: it is smaller
     if causal or real is not None:
         scores = scores.masked_fill(~allowed(q, k, causal, real), -math.inf)
     return scores.softmax(-1)
 
 
 def allowed(q: Tensor, k: Tensor, causal: bool, real: Tensor | None) -> Tensor:
-    """True where a query may look at a key, (L, M) or, with `real` (B, M), (B, 1, L, M)."""
+    """Return the mask, true where a query may see a key: (L, M), or (B, 1, L, M) with `real` (B, M)."""
     L, M = q.shape[-2], k.shape[-2]
     mask = torch.ones(L, M, dtype=torch.bool, device=q.device)
     mask = mask.tril(M - L) if causal else mask

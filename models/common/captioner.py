@@ -1,6 +1,6 @@
-"""A change captioner: pair encoding, difference, words; what every model of the papers is made of.
+"""The change captioner: pair encoding, difference, decoder and loss terms. All models are Captioners.
 
-B pairs, C feature channels, H x W grid, N = H*W cells, D width, L words, V vocabulary.
+B: pairs; C: feature channels; H x W: grid; N = H*W: cells; D: width; L: words; V: size of the vocabulary.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from models.common.attention import MultiHeadAttention
 from models.common.decoder import NULL, CaptionDecoder
+from models.common.decoder_protocol import Aligned as Aligned  # what a model's file needs comes from here
 from models.common.decoder_protocol import Decoder, States, Words
-from models.common.difference import Aligned as Aligned  # what a model's file needs comes from here
-from models.common.difference import Difference as Difference
+from models.common.decoder_protocol import Difference as Difference
 from models.common.distributed_batch import total
 from models.common.grid_embedding import DataSizes, GridEmbedding
 from models.common.grid_embedding import PairMap as PairMap
@@ -24,29 +24,31 @@ from models.common.switches import PAPER, Switches
 from models.common.trainable import Labels, Trainable
 
 Record = TypeVar("Record", bound="Difference | Words | States")
-# how far the decoder reads: to the last word | to <END> | through padding, to the longest caption's length
+# the decoder's input ends with: the last word | <END> | padding up to the length of the longest caption
 Reads = Literal["words", "end", "padding"]
-NEVER = (NULL, 1, 2)  # <NULL>, <UNK>, <START>: no words of a caption
-DEVIATION = 0.02  # of the released programs' first weights
+NEVER = (NULL, 1, 2)  # <NULL>, <UNK>, <START>: not words of a caption
+DEVIATION = 0.02  # standard deviation of the released programs' initial weights
 
 
 class Regulariser(nn.Module):
-    """A loss term beside the caption's: called with the Difference and the Words of a batch, a scalar."""
+    """Additional loss term: maps the Difference and the Words of a batch to a scalar."""
 
     def constrain(self) -> None:
-        """Bring its parameters back to where they may be, after an optimiser's step; most may be anywhere."""
+        """Clamp the parameters to their bounds, if they have any; called after each optimiser step."""
 
 
 class Captioner(Trainable):
-    """`difference` turns two encoded images into a Difference; each regulariser adds a loss term.
+    """Model that captions the change between two images.
 
-    A regulariser's name is the term's: `loss.lambda_<name>` weighs it. `respective`: the decoder attends
-    to both images' tokens, which the Difference's memory then holds, each image by itself. `keep_layers`:
-    the Words hold what each layer made of them; `reads`: how far they go. A model that has an `encoding` and
-    a `decoder` of its own gives both, with their first weights.
+    difference: turns two encoded images into a Difference
+    regularisers: additional loss terms by name; `loss.lambda_<name>` is the weight of a term
+    respective: the decoder attends to each image separately; the memory holds the tokens of both images
+    keep_layers: the Words include the states of each decoder layer
+    reads: where the decoder's input ends
+    encoding, decoder: already initialised; None: those of SCORER, initialised as the switches say
     """
 
-    parts: Literal["mean", "sum"] = "mean"  # how the parts' losses come together
+    parts: Literal["mean", "sum"] = "mean"  # how the losses of the parts are combined
     never: tuple[int, ...] = NEVER  # tokens that decoding does not write
 
     def __init__(
@@ -64,7 +66,7 @@ class Captioner(Trainable):
     ):
         super().__init__()
         self.sizes, self.keep_layers, self.reads = sizes, keep_layers, reads
-        self.cells = sizes.grid  # lines and columns that the decoder's attention is shown on
+        self.cells = sizes.grid  # rows and columns of the decoder's attention maps
         self.encoding = encoding or GridEmbedding(
             sizes.channels, _papers(sizes).width, sizes.grid, switches.coordinates
         )
@@ -82,35 +84,36 @@ class Captioner(Trainable):
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """The names of the loss terms; `cap`, the caption's cross-entropy, first."""
+        """Names of the loss terms, starting with `cap`, the cross-entropy of the caption."""
         return ("cap", *self.regularisers)
 
-    def looks(self, before: Tensor, after: Tensor) -> dict[str, Tensor]:
-        """Where an image encoder looks, by its blocks: B x 2 x lines x columns, each image's summing to 1.
+    def class_token_maps(self, before: Tensor, after: Tensor) -> dict[str, Tensor]:
+        """Return the image encoder's class-token attention by block, for images (B, C, H, W).
 
-        Of both images, (B, C, H, W) each; nothing where the encoding compares no cells.
+        Each entry is (B, 2, rows, columns) and sums to 1 over an image. Empty without class tokens.
         """
         return {}
 
     def encode(self, before: Tensor, after: Tensor) -> Difference:
-        """Feature grids (B, C, H, W) of both images -> their Difference."""
+        """Encode the feature grids (B, C, H, W) of both images as a Difference."""
         return self.difference(self.encoding(before), self.encoding(after))
 
     def losses(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
-        """Every term of a batch, a scalar each, from feature grids (B, C, H, W) of both images.
+        """Return all loss terms, scalars, for the feature grids (B, C, H, W) of both images.
 
-        `tokens`: (B, L+1), with both marks, NULL-padded.
+        `tokens`: (B, L+1), with <START> and <END>, padded with NULL.
         """
         return self.losses_of(self.encoding(before), self.encoding(after), tokens)
 
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
-        """`losses` of encoded images, (B, N, D): the mean, or sum, over `parts` equal parts in turn.
+        """Return all loss terms for encoded images (B, N, D): the mean, or sum, over `parts` equal parts.
 
-        `tokens`: R captions of each pair, one after another; the regularisers see the words of its first one.
-        A pair is contrasted with the pairs of its own part (SCORER section 4.3: both pairs of a scene).
-        Where processes share a batch, each returns its share of a term (distributed_batch.py).
+        tokens: (B*R, L+1), the R captions of a pair are consecutive; regularisers see only the first of them
+        parts: a pair is contrasted only with pairs of its own part (SCORER section 4.3)
+
+        If processes share the batch, each returns its share of a term (distributed_batch.py).
         """
         difference = self.difference(before, after)
         tokens = self.padded(tokens)
@@ -128,8 +131,8 @@ class Captioner(Trainable):
         return self.decoder(tokens, difference).logits.float()
 
     def padded(self, tokens: Tensor) -> Tensor:
-        """Captions (B, L+1) with as much padding behind them that the decoder reads what it shall."""
-        room = max(0, self.sizes.longest + 1 - tokens.shape[1])  # the decoder reads a token less
+        """Pad captions (B, L+1) so that the decoder's input ends where `reads` says."""
+        room = max(0, self.sizes.longest + 1 - tokens.shape[1])  # the decoder does not read the last token
         more = {"words": 0, "end": min(1, room), "padding": room}[self.reads]
         return F.pad(tokens, (0, more), value=NULL)
 
@@ -141,14 +144,14 @@ class Captioner(Trainable):
         return {"cap": caption_loss(words, tokens)} | regularisers
 
     def constrain(self) -> None:
-        """To call after every step of the optimiser: learned temperatures stay in their bounds."""
+        """Clamp learned temperatures to their bounds; called after each optimiser step."""
         for regulariser in self.regularisers.values():
-            assert isinstance(regulariser, Regulariser)  # torch's dictionaries do not tell what they hold
+            assert isinstance(regulariser, Regulariser)
             regulariser.constrain()
 
 
 def _papers(sizes: DataSizes) -> Sizes:
-    assert isinstance(sizes, Sizes)  # a model of other sizes has parts of its own
+    assert isinstance(sizes, Sizes)  # models with other sizes pass their own encoding and decoder
     return sizes
 
 
@@ -168,9 +171,9 @@ def _decoder(sizes: Sizes, dropout: float, switches: Switches, respective: bool)
 
 @torch.no_grad()
 def initialise(model: nn.Module) -> None:
-    """N(0, 0.02) for every linear map and embedding, biases 0: the released programs' first weights.
+    """Initialise as SCORER's released program does: N(0, 0.02) for linear maps and embeddings, biases 0.
 
-    Convolutions and layer norms keep torch's own; the padding token's row stays zero.
+    Convolutions and layer norms keep torch's initialisation; the padding token's row stays zero.
     """
     for module in model.modules():
         if isinstance(module, nn.Linear) and type(module) in (nn.Linear, PairMap):
@@ -184,10 +187,10 @@ def initialise(model: nn.Module) -> None:
 
 
 def initialise_xavier(model: nn.Module, joint: bool = False) -> None:
-    """Xavier's uniform (Glorot and Bengio, 2010) for every weight of two or more dimensions.
+    """Initialise each weight of two or more dimensions by Xavier's uniform (Glorot and Bengio, 2010).
 
-    The others keep torch's own; the padding token's row stays zero. `joint`: an attention's query, key and
-    value are one weight, (3D, D), and its biases 0, as in torch's nn.MultiheadAttention.
+    Other parameters keep torch's initialisation; the padding token's row stays zero. `joint`: query, key and
+    value of an attention count as one weight, (3D, D), and its biases are 0, as in nn.MultiheadAttention.
     """
     for parameter in model.parameters():
         if parameter.dim() > 1:
@@ -203,7 +206,7 @@ def initialise_xavier(model: nn.Module, joint: bool = False) -> None:
 
 @torch.no_grad()
 def oppose(model: nn.Module) -> None:
-    """Make every fusion start as a map of the difference, as Subtraction is: what both show cancels."""
+    """Initialise each fusion as a map of the difference, like Subtraction: equal images cancel out."""
     for module in model.modules():
         if isinstance(module, PairMap):
             oppose_halves(module.weight)
@@ -211,13 +214,13 @@ def oppose(model: nn.Module) -> None:
 
 @torch.no_grad()
 def oppose_halves(weight: Tensor) -> None:
-    """W [x ; y] becomes W' (x - y): (..., 2D), the second half the negative of the first."""
+    """Make W [x ; y] = W' (x - y): the second half of W, (..., 2D), becomes the negative of the first."""
     first, second = weight.chunk(2, 1)
     second.copy_(-first)
 
 
 def initialise_jointly(attention: MultiHeadAttention) -> None:
-    """Xavier's uniform for query, key and value as one weight; biases 0."""
+    """Initialise query, key and value by Xavier's uniform, as one weight; biases 0."""
     for map_ in (attention.query, attention.key, attention.value):
         nn.init.xavier_uniform_(map_.weight, gain=0.5**0.5)  # sqrt(6 / (3D + D)), not sqrt(6 / (D + D))
     for name, parameter in attention.named_parameters():
@@ -226,7 +229,7 @@ def initialise_jointly(attention: MultiHeadAttention) -> None:
 
 
 def split(record: Record, parts: int) -> list[Record]:
-    """A Difference or Words in equal parts."""
+    """Split a Difference or Words into equal parts."""
 
     def part(number: int) -> Callable[[Tensor], Tensor]:
         return lambda x: x.chunk(parts)[number]
@@ -235,7 +238,7 @@ def split(record: Record, parts: int) -> list[Record]:
 
 
 def rows(record: Record, choose: Callable[[Tensor], Tensor]) -> Record:
-    """A Difference or Words with some rows only: every field is a tensor or a tuple of such records."""
+    """Choose rows of a Difference or Words; each field is a tensor or a tuple of such records."""
 
     def chosen(value: Tensor | tuple[Record, ...]) -> Any:
         return choose(value) if isinstance(value, Tensor) else tuple(rows(each, choose) for each in value)
@@ -244,7 +247,7 @@ def rows(record: Record, choose: Callable[[Tensor], Tensor]) -> Record:
 
 
 def caption_loss(words: Words, tokens: Tensor) -> Tensor:
-    """L_cap (SCORER Eq. 12): cross-entropy, mean over the real target tokens of all processes' captions."""
+    """L_cap (SCORER Eq. 12): cross-entropy, averaged over the target tokens of all processes."""
     logits, targets = words.logits.float().flatten(0, 1), tokens[:, 1:].flatten()
     summed = F.cross_entropy(logits, targets, ignore_index=NULL, reduction="sum")
     return summed / total(words.real.sum())

@@ -1,8 +1,8 @@
-"""What a captioner's decoder is: all that training, the searches and whoever shows maps ask of one.
+"""The interface between encoder, decoder and search: Difference, Words, and the protocol of a Decoder.
 
-B pairs, k captions of each, L words, V words of the vocabulary, N cells an image, K weights of a word. In a
-search `left` pairs of the B are still captioned, and the R = left * k rows are their captions, those of a
-pair one after another.
+B: pairs; k: captions per pair; L: words; V: size of the vocabulary; D: width; h: heads; d = D/h; N: cells of
+an image; K: decoder weights per word; I: maps per word. In a search, `left` pairs are not finished, and the
+R = left * k rows are their captions; the captions of a pair are consecutive.
 """
 
 from dataclasses import dataclass
@@ -10,117 +10,146 @@ from typing import Protocol, TypeVar
 
 from torch import Tensor
 
-from models.common.difference import Difference
+from models.common.attention import attention_weights
+
+
+@dataclass
+class Difference:
+    """Encoded batch of pairs: everything that the decoder and the loss terms see of the images."""
+
+    memory: Tensor  # (B, N, D), input of the decoder; (B, 2N, D) if it attends to each image separately
+    before: Tensor  # (B, N, D): the pair encoding, before any interaction
+    after: Tensor  # (B, N, D)
+
+    def alignment(self, rows: list[int]) -> Tensor | None:
+        """Return the cross-view attention of some pairs; None if the model has none."""
+        return None
+
+
+@dataclass
+class Aligned(Difference):
+    """Difference of a model with cross-view attention: operands of its last layer, (B, h, N, d) each."""
+
+    after_queries: Tensor
+    before_keys: Tensor
+
+    def alignment(self, rows: list[int]) -> Tensor:
+        """Return the attention of cells of after to cells of before, for some pairs: (rows, N, N).
+
+        SCORER's and DIRL's Eq. 5, averaged over heads; each row sums to 1. It is not computed for the whole
+        batch, because (N, N) is 196 x 196 per head.
+        """
+        return attention_weights(self.after_queries[rows], self.before_keys[rows]).mean(1)
 
 
 @dataclass
 class States:
-    """What one layer makes of a batch of captions, step by step; (B, L, D) each."""
+    """States of one decoder layer, (B, L, D) each."""
 
     self_attended: Tensor  # the self-attention's output
     self_normed: Tensor  # after its residual and LN
-    cross_attended: Tensor  # the cross-attention's output: the difference that each word looked at
+    cross_attended: Tensor  # the cross-attention's output
     cross_normed: Tensor
     out: Tensor  # after the feed-forward: the next layer's input
 
 
 @dataclass
 class Words:
-    """What the decoder made of a batch of captions, by name."""
+    """Output of the decoder for a batch of captions."""
 
     logits: Tensor  # (B, L, V)
-    hidden: Tensor  # (B, L, D), the last layer's states, which `logits` are a linear map of
-    real: Tensor  # (B, L), true where the word to predict is not padding
-    read: Tensor  # (B, L), true where the word that is read is not padding: with <END>, if that is read
-    layers: tuple[States, ...] = ()  # where they were asked for
+    hidden: Tensor  # (B, L, D), the last layer's states; `logits` are a linear map of them
+    real: Tensor  # (B, L), true if the word to predict is not padding
+    read: Tensor  # (B, L), true if the input word is not padding; includes <END> if it is an input
+    layers: tuple[States, ...] = ()  # only with `keep_layers`
 
 
 @dataclass
 class NextWord:
-    """What one step of the decoder gives, by name."""
+    """Output of one step of the decoder."""
 
     logits: Tensor  # (R, V)
-    looked: Tensor | None  # (R, ...): what `maps` and `word_weights` need of this step; None where nothing
+    looked: Tensor | None  # (R, ...), attention of this step, from which `maps` and `word_weights` compute
 
 
 class State(Protocol):
-    """What `step` keeps of a batch, whatever that is: keys and values, an LSTM's two vectors."""
+    """Search state, for example keys and values, or the two vectors of an LSTM."""
 
     def follow(self, parents: Tensor) -> None:
-        """Each caption goes on from that of the row which `parents` (R) names."""
+        """Replace each caption by that of the row in `parents` (R)."""
 
     def leave(self, ended: Tensor) -> None:
-        """Without the pairs for which `ended` (left) is true; the others' places: `Exchange(ended)`."""
+        """Remove the pairs for which `ended` (left) is true; `Exchange(ended)` gives the others' places."""
 
 
 Kept = TypeVar("Kept", bound=State)
 
 
 class Decoder(Protocol[Kept]):
-    """What a captioner's decoder can do: for all words at once, and word by word."""
+    """Decoder of a captioner; it predicts all words at once in training, and word by word in a search."""
 
-    compiles: bool  # whether `train.compile` compiles it; a loop over words is a graph for each length
-    weighed: tuple[str, ...]  # K names: what it weighs anew at each word; none where it weighs nothing
+    compiles: bool  # `train.compile` compiles it; a loop over words would be a graph for each length
+    weighed: tuple[str, ...]  # names of the K inputs that it weighs at each word; may be empty
 
     def __call__(
         self, tokens: Tensor, difference: Difference, keep_layers: bool = False, padding_is_key: bool = True
     ) -> Words:
-        """Captions with both marks, R of each pair one after another -> what becomes of all words."""
+        """Predict words 1..L of captions (k*B, L+1), with <START> and <END>; k consecutive per pair."""
 
     def begin(self, difference: Difference, beam: int = 1) -> Kept:
-        """What `step` keeps of a batch, to write `beam` captions of each pair."""
+        """Return the state from which `step` writes `beam` captions of each pair."""
 
     def step(self, tokens: Tensor, position: int, state: Kept) -> NextWord:
-        """The word after `tokens` (R), which stand at `position`."""
+        """Predict the word after `tokens` (R), which are at `position`."""
 
     def maps(self, looked: Tensor | None, state: Kept) -> Tensor | None:
-        """Where the words of one caption a pair looked: (B, L, I, N); None where it looks at nothing.
+        """Return the attention maps of one caption per pair, (B, L, I, N); None without attention.
 
-        `looked`, (B, L, ...): what the steps gave, pairs as they stood in `begin`, zero after a caption's
-        end; None where they gave None. A word's map sums to 1. I is 1 where one map is meant for both images,
-        2 where the first is of before, the second of after.
+        looked: (B, L, ...), results of the steps, in the order of `begin`, zero after a caption's end
+
+        Each map sums to 1. I is 1 if a map is shown on both images, 2 for a map on before and one on after.
         """
 
     def word_weights(self, looked: Tensor | None) -> Tensor | None:
-        """The weights of what is `weighed`, at each of those words: (B, L, K); None where nothing is.
+        """Return the weights of `weighed` at each word, (B, L, K), which sum to 1; None if K is 0.
 
-        `looked` as for `maps`. A word's weights sum to 1.
+        `looked`: as for `maps`.
         """
 
 
 class Unweighed:
-    """A decoder that weighs nothing anew at a word."""
+    """Base of decoders without weights per word."""
 
     weighed: tuple[str, ...] = ()
 
     def word_weights(self, looked: Tensor | None) -> None:
-        """None: it has no such weights."""
+        """Return None: there are no weights."""
 
 
 class Exchange:
-    """Brings the rows that go on to the front: each that does not stand there takes an ended one's place."""
+    """Moves unfinished rows to the front, by exchanging ended rows there with unfinished rows behind."""
 
     def __init__(self, ended: Tensor):
-        """`ended`: for each row in its place, whether it is to leave."""
+        """`ended`: true for the rows that leave."""
         here = ~ended
         self.left = int(here.sum())
-        self.front = ended[: self.left].nonzero()[:, 0].tolist()  # ended
-        self.back = (self.left + here[self.left :].nonzero()[:, 0]).tolist()  # going on
+        self.front = ended[: self.left].nonzero()[:, 0].tolist()  # ended rows
+        self.back = (self.left + here[self.left :].nonzero()[:, 0]).tolist()  # unfinished rows
 
     def move(self, rows: Tensor) -> None:
-        """Copy the rows that go on; ended ones are lost. Row by row, for there is no room for many."""
+        """Overwrite ended rows by unfinished ones, row by row, because copies of many need memory."""
         for front, back in zip(self.front, self.back, strict=True):
             rows[front].copy_(rows[back])
 
     def apply(self, rows: Tensor) -> None:
-        """Exchange the rows: none is lost."""
+        """Exchange ended and unfinished rows; none is lost."""
         for front, back in zip(self.front, self.back, strict=True):
             ended = rows[front].clone()
             rows[front].copy_(rows[back])
             rows[back].copy_(ended)
 
     def kept(self, rows: Tensor) -> Tensor:
-        """The rows that go on, as a tensor of their own: what a small state is left with."""
+        """Return the unfinished rows as a new tensor."""
         found = rows.clone()
         self.move(found)
         return found[: self.left]

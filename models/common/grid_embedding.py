@@ -1,6 +1,6 @@
-"""Feature grids as cells of the model's width: the first layer of every model that reads features.
+"""The first layer of each model that reads features: a feature grid becomes cells of the model's width.
 
-B images, C feature channels, H x W grid, N = H*W cells, D width.
+B: images; C: feature channels; H x W: grid; N = H*W: cells; D: width.
 """
 
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class DataSizes:
-    """The sizes that the data fix."""
+    """Sizes that the data determine."""
 
-    channels: int  # C; 3 of pixels
+    channels: int  # C; 3 for pixels
     grid: tuple[int, int]  # H, W: cells, or pixels
     vocabulary: int  # V
-    longest: int  # L, with both marks
+    longest: int  # L, tokens of a caption with <START> and <END>
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Sizes(DataSizes):
 
 
 class PairMap(nn.Linear):
-    """W [before ; after] + b of each cell, 2D -> D (Eq. 7 of SCORER and of DIRL)."""
+    """Map of both images' cells, W [before ; after] + b, 2D -> D (Eq. 7 of SCORER and of DIRL)."""
 
     def __init__(self, width: int):
         super().__init__(2 * width, width)
@@ -41,7 +41,7 @@ class PairMap(nn.Linear):
 class GridCells(nn.Module):
     """Feature grids (B, C, H, W) -> cells (B, N, C), row by row.
 
-    `pool`: a cell is the mean of pool x pool positions. `coordinates`: two channels more, see `coordinates`.
+    `pool`: a cell is the mean of pool x pool positions. `coordinates`: adds the channels of `coordinates`.
     """
 
     def __init__(self, coordinates: bool = False, pool: int = 1):
@@ -58,7 +58,7 @@ class GridCells(nn.Module):
 
 
 class GridEmbedding(GridCells):
-    """W x + b of each cell, and with a `grid` the embeddings of its column and row (SCORER Eq. 1)."""
+    """Linear map of each cell, W x + b; with a `grid`, plus embeddings of column and row (SCORER Eq. 1)."""
 
     def __init__(
         self, channels: int, width: int, grid: tuple[int, int] | None = None, coordinates: bool = False
@@ -71,7 +71,7 @@ class GridEmbedding(GridCells):
             self.column, self.row = nn.Embedding(W, width // 2), nn.Embedding(H, width // 2)
 
     def positions(self) -> Tensor:
-        """The embedding of each cell's column, then of its row: (N, D)."""
+        """Return the embeddings of each cell's column and row, concatenated: (N, D)."""
         H, W = self.row.num_embeddings, self.column.num_embeddings
         column = self.column.weight[None].expand(H, W, -1)  # (H, W, D/2)
         row = self.row.weight[:, None].expand(H, W, -1)
@@ -84,12 +84,12 @@ class GridEmbedding(GridCells):
 
 
 def pointwise(convolution: nn.Conv2d, cells: Tensor) -> Tensor:
-    """A 1x1 convolution of cells (B, N, C), as a linear map: that takes a CPU a third of the time."""
+    """Apply a 1x1 convolution to cells (B, N, C) as a linear map, which is three times faster on a CPU."""
     return F.linear(cells, convolution.weight.flatten(1), convolution.bias)
 
 
 def coordinates(features: Tensor) -> Tensor:
-    """x = 2j/W - 1 and y = 2i/H - 1 of row i and column j, (2, H, W), for features (B, C, H, W)."""
+    """Return x = 2j/W - 1 and y = 2i/H - 1 of row i and column j, (2, H, W), for features (B, C, H, W)."""
     H, W = features.shape[-2:]
     x = 2 * torch.arange(W, dtype=features.dtype, device=features.device) / W - 1
     y = 2 * torch.arange(H, dtype=features.dtype, device=features.device) / H - 1

@@ -1,7 +1,7 @@
-"""The named switches: between the papers' equations and the released programs, and the papers' ablations.
+"""Switches: options in which a paper's equations, its released program and its ablations differ.
 
-A variant is a set of values of these switches, not a second copy of a class: a module reads the
-ones that concern it, and the others mean nothing to it. All of them in a table: docs/methods.md, "Switches".
+A variant is a set of values of these switches, not a second copy of a class. A module reads only the switches
+that concern it. docs/methods.md, "Switches", lists all of them.
 """
 
 from collections.abc import Mapping
@@ -17,65 +17,64 @@ Fusion = Literal["cat", "sum", "hadamard", "respective"]
 
 @dataclass(frozen=True)
 class Switches:
-    """The defaults are the papers'. Equation numbers: SCORER's (Tu et al., ICCV 2023), then DIRL's."""
+    """Switches of SCORER (Tu et al., ICCV 2023), then of DIRL, with their equation numbers and defaults."""
 
-    # pair encoding (Eq. 1): two channels more, x = 2j/W - 1 and y = 2i/H - 1
+    # pair encoding (Eq. 1): two more channels, x = 2j/W - 1 and y = 2i/H - 1
     coordinates: bool = False
-    # matching (Eq. 2-3): TM in each head and the heads' mean | max of one product over all heads; for Fig. 3
-    # the same by the figure's name | one vector an image, its tokens' mean | their maximum
+    # matching (Eq. 2-3): TM per head, averaged | TM of one product over all heads | the same, as Fig. 3 calls
+    # it | product of mean-pooled tokens | product of max-pooled tokens
     mtm: Mtm = "per_head"
-    # contrast between views (Eq. 4): other pairs are negatives | a pair's own distance alone (RR+, Fig. 13)
+    # contrast between views (Eq. 4): other pairs are negatives | distance of the pair's images (RR+, Fig. 13)
     contrast: Literal["infonce", "distance"] = "infonce"
-    # contrast (Eq. 4): divided by the setting `temperature` | multiplied by exp(s), s learned
+    # contrast (Eq. 4): divided by the setting `temperature` | multiplied by exp(s), with s learned
     temperature: Literal["fixed", "learned"] = "fixed"
-    # attention of reconstruction and decoder (Eq. 5, 8): W^O after the heads are joined
+    # attention of reconstruction and decoder (Eq. 5, 8): W^O after the heads are concatenated
     attention_output: bool = True
     # reconstruction (Eq. 5): the setting `dropout` on attention weights
     attention_dropout: bool = False
-    # reconstruction and decoder (Eq. 6, 8): epsilon of their layer norms
+    # reconstruction and decoder (Eq. 6, 8): epsilon of the layer norms
     norm_epsilon: float = 1e-5
-    # fusion (Eq. 7, supplement) of what both images keep: [b ; a] | b + a | b * a, each through fc and ReLU
-    # | none, the decoder attends to each image by itself
+    # fusion of both images (Eq. 7, supplement): [b ; a] | b + a | b * a, each through fc and ReLU | none: the
+    # decoder attends to each image separately
     fusion: Fusion = "cat"
     # fusion (Eq. 7): the setting `dropout` before the ReLU
     fusion_dropout: bool = False
     # decoder layer (Eq. 8): LN(x + FFN(x)), 4D wide | u = GELU(W1 x), LN(W2 u + u), D wide
     feed_forward: Literal["wide", "inner_residual"] = "wide"
-    # word embedding (Eq. 8): the setting `dropout` before its layer norm | after it
+    # word embedding (Eq. 8): the setting `dropout` before the layer norm | after it
     word_dropout: Literal["before_norm", "after_norm"] = "before_norm"
-    # first weights (the papers state none): Xavier's uniform of every weight of two or more dimensions, both
-    # halves of the fusion (Eq. 7) opposite, so that it begins as a difference | the halves each by itself
-    # | that, an attention's query, key and value being one weight, and its biases 0 (DIRL's program)
-    # | N(0, 0.02) of every linear map and embedding, biases 0 (SCORER's) | torch's own
+    # initialisation (the papers state none): Xavier's uniform, both halves of the fusion (Eq. 7) opposite, so
+    # that it starts as a difference | Xavier's uniform | the same, with query, key and value of an attention
+    # as one weight, and its biases 0 (DIRL's program) | N(0, 0.02), biases 0 (SCORER's program) | torch's
     initialisation: Literal["xavier_opposed", "xavier", "xavier_joint", "normal", "torch"] = "xavier_opposed"
-    # backward reasoning (before Eq. 9): the mean of the states that predict the real words | the sum of those
-    # of every token that is not padding, <END>'s too, divided by the longest caption's length
+    # backward reasoning (before Eq. 9): mean of the states that predict words | sum of the states of all
+    # tokens but padding, including <END>, divided by the length of the longest caption
     sentence: Literal["real", "padded"] = "real"
-    # backward reasoning (Eq. 11): the after-to-imagined matrix by itself | the other one's transpose
+    # backward reasoning (Eq. 11): a separate after-to-imagined matrix | the transpose of the other matrix
     reverse: Literal["own", "transpose"] = "own"
     # backward reasoning (Eq. 10): biases of its self-attention
     cbr_bias: bool = True
-    # backward reasoning: its own parameters learn | stay the random ones that they were
+    # backward reasoning: its parameters are trained | keep their random values
     train_cbr: bool = True
 
-    # DIRL (Tu et al., ECCV 2024), whose equation numbers follow
-    # correlation (Eq. 3): each channel standardised first, the products divided by the number of tokens
+    # DIRL (Tu et al., ECCV 2024) and its equation numbers
+    # correlation (Eq. 3): channels are standardised first, and products divided by the number of tokens
     center: bool = False
-    # its loss (Eq. 4): both terms | one of them alone (Table 7)
+    # loss (Eq. 4): both terms | only one of them (Table 7)
     terms: Literal["both", "non_perturbation", "discrimination"] = "both"
-    # what images share (Eq. 5): `layers` of LN(x + dropout(attention)), the Transformer's block that the
-    # paper cites | one attention's output by itself, as the equation is written
+    # shared part of the images (Eq. 5): `layers` blocks LN(x + dropout(attention)), as in the Transformer
+    # that the paper cites | the output of one attention, as in the equation
     shared: Literal["layers", "attention"] = "layers"
     # fusion (Eq. 7): a layer norm after the linear map
     fusion_norm: bool = False
-    # cross-modal contrast (Eq. 8-9): the attentions' outputs | the streams after residual and layer norm
+    # cross-modal contrast (Eq. 8-9): outputs of the attentions | the same after residual and layer norm
     streams: Literal["attended", "normed"] = "attended"
-    # cross-modal contrast (Eq. 10-14): mean over the real words | over all positions of the longest caption,
-    # where padding is no key of the decoder's self-attention (but <END> is)
+    # cross-modal contrast (Eq. 10-14): mean over words | mean over all positions of the longest caption; then
+    # padding is not a key of the decoder's self-attention, but <END> is
     pooled: Literal["real", "all"] = "real"
-    # cross-modal contrast (Eq. 10-14): a cross-entropy each way | one, of the mean of both ways' matrices
+    # cross-modal contrast (Eq. 10-14): two cross-entropies | one, of the mean of both directions' matrices
     directions: Literal["each", "averaged"] = "each"
-    # cross-modal contrast: mean over the decoder's layers | the last one's
+    # cross-modal contrast: mean over all decoder layers | only the last layer
     ccr_layers: Literal["every", "last"] = "every"
 
 
@@ -95,7 +94,7 @@ RELEASED = Switches(  # SCORER's program
     cbr_bias=False,
     train_cbr=False,
 )
-RELEASED_DIRL = Switches(  # of its CLEVR-DC configuration; a CLEVR-Change checkpoint may have coordinates
+RELEASED_DIRL = Switches(  # DIRL's program for CLEVR-DC; checkpoints for CLEVR-Change may have coordinates
     fusion_dropout=True,
     word_dropout="after_norm",
     initialisation="xavier_joint",
@@ -106,7 +105,7 @@ RELEASED_DIRL = Switches(  # of its CLEVR-DC configuration; a CLEVR-Change check
     directions="averaged",
     ccr_layers="last",
 )
-# those that concern every model made of SCORER's decoder and pair encoding
+# switches that concern every model with SCORER's decoder and pair encoding
 DECODER = frozenset(
     ("coordinates", "attention_output", "norm_epsilon", "feed_forward", "word_dropout", "initialisation")
 )
@@ -115,10 +114,13 @@ Kind = TypeVar("Kind", bound="DataclassInstance")
 
 
 def resolve(key: str, variant: Any, overrides: Any, released: Kind, concerning: frozenset[str]) -> Kind:
-    """The switches of a variant, single ones overridden by name; `released` are those of the model's program.
+    """Return the switches of a variant with overrides.
 
-    The paper's are the defaults of their class. `concerning`: the names of those that make a difference.
-    Raises ValueError naming the key below `key` ("model.<name>") that is wrong.
+    key: "model.<name>", for error messages
+    released: switches of the variant `released`; those of the variant `paper` are the defaults of their class
+    concerning: names of the switches that may be overridden
+
+    Raises ValueError that names the wrong key.
     """
     if not isinstance(variant, str) or variant not in VARIANTS:
         raise ValueError(f"{key}.variant must be {' or '.join(VARIANTS)}, not {variant!r}")

@@ -1,6 +1,6 @@
 """The transformer block of the papers' encoders: attention and feed-forward, each with a residual.
 
-B pairs, T tokens, D width, h heads, d = D/h.
+B: pairs; T: tokens; D: width; h: heads; d = D/h.
 """
 
 from collections.abc import Callable
@@ -19,19 +19,19 @@ class QuickGelu(nn.Module):
 
 
 def feed_forward(width: int, activation: nn.Module, dropout: float | None = None) -> nn.Sequential:
-    """W_2 drop(g(W_1 x)), W_1 D -> 4D. Without a `dropout` the sequence has no module for it."""
+    """Return the module W_2 drop(g(W_1 x)), W_1 D -> 4D; without `dropout` it has no dropout module."""
     inner = [activation] if dropout is None else [activation, nn.Dropout(dropout)]
     return nn.Sequential(nn.Linear(width, 4 * width), *inner, nn.Linear(4 * width, width))
 
 
 class TransformerBlock(nn.Module):
-    """Attention, then a feed-forward FF, in one of two orders.
+    """Attention, then a feed-forward FF, with layer norms after or before each.
 
     post-LN: y = LN_1(x + drop(MHA(x))), then LN_2(y + drop(FF(y)))
     pre-LN:  y = x + drop(MHA(LN_1(x))), then y + drop(FF(LN_2(y)))
 
-    Without an `activation` there is no feed-forward (post-LN only). `inner_dropout`: FF has a dropout, too.
-    `name`: FF's name in saved weights. The names of the norms are those of saved weights, too.
+    Without `activation` there is no FF (post-LN only). `inner_dropout`: FF also has dropout. `name`: name of
+    FF in saved weights.
     """
 
     def __init__(
@@ -59,19 +59,19 @@ class TransformerBlock(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor, causal: bool = False) -> Tensor:
-        """Self-attention and the rest of the block: (B, T, D) -> (B, T, D)."""
+        """Apply the block: (B, T, D) -> (B, T, D)."""
         y = self.norm_1(x) if self.pre_norm else x
         return self.rest(x, self.attention(y, y, causal))
 
     @property
     def fed(self) -> nn.Sequential:
-        """The feed-forward FF. Only for blocks that have one."""
+        """The feed-forward FF; the block must have one."""
         assert self.name
         found: nn.Sequential = getattr(self, self.name)
         return found
 
     def rest(self, x: Tensor, attended: Tensor) -> Tensor:
-        """Everything after the attention, whose output for `x` is `attended`: (B, T, D) each."""
+        """Apply the part after the attention, whose output for `x` is `attended`: (B, T, D) each."""
         y = x + self.dropout(attended)
         if self.name is None:
             return self.norm(y)
@@ -80,7 +80,7 @@ class TransformerBlock(nn.Module):
         y = self.norms[0](y)
         return self.norms[1](y + self.dropout(self.fed(y)))
 
-    def look(self, x: Tensor) -> Tensor:
-        """Self-attention weights of (B, T, D), the mean over heads: (B, T, T)."""
+    def weights(self, x: Tensor) -> Tensor:
+        """Return the self-attention weights for (B, T, D), averaged over heads: (B, T, T)."""
         y = self.norm_1(x) if self.pre_norm else x
         return self.attention.map(self.attention.queries(y), self.attention.keys_values(y)[0])

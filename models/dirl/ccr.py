@@ -1,7 +1,7 @@
 """CCR: cross-modal contrastive regularisation (Tu et al., ECCV 2024), Eq. 8-14.
 
-What the decoder attends to of a pair's difference should match the words of its own caption better than
-those of others. B pairs, L words, D width.
+The attended difference of a pair should match the words of its own caption better than those of other
+captions. B: pairs of the batch; b: pairs of this process; L: words; D: width.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from models.kernels.matching import Contrast, contrast
 
 
 class CrossModalContrast(Regulariser):
-    """L_ccr (DIRL Eq. 10-14), of every decoder layer (their mean) or of the last one."""
+    """L_ccr (DIRL Eq. 10-14): the mean over all decoder layers, or the loss of the last layer."""
 
     def __init__(self, temperature: float, switches: Switches):
         super().__init__()
@@ -31,24 +31,24 @@ class CrossModalContrast(Regulariser):
         return torch.stack([self.of_layer(states, words.real) for states in layers]).mean()
 
     def of_layer(self, states: States, real: Tensor) -> Tensor:
-        """One layer's loss; `real`, (B, L), is true where the word to predict is not padding."""
+        """Return the loss of one layer; `real`, (B, L), is true if the word to predict is not padding."""
         with torch.autocast(real.device.type, enabled=False):  # in float32 at least
             text, visual = self.pooled(states, real)  # (b, D) each
-            to_visual = text @ everyone(visual).T  # (b, B): own captions, everyone's differences
-            to_text = visual @ everyone(text).T  # rows of its transpose: own differences
+            to_visual = text @ everyone(visual).T  # (b, B): own captions, differences of all processes
+            to_text = visual @ everyone(text).T  # (b, B): own differences, captions of all processes
         if self.switches.directions == "averaged":
             return contrast((to_visual + to_text) / 2, self.contrast.temperature)
         return self.contrast(to_visual, to_text)  # L_t2v and L_v2t
 
     def pooled(self, states: States, real: Tensor) -> tuple[Tensor, Tensor]:
-        """The captions' words and the attended differences, the mean of their words: (B, D) each."""
+        """Average text and attended difference over the words of each caption: (B, D) each."""
         if self.switches.streams == "attended":
             streams = states.self_attended, states.cross_attended  # Eq. 8-9, (B, L, D)
         else:
             streams = states.self_normed, states.cross_normed
         counted = real if self.switches.pooled == "real" else torch.ones_like(real)
         weights = (counted / counted.sum(1, keepdim=True))[..., None]  # (B, L, 1)
-        text, visual = ((weights * x).sum(1) for x in streams)  # float32 or wider, as the weights are
+        text, visual = ((weights * x).sum(1) for x in streams)  # float32 or wider, like the weights
         return text, visual
 
     def constrain(self) -> None:
@@ -56,7 +56,7 @@ class CrossModalContrast(Regulariser):
 
 
 def ccr(sizes: Sizes, switches: Switches, *, dropout: float, temperature: float) -> Captioner:
-    """The transformer with the cross-modal contrast alone (Table 6)."""
+    """Build CCR: the transformer with the cross-modal contrast (Table 6)."""
     terms = {"ccr": CrossModalContrast(temperature, switches)}
     return _captioner(sizes, switches, terms, dropout)
 
@@ -64,7 +64,7 @@ def ccr(sizes: Sizes, switches: Switches, *, dropout: float, temperature: float)
 def dirl_ccr(
     sizes: Sizes, switches: Switches, *, dropout: float, alpha: float, temperature: float
 ) -> Captioner:
-    """The whole of the paper: DIRL and CCR."""
+    """Build DIRL+CCR, the complete model of the paper."""
     terms = {
         "dirl": ChannelCorrelation(sizes, alpha, switches, dropout),
         "ccr": CrossModalContrast(temperature, switches),
@@ -75,7 +75,7 @@ def dirl_ccr(
 def _captioner(
     sizes: Sizes, switches: Switches, terms: Mapping[str, Regulariser], dropout: float
 ) -> Captioner:
-    # the mean over all positions is of the longest caption's, whatever else is in the batch
+    # `pooled: all` averages over the positions of the longest caption, independently of the batch
     reads: Reads = "padding" if switches.pooled == "all" else "words"
     difference = Interaction(sizes, switches, dropout)
     return Captioner(sizes, difference, terms, dropout, switches, keep_layers=True, reads=reads)

@@ -1,8 +1,8 @@
 """DIRL: distractors-immune representation learning (Tu et al., ECCV 2024), Eq. 2-7.
 
-Corresponding channels of the two images shall vary alike, and different ones shall not; what an image keeps
-when the other one's share is taken away is the difference. Equation numbers are this paper's; its F is our
-pair encoding. B pairs, N cells an image, D width, h heads, d = D/h.
+Corresponding channels of the two images should be correlated, and other channels should not. The difference
+is each image minus the part that it shares with the other. F of the paper is our pair encoding.
+B: pairs; N: cells of an image; D: width; h: heads; d = D/h.
 """
 
 import torch
@@ -18,10 +18,10 @@ from models.common.transformer_block import feed_forward
 
 
 class Interaction(nn.Module):
-    """Each image less what it shares with the other one (DIRL Eq. 5-7).
+    """Each image minus the part that it shares with the other (DIRL Eq. 5-7).
 
-    What is shared comes from the sizes' `layers` of the Transformer's block (attention, residual, layer
-    norm) or, with the switch `shared: attention`, from one attention by itself, as Eq. 5 is written.
+    The shared part comes from `sizes.layers` blocks (attention, residual, layer norm), or with the switch
+    `shared: attention` from a single attention, as in Eq. 5.
     """
 
     def __init__(self, sizes: Sizes, switches: Switches, dropout: float):
@@ -41,12 +41,12 @@ class Interaction(nn.Module):
         self.dropout = nn.Dropout(dropout) if switches.fusion_dropout else nn.Identity()
 
     def forward(self, before: Tensor, after: Tensor) -> Aligned:
-        """The pair encoding, (B, N, D) each."""
+        """Compute the difference of a pair encoding, (B, N, D) each."""
         b, a = before, after
         for attention, norm in zip(all_of(MultiHeadAttention, self.attentions), self.norms, strict=True):
             b_queries, a_queries = attention.queries(b), attention.queries(a)  # (B, h, N, d)
             (b_keys, b_values), (a_keys, a_values) = attention.keys_values(b), attention.keys_values(a)
-            # Eq. 5: F^s; both directions read the layer's inputs and share its weights
+            # Eq. 5: F^s; both directions read the layer's inputs and use the same weights
             b_shared = attention.attend(b_queries, a_keys, a_values)  # (B, N, D)
             a_shared = attention.attend(a_queries, b_keys, b_values)
             b, a = self._next(norm, b, b_shared), self._next(norm, a, a_shared)
@@ -59,9 +59,9 @@ class Interaction(nn.Module):
 
 
 class ChannelCorrelation(Regulariser):
-    """L_dirl (DIRL Eq. 2-4): the channels' correlation over the tokens of a batch, near the identity.
+    """L_dirl (DIRL Eq. 2-4): the correlation matrix of channels over the batch should be the identity.
 
-    `alpha` weighs the correlations of different channels.
+    `alpha` is the weight of the correlations of different channels.
     """
 
     def __init__(self, sizes: Sizes, alpha: float, switches: Switches, dropout: float):
@@ -78,34 +78,34 @@ class ChannelCorrelation(Regulariser):
         alike = (1 - same).square().sum()  # Eq. 4: non-perturbation,
         apart = self.alpha * (C.square().sum() - same.square().sum())  # and discrimination
         chosen = {"both": alike + apart, "non_perturbation": alike, "discrimination": apart}
-        return chosen[self.terms] / processes()  # C is everyone's: each has a share of its loss
+        return chosen[self.terms] / processes()  # each process computes the whole loss from the whole C
 
 
 def correlation(before: Tensor, after: Tensor, center: bool) -> Tensor:
-    """C_ij of channel i before with channel j after (DIRL Eq. 3): twice tokens x D -> (D, D).
+    """Correlate channel i of before with channel j of after (DIRL Eq. 3): (tokens, D) each -> C, (D, D).
 
-    Over the tokens of all processes, in float32 at least. With `center` each channel is standardised first
-    (mean 0, unbiased standard deviation 1) and the products are divided by the number of tokens.
+    C is computed over the tokens of all processes, in float32 or wider. With `center` each channel is
+    standardised first (mean 0, unbiased standard deviation 1), and products are divided by the token count.
     """
     kind = torch.promote_types(before.dtype, torch.float32)
-    with torch.autocast(before.device.type, enabled=False):  # sums of 25,000 products, at batch 128
+    with torch.autocast(before.device.type, enabled=False):  # a sum of 25,000 products at batch 128
         b, a = before.to(kind), after.to(kind)
         tokens = len(b) * processes()
         if center:
             b, a = (y - total(y.sum(0)) / tokens for y in (b, a))
         b_norm, a_norm = (total(y.square().sum(0)).sqrt() for y in (b, a))  # D
         C = total(b.T @ a) / (b_norm[:, None] * a_norm)  # (D, D)
-        # a deviation is norm / sqrt(tokens - 1)
+        # the standard deviation is norm / sqrt(tokens - 1)
         return C * (tokens - 1) / tokens if center else C
 
 
 def transformer(sizes: Sizes, switches: Switches, *, dropout: float) -> Captioner:
-    """The same network with the caption's loss alone (Table 6)."""
+    """Build the transformer: the same network with only the caption's loss (Table 6)."""
     return Captioner(sizes, Interaction(sizes, switches, dropout), {}, dropout, switches)
 
 
 def dirl(sizes: Sizes, switches: Switches, *, dropout: float, alpha: float) -> Captioner:
-    """DIRL without the cross-modal contrast (Table 6)."""
+    """Build DIRL without the cross-modal contrast (Table 6)."""
     terms = {"dirl": ChannelCorrelation(sizes, alpha, switches, dropout)}
     return Captioner(sizes, Interaction(sizes, switches, dropout), terms, dropout, switches)
 

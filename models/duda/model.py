@@ -1,7 +1,8 @@
 """DUDA: dual dynamic attention (Park, Darrell, Rohrbach, "Robust Change Captioning", ICCV 2019).
 
-Each image is looked at with a map of its own, made of it and of what a subtraction says of its cells. The
-equations: docs/methods.md, "DUDA". B pairs, N cells an image, K = C channels, C + 2 with coordinates.
+Each image has its own attention map, computed from the image and the difference of both images.
+Equations: docs/methods.md, "DUDA". B: pairs; N: cells of an image; K: width of a cell, C channels of the
+features, or C + 2 with coordinates; M: channels of a map.
 """
 
 import torch
@@ -22,12 +23,12 @@ from models.common.entry import Entry
 from models.common.grid_embedding import GridCells
 from models.initialisation.counterpart_weights import CALM
 
-# of differing first weights: half a cell's weight where X_diff is 1.5 times as long as usual
+# initialisation `differing`: a cell has weight 1/2 if X_diff is 1.5 times as long as on average
 STEEPNESS, LEAST = 12.5, 0.6
 
 
 class DualAttention(nn.Module):
-    """What each image shows where its map is high, and the difference of that; one map's weights for both."""
+    """Attended vectors of both images and their difference; both maps are computed with the same weights."""
 
     def __init__(self, width: int, sizes: SpeakerSizes, switches: SpeakerSwitches, dropout: float):
         super().__init__()
@@ -37,7 +38,7 @@ class DualAttention(nn.Module):
             look_at_differences(self.map)
 
     def forward(self, before: Tensor, after: Tensor) -> Attended:
-        """Cells of both images, (B, N, K) each."""
+        """Compute the difference of the cells of both images, (B, N, K) each."""
         difference = after - before
         maps = [self.map(image, difference) for image in (before, after)]  # (B, N) each
         l_bef, l_aft = (
@@ -49,19 +50,20 @@ class DualAttention(nn.Module):
 
 @torch.no_grad()
 def look_at_differences(cells: CellMap) -> None:
-    """A map's channels begin as ReLU(w X_diff) and ReLU(-w X_diff): their mean tells how long X_diff is.
+    """Initialise the map so that it is high where the images differ (not published).
 
-    Their norm divides it by its root mean square over the cells. Not published: where training begins.
+    Its channels are ReLU(w X_diff) and ReLU(-w X_diff), so their mean grows with the length of X_diff. The
+    norm divides it by its root mean square over the cells.
     """
     of_image, of_difference = cells.embed.weight.flatten(1).chunk(2, 1)  # (M, K) each
     of_image *= CALM
     drawn = nn.init.orthogonal_(torch.empty(len(of_difference) // 2, of_difference.shape[1]))
-    of_difference.copy_(torch.stack([drawn, -drawn], 1).flatten(0, 1))  # a pair is of one group of the norm
+    of_difference.copy_(torch.stack([drawn, -drawn], 1).flatten(0, 1))  # w and -w in one group of the norm
     cells.begin(STEEPNESS, LEAST)
 
 
 def duda(sizes: SpeakerSizes, switches: SpeakerSwitches, *, dropout: float) -> Captioner:
-    """DUDA; without its classifier of the kind of change, which no loss reads."""
+    """Build DUDA, without its classifier of the change type, which no loss uses."""
     width = sizes.channels + 2 * switches.coordinates
     difference = DualAttention(width, sizes, switches, dropout)
     return DynamicCaptioner(sizes, width, switches, dropout, GridCells(switches.coordinates), difference)

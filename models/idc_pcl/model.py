@@ -1,7 +1,7 @@
-"""IDC-PCL (Yao et al., AAAI 2022): pre-trained on three tasks, then captions by filling masks.
+"""IDC-PCL (Yao et al., AAAI 2022): pretrained on three tasks; captions by predicting masked words.
 
-B pairs, C feature channels, N cells an image, D width, L words. The network: network.py; the first phase:
-pretraining.py; decoding: decoding.py. Equations: docs/methods.md, "IDC-PCL".
+network.py: the network; pretraining.py: the pretraining phases; decoding.py: the decoder. Equations:
+docs/methods.md, "IDC-PCL". B: pairs; C: feature channels; N: cells of an image; D: width; L: words.
 """
 
 from dataclasses import fields
@@ -20,16 +20,15 @@ from models.common.entry import EarlierPhase, Entry
 from models.common.grid_embedding import GridCells
 from models.common.trainable import Labels
 from models.idc_pcl.decoding import MaskDecoder
-from models.idc_pcl.masking import masked_words
-from models.idc_pcl.network import Network, PclSizes, rates
-from models.idc_pcl.pretraining import Pretraining
-from models.idc_pcl.switches import RELEASED, PclSwitches
+from models.idc_pcl.network import Network, rates
+from models.idc_pcl.pretraining import Pretraining, masked_words
+from models.idc_pcl.switches import RELEASED, PclSizes, PclSwitches
 
 
 class MaskedCaptioner(Captioner):
-    """The captioning: masked words are named from the pair and the words before them.
+    """Captioner: predicts masked words from the pair and the words before them.
 
-    Its `difference` is the whole network, which the decoder reads, too.
+    Its `difference` is the whole network, which the decoder also uses.
     """
 
     decoder: MaskDecoder
@@ -38,7 +37,7 @@ class MaskedCaptioner(Captioner):
         network = Network(sizes, switches, dropout)
         decoder: Any = MaskDecoder(network, sizes.longest)
         super().__init__(sizes, network, {}, dropout, encoding=GridCells(pool=sizes.pool), decoder=decoder)
-        self.network = (network,)  # a tuple: torch would list its tensors a second time
+        self.network = (network,)  # in a tuple, so that torch does not register its tensors twice
         self.share, self.reduction = share, switches.reduction
         self.cells, self.takes = sizes.cells, {"difference.": "difference."}
         self.groups = rates(coef)
@@ -55,10 +54,10 @@ class MaskedCaptioner(Captioner):
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
-        """The chosen words' cross-entropy, and the judging's, of cells (B, N, C); processes' add up.
+        """Return the cross-entropies of masked words and of the change judgement, for cells (B, N, C).
 
-        `tokens`: R captions of each pair, one after another, NULL-padded. Parts make no difference. Without
-        labels nobody says of any pair whether it changed.
+        `tokens`: R consecutive captions per pair, padded with NULL. `parts` has no effect. If processes share
+        the batch, each returns its share. Without labels it is unknown which pairs changed.
         """
         (network,) = self.network
         kept, marks = network.over_images(network(before, after).memory)
@@ -87,7 +86,7 @@ class MaskedCaptioner(Captioner):
         return network.output(network.over_words(read, kept, asked)).float().unflatten(0, (R, L))
 
     def judged(self, marks: Tensor, changed: Tensor) -> dict[str, Tensor]:
-        """From V^'s [IMG1] and [IMG2], (B, 2, D): did anything change? Of pairs of which that is known."""
+        """Classify pairs as changed or unchanged by [IMG1] and [IMG2] of V^, (B, 2, D); ignore others."""
         logits = self.judge(marks.flatten(1)).float()
         known = total((changed >= 0).sum()).clamp(min=1)
         summed = F.cross_entropy(logits, changed, ignore_index=-1, reduction="sum")
@@ -108,7 +107,7 @@ def built(
     tau1: float,
     tau2: float,
 ) -> Any:
-    """One of its phases: the pre-training, with CUB the same on single images before, and the captioning."""
+    """Build the model of a phase: pretraining on CUB's single images, pretraining on pairs, or captioning."""
     if phase == "captioning":
         return MaskedCaptioner(sizes, switches, dropout, masked_words_captioning, coef_lr)
     shares, taus = (masked_words, masked_cells), (tau1, tau2)
@@ -118,16 +117,16 @@ def built(
 def no_pretraining(
     sizes: PclSizes, switches: PclSwitches, *, dropout: float, masked_words_captioning: float, coef_lr: float
 ) -> Captioner:
-    """The captioning from first weights (its Table 3)."""
+    """Build the captioning without pretraining (Table 3)."""
     return MaskedCaptioner(sizes, switches, dropout, masked_words_captioning, coef_lr)
 
 
 def filled(switches: PclSwitches) -> int:
-    """The program's captions have three marks: both, and a place for [CLS]."""
+    """Return the number of marks of a padded caption: <START>, <END> and [CLS] in the program, else 0."""
     return 3 if switches.length == "max_tokens" else 0
 
 
-LATER = ("reduction", "distractor_judging", "barred")  # of the captioning alone
+LATER = ("reduction", "distractor_judging", "barred")  # only in captioning
 EARLIER = frozenset(("padding", "mvcl_negatives", "idle_gradients", "tasks", "extra_data"))
 EVERY = frozenset(field.name for field in fields(PclSwitches))
 NO_PRETRAINING = Entry(no_pretraining, RELEASED, EVERY - EARLIER, PclSizes, "idc_pcl", fills=filled)

@@ -1,19 +1,22 @@
-"""IDC-PCL's pre-training: masked words (MLM), masked cells (MVCL), fine-grained negatives (FDA).
+"""IDC-PCL's pretraining: masked words (MLM), masked cells (MVCL), fine-grained negatives (FDA).
 
-On pairs, or on single images with captions (CUB), I = 2 or 1 images; on NABirds' pairs of classes beside.
-B pairs, C feature channels, N cells an image, D width, L words. Equations: docs/methods.md, "IDC-PCL".
+Items are pairs, or single images with captions (CUB); a fourth task has pairs of NABirds' classes.
+B: pairs; I: images of an item, 2 or 1; C: feature channels; N: cells of an image; M: image tokens; D: width;
+L: words; K: classes. Equations: docs/methods.md, "IDC-PCL".
 """
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from models.common.decoder import NULL
 from models.common.grid_embedding import GridCells
 from models.common.trainable import Labels, Trainable
-from models.idc_pcl.masking import masked_cells, masked_words
-from models.idc_pcl.network import EMBEDDING_EPSILON, Network, PclSizes, norm, rates
-from models.idc_pcl.switches import PclSwitches
+from models.idc_pcl.network import EMBEDDING_EPSILON, Network, norm, rates
+from models.idc_pcl.switches import PclSizes, PclSwitches
 
+START, END = 2, 3
+MASKED, RANDOM = 0.8, 0.1  # shares of the chosen words that become [MASK], and any token
 TASKS = {"mlm": ("mlm",), "mlm_mvcl": ("mlm", "mvcl"), "all": ("mlm", "mvcl", "fda")}
 MEASURES = {
     "mlm": ("mlm_accuracy",),
@@ -21,15 +24,14 @@ MEASURES = {
     "fda": ("fda_accuracy_change", "fda_accuracy_no_change"),
     "class_pairs": ("class_accuracy", "same_accuracy"),
 }
-CAPTIONS = 7  # of a pair in FDA: its own, then six negatives
-CLASSES = 555  # of NABirds
-MARGIN = 0.4  # images of different classes may be alike up to this cosine
+CLASSES = 555  # NABirds
+MARGIN = 0.4  # cosine up to which images of different classes are not penalised
 
 
 class ClassPairs(nn.Module):
-    """NABirds' task, without text: each image's class, whether both are of one, and a contrast of all images.
+    """Task on NABirds, without text: class of each image, same or different class, contrast of images.
 
-    K classes. IDC-PCL's section on data expansion.
+    See the section on data expansion in the paper.
     """
 
     def __init__(self, sizes: PclSizes, classes: int):
@@ -40,10 +42,9 @@ class ClassPairs(nn.Module):
     def forward(
         self, network: Network, before: Tensor, after: Tensor, classes: Tensor, same: Tensor
     ) -> dict[str, Tensor]:
-        """The loss and both accuracies, of cells (B, N, C) of each image.
+        """Return the loss and both accuracies for cells (B, N, C) of each image.
 
-        `classes`: (2, B), of the before and the after images; `same`: B, 1 where the pair is labelled as of
-        one class.
+        `classes`: (2, B), of the before and after images; `same`: (B), 1 if both images have the same class.
         """
         singles = network.singles(before, after)  # (2B, N+1, D)
         c, flat = singles[:, 0], classes.flatten()
@@ -61,7 +62,7 @@ class ClassPairs(nn.Module):
 
 
 class CellHead(nn.Module):
-    """p = W^T LN(GELU(A v + a)) + c, D -> D -> C; W is the embedding's."""
+    """Head of MVCL: p = W^T LN(GELU(A v + a)) + c, D -> D -> C; W is the weight of the cell embedding."""
 
     def __init__(self, sizes: PclSizes, switches: PclSwitches):
         super().__init__()
@@ -75,7 +76,7 @@ class CellHead(nn.Module):
 
 
 class Pretraining(Trainable):
-    """A step has one task, which its Labels name."""
+    """Pretraining phase; each step has one task, which its Labels name."""
 
     def __init__(
         self,
@@ -87,13 +88,13 @@ class Pretraining(Trainable):
         coef: float,
         single: bool = False,
     ):
-        """`masked`: what share of words and of cells is hidden; `taus`: MVCL's and FDA's."""
+        """`masked`: shares of hidden words and cells; `taus`: temperatures of MVCL and FDA."""
         super().__init__()
         self.sizes, self.switches = sizes, switches
         (self.word_share, self.cell_share), (self.tau1, self.tau2) = masked, taus
         self.groups = rates(coef)
-        self.single = single  # CUB's: an item is one image, given as before
-        self.takes = {"difference.": "difference.", "cell_head.": "cell_head."}  # of the phase on those
+        self.single = single  # CUB: an item is one image, passed as before
+        self.takes = {"difference.": "difference.", "cell_head.": "cell_head."}  # from the phase on CUB
         self.terms: tuple[str, ...] = TASKS[switches.tasks]
         if "nabirds" in switches.extra_data and not single:
             self.terms += ("class_pairs",)
@@ -103,17 +104,17 @@ class Pretraining(Trainable):
         self.difference = Network(sizes, switches, dropout)
         if "mvcl" in self.terms:
             self.cell_head = CellHead(sizes, switches)
-        self.classes = CLASSES if "class_pairs" in self.terms else 0  # that it tells apart
+        self.classes = CLASSES if "class_pairs" in self.terms else 0
         if self.classes:
             self.class_pairs = ClassPairs(sizes, self.classes)
 
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
-        """The task's loss, and what is measured of it, of cells (B, N, C) of both images.
+        """Return the loss and measures of the task for cells (B, N, C) of both images.
 
-        `tokens`: a caption of each pair, NULL-padded; of FDA 7 of each, one after another; unread with
-        classes. Without labels it is the task that takes the most memory.
+        `tokens`: a caption of each pair, padded with NULL; in FDA 7 consecutive captions, the pair's own and
+        six negatives. Without labels the task is the one that needs the most memory.
         """
         task = labels.task if labels else "mvcl" if "mvcl" in self.terms else "mlm"
         if labels and labels.classes is not None:
@@ -129,20 +130,20 @@ class Pretraining(Trainable):
         return self.fda(before, after, tokens, labels.changed)
 
     def joint(self, before: Tensor, after: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """V^ and T^ of cells (B, N, C) and as many captions, or several of each pair, one after another."""
+        """Return V^ and T^ for cells (B, N, C) and one or several consecutive captions per pair."""
         memory = self.difference.alone(before) if self.single else self.difference(before, after).memory
         memory = memory.repeat_interleave(len(tokens) // len(memory), 0)
         return self.difference.joint(memory, tokens, self.switches.padding == "attended")
 
     def marks_and_cells(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        """V^, (B, M, D) -> its [IMG1] and [IMG2], (B, 2, D), and its cells, (B, I, N, D)."""
-        if self.single:  # [IMG2] stands behind the cells
+        """Split V^, (B, M, D), into [IMG1] and [IMG2], (B, 2, D), and cells, (B, I, N, D)."""
+        if self.single:  # [IMG2] is after the cells
             return images[:, [0, -1]], images[:, None, 1:-1]
         both = images.unflatten(1, (2, -1))
         return both[:, :, 0], both[:, :, 1:]
 
     def mlm(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
-        """The mean over chosen tokens of -log P(w | the others, V~)."""
+        """Return the mean of -log P(w | other words, V~) over masked words, and the accuracy."""
         read, chosen = masked_words(tokens, self.word_share, self.difference.mask)
         _, words = self.joint(before, after, read)
         logits = self.difference.output(words[:, 1:][chosen]).float()
@@ -150,9 +151,9 @@ class Pretraining(Trainable):
         return {"mlm": F.cross_entropy(logits, tokens[chosen]), "mlm_accuracy": right}
 
     def mvcl(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
-        """A masked cell's output is to be like its feature, and unlike the negatives.
+        """Contrast a masked cell's output with its feature and with negatives.
 
-        The rank is the true feature's among all masked ones, from 0, the first, to 1, the last: 1/2 by
+        The rank is that of the true feature among all masked cells, from 0 (first) to 1 (last); 1/2 is
         chance.
         """
         cells = torch.stack([before] if self.single else [before, after], 1)  # (B, I, N, C)
@@ -175,7 +176,7 @@ class Pretraining(Trainable):
         return {"mvcl": loss, "mvcl_rank": before_it.mean() / max(1, len(p) - 1)}
 
     def fda(self, before: Tensor, after: Tensor, tokens: Tensor, changed: Tensor) -> dict[str, Tensor]:
-        """The pair's own caption is to be more like its images than six that are nearly right."""
+        """Contrast the similarity of images and own caption with that of six negative captions."""
         images, words = self.joint(before, after, tokens)
         marks, _ = self.marks_and_cells(images)
         first, second = marks.float().unbind(1)
@@ -183,5 +184,41 @@ class Pretraining(Trainable):
         q = q.unflatten(0, (len(before), -1))  # (B, 7)
         right = (q.argmax(1) == 0).float()
         found = {"fda": F.cross_entropy(q / self.tau2, torch.zeros_like(changed))}
-        found["fda_accuracy_change"] = right[changed != 0].mean()  # NaN where there is none
+        found["fda_accuracy_change"] = right[changed != 0].mean()  # NaN without such pairs
         return found | {"fda_accuracy_no_change": right[changed == 0].mean()}
+
+
+def masked_words(tokens: Tensor, share: float, mask: int) -> tuple[Tensor, Tensor]:
+    """Mask words of captions (B, L); return the tokens to read, and a mask of the words to predict.
+
+    Each word is chosen with probability `share`. Of the chosen words, 8 of 10 become [MASK], 1 of 10 becomes
+    any token (from 0 to [CLS], `mask` + 1), and 1 of 10 stays. If no word of a caption is chosen, the first
+    one becomes [MASK]. <END> is also chosen with probability `share`, and always becomes [MASK]. <START> and
+    padding are never chosen.
+    """
+    drawn, kind = (
+        torch.rand(tokens.shape, device=tokens.device),
+        torch.rand(tokens.shape, device=tokens.device),
+    )
+    anything = torch.randint(mask + 2, tokens.shape, device=tokens.device)
+    word = (tokens != NULL) & (tokens != START) & (tokens != END)
+    chosen = word & (drawn < share)
+    first = word & (word.cumsum(1) == 1) & ~chosen.any(1, keepdim=True)
+    end = (tokens == END) & (drawn < share)
+    hidden = (chosen & (kind < MASKED)) | first | end
+    exchanged = chosen & (kind >= MASKED) & (kind < MASKED + RANDOM)
+    read = torch.where(exchanged, anything, tokens).masked_fill(hidden, mask)
+    return read, chosen | first | end
+
+
+def masked_cells(shape: torch.Size, share: float, device: torch.device) -> Tensor:
+    """Return the mask of hidden cells; `shape`: (B, I, N).
+
+    One image of each pair has hidden cells, either with probability 1/2. Each of its cells is hidden with
+    probability `share`, and at least one is.
+    """
+    pairs, images, cells = shape
+    drawn = torch.rand(pairs, cells, device=device)
+    side = torch.randint(images, (pairs, 1, 1), device=device)
+    hidden = (drawn < share) | (drawn == drawn.min(1, keepdim=True).values)
+    return hidden[:, None] & (torch.arange(images, device=device)[:, None] == side)

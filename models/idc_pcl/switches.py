@@ -1,50 +1,76 @@
-"""IDC-PCL's switches: where its paper and its released program differ, and its ablations.
+"""IDC-PCL's sizes and switches: differences between its paper and its released program, and its ablations.
 
-What is the training loop's is not here: schedules, batches, task weights and weight decay are settings of a
-phase in params.yaml.
+Schedules, batches, task weights and weight decay are settings of a phase in params.yaml.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
+from models.common.grid_embedding import DataSizes
+
+
+@dataclass(frozen=True)
+class PclSizes(DataSizes):
+    """Widths and depths; a cell of the model is the mean of `pool` x `pool` cells of the store."""
+
+    width: int  # D
+    heads: int
+    single: int  # blocks of the single-image transformer
+    pair: int  # blocks of the pair transformer
+    cross: int  # blocks of the cross-modal transformer
+    pool: int
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for sizes that do not fit."""
+        if self.width % self.heads or self.width % 2:
+            raise ValueError(f"width {self.width} is not an even multiple of heads ({self.heads})")
+        if any(side % self.pool for side in self.grid):
+            raise ValueError(f"pool {self.pool} does not divide the grid of {self.grid[0]} x {self.grid[1]}")
+
+    @property
+    def cells(self) -> tuple[int, int]:
+        """Rows and columns of an image's cells."""
+        return self.grid[0] // self.pool, self.grid[1] // self.pool
+
 
 @dataclass(frozen=True)
 class PclSwitches:
-    """The defaults are the paper's (Yao et al., AAAI 2022), or the standard part where it says nothing."""
+    """The defaults are the paper's (Yao et al., AAAI 2022), or the usual choice if it states none."""
 
-    # [IMG1], [IMG2] and the text's [CLS]: a vector each | one, the word <CLS>
+    # [IMG1], [IMG2] and the text's [CLS]: separate vectors | the same vector, the word <CLS>
     image_tokens: Literal["own", "shared"] = "own"
     # channel c of a position: sin or cos of p / 10000^(2 floor(c/2) / D) | of p / 10000^(2c / D)
     positions: Literal["standard", "doubled"] = "standard"
-    # layer norms divide by sqrt(variance + eps) | by the unbiased deviation + eps
+    # layer norms divide by sqrt(variance + eps) | by the unbiased standard deviation + eps
     layer_norm: Literal["variance", "deviation"] = "variance"
-    # captions: no longer than the longest one to train on | filled and written up to the phase's max_tokens,
-    # L, and cut to L - 3 words
+    # length limit L of captions: the longest training caption | the phase's max_tokens, to which captions are
+    # padded; they have up to L - 3 words
     length: Literal["longest", "max_tokens"] = "longest"
-    # pre-training: no token sees padding | captions are filled to the longest, and all tokens see it
+    # pretraining: padding is not a key | captions are padded to the longest, and padding is a key
     padding: Literal["masked", "attended"] = "masked"
-    # MVCL's negatives: unmasked cells' features | masked cells' features and unmasked cells' outputs
+    # negatives of MVCL: features of unmasked cells | features of masked cells and outputs of unmasked cells
     mvcl_negatives: Literal["originals", "outputs"] = "originals"
-    # a word's softmax: over the vocabulary | over [MASK] and [CLS], too, which are never right
+    # softmax over the vocabulary | also over [MASK] and [CLS], which are never correct
     softmax: Literal["vocabulary", "all"] = "vocabulary"
     # decoding never writes <NULL>, <UNK>, <START>, [MASK] and [CLS] | may write any token
     barred: Literal["marks", "none"] = "marks"
-    # captioning: the mean over chosen words, and over judged pairs | both sums
+    # captioning: losses are means over chosen words, and over judged pairs | sums
     reduction: Literal["mean", "sum"] = "mean"
-    # pre-training: what a task does not use rests | gets zero gradients, so that Adam's means still move it
+    # pretraining: tensors that a task does not use keep their values | get zero gradients, so that Adam's
+    # running means still move them
     idle_gradients: Literal["none", "zero"] = "none"
-    # first weights: torch's, N(0, 1) for words and types, in which cells of sigma(W x) drown | words and
-    # types scaled down and W up, so that they weigh alike | those, and the pair transformer's first block
-    # looks at the same cell of the other image (counterpart_weights.py); both not published: for few pairs
+    # initialisation: torch's, where words and types, N(0, 1), dominate cells sigma(W x) | words and types are
+    # scaled down and W up | the same, and the pair transformer's first block attends to counterparts
+    # (counterpart_weights.py). The last two are not published, and are for training on few pairs
     first_weights: Literal["torch", "balanced", "counterpart"] = "torch"
-    # ablations (its Tables 3-5), in either variant: the tasks of pre-training
+    # ablations (Tables 3-5), in both variants: tasks of the pretraining
     tasks: Literal["all", "mlm_mvcl", "mlm"] = "all"
-    # the single-image and the pair transformer | embeddings go straight into the cross-modal one
+    # single-image and pair transformer | only the cross-modal transformer
     difference_encoder: bool = True
-    # captioning also judges whether anything changed
+    # captioning also classifies changed and unchanged pairs
     distractor_judging: bool = True
-    # data expansion (its Table 2): a stage of pre-training before, on CUB's single images with captions; a
-    # fourth task beside the others, on NABirds' pairs of classes
+    # data expansion (Table 2): an earlier pretraining phase on CUB's single images with captions; a fourth
+    # task on NABirds' pairs of classes
     extra_data: Literal["none", "cub", "nabirds", "cub_nabirds"] = "none"
 
 

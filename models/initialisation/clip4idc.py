@@ -40,7 +40,7 @@ GAIN = 6.0  # gain of the difference in the decoder: two images differ by less t
 
 
 @dataclass
-class Differs:
+class DifferenceDirections:
     """Directions of E, at right angles, along which a token holds what differs from its counterpart."""
 
     half: Tensor  # (E, E/2): the difference
@@ -51,7 +51,7 @@ class Differs:
 @torch.no_grad()
 def compare(
     encoding: ImageEncoder, inter: JointEncoder | SeparateEncoder, layer: TransformerBlock | None = None
-) -> Differs | None:
+) -> DifferenceDirections | None:
     """Make the first block on both images compare each token with the same token of the other image.
 
     Tokens are told apart by their places. The first E/2 channels of F' then hold the difference, the next one
@@ -77,14 +77,16 @@ def compare(
         return compare_later(W, places, side, layer)
     half = look_across(first.attention, places, side)  # (D, D/2)
     differs = tell_differences(half, places, side, first.fed)
-    told = torch.stack([differs, F.normalize(side, dim=0)], 1)
-    rest = torch.linalg.qr(torch.cat([half, told], 1), mode="complete").Q[:, D // 2 + 2 :]
-    W.copy_(torch.cat([half[:, : E // 2], told, rest], 1).T[:E])
+    known = torch.stack([differs, F.normalize(side, dim=0)], 1)
+    rest = torch.linalg.qr(torch.cat([half, known], 1), mode="complete").Q[:, D // 2 + 2 :]
+    W.copy_(torch.cat([half[:, : E // 2], known, rest], 1).T[:E])
     one, middle = torch.eye(E), E // 2
-    return Differs(one[:, :middle], one[middle], one[middle + 1])
+    return DifferenceDirections(one[:, :middle], one[middle], one[middle + 1])
 
 
-def compare_later(W: Tensor, places: Tensor, side: Tensor, layer: TransformerBlock | None) -> Differs | None:
+def compare_later(
+    W: Tensor, places: Tensor, side: Tensor, layer: TransformerBlock | None
+) -> DifferenceDirections | None:
     """Make F' begin with the side and the places, so that `layer` can compare. W is (E, D).
 
     Raises ValueError if E is odd: half of its directions hold the difference.
@@ -98,7 +100,7 @@ def compare_later(W: Tensor, places: Tensor, side: Tensor, layer: TransformerBlo
     places, side = places @ W.T, W @ side
     half = look_across(layer.attention, places, side)  # (E, E/2)
     differs = tell_differences(half, places, side, layer.fed)
-    return Differs(half, differs, F.normalize(side, dim=0))
+    return DifferenceDirections(half, differs, F.normalize(side, dim=0))
 
 
 def all_places(encoding: ImageEncoder) -> Tensor:

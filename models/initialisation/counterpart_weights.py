@@ -17,9 +17,9 @@ from models.common.transformer_block import TransformerBlock
 SHARPNESS = 24.0  # logit of the counterpart, if all other cells are near 0; features blur it
 QUIET = 0.5  # gain of places and sides
 SHOWN = (
-    0.12  # gain of what a cell shows: shorter than its place, so that layer norms keep how much cells differ
+    0.12  # gain of a cell's content, shorter than its place, so that layer norms keep how much cells differ
 )
-CALM = 0.1  # gain of what all other blocks add: what a cell shows, and the difference, pass them
+CALM = 0.1  # gain of the output of all other blocks, so that the content and the difference pass them
 FAINT = 0.1  # share of the strongest direction in which places differ; weaker ones are not amplified
 TELL = 7.0  # over sqrt(D): what is added along the direction that tells a difference, for a sum of |x| of 1
 USUAL = 0.22  # by how much unchanged cells differ in each direction, in units of a layer norm
@@ -109,9 +109,9 @@ def look_over(attention: MultiHeadAttention, places: Tensor, sharpness: float, g
 
 def seen_places(heads: int, rows: int, places: Tensor, square: float) -> list[Tensor]:
     """Maps that see where a cell is, (rows, D) for each head, randomly turned: |W place|^2 is `square`."""
-    directions, told = (each[:rows] for each in whitening(places))  # the strongest first
-    scale = (square / told.sum()).sqrt()
-    drawn = [nn.init.orthogonal_(torch.empty(rows, len(told))) for _ in range(heads)]
+    directions, strong = (each[:rows] for each in whitening(places))  # the strongest first
+    scale = (square / strong.sum()).sqrt()
+    drawn = [nn.init.orthogonal_(torch.empty(rows, len(strong))) for _ in range(heads)]
     return [turned @ directions * scale for turned in drawn]
 
 

@@ -1,4 +1,4 @@
-"""Work on the cores of a CPU: tasks that threads share, and the compiler of their inner loops (Numba)."""
+"""Threads for a CPU kernel, and the compiler of its inner loops (Numba)."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 import torch
 from numba import njit
 
-_alone = Lock()  # one user at a time of the process's number of threads
+_alone = Lock()  # only one call at a time changes torch's number of threads
 Task = TypeVar("Task")
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile with Numba: cached on disk where there is a folder to write to, in memory where not."""
+    """Compile with Numba; the result is cached on disk if a folder is writable, else in memory."""
     options: dict[str, Any] = {"nogil": True, "fastmath": {"contract", "nsz"}, "error_model": "numpy"}
     try:
         return njit(cache=True, **options)(function)
@@ -23,15 +23,15 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 
 def share(tasks: Iterable[Task], work: Callable[[deque[Task]], None]) -> None:
-    """Let as many threads as torch uses `work` on the tasks until none is left.
+    """Run `work` on the tasks in as many threads as torch uses.
 
-    Inside the threads, torch's own operations use one thread. So the results do not depend on which thread
-    does a task, and no thread waits after each small product for a thread that lost its core.
+    Within these threads, torch's operations use one thread. So results do not depend on the distribution of
+    tasks, and threads do not wait for each other after each small product.
     """
     left = deque(tasks)
     with _alone:
         threads = torch.get_num_threads()
-        if threads == 1:  # another one would only have to be waited for
+        if threads == 1:
             work(left)
             return
         try:
@@ -43,7 +43,7 @@ def share(tasks: Iterable[Task], work: Callable[[deque[Task]], None]) -> None:
 
 
 def taken(tasks: deque[Task]) -> Iterable[Task]:
-    """The tasks that this thread takes from the queue before others do."""
+    """Yield tasks from the shared queue until it is empty."""
     while True:
         try:
             yield tasks.popleft()

@@ -1,8 +1,8 @@
-"""Where the maxima of the similarities stand, and gradients along them alone: the matching on a processor.
+"""The token matching on a CPU: maxima of the similarities, and gradients through the maxima.
 
-The similarities exist a tile at a time, small enough for a core's own cache, and one core computes a
-tile and finds its maxima: torch's `max` with indices, its `scatter_add` and its parallel products of
-small matrices are several times slower here. B x A images, h heads, d = D/h, N (M) tokens an image.
+A core computes a tile of similarities that fits its cache, and finds the maxima of the tile. This is several
+times faster than torch's `max` with indices, `scatter_add` and parallel products of small matrices.
+B, A: images; N, M: their tokens; h: heads; d: width of a head.
 """
 
 import math
@@ -17,14 +17,14 @@ from models.kernels.cpu_threads import compiled, share, taken
 
 WHOLE_NUMBERS = {torch.bfloat16: torch.int16, torch.float32: torch.int32}
 TILE = 4 * 196  # tokens on each side of a tile
-CHANNELS = 64  # whose gradients are summed together
+CHANNELS = 64  # channels whose gradients are summed together
 
 
 def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """TM (SCORER Eq. 2), and where each token's best partner stands; the lowest index of a tie.
+    """Return TM (SCORER Eq. 2) and the index of each token's best partner, the lowest one on a tie.
 
-    (B, h, N, d), (A, h, M, d), bfloat16 or float32 -> (B, A, h), float32; (B, A, h, N) and
-    (B, A, h, M), int16. A similarity that is NaN makes its matching NaN.
+    (B, h, N, d), (A, h, M, d), bfloat16 or float32 -> (B, A, h), float32; (B, A, h, N) and (B, A, h, M),
+    int16. A NaN similarity makes its matching NaN.
     """
     (B, h, N, d), (A, _, M, _) = queries.shape, keys.shape
     q, k = (x.detach().transpose(0, 1).reshape(h, -1, d) for x in (queries, keys))  # (h, BN, d), (h, AM, d)
@@ -47,7 +47,7 @@ def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def maxima(
     e: Tensor, matches: Tensor, row_at: Tensor, column_at: Tensor, first: tuple[int, int, int]
 ) -> None:
-    """Write what `locate` finds in a tile of some images by others, which begins at `first`: b, a, head."""
+    """Write the results of `locate` for a tile of similarities that starts at `first`: (b, a, head)."""
     whole = WHOLE_NUMBERS[e.dtype]
     infinity = torch.tensor(math.inf, dtype=e.dtype).view(whole).item()
     _locate(e.view(whole).numpy(), matches.numpy(), row_at.numpy(), column_at.numpy(), *first, infinity)
@@ -55,8 +55,8 @@ def maxima(
 
 @compiled
 def _locate(bits, matches, row_at, column_at, first_b, first_a, t, infinity):
-    # Floating-point numbers as whole ones in the same order: such maxima, taken in loops that do one thing
-    # and never leave early, run as vector instructions.
+    # floating-point numbers are mapped to integers in the same order, and loops do not exit early, so that
+    # maxima compile to vector instructions
     N, M = row_at.shape[3], column_at.shape[3]
     ordered = np.empty((N, M), bits.dtype)
     row, row_index = np.empty(N, bits.dtype), np.empty(N, bits.dtype)
@@ -74,7 +74,7 @@ def _locate(bits, matches, row_at, column_at, first_b, first_a, t, infinity):
 
 @compiled
 def _order(bits, top, left, ordered, infinity):
-    """Negative numbers run backwards; both zeros are one; NaN is above all."""
+    """Map bits to integers in the same order: both zeros are equal, and NaN is the largest."""
     number = bits.dtype.type
     least, most = number(np.iinfo(bits.dtype).min), number(np.iinfo(bits.dtype).max)
     N, M = ordered.shape
@@ -128,21 +128,20 @@ def _mean(ordered):
 def spread(
     grad: Tensor, queries: Tensor, keys: Tensor, row_at: Tensor, column_at: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of the queries (B, h, N, d) and keys (A, h, M, d), given (B, A, h) of the matching.
+    """Return the gradients of queries (B, h, N, d) and keys (A, h, M, d) from that of TM, (B, A, h).
 
-    In float32 at least, whatever the operands' type; each sum in one order, over the other images.
+    They are computed in float32 or wider; sums over the other images always have the same order.
     """
     exact = torch.promote_types(queries.dtype, torch.float32)
     channels = math.gcd(queries.shape[-1], CHANNELS)
-    q, k = (
-        _by_channels(x.to(exact), channels) for x in (queries, keys)
-    )  # (h d / channels) x B x N x channels
+    # (h d / channels, B or A, N or M, channels)
+    q, k = (_by_channels(x.to(exact), channels) for x in (queries, keys))
     to_q, to_k = torch.zeros_like(q), torch.zeros_like(k)
     seen = grad.to(exact), row_at, column_at  # (B, A, ...)
-    turned = [x.transpose(0, 1) for x in (grad.to(exact), column_at, row_at)]  # (A, B, ...): from the keys
+    turned = [x.transpose(0, 1) for x in (grad.to(exact), column_at, row_at)]  # (A, B, ...), for the keys
     sides = (k, to_q, *seen), (q, to_k, *turned)
     arrays = [[x.contiguous().numpy() for x in side] for side in sides]
-    a_head = queries.shape[-1] // channels  # whose indices the channels share
+    a_head = queries.shape[-1] // channels  # groups of channels per head, which share indices
 
     def work(tasks: deque[tuple[int, int]]) -> None:
         for side, some in taken(tasks):
@@ -154,7 +153,7 @@ def spread(
 
 
 def _by_channels(x: Tensor, channels: int) -> Tensor:
-    """(B, h, N, d) -> (h d / channels) x B x N x channels, contiguous."""
+    """(B, h, N, d) -> (h d / channels, B, N, channels), contiguous."""
     return x.unflatten(-1, (-1, channels)).permute(1, 3, 0, 2, 4).flatten(0, 1).contiguous()
 
 
@@ -165,7 +164,7 @@ def _together(x: Tensor, like: Tensor) -> Tensor:
 
 @compiled
 def _gather(others, to, grad, own_at, other_at, t):
-    # own_at: which token of the other image each of ours took; other_at: which of ours each of theirs took
+    # own_at: for each own token, its best token of the other image; other_at: the reverse
     channels = to.shape[2]
     for b in range(len(to)):
         for a in range(len(others)):

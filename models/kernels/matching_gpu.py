@@ -1,10 +1,9 @@
-"""Where the maxima of the similarities stand, and gradients along them alone: the matching on a GPU.
+"""The token matching on a GPU (Triton): maxima of the similarities, and gradients through the maxima.
 
-Triton kernels: a tile of similarities lives in registers, is reduced there and is never written. (B, A)
-images, h heads, d = D/h, N (M) tokens an image. Nothing is added atomically and no tile size is tried
-out at run time: the same on every run. float32 operands are multiplied as three products of their TF32
-parts, as exactly as float32 multiplies but for some last bits, unless
-torch.set_float32_matmul_precision allows TF32 itself.
+A tile of similarities is reduced in registers and never written. There are no atomic additions and no tuning
+at run time, so results are the same on every run. float32 operands are multiplied as three products of TF32
+parts, which is nearly exact; torch.set_float32_matmul_precision may allow plain TF32.
+B, A: images; N, M: their tokens; h: heads; d = D: width of a head.
 """
 
 import torch
@@ -13,19 +12,19 @@ import triton.language as tl
 from torch import Tensor
 
 TYPES = (torch.bfloat16, torch.float16, torch.float32)
-IMAGES = 16  # of the others, that a program of _nearest goes through with its tokens
-UNROLLED = tl.constexpr(4)  # tiles of an image: of more, a loop is compiled
-ROOM = 128 * 1024  # bytes of shared memory that let tiles be read ahead
+IMAGES = 16  # other images per program of _nearest
+UNROLLED = tl.constexpr(4)  # up to so many tiles per image are unrolled
+ROOM = 128 * 1024  # bytes of shared memory from which tiles are read ahead
 
 
 def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """TM (SCORER Eq. 2), and where each token's best partner stands; the lowest index of a tie.
+    """Return TM (SCORER Eq. 2) and the index of each token's best partner, the lowest one on a tie.
 
-    (B, h, N, d), (A, h, M, d) in one of TYPES, any strides -> (B, A, h), float32; (B, A, h, N) and
-    (B, A, h, M), int16. Similarities are summed and compared in float32. A number that is not finite
-    makes its image's matchings in its head NaN: so tiles need not be searched for it.
+    (B, h, N, d), (A, h, M, d) in one of TYPES, any strides -> (B, A, h), float32; (B, A, h, N) and (B, A, h,
+    M), int16. Similarities are float32. A number that is not finite makes all matchings of its image and head
+    NaN, so that tiles need not be searched for it.
     """
-    # both ways by themselves: a product more, but only rows of a tile are ever searched
+    # each direction computes its own products, so that only rows of a tile are searched
     row, row_at = _best_of(queries, keys)
     column, column_at = (found.transpose(0, 1) for found in _best_of(keys, queries))
     matches = (row.mean(-1) + column.mean(-1)) / 2
@@ -34,12 +33,12 @@ def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _broken(x: Tensor) -> Tensor:
-    """Images and heads with a number that is not finite: (B, h, N, d) -> (B, h)."""
+    """Return True for images and heads with a number that is not finite: (B, h, N, d) -> (B, h)."""
     return ~x.isfinite().flatten(2).all(-1)
 
 
 def _best_of(own: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
-    """Each token's highest similarity in each other image, (B, A, h, N), and its place there, int16."""
+    """Return each token's highest similarity in each other image, (B, A, h, N), and its index, int16."""
     (B, h, N, d), (A, _, M, _) = own.shape, others.shape
     best = own.new_empty(B, A, h, N, dtype=torch.float32)
     at = own.new_empty(best.shape, dtype=torch.int16)
@@ -57,16 +56,16 @@ def _best_of(own: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
 def spread(
     grad: Tensor, queries: Tensor, keys: Tensor, row_at: Tensor, column_at: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of the queries (B, h, N, d) and keys (A, h, M, d), given (B, A, h) of the matching.
+    """Return the gradients of queries (B, h, N, d) and keys (A, h, M, d) from that of TM, (B, A, h).
 
-    Summed in float32 whatever the operands' type.
+    Sums are float32.
     """
-    turned = (x.transpose(0, 1) for x in (grad, column_at, row_at))  # (A, B, ...): from the keys
+    turned = (x.transpose(0, 1) for x in (grad, column_at, row_at))  # (A, B, ...), for the keys
     return _gather(queries, keys, grad, row_at, column_at), _gather(keys, queries, *turned)
 
 
 def _gather(own: Tensor, others: Tensor, grad: Tensor, own_at: Tensor, other_at: Tensor) -> Tensor:
-    """The gradient of `own`: (B, h, N, d), from (B, A, h), (B, A, h, N) and (B, A, h, M) indices."""
+    """Return the gradient of `own`, (B, h, N, d), from that of TM and both images' indices."""
     (B, h, N, d), (A, _, M, _) = own.shape, others.shape
     sizes, how = _sum_tiles(own, N, M, d)
     programs = triton.cdiv(N, sizes["BLOCK_N"]) * triton.cdiv(d, sizes["BLOCK_D"]), B * h
@@ -78,8 +77,8 @@ def _gather(own: Tensor, others: Tensor, grad: Tensor, own_at: Tensor, other_at:
 
 
 def _nearest_tiles(dtype: torch.dtype, M: int, d: int) -> tuple[dict[str, int], dict[str, int]]:
-    """Tokens and channels of a tile, measured on compute capability 9.0; what they are compiled with."""
-    if d <= 64:  # a token whole
+    """Return the tile sizes of _nearest, tuned on compute capability 9.0, and its compile options."""
+    if d <= 64:  # a tile has all channels
         side, channels, how = 64, 64, _how(4, 2 if dtype.itemsize == 2 else 1)
     else:
         side, channels, how = 128, 128 // dtype.itemsize, _how(8, 3)
@@ -87,7 +86,7 @@ def _nearest_tiles(dtype: torch.dtype, M: int, d: int) -> tuple[dict[str, int], 
 
 
 def _sum_tiles(x: Tensor, N: int, M: int, d: int) -> tuple[dict[str, int], dict[str, int]]:
-    """The same of the backward pass."""
+    """Return the tile sizes of _sum, and its compile options."""
     half = x.dtype.itemsize == 2
     sizes = {"BLOCK_N": _within(64 if half else 128, N), **_tiles(M, 64)}
     sizes["BLOCK_D"] = _within(128 if half else 64, d)
@@ -96,13 +95,13 @@ def _sum_tiles(x: Tensor, N: int, M: int, d: int) -> tuple[dict[str, int], dict[
 
 
 def _tiles(M: int, most: int) -> dict[str, int]:
-    """Tokens of a whole tile, and of a last one that holds what is left."""
+    """Return the tokens of a tile, and those of the last, partial tile."""
     block = _within(most, M)
     return {"BLOCK_M": block, "TAIL": _within(block, M % block) if M % block else 0}
 
 
 def _within(most: int, size: int) -> int:
-    """A power of two that holds `size`, from 16 up to `most`."""
+    """Return the power of two from 16 to `most` that holds `size`."""
     return max(16, min(most, triton.next_power_of_2(size)))
 
 
@@ -122,7 +121,7 @@ def _nearest(
     BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr, TAIL: tl.constexpr, BLOCK_D: tl.constexpr,
     PRECISION: tl.constexpr,
 ):  # fmt: skip
-    # the tokens of all own images in one row, so that few tiles are half empty, and IMAGES of the others
+    # a program has BLOCK_N tokens of all own images, so that few tiles are partial, and IMAGES other images
     tiles: tl.constexpr = M // BLOCK_M
     r = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     t, first = tl.program_id(1) % h, tl.program_id(1) // h * IMAGES
@@ -130,7 +129,7 @@ def _nearest(
     x_from = own + b * image + t * head + n * token
     x = _read(x_from, channel, mine, 0, D, BLOCK_D), x_from, channel, mine
     for i in range(IMAGES):
-        a = tl.minimum(first + i, A - 1).to(tl.int64)  # beyond the last: that one again
+        a = tl.minimum(first + i, A - 1).to(tl.int64)  # after the last image, repeat it
         other = others + a * other_image + t * other_head
         if tiles > 0:
             m = tl.arange(0, BLOCK_M)
@@ -188,7 +187,7 @@ def _read(x_from, channel, there, first, D: tl.constexpr, BLOCK_D: tl.constexpr)
 
 @triton.jit
 def _first_highest(e, places, M: tl.constexpr):
-    # of each row, and the lowest of its places; any place of a row of NaN
+    # maximum of each row, and its lowest index; any index for a row of NaN
     best = tl.max(e, 1)
     return best, tl.min(tl.where(e == best[:, None], places, M - 1), 1)
 
@@ -199,9 +198,9 @@ def _sum(
     A: tl.constexpr, h, N: tl.constexpr, M: tl.constexpr, D: tl.constexpr,
     BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr, TAIL: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
-    # A is constant because Triton 3.6, torch 2.11's, cannot interpret a loop to a number that is not.
-    # 1/2N [token taken] + 1/2M [taken by token], tile by tile, times the other images' tokens: the ones
-    # and zeros are exact in every type, the weights stay outside of the product
+    # A is constant because the interpreter of Triton 3.6 (torch 2.11) needs constant loop bounds.
+    # the gradient is (1/2N [token chosen] + 1/2M [chosen by token]) times the other images' tokens; products
+    # use only the ones and zeros, which are exact in every type, and the factors are applied afterwards
     parts: tl.constexpr = (D + BLOCK_D - 1) // BLOCK_D
     tiles: tl.constexpr = M // BLOCK_M
     slab = tl.program_id(1).to(tl.int64)
@@ -231,7 +230,7 @@ def _sum(
 
 @triton.jit
 def _add(sums, taken, other, token, first, WIDTH: tl.constexpr, there, M: tl.constexpr, SAME: tl.constexpr):
-    # one tile of the other image's tokens, to what the own tokens took and to what took them
+    # add one tile of the other image's tokens to both sums
     m = first + tl.arange(0, WIDTH)
     x = tl.load(other + m[:, None] * token, mask=(m < M)[:, None] & there[None, :], other=0.0)
     kind: tl.constexpr = tl.bfloat16 if x.dtype == tl.float32 else x.dtype
@@ -257,8 +256,8 @@ def _ones(taken, m, M: tl.constexpr, kind: tl.constexpr):
 
 @triton.jit
 def _beside(even, odd):
-    # even and odd tokens are made apart: so a thread has those that the product wants in its registers,
-    # and none go through shared memory
+    # even and odd tokens are computed separately, so that a thread has the operands of its product in
+    # registers, without shared memory
     ones = tl.join(even, odd)
     return ones.reshape(ones.shape[0], 2 * ones.shape[1])
 
@@ -266,7 +265,7 @@ def _beside(even, odd):
 @triton.jit
 def _times(ones, x, total):
     last = x
-    if x.dtype == tl.float32:  # three parts of bfloat16 are exact, and faster than TF32
+    if x.dtype == tl.float32:  # the sum of three bfloat16 parts is exact, and faster than TF32
         high = x.to(tl.bfloat16)
         rest = x - high.to(tl.float32)
         middle = rest.to(tl.bfloat16)

@@ -1,7 +1,7 @@
-"""Where the maxima of the similarities stand, and gradients along them alone: the matching in plain torch.
+"""The token matching in plain torch, for any device and type: maxima, and gradients through the maxima.
 
-For any device and type, one image of the queries at a time: memory for (A, h, N, M) similarities.
-B x A images, h heads, d = D/h, N (M) tokens an image.
+It computes one image of the queries at a time, with memory for (A, h, N, M) similarities.
+B, A: images; N, M: their tokens; h: heads; d: width of a head.
 """
 
 import torch
@@ -9,10 +9,10 @@ from torch import Tensor
 
 
 def locate(queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """TM (SCORER Eq. 2), and where each token's best partner stands; the lowest index of a tie.
+    """Return TM (SCORER Eq. 2) and the index of each token's best partner, the lowest one on a tie.
 
-    (B, h, N, d), (A, h, M, d) -> (B, A, h) in float32 at least; (B, A, h, N) and (B, A, h, M), int16.
-    A similarity that is NaN makes its matching NaN.
+    (B, h, N, d), (A, h, M, d) -> (B, A, h), float32 or wider; (B, A, h, N) and (B, A, h, M), int16.
+    A NaN similarity makes its matching NaN.
     """
     found = [_locate(q @ keys.transpose(-2, -1)) for q in queries]  # of (A, h, N, M)
     matches, row_at, column_at = (torch.stack(each) for each in zip(*found, strict=True))
@@ -26,8 +26,8 @@ def _locate(e: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def first_greatest(e: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """The maxima along `dim` and the lowest index, int16, of each; `max` promises no index on a GPU."""
-    best = e.amax(dim, keepdim=True)  # NaN where one is NaN
+    """Return the maxima along `dim` and their lowest indices, int16; `max` does not define them on a GPU."""
+    best = e.amax(dim, keepdim=True)  # NaN if there is a NaN
     size = e.shape[dim]
     places = torch.arange(size, dtype=torch.int16, device=e.device).view(-1, *[1] * (-dim - 1))
     places = torch.where((e == best) | e.isnan(), places, size)
@@ -37,9 +37,9 @@ def first_greatest(e: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 def spread(
     grad: Tensor, queries: Tensor, keys: Tensor, row_at: Tensor, column_at: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of the queries (B, h, N, d) and keys (A, h, M, d), given (B, A, h) of the matching.
+    """Return the gradients of queries (B, h, N, d) and keys (A, h, M, d) from that of TM, (B, A, h).
 
-    In float32 at least, whatever the operands' type. Nothing is added atomically: the same on every run.
+    They are computed in float32 or wider. There are no atomic additions: results are the same on every run.
     """
     exact = torch.promote_types(queries.dtype, torch.float32)
     q, k, grad = queries.to(exact), keys.to(exact), grad.to(exact)

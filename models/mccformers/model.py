@@ -1,7 +1,7 @@
-"""MCCFormers-D and -S: two images cell by cell through a transformer (Qiu et al., ICCV 2021).
+"""MCCFormers-D and -S: transformers over the cells of two images (Qiu et al., ICCV 2021).
 
-B pairs, N cells an image, D width, M = 2D the decoder's width, h heads, L words. The paper's equations have
-no numbers here: docs/methods.md, "MCCFormers".
+B: pairs; N: cells of an image; D: width; M = 2D: width of the decoder; h: heads; d = D/h; L: words.
+Equations: docs/methods.md, "MCCFormers".
 """
 
 from dataclasses import dataclass, fields
@@ -27,21 +27,21 @@ from models.common.grid_embedding import DataSizes, GridEmbedding
 from models.common.transformer_block import TransformerBlock
 from models.initialisation.counterpart_weights import SHOWN, calm_block, line_places
 
-WORDS = 0.1  # bound of the words' and the logits' uniform first weights
-# of opposed first weights:
-GAIN = {"cross": 12.0, "joint": 4.0}  # of D's and S's keys and values: images differ by less than they show
+WORDS = 0.1  # bound of the uniform initialisation of word embeddings and logits
+# initialisation `opposed`: gain of keys and values, because differences are smaller than the images
+GAIN = {"cross": 12.0, "joint": 4.0}
 
 
 @dataclass(frozen=True)
 class MccSwitches:
-    """The defaults are the paper's, or the standard part where nothing contradicts it."""
+    """The defaults are the paper's, or the usual choice if it states none."""
 
-    # first weights of S's layers and of the decoder's: each by itself | the first one's, copied
+    # initial weights of S's and the decoder's layers: drawn for each layer | copies of the first layer's
     layers_start: Literal["separate", "equal"] = "separate"
     # decoding never writes <NULL>, <UNK> and <START> | may write any token
     barred: Literal["marks", "none"] = "marks"
-    # first weights: the program's | those, but the decoder begins by looking at x_bef - x_aft; ours, for few
-    # pairs
+    # initialisation: the program's | the same, but the decoder attends to x_bef - x_aft (not published, for
+    # training on few pairs)
     first_weights: Literal["program", "opposed"] = "program"
 
 
@@ -58,39 +58,39 @@ class MccSizes(DataSizes):
     decoder_layers: int
 
     def __post_init__(self) -> None:
-        """Raises ValueError where they make no model."""
+        """Raises ValueError for sizes that do not fit."""
         if self.width % self.heads or self.width % 2:
             raise ValueError(f"width {self.width} is not an even multiple of heads ({self.heads})")
 
     @property
     def shared(self) -> Sizes:
-        """The same by the names of the pair encoding and the decoder: words are as wide as the decoder, M."""
+        """The same sizes for the pair encoding and the decoder; words have the decoder's width, M."""
         M = 2 * self.width
         data = self.channels, self.grid, self.vocabulary, self.longest
         return Sizes(*data, self.width, self.heads, self.layers, self.decoder_layers, M)
 
 
 class CrossEncoder(nn.Module):
-    """D: each cell asks the other image, never its own; both images have the same weights."""
+    """Encoder of D: cells attend only to the other image; both images have the same weights."""
 
     def __init__(self, sizes: MccSizes, dropout: float):
         super().__init__()
         self.layers = layers_of(sizes, dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> Aligned:
-        """The pair encoding, (B, N, D) each; the memory is (B, N, M)."""
+        """Compute the difference of a pair encoding, (B, N, D) each; the memory is (B, N, M)."""
         b, a = before, after
         for layer in all_of(TransformerBlock, self.layers):
             b_queries, a_queries = layer.attention.queries(b), layer.attention.queries(a)  # (B, h, N, d)
             (b_keys, b_values), (a_keys, a_values) = map(layer.attention.keys_values, (b, a))
-            # both read the layer's inputs, not each other's outputs
+            # both images read the layer's inputs
             b = layer.rest(b, layer.attention.attend(b_queries, a_keys, a_values))  # (B, N, D)
             a = layer.rest(a, layer.attention.attend(a_queries, b_keys, b_values))
         return Aligned(torch.cat([b, a], -1), before, after, a_queries, b_keys)
 
 
 class JointEncoder(nn.Module):
-    """S: the cells of both images are one sequence; a vector for each image tells them apart."""
+    """Encoder of S: the cells of both images are one sequence, with a learned vector for each image."""
 
     def __init__(self, sizes: MccSizes, dropout: float):
         super().__init__()
@@ -98,7 +98,7 @@ class JointEncoder(nn.Module):
         self.layers = layers_of(sizes, dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> Aligned:
-        """As D's. Its alignment is how a cell of after divides among before's what it gives to these."""
+        """Compute the difference, as CrossEncoder does; the alignment is normalised over cells of before."""
         u = torch.cat([before + self.images.weight[0], after + self.images.weight[1]], 1)  # (B, 2N, D)
         for layer in all_of(TransformerBlock, self.layers):
             queries, (keys, values) = layer.attention.queries(u), layer.attention.keys_values(u)
@@ -111,7 +111,7 @@ Encoder = CrossEncoder | JointEncoder
 
 
 def layers_of(sizes: MccSizes, dropout: float) -> nn.ModuleList:
-    """The encoder's post-LN layers, each with its own weights."""
+    """Build the encoder's post-LN layers."""
     return nn.ModuleList(
         TransformerBlock(sizes.width, sizes.heads, dropout, nn.ReLU(), inner_dropout=True)
         for _ in range(sizes.layers)
@@ -119,7 +119,7 @@ def layers_of(sizes: MccSizes, dropout: float) -> nn.ModuleList:
 
 
 class Logits(nn.Linear):
-    """W_o drop(x) + b."""
+    """Logits W_o drop(x) + b."""
 
     def __init__(self, width: int, words: int, dropout: float):
         super().__init__(width, words)
@@ -130,7 +130,7 @@ class Logits(nn.Linear):
 
 
 class WideDecoder(CaptionDecoder):
-    """The papers' decoder, M wide, over words as wide: neither a map nor a norm before its layers."""
+    """Decoder of width M over words of the same width, without a map or a norm before its layers."""
 
     def __init__(self, sizes: Sizes, dropout: float, word_dropout: float):
         M = sizes.word_width
@@ -140,14 +140,14 @@ class WideDecoder(CaptionDecoder):
         self.vocabulary = Logits(M, sizes.vocabulary, dropout)
 
     def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
-        """Tokens (B, L), standing at positions first, first + 1, ... -> (B, L, M)."""
+        """Embed tokens (B, L) at positions first, first + 1, ...: (B, L, M)."""
         return self.dropout(self.embedding(tokens) + self.positions[first : first + tokens.shape[1]])
 
 
 def captioner(
     sizes: MccSizes, switches: MccSwitches, difference: Encoder, dropout: float, word_dropout: float
 ) -> Captioner:
-    """The encoder, the decoder over it, and their first weights."""
+    """Build and initialise encoder and decoder."""
     encoding = GridEmbedding(sizes.channels, sizes.width, sizes.grid)
     decoder = WideDecoder(sizes.shared, dropout, word_dropout)
     initialise(encoding, difference, decoder, copied=switches.layers_start == "equal")
@@ -160,10 +160,10 @@ def captioner(
 
 @torch.no_grad()
 def initialise(encoding: GridEmbedding, difference: Encoder, decoder: WideDecoder, copied: bool) -> None:
-    """The program's first weights: D's encoder has Xavier's; S's and the decoder keep torch's, words apart.
+    """Initialise as the program does: Xavier's for D's encoder; torch's for S's encoder and the decoder.
 
-    Everywhere an attention's query, key and value are one weight of Xavier's, and its biases 0. `copied`: the
-    layers of S and of the decoder begin alike.
+    Query, key and value of an attention are one weight with Xavier's uniform, with biases 0. Words and logits
+    are uniform up to WORDS. `copied`: the layers of S and of the decoder are copies of the first.
     """
     towers: list[nn.ModuleList] = [decoder.layers]
     if isinstance(difference, CrossEncoder):
@@ -183,9 +183,9 @@ def initialise(encoding: GridEmbedding, difference: Encoder, decoder: WideDecode
 
 @torch.no_grad()
 def oppose(encoding: GridEmbedding, difference: Encoder, decoder: WideDecoder) -> None:
-    """What the decoder looks at, keys and values, begins as a map of x_bef - x_aft (first_weights).
+    """Initialise the decoder's keys and values as maps of x_bef - x_aft (`first_weights: opposed`).
 
-    S's vectors of the images begin at 0: their own difference, in every cell, is larger than any change.
+    The image vectors of S are 0, because their difference would be larger than any change.
     """
     if isinstance(difference, JointEncoder):
         difference.images.weight.zero_()
@@ -200,7 +200,7 @@ def oppose(encoding: GridEmbedding, difference: Encoder, decoder: WideDecoder) -
 
 
 def pass_norms(encoding: GridEmbedding, difference: CrossEncoder) -> None:
-    """Layers add little, and norms leave how much cells differ: places are sines and cosines, and long."""
+    """Make layers add little, and positions longer than cells, so that norms keep how much cells differ."""
     D = encoding.project.out_channels
     for places in (encoding.row.weight, encoding.column.weight):
         places.copy_(line_places(len(places), D))
@@ -212,14 +212,14 @@ def pass_norms(encoding: GridEmbedding, difference: CrossEncoder) -> None:
 def mccformers_d(
     sizes: MccSizes, switches: MccSwitches, *, dropout: float, default_dropout: float
 ) -> Captioner:
-    """MCCFormers-D; `default_dropout`: of words, which the program leaves at its library's default."""
+    """Build MCCFormers-D; `default_dropout`: dropout of words, which is torch's default in the program."""
     return captioner(sizes, switches, CrossEncoder(sizes, dropout), dropout, default_dropout)
 
 
 def mccformers_s(
     sizes: MccSizes, switches: MccSwitches, *, dropout: float, default_dropout: float
 ) -> Captioner:
-    """MCCFormers-S; `default_dropout`: of words and of the encoder."""
+    """Build MCCFormers-S; `default_dropout`: dropout of words and of the encoder."""
     return captioner(sizes, switches, JointEncoder(sizes, default_dropout), dropout, default_dropout)
 
 

@@ -1,7 +1,7 @@
 """CBR: cross-modal backward reasoning (Tu et al., ICCV 2023), section 3.4.
 
-From the before image and the caption, imagine the after image; it should match the real one.
-B pairs, N cells an image, D width, h heads, d = D/h, L words.
+From the before image and the caption, the model imagines the after image, which should match the real one.
+B: pairs of the batch; b: pairs of this process; N: cells; D: width; h: heads; d = D/h; L: words.
 """
 
 import torch
@@ -18,11 +18,11 @@ from models.scorer.model import RECONSTRUCTION, VIEWS, between_views, captioner
 
 
 class CellMap(nn.Linear):
-    """A 1x1 convolution: a linear map of each cell, with a convolution's first weights in every variant."""
+    """A 1x1 convolution as a linear map; all variants initialise it like a convolution."""
 
 
 class BackwardReasoning(Regulariser):
-    """L_cm (SCORER Eq. 9-11), with a matching of its own; the switch `contrast` is not of this one."""
+    """L_cm (SCORER Eq. 9-11), with its own matching; the switch `contrast` does not affect it."""
 
     def __init__(self, sizes: Sizes, temperature: float, switches: Switches):
         super().__init__()
@@ -30,15 +30,15 @@ class BackwardReasoning(Regulariser):
         self.switches, self.longest = switches, sizes.longest
         self.contrast = Contrast(temperature, switches.temperature == "learned")
         self.join = CellMap(2 * D, D)
-        # the released programs' lack of a W^O is said of reconstruction and decoder, not of this one
+        # it has a W^O in all variants: `attention_output` concerns only reconstruction and decoder
         self.attention = MultiHeadAttention(D, sizes.heads, bias=switches.cbr_bias)
         self.imagine = CellMap(D, D)
         self.match = MultiHeadMatching(D, sizes.heads, switches.mtm)
-        # the contrast's learned temperature, too: none of it stands in the released optimiser
+        # includes the learned temperature: the released optimiser has none of these parameters
         self.requires_grad_(switches.train_cbr)
 
     def hallucinate(self, before: Tensor, sentence: Tensor) -> Tensor:
-        """Before tokens (B, N, D) and the sentence (B, D) -> the imagined after tokens (B, N, D)."""
+        """Return the imagined after tokens, (B, N, D), from before tokens (B, N, D) and sentences (B, D)."""
         words = sentence[:, None].expand_as(before)
         joined = self.join(torch.cat([before, words], -1))  # Eq. 9
         return self.imagine(self.attention(joined, joined))  # Eq. 10
@@ -54,10 +54,10 @@ class BackwardReasoning(Regulariser):
         return self.contrast(to_after, to_imagined)  # Eq. 11
 
     def padded_mean(self, words: Words) -> Tensor:
-        """The sum of the states of all tokens, both marks too, divided by the longest caption's length.
+        """Sum the states of all tokens, with <START> and <END>; divide by the longest caption's length.
 
-        The released programs pad every caption to the longest one's tokens: it is that number and not the
-        width of a batch, so that a caption's sentence does not depend on what else is in its batch.
+        The released programs pad every caption to that length. Using it instead of the width of the batch
+        makes the result independent of the other captions in the batch.
         """
         return masked_sum(words.hidden, words.read) / self.longest
 
@@ -66,7 +66,7 @@ class BackwardReasoning(Regulariser):
 
 
 class MultiHeadMatching(nn.Module):
-    """MTM with its own projections (SCORER Eq. 3): queries of the first argument, keys of the second."""
+    """MTM (SCORER Eq. 3) with its own projections: queries from the first argument, keys from the second."""
 
     def __init__(self, width: int, heads: int, mtm: Mtm = "per_head"):
         super().__init__()
@@ -75,30 +75,30 @@ class MultiHeadMatching(nn.Module):
         self.key = nn.Linear(width, width)
 
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
-        """This process's pairs, (b, N, D), against everyone's, of each (b, M, D) -> (b, B)."""
+        """Match this process's pairs, (b, N, D), with the pairs of all processes: (b, M, D) -> (b, B)."""
         q = self.query(first).unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (B, h, N, d)
         k = self.key(second).unflatten(-1, (self.heads, -1)).transpose(1, 2)
         return matching(q, k, self.mtm)
 
 
 def mean_word(words: Words) -> Tensor:
-    """The mean over a caption's real words of the decoder's last states, (B, D) (before SCORER Eq. 9)."""
+    """Average the decoder's last states over the words of each caption: (B, D) (before SCORER Eq. 9)."""
     return masked_sum(words.hidden, words.real) / words.real.to(words.hidden.dtype).sum(1, keepdim=True)
 
 
 def masked_sum(hidden: Tensor, mask: Tensor) -> Tensor:
-    """(B, L, D) -> (B, D): the sum over the places where the mask, (B, L), is true."""
+    """Sum over the positions where the mask, (B, L), is true: (B, L, D) -> (B, D)."""
     return (hidden * mask[..., None].to(hidden.dtype)).sum(1)
 
 
 def rr_cbr(sizes: Sizes, switches: Switches, *, dropout: float, temperature: float) -> Captioner:
-    """Reconstruction and backward reasoning, without the contrast between views (Table 6)."""
+    """Build RR+CBR: reconstruction and backward reasoning, without the contrast between views (Table 6)."""
     terms = {"cbr": BackwardReasoning(sizes, temperature, switches)}
     return captioner(sizes, switches, dropout, terms)
 
 
 def scorer_cbr(sizes: Sizes, switches: Switches, *, dropout: float, temperature: float) -> Captioner:
-    """The whole of the paper: SCORER and CBR."""
+    """Build SCORER+CBR, the complete model of the paper."""
     terms = {
         "cv": between_views(temperature, switches),
         "cbr": BackwardReasoning(sizes, temperature, switches),

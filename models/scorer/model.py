@@ -1,6 +1,6 @@
 """SCORER: self-supervised cross-view representation reconstruction (Tu et al., ICCV 2023), section 3.2.
 
-B pairs, N cells an image, D width, h heads, d = D/h.
+B: pairs of the batch; b: pairs of this process; N: cells of an image; D: width; h: heads; d = D/h.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from models.common.entry import Entry
 from models.common.switches import DECODER, RELEASED, Switches
 from models.kernels.matching import Contrast, matching, partner_matching
 
-JOINED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # what Eq. 7 maps, (B, N, D) each
+JOINED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # input of the map in Eq. 7, (B, N, D) each
     "cat": lambda before, after: torch.cat([before, after], -1),  # (B, N, 2D)
     "sum": torch.add,
     "hadamard": torch.mul,
@@ -26,14 +26,14 @@ JOINED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # what Eq. 7 maps, (B
 
 @dataclass
 class CrossView(Aligned):
-    """The last layer's projected tokens, (B, h, N, d), which matching and attention share."""
+    """Difference with the last layer's projected tokens, (B, h, N, d), shared by matching and attention."""
 
     before_queries: Tensor
     after_keys: Tensor
 
 
 class Scorer(nn.Module):
-    """Each image is reconstructed from the other one; what both keep is unchanged (SCORER Eq. 5-7)."""
+    """Reconstruction of each image from the other, which keeps what is unchanged (SCORER Eq. 5-7)."""
 
     def __init__(self, sizes: Sizes, switches: Switches, dropout: float):
         super().__init__()
@@ -50,20 +50,20 @@ class Scorer(nn.Module):
         self.dropout = nn.Dropout(dropout) if switches.fusion_dropout else nn.Identity()
 
     def forward(self, before: Tensor, after: Tensor) -> CrossView:
-        """The pair encoding, (B, N, D) each."""
+        """Compute the difference of a pair encoding, (B, N, D) each."""
         b, a = before, after
         for attention, norm in zip(all_of(MultiHeadAttention, self.attentions), self.norms, strict=True):
             b_queries, a_queries = attention.queries(b), attention.queries(a)  # (B, h, N, d)
             (b_keys, b_values), (a_keys, a_values) = attention.keys_values(b), attention.keys_values(a)
-            # Eq. 5: both directions read the layer's inputs; Eq. 6: what the views have in common
+            # Eq. 5: both directions read the layer's inputs; Eq. 6: the common part of the views
             b = norm(b + attention.attend(b_queries, a_keys, a_values))  # (B, N, D)
             a = norm(a + attention.attend(a_queries, b_keys, b_values))
         return CrossView(self.fused(b, a), before, after, a_queries, b_keys, b_queries, a_keys)
 
     def fused(self, before: Tensor, after: Tensor) -> Tensor:
-        """X_c = ReLU(fc([X^c_bef ; X^c_aft])) or of their sum or product (Eq. 7), (B, N, D).
+        """Return X_c = ReLU(fc([X^c_bef ; X^c_aft])), or fc of their sum or product (Eq. 7): (B, N, D).
 
-        `respective` fuses nothing: all tokens of before, then all of after, (B, 2N, D).
+        `respective` does not fuse: it returns the tokens of before, then of after, (B, 2N, D).
         """
         if self.fusion == "respective":
             return torch.cat([before, after], 1)
@@ -71,7 +71,7 @@ class Scorer(nn.Module):
 
 
 class ViewInvariance(Regulariser):
-    """L_cv (SCORER Eq. 4): a pair's two images match each other better than any other image of the batch."""
+    """L_cv (SCORER Eq. 4): the images of a pair match each other better than other images of the batch."""
 
     def __init__(self, temperature: float, switches: Switches):
         super().__init__()
@@ -79,7 +79,7 @@ class ViewInvariance(Regulariser):
         self.contrast = Contrast(temperature, switches.temperature == "learned")
 
     def forward(self, pair: CrossView, words: Words) -> Tensor:
-        # the batch's other pairs are the negatives, those of other processes too
+        # negatives are the other pairs of the batch, including those of other processes
         before_to_after = matching(pair.before_queries, pair.after_keys, self.mtm)  # (b, B)
         after_to_before = matching(pair.after_queries, pair.before_keys, self.mtm)
         return self.contrast(before_to_after, after_to_before)
@@ -89,11 +89,11 @@ class ViewInvariance(Regulariser):
 
 
 class ViewDistance(Regulariser):
-    """L_cv of RR+ (SCORER supplement, Fig. 13): a pair's two images match each other, whatever the others do.
+    """L_cv of RR+ (SCORER supplement, Fig. 13): (1/B) sum_k (1 - S_kk), without negatives or temperature.
 
-    (1/B) sum_k (1 - S_kk), the mean of both directions, where S_kk matches by cosines. By the dot products
-    of Eq. 2 longer queries and keys would always match better: without negatives to lose against, nothing
-    ends that. Without tau, which would only scale lambda_cv.
+    S_kk is the mean of both directions, and uses cosines. With the dot products of Eq. 2, longer queries and
+    keys would always match better, and without negatives they would grow without bound. A temperature would
+    only scale lambda_cv.
     """
 
     def __init__(self, switches: Switches):
@@ -107,7 +107,7 @@ class ViewDistance(Regulariser):
 
 
 def between_views(temperature: float, switches: Switches) -> ViewInvariance | ViewDistance:
-    """L_cv, as the switch `contrast` says."""
+    """Build L_cv, by the switch `contrast`."""
     return (
         ViewDistance(switches) if switches.contrast == "distance" else ViewInvariance(temperature, switches)
     )
@@ -116,19 +116,19 @@ def between_views(temperature: float, switches: Switches) -> ViewInvariance | Vi
 def captioner(
     sizes: Sizes, switches: Switches, dropout: float, terms: Mapping[str, Regulariser]
 ) -> Captioner:
-    """Reconstruction, its decoder and these loss terms."""
+    """Build reconstruction and decoder with these loss terms."""
     difference, respective = Scorer(sizes, switches, dropout), switches.fusion == "respective"
     reads: Reads = "end" if "cbr" in terms and switches.sentence == "padded" else "words"
     return Captioner(sizes, difference, terms, dropout, switches, respective=respective, reads=reads)
 
 
 def rr(sizes: Sizes, switches: Switches, *, dropout: float) -> Captioner:
-    """Representation reconstruction alone: SCORER without its contrast (Table 6)."""
+    """Build RR: representation reconstruction, without the contrast between views (Table 6)."""
     return captioner(sizes, switches, dropout, {})
 
 
 def scorer(sizes: Sizes, switches: Switches, *, dropout: float, temperature: float) -> Captioner:
-    """SCORER without backward reasoning (Table 6)."""
+    """Build SCORER without backward reasoning (Table 6)."""
     return captioner(sizes, switches, dropout, {"cv": between_views(temperature, switches)})
 
 

@@ -9,19 +9,19 @@ from models.common.switches import DECODER, RELEASED, Switches
 
 
 class Subtraction(nn.Module):
-    """X_c = ReLU(fc(X_aft - X_bef)): cell against cell, blind to a moved camera."""
+    """X_c = ReLU(fc(X_aft - X_bef)), cell by cell; a moved camera looks like a change everywhere."""
 
     def __init__(self, width: int):
         super().__init__()
         self.fc = nn.Linear(width, width)
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
-        """(B, N, D) each."""
+        """Compute the difference of a pair encoding, (B, N, D) each."""
         return Difference(torch.relu(self.fc(after - before)), before, after)
 
 
 def subtraction(sizes: Sizes, switches: Switches, *, dropout: float) -> Captioner:
-    """Subtraction and the shared decoder; no loss but the caption's."""
+    """Build subtraction with the shared decoder; its only loss is the caption's."""
     return Captioner(sizes, Subtraction(sizes.width), {}, dropout, switches)
 
 

@@ -1,8 +1,8 @@
 """VARD: viewpoint-adaptive representation disentanglement (Tu et al., TIP 2023).
 
-An image's cells are related to each other with their places (PERL), what the other image shows of them is
-taken away (URD), and the rest says where to look. The equations: docs/methods.md, "VARD".
-B pairs, C feature channels, N cells an image, A width, h heads, d = A/h.
+PERL relates the cells of an image to each other and to their positions. URD subtracts the part that the other
+image has in common. The rest, D, determines the attention maps. Equations: docs/methods.md, "VARD".
+B: pairs; C: feature channels; H x W: grid; N: cells of an image; A: width; h: heads; d = A/h.
 """
 
 from dataclasses import dataclass
@@ -29,31 +29,31 @@ from models.common.entry import Entry
 from models.common.grid_embedding import DataSizes, GridCells
 from models.initialisation.counterpart_weights import CALM, SHOWN, calm
 
-EPSILON = 1e-6  # of layer norms
-# of differing first weights:
-LOUD = 24.0  # D begins as ReLU(LOUD R (c_bef - c_aft))
-USUAL = 6.0  # the bias before D's norm, beside which all else is short
-STEEPNESS, LEAST = 4.0, 2.0  # a cell's weight is over one half where D is two deviations over the cells' mean
-HEARD = 10.0  # times what the speaker hears: attended vectors, too, have little beside that bias
-DIFFERENT = 1.5  # how long l_diff's numbers are to the speaker
+EPSILON = 1e-6  # layer norms
+# initialisation `differing`:
+LOUD = 24.0  # D = ReLU(LOUD R (c_bef - c_aft)), R orthogonal
+USUAL = 6.0  # bias before the norm of D; much longer than its other input
+STEEPNESS, LEAST = 4.0, 2.0  # a cell has weight over 1/2 if D is two deviations above the mean of the cells
+HEARD = 10.0  # gain of the attended vectors in the speaker, because the common bias dominates them
+DIFFERENT = 1.5  # scale of l_diff in the speaker
 
 
 @dataclass(frozen=True)
 class VardSizes(SpeakerSizes):
-    """The speaker's, and the detector's."""
+    """Sizes of the speaker and of the detector."""
 
     width: int  # A
     heads: int
 
     def __post_init__(self) -> None:
-        """Raises ValueError where they make no model."""
+        """Raises ValueError for sizes that do not fit."""
         super().__post_init__()
         check_heads(self.width, self.heads)
 
 
 @dataclass(frozen=True)
 class TransformerSizes(DataSizes):
-    """The detector's, and those of the decoder over its cells."""
+    """Sizes of the detector and of the transformer decoder."""
 
     width: int  # A
     heads: int
@@ -61,22 +61,22 @@ class TransformerSizes(DataSizes):
     word_width: int
 
     def __post_init__(self) -> None:
-        """Raises ValueError where they make no model."""
+        """Raises ValueError for sizes that do not fit."""
         check_heads(self.width, self.heads)
         if self.word_width % 2:
             raise ValueError(f"word_width {self.word_width} is not even")
 
 
 def check_heads(width: int, heads: int) -> None:
-    """Raises ValueError where heads do not share the width."""
+    """Raise ValueError if the width is not a multiple of the number of heads."""
     if width % heads:
         raise ValueError(f"width {width} is not a multiple of heads ({heads})")
 
 
 class Perl(nn.Module):
-    """P = LN(MHA(U, U, U) + DW(v) + U): cells of one image related to each other, with their places.
+    """Position-embedded representation learning (PERL): P = LN(MHA(U, U, U) + DW(v) + U).
 
-    No map behind the heads. DW is a 3 x 3 convolution of each channel of the values by itself, over the grid.
+    MHA has no output map. DW is a depthwise 3 x 3 convolution of the values v over the grid.
     """
 
     def __init__(self, grid: tuple[int, int], width: int, heads: int, dropout: float):
@@ -87,7 +87,7 @@ class Perl(nn.Module):
         self.norm = nn.LayerNorm(width, EPSILON)
 
     def forward(self, cells: Tensor) -> Tensor:
-        """U, (B, N, A) -> P."""
+        """U, (B, N, A) -> P, (B, N, A)."""
         attention, values = self.attention, self.attention.value(cells)
         q, k = attention.queries(cells), attention.split(attention.key(cells))
         related = attention.attend(q, k, attention.split(values))
@@ -96,23 +96,23 @@ class Perl(nn.Module):
         return self.norm(related + placed + cells)
 
     def across(self, cells: Tensor, others: Tensor) -> Tensor:
-        """MHA(P_o, P_other, P_other) without a weight of its own: (B, N, A) each -> (B, N, A)."""
+        """Return MHA(P_own, P_other, P_other) without projections: (B, N, A) each -> (B, N, A)."""
         split = self.attention.split
         return self.attention.attend(split(cells), split(others), split(others))
 
 
 class Disentangling(nn.Module):
-    """D: of each cell, what neither image finds in the other one (URD)."""
+    """Unchanged representation disentanglement (URD): D, the part of cells that the images do not share."""
 
     def __init__(self, grid: tuple[int, int], width: int, heads: int, dropout: float):
         super().__init__()
         self.perl = Perl(grid, width, heads, dropout)
-        self.same = nn.LayerNorm(width, EPSILON)  # of both directions
+        self.same = nn.LayerNorm(width, EPSILON)  # the same for both directions
         self.fuse, self.norm = nn.Linear(2 * width, width), nn.LayerNorm(width, EPSILON)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """U of both images, (B, N, A) each -> P of both, and D."""
+        """U of both images, (B, N, A) each -> P of both, and D, of the same shape."""
         b, a = self.perl(before), self.perl(after)
         b_same = self.same(self.perl.across(b, a) + b)
         a_same = self.same(self.perl.across(a, b) + a)
@@ -121,7 +121,7 @@ class Disentangling(nn.Module):
 
 
 class Detector(nn.Module):
-    """VARD's change detector: D says where to look in each image, as a subtraction does in DUDA."""
+    """VARD's change detector: like DUDA's, but the maps are computed from D instead of a subtraction."""
 
     def __init__(self, sizes: VardSizes, switches: SpeakerSwitches, dropout: float):
         super().__init__()
@@ -132,7 +132,7 @@ class Detector(nn.Module):
         self.dropout, self.pooled = nn.Dropout(dropout), switches.pooled
 
     def forward(self, before: Tensor, after: Tensor) -> Attended:
-        """U of both images, (B, N, A) each."""
+        """Compute the difference of U of both images, (B, N, A) each."""
         b, a, D = self.disentangle(before, after)
         maps = [self.map(image, D) for image in (b, a)]  # (B, N) each
         l_bef, l_aft = (attended(own, image, self.pooled) for own, image in zip(maps, (b, a), strict=True))
@@ -142,22 +142,22 @@ class Detector(nn.Module):
 
 
 class Changed(nn.Module):
-    """D as the memory of a decoder that attends to cells."""
+    """D as the memory of a transformer decoder."""
 
     def __init__(self, sizes: TransformerSizes, dropout: float):
         super().__init__()
         self.disentangle = Disentangling(sizes.grid, sizes.width, sizes.heads, dropout)
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
-        """U of both images, (B, N, A) each."""
+        """Compute the difference of U of both images, (B, N, A) each."""
         return Difference(self.disentangle(before, after)[2], before, after)
 
 
 @torch.no_grad()
 def compare(encoding: nn.Sequential, parts: Disentangling) -> Tensor:
-    """D begins as a map of c_bef - c_aft, no matter how short that is; returns what all P have in common, A.
+    """Initialise D as a map of c_bef - c_aft, at any scale (not published); return the common part of all P.
 
-    A norm's shift takes off what its input's bias makes of it. Not published: where training begins.
+    The shift of D's norm cancels the effect of the bias before it. The common part has the shape (A).
     """
     cells = encoding[1]
     assert isinstance(cells, nn.Linear)
@@ -176,7 +176,7 @@ def compare(encoding: nn.Sequential, parts: Disentangling) -> Tensor:
 
 @torch.no_grad()
 def look_at_differences(detector: Detector, speaker: DynamicSpeaker, common: Tensor) -> None:
-    """The map begins as the sum of D, which is not negative, and the speaker hears l beside `common`."""
+    """Initialise the map as the sum of D, which is not negative; the speaker reads l without `common`."""
     of_image, of_difference = detector.map.embed.weight.flatten(1).chunk(2, 1)  # (M, A) each
     of_image *= CALM
     of_difference.abs_()
@@ -184,23 +184,23 @@ def look_at_differences(detector: Detector, speaker: DynamicSpeaker, common: Ten
     detector.norm.weight.fill_(DIFFERENT / HEARD)
     listen(speaker.look.weight, speaker.look.bias, torch.cat([common, 0 * common, common]))
     heard = speaker.speaking.weight_ih[:, speaker.words.embedding_dim :]
-    listen(heard, speaker.speaking.bias_ih, common * 2 / 3)  # bef and aft, each of weight 1/3
+    listen(heard, speaker.speaking.bias_ih, common * 2 / 3)  # before and after have weight 1/3 each
 
 
 def listen(weight: Tensor, bias: Tensor, usual: Tensor) -> None:
-    """W x + b becomes HEARD W (x - usual) + b."""
+    """Replace W x + b by HEARD W (x - usual) + b."""
     weight *= HEARD
     bias -= weight @ usual
 
 
 def encoding(sizes: VardSizes | TransformerSizes, switches: SpeakerSwitches) -> nn.Sequential:
-    """U = W x + b of each cell: (B, C, H, W) -> (B, N, A)."""
+    """Build the pair encoding U = W x + b: (B, C, H, W) -> (B, N, A)."""
     cells = GridCells(switches.coordinates)
     return nn.Sequential(cells, nn.Linear(sizes.channels + 2 * switches.coordinates, sizes.width))
 
 
 def vard(sizes: VardSizes, switches: SpeakerSwitches, *, dropout: float) -> Captioner:
-    """VARD with LSTMs, as it is released; without its classifier, which no loss reads."""
+    """Build VARD with LSTMs, as released, without its classifier, which no loss uses."""
     cells, detector = encoding(sizes, switches), Detector(sizes, switches, dropout)
     model = DynamicCaptioner(sizes, sizes.width, switches, dropout, cells, detector)
     if switches.first_weights == "differing":
@@ -209,7 +209,7 @@ def vard(sizes: VardSizes, switches: SpeakerSwitches, *, dropout: float) -> Capt
 
 
 def vard_transformer(sizes: TransformerSizes, switches: SpeakerSwitches, *, dropout: float) -> Captioner:
-    """VARD with the papers' Transformer over D, which its published rows have and no program (inferred)."""
+    """Build VARD with a Transformer decoder, which is in its tables but in no program (details inferred)."""
     widths = sizes.word_width, sizes.width, sizes.heads, sizes.decoder_layers
     decoder = CaptionDecoder(sizes.vocabulary, sizes.longest, *widths, dropout)
     cells, difference = encoding(sizes, switches), Changed(sizes, dropout)

@@ -1,4 +1,4 @@
-"""Checkpoints that others made, with hashes: torch.save's (pipeline/io/torch_files.py) and safetensors'."""
+"""Read checkpoint files, of torch.save (pipeline/io/torch_files.py) or safetensors, with their hashes."""
 
 import hashlib
 import re
@@ -15,11 +15,11 @@ from pipeline.io import torch_files
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import check_regular
 
-STATE = "model_state_dict"  # what holds IDC-PCL's tensors before the last phase
-PARTS = ("change_detector_state", "speaker_state", "encoder", "decoder")  # what holds the others' tensors
-MOST = 100_000  # entries of those
-LARGEST = 16 << 30  # bytes of a checkpoint
-REMEDY = "download it again, or save it anew with torch.save"
+STATE = "model_state_dict"  # entry with the tensors of IDC-PCL's pretraining
+PARTS = ("change_detector_state", "speaker_state", "encoder", "decoder")  # entries with the others' tensors
+MOST = 100_000  # limit of entries
+LARGEST = 16 << 30  # limit of bytes
+REMEDY = "download it again, or save it again with torch.save"
 CONVERT = (
     "import torch, sys; from safetensors.torch import save_file; "
     "save_file({k: v.contiguous() for k, v in torch.jit.load(sys.argv[1], 'cpu').state_dict().items()}, "
@@ -29,7 +29,7 @@ CONVERT = (
 
 @dataclass(frozen=True)
 class CheckpointFile:
-    """What the file holds: `tree` is of dictionaries, lists, text, numbers and tensors."""
+    """Content of a file; `tree` consists of dictionaries, lists, text, numbers and tensors."""
 
     path: Path
     sha256: str
@@ -37,19 +37,20 @@ class CheckpointFile:
 
 
 def read(path: str | Path) -> CheckpointFile:
-    """Read a file of torch.save, also of before torch 1.6. Raises InputError saying what is wrong with it."""
+    """Read a file of torch.save, old or new format. Raises InputError if it is missing or not valid."""
     path = Path(path)
     sha256 = _hashed(path, "name a checkpoint's file")
     try:
         return CheckpointFile(path, sha256, torch_files.load(path))
-    except Exception as error:  # what torch raises on damaged files is of any kind
+    except Exception as error:  # torch raises exceptions of many kinds for damaged files
         raise InputError(f"{path} cannot be read as a checkpoint: {_reason(error)}; {REMEDY}") from None
 
 
 def tensors_of(file: CheckpointFile) -> dict[str, Tensor]:
-    """Return the tensors by name: those of the file itself, and those within its PARTS, by their path.
+    """Return the tensors of the file and of its PARTS, by their path.
 
-    Raises InputError where it has entries without end, as dictionaries that hold one another may have.
+    Raises InputError if there are more than MOST entries, for example in dictionaries that contain each
+    other.
     """
     tree = file.tree if isinstance(file.tree, dict) else {}
     if isinstance(state := tree.get(STATE), dict):
@@ -69,7 +70,7 @@ def tensors_of(file: CheckpointFile) -> dict[str, Tensor]:
 
 
 def read_safetensors(path: Path, remedy: str) -> CheckpointFile:
-    """Read a safetensors file. Raises InputError where it is missing, damaged, or a TorchScript archive."""
+    """Read a safetensors file. Raises InputError if it is missing, damaged, or a TorchScript archive."""
     sha256 = _hashed(path, remedy)
     try:
         with path.open("rb") as file:
@@ -79,7 +80,7 @@ def read_safetensors(path: Path, remedy: str) -> CheckpointFile:
         return CheckpointFile(path, sha256, load_file(path))
     except SafetensorError as error:
         reason = " ".join(str(error).split())
-        raise InputError(f"{path} is no whole safetensors file ({reason}); download it again") from None
+        raise InputError(f"{path} is not a complete safetensors file ({reason}); download it again") from None
 
 
 def _hashed(path: Path, remedy: str) -> str:
@@ -92,15 +93,15 @@ def _hashed(path: Path, remedy: str) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong with the file, in one line."""
-    said = str(error.__context__ or error).strip()  # torch surrounds it by advice, to trust the file
+    """Return the reason of an error in one line."""
+    said = str(error.__context__ or error).strip()  # without torch's advice to trust the file
     if named := re.search(r"\bGLOBAL (\S+)", said):
         return f"it names {named[1]}, which no checkpoint needs; nothing of it was executed"
     return said.split("\n")[0].rstrip(".") or "it is cut off"
 
 
 def _kind_of(path: Path, remedy: str) -> str:
-    """What a zip file is, and what to do with a TorchScript archive."""
+    """Describe a zip file, and how to convert a TorchScript archive."""
     try:
         with zipfile.ZipFile(path) as archive:
             scripted = any("/code/" in name for name in archive.namelist())

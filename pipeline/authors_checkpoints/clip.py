@@ -1,12 +1,9 @@
-"""Import of CLIP's weights from a safetensors file (docs/checkpoints.md, "CLIP4IDC and CLIP").
+"""Import CLIP's weights from a safetensors file (docs/checkpoints.md, "CLIP4IDC and CLIP").
 
-The names are OpenAI's or Hugging Face's.
-
-Our names are those of models/clip4idc/encoders.py: patches, blocks, project, text and log_scale. Blocks are
-numbered through the whole image tower, so that one file fits every split.
+The file has the names of OpenAI or of Hugging Face. Our names are those of models/clip4idc/encoders.py, with
+blocks numbered through the whole image tower, so that one file fits every split.
 """
 
-from collections.abc import Mapping
 from math import isqrt
 from pathlib import Path
 
@@ -20,7 +17,7 @@ from pipeline.text.vocabularies import exchanged
 
 REMEDY = "name the safetensors file of CLIP with a ViT, in OpenAI's names or in Hugging Face's"
 TOKENS = 49_408
-ORDER = [exchanged(number) for number in range(TOKENS)]  # CLIP's number of each of our ids
+ORDER = [exchanged(number) for number in range(TOKENS)]  # CLIP's token for each of our ids
 OPENAIS = """
 visual.conv1.weight                             D,3,p,p     patches.project.weight
 visual.class_embedding                          D           patches.token
@@ -71,41 +68,33 @@ visual_projection.weight                        E,D         project.map.weight
 text_projection.weight                          E,T         text.map.weight
 logit_scale                                     ()          log_scale
 """
-FORMATS = {
-    "visual.": table(OPENAIS, NUMBERS),
-    "vision_model.": table(HUGGING_FACES),
-}  # by the image tower's names
+FORMATS = {"visual.": table(OPENAIS, NUMBERS), "vision_model.": table(HUGGING_FACES)}  # by prefix
 
 
 def read(path: Path) -> CheckpointFile:
-    """Read the file. Raises InputError where it is missing, damaged, or a TorchScript archive."""
+    """Read the file. Raises InputError if it is missing, damaged, or a TorchScript archive."""
     return read_safetensors(path, REMEDY)
 
 
 def imported(file: CheckpointFile) -> dict[str, Tensor]:
-    """Return all of CLIP's parameters, in our names and order of tokens.
+    """Return CLIP's parameters with our names and our order of tokens.
 
-    Raises InputError naming the tensor that is missing, of another shape or kind, or not CLIP's.
+    Raises InputError that names a tensor that is missing, does not fit, or is not CLIP's.
     """
     path, found = file.path, file.tree
-    rows = _format(path, found)
-    sizes = tensor_table.sizes_of(path, rows, found, {}, REMEDY)
+    formats = [rows for tower, rows in FORMATS.items() if any(name.startswith(tower) for name in found)]
+    if not formats:
+        raise InputError(f"{path} has no tensor of {' or '.join(FORMATS)}; {REMEDY}")
+    sizes = tensor_table.sizes_of(path, formats[0], found, {}, REMEDY)
     side(path, sizes)
-    wanted = tensor_table.wanted(rows, sizes)
+    wanted = tensor_table.wanted(formats[0], sizes)
     tensors = tensor_table.checked(path, found, wanted, "the model", REMEDY)
     return tensor_table.taken(wanted, tensors, ORDER, 0)
 
 
-def _format(path: Path, found: Mapping[str, Tensor]) -> list[tensor_table.Row]:
-    for tower, rows in FORMATS.items():
-        if any(name.startswith(tower) for name in found):
-            return rows
-    raise InputError(f"{path} has no tensor of {' or '.join(FORMATS)}; {REMEDY}")
-
-
 def side(path: Path, sizes: Sizes) -> int:
-    """Return how many pixels a side its images have. Raises InputError where they are not square."""
+    """Return the side of the images in pixels. Raises InputError if they are not square."""
     patches = isqrt(sizes["N"] - 1) if sizes["N"] else 0
     if patches**2 + 1 != sizes["N"]:
-        raise InputError(f"{path}: its image tower has {sizes['N']} positions, no square and one; {REMEDY}")
+        raise InputError(f"{path}: its image tower has {sizes['N']} positions, not a square plus 1; {REMEDY}")
     return patches * sizes["p"]

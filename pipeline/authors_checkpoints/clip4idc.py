@@ -1,7 +1,7 @@
-"""CLIP4IDC's released checkpoints, of either phase (docs/checkpoints.md, "CLIP4IDC and CLIP").
+"""CLIP4IDC's released checkpoints, of both phases (docs/checkpoints.md, "CLIP4IDC and CLIP").
 
-A file is a dictionary of tensors: CLIP's in OpenAI's names behind "clip.", the comparison's own, and those of
-the second phase's captioner. The text tower is in both; of the second phase it is not read.
+A file is a dictionary of tensors: CLIP's, with OpenAI's names and the prefix "clip.", those of the pair
+encoder, and in the second phase those of the captioner. The text tower of the second phase is not used.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ from pipeline.weights.first_weights import name_in_file
 
 FIELDS = {"D": "width", "p": "patch", "T": "text_width", "k": "text_layers", "C": "context", "E": "joint"}
 HEADS = {"heads": "width", "text_heads": "text_width", "caption_heads": "joint"}
-HEAD = 64  # width of every attention's heads, CLIP's and the captioner's
+HEAD = 64  # width of attention heads, in CLIP and in the captioner
 COMPARISON = """
 visual.{bef,aft}_embedding              D           inter.images
 visual.joint_positional_embedding       2N,D        inter.positions
@@ -50,20 +50,20 @@ ADAPTED = "[clip]" + clip.OPENAIS + COMPARISON
 
 
 def in_table(name: str) -> str:
-    """Return the table's name of a parameter of either phase's model."""
+    """Return the name in the table of a parameter of the model."""
     return name_in_file(STARTS, name) or name.removeprefix("difference.")
 
 
 def exchanged(_: System, path: Path, vocabulary: Vocabulary) -> list[int]:
-    """Put CLIP's tokens into the order of our ids."""
+    """Return CLIP's token for each of our ids."""
     return clip.ORDER
 
 
 def own(path: Path, sizes: Sizes, intra: int) -> dict[str, int]:
-    """Name the sizes. Heads are of one width; `intra`, how many blocks see one image, is in no tensor."""
+    """Return our sizes; `intra`, the number of blocks on single images, cannot be read from the tensors."""
     blocks = sizes["n"]
     if not 0 <= intra <= blocks:
-        raise InputError(f"{path}: its image tower has {blocks} blocks, --intra is {intra}; mend it")
+        raise InputError(f"{path}: its image tower has {blocks} blocks, but --intra is {intra}; correct it")
     found = {name: sizes[letter] for letter, name in FIELDS.items()} | {"caption_layers": sizes.get("m", 1)}
     heads = {name: max(1, found[width] // HEAD) for name, width in HEADS.items()}
     return found | heads | {"intra": intra, "inter": blocks - intra}

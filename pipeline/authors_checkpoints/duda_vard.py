@@ -1,7 +1,7 @@
 """Released checkpoints of DUDA and of VARD with LSTMs (docs/checkpoints.md, "DUDA and VARD").
 
-Their captions end with <NULL>, and none has <END>; in ours <END> ends a caption. So the rows of both change
-places, and what the model computes stays what it was.
+Their captions end with <NULL>, ours with <END>. So these two rows of the word tables are exchanged, which
+leaves the computation unchanged.
 """
 
 from pathlib import Path
@@ -23,7 +23,7 @@ core.{module_att,lang}_lstm.weight_hh   4H,H        decoder.{weighing,speaking}.
 core.{module_att,lang}_lstm.bias_{ih,hh}    4H      decoder.{weighing,speaking}.bias_{ih,hh}
 logit.G                                 V,H         decoder.vocabulary              words
 """
-# the classifier of the kind of change, fc1, is read by no loss
+# fc1, the classifier of the change type, is not used by any loss
 DUDAS = """
 [change_detector_state]
 fc1.G                                   6,1026      -

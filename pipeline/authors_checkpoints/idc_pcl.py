@@ -1,7 +1,7 @@
-"""Released checkpoints of IDC-PCL, of either phase (docs/checkpoints.md, "IDC-PCL").
+"""Released checkpoints of IDC-PCL, of both phases (docs/checkpoints.md, "IDC-PCL").
 
-A pre-trained one is a dictionary whose model_state_dict holds the tensors; a fine-tuned one is the tensors
-themselves. Words have a row each, at the ids of their vocabulary; [MASK] and [CLS] follow our words.
+A pretrained file has the tensors in its entry model_state_dict; a fine-tuned file has only tensors. Rows of
+words are in the order of the authors' vocabulary; in ours [MASK] and [CLS] come after the words.
 """
 
 from functools import partial

@@ -1,4 +1,4 @@
-"""A released checkpoint as weights of our model, in its released variant: the same steps for every system."""
+"""Convert a released checkpoint to weights of our model in its variant `released`, for every system."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from pipeline.text import vocabularies
 from pipeline.text.vocabularies import ClipVocabulary, Vocabulary, words_identity
 from pipeline.weights.model_description import Part, Trained
 
-# a file is of the first whose marks it has
+# a file belongs to the first system whose marks it has
 SYSTEMS: tuple[System, ...] = (clip4idc.CAPTIONING, clip4idc.ADAPTATION, VARD, DUDA, CARD, SCORER, DIRL)
 SYSTEMS += (idc_pcl.PRETRAINED, idc_pcl.JUDGING, idc_pcl.CAPTIONING, mccformers.S, mccformers.D)
 TITLES = ", ".join(dict.fromkeys(system.title for system in SYSTEMS))
@@ -36,7 +36,7 @@ DATA = tuple(each.name for each in fields(DataSizes))
 
 @dataclass(frozen=True)
 class Options:
-    """What the file does not say; None: what the system's program has."""
+    """Properties that are not in the file; None: those of the system's program."""
 
     vocabulary: Path
     dataset: str
@@ -47,7 +47,7 @@ class Options:
 
 
 def system_of(path: Path, found: Mapping[str, Tensor]) -> System:
-    """Tell whose checkpoint a file is by its tensors. Raises InputError where it is nobody's."""
+    """Return the system of a file, by its tensors. Raises InputError if there is none."""
     for system in SYSTEMS:
         if system.is_of(found):
             return system
@@ -55,9 +55,9 @@ def system_of(path: Path, found: Mapping[str, Tensor]) -> System:
 
 
 def imported(file: CheckpointFile, options: Options) -> tuple[Trained, dict[str, Tensor], Trainable]:
-    """Return the checkpoint as our weights, what is known of them, and the bare model of their phase.
+    """Return the description and weights of a checkpoint for our model, and the model on the meta device.
 
-    Raises InputError naming the tensor, the file or the setting that does not fit.
+    Raises InputError that names the tensor, the file or the setting that does not fit.
     """
     path, found = file.path, tensors_of(file)
     system = system_of(path, found)
@@ -72,7 +72,7 @@ def imported(file: CheckpointFile, options: Options) -> tuple[Trained, dict[str,
     weights = {name: made[system.alias(name)] for name in model.state_dict()}
     _check_shapes(path, system, rows, weights, model)
     words: dict[Part, str] = {"words": words_identity(vocabulary)}
-    # iteration and validation are not in a checkpoint: 0 and NaN
+    # a checkpoint does not contain the iteration and the validation score
     trained = Trained(recipe, options.seed, shape, data.vocabulary, data.longest, 0, math.nan, words)
     return trained, weights, model
 
@@ -80,9 +80,9 @@ def imported(file: CheckpointFile, options: Options) -> tuple[Trained, dict[str,
 def checked(
     path: Path, system: System, found: Mapping[str, Tensor], words: int
 ) -> tuple[dict[str, int], list[Wanted], dict[str, Tensor]]:
-    """Return the sizes, rows and tensors of a file that goes with so many words.
+    """Return the sizes, rows and tensors of a file for a vocabulary of `words` words.
 
-    Raises InputError naming the tensor that does not fit.
+    Raises InputError that names the tensor that does not fit.
     """
     sizes = tensor_table.sizes_of(path, system.table, found, {"V": words}, system.remedy)
     rows = tensor_table.wanted(system.table, sizes)
@@ -92,7 +92,7 @@ def checked(
 
 
 def _features(system: System, options: Options) -> Spec | PixelSpec:
-    """Return what params.yaml says that the dataset's models read."""
+    """Return the features or pixels of the dataset in params.yaml."""
     everything = params.load()
     dataset = everything.of(options.dataset)
     if system.features is None:
@@ -108,22 +108,22 @@ def _vocabulary(path: Path, system: System, options: Options) -> Vocabulary:
         return replace(words, longest=options.longest or system.longest)
     vocabulary = vocabularies.load(options.vocabulary)
     if not isinstance(vocabulary, ClipVocabulary):
-        raise InputError(f"{path} goes with CLIP's tokens; make the vocabulary by text.tokeniser: clip_bpe")
+        raise InputError(f"{path} needs CLIP's tokens; make the vocabulary with text.tokeniser: clip_bpe")
     return vocabulary
 
 
 def _shape(
     path: Path, system: System, sizes: Mapping[str, int], features: Spec | PixelSpec, options: Options
 ) -> tuple[int, int, int]:
-    """Return C, H and W of what the model reads."""
+    """Return C, H and W of the model's input."""
     if isinstance(features, Spec):
         side = features.size // features.stride
         return CHANNELS[features.stride], side, side
     side = clip.side(path, sizes)
     if (side, side) != (features.height, features.width):
         raise InputError(
-            f"{path}: its model reads {side} x {side} pixels, and {options.dataset} has "
-            f"{features.height} x {features.width}; mend features.pixels in params.yaml"
+            f"{path}: its model reads {side} x {side} pixels, but {options.dataset} has "
+            f"{features.height} x {features.width}; correct features.pixels in params.yaml"
         )
     return 3, side, side
 
@@ -136,10 +136,7 @@ def _bare(
     features: Spec | PixelSpec,
     options: Options,
 ) -> tuple[Recipe, Trainable]:
-    """Return how the model is built, and the model without numbers.
-
-    How it was trained is not in a checkpoint: the recipe has no loss and no training.
-    """
+    """Return the recipe, without loss and training settings, and the model on the meta device."""
     settings = {"variant": "released", "switches": system.switches(sizes), **system.settings}
     kind = models.entry_of(system.model).sizes
     known = system.own(path, sizes, options.intra)
@@ -150,7 +147,7 @@ def _bare(
         code = resolving.code_of(system.model)
         recipe = Recipe(options.dataset, system.model, settings, own, {}, {}, asdict(features), code)
     except ValueError as error:
-        raise InputError(f"{path}: {error}{'; mend --heads' if system.features else ''}") from None
+        raise InputError(f"{path}: {error}{'; correct --heads' if system.features else ''}") from None
     with torch.device("meta"):
         model: Trainable = recipe_file.build(recipe, made, phase=system.phase)
     return recipe, model
@@ -159,21 +156,21 @@ def _bare(
 def _check_computed(
     path: Path, system: System, rows: Sequence[Wanted], tensors: Mapping[str, Tensor]
 ) -> None:
-    """Raise InputError where a table of positions, or a tensor saved twice, is not what we compute."""
+    """Raise InputError if a table of positions, or a tensor that is saved twice, differs from ours."""
     for row in rows:
-        tensor, twin = tensors.get(row.theirs), row.how.removeprefix("=")
+        tensor, other = tensors.get(row.theirs), row.how.removeprefix("=")
         if row.how == "sinusoids" and tensor is not None:
             saved = tensor.reshape(-1, tensor.shape[-1])
             if not torch.allclose(saved, system.waves(*saved.shape), atol=1e-3):  # it may be of 16 bits
                 raise InputError(f"{path}: {row.theirs} is not the sinusoids that the model adds to words")
-        if twin in tensors and not torch.equal(tensors[row.theirs], tensors[twin]):
-            raise InputError(f"{path}: {row.theirs} is not {twin}, which it shares its numbers with")
+        if other in tensors and not torch.equal(tensors[row.theirs], tensors[other]):
+            raise InputError(f"{path}: {row.theirs} is not equal to {other}, but the model shares them")
 
 
 def _check_shapes(
     path: Path, system: System, rows: Sequence[Wanted], weights: Mapping[str, Tensor], model: Trainable
 ) -> None:
-    """Raise InputError where a size that the table leaves open is not our model's."""
+    """Raise InputError if a size that is not in the table differs from our model's."""
     for name, parameter in model.state_dict().items():
         if (size := tuple(weights[name].shape)) != tuple(parameter.shape):
             source = next(row.theirs for row in rows if row.ours == system.alias(name))

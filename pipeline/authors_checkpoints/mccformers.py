@@ -1,7 +1,7 @@
 """Released checkpoints of MCCFormers-D and -S (docs/checkpoints.md, "MCCFormers").
 
-A file holds the encoder and the decoder as whole objects of the authors' classes, read without executing
-anything; tensors go by the path of their modules. No such file was at hand.
+A file has the encoder and the decoder as objects of the authors' classes, which are read without executing
+code; tensors are named by the path of their modules. This was not tested with a released file.
 """
 
 from pipeline.authors_checkpoints.system import System, order_by

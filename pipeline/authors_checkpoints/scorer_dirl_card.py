@@ -1,7 +1,7 @@
 """Released checkpoints of SCORER, DIRL and CARD (docs/checkpoints.md, "SCORER and DIRL").
 
-A file has change_detector_state and speaker_state, and model_cfg, an object of a class of theirs, which is
-not read. Backward reasoning's weights are not in SCORER's. No file of CARD was at hand.
+A file has change_detector_state, speaker_state and model_cfg, which is an object of the authors' class and
+not read. SCORER's files do not contain backward reasoning. CARD was not tested with a released file.
 """
 
 from pipeline.authors_checkpoints.system import System
@@ -11,7 +11,7 @@ from pipeline.config.store_contents import Spec
 FEATURES = Spec(
     "resnet101", "imagenet", stride=16, finer=False, standardise=False, resize="opencv_bicubic", size=224
 )
-PLAIN = 1024  # channels of the features; DIRL's models for CLEVR-Change may read two coordinates more
+PLAIN = 1024  # channels of the features; DIRL's models for CLEVR-Change may also read two coordinates
 SPEAKER = """
 [speaker_state]
 core.embed.weight       V,e     decoder.embedding.weight    words
@@ -93,5 +93,5 @@ CARD = System(
     table=table(CARDS, SPEAKER, LAYERS),
     settings={"dropout": 0.1, "temperature": 0.07},
     features=FEATURES,
-    unknown=("resize",),  # of "bicubic" no more is known
+    unknown=("resize",),  # "bicubic", without a library
 )

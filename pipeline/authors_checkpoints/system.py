@@ -1,4 +1,4 @@
-"""What is known of a system whose authors released checkpoints, beside its table of tensors."""
+"""System: the description of a program whose authors released checkpoints."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,51 +16,51 @@ from pipeline.io.inputs import read_json
 from pipeline.text.vocabularies import Vocabulary
 
 KEYS = tuple(each.name for each in fields(Spec))
-# letters of the tables -> fields of our models' classes of sizes
+# letters in the tables -> fields of our models' sizes
 FIELDS = {"D": "width", "e": "word_width", "n": "layers", "m": "decoder_layers", "M": "maps", "H": "hidden"}
 
 
 def named(_: Path, sizes: Sizes, intra: int) -> dict[str, int]:
-    """Name the sizes that a table has letters for; others have their names there."""
+    """Return our sizes; letters that are not in FIELDS are names of ours."""
     return {FIELDS.get(letter, letter): size for letter, size in sizes.items()}
 
 
 @dataclass(frozen=True)
 class System:
-    """One paper's program, and the phase that its file is of."""
+    """Program of a paper, and the phase of a file."""
 
     title: str
-    model: str  # ours
-    marks: tuple[str, ...]  # patterns of names, all of which its files have
+    model: str  # name of our model
+    marks: tuple[str, ...]  # patterns; a file of this system has tensors that match each of them
     table: list[Row]
-    settings: Mapping[str, Any]  # of our model; dropout does not count, it is off
-    features: Spec | None  # what its program reads; None: pixels
-    unknown: tuple[str, ...] = ()  # keys of `features` that may be any
-    phase: str | None = None  # before captioning
-    heads: int = 8  # where the command names no number
-    longest: int = 0  # the same of the longest caption's tokens
+    settings: Mapping[str, Any]  # settings of our model; dropout is not used
+    features: Spec | None  # features that the program reads; None: pixels
+    unknown: tuple[str, ...] = ()  # keys of `features` that may have any value
+    phase: str | None = None  # pretraining phase; None: captioning
+    heads: int = 8  # default of --heads
+    longest: int = 0  # default of --longest
     switches: Callable[[Sizes], dict[str, Any]] = lambda sizes: {}
-    # the row of each of our words in their tables; None: the same rows
+    # row of each of our words in the authors' tables; None: the same rows
     order: Callable[["System", Path, Vocabulary], Sequence[int]] | None = None
     waves: Callable[[int, int], Tensor] = sinusoids
-    alias: Callable[[str], str] = str  # of a parameter's name, in the table
-    own: Callable[[Path, Sizes, int], dict[str, int]] = named  # sizes by our names; the number is --intra
+    alias: Callable[[str], str] = str  # name of a parameter -> its name in the table
+    own: Callable[[Path, Sizes, int], dict[str, int]] = named  # sizes in the table, --intra -> our sizes
 
     @property
     def remedy(self) -> str:
-        """What its user should do."""
+        """Remedy in error messages."""
         return f"name a released checkpoint of {self.title}"
 
     def is_of(self, names: Iterable[str]) -> bool:
-        """Whether a file with tensors of these names is one of its."""
+        """Return True if a file with tensors of these names belongs to this system."""
         names = list(names)
         return all(any(re.match(mark, name) for name in names) for mark in self.marks)
 
 
 def check_features(wanted: Spec, system: System) -> None:
-    """Raise InputError where params.yaml's features are not those that the program read.
+    """Raise InputError if the features in params.yaml are not those of the program.
 
-    Features that were imported have the weights and the resizing that they have.
+    Imported features may have any weights and resizing.
     """
     for key in KEYS:
         found, theirs = getattr(wanted, key), getattr(system.features, key)
@@ -75,7 +75,7 @@ def check_features(wanted: Spec, system: System) -> None:
 def order_by(
     marks: tuple[str, ...], behind: tuple[str, ...] = ()
 ) -> Callable[[System, Path, Vocabulary], list[int]]:
-    """Order words by their vocabulary's file, where it has these marks, and others `behind` our words."""
+    """Return an `order` that reads the authors' vocabulary, with these marks, and others after the words."""
 
     def order(system: System, path: Path, vocabulary: Vocabulary) -> list[int]:
         words: tuple[str, ...] = getattr(vocabulary, "words", ())
@@ -85,7 +85,7 @@ def order_by(
 
 
 def _rows(path: Path, words: list[str], title: str) -> list[int]:
-    """Return the id of each word. Raises InputError where the file is no vocabulary of theirs."""
+    """Return the id of each word. Raises InputError if the file is not the authors' vocabulary."""
     ids: Mapping[str, int] = read_json(path, "name a JSON file of word -> id")
     if lacking := [word for word in words if word not in ids]:
         raise InputError(f"{path} lacks {lacking[0]}; name the vocabulary of the checkpoint of {title}")

@@ -1,18 +1,18 @@
-"""Tables of tensors: their names and shapes in a released file, our names, and what is done on the way.
+"""Tables of tensors: names and shapes in a released file, our names, and conversions.
 
-A row is `THEIRS SHAPE OURS HOW`; "-" is a tensor that our model has not. In names, `{a,b}` stands for each in
-turn and `<n>` for the number of one of n layers; a line `[module]` names the module of the rows below it.
-At the end of a name, G is a weight and a bias, and A an attention of torch's: query, key and value in one
-tensor. Letters in shapes are sizes; the first row that has one alone says what it is. A shape is () of a
-single number, or * of any. HOW is nothing, or one of:
+A row is `THEIRS SHAPE OURS HOW`; OURS is "-" if our model lacks the tensor. In names, `{a,b}` expands to
+both, and `<n>` to the numbers of n layers; a line `[module]` is a prefix for the rows below it. At the end of
+a name, G expands to weight and bias, and A to torch's attention: query, key and value in one tensor. Letters
+in shapes are sizes; the first row that has a letter as a whole dimension determines it. The shape of a single
+number is (); * is any shape. HOW is empty, or one of:
 
-    T            transposed
-    words        a row a word, put into our vocabulary's order
-    first        the first rows, as many as the features have
-    last         the last layer's alone
-    sinusoids    checked: the positions that we compute
-    =NAME        checked: the same numbers as that tensor
-    ignored      may be missing, and is not looked at
+    T            transpose
+    words        a row per word; put into the order of our vocabulary
+    first        use the first rows, as many as the grid of the features has
+    last         use only the last layer
+    sinusoids    check: equal to the positions that we compute
+    =NAME        check: equal to that tensor
+    ignored      may be missing, and is not read
 """
 
 import re
@@ -26,7 +26,7 @@ from torch import Tensor
 
 from pipeline.io.errors import InputError
 
-FLOATS = (torch.float32, torch.float16, torch.bfloat16)  # float32 holds each exactly
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)  # float32 represents each exactly
 JOINED = ("query", "key", "value")  # their order in one tensor
 NONE, IGNORED = "-", "ignored"
 BRACES, LAYER = re.compile(r"\{(.*?)\}"), re.compile(r"<(\w+)>")
@@ -37,17 +37,17 @@ Sizes = Mapping[str, int]
 
 @dataclass(frozen=True)
 class Row:
-    """A tensor of theirs, or one in each layer."""
+    """A tensor in the file, or one per layer."""
 
     theirs: str
-    shape: tuple[str, ...] | None  # None: any
+    shape: tuple[str, ...] | None  # None: any shape
     ours: str
     how: str = ""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A tensor that a file must have, and the parameter of ours that it becomes."""
+    """A tensor that a file must have, and our parameter."""
 
     theirs: str
     shape: tuple[int, ...] | None
@@ -56,7 +56,7 @@ class Wanted:
 
 
 def table(*parts: str) -> list[Row]:
-    """Read a table, of several parts."""
+    """Parse a table that is given in several parts."""
     found: list[Row] = []
     module = ""
     for line in "".join(parts).split("\n"):
@@ -108,9 +108,9 @@ def _within(module: str, name: str) -> str:
 def sizes_of(
     path: Path, rows: Sequence[Row], found: Mapping[str, Tensor], known: Sizes, remedy: str
 ) -> dict[str, int]:
-    """Read the sizes off a file's tensors, beside those that are known.
+    """Return the known sizes and those that the file's tensors determine.
 
-    Raises InputError naming a tensor that is missing, or has another number of dimensions.
+    Raises InputError that names a tensor that is missing or has another number of dimensions.
     """
     sizes = dict(known)
     for row in rows:
@@ -129,14 +129,14 @@ def sizes_of(
 
 
 def _layers(name: str, found: Mapping[str, Tensor]) -> int:
-    """Count the layers; at least one, so that it is named where it is missing."""
+    """Count the layers in the file; at least 1, so that a missing one is named later."""
     before = LAYER.split(name)[0]
     numbers = {each.removeprefix(before).split(".")[0] for each in found if each.startswith(before)}
     return max(1, sum(number.isdecimal() for number in numbers))
 
 
 def wanted(rows: Sequence[Row], sizes: Sizes) -> list[Wanted]:
-    """List the tensors of a file of these sizes."""
+    """Return the tensors of a file with these sizes."""
     return list(chain.from_iterable(_of_layers(row, sizes) for row in rows))
 
 
@@ -157,16 +157,17 @@ def _number(dimension: str, sizes: Sizes) -> int:
 def checked(
     path: Path, found: Mapping[str, Tensor], rows: Sequence[Wanted], whose: str, remedy: str
 ) -> dict[str, Tensor]:
-    """Return the file's tensors in 32-bit floats.
+    """Return the file's tensors as float32.
 
-    Raises InputError naming the first that is missing, of another shape or kind, of no row, or not finite.
+    Raises InputError that names the first tensor that is missing, unknown, not finite, or has another shape
+    or type.
     """
     for row in rows:
         if row.how == IGNORED:
             continue
         tensor = _tensor(path, row.theirs, found, remedy)
         if row.shape not in (None, tuple(tensor.shape)):
-            hint = "give the vocabulary that it was trained with, or " if row.how == "words" else ""
+            hint = "name the vocabulary that it was trained with, or " if row.how == "words" else ""
             raise _misshapen(path, row.theirs, tensor, str(row.shape), hint + remedy)
     ignored = {row.theirs for row in rows if row.how == IGNORED}
     named = {row.theirs for row in rows}
@@ -190,11 +191,11 @@ def _misshapen(path: Path, name: str, tensor: Tensor, shape: str, remedy: str) -
 
 
 def floats(path: Path, name: str, tensor: Tensor, remedy: str) -> Tensor:
-    """Convert to 32-bit floats. Raises InputError where they cannot hold the tensor exactly."""
+    """Convert a tensor to float32. Raises InputError if float32 cannot represent it exactly."""
     if tensor.layout is not torch.strided or tensor.device.type != "cpu" or tensor.dtype not in FLOATS:
         kind = f"{tensor.layout}, {tensor.dtype}"
         raise InputError(f"{path}: {name} is {kind}, not of floats of at most 32 bits; {remedy}")
-    # few numbers can be spread over a shape without end
+    # strides of 0 could expand a few numbers to any size
     if tensor.numel() * tensor.itemsize > tensor.untyped_storage().nbytes():
         raise InputError(f"{path}: {name} has more elements than the file has numbers; {remedy}")
     return tensor.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
@@ -203,9 +204,9 @@ def floats(path: Path, name: str, tensor: Tensor, remedy: str) -> Tensor:
 def taken(
     rows: Sequence[Wanted], tensors: Mapping[str, Tensor], order: Sequence[int] | None, side: int
 ) -> dict[str, Tensor]:
-    """Make our parameters; one that several tensors become is their stack.
+    """Return our parameters; a parameter with several tensors is their stack.
 
-    `order`: the row of each of our words in theirs; None: the same. `side`: of the features' grid.
+    `order`: the authors' row of each of our words; None: the same rows. `side`: side of the grid in cells.
     """
     found: dict[str, list[Tensor]] = {}
     for row in rows:

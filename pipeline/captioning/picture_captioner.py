@@ -15,7 +15,7 @@ from pipeline.captioning.features import Features, Picture
 from pipeline.config.store_contents import recorded_spec
 from pipeline.decoding.attention_maps import Attended
 from pipeline.decoding.beam_search import n_best
-from pipeline.decoding.decode_split import searching, told
+from pipeline.decoding.decode_split import attended_batch, searching
 from pipeline.features.backbone_weights import input_shape
 from pipeline.io.errors import InputError
 from pipeline.text.vocabularies import Vocabulary
@@ -94,7 +94,9 @@ class PictureCaptioner:
     ) -> list[Attended]:
         """Caption pairs of images from Features.squashed."""
         difference = self._encoded(pairs)
-        found = told(searching(search.beam, search.length_penalty), self.model, difference, self.vocabulary)
+        found = attended_batch(
+            searching(search.beam, search.length_penalty), self.model, difference, self.vocabulary
+        )
         alignment = difference.alignment(list(range(len(pairs)))) if aligned else None
         if alignment is None:
             return found

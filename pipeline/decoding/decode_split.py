@@ -69,7 +69,7 @@ def _class_token_attention(
     starts = range(0, len(pairs), batch)
     for start, images in zip(starts, feature_batches(pairs, store, batch), strict=True):
         before, after = (image.to(device).float() for image in images)
-        maps = {name: own.half().cpu().numpy() for name, own in model.looks(before, after).items()}
+        maps = {name: own.half().cpu().numpy() for name, own in model.class_token_maps(before, after).items()}
         if not maps:
             break
         for row, pair in enumerate(pairs[start : start + batch]):
@@ -86,7 +86,7 @@ def _attended(
     aligned: Collection[str],
 ) -> Iterator[Attended]:
     """Yield the captions of one batch."""
-    captions = told(search, model, difference, vocabulary)
+    captions = attended_batch(search, model, difference, vocabulary)
     rows = [row for row, pair in enumerate(ids) if pair in aligned]
     alignment = difference.alignment(rows)  # (rows, N, N)
     alignments = {} if alignment is None else dict(zip(rows, alignment.half().cpu().numpy(), strict=True))
@@ -94,7 +94,9 @@ def _attended(
         yield replace(caption, alignment=alignments.get(row))
 
 
-def told(search: Search, model: Captioner, difference: Difference, vocabulary: Vocabulary) -> list[Attended]:
+def attended_batch(
+    search: Search, model: Captioner, difference: Difference, vocabulary: Vocabulary
+) -> list[Attended]:
     """Return the captions of a batch, with the decoder's attention maps and weights if it has them."""
     found, weighed = search(model, difference), model.decoder.weighed
     nothing = torch.empty(*found.words.shape, 0, math.prod(model.cells), dtype=torch.float16)

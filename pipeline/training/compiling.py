@@ -31,9 +31,9 @@ def compile_pieces(model: Trainable, compiler: str) -> None:
     """Mark the model's pieces for compilation at their first call; weights keep their names."""
     # otherwise inductor times several kernels and takes the fastest, which differs from run to run
     options: dict[str, str | int | bool | Callable[..., object]] = {"deterministic": True}
-    as_they_are = {"decoder"} if isinstance(model, Captioner) and not model.decoder.compiles else set()
+    skipped = {"decoder"} if isinstance(model, Captioner) and not model.decoder.compiles else set()
     for name, piece in model.named_children():
-        if name in PIECES and name not in as_they_are:
+        if name in PIECES and name not in skipped:
             piece.compile(backend=compiler, options=options if compiler == "inductor" else None)
 
 

@@ -70,8 +70,8 @@ def resume(
         model.load_state_dict(record["model"])
         optimiser.load_state_dict(record["optimiser"])
         history = History(**record["history"])
-        return history, _damage_message(damaged, f"goes on from iteration {history.iteration}")
-    return History(), _damage_message(damaged, "begins anew")
+        return history, _damage_message(damaged, f"continues from iteration {history.iteration}")
+    return History(), _damage_message(damaged, "starts from the beginning")
 
 
 def _damage_message(damaged: list[Path], how: str) -> str:

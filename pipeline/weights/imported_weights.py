@@ -1,4 +1,4 @@
-"""Imported weights of a run, which wait in data/imported for the stage that would train them.
+"""Imported weights of a run, kept in data/imported for the stages that copy them instead of training.
 
 DVC removes a stage's outputs before it runs the stage. So imported weights lie in a folder that no stage
 owns, one for each stage that can take them over: `pretrain` and `train` copy them in place of training. The
@@ -24,46 +24,49 @@ NEVER_TRAINED = 0  # the iteration in model.yaml of imported weights
 
 
 def place(dataset: str, model: str, seed: int, stage: str) -> Path:
-    """The folder of the weights that this stage of a run takes over."""
+    """Return the folder of imported weights for a stage of a run."""
     return FOLDER / dataset / model / str(seed) / FOLDERS[stage]
 
 
 def found(run: Path | None, stage: str) -> Path | None:
-    """The folder of weights imported for a stage, below the folder of the run; None where there is none."""
+    """Return the folder of imported weights for a stage, below the folder of the run, or None."""
     return run / FOLDERS[stage] if run and (run / FOLDERS[stage]).is_dir() else None
 
 
 def hashes(run: Path | None) -> dict[str, str]:
-    """The hash of the weights imported for each stage, by the stage's name."""
+    """Return the hashes of the imported weights, by stage."""
     folders = {stage: folder for stage in FOLDERS if (folder := found(run, stage))}
     return {stage: _hash(folder / WEIGHTS) for stage, folder in folders.items()}
 
 
 def _hash(weights: Path) -> str:
     try:
-        return sha256((weights / trained_model.MODEL).read_bytes(), trained_model.identity(weights))
+        return {
+            stage: sha256((folder / trained_model.MODEL).read_bytes(), trained_model.identity(folder))
+            for stage, folder in folders.items()
+        }
     except OSError as error:
         raise InputError(f"{error.filename} cannot be read ({error.strerror}); {AGAIN}") from None
 
 
 def check_kept(weights: Path, run: Path | None, stage: str) -> None:
-    """Raise InputError where a training would replace imported weights that data/imported lacks."""
+    """Raise InputError if a training would replace imported weights that are not in data/imported."""
     described = weights / trained_model.MODEL
     if found(run, stage) or not described.is_file():
         return
     if read_yaml(described, f"remove {weights} to train it").get("iteration") == NEVER_TRAINED:
         raise InputError(
-            f"{weights} holds imported weights that {FOLDER} lacks, and a training would replace them; "
+            f"{weights} holds imported weights that are not in {FOLDER}, and a training would replace them; "
             f"{AGAIN} without --out, or remove {weights} to train "
             f"(an experiment: give --copy-paths {FOLDER}/DATASET)"
         )
 
 
 def check_unowned(out: Path) -> None:
-    """Raise InputError where DVC would remove what is written to `out`."""
+    """Raise InputError if `out` is in a folder that a stage owns, because DVC would remove it."""
     for folder in OWNED:
         if (out.parent.resolve() / out.name).is_relative_to(folder.resolve()):
             raise InputError(
-                f"{out} belongs to a stage, and DVC removes it before the stage runs; leave --out away, "
-                f"and the weights are kept in {FOLDER} for that stage"
+                f"{out} belongs to a stage, and DVC removes it before the stage runs; omit --out, and the "
+                f"weights are kept in {FOLDER} for that stage"
             )

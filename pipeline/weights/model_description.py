@@ -1,4 +1,4 @@
-"""What model.yaml says of a trained model: its recipe, its shapes, and the hashes of what it belongs to."""
+"""model.yaml, the description of a trained model: recipe, shapes, and hashes of its inputs."""
 
 import hashlib
 import json
@@ -18,34 +18,34 @@ from pipeline.io.errors import InputError
 from pipeline.io.records import plain
 from pipeline.text.vocabularies import Vocabulary, identity, words_identity
 
-# weights: their file; model: the rest of model.yaml; vocabulary: its words, how captions are read, their
-# length; words: an imported model's words alone; store, features, images: FeatureStore.hashes
+# hashes. weights: their file; model: the rest of model.yaml; vocabulary: words, tokenisation, caption length;
+# words: only the words, for imported models; store, features, images: FeatureStore.hashes
 Part = Literal["weights", "model", "vocabulary", "words", "store", "features", "images"]
 Sha = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 STRIDES: tuple[int, ...] = get_args(Stride)
-LARGEST = 1024  # pixels a side, as in params.yaml
-MOST = {"longest": LONGEST, "vocabulary": 1_000_000}  # tokens of a caption, words
-SHAPE = 1 << 16, LARGEST, LARGEST  # C, H, W
-BELONGS = "bring what the weights were trained with, or train again"
+LARGEST = 1024  # side of an image in pixels, as in params.yaml
+MOST = {"longest": LONGEST, "vocabulary": 1_000_000}  # limits of tokens of a caption, and of words
+SHAPE = 1 << 16, LARGEST, LARGEST  # limits of C, H and W
+BELONGS = "use the file that the weights were trained with, or train again"
 
 
 @dataclass(frozen=True)
 class Trained:
-    """How the weights came about, the shapes that they fit, and what they belong to."""
+    """Description of trained weights: recipe, shapes, and hashes of the files that they belong to."""
 
     recipe: Recipe
     seed: Seed
-    shape: tuple[Count, Count, Count]  # of an image's features, C x H x W
-    vocabulary: Count
+    shape: tuple[Count, Count, Count]  # C, H, W of an image's features
+    vocabulary: Count  # number of words
     longest: Count
-    iteration: int  # the snapshot that was kept; 0: imported
-    validation: float  # the snapshot's score on the validation split; NaN where it was imported
-    hashes: dict[Part, Sha] = field(default_factory=dict)  # sha256; empty in files of before there were any
+    iteration: int  # iteration of the snapshot; 0: imported
+    validation: float  # validation score of the snapshot; NaN: imported
+    hashes: dict[Part, Sha] = field(default_factory=dict)  # SHA-256; empty in old files
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
     def __post_init__(self) -> None:
-        """Raises ValueError for what no training leaves."""
+        """Raises ValueError for values that no training writes."""
         if self.iteration < 0:
             raise ValueError(f"iteration is {self.iteration}, not a whole number from 0 on")
         if self.iteration and not math.isfinite(self.validation):
@@ -57,7 +57,7 @@ class Trained:
         return f"{self.recipe.dataset}/{self.recipe.model}/{self.seed}"
 
     def check_vocabulary(self, vocabulary: Vocabulary, name: str | Path = "the vocabulary") -> None:
-        """Raises InputError where the model was trained with another vocabulary."""
+        """Raise InputError if the model was trained with another vocabulary."""
         if len(vocabulary) != self.vocabulary:
             raise InputError(
                 f"{name} has {len(vocabulary)} words; the weights belong to a vocabulary of "
@@ -68,23 +68,23 @@ class Trained:
             raise InputError(f"{name} is not the vocabulary that the weights belong to; {BELONGS}")
 
     def check_store(self, store: FeatureStore) -> None:
-        """Raises InputError for features of another kind, and for another store of the same images."""
+        """Raise InputError for other features, and for another store of the same images."""
         found, name = store.hashes, store.location.name
         if store.shape != self.shape:
             raise InputError(
-                f"{name} has features of {store.shape}, the weights read {self.shape}; {BELONGS}"
+                f"{name} has features of {store.shape}, but the weights need {self.shape}; {BELONGS}"
             )
         if self.hashes.get("features", found["features"]) != found["features"]:
             raise InputError(
-                f"{name}: its features were made otherwise than those that the weights were trained on "
-                f"(another weights_id, precision, normalisation or statistics); {BELONGS}"
+                f"{name}: its features differ from those that the weights were trained on (another "
+                f"weights_id, precision, normalisation or statistics); {BELONGS}"
             )
         if self.hashes.get("images") == found["images"] and self.hashes.get("store") != found["store"]:
             raise InputError(f"{name} is not the store that the weights were trained on; {BELONGS}")
 
 
 def described(path: Path, record: Any, remedy: str) -> Trained:
-    """Return what model.yaml says. Raises InputError naming the key of it that no training writes."""
+    """Validate the content of model.yaml. Raises InputError that names the key that is not valid."""
     trained = plain(path, Trained, record, remedy)
     if too_large := _too_large(trained):
         raise InputError(f"{path}: {too_large} at most; {remedy}")
@@ -94,7 +94,7 @@ def described(path: Path, record: Any, remedy: str) -> Trained:
 
 
 def check_features(path: Path, features: dict[str, Any], remedy: str) -> None:
-    """Raises InputError naming the key of a recipe's features by which none of ours are made."""
+    """Raise InputError that names a key of a recipe's features that is not valid."""
     kind: type[Spec | PixelSpec] = PixelSpec if features.get("input") == PIXELS else Spec
     unknown = features.keys() - {each.name for each in fields(kind)}
     fault = f"{min(unknown)} is no key of it" if unknown else _fault(plain(path, kind, features, remedy))
@@ -103,14 +103,14 @@ def check_features(path: Path, features: dict[str, Any], remedy: str) -> None:
 
 
 def hash_of(record: dict[str, Any]) -> str:
-    """Return the hash of all that model.yaml says, but for this hash itself."""
+    """Return the hash of model.yaml without this hash itself."""
     hashes = {part: value for part, value in record["hashes"].items() if part != "model"}
     text = json.dumps(record | {"hashes": hashes}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _too_large(trained: Trained) -> str | None:
-    """Which size is beyond all models of ours: from here on sizes decide about memory and time."""
+    """Return an error for a size that is too large, because sizes determine memory and time, or None."""
     sizes = trained.recipe.sizes.items()
     found = [
         *((f"recipe.sizes.{name}", size, MOST_BLOCKS if name in BLOCKS else WIDEST) for name, size in sizes),
@@ -121,7 +121,7 @@ def _too_large(trained: Trained) -> str | None:
 
 
 def _fault(spec: Spec | PixelSpec) -> str | None:
-    """What no features of ours are made with."""
+    """Return the error of a specification that our features cannot have, or None."""
     resizes = (*RESIZES,) if isinstance(spec, PixelSpec) else (*RESIZES, IMPORTED)
     if spec.resize not in resizes:
         return f"resize is {spec.resize!r}, not {' or '.join(resizes)}"
@@ -132,5 +132,5 @@ def _fault(spec: Spec | PixelSpec) -> str | None:
     least = 1 if isinstance(spec, PixelSpec) else spec.stride
     for side in spec.squashed:
         if not least <= side <= LARGEST:
-            return f"a picture is squashed to {side} pixels a side, not {least} to {LARGEST}"
+            return f"an image is squashed to {side} pixels a side, not {least} to {LARGEST}"
     return None

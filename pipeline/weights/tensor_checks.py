@@ -1,6 +1,6 @@
-"""Tensors of a file of weights, which may come from anybody, against those of the model that it is for.
+"""Checks of a weights file, which is untrusted input, against the tensors of its model.
 
-The file's header alone decides: nothing of the size that a text names is made before it fits the header.
+They use only the file's header, so that no memory is allocated for sizes that do not fit the file.
 """
 
 from collections.abc import Mapping
@@ -15,16 +15,16 @@ from models.common.trainable import Trainable
 from pipeline.io.errors import InputError
 from pipeline.io.inputs import check_regular
 
-MOST_BYTES = 1 << 30  # bytes of a file: 268 million numbers
+MOST_BYTES = 1 << 30  # limit of a file: 268 million numbers
 FLOATS = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
-KINDS = FLOATS | {"I64": torch.int64}  # batch norms count in it
-LOOKS = 1 << 28  # numbers of an attention's weights, of a pair: 1 GiB
+KINDS = FLOATS | {"I64": torch.int64}  # counters of batch norms
+MOST_WEIGHTS = 1 << 28  # limit of attention weights per pair: 1 GiB
 
 
 def tensors_said(path: Path, named: str, remedy: str) -> dict[str, Tensor]:
-    """Name -> a tensor of that shape and kind without numbers (torch.device("meta")).
+    """Return the tensors of the file's header, on the meta device.
 
-    Raises InputError, naming the file as `named`, where it does not open, or has tensors of other kinds.
+    Raises InputError if the file does not open or has tensors of other types; messages call it `named`.
     """
     try:
         check_regular(path, MOST_BYTES)
@@ -42,21 +42,21 @@ def tensors_said(path: Path, named: str, remedy: str) -> dict[str, Tensor]:
     }
 
 
-def check_looks(model: Trainable, source: Path, remedy: str) -> None:
-    """What no tensor tells: a picture of many cells, each of which looks at all."""
+def check_attention(model: Trainable, source: Path, remedy: str) -> None:
+    """Raise InputError if attention between all cells would need too much memory; no tensor shows this."""
     if not isinstance(model, Captioner):
         return
     rows, columns = model.cells
-    heads = getattr(model.sizes, "heads", 1)  # a model without any looks once
-    if heads * (rows * columns) ** 2 > LOOKS:
+    heads = getattr(model.sizes, "heads", 1)
+    if heads * (rows * columns) ** 2 > MOST_WEIGHTS:
         raise InputError(
             f"{source}: {heads} heads of {rows} x {columns} cells would take more than "
-            f"{LOOKS >> 28} GB a pair; {remedy}"
+            f"{MOST_WEIGHTS >> 28} GB a pair; {remedy}"
         )
 
 
 def check_tensors(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], named: str, remedy: str) -> None:
-    """Raises InputError naming the first tensor that is missing, surplus, or of another shape or kind."""
+    """Raise InputError that names the first tensor that is missing, unknown, or of another shape or type."""
     for name, own in wanted.items():
         if name not in found:
             raise InputError(f"{named} does not load (the tensor {name} is missing); {remedy}")
@@ -70,7 +70,7 @@ def check_tensors(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor], nam
 
 
 def check_finite(tensors: Mapping[str, Tensor], named: str, remedy: str) -> None:
-    """Raises InputError naming the first tensor with a number that is none, or without end."""
+    """Raise InputError that names the first tensor with NaN or infinity."""
     for name, tensor in tensors.items():
         if not tensor.isfinite().all():
             raise InputError(f"{named}: {name} has a number that is not finite; {remedy}")

@@ -1,6 +1,6 @@
-"""A trained model on disk: weights.safetensors and model.yaml in one folder.
+"""A trained model on disk: a folder with weights.safetensors and model.yaml.
 
-`load` and `load_first` are the one way to its weights: they check types, sizes, tensors and hashes.
+All code loads weights with `load` and `load_first`, which check types, sizes, tensors and hashes.
 """
 
 import sys
@@ -22,7 +22,7 @@ from pipeline.io.errors import InputError, printable
 from pipeline.io.inputs import read_yaml
 from pipeline.io.outputs import Contents, yaml_of
 from pipeline.weights.model_description import Trained, described, hash_of
-from pipeline.weights.tensor_checks import check_finite, check_looks, check_tensors, tensors_said
+from pipeline.weights.tensor_checks import check_attention, check_finite, check_tensors, tensors_said
 
 FILE, MODEL = "weights.safetensors", "model.yaml"
 CONTENTS = Contents("weights")
@@ -31,7 +31,7 @@ REMEDY, FIRST = "run `dvc repro train` to make it", "run `dvc repro pretrain` to
 
 
 def save(folder: Path, trained: Trained, weights: dict[str, Tensor]) -> None:
-    """Write both files into `folder`, which is made; model.yaml has the hashes of both."""
+    """Create `folder` with both files; model.yaml contains the hashes of both."""
     folder.mkdir(parents=True)
     save_file({name: tensor.contiguous() for name, tensor in weights.items()}, folder / FILE)
     hashes = {**trained.hashes, "weights": sha256(folder / FILE), "model": ""}
@@ -43,7 +43,7 @@ def save(folder: Path, trained: Trained, weights: dict[str, Tensor]) -> None:
 def load(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> tuple[Captioner, Trained]:
     """Load the trained model, in evaluation mode; messages call the folder `named`.
 
-    Raises InputError naming the file, and the key, that is missing, damaged, or of another model.
+    Raises InputError that names the file, and the key, that is missing, damaged, or of another model.
     """
     trained = describe(folder, named, remedy)
     model: Captioner = _filled(trained, folder, named or folder, remedy, None)
@@ -51,44 +51,44 @@ def load(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> tuple
 
 
 def there(folder: Path) -> bool:
-    """Whether a phase before captioning left weights there. Raises InputError where there is no folder."""
+    """Return True if a pretraining phase wrote weights. Raises InputError if the folder is missing."""
     if not folder.is_dir():
         raise InputError(f"{folder} is missing; {FIRST}")
     return any(folder.iterdir())
 
 
 def load_first(folder: Path) -> tuple[Trainable, Trained]:
-    """Load what the last phase before captioning left; raises as `load`, also where the model has none."""
+    """Load the model of the last pretraining phase. Raises as `load`, also if the model has no such phase."""
     trained = describe(folder, None, FIRST)
     if not (phases := trained.recipe.entry.phases):
-        raise InputError(f"{folder}: {trained.recipe.model} has no phase before captioning; {FIRST}")
+        raise InputError(f"{folder}: {trained.recipe.model} has no pretraining phase; {FIRST}")
     model: Trainable = _filled(trained, folder, folder, FIRST, phases[-1].settings)
     return model, trained
 
 
 def take_over(model: Trainable, folder: Path) -> None:
-    """Start from the phase before: what the model shares with it, by name and shape.
+    """Load the tensors that the model shares with the previous phase.
 
-    Raises InputError where the folder lacks a tensor, or has one of another shape.
+    Raises InputError if a tensor is missing, unknown, or of another shape.
     """
-    found, how = _tensors(folder, folder, FIRST, describe(folder, None, FIRST)), FIRST
+    found = _tensors(folder, folder, FIRST, describe(folder, None, FIRST))
     own = model.state_dict()
     for before, here in model.takes.items():
         taken = {here + name.removeprefix(before): x for name, x in found.items() if name.startswith(before)}
         wanted = {name: x for name, x in own.items() if name.startswith(here)}
         for place in sorted(taken.keys() ^ wanted.keys()):
-            fault = "lacks" if place in wanted else "has beside the model's"
-            raise InputError(f"{folder / FILE} {fault} {before}{place.removeprefix(here)}; {how}")
+            fault = "lacks" if place in wanted else "has, besides the model's,"
+            raise InputError(f"{folder / FILE} {fault} {before}{place.removeprefix(here)}; {FIRST}")
         for place, x in taken.items():
             if x.shape != wanted[place].shape:
                 shapes = f"{tuple(x.shape)}, not {tuple(wanted[place].shape)}"
-                raise InputError(f"{folder / FILE}: {before}{place.removeprefix(here)} is {shapes}; {how}")
+                raise InputError(f"{folder / FILE}: {before}{place.removeprefix(here)} is {shapes}; {FIRST}")
         own |= taken
     model.load_state_dict(own)
 
 
 def identity(folder: Path) -> bytes:
-    """The bytes that say which weights stand in a folder. Raises InputError where there are none."""
+    """Return the bytes of the weights file. Raises InputError if it cannot be read."""
     try:
         return (folder / FILE).read_bytes()
     except OSError as error:
@@ -96,7 +96,7 @@ def identity(folder: Path) -> bytes:
 
 
 def sha256_of(folder: Path) -> str:
-    """The hash of the file of weights. Raises InputError where there is none."""
+    """Return the hash of the weights file. Raises InputError if it cannot be read."""
     try:
         return sha256(folder / FILE)
     except OSError as error:
@@ -104,28 +104,28 @@ def sha256_of(folder: Path) -> str:
 
 
 def describe(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> Trained:
-    """Return what model.yaml says. Raises InputError where the folder is named after another run."""
+    """Return the description in model.yaml. Raises InputError if the folder has the name of another run."""
     named = named or folder
     trained = described(named / MODEL, _record(folder, remedy), remedy)
     claimed = _claimed(named)
     if claimed not in (None, trained.run):
         raise InputError(f"{named} holds weights of {trained.run}, says its {MODEL}; {remedy}")
     if claimed and not trained.hashes:
-        raise InputError(f"{named / MODEL} has no hashes, so nothing shows what its weights are; {remedy}")
+        raise InputError(f"{named / MODEL} has no hashes, so its weights cannot be verified; {remedy}")
     return trained
 
 
 def check_place(folder: Path, recipe: Recipe, seed: int, source: Path) -> None:
-    """Raise InputError where a folder is for weights of another run than that of the recipe at `source`."""
+    """Raise InputError if the folder has the name of another run than that of the recipe at `source`."""
     run, claimed = f"{recipe.dataset}/{recipe.model}/{seed}", _claimed(folder)
     if claimed not in (None, run):
-        raise InputError(f"{source} is the recipe of {run}, and {folder} is for weights of {claimed}")
+        raise InputError(f"{source} is the recipe of {run}, but {folder} is for weights of {claimed}")
 
 
 def check_first(folder: Path, recipe: Recipe, seed: int) -> Trained:
-    """Return what is said of the weights of the phase before a recipe's captioning.
+    """Return the description of the pretrained weights for a recipe's captioning.
 
-    Raise InputError where they are of another run, or were trained with other settings than the recipe has.
+    Raises InputError if they belong to another run, or if their settings differ from the recipe's.
     """
     trained = describe(folder, None, FIRST)
     own = f"{recipe.dataset}/{recipe.model}/{seed}"
@@ -134,8 +134,8 @@ def check_first(folder: Path, recipe: Recipe, seed: int) -> Trained:
     first = trained.recipe
     settings = (("sizes", first.sizes, recipe.sizes), ("adapt", first.adapt, recipe.adapt))
     for name, found, wanted in settings:
-        if found != wanted and trained.iteration:  # imported weights have no settings of a training
-            raise InputError(f"{folder / MODEL}: recipe.{name} is not that of the captioning; {FIRST}")
+        if found != wanted and trained.iteration:  # imported weights have no training settings
+            raise InputError(f"{folder / MODEL}: recipe.{name} differs from the captioning's; {FIRST}")
     return trained
 
 
@@ -144,7 +144,7 @@ def _record(folder: Path, remedy: str) -> Any:
 
 
 def _claimed(folder: Path) -> str | None:
-    """DATASET/MODEL/SEED of a folder of data/weights or data/recipes; None: it has another name."""
+    """Return DATASET/MODEL/SEED of a folder in data/weights or data/recipes, or None for other folders."""
     match folder.absolute().parts:
         case (*_, "data", "weights", dataset, model, seed):
             return f"{dataset}/{model}/{seed}"
@@ -154,7 +154,7 @@ def _claimed(folder: Path) -> str | None:
 
 
 def _filled(trained: Trained, folder: Path, named: Path, remedy: str, phase: str | None) -> Any:
-    """The model with its weights; it is built after the file's header fits its names and shapes."""
+    """Build the model and load its weights, after a check of the file's header."""
     recipe, source = trained.recipe, named / MODEL
     if not trained.hashes:
         print(
@@ -165,10 +165,10 @@ def _filled(trained: Trained, folder: Path, named: Path, remedy: str, phase: str
         sizes = recipe.sizes_for(trained.shape, trained.vocabulary, trained.longest)
     except InputError as error:
         raise InputError(f"{source}: {error}; {remedy}") from None
-    with torch.device("meta"):  # names and shapes only
+    with torch.device("meta"):  # without values
         bare = recipe_file.build(recipe, sizes, source, phase)
     found = tensors_said(folder / FILE, f"{named / FILE}", remedy)
-    check_looks(bare, source, remedy)
+    check_attention(bare, source, remedy)
     check_tensors(found, bare.state_dict(), f"{named / FILE}", remedy)
     tensors = _tensors(folder, named, remedy, trained)
     check_finite(tensors, f"{named / FILE}", remedy)
@@ -178,7 +178,7 @@ def _filled(trained: Trained, folder: Path, named: Path, remedy: str, phase: str
 
 
 def _tensors(folder: Path, named: Path, remedy: str, trained: Trained) -> dict[str, Tensor]:
-    """The file's tensors. Raises InputError where it does not load, or a hash of model.yaml differs."""
+    """Load the file's tensors. Raises InputError if it does not load, or if a hash in model.yaml differs."""
     if trained.hashes and trained.hashes["model"] != hash_of(_record(folder, remedy)):
         raise InputError(f"{named / MODEL} was changed since it was written (its hashes.model); {remedy}")
     try:

@@ -160,7 +160,11 @@ def test_damaged_and_missing_files_and_a_taken_place_are_told(clip, tmp_path):
     spoilt(clip, tmp_path, lambda _: None)
     whole = (tmp_path / "model.safetensors").read_bytes()
     (tmp_path / "cut.safetensors").write_bytes(whole[:-100])
-    refuse(tmp_path, "import_clip cut.safetensors --out out", "cut.safetensors is no whole safetensors file")
+    refuse(
+        tmp_path,
+        "import_clip cut.safetensors --out out",
+        "cut.safetensors is not a complete",
+    )
     refuse(tmp_path, "import_clip none.safetensors --out out", "cannot be read (No such file or directory)")
     (tmp_path / "taken").touch()
     refuse(tmp_path, "import_clip cut.safetensors --out taken", "is there already; remove it")

@@ -19,13 +19,13 @@ from models.common.captioner import Captioner, rows
 from models.common.decoder_protocol import Exchange, NextWord
 from models.common.dynamic_speaker import SpeakerSizes
 from models.common.trainable import Labels
-from models.idc_pcl.network import PclSizes
+from models.idc_pcl.switches import PclSizes
 from models.mccformers.model import MccSizes
 from models.scorer.subtraction import Subtraction
 from models.vard.model import TransformerSizes, VardSizes
 from pipeline.decoding import attention_maps
 from pipeline.decoding.beam_search import beam_attending, beam_search, n_best
-from pipeline.decoding.decode_split import searching, told
+from pipeline.decoding.decode_split import attended_batch, searching
 from pipeline.decoding.greedy import greedy, greedy_attending
 from pipeline.text.vocabularies import END, NULL, START, WordVocabulary
 from tests.lstm_speaker import Speaker
@@ -51,7 +51,7 @@ EVERY += [("lstm", "two maps"), ("lstm", "no map")]
 CASES = pytest.mark.parametrize(("name", "variant"), EVERY)
 
 
-def built(name, variant, switches=None):
+def built(name, variant, switches=None, phase=None):
     """All parameters random, by name; in float64, without dropout."""
     if name == "lstm":
         speaker = Speaker(SIZES[Sizes], variant == "two maps")
@@ -60,7 +60,7 @@ def built(name, variant, switches=None):
         kind = MODELS[name].sizes
         assert kind in SIZES, f"enter sizes of {kind.__name__} in SIZES of {__file__}"
         own = {"variant": variant, "switches": switches or {}}
-        model = models.build(name, SIZES[kind], settings_of(name, **VALUES) | own)
+        model = models.build(name, SIZES[kind], settings_of(name, **VALUES) | own, phase)
     return randomise(model.double())
 
 
@@ -220,7 +220,7 @@ def test_maps_and_weights_of_a_word_sum_to_1_or_there_are_none(name, variant, be
 def test_what_a_speaker_looked_at_is_kept_and_read(tmp_path, variant, count):
     model, difference = speaking("lstm", variant)
     vocabulary = WordVocabulary(("<NULL>", "<UNK>", "<START>", "<END>", *"abcdefghij"), LONGEST, True)
-    found = told(searching(1, 0.0), model, difference, vocabulary)
+    found = attended_batch(searching(1, 0.0), model, difference, vocabulary)
     searched = greedy_attending(model, difference)
     attention_maps.write(tmp_path / "a.npz", {str(row): each for row, each in enumerate(found)})
     for row, each in enumerate(attention_maps.read(tmp_path / "a.npz").values()):

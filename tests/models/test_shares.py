@@ -15,8 +15,11 @@ from tests.spawned import spawn
 
 pytestmark = pytest.mark.slow
 
-SHARED = [  # model, variant, switches
+SHARED = [  # model, variant, switches, phase
     *EVERY,
+    ("scorer", "paper", {"contrast": "distance"}),
+    ("clip4idc", "paper", {}, "adapt"),
+    ("clip4idc", "released", {}, "adapt"),
     ("dirl", "paper", {"terms": "discrimination"}),
     ("dirl", "paper", {"center": True}),
     ("ccr", "paper", {"directions": "averaged"}),
@@ -28,7 +31,6 @@ def among(cases):
 
 
 EACH = among(range(len(SHARED)))
-OF_DIRL = among([n for n, (name, *_) in enumerate(SHARED) if name in ("dirl", "ccr", "dirl_ccr")])
 
 
 def hidden(tokens, share, mask):
@@ -37,9 +39,9 @@ def hidden(tokens, share, mask):
     return tokens.masked_fill(chosen, mask), chosen
 
 
-def learned(name, variant, switches=None, pairs=slice(None), spoil=False):
+def learned(name, variant, switches=None, phase=None, pairs=slice(None), spoil=False):
     """Losses and gradients of some of four pairs."""
-    model = built(name, variant, switches)
+    model = built(name, variant, switches, phase)
     before, after = images(model, 4)[:, pairs]
     labels = Labels(torch.tensor([1, 0, 1, 1])[pairs], "mlm")
     with patch("models.idc_pcl.model.masked_words", hidden):
@@ -70,12 +72,12 @@ def shares(tmp_path_factory):
     return list(zip(*(torch.load(folder / f"{rank}.pt") for rank in range(2)), strict=True))
 
 
-def adding_up(own, whole):
+def adding_up(own, whole, exact=True):
+    """`exact`: the loss is in float64; CLIP4IDC's adaptation computes its own in float32."""
+    tolerances = {"rtol": 1e-6, "atol": 1e-9} if exact else {"rtol": 1e-4, "atol": 1e-7}
     for key, value in whole.items():
         summed = sum(found[key] for found in own)
-        torch.testing.assert_close(
-            summed, value, rtol=1e-6, atol=1e-9, msg=lambda said, key=key: f"{key}: {said}"
-        )
+        torch.testing.assert_close(summed, value, **tolerances, msg=lambda said, key=key: f"{key}: {said}")
 
 
 @EACH
@@ -83,15 +85,7 @@ def test_the_shares_of_two_processes_add_up(shares, case):
     whole = learned(*SHARED[case])
     terms = built(*SHARED[case]).terms
     assert all(value.abs().sum() > 0 for key, value in whole.items() if key in terms)
-    adding_up(shares[case], whole)
-
-
-@OF_DIRL
-def test_halves_that_do_not_know_of_each_other_are_another_loss(case):
-    whole = learned(*SHARED[case])
-    halves = [learned(*SHARED[case], pairs=pairs) for pairs in (slice(2), slice(2, 4))]
-    for term in {"dirl", "ccr"} & whole.keys():
-        assert not torch.allclose((halves[0][term] + halves[1][term]) / 2, whole[term], rtol=1e-3)
+    adding_up(shares[case], whole, "adapt" not in SHARED[case])
 
 
 def test_a_term_without_its_share_does_not_add_up(shares):

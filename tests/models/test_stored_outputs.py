@@ -69,6 +69,10 @@ def outputs(name, variant, switches, phase):
     if phase is None:
         with torch.no_grad():
             pairs = model.encode(*images(model, 6))
+            if (alignment := pairs.alignment([1, 2])) is not None:
+                found["alignment"] = alignment.square().sum().item()
+            for block, maps in model.class_token_maps(*images(model, 2)).items():
+                found[block] = maps.square().sum().item()
             for kind, search in (("greedy", greedy_attending), ("beam", BEAM)):
                 said = search(model, pairs)
                 found[kind] = ", ".join(" ".join(map(str, row)) for row in said.words.tolist())

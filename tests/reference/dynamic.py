@@ -46,16 +46,6 @@ def begun(name, first, width=64):
     return models.build(name, sizes, own).double(), before, after
 
 
-def same_maps(model, detect):
-    """The detector's maps and vectors are those of the loops, of each pair."""
-    difference = model.encode(*images())
-    for row in range(4):
-        maps, vectors = detect(row)
-        torch.testing.assert_close(difference.memory[row], torch.stack(vectors))
-        for side in range(2):
-            torch.testing.assert_close(difference.maps[row, side].sigmoid(), torch.stack(maps[side]))
-
-
 def losses(model, parts=2, changed=CHANGED, tokens=TOKENS):
     before, after = images(len(TOKENS))
     labels = None if changed is None else Labels(changed)

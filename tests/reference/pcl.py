@@ -6,8 +6,7 @@ import torch
 
 import models
 from models.common.decoder import NULL
-from models.idc_pcl.network import PclSizes
-from models.idc_pcl.switches import RELEASED, PclSwitches
+from models.idc_pcl.switches import RELEASED, PclSizes, PclSwitches
 from tests.random_models import randomise
 
 SIZES = PclSizes(5, (4, 6), 11, 8, 8, 2, 1, 2, 2, 2)  # 2 x 3 cells, 11 words, captions of up to 8 tokens

@@ -31,7 +31,7 @@ def test_a_damaged_state_is_said_in_one_line_and_the_result_is_the_same(folder, 
     state.write_bytes(state.read_bytes()[:-100])
     capsys.readouterr()
     succeed(folder, train_with(1, "damaged"))
-    said = f"note: {state.relative_to(folder)} is damaged; training begins anew"
+    said = f"note: {state.relative_to(folder)} is damaged; training starts from the beginning"
     assert capsys.readouterr().out.splitlines()[0] == said
     whole, again = ((folder / to / "weights.safetensors").read_bytes() for to in ("whole", "damaged"))
     assert whole == again

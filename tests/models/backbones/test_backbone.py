@@ -39,13 +39,6 @@ def test_the_grid_has_the_stride_and_the_channels_that_are_told(name, stride, fi
     assert grid.shape == (2, channels(name, stride, finer), 64 // stride, 64 // stride)
 
 
-def test_channels_of_known_networks():
-    assert channels("resnet101", 16) == 1024
-    assert channels("resnet101", 32) == 2048
-    assert channels("tf_efficientnet_lite0", 16) == 112
-    assert channels("tf_efficientnet_lite0", 16, finer=True) == 112 + 4 * 40
-
-
 def test_resnet101_is_torchvisions_cut_and_normalised_as_imagenet():
     torch.manual_seed(1)
     whole = spread(resnet101(weights=None)).eval()
@@ -71,12 +64,6 @@ def test_a_model_of_timm_is_cut_of_the_whole_and_normalised_as_it_says():
             (IMAGES / 255 - mean) / std, indices=[3], intermediates_only=True
         )
         torch.testing.assert_close(backbone(IMAGES), wanted[0])
-
-
-def test_no_block_behind_the_last_map_is_computed():
-    names = {name.split(".")[2] for name in Backbone(TINY, 16).network.state_dict() if ".blocks." in name}
-    assert max(names) == "3"
-    assert len(timm.create_model(TINY).blocks) > 4
 
 
 def test_the_finer_map_stands_folded_behind_the_channels():
@@ -128,22 +115,6 @@ def test_folded_norms_compute_the_same(name, stride, finer):
     assert torch.equal(next(backbone.network.parameters()), first), "it was not changed itself"
 
 
-@pytest.mark.parametrize("name", ["resnet101", "tf_efficientnet_lite0", TINY, "test_resnet"])
-def test_no_norm_is_left_of_usual_networks(name):
-    folded = for_inference(made(name, 16), torch.float32)
-    assert not [part for part in folded.modules() if isinstance(part, nn.BatchNorm2d)]
-
-
-def test_bfloat16_computes_nearly_the_same_and_standardises_in_float32():
-    backbone = made(TINY, 16, finer=True, standardise=True)
-    take_statistics(backbone, [IMAGES])
-    folded = for_inference(backbone, torch.bfloat16)
-    with torch.no_grad():
-        found, wanted = folded(IMAGES), backbone(IMAGES)
-    assert found.dtype == torch.float32
-    assert (found - wanted).abs().mean() < 0.3  # of deviations of 1
-
-
 class Doubtful(nn.Module):
     """A norm that is not alone in reading the convolution, one that reads two, and one called twice."""
 
@@ -184,18 +155,6 @@ def test_a_network_that_cannot_be_traced_stays_as_it_is():
     network = Undecided().eval()
     assert batch_norm_folding.fold(network) is None
     assert isinstance(network.norm, nn.BatchNorm2d)
-
-
-def test_how_many_norms_were_folded_is_told():
-    network = made(TINY, 16)
-    norms = sum(isinstance(part, nn.BatchNorm2d) for part in network.modules())
-    assert for_inference(network, torch.float32).folded == norms > 0
-    untraceable = for_inference(made("efficientvit_b0", 16), torch.float32)
-    assert untraceable.folded is None
-    assert [part for part in untraceable.modules() if isinstance(part, nn.BatchNorm2d)]
-    assert for_inference(made("test_convnext", 16), torch.float32).folded == 0
-    without = timm_maps.cut("test_vit", (16,))  # nor can it be traced, but it has no norm to fold
-    assert batch_norm_folding.fold(without.eval()) == 0
 
 
 def test_statistics_are_those_of_all_cells():

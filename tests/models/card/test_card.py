@@ -1,6 +1,5 @@
 """CARD and its two loss terms by loops, and where it begins (docs/methods.md, "CARD")."""
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -8,8 +7,6 @@ import torch
 
 from models import build
 from models.card.model import CardSizes
-from models.common.attention import MultiHeadAttention
-from models.initialisation.counterpart_weights import grid_places, look_over
 from tests.own_settings import settings_of
 from tests.random_models import randomise
 from tests.reference.post_norm import added, agree, attend, cross_entropy, decoded, linear, wave
@@ -118,28 +115,6 @@ def test_the_losses_and_their_gradients_by_loops(variant):
     torch.testing.assert_close(model.encode(before, after).memory, expected)
 
 
-def test_both_exchanges_are_not_the_same():
-    before, after, _ = batch()
-    one, other = (randomise(make(common_exchange=kind)) for kind in ("parallel", "sequential"))
-    assert not torch.allclose(one.encode(before, after).memory, other.encode(before, after).memory)
-
-
-def test_alignment_is_how_after_looks_at_before():
-    model = randomise(make())
-    before, after, _ = batch()
-    pair = model.encode(before, after)
-    P = dict(model.named_parameters())
-    (g, b), (h, a) = context(P, "before", before[1]), context(P, "after", after[1])
-    k = [
-        [joined(P, "local_common", linear(P, "difference.common", whole), x) for x in xs]
-        for whole, xs in ((g, b), (h, a))
-    ]
-    attention = model.difference.common_block.attention
-    b_k, a_k = (torch.stack(each)[None] for each in k)
-    expected = attention.map(attention.queries(a_k), attention.keys_values(b_k)[0])[0]
-    torch.testing.assert_close(pair.alignment([1])[0], expected)
-
-
 def test_one_pair_cannot_vary():
     """0 / 0 in the equation: 0 here, and no weight is spoilt by it."""
     model = randomise(make())
@@ -158,55 +133,6 @@ def test_the_temperature_stays_in_its_bounds(value, kept):
         temperature.fill_(value)
     model.constrain()
     assert temperature.item() == pytest.approx(kept)
-
-
-@pytest.mark.parametrize(
-    ("terms", "found"),
-    [
-        ("both", ("cap", "con", "ind")),
-        ("consistency", ("cap", "con")),
-        ("independence", ("cap", "ind")),
-        ("none", ("cap",)),
-    ],
-)
-def test_ablations_of_the_terms(terms, found):
-    model = randomise(make(terms=terms))
-    losses = model.losses(*batch())
-    assert model.terms == tuple(losses) == found
-    every = randomise(make()).losses(*batch())
-    assert all(torch.equal(losses[name], every[name]) for name in found)
-    assert any("temperature" in name for name, _ in model.named_parameters()) == ("con" in found)
-
-
-LARGE = replace(SIZES, channels=16, width=32, heads=4, vocabulary=40, word_width=20)
-
-
-def near(weight, bound):
-    """Uniform up to the bound: its largest number is hardly smaller, and its variance bound^2 / 3."""
-    assert 0.9 * bound < weight.abs().max().item() <= bound
-    assert weight.var().item() == pytest.approx(bound**2 / 3, rel=0.3)
-
-
-@VARIANTS
-def test_first_weights(variant):
-    model = make(LARGE, variant)
-    encoder, decoder, D = model.difference, model.decoder, 32
-    attentions = [encoder.own_block.attention, encoder.common_block.attention]
-    attentions += [layer.self_attention for layer in decoder.layers]
-    for each in attentions:
-        near(torch.cat([each.query.weight, each.key.weight, each.value.weight]), math.sqrt(6 / (4 * D)))
-        near(each.output.weight, math.sqrt(6 / (2 * D)))
-        assert each.value.bias.abs().max() == each.output.bias.abs().max() == 0
-    near(model.encoding.project.weight, math.sqrt(6 / (16 + D)))
-    near(encoder.positions, math.sqrt(6 / (7 + D)))
-    tokens = torch.cat([encoder.before_token, encoder.after_token])
-    assert 0.8 < tokens.abs().max().item() / math.sqrt(6 / (2 * D)) <= 1
-    near(encoder.fuse.map.weight, math.sqrt(6 / (3 * D)))
-    near(decoder.embedding.weight, math.sqrt(6 / (40 + 20)))
-    near(decoder.vocabulary.weight, math.sqrt(6 / (40 + D)))
-    assert decoder.embedding.weight[0].any() == (variant == "released")
-    assert model.never == ((1,) if variant == "released" else (0, 1, 2))
-    assert not torch.equal(encoder.before_local.map.weight, encoder.after_local.map.weight)
 
 
 CELLS_20 = replace(SIZES, channels=16, grid=(4, 5), width=64, heads=4)
@@ -243,28 +169,6 @@ def test_counterpart_begins_as_the_difference_of_the_same_cells():
     lengths = memory.norm(dim=1)
     assert lengths[7] < 2 * lengths[others].max()
     assert alike.norm(dim=1).min() > 0.3 * lengths.max()
-
-
-@torch.no_grad()
-def test_counterpart_tells_which_image_is_before():
-    image, other, _ = batch()
-    model = make(replace(SIZES, width=16), first_weights="counterpart")
-    there, back = (model.encode(*pair).memory for pair in ((image, other), (other, image)))
-    assert (there - back).abs().max() > 1e-3
-
-
-@torch.no_grad()
-def test_each_cell_reads_the_same_cell_of_the_other_image_gain_times():
-    torch.manual_seed(0)
-    attention, places = MultiHeadAttention(64, 4), grid_places(4, 5, 64)
-    look_over(attention, places, 8.0, 3.0)
-    cells = places.double() + torch.randn(2, 20, 64, dtype=torch.float64) * 0.1
-    attention.double()
-    one, other = cells[:1], cells[1:]
-    weights = attention.map(attention.queries(one), attention.keys_values(other)[0])[0]
-    assert weights.diagonal().min() > 0.7
-    read = attention.attend(attention.queries(one), *attention.keys_values(other))[0]
-    torch.testing.assert_close(read, 3 * weights @ other[0], atol=0.05, rtol=0)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.6])

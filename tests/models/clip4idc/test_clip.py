@@ -116,12 +116,6 @@ def test_text_vectors_are_those_of_an_independent_implementation():
     assert wanted.std(0).mean() > 0.03
 
 
-def test_convolutions_give_as_many_patches_as_the_linear_map():
-    pixels = torch.randint(0, 256, (2, 3, 32, 32)).float()
-    shapes = [Patches(SIZES, ClipSwitches(patches=kind))(pixels).shape for kind in ("linear", "convolutions")]
-    assert shapes == [(2, 17, 24)] * 2
-
-
 def test_patches_of_features_are_a_map_of_the_mean_of_some_cells():
     sizes = ClipSizes(**(vars(SIZES) | {"channels": 5, "grid": (4, 6), "patch": 2}))
     made, features = Patches(sizes, ClipSwitches(patches="features")), torch.randn(3, 5, 4, 6)

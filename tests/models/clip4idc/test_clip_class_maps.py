@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import models
-from tests.models.clip4idc.test_clip4idc import SIZES, built, images, settings
+from tests.models.clip4idc.test_clip4idc import SIZES, images, settings
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ def test_where_class_tokens_look_by_hand(intra, inter, shown):
     torch.manual_seed(0)
     model = models.build("clip4idc", sizes, settings("clip4idc")).eval()
     before, after = images(2).chunk(2)
-    found = model.looks(before, after)
+    found = model.class_token_maps(before, after)
     assert list(found) == [f"block {number}" for number in shown]
     blocks = {**model.encoding.blocks, **model.difference.inter.blocks}
     sides = [model.encoding.patches(image)[0] for image in (before, after)]
@@ -43,10 +43,3 @@ def first_row(block, tokens):
     q, k = block.attention.query(normed)[0], block.attention.key(normed)
     each = [(k[:, part] @ q[part] / math.sqrt(8)).softmax(0) for part in (slice(0, 8), slice(8, 16))]
     return (each[0] + each[1]) / 2
-
-
-def test_clip_ft_shows_its_last_two_blocks():
-    found = built("clip_ft").eval().looks(*images(4).chunk(2))
-    assert {name: maps.shape for name, maps in found.items()} == dict.fromkeys(
-        ("block 2", "block 3"), (2, 2, 2, 3)
-    )

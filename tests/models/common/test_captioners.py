@@ -6,10 +6,6 @@ import pytest
 import torch
 
 from models import build
-from models.common.captioner import caption_loss
-from models.common.decoder_protocol import Words
-from models.common.grid_embedding import GridEmbedding
-from models.scorer.cbr import mean_word
 from tests.own_settings import CANCELLED, GRID_MODELS, LEARNS, settings_of, unlearnt
 from tests.reference.transcription import SIZES
 
@@ -38,18 +34,6 @@ def batch():
     return before, after, tokens
 
 
-def test_equation_1_by_loops():
-    encoding = GridEmbedding(SIZES.channels, SIZES.width, SIZES.grid).double()
-    X = batch()[0]
-    found = encoding(X)
-    weight, bias = encoding.project.weight[:, :, 0, 0], encoding.project.bias
-    for i in range(2):
-        for j in range(3):
-            position = torch.cat([encoding.column.weight[j], encoding.row.weight[i]])  # column first
-            expected = weight @ X[1, :, i, j] + bias + position
-            torch.testing.assert_close(found[1, 3 * i + j], expected)
-
-
 def test_subtraction():
     model = make("subtraction")
     before, after, _ = batch()
@@ -72,27 +56,6 @@ def test_alignment_by_loops():
                 powers = [math.exp(float(q @ pair.before_keys[row, head, j]) / 2) for j in range(6)]
                 expected[i] += torch.tensor(powers, dtype=torch.float64) / sum(powers) / 2
         torch.testing.assert_close(found[place], expected)
-
-
-def test_subtraction_aligns_nothing():
-    before, after, _ = batch()
-    assert make("subtraction").encode(before, after).alignment([0]) is None
-
-
-def test_padding_is_no_word():
-    hidden = torch.randn(1, 3, 4)
-    real, everything = torch.tensor([[True, True, False]]), torch.ones(1, 3, dtype=torch.bool)
-    words = Words(torch.empty(0), hidden, real, everything)
-    torch.testing.assert_close(mean_word(words), hidden[:, :2].mean(1))
-
-
-def test_caption_loss_by_loops():
-    logits = torch.randn(2, 3, 9)
-    tokens = torch.tensor([[2, 4, 3, 0], [2, 5, 6, 3]])
-    targets = [(0, 0, 4), (0, 1, 3), (1, 0, 5), (1, 1, 6), (1, 2, 3)]
-    total = sum(logits[b, t].exp().sum().log() - logits[b, t, word] for b, t, word in targets)
-    words = Words(logits, logits, tokens[:, 1:] != 0, tokens[:, :-1] != 0)
-    torch.testing.assert_close(caption_loss(words, tokens), total / 5)
 
 
 @pytest.mark.parametrize("name", GRID_MODELS)

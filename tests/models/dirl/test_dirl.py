@@ -1,6 +1,6 @@
 """DIRL and CCR against loops (transcription_dirl.py), in both variants and by each switch alone."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,12 +10,10 @@ from models import build
 from models.common.switches import PAPER, RELEASED_DIRL
 from models.dirl.model import correlation
 from tests import random_models
-from tests.own_settings import settings_of
 from tests.random_models import batch, found, randomise
 from tests.reference import transcription_dirl as loops
 from tests.reference.transcription import SIZES
 
-NAMES = ("transformer", "dirl", "ccr", "dirl_ccr")
 VISIBLE = {  # switches that show without dropout, and where
     "coordinates": True,
     "attention_output": False,
@@ -55,24 +53,11 @@ def test_each_switch_alone_changes_the_result_as_the_loops_do(switch):
     assert max(abs(values[name] - others[name]).max() for name in values) > 1e-5
 
 
-def test_the_switches_of_the_released_program_that_differ_are_all_tried():
-    differing = {k for k, v in asdict(RELEASED_DIRL).items() if v != asdict(PAPER)[k]}
-    others = {"fusion_dropout", "word_dropout", "initialisation"}
-    assert differing - set(VISIBLE) == others
-
-
 # --- the correlation ---
 
 
 def tokens(*shape):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(4), dtype=torch.float64) + 1
-
-
-@pytest.mark.parametrize("center", [False, True])
-def test_the_correlation_by_loops(center):
-    b, a = tokens(2, 7, 4)
-    expected = loops.correlated(b.numpy(), a.numpy(), center)
-    np.testing.assert_allclose(correlation(b, a, center), expected, rtol=1e-12)
 
 
 def test_the_correlation_is_in_float32_under_autocast():
@@ -81,18 +66,6 @@ def test_the_correlation_is_in_float32_under_autocast():
         C = correlation(b, a, False)
     assert C.dtype == torch.float32
     torch.testing.assert_close(C, correlation(b, a, False), rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("variant", ["paper", "released"])
-def test_bfloat16_teaches_the_same(variant):
-    model, inputs = randomise(make(variant=variant), 0.3), batch(torch.float32)
-    exact = model.losses(*inputs)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        rounded = model.losses(*inputs)
-    sum(rounded.values()).backward()
-    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
-    for name, value in exact.items():
-        assert rounded[name].item() == pytest.approx(value.item(), rel=0.05), name
 
 
 # --- the contrast ---
@@ -116,14 +89,6 @@ def test_each_part_has_its_own_negatives():
     alone = model.losses(before, after, words)
     for name, value in alone.items():  # the order of pairs does not count
         assert both[name].item() == pytest.approx(value.item(), rel=1e-5)
-
-
-def test_only_a_contrast_keeps_the_layers():
-    inputs = batch(torch.float32)
-    for name in NAMES:
-        model = make(name=name)
-        words = model.decoder(inputs[2], model.encode(*inputs[:2]), model.keep_layers)
-        assert len(words.layers) == (SIZES.decoder_layers if "ccr" in name else 0)
 
 
 # --- dropout: at rate 1 nothing is left of what is dropped ---
@@ -171,51 +136,7 @@ def test_words_are_dropped_after_their_norm_where_told():
 # --- learning ---
 
 
-@pytest.mark.parametrize("variant", ["paper", "released"])
-@pytest.mark.parametrize("term", ["dirl", "ccr"])
-def test_a_term_alone_teaches_the_encoding(term, variant):
-    model = randomise(make(variant=variant, dropout=0.1), 0.2).train()
-    model.losses(*batch(torch.float32))[term].backward()
-    taught = {n for n, p in model.named_parameters() if p.grad is not None and p.grad.abs().sum()}
-    assert "encoding.project.weight" in taught
-    assert ("regularisers.dirl.mlp.0.weight" in taught) == (term == "dirl")
-    assert ("decoder.embedding.weight" in taught) == (term == "ccr")
-
-
-def test_the_released_first_weights_are_torchs_packed_attentions():
-    sizes = replace(SIZES, channels=64, vocabulary=90, width=64, heads=4, word_width=50)
-    model = make(variant="released", sizes=sizes)
-    torch.manual_seed(0)
-    theirs = torch.nn.MultiheadAttention(64, 4)
-    torch.nn.init.xavier_uniform_(theirs.in_proj_weight)
-    for ours in (model.difference.attentions[1], model.decoder.layers[0].cross_attention):
-        packed = torch.cat([ours.query.weight, ours.key.weight, ours.value.weight])
-        assert packed.abs().max().item() == pytest.approx((6 / (4 * 64)) ** 0.5, rel=0.01)
-        assert packed.std().item() == pytest.approx(theirs.in_proj_weight.std().item(), rel=0.02)
-        assert not any(p.any() for n, p in ours.named_parameters() if n.endswith("bias"))
-        assert ours.output.weight.abs().max().item() == pytest.approx((6 / (2 * 64)) ** 0.5, rel=0.01)
-    assert not model.decoder.embedding.weight[0].any()
-
-
-def test_the_after_image_is_compared_by_its_alignment():
-    model = make({"shared": "attention"}, "transformer", sizes=replace(SIZES, heads=1))
-    randomise(model).double()
-    b, a = (model.encoding(x) for x in batch()[:2])
-    alignment = model.encode(*batch()[:2]).alignment([2, 0])
-    torch.testing.assert_close(alignment.sum(-1), torch.ones(2, 6, dtype=torch.float64))
-    (attention,) = model.difference.attentions
-    shared = attention.output(alignment @ attention.value(b[[2, 0]]))
-    torch.testing.assert_close(shared, attention(a, b)[[2, 0]])
-
-
 # --- decoding and settings ---
-
-
-def test_released_means_each_models_own_program():
-    assert make(variant="released").encoding.coordinates is False
-    assert make({"coordinates": True}, variant="released").encoding.coordinates is True
-    scorer = build("rr", SIZES, settings_of("rr") | {"variant": "released"})
-    assert scorer.encoding.coordinates is True
 
 
 def test_a_negative_alpha_is_refused():

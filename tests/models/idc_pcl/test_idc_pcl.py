@@ -1,36 +1,19 @@
 """IDC-PCL's equations against loops, in both variants: embeddings, transformers, tasks, captioning."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 import models
 from models.common.trainable import Labels
-from models.idc_pcl.network import Network, attend_images, positions
+from models.idc_pcl.network import positions
 from models.idc_pcl.pretraining import ClassPairs
-from models.idc_pcl.switches import PclSwitches
-from pipeline.weights.trained_model import FILE
 from tests.random_models import randomise
 from tests.reference import pcl
 from tests.reference.pcl import SIZES, captioner, captions, cosine, hide, images, joint, masks, pretraining
 
 VARIANTS = pytest.mark.parametrize("variant", ["paper", "released"])
-
-
-@VARIANTS
-@pytest.mark.parametrize("compares", [True, False])
-@torch.no_grad()
-def test_the_images_by_loops(variant, compares):
-    model = pretraining(variant, difference_encoder=compares)
-    before, after = images(2), images(2, seed=3)
-    found = model.difference(model.encoding(before), model.encoding(after)).memory
-    for row in range(2):
-        cells = pcl.pooled(before[row]), pcl.pooled(after[row])
-        wanted = pcl.encoded(model.difference, *cells, variant)
-        torch.testing.assert_close(found[row], torch.stack(wanted))
 
 
 @VARIANTS
@@ -40,16 +23,6 @@ def test_the_positions_by_loops(variant):
     found = positions(80, 512, pcl.switches_of(variant))
     assert found.dtype == torch.float32
     assert (found.double() - torch.tensor(wanted, dtype=torch.float64)).abs().max() < 6e-8
-
-
-@VARIANTS
-@torch.no_grad()
-def test_a_single_image_by_loops(variant):
-    """CUB's: [IMG2] joins after the single-image transformer."""
-    model = pretraining(variant)
-    net, image = model.difference, images(1)
-    wanted = pcl.encoded_alone(net, pcl.pooled(image[0]), variant)
-    torch.testing.assert_close(net.alone(model.encoding(image))[0], torch.stack(wanted))
 
 
 @VARIANTS
@@ -165,34 +138,6 @@ def test_the_captioning_by_loops(variant, monkeypatch):
     assert not hasattr(alone, "judge")
 
 
-@pytest.mark.parametrize("cross", [1, 2])
-def test_what_is_not_asked_is_not_missed(cross):
-    """The last block works for the words to be named and the marks alone: the same, with its gradients."""
-    sizes = replace(SIZES, cross=cross)
-    network = randomise(Network(sizes, PclSwitches(), 0.0).double())
-    memory, tokens = torch.randn(2, 14, 8, dtype=torch.float64), captions(4)
-    asked = torch.rand(4, 8, generator=torch.Generator().manual_seed(0)) < 0.4
-
-    def quick():
-        kept, marks = network.over_images(memory)
-        return network.over_words(tokens, kept, asked), marks
-
-    def slow():
-        kept, x = [], network.cross.norm(memory)
-        for block in network.cross.each():
-            x, keys_values = attend_images(block, x)
-            kept.append(keys_values)
-        return network.over_words(tokens, kept)[asked], x[:, [0, 7]]
-
-    assert 0 < asked.sum() < asked.numel()
-    weights = list(network.cross.parameters())
-    found = [
-        (*way, *torch.autograd.grad(sum((x**3).sum() for x in way), weights)) for way in (quick(), slow())
-    ]
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other)
-
-
 def test_tasks_and_their_parts():
     assert pretraining().terms == ("mlm", "mvcl", "fda")
     assert pretraining(tasks="mlm_mvcl").terms == ("mlm", "mvcl")
@@ -200,45 +145,6 @@ def test_tasks_and_their_parts():
     assert not hasattr(pretraining(tasks="mlm"), "cell_head")
     with pytest.raises(ValueError, match=r"switches\.tasks must be all or mlm_mvcl or mlm, not 'fda'"):
         pretraining(tasks="fda")
-
-
-def test_the_shared_weight_is_saved_once(tmp_path):
-    model = pretraining()
-    save_file(dict(model.state_dict()), tmp_path / FILE)  # refuses tensors that share memory
-    found = load_file(tmp_path / FILE)
-    assert sum(tensor.shape == (8, 5) for tensor in found.values()) == 1
-    image = model.encoding(images(4))
-    labels = Labels(torch.tensor([1, 1]), "mvcl")
-    loss = model.losses_of(image[:2], image[2:], captions(2), labels=labels)["mvcl"]
-    head = torch.autograd.grad(loss, model.cell_head.bias, retain_graph=True)[0]
-    assert head.abs().sum() > 0
-    # W learns from both of its places: with the embedding's part taken away something is left
-    weight = model.difference.project.weight
-    whole = torch.autograd.grad(loss, weight, retain_graph=True)[0]
-    hook = model.difference.project.register_forward_hook(lambda _m, _i, out: out.detach())
-    torch.manual_seed(0)
-    left = torch.autograd.grad(
-        model.losses_of(image[:2], image[2:], captions(2), labels=labels)["mvcl"], weight
-    )[0]
-    hook.remove()
-    assert left.abs().sum() > 0
-    assert not torch.allclose(whole, left)
-
-
-def test_what_a_task_does_not_use_gets_no_gradient():
-    model = pretraining()
-    image = model.encoding(images(4))
-    used = {}
-    for task in model.terms:
-        model.zero_grad()
-        tokens = captions(14 if task == "fda" else 2)
-        model.losses_of(image[:2], image[2:], tokens, labels=Labels(torch.tensor([1, 0]), task))[
-            task
-        ].backward()
-        used[task] = {name for name, p in model.named_parameters() if p.grad is not None}
-    own = {name.split(".")[0] + "." + name.split(".")[1] for name in set.union(*used.values()) - used["fda"]}
-    assert own == {"difference.output", "cell_head.map", "cell_head.norm", "cell_head.bias"}
-    assert set.union(*used.values()) == {name for name, _ in model.named_parameters()}
 
 
 def test_both_phases_have_one_network():

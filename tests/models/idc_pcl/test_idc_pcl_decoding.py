@@ -4,15 +4,12 @@ import pytest
 import torch
 
 from models.common.decoder import NULL, NextWord
-from models.idc_pcl.masking import masked_cells, masked_words
-from models.idc_pcl.network import attend_images, attend_words
-from models.idc_pcl.word_attention import word_attention
+from models.idc_pcl.network import word_attention
+from models.idc_pcl.pretraining import masked_cells, masked_words
 from pipeline.decoding.beam_search import beam_search
-from pipeline.decoding.greedy import greedy, greedy_attending
+from pipeline.decoding.greedy import greedy
 from tests.reference.attention_by_hand import of_memory
 from tests.reference.pcl import MASK, captioner, captions
-
-VARIANTS = pytest.mark.parametrize("variant", ["paper", "released"])
 
 
 def test_masks_of_words_by_their_numbers():
@@ -69,18 +66,6 @@ def test_masks_of_cells_by_their_numbers():
     assert count.float().mean().item() == pytest.approx(expected, abs=0.02)
 
 
-@torch.no_grad()
-def looking(variant):
-    """A captioner whose words depend on what it sees: they are equally likely on the whole."""
-    model = captioner(variant)
-    memory = images_seen(50)
-    logits = model.decoder(torch.tensor([[2, MASK]]).repeat(50, 1), of_memory(memory)).logits[:, 1]
-    model.difference.output.bias -= logits.mean(0)
-    for tensor in (model.difference.output.weight, model.difference.output.bias):
-        tensor[[3, 4]] = tensor[[4, 3]]  # <END> is likelier so
-    return model
-
-
 def images_seen(count):
     return torch.randn(count, 14, 8, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
 
@@ -119,35 +104,3 @@ def test_padding_that_is_written_cuts_no_beams_caption():
     model.decoder.step = step
     for words in (greedy(model, pair), beam_search(model, pair, 1), beam_search(model, pair, 2)):
         assert words.tolist() == [[5, NULL, 6, 3]]
-
-
-@VARIANTS
-@torch.no_grad()
-def test_where_the_mask_looked(variant):
-    """The last block's queries of each [MASK] on both images' cells, head by head."""
-    model, memory = looking(variant), images_seen(4)
-    found = greedy_attending(model, of_memory(memory))
-    words, maps = found.words, found.maps
-    assert torch.equal(words, greedy(model, of_memory(memory)))
-    net = model.difference
-    block = net.cross.each()[-1]
-    for row in range(4):
-        said = [2]
-        for number, word in enumerate(words[row].tolist()):
-            if word == NULL:
-                break
-            x = net.cross.norm(net.text(torch.tensor([[*said, MASK]])))
-            y = net.cross.norm(memory[row : row + 1])
-            for each in net.cross.each()[:-1]:
-                before, (k, v) = attend_images(each, y)
-                x, y = attend_words(each, x, (k, v)), before
-            q = block.attention.queries(block.norm_1(x))[0, :, -1]
-            k = block.attention.keys_values(block.norm_1(y))[0][0]
-            each_head = []
-            for head in range(2):
-                e = [torch.exp(q[head] @ k[head, j] / 2) for j in range(14)]
-                cells = [e[1 + i] + e[8 + i] for i in range(6)]
-                each_head.append(torch.stack(cells) / sum(cells))
-            wanted = sum(each_head) / 2
-            torch.testing.assert_close(maps[row, number, 0].double(), wanted, rtol=2e-3, atol=1e-3)
-            said.append(word)

@@ -1,15 +1,11 @@
 """IDC-PCL's first weights for few pairs: cells find their counterparts, and words the cells that differ."""
 
-import math
-
 import pytest
 import torch
 
 import models
-from models.common.attention import MultiHeadAttention
-from models.idc_pcl.network import PclSizes
-from models.initialisation.counterpart_weights import CALM, LOOK, SIDED, TELL, USUAL, look_at
-from models.initialisation.idc_pcl import LOUD, OWN, kept_apart, raise_within, show_beside
+from models.idc_pcl.switches import PclSizes
+from models.initialisation.idc_pcl import kept_apart
 from pipeline.training import optimisers
 
 ROWS, COLUMNS, D, HEADS = 4, 6, 64, 2
@@ -48,77 +44,9 @@ def test_each_cell_finds_its_counterpart_whatever_it_shows(seed):
     assert looks(network("balanced", seed), cells(0), cells(1))[at, at + CELLS + 1].mean() < 0.1
 
 
-def test_places_and_sides_have_channels_of_their_own():
-    torch.manual_seed(0)
-    places, side, room = kept_apart((ROWS, COLUMNS), D)
-    assert room == ROOM
-    assert places.shape == (CELLS, D)
-    assert (places[:, room:] == 0).all()
-    assert (side[room:] == 0).all()
-    assert places.square().sum(1).mean() > 0
-    for nothing in (places.sum(0), places.sum(1), places @ side):
-        torch.testing.assert_close(nothing, torch.zeros_like(nothing), atol=1e-4, rtol=0)
-    assert torch.cdist(places, places).fill_diagonal_(9).min() > 0.9
-    torch.manual_seed(1)
-    assert not kept_apart((ROWS, COLUMNS), D)[1].equal(side)
-    project = torch.nn.Linear(12, D)
-    as_it_was = project.weight.clone()
-    show_beside(project, room)
-    assert (project(torch.randn(5, 12))[:, :room] == 0).all()
-    torch.testing.assert_close(project.weight[room:], as_it_was[room:] / 2)
-
-
 def test_a_width_without_room_for_them_is_refused():
     with pytest.raises(ValueError, match=r"counterpart needs a width of at least 10, not 8"):
         kept_apart((7, 7), 8)
-
-
-@torch.no_grad()
-def test_what_the_feed_forward_begins_with_by_loops():
-    """The channels that this leaves begin calm, and none of them is dead."""
-    torch.manual_seed(0)
-    half = torch.linalg.qr(torch.randn(D, D // 2)).Q
-    block, as_it_was = (
-        torch.nn.Sequential(torch.nn.Linear(D, 4 * D), torch.nn.ReLU(), torch.nn.Linear(4 * D, D))
-        for _ in range(2)
-    )
-    as_it_was.load_state_dict(block.state_dict())
-    differs = raise_within(half, ROOM, block)
-    assert differs.norm().item() == pytest.approx(1, abs=1e-5)
-    assert (differs @ half).abs().max() < 1e-5
-    assert differs[:ROOM].abs().max() < 1e-5
-    x = torch.randn(D)
-    wanted, how_much = CALM * as_it_was[2].bias, -USUAL * D / 2
-    for direction in half.T:
-        wanted = wanted + LOUD * (direction @ x) * direction
-        how_much += abs(direction @ x)
-    wanted = wanted + TELL / math.sqrt(D) * how_much * differs
-    own = torch.eye(D) - sum(torch.outer(direction, direction) for direction in half.T)
-    for i in range(ROOM, D):
-        wanted[i] += OWN * sum(own[i, j] * x[j] for j in range(ROOM, D))
-    shown = as_it_was[0](x).relu()
-    for channel in range(3 * D, 4 * D):
-        wanted = wanted + CALM * shown[channel] * as_it_was[2].weight[:, channel]
-    torch.testing.assert_close(block(x), wanted, atol=1e-4, rtol=0)
-    assert (block[2].weight.norm(dim=0) > 0).all()
-
-
-@torch.no_grad()
-def test_words_begin_by_looking_at_what_differs_half_of_the_heads_in_each_image():
-    torch.manual_seed(0)
-    attention = MultiHeadAttention(D, HEADS)
-    _, side, _ = kept_apart((ROWS, COLUMNS), D)
-    differs = torch.nn.functional.one_hot(torch.tensor(ROOM), D).float()
-    tokens = torch.stack([0 * side, differs + side / side.norm(), differs - side / side.norm()])[None]
-    plain, d = attention(torch.randn(1, 3, D), tokens).shape, D // HEADS
-    look_at(attention, differs, side)
-    q, (k, _) = attention.queries(torch.randn(1, 3, D)), attention.keys_values(tokens)
-    found = q[..., :1] @ k[..., :1].transpose(-2, -1) / math.sqrt(d)  # of the first direction alone
-    for head, image in ((0, 1), (1, -1)):
-        wanted = [0.0, (LOOK + image * SIDED) / math.sqrt(D), (LOOK - image * SIDED) / math.sqrt(D)]
-        for asking in found[0, head]:
-            assert asking.tolist() == pytest.approx(wanted, abs=1e-4)
-    assert attention(torch.randn(1, 3, D), tokens).shape == plain
 
 
 @torch.no_grad()

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from models import build
-from models.common.attention import attention_weights
 from models.mccformers.model import MccSizes
 from tests.own_settings import settings_of
 from tests.random_models import randomise
@@ -18,7 +17,6 @@ SIZES = MccSizes(
 )
 NAMES = ("mccformers_d", "mccformers_s")
 EVERY = pytest.mark.parametrize("name", NAMES)
-VARIANTS = pytest.mark.parametrize("variant", ["paper", "released"])
 
 
 def make(name, sizes=SIZES, variant="paper", dropout=0.0, default_dropout=0.0, **switches):
@@ -84,67 +82,6 @@ def test_the_loss_and_its_gradients_by_loops(name):
         expected = [torch.stack(memory_of(P, name, b, a)) for b, a in zip(before, after, strict=True)]
     torch.testing.assert_close(found, torch.stack(expected))
     assert found.shape == (2, 6, 16)  # a token a cell, not one an image's cell
-
-
-@EVERY
-def test_alignment_is_how_after_looks_at_before(name):
-    model = randomise(make(name))
-    before, after, _ = batch()
-    b, a = model.encoding(before), model.encoding(after)
-    if name == "mccformers_s":
-        b, a = (x + model.difference.images.weight[side] for side, x in enumerate((b, a)))
-    last = model.difference.layers[1]
-    P = dict(model.named_parameters())
-    found = model.encode(before, after).alignment([1])[0]
-    xs, ys = list(b[1]), list(a[1])
-    if name == "mccformers_d":
-        b, a = layer(P, 0, xs, ys), layer(P, 0, ys, xs)
-    else:
-        u = layer(P, 0, [*xs, *ys], [*xs, *ys])
-        b, a = u[:6], u[6:]
-    queries = last.attention.queries(torch.stack(a)[None])
-    keys, _ = last.attention.keys_values(torch.stack(b)[None])
-    torch.testing.assert_close(found, attention_weights(queries, keys)[0].mean(0))
-
-
-LARGE = replace(SIZES, channels=16, width=32, heads=4, vocabulary=40)
-
-
-def spread(weight):
-    return weight.abs().max().item()
-
-
-def near(weight, bound):
-    """Uniform up to the bound: its largest number is hardly smaller, and its variance bound^2 / 3."""
-    assert 0.95 * bound < spread(weight) <= bound
-    assert weight.var().item() == pytest.approx(bound**2 / 3, rel=0.2)
-
-
-def together(attention):
-    return torch.cat([attention.query.weight, attention.key.weight, attention.value.weight])
-
-
-@EVERY
-@VARIANTS
-def test_first_weights(name, variant):
-    model = make(name, LARGE, variant)
-    D, M, cross = 32, 64, name == "mccformers_d"
-    for block in model.difference.layers:
-        near(together(block.attention), math.sqrt(6 / (4 * D)))
-        near(block.attention.output.weight, math.sqrt(6 / (2 * D)) if cross else D**-0.5)
-        near(block.feed_forward[0].weight, math.sqrt(6 / (5 * D)) if cross else D**-0.5)
-    for block in model.decoder.layers:
-        near(together(block.self_attention), math.sqrt(6 / (4 * M)))
-        near(block.cross_attention.output.weight, M**-0.5)
-        assert spread(block.cross_attention.key.bias) == spread(block.self_attention.output.bias) == 0
-    near(model.encoding.project.weight, math.sqrt(6 / (16 + D)) if cross else 0.25)
-    near(model.decoder.embedding.weight, 0.1)
-    near(model.decoder.vocabulary.weight, 0.1)
-    assert spread(model.decoder.vocabulary.bias) == 0
-    copied = variant == "released"
-    for layers, alike in ((model.difference.layers, copied and not cross), (model.decoder.layers, copied)):
-        first, second = (torch.cat([p.flatten() for p in block.parameters()]) for block in layers)
-        assert torch.equal(first, second) == alike
 
 
 @EVERY

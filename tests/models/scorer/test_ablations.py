@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from models.common import captioner
 from models.common.switches import PAPER, RELEASED, Fusion, Mtm
 from models.kernels import matching
 from models.kernels.matching import partner_matching, pooled
-from models.scorer import model as scorer
 from tests.random_models import batch, found, make, randomise
 from tests.reference import transcription
 from tests.reference.transcription import SIZES
@@ -46,15 +44,6 @@ def test_each_alone_as_the_loops_do(base, switch, value):
         assert not changed  # the released programs' matching is the single head's
     else:
         assert changed == {"mtm": {"cv", "cbr"}, "contrast": {"cv"}, "fusion": {*values} - {"cv"}}[switch]
-
-
-def test_all_of_them_at_once():
-    for chosen in (
-        {"mtm": "max_pool", "contrast": "distance", "fusion": "respective"},
-        {"mtm": "mean_pool", "contrast": "distance", "fusion": "hadamard", "feed_forward": "inner_residual"},
-        {"mtm": "single_head", "contrast": "distance", "temperature": "learned", "fusion": "sum"},
-    ):
-        equals_the_loops(randomise(make(chosen)).double(), replace(PAPER, **chosen))
 
 
 @pytest.mark.parametrize(
@@ -96,32 +85,6 @@ def test_partners_are_the_diagonal_of_all_unit_vectors(mtm):
     torch.testing.assert_close(fast, slow)
 
 
-@pytest.mark.parametrize("mtm", get_args(Mtm))
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_partners_of_the_compiled_path_are_the_diagonal_of_all(mtm, dtype):
-    q, k = tensors(dtype, grad=False)
-    whole = matching.matching(unit(q, mtm), unit(k, mtm), mtm).diagonal()
-    torch.testing.assert_close(partner_matching(q, k, mtm), whole, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("mtm", get_args(Mtm))
-def test_longer_vectors_match_their_partner_no_better(mtm):
-    """Without negatives a dot product would only have to grow."""
-    q, k = tensors(grad=False)
-    once, twice = partner_matching(q, k, mtm), partner_matching(9 * q, 9 * k, mtm)
-    torch.testing.assert_close(once, twice)
-    assert once.abs().max() <= 1
-    itself = partner_matching(q, q, mtm)
-    torch.testing.assert_close(itself, torch.ones_like(itself))
-    assert not partner_matching(0 * q, k, mtm).any()
-
-
-@pytest.mark.parametrize("mtm", get_args(Mtm))
-@pytest.mark.parametrize("match", [matching.matching, partner_matching])
-def test_gradcheck(match, mtm):
-    assert torch.autograd.gradcheck(lambda q, k: match(q, k, mtm), tensors())
-
-
 @pytest.mark.parametrize("mtm", POOLS)
 def test_pools_are_of_float32_under_autocast(mtm):
     """bfloat16 would keep 8 bits of a similarity, which a temperature then magnifies."""
@@ -137,62 +100,7 @@ def test_pools_are_of_float32_under_autocast(mtm):
     assert (rounded.double() - expected).abs().max() > 1e-4
 
 
-def test_equal_greatest_tokens_share_the_gradient():
-    x = torch.zeros(1, 1, 4, 2, requires_grad=True)
-    pooled(x, "max_pool").sum().backward()
-    assert x.grad.flatten().tolist() == [0.25] * 8
-
-
-@pytest.mark.parametrize("mtm", get_args(Mtm))
-def test_of_pools_only_vectors_travel(mtm, monkeypatch):
-    travelled = []
-    monkeypatch.setattr(matching, "everyone", lambda x: travelled.append(tuple(x.shape)) or x)
-    matching.matching(*tensors(grad=False), mtm)
-    token_wise = (4, 2, 6, 3) if mtm == "per_head" else (4, 1, 6, 6)
-    assert travelled == [(4, 6) if mtm in POOLS else token_wise]
-
-
 # --- RR+ ---
 
 
-def test_the_distances_of_processes_add_up(monkeypatch):
-    model = randomise(make({"contrast": "distance"}, name="scorer")).double()
-    pair = model.encode(*batch()[:2])
-    whole, single = model.regularisers["cv"](pair, None), captioner.split(pair, 3)
-    monkeypatch.setattr(scorer, "processes", lambda: 3)
-    torch.testing.assert_close(sum(model.regularisers["cv"](each, None) for each in single), whole)
-
-
-def test_a_distance_has_no_negatives():
-    """Other pairs in the batch change nothing for a pair; the contrast sees them."""
-    for contrast, alike in (("distance", True), ("infonce", False)):
-        model = randomise(make({"contrast": contrast}, name="scorer")).double()
-        before, after, _ = batch()
-        term = model.regularisers["cv"]
-        gradients = []
-        for others in (after, torch.stack([after[0], *after[1:].flip(0)])):
-            first = before[:1].clone().requires_grad_()
-            loss = term(model.encode(torch.cat([first, before[1:]]), others), None)
-            gradients.append(torch.autograd.grad(loss, first)[0])
-        assert torch.allclose(*gradients) == alike
-
-
-def test_a_distance_needs_no_temperature():
-    model = make({"contrast": "distance", "temperature": "learned"}, name="scorer_cbr")
-    learned = [name for name, _ in model.named_parameters() if name.endswith("contrast.s")]
-    assert learned == ["regularisers.cbr.contrast.s"]
-    model.constrain()
-    assert model.terms == ("cap", "cv", "cbr")
-
-
 # --- learning ---
-
-
-@CASES
-@pytest.mark.parametrize("variant", ["paper", "released"])
-def test_gradients_reach_what_learns(variant, switch, value):
-    model = randomise(make({switch: value, "train_cbr": True}, variant=variant, dropout=0.1), 0.2).train()
-    sum(model.losses(*batch(torch.float32)).values()).backward()
-    without = [n for n, p in model.named_parameters() if p.grad is None or not p.grad.abs().sum()]
-    # a bias added to every key shifts every score of a query alike, which softmax does not see
-    assert [n for n in without if not n.endswith("key.bias")] == []

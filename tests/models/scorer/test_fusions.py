@@ -1,11 +1,8 @@
 """SCORER's fusions (its supplement): what each can tell, and the decoder of the one that fuses nothing."""
 
-from typing import get_args
-
 import pytest
 import torch
 
-from models.common.switches import Fusion
 from tests.random_models import batch, make, randomise
 from tests.reference.attention_by_hand import of_memory
 
@@ -40,33 +37,9 @@ def test_maps_are_the_mean_of_each_images_own():
 
 
 @torch.no_grad()
-@pytest.mark.parametrize(
-    ("fusion", "told"), [("cat", True), ("respective", True), ("sum", False), ("hadamard", False)]
-)
-def test_whether_exchanged_images_are_told_apart(fusion, told):
-    """Sum and product are symmetric: of a pair and the same the other way round they say the same."""
-    model = randomise(make({"fusion": fusion})).double()
-    before, after, tokens = batch()
-    one, other = (model.decoder(tokens, model.encode(*x)).logits for x in ((before, after), (after, before)))
-    difference = (one - other).abs().max()
-    assert difference > 1e-3 if told else difference < 1e-12
-
-
-@torch.no_grad()
 def test_dropout_is_on_the_weights_of_either_image():
     layer = randomise(make({"fusion": "respective"}, dropout=1.0)).decoder.layers[0].cross_attention
     x, memory = torch.randn(2, 3, 8), torch.randn(2, 12, 8)
     assert layer(x, memory).std() > 0
     layer.train()
     torch.testing.assert_close(layer(x, memory), layer.output.bias.expand(2, 3, 8))
-
-
-def test_no_weight_is_made_that_a_fusion_does_not_use():
-    shapes = {
-        fusion: {
-            n: tuple(p.shape) for n, p in make({"fusion": fusion}, name="rr").difference.named_parameters()
-        }
-        for fusion in get_args(Fusion)
-    }
-    fuse = {name: found.get("fuse.weight") for name, found in shapes.items()}
-    assert fuse == {"cat": (8, 16), "sum": (8, 8), "hadamard": (8, 8), "respective": None}

@@ -147,18 +147,6 @@ def test_ours_computes_what_torchs_layers_do(tmp_path, name, size):
     torch.testing.assert_close(ours.decoder(tokens, pair).logits, logits, rtol=1e-3, atol=1e-3)
 
 
-def test_an_attention_of_torchs_own_gives_what_ours_gives(tmp_path):
-    theirs = nn.MultiheadAttention(8, 2, batch_first=True).eval()
-    flat = released.tensors(CASES["dirl_ccr"])
-    for name, value in theirs.state_dict().items():
-        flat[f"change_detector_state.transformer.0.attention.{name}"] = value
-    released.prepare(tmp_path, CASES["dirl_ccr"], flat)
-    ours = imported(tmp_path, "--heads 2")[0].difference.attentions[0]
-    x, y = torch.randn(2, 3, 5, 8)
-    with torch.no_grad():
-        torch.testing.assert_close(ours(x, y), theirs(x, y, y)[0])
-
-
 def said(made, vectors):
     """The greedy caption in their ids: <NULL> ends it."""
     tokens = [2]

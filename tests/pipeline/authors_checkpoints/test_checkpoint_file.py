@@ -1,13 +1,9 @@
 """Files of torch.save: nothing that they name is executed, and damage is said in one line."""
 
-import io
 import pickle
-import struct
-import subprocess
 import sys
 import tarfile
 import zipfile
-from collections import OrderedDict, defaultdict
 
 import pytest
 import torch
@@ -61,19 +57,6 @@ def test_a_call_is_refused_by_name_and_nothing_runs(tmp_path, place, zipped):
 
 
 @pytest.mark.parametrize("zipped", [True, False])
-@pytest.mark.parametrize("called", [eval, exec, getattr, print, subprocess.run, torch.load, pickle.loads])
-def test_any_other_callable_is_refused_too(tmp_path, called, zipped):
-    path = tmp_path / "evil.pt"
-    for cfg in (called, Calls(called, "x")):
-        torch.save({"model_cfg": cfg}, path, _use_new_zipfile_serialization=zipped)
-        with pytest.raises(
-            InputError, match=rf"names \S*{called.__name__}, which no checkpoint needs"
-        ) as error:
-            checkpoint_file.read(path)
-        assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("zipped", [True, False])
 def test_a_foreign_class_is_an_empty_dictionary_whatever_it_is_called_with(tmp_path, monkeypatch, zipped):
     called = []
     module, kind = foreign_class()
@@ -105,40 +88,6 @@ def test_no_module_is_imported_for_a_name(tmp_path, monkeypatch):
     tree = checkpoint_file.read(pickled(tmp_path / "x.pt", b"\x80\x02ctheirs\nThing\n)\x81.")).tree
     assert tree == {}
     assert "theirs" not in sys.modules
-
-
-def test_what_is_not_made_cannot_be_changed(tmp_path):
-    # GLOBAL, EMPTY_DICT, BUILD: pickle itself would change the class
-    for data, said in {
-        b"\x80\x02cnowhere\nThing\n}b.": "Can only build",
-        b"\x80\x02)K\x01a.": "Can only append",
-        b"\x80\x02cnowhere\nThing\nNNs.": "Can only SETITEM",
-    }.items():
-        with pytest.raises(InputError, match=said):
-            checkpoint_file.read(pickled(tmp_path / "x.pt", data))
-
-
-def test_attributes_in_the_place_of_methods_are_left_out(tmp_path):
-    state, tensor = OrderedDict(a=torch.ones(2)), torch.ones(1)
-    state.keys = state.get = state.values = tensor.detach = "not to be called"
-    torch.save({"state": state, "tensor": tensor}, tmp_path / "x.pt")
-    tree = checkpoint_file.read(tmp_path / "x.pt").tree
-    assert type(tree["state"]) is dict
-    assert list(tree["state"]) == ["a"]
-    assert callable(tree["tensor"].detach)
-
-
-@pytest.mark.parametrize("zipped", [True, False])
-@pytest.mark.parametrize(
-    "settings",
-    [{"a": 1}, OrderedDict(a=1), defaultdict(list, a=1), defaultdict(dict, a=1), defaultdict(None, a=1)],
-    ids=str,
-)
-def test_settings_are_a_plain_dictionary(tmp_path, settings, zipped):
-    torch.save({"model_cfg": settings}, tmp_path / "x.pt", _use_new_zipfile_serialization=zipped)
-    tree = checkpoint_file.read(tmp_path / "x.pt").tree
-    assert tree == {"model_cfg": {"a": 1}}
-    assert type(tree["model_cfg"]) is dict
 
 
 @pytest.mark.parametrize("zipped", [True, False])
@@ -247,45 +196,6 @@ def test_numbers_of_either_byte_order(tmp_path):
             archive.writestr(name, data)
     file = checkpoint_file.read(path)
     assert torch.equal(floats(file, "a", file.tree["tensors"]["a"]), tensor)
-
-
-def tensor_pickle(offset, size, stride, count):
-    """A pickle of one tensor of a storage of `count` floats."""
-    buffer = io.BytesIO()
-    buffer.write(
-        b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\nFloatStorage\n"
-    )
-    buffer.write(b"X\x01\x00\x00\x000X\x03\x00\x00\x00cpuJ" + struct.pack("<i", count) + b"tQJ")
-    buffer.write(struct.pack("<i", offset))
-    for numbers in (size, stride):
-        buffer.write(b"(" + b"".join(b"J" + struct.pack("<i", n) for n in numbers) + b"t")
-    buffer.write(b"\x89}tR.")
-    return buffer.getvalue()
-
-
-def one_tensor(path, offset, size, stride, count):
-    """The tensor that a file of 6 numbers describes so."""
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("x/version", b"3")
-        archive.writestr("x/data.pkl", tensor_pickle(offset, size, stride, count))
-        archive.writestr("x/data/0", b"\0" * 24)
-    file = checkpoint_file.read(path)
-    return floats(file, "it", file.tree)
-
-
-@pytest.mark.parametrize(
-    ("offset", "size", "stride", "count"),
-    [
-        (1, (2, 3), (3, 1), 6),  # one element past its storage
-        (0, (2**30, 2**30), (0, 0), 6),  # few numbers spread without end
-        (-1, (2,), (1,), 6),
-        (0, (2,), (-1,), 6),
-        (0, (2**29,), (1,), 2**30),  # a storage longer than the file
-    ],
-)
-def test_a_tensor_outside_its_storage_is_refused(tmp_path, offset, size, stride, count):
-    with pytest.raises(InputError, match=r"x\.pt: it has more elements|x\.pt cannot be read as a checkpoint"):
-        one_tensor(tmp_path / "x.pt", offset, size, stride, count)
 
 
 @pytest.mark.parametrize("zipped", [True, False])

@@ -8,13 +8,10 @@ import struct
 import zipfile
 
 import pytest
-import torch
 
 from pipeline.authors_checkpoints import checkpoint_file, clip, importing
 from pipeline.features import backbone_weights
-from tests import released
 from tests.hostile import endless, hole, pipe, refused
-from tests.released import CASES
 
 
 def pickled(data, more=()):
@@ -72,14 +69,6 @@ def tensor(size, stride, count):
     return b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage(count) + b"K\x00" + numbers + b"\x89}tR"
 
 
-def spread(number):
-    """A tree of so many tensors, each of a million numbers that are one number in the file."""
-    entries = b"".join(
-        b"X\x02\x00\x00\x00%02d" % n + tensor((1000, 1000), (0, 0), 1) + b"s" for n in range(number)
-    )
-    return b"\x80\x02}" + entries + b"."
-
-
 def quantised():
     """A tensor that torch would make as large as the file says."""
     data = b"\x80\x02ctorch._utils\n_rebuild_qtensor\n(" + storage(1)
@@ -102,26 +91,13 @@ def overlapping(path):
 
 FILES = {
     "22 dictionaries that hold one another twice": (pickled(dictionaries(22)), "has no tensors of"),
-    "200 dictionaries that hold one another twice": (pickled(dictionaries(200)), "has no tensors of"),
-    "200 of them in an old file": (old(dictionaries(200)), "has no tensors of"),
     "22 of them in the place of an encoder": (
         pickled(dictionaries(22)[:-1] + b"}X\x07\x00\x00\x00encoderh\x16s."),
         "has more than 100,000 entries",
     ),
-    "20 tuples that hold one another twice": (pickled(tuples(20)), "a tuple of more than 1000 entries"),
     "60 of them as a key": (pickled(tuples(60)), "a tuple of more than 1000 entries"),
-    "60 of them as a key in an old file": (old(tuples(60)), "a tuple of more than 1000 entries"),
     "two billion bytes by a call": (
         pickled(called("builtins.bytearray", 2**31 - 1)),
-        "names builtins.bytearray",
-    ),
-    "the same in Python 2's words": (
-        pickled(called("__builtin__.bytearray", 2**31 - 1)),
-        "names builtins.bytea",
-    ),
-    "the same in an old file": (old(called("builtins.bytearray", 2**31 - 1)), "names builtins.bytearray"),
-    "the same among an old file's storages": (
-        lambda path: path.write_bytes(old_head() + called("builtins.bytearray", 2**31 - 1)),
         "names builtins.bytearray",
     ),
     "a quantised tensor of a billion numbers": (pickled(quantised()), "names torch._utils._rebuild_qtensor"),
@@ -131,7 +107,6 @@ FILES = {
         pickled(b"\x80\x02" + tensor((1000, 1000), (0, 0), 1) + b".", {"x/data/0": bytes(4)}),
         "more elements",
     ),
-    "99 times a million numbers that are one": (pickled(spread(99), {"x/data/0": bytes(4)}), "more elements"),
     "a storage of two billion numbers": (
         pickled(b"\x80\x02" + tensor((2,), (1,), 2**31 - 1) + b".", {"x/data/0": bytes(4)}),
         "has no tensors of",
@@ -140,15 +115,10 @@ FILES = {
         old(b"\x80\x02" + tensor((2**30,), (1,), 2**30) + b"."),
         "cannot be read",
     ),
-    "a billion numbers of a storage of one, in an old file": (
-        old(b"\x80\x02" + tensor((2**30,), (1,), 1) + b"."),
-        "cannot be read",
-    ),
     "100000 lists within each other": (
         pickled(b"\x80\x02" + b"]" * 100_000 + b"a" * 99_999 + b"."),
         "has no tensors of",
     ),
-    "100000 tuples within each other": (pickled(b"\x80\x02)" + b"\x85" * 100_000 + b"."), "more than 1000"),
     "20000 dictionaries within each other": (
         pickled(b"\x80\x02" + b"}X\x01\x00\x00\x00a" * 20_000 + b"}" + b"s" * 20_000 + b"."),
         "maximum recursion depth",
@@ -158,21 +128,11 @@ FILES = {
         "more than 2 MB beside",
     ),
     "text of two billion letters": (pickled(b"\x80\x02X\xff\xff\xff\x7fabc."), "cut off"),
-    "a whole number of a million digits": (
-        pickled(b"\x80\x02I" + b"9" * 1_000_000 + b"\n."),
-        "cannot be read",
-    ),
     "a thousand records that are one": (overlapping, "its records overlap"),
     "16 GB without content": (lambda path: hole(path, (16 << 30) + 1), "at most"),
     "a pipe": (pipe, "is a pipe or a device"),
     "a device": (endless, "is a pipe or a device"),
 }
-
-
-def old_head():
-    """All of an old file but the names of its storages."""
-    magic = (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}, {})
-    return b"".join(pickle.dumps(each, 2) for each in magic)
 
 
 @pytest.mark.parametrize(("make", "said"), FILES.values(), ids=FILES)
@@ -184,37 +144,16 @@ def test_a_checkpoint_is_refused_for(tmp_path, make, said):
     assert str(path) in found
 
 
-@pytest.mark.parametrize(("make", "said"), FILES.values(), ids=FILES)
-def test_a_backbone_of_a_file_is_refused_for(tmp_path, make, said):
-    path = tmp_path / "their.pt"
-    make(path)
-    found = refused(lambda: backbone_weights._of_file(path))
-    assert str(path) in found
+def test_a_backbone_of_a_file_is_refused_alike(tmp_path):
+    for number, (make, _) in enumerate(FILES.values()):
+        path = tmp_path / f"{number}.pt"
+        make(path)
+        assert str(path) in refused(lambda path=path: backbone_weights._of_file(path))
 
 
 def tensors(path):
     found = checkpoint_file.tensors_of(checkpoint_file.read(path))
     return importing.system_of(path, found), found
-
-
-CHANGED = {
-    "a tensor that is no number": (lambda t: torch.full_like(t, torch.nan), "is not finite"),
-    "a tensor without end": (lambda t: torch.full_like(t, torch.inf), "is not finite"),
-    "a tensor of bytes": (lambda t: t.to(torch.int8), "not of floats"),
-    "a tensor of 64 bits": (lambda t: t.double(), "not of floats"),
-    "a tensor of truths": (lambda t: t > 0, "not of floats"),
-    "a sparse tensor": (lambda t: t.to_sparse(), "not of floats"),
-    "a tensor of another shape": (lambda t: t[None], "where the model has"),
-}
-
-
-@pytest.mark.parametrize(("change", "said"), CHANGED.values(), ids=CHANGED)
-def test_a_released_checkpoint_is_refused_for(tmp_path, change, said):
-    flat = released.tensors(CASES["scorer"])
-    flat["change_detector_state.img.0.bias"] = change(flat["change_detector_state.img.0.bias"])
-    path = released.write(tmp_path / "their.pt", released.tree(flat))
-    system, found = tensors(path)
-    assert said in refused(lambda: importing.checked(path, system, found, 11))
 
 
 @pytest.mark.parametrize("make", [pipe, endless], ids=["a pipe", "a device"])
@@ -230,18 +169,3 @@ def test_what_holds_one_another_twice_is_read_as_it_is(tmp_path):
         assert tree["a"] is tree["b"]
         tree = tree["a"]
     assert tree == {}
-
-
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        (b"\x80\x02" + b"N0" * 3 + b".", "Unsupported operand 48"),
-        (b"\x80\x02X\xff\xff\xff\x7fabc.", "cut off"),
-        (b"\x80\x02N", "cut off"),
-        (b"\x80\x02c__builtin__\nbytearray\nJ\xff\xff\xff\x7f\x85" * 3, "cut off"),
-        (b"\x80\x02}q\x00X\x01\x00\x00\x00ah\x00s.", "maximum recursion depth"),  # holds itself
-    ],
-)
-def test_a_hostile_pickle_is_refused_in_words(tmp_path, data, said):
-    pickled(data)(tmp_path / "x.pt")
-    assert said in refused(lambda: checkpoint_file.read(tmp_path / "x.pt"))

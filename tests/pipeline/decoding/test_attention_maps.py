@@ -140,11 +140,6 @@ def test_the_same_bytes_at_another_time(tmp_path, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.npz", "b.npz"]
 
 
-def test_captions_of_no_words_at_all(tmp_path):
-    write(tmp_path / "a.npz", {"1": attended([])})
-    assert read(tmp_path / "a.npz")["1"].caption == ""
-
-
 GOOD = {
     "pair_id": np.array(["1", "2"]),
     "start": np.array([0, 1, 3]),
@@ -179,37 +174,26 @@ def test_the_arrays_that_the_next_test_spoils_are_good(tmp_path):
     [
         ({"pair_id": np.array(["1", "1"])}, "pair_id has duplicates"),
         ({"start": np.array([0, 3])}, "start is not one longer than pair_id"),
-        ({"start": np.array([0.0, 1.0, 3.0])}, "start is not one longer than pair_id"),
         ({"start": np.array([0, 4, 3])}, "start does not rise"),
-        ({"start": np.array([0, 1, 2])}, "start does not rise"),
         ({"start": np.array([1, 2, 3])}, "start does not rise"),
         ({"map": maps(2)[:, 0]}, "there is not one map a word"),
-        ({"map": maps(2, images=2)}, "there is not one map a word"),
         ({"map": maps(3).reshape(3, 6)}, "there is not one map a word"),
         ({"map": maps(3, images=3)}, "there are more maps a word than images"),
         ({"map": None}, "map"),
         ({"map": maps(3)[:, 0] * np.float16(2)}, "a map does not sum to 1"),
-        ({"map": maps(3, images=2) * np.array([[[[1]], [[2]]]], np.float16)}, "a map does not sum to 1"),
         ({"map": maps(3)[:, 0] * np.float16(np.nan)}, "a map does not sum to 1"),
         ({"map": maps(3)[:, 0] + np.array([[[9, -9, 0], [0, 0, 0]]], np.float16)}, "a map does not sum to 1"),
         ({"alignment": np.zeros((1, 6, 5), np.float16)}, "alignment is not cells x cells"),
-        ({"alignment": np.zeros((2, 6, 6), np.float16)}, "alignment is not cells x cells"),
         ({"word": np.array(["a", "b", None], dtype=object)}, "allow_pickle=False"),
         ({"word": None}, "word"),
         ({"aligned_pair": None}, "aligned_pair"),
         ({"block": np.zeros((1, 2, 3, *GRID), np.float16)}, "there are not two maps for each block and pair"),
         ({"block": np.zeros((1, 2, 2, *GRID), np.float16)}, "a block's map does not sum to 1"),
         ({"block_name": np.array(["one"])}, "there are not two maps for each block and pair"),
-        ({"block_pair": None}, "block_pair"),
-        ({"weight_name": None}, "weight_name"),
         ({"weight": None}, "weight"),
         ({"weight_name": np.array(["a", "b", "a"])}, "weight_name has duplicates"),
-        ({"weight_name": np.array("abc")}, "weight_name has duplicates"),
         ({"weight": weights(2)}, "there is not one weight for each word and name"),
-        ({"weight": weights(3, 4)}, "there is not one weight for each word and name"),
-        ({"weight": weights(3)[:, 0]}, "there is not one weight for each word and name"),
         ({"weight": weights(3) * np.float16(1.1)}, "a word's weights do not sum to 1"),
-        ({"weight": weights(3) * np.float16(np.nan)}, "a word's weights do not sum to 1"),
         ({"weight": weights(3) + np.array([9, -9, 0], np.float16)}, "a word's weights do not sum to 1"),
     ],
 )

@@ -6,7 +6,7 @@ import torch
 from models import Sizes, build
 from models.common.captioner import NEVER
 from pipeline.datasets.schema import of_split
-from pipeline.decoding.greedy import captions, greedy, greedy_attending
+from pipeline.decoding.greedy import captions, greedy
 from pipeline.text.vocabularies import END, NULL, START
 from tests.reference.attention_by_hand import of_memory
 
@@ -65,39 +65,6 @@ def test_equals_the_slow_search(model):
     assert len({len(row) for row in expected}) > 1
 
 
-@pytest.fixture(scope="module")
-def searched(uneven):
-    """What 75 pairs show it, and what the slow search says of each."""
-    torch.manual_seed(4)
-    memory = torch.randn(75, 9, 8)
-    return memory, [slow(uneven, memory[row : row + 1]) for row in range(75)]
-
-
-@pytest.mark.parametrize("pairs", [1, 40])
-@pytest.mark.slow
-def test_captions_that_leave_the_batch_do_not_touch_the_others(uneven, searched, pairs):
-    memory, expected = searched
-    found = [row for part in memory.split(pairs) for row in without_padding(greedy(uneven, of_memory(part)))]
-    assert found == expected
-    lengths = {len(row) for row in found}
-    assert len(lengths) > 4
-    assert max(lengths) == 23
-
-
-@torch.no_grad()
-def test_each_caption_has_its_own_maps_in_whatever_order_they_end(uneven):
-    torch.manual_seed(3)
-    memory = torch.randn(50, 9, 8)
-    found = greedy_attending(uneven, of_memory(memory))
-    maps = found.maps
-    for row, caption in enumerate(without_padding(found.words)):
-        alone = greedy_attending(uneven, of_memory(memory[row : row + 1]))
-        assert without_padding(alone.words) == [caption]
-        torch.testing.assert_close(maps[row, : len(caption)], alone.maps[0], rtol=2e-3, atol=1e-4)
-        others = maps[torch.arange(50) != row, 0, 0].float()
-        assert (others - maps[row, 0, 0].float()).abs().amax(1).min() > 1e-3  # it is no other's
-
-
 def test_a_caption_that_has_ended_costs_nothing_more(uneven, monkeypatch):
     torch.manual_seed(3)
     memory, rows = torch.randn(100, 9, 8), []
@@ -124,13 +91,6 @@ def test_never_says_what_is_no_word(model):
     found = greedy(model, of_memory(torch.randn(8, 9, 8)))
     ended = torch.cummax((found == END).int(), 1).values.bool()
     assert not torch.isin(found[~ended], torch.tensor(NEVER)).any()
-
-
-def test_nothing_follows_the_end(model):
-    found = greedy(model, of_memory(torch.randn(40, 9, 8)))
-    for row in found.tolist():
-        if END in row:
-            assert not any(row[row.index(END) + 1 :])
 
 
 def test_the_batch_size_changes_nothing(model, prepared):

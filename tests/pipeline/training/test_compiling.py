@@ -2,12 +2,10 @@
 
 from contextlib import suppress
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import torch
 
-from models.common import distributed_batch
 from models.common.captioner import Captioner, Sizes
 from models.scorer.subtraction import Subtraction
 from pipeline.compute import devices
@@ -87,40 +85,6 @@ def test_traced_resumed_and_with_another_batch_it_ends_in_the_same_bits(prepared
     assert compiler.runs == (4 + 3) * 3
     assert same(resumed, run(prepared, tmp_path / "b", None))
     assert compiler.runs == (4 + 3) * 3
-
-
-def test_with_backward_passes_of_their_own_the_gradients_are_the_same(prepared, tmp_path):
-    plain, traced = (training(prepared, tmp_path, how, dropout=0.0) for how in (None, "aot_eager"))
-    batch = drawn(prepared, 4)
-    torch.testing.assert_close(traced.step(batch, 0), plain.step(batch, 0))
-    for one, other in zip(plain.model.parameters(), traced.model.parameters(), strict=True):
-        torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-6)
-
-
-def test_among_processes_no_piece_speaks_to_the_others(prepared, tmp_path, monkeypatch):
-    """Two processes, of which the other has the same: the bits as ever, all messages outside of pieces."""
-    traced = []
-
-    def all_gather(found, x):
-        traced.append(torch.compiler.is_compiling())
-        for other in found:
-            other.copy_(x)
-
-    def added(x):
-        traced.append(torch.compiler.is_compiling())
-        x.mul_(2)
-
-    partner = SimpleNamespace(all_gather=all_gather, all_reduce=added, get_rank=lambda: 0)
-    monkeypatch.setattr(distributed_batch, "distributed", partner)
-    monkeypatch.setattr(distributed_batch, "processes", lambda: 2)
-    compiler = Compiler()
-    plain, compiled = (training(prepared, tmp_path, how) for how in (None, compiler))
-    batch = drawn(prepared, 4)
-    assert torch.equal(plain.step(batch, 0), compiled.step(batch, 0))
-    assert same(plain.model.state_dict(), compiled.model.state_dict())
-    assert compiler.runs == 3
-    assert len(traced) > 2
-    assert not any(traced)
 
 
 def test_auto_compiles_on_a_gpu_that_triton_writes_for_and_nowhere_else(monkeypatch):

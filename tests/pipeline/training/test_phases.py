@@ -1,7 +1,6 @@
 """What a phase may set: rates by name, clipping, schedules, patience; the adaptation and what follows it."""
 
 import json
-import math
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,6 @@ from pipeline.config.recipe_file import save as save_recipe
 from pipeline.datasets.schema import NO_CHANGE, of_split
 from pipeline.io.errors import InputError
 from pipeline.training import optimisers, phases
-from pipeline.training.learning_rate import factor
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.sampling import Sampler, sentences_of, training_batches
 from pipeline.weights import trained_model
@@ -102,7 +100,7 @@ def test_both_phases_one_after_the_other_and_killed_between(pixels, tmp_path):
     ("spoil", "said"),
     [
         (lambda t: t.pop("inter.images"), r"lacks inter\.images; run `dvc repro pretrain`"),
-        (lambda t: t.update({"inter.more": torch.zeros(1)}), r"has beside the model's inter\.more"),
+        (lambda t: t.update({"inter.more": torch.zeros(1)}), r"besides the model's, inter\.more"),
         (lambda t: t.update({"inter.images": torch.zeros(3, 8)}), r"inter\.images is \(3, 8\), not \(2, 8\)"),
     ],
 )
@@ -136,15 +134,6 @@ def test_patience(pixels, tmp_path, patience, keep, best, ends):
     assert (history.best_iteration, history.validation[-1]["iteration"]) == (best, ends)
     again, _ = run(pixels, tmp_path, captioning, chosen, [])  # what has ended is not gone on with
     assert len(again.validation) == len(history.validation)
-
-
-def test_schedules_by_the_share_of_the_run():
-    for done in range(200):
-        x = done / 200
-        cosine = x / 0.1 if x < 0.1 else 0.5 * (1 + math.cos(math.pi * x))
-        linear = x / 0.1 if x < 0.1 else (1 - x) / 0.9
-        assert factor("warmup_cosine", done, 200, 1) == pytest.approx(cosine)
-        assert factor("warmup_linear", done, 200, 1) == pytest.approx(linear)
 
 
 def test_bert_adam_by_hand():

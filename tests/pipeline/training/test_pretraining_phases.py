@@ -14,7 +14,6 @@ from pipeline.config.recipe_file import Recipe
 from pipeline.datasets.schema import of_split
 from pipeline.io.errors import InputError
 from pipeline.training import phases
-from pipeline.training.learning_rate import factor
 from pipeline.training.loop import Training, seed_all
 from pipeline.training.sampling import training_batches
 from pipeline.training.task_sampling import TaskSampler
@@ -141,54 +140,6 @@ def test_captions_are_as_long_as_the_program_has_them_in_released(prepared, name
             assert lengths(prepared, name, variant, None) == wanted
 
 
-def test_padding_seen_up_to_l_is_another_loss(prepared):
-    """As found beside the program: filled to the longest training caption a caption's loss is another."""
-    found = []
-    for max_tokens in (None, 40, 41):
-        chosen = recipe({"variant": "released", "dropout": 0.0}, max_tokens=max_tokens)
-        phase = phase_before(chosen, negatives(prepared.pairs))
-        vocabulary = phase.cut(prepared.vocabulary)
-        seed_all(1, 0)
-        model = phase.make(prepared.store.shape, vocabulary).eval()
-        tokens = torch.tensor([prepared.vocabulary.encode("the ball turned metal")])
-        image = model.encoding(torch.ones(2, *prepared.store.shape))
-        net, memory = model.difference, model.difference(image[:1], image[1:]).memory
-        read = torch.cat([tokens, tokens.new_zeros(1, vocabulary.longest - tokens.shape[1])], 1)
-        x = net.cross(torch.cat([memory, net.text(read, cls=True)], 1))  # all see all
-        wanted = torch.nn.functional.cross_entropy(net.output(x[0, memory.shape[1] + 2]), tokens[0, 1])
-        hidden = torch.zeros_like(read, dtype=torch.bool)
-        hidden[0, 1] = True
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("models.idc_pcl.pretraining.masked_words", lambda t, *_, own=hidden: (t, own))
-            labels = Labels(torch.tensor([1]), "mlm")
-            loss = model.losses_of(image[:1], image[1:], tokens, labels=labels)["mlm"]
-        assert loss.item() == pytest.approx(wanted.item(), rel=1e-5)
-        found.append(loss.item())
-    assert len(set(found)) == 3
-
-
-def test_rouge_l_may_choose(prepared, tmp_path):
-    chosen = replace(recipe(), train=SECOND | {"select": "ROUGE-L", "iterations": 5}, adapt={})
-    pairs = [replace(p, captions=(p.captions[0].removesuffix(" ."),)) for p in prepared.pairs]
-    plain = replace(prepared, pairs=pairs)
-    history, _ = run(plain, tmp_path, phases.captioning(chosen, None, "plain"), chosen)
-    assert list(history.validation[0]) == ["iteration", "CIDEr-D", "ROUGE-L"]
-    assert history.best_score == history.validation[-1]["ROUGE-L"]
-
-
-def test_the_last_snapshot_may_be_kept_whatever_its_score(prepared, tmp_path):
-    def trained(name, **select):
-        chosen = replace(recipe(), train=SECOND | {"select_after": 0} | select, adapt={})
-        phase = phases.captioning(chosen, None, "plain")
-        return run(prepared, tmp_path / name, phase, chosen, [9.0, 8.0, 1.0])[0]
-
-    best, last, after = trained("best"), trained("last", select="last"), trained("after", select_after=11)
-    assert (best.best_iteration, last.best_iteration) == (4, 12)
-    assert last.best.keys() == after.best.keys()
-    assert all(torch.equal(tensor, after.best[name]) for name, tensor in last.best.items())
-    assert not all(torch.equal(tensor, best.best[name]) for name, tensor in last.best.items())
-
-
 def test_an_idle_tensor_moves_once_it_was_used_where_the_variant_says_so(prepared, tmp_path):
     """MVCL's head in a step of MLM: in `released` Adam's means still move it, not before its first use."""
     moved = {}
@@ -253,16 +204,3 @@ def test_what_does_not_fit_is_named(prepared):
         phases.captioning(recipe(), None)
     with pytest.raises(InputError, match=r"length must be longest or max_tokens, not 'x'"):
         phases.captioning(recipe({"switches": {"length": "x"}}), Path("pretrained"))
-
-
-def test_its_schedules():
-    for s in range(1, 50):
-        assert factor("noam", s, 50, 1, 8) == pytest.approx(min(s / 8, (8 / s) ** 0.5))
-    assert factor("noam", 0, 50, 1, 8) == 1e-4
-    found = [factor("halves", i, 50, 1, None, (10, 20)) for i in (0, 9, 10, 19, 20, 49)]
-    assert found == [1, 1, 0.5, 0.5, 0.25, 0.25]
-
-
-def test_the_schedule_of_cards_program():
-    found = [factor("tenths", i, 50, 1, None, (10, 20)) for i in (0, 9, 10, 19, 20, 49)]
-    assert found == pytest.approx([1, 1, 0.1, 0.1, 0.01, 0.01])

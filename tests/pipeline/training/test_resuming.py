@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import nn
 
-from pipeline.io import outputs
 from pipeline.training import resuming
 from pipeline.training.resuming import History
 from tests.killed import KilledError
@@ -64,7 +63,7 @@ def test_a_damaged_file_is_named_and_the_one_before_is_taken_up(tmp_path):
     for damage in (cut, lambda path: flip(path, -1000), lambda path: path.write_bytes(b"")):
         saved(state, [4, 8, 12])
         damage(state)
-        assert resumed(state) == (8, f"{state} is damaged; training goes on from iteration 8")
+        assert resumed(state) == (8, f"{state} is damaged; training continues from iteration 8")
         saved(state, [12])
         assert resumed(state) == (12, "")
 
@@ -75,7 +74,7 @@ def test_every_flipped_bit_is_noticed(tmp_path):
     whole = state.read_bytes()
     for place in range(0, len(whole), 97):
         flip(state, place)
-        assert resumed(state) == (0, f"{state} is damaged; training begins anew")
+        assert resumed(state) == (0, f"{state} is damaged; training starts from the beginning")
         state.write_bytes(whole)
     assert resumed(state) == (4, "")
 
@@ -85,7 +84,7 @@ def test_where_nothing_is_whole_it_begins_anew(tmp_path):
     saved(state, [4, 8])
     cut(state)
     cut(tmp_path / "before.state.pt")
-    both = f"{state} and {tmp_path / 'before.state.pt'} are damaged; training begins anew"
+    both = f"{state} and {tmp_path / 'before.state.pt'} are damaged; training starts from the beginning"
     assert resumed(state) == (0, both)
     saved(state, [4, 8])
     (tmp_path / "state.pt.sha256").write_bytes(b"\xff\x00")
@@ -126,22 +125,3 @@ def test_a_kill_at_any_moment_of_a_save_loses_no_earlier_one(tmp_path, monkeypat
                 break
     assert moments > 4
     assert resumed(state) == (12, "")
-
-
-def test_bytes_are_on_the_disk_before_they_have_their_name(tmp_path, monkeypatch):
-    done = []
-    fsync, replace = os.fsync, Path.replace
-
-    def synced(file):
-        done.append(Path(f"/proc/self/fd/{file}").readlink())
-        fsync(file)
-
-    def renamed(path, to):
-        done.append((path, to))
-        return replace(path, to)
-
-    monkeypatch.setattr(os, "fsync", synced)
-    monkeypatch.setattr(Path, "replace", renamed)
-    outputs.write_text(tmp_path / "a", "a")
-    beside = tmp_path / f".a.{os.getpid()}.partial"
-    assert done == [beside, (beside, tmp_path / "a")]

@@ -53,11 +53,6 @@ def test_known_cameras_follow_the_exchanged_images():
     assert cameras == [(distractor, changed), (distractor, default)]
 
 
-def test_exchange_leaves_a_scene_without_distractor_alone():
-    alone = (scene(0)[0],)
-    assert exchange(alone) == alone
-
-
 def test_about_half_of_the_scenes_are_exchanged_and_all_captions_come_up():
     sampler = Sampler(PAIRS, batch=10, seed=1, exchanging=True)
     scenes, captions = zip(*(sampler.draw(i) for i in range(40)), strict=True)

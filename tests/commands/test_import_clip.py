@@ -197,7 +197,7 @@ def test_a_torchscript_archive_is_refused_with_the_line_that_converts_it(tmp_pat
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (drop("blocks.1.norm_1.bias"), "lacks blocks.1.norm_1.bias; bring CLIP's weights"),
+        (drop("blocks.1.norm_1.bias"), "lacks blocks.1.norm_1.bias"),
         (put("project.map.weight", torch.ones(1)), "project.map.weight is (1,), the model's"),
         (
             put("text.tables.tokens.weight", torch.ones(1)),

@@ -127,16 +127,12 @@ def _done(out: Path, pairs: Sequence[Job], by: str) -> list[bool]:
     *lines, half = out.read_bytes().split(b"\n")
     failed = [_checked(line, f"{out}, line {n}", pairs, n - 1, by) for n, line in enumerate(lines, 1)]
     if half:
-        _check_half(half, f"{out}, line {len(lines) + 1}", pairs[len(lines) :])
+        todo = pairs[len(lines) :]
+        start = (json.dumps(_names(todo[0]), ensure_ascii=False)[:-1] if todo else "").encode()
+        if not todo or not start.startswith(half[: len(start)]):
+            raise InputError(f"{out}, line {len(lines) + 1} is no caption of a pair; {REMEDY}")
         os.truncate(out, out.stat().st_size - len(half))
     return failed
-
-
-def _check_half(half: bytes, where: str, todo: Sequence[Job]) -> None:
-    """Raise InputError unless an incomplete line is the beginning of the next pair's line."""
-    start = (json.dumps(_names(todo[0]), ensure_ascii=False)[:-1] if todo else "").encode()
-    if not todo or not start.startswith(half[: len(start)]):
-        raise InputError(f"{where} is no caption of a pair; {REMEDY}")
 
 
 def _checked(line: bytes, where: str, pairs: Sequence[Job], place: int, by: str) -> bool:

@@ -11,16 +11,18 @@ a README                           the model card
 """
 
 import shutil
+import sys
 import zipfile
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pipeline.captioning import feature_backbone, model_card, run_scores, sources
+from pipeline.captioning import feature_backbone, model_card, sources
 from pipeline.captioning.feature_backbone import Made
 from pipeline.config import params
 from pipeline.config.store_contents import IMAGENET, PixelSpec, recorded_spec
-from pipeline.io.errors import InputError
+from pipeline.io.errors import InputError, printable
 from pipeline.io.inputs import read_json
 from pipeline.io.outputs import Contents, check, free_name, replacing, write_json, yaml_of
 from pipeline.scoring import run_files
@@ -59,7 +61,9 @@ def write(weights: Path, lab: Path, out: Path, licence: str, with_backbone: bool
         try:
             _fill(folder, weights, trained, lab, licence, with_backbone)
             if contents is None:
-                _zip(folder, beside)
+                with zipfile.ZipFile(beside, "w", zipfile.ZIP_STORED) as package:
+                    for path in sorted(folder.iterdir()):
+                        package.writestr(zipfile.ZipInfo(path.name, MARK), path.read_bytes())
         finally:
             if folder != beside:
                 shutil.rmtree(folder)
@@ -90,9 +94,9 @@ def _backbone(folder: Path, trained: Trained, lab: Path, whole: bool) -> Made:
 
 def _scores(trained: Trained, weights: Path, lab: Path) -> dict[str, Any]:
     """Return the scores of all scored seeds, from the stage score."""
-    recipe, seeds = trained.recipe, run_scores.read(trained, weights, lab)
+    recipe, seeds = trained.recipe, _summaries(trained, weights, lab)
     run = lab / "results/cells" / recipe.dataset / recipe.model / str(trained.seed)
-    own = seeds.get(trained.seed)
+    own, tabletop = seeds.get(trained.seed), params.load(lab / "params.yaml").tabletop
     captions = read_results(run / run_files.CAPTIONS, run_files.DECODE) if own else {}
     return {
         "split": "test",
@@ -100,8 +104,34 @@ def _scores(trained: Trained, weights: Path, lab: Path) -> dict[str, Any]:
         "truth": _truth(run / run_files.METRICS) if own else {},
         "seeds": {str(seed): scores for seed, scores in sorted(seeds.items())},
         "sample": dict(list(captions.items())[:SAMPLE]),
-        "rendered": _rendered(lab, recipe.dataset),
+        # settings that render more such images
+        "rendered": tabletop.of(recipe.dataset).model_dump()
+        if recipe.dataset in tabletop.viewpoint
+        else None,
     }
+
+
+def _summaries(trained: Trained, weights: Path, lab: Path) -> dict[int, Mapping[str, Any]]:
+    """Return seed -> summary of the scored runs of the weights' dataset and model.
+
+    Raises InputError if the scores of the weights' own seed belong to other weights or captions. For another
+    seed, such scores are left out with a note.
+    """
+    run = Path(trained.recipe.dataset, trained.recipe.model)
+    found: dict[int, Mapping[str, Any]] = {}
+    for file in sorted((lab / "results/cells" / run).glob(f"*/{run_files.SUMMARY}")):
+        if not file.parent.name.isdecimal():
+            continue
+        seed = int(file.parent.name)
+        own = seed == trained.seed
+        try:
+            place = weights if own else lab / "data/weights" / run / str(seed)
+            found[seed] = run_files.check_captions(file.parent, place)
+        except InputError as error:
+            if own:
+                raise
+            print(printable(f"note: the scores of seed {seed} are left out: {error}"), file=sys.stderr)
+    return found
 
 
 def _truth(metrics: Path) -> dict[str, dict[str, float]]:
@@ -113,15 +143,3 @@ def _truth(metrics: Path) -> dict[str, dict[str, float]]:
         for subset, each in own.items()
     }
     return {subset: shares for subset, shares in known.items() if shares}
-
-
-def _rendered(lab: Path, dataset: str) -> dict[str, Any] | None:
-    """Return the settings that render more images like those of an embedded dataset; else None."""
-    rendered = params.load(lab / "params.yaml").tabletop
-    return rendered.of(dataset).model_dump() if dataset in rendered.viewpoint else None
-
-
-def _zip(folder: Path, out: Path) -> None:
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as package:
-        for path in sorted(folder.iterdir()):
-            package.writestr(zipfile.ZipInfo(path.name, MARK), path.read_bytes())

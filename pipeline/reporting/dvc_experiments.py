@@ -82,12 +82,9 @@ def _metrics(files: dict[str, Any]) -> dict[str, dict[str, float]]:
     for name, file in sorted(files.items()):
         *_, dataset, model, seed, _ = ("", "", "", *Path(name).parts)
         if seed.isdecimal() and (values := file.get("data", {})):
-            found[f"{dataset}/{model}/{seed}"] = {k: v for k, v in sorted(values.items()) if _is_number(v)}
+            numbers = {key: value for key, value in sorted(values.items()) if type(value) in (int, float)}
+            found[f"{dataset}/{model}/{seed}"] = numbers
     return found
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def records(experiments: Iterable[Experiment]) -> list[dict[str, Any]]:

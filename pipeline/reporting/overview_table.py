@@ -1,4 +1,4 @@
-"""Scores as a flat list of records, and as the table of the page and the terminal."""
+"""Scores as a flat list of records, as the table of the page and the terminal, and their differences."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,16 @@ from pipeline.io.records import checked
 from pipeline.reporting.dataset_results import REMEDY, Results
 from pipeline.reporting.tables import NONE, Table
 from pipeline.scoring import metric_names
-from pipeline.scoring.metric_names import ACCURACY, CIDER, CORPUS, PLACES, SPICE
+from pipeline.scoring.metric_names import (
+    ACCURACY,
+    AGREES_CHANGES,
+    CIDER,
+    CORPUS,
+    PLACES,
+    SPICE,
+    TRUE_CHANGES,
+)
+from pipeline.statistics.comparisons import Comparison, compare_all, p_value
 from pipeline.statistics.seeds import MeanSd, over_seeds
 
 CONSTANT = "constant"
@@ -33,6 +42,8 @@ HEADINGS = {
     "mean_length": "words a caption",
 }
 COUNTS = ("distinct_captions", "mean_length")  # not fractions
+# metrics with sentences, truth first
+SPOKEN = (TRUE_CHANGES, AGREES_CHANGES, CIDER)
 Key = tuple[str, str]
 """Subset and metric."""
 Record = dict[str, Any]
@@ -138,6 +149,33 @@ def heading(subset: str, metric: str) -> str:
 def has(rows: Sequence[Row], subset: str, metric: str) -> bool:
     """Return True if any row has that score."""
     return any((subset, metric) in row.scores for row in rows)
+
+
+def significance(results: Results) -> dict[str, Any] | None:
+    """Return a `table` of all pairs of models and metrics, and `sentences`; None for a single model.
+
+    Raises InputError if two models have different pairs.
+    """
+    if len(results.evidence) < 2:
+        return None
+    # later minus earlier model of params.yaml, because baselines come first there
+    found = compare_all(dict(reversed(results.evidence.items())))
+    metrics = dict.fromkeys(metric for own in found.values() for metric in own)
+    rows = [
+        [f"{a} − {b}", *(_difference(own[metric]) if metric in own else NONE for metric in metrics)]
+        for (a, b), own in found.items()
+    ]
+    headings = ["models", *(HEADINGS.get(metric, metric) for metric in metrics)]
+    return {
+        "table": Table("Differences × 100 with their 95 % intervals.", headings, rows),
+        "sentences": [
+            own[metric].sentence(a, b) for metric in SPOKEN for (a, b), own in found.items() if metric in own
+        ],
+    }
+
+
+def _difference(own: Comparison) -> str:
+    return f"{own.printed}\n{p_value(own.p)}{'' if own.significant else ', not significant'}"
 
 
 class _Record(BaseModel):

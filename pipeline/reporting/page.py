@@ -16,9 +16,8 @@ from pipeline.reporting.dataset_results import Results
 from pipeline.reporting.dvc_experiments import Experiment
 from pipeline.reporting.figures import Panel
 from pipeline.reporting.gallery import gallery, searches
-from pipeline.reporting.overview_table import HEADINGS, TOTAL, Key, Row, table
+from pipeline.reporting.overview_table import HEADINGS, TOTAL, Key, Row, significance, table
 from pipeline.reporting.paper_comparison import literature
-from pipeline.reporting.significance import significance
 from pipeline.reporting.tables import Table
 from pipeline.scoring.metric_names import ACCURACY, AGREES, CIDER, CORPUS, FITS, METEOR, TRUE
 from pipeline.scoring.subsets import QUARTILES, subsets

@@ -8,7 +8,7 @@ from pipeline.config.params import Params
 from pipeline.datasets.schema import CHANGE_TYPES
 from pipeline.reporting.tables import NONE, Table
 from pipeline.results import false_words, seed_spread
-from pipeline.results.claims import Finding, Verdict, verdicts
+from pipeline.results.claims import Verdict, verdicts
 from pipeline.results.judges import judges
 from pipeline.results.record_comparisons import Group
 from pipeline.scoring import metric_names
@@ -140,16 +140,19 @@ def _claims(title: str, found: Sequence[Verdict]) -> Table:
             f"{verdict.claim.better} > {verdict.claim.worse} ({verdict.claim.source})",
             verdict.dataset,
             str(verdict.seeds),
-            *(cell for metric in CLAIMED for cell in _finding(verdict.by[metric])),
+            *(
+                text
+                for own in (verdict.by[metric] for metric in CLAIMED)
+                for text in (
+                    own.said,
+                    own.difference.printed,
+                    NONE if own.margin is None else f"± {100 * own.margin:.1f}",
+                )
+            ),
         ]
         for verdict in found
     ]
     return Table(title, ["claim", "dataset", "seeds", *headings], rows, texts=2)
-
-
-def _finding(finding: Finding) -> list[str]:
-    margin = NONE if finding.margin is None else f"± {100 * finding.margin:.1f}"
-    return [finding.said, finding.difference.printed, margin]
 
 
 def _metrics(datasets: Datasets) -> Table:

@@ -72,7 +72,12 @@ def score(
     ]
     if spices is None:
         warnings.append(f"SPICE: {scorers['SPICE']}")
-    return Scores(scored, pairs, _wording(captions, references), scorers, warnings)
+    wording = {
+        "exact_match": sum(text in references[key] for key, text in captions.items()) / len(captions),
+        "distinct_captions": len(set(captions.values())),
+        "mean_length": sum(len(text.split()) for text in captions.values()) / len(captions),
+    }
+    return Scores(scored, pairs, wording, scorers, warnings)
 
 
 def _check_ids(captions: dict[str, str], references: dict[str, list[str]]) -> None:
@@ -148,12 +153,3 @@ def _spice(
 
 def _mean(values: np.ndarray) -> float:
     return float(values.mean())  # numpy's mean, as in the library: sum() adds in another order
-
-
-def _wording(captions: dict[str, str], references: dict[str, list[str]]) -> dict[str, float]:
-    """Return statistics of the tokenised captions."""
-    return {
-        "exact_match": sum(text in references[key] for key, text in captions.items()) / len(captions),
-        "distinct_captions": len(set(captions.values())),
-        "mean_length": sum(len(text.split()) for text in captions.values()) / len(captions),
-    }

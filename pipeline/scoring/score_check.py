@@ -47,7 +47,8 @@ def falls(root: Path, revision: str, tolerance: Mapping[str, float]) -> tuple[li
     found, compared = [], 0
     for run in _runs(root, revision):
         path = f"{CELLS}/{run}/{FILE}"
-        before = _scores(_shown(root, revision, path), f"{revision}:{path}", tolerance)
+        where, text = f"{revision}:{path}", _git(root, "show", f"{revision}:./{path}")
+        before = _scores(json_of(text, where, "name another revision"), where, tolerance)
         now = _scores(read_json(root / path, RERUN), path, tolerance)
         compared += len(before)
         for metric, score in before.items():
@@ -65,10 +66,6 @@ def _runs(root: Path, revision: str) -> list[str]:
     if not paths:
         raise InputError(f"{revision} has no {CELLS}/…/{FILE}; name a revision whose scores are committed")
     return [str(path.parent.relative_to(CELLS)) for path in paths]
-
-
-def _shown(root: Path, revision: str, path: str) -> Any:
-    return json_of(_git(root, "show", f"{revision}:./{path}"), f"{revision}:{path}", "name another revision")
 
 
 def _scores(tree: Any, where: str, tolerance: Mapping[str, float]) -> dict[str, float]:

@@ -129,9 +129,17 @@ def _run(items: list[dict[str, Any]], scratch: Path, timeout: float) -> Any:
         try:
             jvm.answer()
         except InputError:
-            _check_cache(jvm.stderr())
+            if found := re.search(r"LMDBException:? *(.*)", jvm.stderr()):
+                raise InputError(
+                    f"SPICE cannot use its cache ({found[1].strip()[:100]}); "
+                    f"delete {GRAPHS} in {spice_files.shown()}, or free some disk space"
+                ) from None
             raise
-        _check_memory(jvm.stderr())
+        # the parser continues without the sentence, and the score would depend on the number of cores
+        if found := re.search(r"Parsing of sentence ran out of memory \(length=(\d+)\)", jvm.stderr()):
+            raise InputError(
+                f"SPICE's parser ran out of its {HEAP} GiB over a sentence of {found[1]} words; shorten it"
+            )
     if _changed_at(graphs) != before:
         # copy to a unique name on the cache's disk, so that the replacement is atomic
         Path(shutil.copyfile(graphs, scratch / GRAPHS)).replace(kept)
@@ -158,22 +166,6 @@ def _options(scratch: Path) -> list[str]:
 
 def _changed_at(path: Path) -> int | None:
     return path.stat().st_mtime_ns if path.exists() else None
-
-
-def _check_cache(stderr: str) -> None:
-    if found := re.search(r"LMDBException:? *(.*)", stderr):
-        raise InputError(
-            f"SPICE cannot use its cache ({found[1].strip()[:100]}); "
-            f"delete {GRAPHS} in {spice_files.shown()}, or free some disk space"
-        ) from None
-
-
-def _check_memory(stderr: str) -> None:
-    # the parser continues without the sentence, and the score would depend on the number of cores
-    if found := re.search(r"Parsing of sentence ran out of memory \(length=(\d+)\)", stderr):
-        raise InputError(
-            f"SPICE's parser ran out of its {HEAP} GiB over a sentence of {found[1]} words; shorten it"
-        )
 
 
 def _f1(answer: Any, count: int) -> dict[int, float]:

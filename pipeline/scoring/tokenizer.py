@@ -99,8 +99,4 @@ def _tokenized(lines: list[str], timeout: float) -> list[str]:
             f"the PTB tokenizer gave {len(answer[::2])} lines for {len(lines)} sentences: "
             "a sentence has a character that it reads as a line break; remove it"
         )
-    return [_words(line) for line in answer[::2]]
-
-
-def _words(tokens: str) -> str:
-    return " ".join(word for word in tokens.split(" ") if word not in PUNCTUATION)
+    return [" ".join(word for word in line.split(" ") if word not in PUNCTUATION) for line in answer[::2]]

@@ -1,7 +1,6 @@
 """Ways to spoil a sound package of weights, for test_hostile_packages.py and test_hostile_zips.py."""
 
 import json
-import struct
 from pathlib import Path
 
 import torch
@@ -66,16 +65,6 @@ def ids(change):
         (place / WORDS).write_text(json.dumps(record))
 
     return write
-
-
-def header(length, text=b"{}"):
-    return struct.pack("<Q", length) + text
-
-
-def claims(count):
-    """A header that claims so many numbers, of which none are there."""
-    text = json.dumps({"a": {"dtype": "F32", "shape": [count], "data_offsets": [0, 4 * count]}}).encode()
-    return header(len(text), text)
 
 
 def levels(line, depth):

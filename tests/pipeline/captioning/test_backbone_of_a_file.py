@@ -34,16 +34,6 @@ def captions(captioner, lab):
     return [captioner(lab / ROOT / pair.before, lab / ROOT / pair.after) for pair in pairs]
 
 
-def test_a_laboratory_elsewhere_has_its_own_file(trained, tmp_path, monkeypatch):
-    lab, weights = trained
-    with monkeypatch.context() as inside:
-        inside.chdir(lab)
-        wanted = captions(PictureCaptioner.load(weights, lab), lab)
-    assert len(set(wanted)) > 1
-    monkeypatch.chdir(tmp_path)
-    assert captions(PictureCaptioner.load(weights, lab), lab) == wanted
-
-
 def test_packed_with_the_backbone_nothing_else_is_needed(trained, tmp_path, monkeypatch):
     lab, weights = trained
     monkeypatch.chdir(lab)

@@ -1,13 +1,16 @@
-"""Folders of shared weights from strangers: what was tried (the tests' names), and what happened."""
+"""Untrusted folders of shared weights: each check of the reader, and random damage."""
 
 import json
+import random
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import torch
 
 from pipeline.captioning import PictureCaptioner
+from pipeline.io.errors import InputError
 from tests.forged import unhash
 from tests.hostile import folder, hole, pipe, refused
 from tests.pipeline.captioning.spoiling import (
@@ -19,10 +22,8 @@ from tests.pipeline.captioning.spoiling import (
     STATISTICS,
     WEIGHTS,
     WORDS,
-    claims,
     filled,
     first,
-    header,
     ids,
     instead,
     put,
@@ -55,16 +56,8 @@ def backbone_at(file):
 
 MODELS = {
     "an alias bomb of 429 bytes": (whole(MODEL, ALIASES), "an alias"),
-    "one merge key": (put(MODEL, "seed: 1", "seed: 1\n<<: {x: 1}"), "a merge key"),
     "a width of 65536": (width(65_536), "recipe.sizes.width is 65536, and has 8192 at most"),
-    "a width of 8192, which the weights have not": (width(8192), "does not load"),
-    "an odd width": (width(129), "width 129 is not"),
     "a width of a whole number of 5000 digits": (width("9" * 5000), "is not valid YAML"),
-    "a width of a hexadecimal number of 50000 digits": (width("0x" + "f" * 50_000), "beyond 64 bits"),
-    "a width that is no number": (width(".nan"), "recipe.sizes.width: Input should be"),
-    "a width of minus 8": (width(-8), "width is -8"),
-    "a width of a date": (width("2026-01-02"), "recipe.sizes.width: a date"),
-    "a width of true": (width("true"), "recipe.sizes.width: Input should be"),
     "a billion layers": (
         put(MODEL, "  layers: 1", "  layers: 1000000000"),
         "layers is 1000000000, and has 64",
@@ -73,73 +66,44 @@ MODELS = {
         put(MODEL, "decoder_layers: 2", "decoder_layers: 64"),
         "weights.safetensors does not load (the tensor decoder.layers.2",
     ),
-    "no head": (put(MODEL, "heads: 2", "heads: 0"), "heads is 0"),
     "captions of a billion words": (
         put(MODEL, "longest: 24", "longest: 1000000000"),
         "longest is 1000000000",
     ),
-    "a billion words": (put(MODEL, "vocabulary: 76", "vocabulary: 1000000000"), "vocabulary is 1000000000"),
-    "one word more than the weights have": (put(MODEL, "vocabulary: 76", "vocabulary: 77"), "does not load"),
     "features of a billion channels": (put(MODEL, "- 768", "- 1000000000"), "shape is 1000000000"),
-    "features of two numbers": (put(MODEL, "- 768\n", ""), "shape"),
     "64 heads of 4096 cells": (
         several(put(MODEL, "heads: 2", "heads: 64"), put(MODEL, "- 768\n- 10\n- 10", "- 768\n- 64\n- 64")),
         "64 heads of 64 x 64 cells would take more than 1 GB a pair",
     ),
     "features that the backbone does not give": (put(MODEL, "size: 320", "size: 256"), "names features of"),
     "a dataset of a date": (put(MODEL, "dataset: tabletop", "dataset: 2026-01-02"), "recipe.dataset: a date"),
-    "a day that no calendar has": (put(MODEL, "dataset: tabletop", "dataset: 2026-99-99"), "not valid YAML"),
-    "a dataset of bytes": (put(MODEL, "dataset: tabletop", "dataset: !!binary aGVsbG8="), "a bytes"),
-    "a key of a date": (put(MODEL, "seed: 1", "seed: 1\n2026-01-02: 1"), "the key 2026-01-02 is no text"),
     "a dataset of 10000 letters": (
         put(MODEL, "dataset: tabletop", f"dataset: {'x' * 10_000}"),
         "recipe.dataset: a text of 10,000 letters",
     ),
-    "a key of 10000 letters": (put(MODEL, "seed: 1", f"seed: 1\n? {'x' * 10_000}\n: 1"), "a key of 10,000"),
-    "a key of a list": (put(MODEL, "seed: 1", "seed: 1\n? [a]\n: 1"), "a list or a mapping is no key"),
     "a key that stands twice": (put(MODEL, "seed: 1", "seed: 1\nseed: 2"), "the key 'seed' is in line"),
     "a key of terminal escapes": (put(MODEL, "seed: 1", 'seed: 1\n"\\e[2J": 1'), "unknown key \\u001b[2J"),
-    "a model of terminal escapes": (put(MODEL, "model: scorer_cbr", 'model: "\\e]0;x\\a"'), "unknown model"),
     "a Python object": (whole(MODEL, "!!python/object/apply:os.system [echo]"), "is not valid YAML"),
     "a thousand lists within each other": (whole(MODEL, "[" * 1000), "is not valid YAML"),
-    "30000 blocks within each other": (whole(MODEL, "- " * 30_000), "is not valid YAML"),
     "100 kB of settings": (
         put(MODEL, "seed: 1", "seed: 1\n#" + "x" * 100_000),
         "and such a file 65,536 at most",
     ),
     "settings that are not UTF-8": (whole(MODEL, b"a: \xff\xfe"), "is not UTF-8 text"),
-    "settings with a null byte": (whole(MODEL, b"a: \0"), "is not valid YAML"),
-    "empty settings": (whole(MODEL, ""), "Input should be"),
-    "settings of a list": (whole(MODEL, "[1]"), "Input should be"),
-    "two documents": (whole(MODEL, "a: 1\n---\nb: 1\n"), "is not valid YAML"),
     "a pipe as settings": (instead(MODEL, pipe), "is a pipe or a device"),
     "a folder as settings": (instead(MODEL, folder), "is a folder, not a file"),
     "no settings": (instead(MODEL, Path.unlink), "model.yaml is missing"),
     "a model that nobody has": (put(MODEL, "model: scorer_cbr", "model: gpt"), "unknown model 'gpt'"),
-    "a setting that no model has": (put(MODEL, "switches: {}", "switches: {a: 1}"), "switches.a"),
 }
 TENSORS = {
     "weights that are no numbers": (first(filled(torch.nan)), "has a number that is not finite"),
     "weights of bytes": (first(lambda tensor: tensor.to(torch.int8)), "is of I8, not of floats"),
-    "weights of whole numbers": (first(lambda tensor: tensor.long()), "is of torch.int64"),
-    "weights of 64 bits": (first(lambda tensor: tensor.double()), "is of F64, not of floats"),
-    "weights of 8 bits": (first(lambda tensor: tensor.to(torch.float8_e4m3fn)), "not of floats"),
     "weights of another shape": (first(lambda tensor: tensor[..., None].contiguous()), "where the model has"),
     "one tensor too few": (tensors(lambda found: found.pop(min(found))), "is missing"),
     "one tensor too many": (tensors(lambda found: found.update(more=torch.ones(2))), "more is no tensor of"),
-    "a tensor named by escapes": (
-        tensors(lambda found: found.update({"\x1b[2J": torch.ones(2)})),
-        "\\u001b[2J is no tensor of",
-    ),
-    "an empty file of weights": (whole(WEIGHTS, b""), "does not load"),
     "weights cut off": (lambda place: hole(place / WEIGHTS, 5000), "does not load"),
-    "a header of 2 ** 60 bytes": (whole(WEIGHTS, header(2**60)), "does not load"),
-    "a header that is no JSON": (whole(WEIGHTS, header(4, b"no!!")), "does not load"),
-    "a header that claims 2 ** 62 numbers": (whole(WEIGHTS, claims(2**62)), "does not load"),
     "weights of 2 GB without content": (instead(WEIGHTS, hole, 2 << 30), "at most"),
     "a pipe as weights": (instead(WEIGHTS, pipe), "is a pipe or a device"),
-    "a folder as weights": (instead(WEIGHTS, folder), "is a folder, not a file"),
-    "no weights": (instead(WEIGHTS, Path.unlink), "weights.safetensors does not load"),
     "a deviation below zero": (
         tensors(lambda found: found["deviation"].neg_(), STATISTICS),
         "a deviation is not above 0",
@@ -148,15 +112,6 @@ TENSORS = {
         tensors(lambda found: found.pop("mean"), STATISTICS),
         "statistics.safetensors lacks the mean of 768 channels; bring the package again",
     ),
-    "statistics of other channels": (
-        tensors(lambda found: found.update(deviation=found["deviation"][:7].clone()), STATISTICS),
-        "lacks the deviation of 768 channels",
-    ),
-    "a mean that is no number": (
-        tensors(lambda found: found["mean"].fill_(torch.nan), STATISTICS),
-        "statistics.safetensors: mean has a number that is not finite",
-    ),
-    "statistics of 2 MB": (instead(STATISTICS, hole, 2 << 20), "such a file 1,048,576 at most"),
     "no statistics": (instead(STATISTICS, Path.unlink), "statistics.safetensors does not load"),
 }
 BESIDE = {
@@ -165,41 +120,24 @@ BESIDE = {
         "such a file 4,194,304 at",
     ),
     "an id of 5000 digits": (whole(WORDS, '{"ids": {"a": ' + "9" * 5000 + "}}"), "an integer too long"),
-    "an id of 30 digits": (
-        ids(lambda record: record["ids"].update(red=10**30)),
-        "ids.red: a whole number bey",
-    ),
-    "an id of a fraction": (ids(lambda record: record["ids"].update(red=0.5)), "ids.red: Input"),
-    "an id of true": (ids(lambda record: record["ids"].update(red=True)), "ids.red: Input"),
     "ids with a gap": (ids(lambda record: record["ids"].update(red=10**6)), "without gaps"),
-    "a word without an id": (ids(lambda record: record["ids"].update(red=None)), "ids.red: Input"),
     "a word more than the weights have": (
         ids(lambda record: record["ids"].update(more=len(record["ids"]))),
         "belong to a vocabulary of 76 words",
     ),
     "half a character as a word": (put(WORDS, '"red"', '"\\ud800"'), "holds half a character"),
-    "a word that stands twice": (put(WORDS, '"red"', '"blue"'), "has the key 'blue' more than once"),
     "a thousand lists within each other as words": (
         whole(WORDS, "[" * 900 + "]" * 900),
         "more than 64 lists",
     ),
-    "100000 lists within each other as words": (whole(WORDS, "[" * 100_000), "is not valid JSON"),
-    "a list of words": (whole(WORDS, "[]"), "Input should be an object"),
-    "a pipe as words": (instead(WORDS, pipe), "is a pipe or a device"),
     "no words": (instead(WORDS, Path.unlink), "vocabulary.json is missing"),
     "a backbone without a hash": (whole(FEATURES, "carried: true"), "the key weights_id is missing"),
-    "an alias in features.yaml": (
-        whole(FEATURES, "weights_id: &a x\nprecision: *a\n"),
-        "features.yaml, line 2: an alias",
-    ),
     "a precision that is none": (put(FEATURES, "precision: float32", "precision: int8"), "precision: Input"),
-    "a hash of a date": (put(FEATURES, "weights_id: ", "weights_id: 2026-01-02 #"), "weights_id: a date"),
     "another backbone's hash": (put(FEATURES, "sha256:3", "sha256:9"), "was made with features of sha256:9"),
     "a backbone that is not brought": (
         lambda place: (place / "backbone.safetensors").unlink(),
         "backbone.safetensors",
     ),
-    "20 kB of features.yaml": (instead(FEATURES, hole, 20_000), "such a file 16,384 at most"),
     "a giant as backbone": (
         put(MODEL, "tf_efficientnet_lite0", "convnext_xxlarge"),
         "convnext_xxlarge, has ",
@@ -208,21 +146,11 @@ BESIDE = {
         put(MODEL, "backbone: tf_efficientnet_lite0", "backbone: hf-hub:someone/model"),
         "timm has no model 'hf-hub:someone/model'",
     ),
-    "a device as the backbone's weights": (
-        backbone_at("/dev/zero"),
-        "is missing",
-    ),
     "a file of the machine as the backbone's weights": (
         backbone_at("/etc/passwd"),
         "/etc/passwd is no file of tensors (it is not a file of torch.save)",
     ),
-    "a name of 300 letters as the backbone's weights": (
-        backbone_at(f"{'ä' * 300}"),
-        "is missing; name a file, or imagenet",
-    ),
     "scores of a list": (whole(SCORES, "[]"), "Input should be an object"),
-    "a score of 5000 digits": (whole(SCORES, '{"own": ' + "9" * 5000 + "}"), "an integer too long"),
-    "scores of 2 MB": (whole(SCORES, '{"own": 1}' + " " * 2_000_000), "such a file 1,048,576 at most"),
 }
 TRIED = MODELS | TENSORS | BESIDE
 
@@ -233,6 +161,19 @@ def test_a_folder_is_refused_for(package, change, said):
     found = refused(lambda: PictureCaptioner.load(package))
     assert said in found
     assert str(package) in found or "features." in found  # the file, or the key
+
+
+@pytest.mark.parametrize("name", [MODEL, FEATURES, WORDS, SCORES, STATISTICS])
+def test_a_damaged_file_is_refused_or_harmless(package, name):
+    """Truncated, a flipped bit, or two exchanged parts: an InputError, and no other exception."""
+    chance, data = random.Random(name), (package / name).read_bytes()
+    for _ in range(3):
+        cut, flipped = chance.randrange(len(data)), bytearray(data)
+        flipped[cut] ^= 1 << chance.randrange(8)
+        for damaged in (data[:cut], bytes(flipped), data[cut:] + data[:cut]):
+            (package / name).write_bytes(damaged)
+            with suppress(InputError):
+                PictureCaptioner.load(package)
 
 
 def test_a_word_of_terminal_escapes_is_never_printed_raw(package, tmp_path, capsys):

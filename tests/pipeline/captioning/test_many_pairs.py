@@ -1,7 +1,6 @@
 """Many pairs: a line a pair, a fault is its pair's own, and a stopped run goes on behind what it wrote."""
 
 import json
-import shutil
 from dataclasses import replace
 
 import pytest
@@ -101,26 +100,6 @@ def test_the_best_captions_of_each(here, table, tmp_path):
         assert len(scores) == 3
         assert scores == sorted(scores, reverse=True)
         assert line["caption"] == line["top"][0]["caption"]
-
-
-def test_a_folder_of_two_folders_and_a_faulty_row(here, lab, tmp_path):
-    for side, name in (("before", "images/CLEVR_default"), ("after", "sc_images/CLEVR_semantic")):
-        (tmp_path / "pairs" / side).mkdir(parents=True)
-        for number in range(2):
-            shutil.copy(lab / ROOT / f"{name}_{number:06d}.png", tmp_path / "pairs" / side / f"{number}.png")
-    (tmp_path / "pairs/before/2.png").write_bytes(b"no picture")
-    jobs = pair_jobs.jobs(tmp_path / "pairs")
-    assert [job.pair_id for job in jobs] == ["0.png", "1.png", "2.png"]
-    assert many_pairs.caption(here, jobs, tmp_path / "out.jsonl", Search()) == 1
-    (tmp_path / "pairs.jsonl").write_text('{"before": "a"}\nno\n')
-    assert pair_jobs.jobs(tmp_path / "pairs.jsonl")[0].fault == "line 1: no after"
-    shutil.rmtree(tmp_path / "pairs/after")
-    for place, said in (
-        (tmp_path / "pairs", "nor a folder after/"),
-        (lab / PAIRS[:-1], "neither a .csv nor"),
-    ):
-        with pytest.raises(InputError, match=said):
-            pair_jobs.jobs(place)
 
 
 def test_pairs_whose_orientations_differ_are_counted_and_named(here, lab, tmp_path, capfd):

@@ -8,7 +8,6 @@ from dataclasses import asdict
 import pytest
 import torch
 import yaml
-from safetensors.torch import save_file
 
 from pipeline.captioning import package, sources
 from pipeline.captioning.feature_backbone import Made
@@ -188,16 +187,6 @@ def refused(folder, trained):
     with pytest.raises(InputError) as error:
         sources.backbone(folder, folder, trained, folder)
     return str(error.value)
-
-
-def test_a_backbone_that_is_none_is_refused(of_a_file):
-    folder, trained = of_a_file
-    say(folder, Made("sha256:0", "float32", carried=True))
-    save_file({"conv_stem.weight": torch.zeros(2)}, folder / "backbone.safetensors")
-    said = refused(folder, trained)
-    assert "package: backbone.safetensors holds no weights of timm's tf_efficientnet_lite0: tensor " in said
-    (folder / "backbone.safetensors").write_bytes(b"no")
-    assert "package: backbone.safetensors does not load" in refused(folder, trained)
 
 
 @pytest.mark.parametrize("carried", [True, False])

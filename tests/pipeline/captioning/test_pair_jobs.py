@@ -1,10 +1,7 @@
 """Pairs of before/ and after/: every picture is in a pair, at any depth, and all else is counted."""
 
-import io
 import json
 import os
-import shutil
-import subprocess
 import unicodedata
 from dataclasses import dataclass
 
@@ -15,8 +12,7 @@ from PIL import Image
 from pipeline.captioning import many_pairs, pair_jobs
 from pipeline.captioning.features import opened
 from pipeline.captioning.picture_captioner import Search
-from pipeline.io.errors import InputError
-from tests.hostile import endless, pipe
+from tests.hostile import pipe
 
 SIDES = ("before", "after")
 READ = {  # a file's name -> Pillow's name of what it is
@@ -107,16 +103,12 @@ def test_every_picture_is_in_a_pair_and_the_rest_is_counted(tmp_path, captioned)
 
 FAULTY = {
     "a HEIC picture": ("1.heic", HEIC, "HEIC"),
-    "a HEIC picture that is called JPEG": ("1.jpg", HEIC, "HEIC"),
     "an AVIF picture without an ending": ("1", AVIF, "AVIF"),
     "a damaged picture": ("1.png", b"no picture", "1.png"),
-    "an empty picture": ("1.png", b"", "1.png is empty"),
     "a picture on one side": ("1.png", None, "after/1.png is missing"),
     "no UTF-8": (os.fsdecode(b"stra\xdfe.png"), AVIF, "\\xdfe.png is not UTF-8"),
-    "no UTF-8 in a folder's name": (os.fsdecode(b"\xdf/1.png"), AVIF, "\\xdf/1.png is not UTF-8"),
     "a line's end": ("a\nb.png", b"", "is empty"),
     "a pipe": ("1.png", pipe, "is a pipe"),
-    "a device": ("1.png", endless, "is a pipe or a device"),
 }
 
 
@@ -140,17 +132,12 @@ def test_a_pair_that_is_lost_has_an_error_and_the_others_go_on(tmp_path, caption
 
 UNLIKE = {  # names of before/ and of after/ -> how many pairs, and how many of them have an error
     "another ending": (["0.png"], ["0.jpg"], 1, 1),
-    "an ending in capitals": (["0.PNG"], ["0.png"], 1, 1),
     "capitals": (["a/IMG_0.png"], ["a/img_0.png"], 1, 1),
-    "no ending": (["0"], ["0.png"], 1, 1),
     "two endings on both sides": (["0.png", "0.jpg"], ["0.jpg", "0.png"], 2, 0),
     "two that may be meant": (["0.png", "0.jpg"], ["0.webp"], 1, 1),
-    "two on either side": (["0.png", "0.jpg"], ["0.webp", "0.bmp"], 1, 1),
     "several, and one that has its partner": (["0.png", "0.jpg", "0.bmp"], ["0.png", "0.webp"], 2, 1),
-    "several that differ in capitals": (["0.png", "1.png"], ["0.PNG", "0.Png", "1.png"], 2, 1),
     "equal names in two folders": (["a/0.png", "b/0.png"], ["0.png", "b/0.png"], 3, 2),
     "both forms of an accent": (["\u00e9.png", "e\u0301.png"], ["\u00e9.png", "e\u0301.png"], 2, 0),
-    "both forms on one side": (["\u00e9.png", "e\u0301.png"], ["e\u0301.png"], 2, 1),
     "signs": (
         NAMES := ["-a.png", "a\tb.png", "a'b.png", 'a"b.png', " s .png", "%20.png", "a\\b.png"],
         NAMES,
@@ -192,39 +179,3 @@ def test_accents_may_be_written_in_two_ways(tmp_path, captioned):
         (tmp_path / "pairs.csv").write_text(f"before,after\nbefore/{name},after/{name}\n")
         assert captioned(tmp_path)[0] == 0
         (tmp_path / "out.jsonl").unlink()
-
-
-@pytest.mark.parametrize(
-    "content", [HEIC, AVIF, b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n"]
-)
-def test_the_kind_of_a_picture_that_is_not_read_is_named_wherever_it_is_opened(content):
-    with pytest.raises(InputError, match=r"my\.jpg is .* not read"):
-        opened(content, "my.jpg")
-
-
-@pytest.mark.parametrize("picture", [None, 1, [[0, 0, 0]], io.BytesIO(), "a\0.png"])
-def test_what_is_no_picture_is_refused_by_its_name_or_type(picture):
-    with pytest.raises(InputError, match=r"before is a|cannot be read"):
-        opened(picture, "before")
-
-
-def test_a_folder_that_leads_back_to_itself(tmp_path, captioned):
-    for side in SIDES:
-        picture(tmp_path / side / "0.png")
-        (tmp_path / side / "up").symlink_to(tmp_path / side)
-    assert [line["pair_id"] for line in captioned(tmp_path)[1]] == ["0.png"]
-
-
-def test_a_path_of_a_thousand_folders(tmp_path, captioned):
-    for side in SIDES:
-        picture(tmp_path / side / "0.png")
-    deep = tmp_path / "before"
-    for _ in range(1000):
-        deep /= "d"
-        deep.mkdir()
-    try:
-        shutil.copy(tmp_path / "before/0.png", deep / "1.png")
-        failed, lines = captioned(tmp_path)
-        assert (failed, len(lines)) == (1, 2)  # the other side has none
-    finally:
-        subprocess.run(["rm", "-r", tmp_path / "before"], check=True)  # rmtree calls itself

@@ -75,14 +75,6 @@ def test_a_beam_is_decodes_beam(lab, here):
         assert here.ranked(*files, 3, search)[0].caption == wanted[pair.pair_id].caption
 
 
-def test_features_are_the_stores(lab, here):
-    captioner, store = here, FeatureStore(lab / STORE, {})
-    names = list(store.row)[:3]
-    images = [captioner.features.squashed(lab / ROOT / name) for name in names]
-    found = captioner.features.grids(images, names).numpy().astype(np.float32)
-    np.testing.assert_allclose(found, store.read(names).astype(np.float32), rtol=2e-3, atol=2e-3)
-
-
 def test_a_package_needs_nothing_else(lab, here, shared, tmp_path, monkeypatch):
     """Not the laboratory, nor the dataset; from a .zip and from a folder."""
     pairs = read_pairs(lab / PAIRS)[:4]

@@ -113,14 +113,6 @@ def test_a_dataset_that_does_not_say_what_changed(pairs):
         assert sum(text in NO_CHANGE for text in texts) == (own[each.pair_id].change_type != "none")
 
 
-def test_a_dataset_without_kinds_of_change_and_without_no_change_pairs():
-    own = [replace(pair, change_type=None) for pair in draw_pairs(3) if pair.change_type != "none"]
-    types = {pair.pair_id: pair for pair in draw_pairs(3)}
-    for each in generate("geometric", own, seed=1):
-        assert not any(is_true(negative.caption, types[each.pair_id]) for negative in each.negatives)
-        assert not any(negative.caption in NO_CHANGE for negative in each.negatives)
-
-
 def test_a_split_of_too_little_is_refused():
     pair = Pair("7.png", "7", "train", "a", "b", ("the thing has been moved",), change_type="move")
     with pytest.raises(InputError, match=r"only 0 of 6 .* pair 7\.png; give the split train more pairs"):

@@ -138,8 +138,3 @@ def test_damaged_scenes_are_named(root, tmp_path, damage):
     (tmp_path / "scenes.json").write_text(json.dumps(tree))
     with pytest.raises(InputError, match=r"scenes\.json does not describe tabletop's scenes"):
         grid_labels.read_scenes(tmp_path / "scenes.json")
-
-
-def test_missing_scenes_are_named(tmp_path):
-    with pytest.raises(InputError, match=r"scenes\.json is missing; name the scenes\.json"):
-        grid_labels.read_scenes(tmp_path / "scenes.json")

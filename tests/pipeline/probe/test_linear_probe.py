@@ -35,14 +35,6 @@ def test_a_planted_signal_is_found_and_noise_is_not():
         assert noise.majority[name] == pytest.approx(1 / len(values), abs=0.06)
 
 
-def test_shuffled_classes_are_not_found():
-    train = made(1)
-    order = torch.randperm(600, generator=torch.Generator().manual_seed(3))
-    shuffled = Cells(train.features, train.classes[order])
-    assert max(probe(shuffled, made(2)).accuracy.values()) < 0.75
-    assert probe(shuffled, made(2)).accuracy["color"] < 0.3
-
-
 def test_scale_and_a_dead_channel_do_not_matter():
     train, held_out = made(1), made(2)
     scale = torch.logspace(-3, 3, 32)
@@ -109,5 +101,5 @@ def test_cells_are_gathered_with_their_classes(store, monkeypatch):
 
 
 def test_no_thing_in_any_cell(store):
-    with pytest.raises(InputError, match="no cell of 5 images shows a thing"):
+    with pytest.raises(InputError, match="no cell of 5 images"):
         gather(store[0], list("abcde"), np.full((5, 4, 3, 3), NOTHING, np.int8), 10, "reading cells of val")

@@ -48,12 +48,6 @@ def test_a_caption_is_its_maps_their_peaks_and_its_alignment():
     assert (rows.argmax(1) == own.alignment.argmax(1)).all()
 
 
-def test_without_cross_view_attention_and_without_words_there_is_less():
-    assert attention_images.embedded(attended(aligned=False)).keys() == {"grid", "maps", "peaks"}
-    silent = attention_images.embedded(attended(words=0))
-    assert (silent["maps"], silent["peaks"]) == ("", [])
-
-
 def test_weights_are_in_percent_and_named_as_a_sentence_has_them():
     drawn = np.array([[0.1234, 0.8, 0.0766], [0, 1, 0], [0.3375, 0.3325, 0.33]], np.float16)
     found = attention_images.embedded(replace(attended(), weighed=WEIGHED, weights=drawn))

@@ -163,12 +163,6 @@ def test_a_protocol_that_ours_does_not_name(settings):
     assert "batch: 32, ours 128" in found
 
 
-def test_a_dataset_that_params_lack(settings):
-    everything = settings.model_copy(update={"dataset": {}})
-    with pytest.raises(InputError, match="unknown dataset 'birds_to_words'"):
-        differs(row("birds_to_words", "total", "DUDA"), everything)
-
-
 GOOD = {
     "sources": {"a": "A paper"},
     "conditions": {"a": {"batch": 3}},

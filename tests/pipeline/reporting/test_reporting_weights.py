@@ -2,14 +2,13 @@
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pipeline.reporting import dataset_results, page
 from tests.report_lab import make_study
-from tests.report_page import Reader, undrawn
+from tests.report_page import undrawn
 
 WORD = re.compile(r'<button [^>]*data-model="(\w+)" data-place="(\d+)">[^<]*(.*?)</button>')
 HOSTILE = "</script><script>alert(1)</script>"
@@ -69,45 +68,3 @@ def test_the_legend_names_the_models_and_the_parts_in_their_colours(html):
     for number in range(3):
         assert css.count(f"--share-{number}: #") == 2  # in the light and in the dark
         assert f".share-{number} {{ background: var(--share-{number}); }}" in css
-
-
-def test_where_no_model_has_weights_there_is_neither_bar_nor_legend(made):
-    (results,), params = made
-    plain = [cell for cell in results.cells if cell.model == "subtraction"]
-    html = undrawn([replace(results, cells=plain)], params)
-    assert set(bars(html)["subtraction"].values()) == {()}
-    assert "the bar beneath a word" not in note(html)
-    assert not re.search('class="share|"weights"', html)
-
-
-def test_a_caption_of_no_words_has_no_bar(made):
-    (results,), params = made
-    cells = [
-        replace(
-            cell,
-            captions=dict.fromkeys(cell.captions, ""),
-            attended={
-                pair: replace(own, words=(), maps=own.maps[:0], weights=own.weights[:0])
-                for pair, own in cell.attended.items()
-            },
-        )
-        for cell in results.cells
-        if cell.model == "duda"
-    ]
-    html = undrawn([replace(results, cells=cells)], params)
-    assert 'class="shares"' not in html
-    assert "Of duda the bar" in note(html)
-
-
-def test_a_hostile_name_is_text(made):
-    (results,), params = made
-    cells = [
-        replace(
-            cell, attended={name: replace(own, weighed=(HOSTILE,)) for name, own in cell.attended.items()}
-        )
-        for cell in results.cells
-        if cell.model == "duda"
-    ]
-    html = undrawn([replace(results, cells=cells)], params)
-    assert HOSTILE in "".join(Reader(html).text)
-    assert html.count("<script>") == 1

@@ -8,7 +8,6 @@ import pytest
 
 from pipeline.io.errors import InputError
 from pipeline.results import record_comparisons
-from tests.recorded import write
 
 
 @pytest.mark.parametrize(
@@ -31,16 +30,6 @@ def test_a_copied_record_under_another_seed_is_named(root):
         record = json.loads((folder / "rr-1.json").read_text()) | {"seed": seed, "key": "5ecfc43a515d318d"}
         (folder / f"rr-{seed}.json").write_text(json.dumps(record))
     with pytest.raises(InputError, match=r"rr-4\.json is a copy: it holds the record of rr-1\.json"):
-        record_comparisons.read(root, "tabletop")
-
-
-def test_a_record_of_another_dataset_is_none_of_this_one(root):
-    write(root, "rr", 4, 5, dataset="tabletop_wide")
-    there = root / "results/records/tabletop/rr-4.json"
-    shutil.copy(root / "results/records/tabletop_wide/rr-4.json", there)
-    with pytest.raises(
-        InputError, match=r"rr-4\.json is a copy: it holds the record of tabletop_wide/rr-4\.json"
-    ):
         record_comparisons.read(root, "tabletop")
 
 
@@ -70,12 +59,4 @@ def test_records_of_other_pairs_are_refused(root, key):
     record[key] = record[key] + "0" if key == "right" else record[key][:-2]
     file.write_text(json.dumps(record))
     with pytest.raises(InputError, match=r"rr-2\.json is of other test pairs than .*pairs\.json; restore"):
-        record_comparisons.read(root, "tabletop")
-
-
-def test_a_record_without_truth_is_none(root):
-    file = root / "results/records/tabletop/rr-2.json"
-    old = {key: value for key, value in json.loads(file.read_text()).items() if key != "true"}
-    file.write_text(json.dumps(old))
-    with pytest.raises(InputError, match=r"rr-2\.json: the key true is missing"):
         record_comparisons.read(root, "tabletop")

@@ -61,16 +61,6 @@ def test_the_pairs_stand_beside_with_their_subsets(repository):
     assert found["captions"] == {str(n): "x" for n in range(10)}
 
 
-def test_a_record_of_six_hundred_pairs_is_small(repository, monkeypatch):
-    """As large as tabletop's, every number of as many digits as it can have."""
-    monkeypatch.setattr("tests.study_lab.PAIRS", 600)
-    monkeypatch.setattr("tests.study_lab.score_of", lambda *_: 9.876)
-    *_, path, found = written(repository)
-    assert len(found["true"]) == 600
-    assert path.stat().st_size < 12_000
-    assert (path.parent / "pairs.json").stat().st_size < 24_000
-
-
 @pytest.mark.parametrize("width", [2, 3])
 def test_numbers_of_pairs_are_read_as_they_were_written(width):
     values = [0, 0.001, 0.0355, 0.036, 0.5, 0.9994, 1, *([9.9999, 10] if width == 3 else [])]

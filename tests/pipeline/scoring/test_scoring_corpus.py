@@ -281,11 +281,6 @@ def test_missing_and_surplus_ids_are_named() -> None:
         assert line in said
 
 
-def test_nothing_to_score_is_refused() -> None:
-    with pytest.raises(InputError, match="empty"):
-        score({}, {}, {}, 10)
-
-
 def test_an_image_whose_references_hold_no_word_is_refused_by_its_id() -> None:
     captions, references = {"a1": "x", "b2": "y", "c3": "z"}, {"a1": ["a"], "b2": ["", " . "], "c3": []}
     with pytest.raises(InputError, match="no reference holds a word: 2 problem") as caught:

@@ -1,13 +1,10 @@
 """Java that is missing, dies, stalls or talks nonsense: one clear error, soon, and nothing left running."""
 
 import gzip
-import os
 import re
 import resource
-import signal
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -130,9 +127,7 @@ def test_java_that_floods_stderr_and_dies(fake: FakeJava, dying: str) -> None:
     ("error", "remedy"),
     [
         ("java.lang.OutOfMemoryError: Java heap space", "free some memory"),
-        ("Could not reserve enough space for 2097152KB object heap", "free some memory"),
         ("java.io.FileNotFoundException: lab/data/table.gz (No such file or directory)", "pycocoevalcap"),
-        ("Error: Unable to access jarfile meteor-1.5.jar", "pycocoevalcap"),
         ("java.lang.UnsupportedClassVersionError: Meteor", "JAVA_HOME"),
     ],
 )
@@ -167,22 +162,6 @@ def test_programs_in_a_folder_with_an_awkward_name(awkward: Path) -> None:
     assert "pip install --force-reinstall pycocoevalcap" in refused()
 
 
-def test_meteor_killed_in_the_middle(fake: FakeJava) -> None:
-    own = fake.script.parent / "meteor"
-    # one that answers might have ended before it is killed
-    fake.does(meteor=f'echo $$ > "{own}"; exec sleep 1000')
-
-    def kill_meteor() -> None:
-        while len(fake.pids()) < 3 or not own.exists():  # METEOR, the version, the tokenizer, in any order
-            time.sleep(0.05)
-        os.kill(int(own.read_text()), signal.SIGKILL)
-
-    killer = threading.Thread(target=kill_meteor)
-    killer.start()
-    assert "METEOR: Java was killed by signal 9" in refused()
-    killer.join()
-
-
 def test_tokenizer_that_loses_a_line(fake: FakeJava) -> None:
     fake.does(tokenizer="cat > /dev/null; echo a")
     with pytest.raises(InputError, match="gave 1 lines for 2 sentences"):
@@ -193,7 +172,6 @@ def test_tokenizer_that_loses_a_line(fake: FakeJava) -> None:
     ("answers", "said"),
     [
         ("echo Error: nonsense", "instead of statistics"),
-        ("yes 0,5 | head -1", "instead of statistics"),
         ("true", "METEOR gave 0 answers to 2 questions"),
         ("echo 1.0 2.0", "instead of statistics"),
     ],
@@ -201,14 +179,3 @@ def test_tokenizer_that_loses_a_line(fake: FakeJava) -> None:
 def test_meteor_that_talks_nonsense(fake: FakeJava, answers: str, said: str) -> None:
     fake.does(meteor=f"while read -r line; do {answers}; done")
     assert said in refused()
-
-
-@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
-def test_any_other_error_ends_meteor_too(fake, monkeypatch, error):
-    def fail(*_: object) -> None:
-        raise error
-
-    fake.does(meteor="sleep 1000")
-    monkeypatch.setattr("pipeline.scoring.metrics.bleu_counts", fail)
-    with pytest.raises(error):
-        score(CAPTIONS, REFERENCES, {}, 60)

@@ -16,7 +16,7 @@ from pipeline.datasets.schema import Pair, write_pairs
 from pipeline.io.errors import InputError
 from pipeline.scoring import corpus, java, tokenizer
 from pipeline.scoring.metrics import bleu, bleu_counts, cider_d, counted
-from pipeline.scoring.tokenizer import OF_SCORES, PUNCTUATION, as_written, one_line, plain, tokenize
+from pipeline.scoring.tokenizer import PUNCTUATION, one_line, plain, tokenize
 from pipeline.tabletop import words
 from tests.running import refuse, set_params, succeed
 
@@ -72,19 +72,6 @@ NEXT = [
 written = st.lists(st.one_of(st.sampled_from(ENDS), st.sampled_from(NEXT)), max_size=3).map(" ".join)
 
 
-def each_in_a_file(sentences: list[str], folder: Path) -> list[str]:
-    """What the tokenizer makes of each sentence where the file holds no other one."""
-    files = [folder / str(number) for number in range(len(sentences))]
-    for file, sentence in zip(files, sentences, strict=True):
-        file.write_text(f"{sentence}\n", encoding="utf-8")
-    (folder / "files").write_text("".join(f"{file}\t{file}.out\n" for file in files))
-    arguments = ["-cp", str(tokenizer.jar()), *tokenizer.ARGUMENTS, "-ioFileList", str(folder / "files")]
-    with java.running("the PTB tokenizer", arguments, 60) as jvm:
-        jvm.answer()
-    lines = [Path(f"{file}.out").read_text(encoding="utf-8").removesuffix("\n") for file in files]
-    return [" ".join(word for word in line.split(" ") if word not in PUNCTUATION) for line in lines]
-
-
 @settings(max_examples=3)
 @given(st.lists(st.one_of(written, text), max_size=200).map(lambda found: [one_line(each) for each in found]))
 @example([text for end in ENDS for following in NEXT for text in (end, following)])
@@ -93,16 +80,6 @@ def test_no_sentence_is_read_by_another_line(sentences: list[str]) -> None:
     assert tokenizer._tokenized(sentences[::-1], 60)[::-1] == forward
     found: dict[str, str] = {}
     assert [found.setdefault(*pair) for pair in zip(sentences, forward, strict=True)] == forward
-
-
-def test_a_sentence_has_the_tokens_of_the_sentence_alone(tmp_path: Path) -> None:
-    """But for a single letter at its end, whose full stop is punctuation."""
-    sentences = [f"{before}{end}" for end in ENDS + NEXT for before in ("", "x ")]
-    found = tokenizer._tokenized(sentences, 60)
-    alone = each_in_a_file(sentences, tmp_path)
-    other = {own for own, single in zip(found, alone, strict=True) if own != single}
-    assert other == {"next to b", "plan b", "v", "x next to b", "x plan b", "x v", "s", "x s"}
-    assert all(single in (own, f"{own}.") for own, single in zip(found, alone, strict=True))
 
 
 def texts_of(tree: object) -> Iterator[str]:
@@ -133,21 +110,8 @@ def test_real_sentences_have_the_librarys_tokens_in_any_order(tmp_path: Path) ->
     assert len(ours) > 25_000
 
 
-def test_no_sentences_need_no_java(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", "nowhere")
-    assert tokenize([]) == []
-
-
 def test_equal_sentences_are_tokenized_once_and_all_answered() -> None:
     assert tokenize(["A car.", "c", "a  car .", "A car."]) == ["a car", "c", "a car", "a car"]
-
-
-def test_half_a_surrogate_pair_is_survived() -> None:
-    assert len(tokenize(["a \ud800 b", "c"])) == 2
-
-
-def test_one_line_leaves_no_line_break() -> None:
-    assert one_line(f" a{LINE_BREAKS}b\u00a0c ") == "a b c"
 
 
 def test_the_punctuation_is_the_librarys() -> None:
@@ -182,10 +146,6 @@ def test_what_is_not_plain_is_refused(sentence: str) -> None:
         plain(["a car", sentence])
 
 
-def test_nothing_is_plain() -> None:
-    assert plain([""]) == tokenize([""])
-
-
 REFERENCES = {
     "1": ["Animal1 is red , not blue .", "animal1 is red"],
     "2": ["the cube  is\rgone ."],
@@ -206,24 +166,6 @@ def test_without_a_tokeniser_captions_are_scored_as_they_are_written() -> None:
     # case counts, and so does a full stop
     assert found.pairs["1"]["bleu"]["matches"][0] == 7
     assert found.pairs["2"]["bleu"]["matches"][0] == 4
-
-
-@pytest.mark.usefixtures("without_java")
-def test_the_tokenizer_is_the_default() -> None:
-    with pytest.raises(AssertionError, match="the PTB tokenizer was called"):
-        corpus.score(CAPTIONS, REFERENCES, {}, 60)
-    assert {name: said for name, (said, _) in OF_SCORES.items()}["ptb"] == tokenizer.NAME
-
-
-@pytest.mark.usefixtures("without_java")
-def test_a_reference_without_a_word_is_none_in_either() -> None:
-    with pytest.raises(InputError, match="no reference holds a word"):
-        corpus.score({"1": "a"}, {"1": [" \r "]}, {}, 60, tokeniser="none")
-
-
-@given(text)
-def test_what_is_written_keeps_its_words(sentence: str) -> None:
-    assert as_written([sentence, "b"]) == [" ".join(sentence.split()), "b"]
 
 
 @pytest.mark.usefixtures("without_java")

@@ -1,4 +1,4 @@
-"""What the earlier stages wrote about a dataset: the runs that params.yaml lists, and no others."""
+"""Read the results of a dataset: the runs that params.yaml lists, and no others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from pipeline.statistics.pair_scores import Evidence, ScoredPair
 REMEDY = "run `dvc repro` to make it"
 PRETRAIN = "pretrain"  # the folder of the curves of a phase before captioning
 PhaseName = Literal["adaptation", "images", "pretraining", "captioning"]
-"""images: the pre-training on CUB's single ones."""
+"""images: pre-training on CUB's single images."""
 Value = TypeVar("Value")
 Tree = dict[str, FiniteFloat | str | dict[str, FiniteFloat | str | None] | None]
 
@@ -39,39 +39,39 @@ class Metrics:
     """A metrics.json; scores are fractions."""
 
     subsets: dict[str, dict[str, float]]  # "total", the parts of the split, "attributes" … -> name -> value
-    whole: dict[str, float]  # what has no parts: change_accuracy, exact_match …, where the dataset has them
-    scorers: dict[str, str]  # what computed the scores
+    whole: dict[str, float]  # scores without subsets: change_accuracy, exact_match …
+    scorers: dict[str, str]  # programs that computed the scores
 
 
 @dataclass(frozen=True)
 class Curves:
     """One phase of a training."""
 
-    losses: Curve  # terms before they are weighted; NaN where no iteration had the task
+    losses: Curve  # unweighted terms; NaN for iterations of another task
     validation: Curve
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A run: one model, trained with one seed on one dataset, and its captions of the test pairs."""
+    """A run (one model and seed on one dataset), and its captions of the test pairs."""
 
     model: str
     seed: int
     metrics: Metrics
     captions: dict[str, str]  # by pair id
-    told: dict[str, ScoredPair]  # how good they are
-    attended: dict[str, Attended]  # by pair id: of the first seed, the gallery's pairs
+    told: dict[str, ScoredPair]  # scores of the captions
+    attended: dict[str, Attended]  # by pair id: the gallery's pairs; only for the first seed
     phases: dict[PhaseName, Curves]
 
 
 @dataclass(frozen=True)
 class Results:
-    """A dataset's test pairs and its runs."""
+    """The test pairs of a dataset and its runs."""
 
     dataset: str
     test: list[Pair]
-    root: Path  # the folder that the images' names are relative to
-    images: dict[str, Indexed]  # as they were prepared, by name
+    root: Path  # folder of the images
+    images: dict[str, Indexed]  # by name
     constant_caption: str
     constant: Metrics
     cells: list[Cell]
@@ -79,14 +79,14 @@ class Results:
     gallery: dict[str | None, list[Pair]]  # by change type
     published: list[Published]
     retrieval: dict[str, dict[int, Retrieved]]  # by adapted model and seed
-    searched: int  # validation pairs among which an adaptation's sentences find their own
+    searched: int  # number of validation pairs in the retrieval of an adaptation
     published_retrieval: list[PublishedRetrieval]
 
 
 def read(root: Path, params: Params) -> list[Results]:
-    """Return the results of every dataset that `params` lists, in the repository at `root`.
+    """Read the results of each dataset in `params` from the repository at `root`.
 
-    Raises InputError naming the first file that is missing, or is not what its stage writes.
+    Raises InputError naming the first file that is missing, or that its stage did not write.
     """
     return [_results(root, dataset, params) for dataset in params.datasets]
 
@@ -170,7 +170,7 @@ def _cell(
 
 
 def _check(root: Path, dataset: str, cell: Cell, pairs: Path) -> None:
-    """Raise InputError where a file of a run belongs to another run or other pairs, or was changed."""
+    """Raise InputError if a file of a run belongs to another run or other pairs, or was changed."""
     run = Path(dataset, cell.model, str(cell.seed))
     weights = root / "data/weights" / run
     run_files.check_scores(root / "results/cells" / run, pairs, weights)
@@ -178,7 +178,7 @@ def _check(root: Path, dataset: str, cell: Cell, pairs: Path) -> None:
 
 
 def read_metrics(path: Path) -> Metrics:
-    """Return a metrics.json of stages.score, without what is no number."""
+    """Read the numbers of a metrics.json."""
     tree = read_record(path, Tree, REMEDY, "ignore")
     groups = {name: values for name, values in tree.items() if isinstance(values, dict)}
     scorers = groups.pop("scorers", {})
@@ -197,12 +197,12 @@ def read_metrics(path: Path) -> Metrics:
 
 
 def read_captions(path: Path, pairs: Sequence[Pair]) -> dict[str, str]:
-    """Return pair id -> caption, of a captions.json that has one for each of `pairs`."""
+    """Read pair id -> caption from a captions.json that has one for each of `pairs`."""
     return _of_all(path, coco_files.read_results(path, REMEDY), pairs)
 
 
 def read_attended(path: Path, pairs: Sequence[Pair], captions: dict[str, str]) -> dict[str, Attended]:
-    """Return pair id -> attention, of an attention.npz that belongs to the `captions` of `pairs`."""
+    """Read pair id -> attention from an attention.npz that belongs to the `captions` of `pairs`."""
     found = _of_all(path, attention_maps.read(path), pairs)
     for pair in pairs:
         if list(found[pair.pair_id].words) != captions[pair.pair_id].split():
@@ -211,7 +211,7 @@ def read_attended(path: Path, pairs: Sequence[Pair], captions: dict[str, str]) -
 
 
 def read_phases(folder: Path, seed: int) -> dict[PhaseName, Curves]:
-    """Return the phases of the model whose curves are in `folder`, in their order."""
+    """Return the curves of a model's phases, in their order."""
     places: dict[PhaseName, Path] = {}
     place = folder / PRETRAIN / str(seed)
     if place.is_dir() and any(place.iterdir()):  # it is empty before imported weights
@@ -230,7 +230,7 @@ def read_phases(folder: Path, seed: int) -> dict[PhaseName, Curves]:
 def _of_all(path: Path, values: dict[str, Value], pairs: Sequence[Pair]) -> dict[str, Value]:
     for pair in pairs:
         if pair.pair_id not in values:
-            raise _wrong(path, f"has nothing of the test pair {pair.pair_id}")
+            raise _wrong(path, f"lacks the test pair {pair.pair_id}")
     return values
 
 

@@ -1,4 +1,4 @@
-"""The gallery: the images of a pair, its references and every model's caption; examples of retrieval."""
+"""Gallery: the images of a pair, its references and all models' captions; examples of retrieval."""
 
 import base64
 import hashlib
@@ -29,7 +29,7 @@ QUALITY = 85  # of JPEG
 
 @dataclass(frozen=True)
 class Picture:
-    """An image without a file: its address holds its bytes."""
+    """An image embedded in the page: its address contains its bytes."""
 
     address: str
     width: int  # as it is embedded
@@ -39,7 +39,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A model's caption of a shown pair, and how it is judged."""
+    """A model's caption of a shown pair and its assessment."""
 
     model: str
     words: list[str]
@@ -65,18 +65,18 @@ class Card:
     maps: Markup  # JSON that the page's script reads
 
     def told(self, right: bool) -> str:
-        """Return the models that are right, or wrong, about change or no change."""
+        """Return the models that are right (or wrong) about change or no change."""
         return " ".join(each.model for each in self.predictions if each.right is right)
 
     def truthful(self, true: bool) -> str:
-        """Return the models whose caption is true, or not."""
+        """Return the models whose caption is true (or false)."""
         return " ".join(each.model for each in self.predictions if each.true is true)
 
 
 def gallery(results: Results, params: Params) -> dict[str, Any]:
-    """Return the cards of the pairs that `results` chose, and what a reader can filter them by.
+    """Return the cards of the pairs in `results.gallery`, and the values for filters.
 
-    Raises InputError where an image is not the prepared one.
+    Raises InputError if an image is not the prepared one.
     """
     own = [cell for cell in results.cells if cell.seed == params.seeds[0]]
     attended = {cell.model: list(cell.attended.values()) for cell in own}
@@ -104,7 +104,7 @@ def gallery(results: Results, params: Params) -> dict[str, Any]:
 
 
 def _weighed(attended: Mapping[str, Sequence[Attended]]) -> dict[tuple[str, ...], list[str]]:
-    """Return what decoders weigh at a word -> the models with such a decoder."""
+    """Return the names of weighted inputs -> the models whose decoder weights them."""
     found: dict[tuple[str, ...], list[str]] = {}
     for model, each in attended.items():
         for names in dict.fromkeys(tuple(attention_images.phrases(one)) for one in each if one.weighed):
@@ -120,7 +120,7 @@ def _card(pair: Pair, kind: str, results: Results, cells: Sequence[Cell], params
 
 
 def searches(results: Results, examples: Sequence[Example]) -> list[dict[str, Any]]:
-    """Return the examples of retrieval with images. Raises InputError for a pair that is no test pair."""
+    """Return the examples of retrieval with images. Raises InputError for a pair outside the test split."""
     pairs = {pair.pair_id: pair for pair in results.test}
     if strange := [name for each in examples for name in each.found if name not in pairs]:
         raise InputError(
@@ -140,9 +140,9 @@ def searches(results: Results, examples: Sequence[Example]) -> list[dict[str, An
 
 
 def picture(results: Results, name: str) -> Picture:
-    """Return an image of the dataset, made smaller, as JPEG in a data address.
+    """Return an image of the dataset, scaled down, as JPEG in a data address.
 
-    Raises InputError where the file is not the prepared one.
+    Raises InputError if the file is not the prepared one.
     """
     if name not in results.images:
         raise InputError(f"{name} is not in the index of {results.dataset}'s images; run `dvc repro`")
@@ -191,5 +191,5 @@ def _judged(told: ScoredPair, wrong: str | None) -> str:
 
 
 def script(value: Any) -> Markup:
-    """Return JSON for a script element, which no value can close."""
+    """Return JSON for a script element; no value can close the element."""
     return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))

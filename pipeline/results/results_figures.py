@@ -132,7 +132,7 @@ def _viewpoint(axes: Axes, datasets: Sequence[Sequence[Group]], looks: Looks) ->
     axes.invert_xaxis()
     axes.set_xlabel("overlap of an object's boxes in both views (mean IoU of a quartile)")
     axes.set_ylabel(PERCENT)
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=3)  # beside the lines
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=3)  # right of the lines
 
 
 def _by_overlap(group: Group) -> list[tuple[float, float]]:

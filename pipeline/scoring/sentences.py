@@ -28,7 +28,7 @@ Values = Mapping[str, frozenset[str]]
 
 @dataclass(frozen=True)
 class Claims:
-    """What one or more sentences claim; empty for what they do not name."""
+    """Claims of one or more sentences; empty for parts that they do not name."""
 
     kinds: frozenset[str]  # kinds of change: CHANGE_TYPES or NO_CHANGE
     look: Values  # attributes of the subject

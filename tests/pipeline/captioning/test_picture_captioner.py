@@ -114,31 +114,6 @@ def test_a_picture_may_be_given_in_several_ways(lab, here, kind):
     assert here(*map(ways[kind], files)) == here(*files)
 
 
-def picture(folder, name, mode="RGB", size=(40, 30)):
-    values = np.random.default_rng(0).integers(0, 255, (size[1], size[0], 4), dtype=np.uint8)
-    image = Image.fromarray(values) if mode == "RGBA" else Image.fromarray(values[..., :3]).convert(mode)
-    image.save(folder / name)
-    return folder / name
-
-
-def test_odd_pictures(here, tmp_path):
-    """Of one pixel, wide, grey, transparent, twice the same; every kind is in test_image_files.py."""
-    plain = picture(tmp_path, "plain.png")
-    odd = [
-        picture(tmp_path, "small.png", size=(1, 1)),
-        picture(tmp_path, "wide.png", size=(300, 7)),
-        picture(tmp_path, "grey.png", "L"),
-        picture(tmp_path, "clear.png", "RGBA"),
-        plain,
-    ]
-    for path in odd:
-        assert here(plain, path), path
-    with pytest.raises(InputError, match="before does not open"):
-        here(plain.read_bytes()[:200], plain)
-    with pytest.raises(InputError, match="after is float64 of shape"):
-        here(plain, np.zeros((4, 4, 3)))
-
-
 def test_features_that_cannot_be_had_are_refused_by_the_files_name(lab, tmp_path):
     copy = shutil.copytree(lab, tmp_path / "lab")
     shutil.rmtree(copy / STORE)

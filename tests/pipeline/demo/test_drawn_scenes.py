@@ -57,9 +57,3 @@ def test_one_kind_told_wrongly_lowers_its_share_and_that_of_all_changes():
     shares = drawn_scenes.shares(judged(said))
     assert shares[KINDS[0]] == pytest.approx(1 - 2 / SCENES)
     assert shares["changes"] == pytest.approx(1 - 2 / (SCENES * 5))
-
-
-def test_another_seed_draws_other_scenes():
-    other = SETTINGS.model_copy(update={"seed": 10})
-    found = drawn_scenes.judge_new_scenes(Saying(truth()), other, SCENES, Search())
-    assert drawn_scenes.shares(found)["changes"] < 0.5

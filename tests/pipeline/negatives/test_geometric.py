@@ -98,13 +98,6 @@ def test_the_seed_decides_and_nothing_else(pairs):
     assert made != list(generate("geometric", pairs, seed=2))
 
 
-def test_a_pair_is_drawn_by_its_place_in_its_split(pairs):
-    """Pairs of other splits change nothing."""
-    alone = [pair for pair in pairs if pair.split == "val"]
-    both = [each for each in generate("geometric", pairs, seed=1) if each.split == "val"]
-    assert list(generate("geometric", alone, seed=1)) == both
-
-
 def test_a_dataset_that_does_not_say_what_changed(pairs):
     own = {pair.pair_id: pair for pair in pairs}
     for each in generate("geometric", [replace(pair, change_type=None) for pair in pairs], seed=1):

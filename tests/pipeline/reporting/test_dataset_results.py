@@ -86,7 +86,7 @@ def test_attention_is_read_of_the_first_seed_alone(made):
     ("change", "said"),
     [
         (lambda own: {"words": ("other", *own.words[1:])}, "is of another caption of the pair {} "),
-        (None, "has nothing of the test pair {}"),
+        (None, "lacks the test pair {}"),
     ],
 )
 def test_attention_that_is_not_of_the_captions_is_named(study, change, said):
@@ -119,12 +119,12 @@ def test_every_test_pair_needs_its_caption_and_score(study):
     root, _ = study
     predictions = json.loads((root / CELL / "captions.json").read_text())
     (root / CELL / "captions.json").write_text(json.dumps(predictions[:-1]))
-    with pytest.raises(InputError, match=f"{CELL}/captions.json has nothing of the test pair"):
+    with pytest.raises(InputError, match=f"{CELL}/captions.json lacks the test pair"):
         dataset_results.read(*study)
     (root / CELL / "captions.json").write_text(json.dumps(predictions))
     lines = (root / CELL / "pairs.jsonl").read_text().split("\n")
     (root / CELL / "pairs.jsonl").write_text("\n".join(lines[1:]))
-    with pytest.raises(InputError, match=f"{CELL}/pairs.jsonl has nothing of the test pair"):
+    with pytest.raises(InputError, match=f"{CELL}/pairs.jsonl lacks the test pair"):
         dataset_results.read(*study)
 
 

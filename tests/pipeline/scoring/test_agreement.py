@@ -4,8 +4,6 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pipeline.datasets.schema import Pair
 from pipeline.negatives.generation import generate
@@ -94,13 +92,6 @@ def test_no_change_is_told_by_the_phrases() -> None:
 
 def test_references_that_name_no_kind_are_not_asked() -> None:
     assert agrees("the cube is gone", Pair("9", "9", "test", "a", "b", ("the cube left",)), NO_CHANGE) is None
-
-
-@given(st.text(max_size=40))
-def test_any_text_is_answered(text: str) -> None:
-    assert agrees(text, PAIR, NO_CHANGE) in (True, False)
-    if agrees(text, PAIR, NO_CHANGE):
-        assert "green" in text.lower()
 
 
 def test_it_is_asked_only_of_geometric_captions_without_scenes(pairs: list[Pair]) -> None:

@@ -49,12 +49,6 @@ def test_every_caption_of_the_grammar_is_read_back(case: tuple[Scene, Look, list
             assert named or not said or attribute == scene.change_type, (attribute, caption)
 
 
-@given(st.integers(0, 100), st.sampled_from(["", " .", ".", "  "]))
-def test_no_change_is_no_kind_of_change(seed: int, end: str) -> None:
-    for caption in grammar.no_change_captions(np.random.default_rng(seed)):
-        assert read(caption + end)[0] is None
-
-
 @pytest.mark.parametrize(
     ("caption", "kind", "look"),
     [
@@ -78,10 +72,6 @@ def test_a_reading(caption: str, kind: str | None, look: dict[str, str]) -> None
     assert {name: set(values) for name, values in looks.items() if values} == {
         name: {value} for name, value in look.items()
     }
-
-
-def test_two_values_of_one_attribute_are_both_read() -> None:
-    assert read("the red blue cube is gone")[1]["color"] == {"red", "blue"}
 
 
 def pair(number: int, kind: str, changed: ChangedObject | None) -> Pair:

@@ -14,7 +14,7 @@ STAGES = yaml.load((ROOT / "dvc.yaml").read_text(), yaml.CSafeLoader)["stages"]
 ROOMS = [
     *("stages", "commands"),
     *("cli", "results", "study", "demo", "probe", "captioning", "reporting", "statistics", "training"),
-    *("scoring", "authors_checkpoints", "decoding", "weights", "features", "negatives", "tabletop"),
+    *("negatives", "scoring", "authors_checkpoints", "decoding", "weights", "features", "tabletop"),
     *("datasets", "compute", "text", "config", "io"),
     *("pipeline", "models"),
 ]

@@ -8,7 +8,7 @@ from pipeline.config.params import Params
 from pipeline.reporting.dataset_results import Results
 from pipeline.reporting.overview_table import TOTAL, Row
 from pipeline.reporting.paper_results import Published, differs
-from pipeline.reporting.tables import NONE, Table
+from pipeline.reporting.tables import Table, number
 from pipeline.scoring.metric_names import PRINTED
 from pipeline.scoring.subsets import subsets
 
@@ -39,14 +39,10 @@ def literature(results: Results, rows: Sequence[Row], params: Params) -> dict[st
 def _table(subset: str, ours: Sequence[Row], theirs: Sequence[tuple[Published, list[str]]]) -> Table:
     metrics = [m for m in PRINTED if any(row.values[m] is not None for row, _ in theirs)]
     lines = [[row.model, "here", "", *(row.printed(subset, metric) for metric in metrics)] for row in ours]
-    lines += [[*line, *(_percent(row.values[metric]) for metric in metrics)] for row, line in theirs]
+    lines += [[*line, *(number(row.values[metric]) for metric in metrics)] for row, line in theirs]
     title = f"{subset.replace('_', ' ').capitalize()}: ours, then the papers’. Every score × 100."
     headings = ["model", "source", "differs in", *metrics]
     return Table(title, headings, lines, texts=3, kinds=dict.fromkeys(range(len(ours)), "ours"))
-
-
-def _percent(value: float | None) -> str:
-    return NONE if value is None else f"{100 * value:.1f}"
 
 
 def _letter(place: int) -> str:

@@ -44,6 +44,11 @@ class Table:
         return found
 
 
+def number(value: float | None, factor: float = 100) -> str:
+    """Format a value times `factor` with one decimal; NONE for an unknown value."""
+    return NONE if value is None else f"{factor * value:.1f}"
+
+
 def show(tables: Iterable[Table]) -> None:
     """Print tables and their notes on the terminal."""
     console = PlainConsole(width=WIDTH)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from pipeline.reporting.tables import NONE
+from pipeline.reporting.tables import number
 from pipeline.results.record_comparisons import Group
 from pipeline.scoring.truth import FAULTS, INVENTED, OTHER
 
@@ -67,4 +67,4 @@ def of_group(group: Group, dataset: str = "") -> Faults:
 def row(found: Faults) -> list[str]:
     """Return the row below HEADINGS, in percent."""
     shares = [found.true, *(found.share(letter) for letter in (*PARTS, OTHER)), found.single, found.invented]
-    return [found.name, *(NONE if share is None else f"{100 * share:.1f}" for share in shares)]
+    return [found.name, *map(number, shares)]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pipeline.reporting.overview_table import HEADINGS, TOTAL
 from pipeline.reporting.retrieval_results import FIGURES, WAYS, factor
-from pipeline.reporting.tables import NONE, Table
+from pipeline.reporting.tables import NONE, Table, number
 from pipeline.results.study_table import TOLD, Record
 from pipeline.statistics.comparisons import p_value, signed
 from pipeline.statistics.seeds import MeanSd
@@ -36,7 +36,7 @@ def _of_subset(record: Record, subset: str) -> list[Table]:
     theirs = [m for m in TOLD if any(values.get(m) is not None for values in paper)]
     of = "" if subset == TOTAL else f", {subset.replace('_', ' ')} pairs"
     lines = [
-        [*_row(row), *(_mean(own.get(m), 100) for m in ours), *(_number(his.get(m), 100) for m in theirs)]
+        [*_row(row), *(_mean(own.get(m), 100) for m in ours), *(number(his.get(m)) for m in theirs)]
         for row, own, his in zip(rows, scores, paper, strict=True)
     ]
     headings = ["", "seeds", *(HEADINGS.get(m, m) for m in ours), *(f"{PAPER}{m}" for m in theirs)]
@@ -73,10 +73,10 @@ def _retrieval(record: Record, way: str, title: str) -> Table:
     paper = [row["published_retrieval"].get(way, {}) for row in rows]
     theirs = list(dict.fromkeys(key for figures in paper for key in figures))
     chance = rows[0]["retrieval"]["chance"]
-    lines = [["chance", "", *(_number(chance[f], factor(f)) for f in FIGURES), *[NONE] * len(theirs)]]
+    lines = [["chance", "", *(number(chance[f], factor(f)) for f in FIGURES), *[NONE] * len(theirs)]]
     for row, his in zip(rows, paper, strict=True):
         means = [_mean(row["retrieval"][way][figure], factor(figure)) for figure in FIGURES]
-        lines.append([*_row(row), *means, *(_number(his.get(f), factor(f)) for f in theirs)])
+        lines.append([*_row(row), *means, *(number(his.get(f), factor(f)) for f in theirs)])
     return Table(
         f"{_title(record)}: {title[0].lower()}{title[1:]}",
         ["", "seeds", *FIGURES, *(f"{PAPER}{figure}" for figure in theirs)],
@@ -95,10 +95,6 @@ def _row(row: Record) -> list[str]:
 
 def _mean(spread: Record | None, times: int) -> str:
     return NONE if spread is None else MeanSd(**spread).printed(times)
-
-
-def _number(value: float | None, times: int) -> str:
-    return NONE if value is None else f"{times * value:.1f}"
 
 
 def _recorded(record: Record) -> list[str]:

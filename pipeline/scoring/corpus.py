@@ -62,9 +62,13 @@ def score(
     spices, scorers["SPICE"] = _spice(captions, references, meteor_timeout)
     for name, members in subsets.items():
         scored[name]["METEOR"] = found.subsets[name]
-        scored[name]["SPICE"] = spices and _mean(np.array([spices[key] for key in members]))
+        scored[name]["SPICE"] = None if spices is None else _mean(np.array([spices[k] for k in members]))
     for key, own in pairs.items():
-        own |= {"METEOR": found.pairs[key], "SPICE": spices and spices[key], "meteor": found.statistics[key]}
+        own |= {
+            "METEOR": found.pairs[key],
+            "SPICE": None if spices is None else spices[key],
+            "meteor": found.statistics[key],
+        }
     warnings = [
         f"{name}: CIDEr-D is 0 by definition over fewer than 2 distinct sets of references"
         for name, members in subsets.items()

@@ -56,8 +56,13 @@ def backbone_at(file):
 
 MODELS = {
     "an alias bomb of 429 bytes": (whole(MODEL, ALIASES), "an alias"),
+    "one merge key": (put(MODEL, "seed: 1", "seed: 1\n<<: {x: 1}"), "a merge key"),
     "a width of 65536": (width(65_536), "recipe.sizes.width is 65536, and has 8192 at most"),
+    "an odd width": (width(129), "width 129 is not"),
     "a width of a whole number of 5000 digits": (width("9" * 5000), "is not valid YAML"),
+    "a width of a hexadecimal number of 50000 digits": (width("0x" + "f" * 50_000), "beyond 64 bits"),
+    "a width that is no number": (width(".nan"), "recipe.sizes.width: Input should be"),
+    "a width of minus 8": (width(-8), "width is -8"),
     "a billion layers": (
         put(MODEL, "  layers: 1", "  layers: 1000000000"),
         "layers is 1000000000, and has 64",
@@ -66,10 +71,12 @@ MODELS = {
         put(MODEL, "decoder_layers: 2", "decoder_layers: 64"),
         "weights.safetensors does not load (the tensor decoder.layers.2",
     ),
+    "no head": (put(MODEL, "heads: 2", "heads: 0"), "heads is 0"),
     "captions of a billion words": (
         put(MODEL, "longest: 24", "longest: 1000000000"),
         "longest is 1000000000",
     ),
+    "a billion words": (put(MODEL, "vocabulary: 76", "vocabulary: 1000000000"), "vocabulary is 1000000000"),
     "features of a billion channels": (put(MODEL, "- 768", "- 1000000000"), "shape is 1000000000"),
     "64 heads of 4096 cells": (
         several(put(MODEL, "heads: 2", "heads: 64"), put(MODEL, "- 768\n- 10\n- 10", "- 768\n- 64\n- 64")),
@@ -77,10 +84,14 @@ MODELS = {
     ),
     "features that the backbone does not give": (put(MODEL, "size: 320", "size: 256"), "names features of"),
     "a dataset of a date": (put(MODEL, "dataset: tabletop", "dataset: 2026-01-02"), "recipe.dataset: a date"),
+    "a dataset of bytes": (put(MODEL, "dataset: tabletop", "dataset: !!binary aGVsbG8="), "a bytes"),
+    "a key of a date": (put(MODEL, "seed: 1", "seed: 1\n2026-01-02: 1"), "the key 2026-01-02 is no text"),
     "a dataset of 10000 letters": (
         put(MODEL, "dataset: tabletop", f"dataset: {'x' * 10_000}"),
         "recipe.dataset: a text of 10,000 letters",
     ),
+    "a key of 10000 letters": (put(MODEL, "seed: 1", f"seed: 1\n? {'x' * 10_000}\n: 1"), "a key of 10,000"),
+    "a key of a list": (put(MODEL, "seed: 1", "seed: 1\n? [a]\n: 1"), "a list or a mapping is no key"),
     "a key that stands twice": (put(MODEL, "seed: 1", "seed: 1\nseed: 2"), "the key 'seed' is in line"),
     "a key of terminal escapes": (put(MODEL, "seed: 1", 'seed: 1\n"\\e[2J": 1'), "unknown key \\u001b[2J"),
     "a Python object": (whole(MODEL, "!!python/object/apply:os.system [echo]"), "is not valid YAML"),
@@ -94,10 +105,12 @@ MODELS = {
     "a folder as settings": (instead(MODEL, folder), "is a folder, not a file"),
     "no settings": (instead(MODEL, Path.unlink), "model.yaml is missing"),
     "a model that nobody has": (put(MODEL, "model: scorer_cbr", "model: gpt"), "unknown model 'gpt'"),
+    "a setting that no model has": (put(MODEL, "switches: {}", "switches: {a: 1}"), "switches.a"),
 }
 TENSORS = {
     "weights that are no numbers": (first(filled(torch.nan)), "has a number that is not finite"),
     "weights of bytes": (first(lambda tensor: tensor.to(torch.int8)), "is of I8, not of floats"),
+    "weights of whole numbers": (first(lambda tensor: tensor.long()), "is of torch.int64"),
     "weights of another shape": (first(lambda tensor: tensor[..., None].contiguous()), "where the model has"),
     "one tensor too few": (tensors(lambda found: found.pop(min(found))), "is missing"),
     "one tensor too many": (tensors(lambda found: found.update(more=torch.ones(2))), "more is no tensor of"),
@@ -112,6 +125,10 @@ TENSORS = {
         tensors(lambda found: found.pop("mean"), STATISTICS),
         "statistics.safetensors lacks the mean of 768 channels; bring the package again",
     ),
+    "statistics of other channels": (
+        tensors(lambda found: found.update(deviation=found["deviation"][:7].clone()), STATISTICS),
+        "lacks the deviation of 768 channels",
+    ),
     "no statistics": (instead(STATISTICS, Path.unlink), "statistics.safetensors does not load"),
 }
 BESIDE = {
@@ -120,6 +137,11 @@ BESIDE = {
         "such a file 4,194,304 at",
     ),
     "an id of 5000 digits": (whole(WORDS, '{"ids": {"a": ' + "9" * 5000 + "}}"), "an integer too long"),
+    "an id of 30 digits": (
+        ids(lambda record: record["ids"].update(red=10**30)),
+        "ids.red: a whole number bey",
+    ),
+    "an id of a fraction": (ids(lambda record: record["ids"].update(red=0.5)), "ids.red: Input"),
     "ids with a gap": (ids(lambda record: record["ids"].update(red=10**6)), "without gaps"),
     "a word more than the weights have": (
         ids(lambda record: record["ids"].update(more=len(record["ids"]))),
@@ -133,6 +155,7 @@ BESIDE = {
     "no words": (instead(WORDS, Path.unlink), "vocabulary.json is missing"),
     "a backbone without a hash": (whole(FEATURES, "carried: true"), "the key weights_id is missing"),
     "a precision that is none": (put(FEATURES, "precision: float32", "precision: int8"), "precision: Input"),
+    "a hash of a date": (put(FEATURES, "weights_id: ", "weights_id: 2026-01-02 #"), "weights_id: a date"),
     "another backbone's hash": (put(FEATURES, "sha256:3", "sha256:9"), "was made with features of sha256:9"),
     "a backbone that is not brought": (
         lambda place: (place / "backbone.safetensors").unlink(),

@@ -38,6 +38,10 @@ ZIPS = {
         packed(whole(WORDS, '{"ids": {' + " " * 47_000_000 + "}}")),
         "vocabulary.json has 47,000,011 bytes, and such a file 4,194,304 at most",
     ),
+    "settings that unpack to 10 MB": (
+        packed(whole(MODEL, "#" * 10_000_000)),
+        "model.yaml has 10,000,000 bytes",
+    ),
     "30 MB of zeros as weights in a small file": (
         packed(whole(WEIGHTS, bytes(30_000_000))),
         "weights.safetensors would unpack to ",

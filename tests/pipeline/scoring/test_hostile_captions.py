@@ -15,6 +15,7 @@ FILES = {
     "a whole number of 5000 digits": ('[{"image_id": ' + "9" * 5000 + "}]", "an integer too long to be read"),
     "100000 objects within each other": ('{"a":' * 100_000, "is not valid JSON"),
     "no UTF-8": (b"[\xff]", "is not UTF-8 text"),
+    "a number that is none": ("NaN", "Input should be a valid"),
     "a key of terminal escapes that stands twice": ('{"\\u001b[2J": [], "\\u001b[2J": []}', "more than once"),
 }
 

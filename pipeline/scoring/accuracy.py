@@ -10,7 +10,6 @@ from pipeline.tabletop.words import MEANINGS, NOUNS, VERB_PHRASES
 
 PHRASES = ("no change", "no difference", "nothing", "identical", "the same as before", "remains the same")
 """The value of score.no_change_phrases in params.yaml, for training and the demo, which lack this setting."""
-TYPE = "type"
 
 
 def says_no_change(caption: str, phrases: Sequence[str]) -> bool:
@@ -50,7 +49,7 @@ def attributes(captions: Mapping[str, str], pairs: Sequence[Pair]) -> dict[str, 
     ]
     if not known:
         return {}
-    return {TYPE: share(said == kind for kind, _, said, _ in known)} | {
+    return {"type": share(said == kind for kind, _, said, _ in known)} | {
         name: share(look[name] == {truth[name]} if look[name] else None for _, truth, _, look in known)
         for name in MEANINGS
     }

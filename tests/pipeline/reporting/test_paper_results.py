@@ -179,7 +179,7 @@ ROW = GOOD["rows"]["total"][0]
         ({"conditions": {}}, "rows.total: M names the unknown conditions a"),
         ({"conditions": {"a": {"bach": 3}}}, "unknown key conditions.a.bach"),
         ({"rows": {"moved": [ROW]}}, "rows.moved: Input should be 'total'"),
-        ({"rows": {"total": [ROW, ROW]}}, "rows.total: M of a stands there twice"),
+        ({"rows": {"total": [ROW, ROW]}}, "rows.total: M of a appears twice"),
         ({"rows": {"total": [ROW | {"CIDEr": 3.0}]}}, "unknown key rows.total.0.CIDEr"),
         (
             {"rows": {"total": [ROW | {"METEOR": "30"}]}},

@@ -41,10 +41,7 @@ def hashes(run: Path | None) -> dict[str, str]:
 
 def _hash(weights: Path) -> str:
     try:
-        return {
-            stage: sha256((folder / trained_model.MODEL).read_bytes(), trained_model.identity(folder))
-            for stage, folder in folders.items()
-        }
+        return sha256((weights / trained_model.MODEL).read_bytes(), trained_model.identity(weights))
     except OSError as error:
         raise InputError(f"{error.filename} cannot be read ({error.strerror}); {AGAIN}") from None
 

@@ -13,20 +13,25 @@ import json
 import math
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from commands import run
-from pipeline.captioning import many_pairs, overlay, pair_jobs
-from pipeline.captioning.features import opened, turned
-from pipeline.captioning.picture_captioner import PictureCaptioner, Search
-from pipeline.cli.arguments import beam, length_penalty, parsed, part_of, to_read
-from pipeline.compute import devices
+from pipeline.cli.arguments import beam, check_there, length_penalty, parsed, part_of, to_read
 from pipeline.io.errors import InputError, printable
 from pipeline.io.outputs import file_to_write, replacing
+
+if TYPE_CHECKING:
+    from pipeline.captioning.picture_captioner import PictureCaptioner, Search
 
 
 def main() -> None:
     arguments = parsed(parser())
     check(arguments)
+    # imported late: it takes seconds, and the arguments are checked before
+    from pipeline.captioning import many_pairs, pair_jobs
+    from pipeline.captioning.picture_captioner import PictureCaptioner, Search
+    from pipeline.compute import devices
+
     devices.repeatable()
     search = Search(arguments.beam or arguments.top or 1, arguments.length_penalty)
     # pairs first: loading weights takes seconds
@@ -72,7 +77,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Raise InputError for arguments that cannot be combined."""
+    """Raise InputError for arguments that cannot be combined, and for files that do not exist."""
     if arguments.top and arguments.beam and arguments.beam < arguments.top:
         raise InputError(f"--top {arguments.top} needs a --beam of at least {arguments.top}")
     if not 0 <= arguments.length_penalty < math.inf:
@@ -90,10 +95,16 @@ def check(arguments: argparse.Namespace) -> None:
         raise InputError("name a before and an after image, or --pairs")
     elif arguments.out:
         raise InputError("--out is for --pairs; the caption of two images is printed")
+    check_there([arguments.weights], "name a folder of weights or a package, such as demo/scorer_cbr")
+    check_there([arguments.pairs], "name a .csv or .jsonl of pairs, or a folder")
+    check_there([arguments.before, arguments.after], "name an image file")
 
 
-def one(arguments: argparse.Namespace, captioner: PictureCaptioner, search: Search) -> None:
+def one(arguments: argparse.Namespace, captioner: "PictureCaptioner", search: "Search") -> None:
     """Caption two images: print the caption and, with --overlay, draw the attention."""
+    from pipeline.captioning import overlay
+    from pipeline.captioning.features import opened, turned
+
     before, after = opened(arguments.before), opened(arguments.after)
     if warning := turned(before, after):
         print(f"warning: {warning}", file=sys.stderr)

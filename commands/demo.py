@@ -14,17 +14,17 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from commands import run
-from pipeline.captioning import feature_backbone, sources
-from pipeline.captioning.picture_captioner import PictureCaptioner
-from pipeline.cli.arguments import PORTS, parsed, to_read, whole
-from pipeline.compute import devices
+from pipeline.cli.arguments import PORTS, check_there, parsed, to_read, whole
 from pipeline.config import params
 from pipeline.config.params import Tabletop
-from pipeline.demo import pair_html
 from pipeline.io.errors import InputError
 from pipeline.io.records import plain
+
+if TYPE_CHECKING:
+    from pipeline.captioning.picture_captioner import PictureCaptioner
 
 MOST_PIXELS = 1 << 20  # of a drawn picture, where a package says how large it is
 WEIGHTS = (Path("demo/scorer_cbr"),)
@@ -48,6 +48,10 @@ def main() -> None:
     parser.add_argument("--port", type=whole(*PORTS), help="default: the first free port from 7860 on")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
     arguments = parsed(parser)
+    check_there(arguments.weights, "name a folder of weights or a package, such as demo/scorer_cbr")
+    # imported late: it takes seconds, and the arguments are checked before
+    from pipeline.compute import devices
+
     devices.repeatable()
     print("loading the models and rendering a first scene", file=sys.stderr)
     captioners = loaded(arguments.weights, arguments.lab)
@@ -59,8 +63,10 @@ def main() -> None:
         serve(captioners, drawn, Path(uploads), arguments.port, not arguments.no_browser)
 
 
-def loaded(places: list[Path], lab: Path) -> dict[str, PictureCaptioner]:
+def loaded(places: list[Path], lab: Path) -> "dict[str, PictureCaptioner]":
     """Load the captioners, each under a unique name."""
+    from pipeline.captioning.picture_captioner import PictureCaptioner
+
     found: dict[str, PictureCaptioner] = {}
     for place in places:
         captioner = PictureCaptioner.load(place, lab)
@@ -69,11 +75,13 @@ def loaded(places: list[Path], lab: Path) -> dict[str, PictureCaptioner]:
     return found
 
 
-def settings(captioners: dict[str, PictureCaptioner], lab: Path) -> Tabletop:
+def settings(captioners: "dict[str, PictureCaptioner]", lab: Path) -> Tabletop:
     """Return settings for scenes like a model's training scenes, from its package or the laboratory.
 
     Raises InputError if no model was trained on rendered scenes.
     """
+    from pipeline.captioning import feature_backbone, sources
+
     for captioner in captioners.values():
         if captioner.scores and captioner.scores.get("rendered"):
             kind = Tabletop
@@ -93,11 +101,11 @@ def settings(captioners: dict[str, PictureCaptioner], lab: Path) -> Tabletop:
 
 
 def serve(
-    captioners: dict[str, PictureCaptioner], drawn: Tabletop, uploads: Path, port: int | None, browser: bool
+    captioners: "dict[str, PictureCaptioner]", drawn: Tabletop, uploads: Path, port: int | None, browser: bool
 ) -> None:
     """Serve the page until stopped. Raises InputError if the port is taken or the page does not start."""
     # imported late: Gradio reads the environment on import, and importing takes seconds
-    from pipeline.demo import guard, page
+    from pipeline.demo import guard, page, pair_html
 
     blocks = page.page(captioners, drawn)
     try:

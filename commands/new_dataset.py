@@ -12,7 +12,7 @@ from pathlib import Path
 
 from commands import run
 from pipeline.cli.arguments import parsed, to_read, word
-from pipeline.datasets import new_entry
+from pipeline.datasets import cards, new_entry
 from pipeline.io.outputs import file_to_write
 
 
@@ -31,8 +31,10 @@ def main() -> None:
     arguments = parsed(parser)
     name = arguments.name
     new = new_entry.add(arguments.params, name, arguments.folder, arguments.like)
-    print(f"{name} {'is entered' if new else 'stands'} in {arguments.params}. Next:")
+    print(f"{name} {'is entered' if new else 'is already'} in {arguments.params}. Next:")
     print(f"  make check-data DATASET={name}")
+    if new:
+        print(f"  git shows its entry in {arguments.params} and its card, {cards.path_of(name)}: commit both")
     print(f"  set `datasets: [{name}]` at the head of {arguments.params}, then `dvc repro report`")
 
 

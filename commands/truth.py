@@ -8,16 +8,14 @@ python -m commands.truth --weights demo/scorer_cbr --labelled FOLDER
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from commands import run
-from commands.demo import settings
-from pipeline.captioning import judging
-from pipeline.captioning.judging import JudgedCaption
-from pipeline.captioning.picture_captioner import PictureCaptioner, Search
-from pipeline.cli.arguments import SEEDS, beam, parsed, to_read, whole
-from pipeline.compute import devices
-from pipeline.demo import drawn_scenes
+from pipeline.cli.arguments import SEEDS, beam, check_there, parsed, to_read, whole
 from pipeline.io.errors import InputError, printable
+
+if TYPE_CHECKING:
+    from pipeline.captioning.judging import JudgedCaption
 
 
 def main() -> None:
@@ -36,6 +34,15 @@ def main() -> None:
         "--labelled", type=to_read, help="a folder of labelled images, in place of rendered scenes"
     )
     arguments = parsed(parser)
+    check_there([arguments.weights], "name a folder of weights or a package, such as demo/scorer_cbr")
+    check_there([arguments.labelled], "name a folder of labelled images")
+    # imported late: it takes seconds, and the arguments are checked before
+    from commands.demo import settings
+    from pipeline.captioning import judging
+    from pipeline.captioning.picture_captioner import PictureCaptioner, Search
+    from pipeline.compute import devices
+    from pipeline.demo import drawn_scenes
+
     devices.repeatable()
     captioner = PictureCaptioner.load(arguments.weights, arguments.lab)
     if arguments.labelled:
@@ -50,15 +57,17 @@ def main() -> None:
     print(printable("\n".join([*map(line, found[: arguments.show]), table(found)])))
 
 
-def line(judged: JudgedCaption) -> str:
+def line(judged: "JudgedCaption") -> str:
     """Return the kind of change, the caption, its truth, and a true caption as one line."""
     kind, pair, caption, verdict = judged
-    said = "true" if verdict.true else f"not true ({verdict.wrong})"
+    said = "true" if verdict.true else f"not true ({', '.join(verdict.wrong)})"
     return f"{kind}: {caption} | {said} | {pair.captions[0] if pair.captions else pair.pair_id}"
 
 
-def table(found: list[JudgedCaption]) -> str:
+def table(found: "list[JudgedCaption]") -> str:
     """Return a table of the share of true captions by kind of change, in percent."""
+    from pipeline.demo import drawn_scenes
+
     rows = [f"{name:<10}{100 * share:>6.1f}" for name, share in drawn_scenes.shares(found).items()]
     return "\n".join(["true of   percent", *rows])
 

@@ -57,6 +57,17 @@ def test_nothing_is_wider_than_the_page_and_every_table_and_diagram_is_there(vie
     assert view.locator("img").evaluate_all("all => all.every((one) => one.naturalWidth === 48)")
 
 
+def test_no_table_is_cut_off_on_a_wide_screen_and_narrow_ones_show_that_more_follows(view):
+    view.locator("summary").evaluate_all("all => all.forEach((one) => one.click())")
+    widths = view.locator(".wide").evaluate_all("all => all.map((one) => [one.scrollWidth, one.clientWidth])")
+    if view.viewport_size["width"] == max(WIDTHS):
+        assert [(whole, visible) for whole, visible in widths if whole > visible] == []
+    else:
+        assert any(whole > visible for whole, visible in widths)
+        drawn = view.locator(".wide").first.evaluate("one => getComputedStyle(one).backgroundImage")
+        assert "gradient" in drawn
+
+
 def test_pairs_are_filtered_by_kind_and_by_who_is_right(view):
     output = view.locator("output")
     assert (shown(view).count(), output.text_content()) == (20, "20 of 20 pairs shown")

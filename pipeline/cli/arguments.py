@@ -116,6 +116,13 @@ def check_apart(written: Sequence[Path | None], read: Sequence[str | Path | None
         taken.add(place)
 
 
+def check_there(paths: Sequence[Path | None], remedy: str) -> None:
+    """Raise InputError if a file or folder to read does not exist. Commands call it before slow imports."""
+    for path in filter(None, paths):
+        if not path.exists():
+            raise InputError(f"{path} does not exist; {remedy}")
+
+
 def pairs_of(path: str | Path, split: str) -> list[Pair]:
     """Return the prepared pairs of a split. Raises InputError if there are none."""
     if not (pairs := of_split(read_pairs(path), split)):

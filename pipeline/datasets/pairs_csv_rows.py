@@ -57,7 +57,10 @@ class _Head:
 
 
 def find(folder: Path) -> Path:
-    """Return the folder's table. Raises InputError if it has none or two."""
+    """Return the folder's table. Raises InputError for a missing folder, and for no table or two of them."""
+    if not folder.is_dir():
+        what = "is a file" if folder.exists() else "does not exist"
+        raise InputError(f"{folder} {what}; name the folder that holds {' or '.join(NAMES)}")
     found = [folder / name for name in NAMES if (folder / name).is_file()]
     if len(found) != 1:
         have = " and ".join(path.name for path in found) or "neither"

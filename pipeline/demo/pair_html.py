@@ -21,7 +21,7 @@ from pipeline.datasets.schema import Pair
 from pipeline.decoding.attention_maps import Attended
 from pipeline.demo.drawn_scenes import Drawn
 from pipeline.io.errors import InputError
-from pipeline.scoring.truth import Verdict, judge, marks
+from pipeline.scoring.truth import Verdict, judge, marks, quoted
 
 HERE = Path(__file__).parent
 HEAD = f"<script>{(HERE / 'page.js').read_text(encoding='utf-8')}</script>"
@@ -77,7 +77,7 @@ def _truth(truth: Sequence[str]) -> str:
 
 def _caption(name: str, attended: Attended, pair: Pair | None) -> str:
     verdict = judge(attended.caption, pair) if pair else None
-    marked = marks(attended.words, verdict.wrong if verdict else None)
+    marked = marks(attended.words, verdict.wrong if verdict else ())
     words = " ".join(
         f'<button type="button" class="lab-word"{UNTRUE if wrong else ""} aria-pressed="false"'
         f"{heat}>{escape(word)}</button>"
@@ -95,7 +95,8 @@ def _judged(verdict: Verdict | None, pair: Pair | None) -> str:
         return ""
     if verdict.true:
         return '<p class="lab-verdict">✓ <b>True</b> of this pair.</p>'
-    wrong = f": “{escape(verdict.wrong)}”" if verdict.wrong else ""
+    said = quoted(verdict.wrong)
+    wrong = f": {escape(said)}" if said else ""
     return (
         f'<p class="lab-verdict">✗ <b>Not true</b>{wrong}. What happened: “{escape(pair.captions[0])}”.</p>'
     )

@@ -54,9 +54,14 @@ def _is_later() -> bool:
     return distributed is not None and distributed.is_initialized() and distributed.get_rank() > 0
 
 
+def rate_of(rate: float, unit: str) -> str:
+    """Return a rate as text: 0.042 batches/s for slow work, 12.3 batches/s for fast work."""
+    return f"{rate:.1f} {unit}/s" if rate >= 1 else f"{rate:.2g} {unit}/s"
+
+
 class _Rate(TextColumn):
     def render(self, task: Task) -> Text:
-        return Text(f"{task.speed or 0:.1f} {task.fields['unit']}/s")
+        return Text(rate_of(task.speed, task.fields["unit"]) if task.speed else "")
 
 
 def _bar(
@@ -81,5 +86,8 @@ def _lines(
             said = now
             rate = count / max(now - start, 1e-9)
             left = (total - done - count) / rate
-            line = f"{description}: {done + count}/{total} {unit}, {rate:.1f} {unit}/s, {left:.0f} s left"
-            console.print(line, highlight=False, soft_wrap=True)
+            console.print(
+                f"{description}: {done + count}/{total} {unit}, {rate_of(rate, unit)}, {left:.0f} s left",
+                highlight=False,
+                soft_wrap=True,
+            )

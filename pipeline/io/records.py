@@ -93,6 +93,11 @@ def first_fault(error: ValidationError) -> str:
     return _said(error.errors(include_url=False)[0])
 
 
+def all_faults(error: ValidationError) -> str:
+    """Return all that is wrong, each by its key, on one line."""
+    return "; ".join(_said(problem) for problem in error.errors(include_url=False))
+
+
 def _said(problem: Any) -> str:
     where = problem["loc"]
     if where and isinstance(where[0], int):

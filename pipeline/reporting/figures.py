@@ -201,5 +201,7 @@ def _draw_bars(
                 axes.vlines(x, mean - deviation, mean + deviation, colors=INK, linewidth=0.9)
     axes.set_xticks(range(len(groups)), list(groups))
     axes.set_xlim(-0.5, len(groups) - 0.5)
+    if axes.dataLim.y1 == 0 == axes.dataLim.y0:
+        axes.set_ylim(0, 1)  # else an axis of zeros goes from -0.05 to 0.05
     axes.yaxis.set_major_locator(MaxNLocator(5))
     axes.spines["left"].set_visible(False)

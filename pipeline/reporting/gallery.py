@@ -163,7 +163,7 @@ def _prediction(pair: Pair, cell: Cell, phrases: Sequence[str]) -> Prediction:
     caption, told = cell.captions[pair.pair_id], cell.told[pair.pair_id]
     attended = cell.attended[pair.pair_id]
     verdict = truth.judge(caption, pair, phrases)
-    wrong = None if verdict is None else verdict.wrong
+    wrong = () if verdict is None else verdict.wrong
     return Prediction(
         cell.model,
         caption.split(),
@@ -182,9 +182,10 @@ def _true(told: ScoredPair) -> bool | None:
     return told.agrees if told.true is None else told.true
 
 
-def _judged(told: ScoredPair, wrong: str | None) -> str:
+def _judged(told: ScoredPair, wrong: Sequence[str]) -> str:
     if told.true is not None:
-        return "true" if told.true else f"not true: “{wrong}”" if wrong else "not true"
+        said = truth.quoted(wrong)
+        return "true" if told.true else f"not true: {said}" if said else "not true"
     if told.agrees is not None:
         return "agrees with the references" if told.agrees else "does not agree with the references"
     return ""

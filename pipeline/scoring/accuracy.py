@@ -10,16 +10,26 @@ from pipeline.tabletop.words import MEANINGS, NOUNS, VERB_PHRASES
 
 PHRASES = ("no change", "no difference", "nothing", "identical", "the same as before", "remains the same")
 """The value of score.no_change_phrases in params.yaml, for training and the demo, which lack this setting."""
+ADJECTIVES = "visible|obvious|apparent|noticeable|significant|clear|real"
 
 
 def says_no_change(caption: str, phrases: Sequence[str]) -> bool:
     """Return True if the caption contains one of the phrases; case and white space do not matter.
 
     A phrase must start at a word boundary ("the piano changed" does not contain "no change"), but may
-    end inside a word ("no changes" does contain it).
+    end inside a word ("no changes" does contain it). A phrase "no X" also stands for "no visible X" and for
+    "not see any X" with any verb.
     """
     text = one_line(caption).lower()
-    return any(re.search(rf"(?<!\w){re.escape(one_line(phrase).lower())}", text) for phrase in phrases)
+    return any(re.search(_pattern(one_line(phrase).lower()), text) for phrase in phrases)
+
+
+def _pattern(phrase: str) -> str:
+    if not phrase.startswith("no "):
+        return rf"(?<!\w){re.escape(phrase)}"
+    noun = re.escape(phrase.removeprefix("no "))
+    negation = r"(?<!\w)no|(?:(?<!\w)not|(?<!\w)cannot|n['’]t) \w+ any"
+    return rf"(?:{negation}) (?:(?:{ADJECTIVES}) )?{noun}"
 
 
 def right(caption: str, changed: bool | None, phrases: Sequence[str]) -> bool | None:

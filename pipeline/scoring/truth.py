@@ -61,11 +61,11 @@ SENTENCE = re.compile(
 
 @dataclass(frozen=True)
 class Verdict:
-    """Truth and faults of a caption. `wrong` is its first false phrase, verbatim."""
+    """Truth and faults of a caption. `wrong` has all its false phrases, verbatim, in the caption's order."""
 
     true: bool
     fits: bool  # true, or ambiguous without another fault
-    wrong: str | None = None  # None for a true caption; the whole caption if it is not parseable
+    wrong: tuple[str, ...] = ()  # empty for a true caption; the whole caption if it is not parseable
     faults: str = ""  # letters of all faults, in the order of FAULTS; empty for a true caption
 
 
@@ -85,19 +85,19 @@ def judge(caption: str, pair: Pair, phrases: Sequence[str] = PHRASES) -> Verdict
         return Verdict(true=True, fits=True)
     sentence = SENTENCE.fullmatch(text)
     if sentence is None:
-        return _false(caption, SILENT if says_no_change(text, phrases) else UNREADABLE)
+        return _false([caption], SILENT if says_no_change(text, phrases) else UNREADABLE)
     if pair.change_type == NO_CHANGE:
-        return _false(sentence["verb"], INVENTED)
+        return _false([sentence["verb"]], INVENTED)
     wrong = dict(_contradictions(sentence, pair, pair.scene))
     matching = _matching(sentence, *_described(pair.scene, pair.change_type))
     if wrong:
         subject = wrong.keys() & {*ATTRIBUTES.values(), RELATION}
-        return _false(next(iter(wrong.values())), *wrong, *(OTHER if subject and matching else ""))
-    return Verdict(True, True) if len(matching) == 1 else Verdict(False, True, sentence["subject"], ALSO)
+        return _false(wrong.values(), *wrong, *(OTHER if subject and matching else ""))
+    return Verdict(True, True) if len(matching) == 1 else Verdict(False, True, (sentence["subject"],), ALSO)
 
 
-def _false(wrong: str, *faults: str) -> Verdict:
-    return Verdict(False, False, wrong, "".join(letter for letter in FAULTS if letter in faults))
+def _false(wrong: Iterable[str], *faults: str) -> Verdict:
+    return Verdict(False, False, tuple(wrong), "".join(letter for letter in FAULTS if letter in faults))
 
 
 def _contradictions(sentence: re.Match[str], pair: Pair, scene: SceneFacts) -> Iterator[tuple[str, str]]:
@@ -160,10 +160,17 @@ def _agrees(word: str | None, attribute: str, item: Placed | None) -> bool:
     return value is None or value == getattr(item, attribute)
 
 
-def marks(words: Sequence[str], wrong: str | None) -> list[bool]:
-    """Mark the words of a caption that belong to the first occurrence of the phrase `wrong`."""
-    phrase = (wrong or "").split()
-    for first in range(len(words) - len(phrase) + 1 if phrase else 0):
-        if list(words[first : first + len(phrase)]) == phrase:
-            return [first <= place < first + len(phrase) for place in range(len(words))]
-    return [False] * len(words)
+def marks(words: Sequence[str], wrong: Iterable[str]) -> list[bool]:
+    """Mark the words of a caption that belong to the first occurrence of a phrase of `wrong`."""
+    marked: set[int] = set()
+    for phrase in (each.split() for each in wrong if each.strip()):
+        starts = range(len(words) - len(phrase) + 1)
+        first = next((start for start in starts if list(words[start : start + len(phrase)]) == phrase), None)
+        if first is not None:
+            marked |= {*range(first, first + len(phrase))}
+    return [place in marked for place in range(len(words))]
+
+
+def quoted(wrong: Iterable[str]) -> str:
+    """Return the false phrases of a verdict in quotation marks, separated by commas."""
+    return ", ".join(f"“{each}”" for each in wrong if each.strip())

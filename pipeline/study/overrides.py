@@ -15,7 +15,7 @@ import models
 from models.common import switches
 from pipeline.config.params import Params
 from pipeline.io.errors import InputError
-from pipeline.io.records import first_fault
+from pipeline.io.records import all_faults
 from pipeline.study.study_file import Row
 
 Tree = dict[str, Any]
@@ -27,8 +27,8 @@ PARTS = ("loss", "train", "reinforce", "decode")
 def overlay(tree: Tree, row: Row, dataset: str, where: str) -> Tree:
     """Return the params.yaml of a row's runs, which lists only their dataset and model.
 
-    `where` begins each message. Raises InputError naming the key that is unknown, that a study may not vary,
-    or that has no effect.
+    `where` begins each message. Raises InputError naming every key that is unknown, that a study
+    does not vary, or that has no effect.
     """
     changed = deepcopy(tree) | {"datasets": [dataset], "models": [row.model], "stages": {}}
     if dataset in (rendered := changed.get("tabletop", {})).get("viewpoint", {}):
@@ -39,7 +39,7 @@ def overlay(tree: Tree, row: Row, dataset: str, where: str) -> Tree:
             branch[last] = value
         Params.model_validate(changed)
     except ValidationError as error:
-        raise InputError(f"{where}: {first_fault(error)}") from None
+        raise InputError(f"{where}: {all_faults(error)}") from None
     except ValueError as error:
         raise InputError(f"{where}: {error}") from None
     return changed
@@ -48,8 +48,8 @@ def overlay(tree: Tree, row: Row, dataset: str, where: str) -> Tree:
 def changes(tree: Tree, row: Row, dataset: str) -> Tree:
     """Return the changes by the row's `set` and `times`, full key -> value, without values that hold anyway.
 
-    So a row that names a value which the model has anyway shares the model's runs. Raises ValueError for a
-    wrong key.
+    So a row that names a value which the model has anyway shares the model's runs. Raises ValueError naming
+    all wrong keys.
     """
     found = {filled(key, row, dataset): value for key, value in row.set.items()}
     for key, factor in row.times.items():
@@ -59,9 +59,8 @@ def changes(tree: Tree, row: Row, dataset: str) -> Tree:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise ValueError(f"{key} is {value!r}, which cannot be multiplied")
         found[key] = float(f"{value * factor:.12g}")  # 1e-5 x 0.1 is 1e-6, not 1.0000000000000002e-06
-    for key in found:
-        _allowed(key, row.model, dataset)
-        _not_hidden(tree, key)
+    if mistakes := [said for key in found if (said := _mistake(tree, key, row.model, dataset))]:
+        raise ValueError("; ".join(mistakes))
     unnamed = _unnamed(tree, row, dataset, found)
     return {key: value for key, value in found.items() if not _has(tree, key, value, unnamed)}
 
@@ -102,6 +101,17 @@ def _place(tree: Tree, key: str) -> tuple[Tree, str]:
         known = f" (there are {', '.join(branch)})" if isinstance(branch, dict) else ""
         raise ValueError(f"params.yaml has no key {key}{known}")
     return branch, last
+
+
+def _mistake(tree: Tree, key: str, model: str, dataset: str) -> str:
+    """Return what is wrong with a key of a row; "" if nothing is."""
+    try:
+        _allowed(key, model, dataset)
+        _not_hidden(tree, key)
+        _place(tree, key)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _allowed(key: str, model: str, dataset: str) -> None:

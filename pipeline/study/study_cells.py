@@ -16,7 +16,7 @@ from pipeline.config.params import Params, read_tree
 from pipeline.config.recipe_file import Recipe
 from pipeline.datasets import cub_nabirds
 from pipeline.io import source_code
-from pipeline.io.errors import InputError
+from pipeline.io.errors import InputError, listed
 from pipeline.io.inputs import read_bytes, read_json, read_yaml
 from pipeline.io.outputs import Contents, replacing, write_json
 from pipeline.io.provenance import sha256
@@ -80,12 +80,27 @@ def plan(root: Path, name: str, study: Study, dataset: str, seeds: Sequence[int]
     """
     tree = read_tree(root / "params.yaml")
     Params.model_validate(tree).of(dataset)
-    resolved = [_resolved(tree, row, dataset, name) for row in study.rows]
+    resolved = _all_resolved(tree, study, dataset, name)
     grounds = _grounds(root, dataset, sorted({recipe.input for _, recipe in resolved}))
     return [
         _planned(root, tree, row, changed, recipe, seeds, grounds)
         for row, (changed, recipe) in zip(study.rows, resolved, strict=True)
     ]
+
+
+def _all_resolved(tree: Tree, study: Study, dataset: str, name: str) -> list[tuple[Tree, Recipe]]:
+    """Resolve every row. Raises InputError with the mistakes of all rows."""
+    found, mistakes = [], []
+    for row in study.rows:
+        try:
+            found.append(_resolved(tree, row, dataset, name))
+        except InputError as error:
+            mistakes.append(str(error))
+    if len(mistakes) > 1:
+        raise listed(mistakes, f"{FOLDER / name}.yaml", "correct these rows")
+    if mistakes:
+        raise InputError(mistakes[0])
+    return found
 
 
 def _resolved(tree: Tree, row: Row, dataset: str, name: str) -> tuple[Tree, Recipe]:

@@ -54,7 +54,10 @@ def test_many_pairs_and_an_exit_code_for_errors(lab, capsys):
         (f"{BEFORE} {AFTER} {WEIGHTS} --out x.jsonl", "--out is for --pairs"),
         (f"--pairs pairs.csv {WEIGHTS}", "--pairs needs --out"),
         (f"{BEFORE} {AFTER} --pairs pairs.csv {WEIGHTS}", "--pairs cannot be combined with two images"),
-        (f"{BEFORE} {AFTER} --weights nowhere", "nowhere is missing; name a folder of weights or a package"),
+        (
+            f"{BEFORE} {AFTER} --weights nowhere",
+            "nowhere does not exist; name a folder of weights",
+        ),
     ],
 )
 def test_what_does_not_go_together(lab, arguments, said):

@@ -99,7 +99,7 @@ def test_what_is_refused_changes_nothing(tmp_path):
         folder, "new_dataset mine own --like tabletop_wide", "params.yaml: dataset.mine.like must name one"
     )
     assert "partial" not in said
-    refuse(folder, "new_dataset mine elsewhere", "must hold pairs.csv or pairs.jsonl, and has neither")
+    refuse(folder, "new_dataset mine elsewhere", "elsewhere does not exist")
     assert (folder / "params.yaml").read_text() == before
     assert not (folder / "data").exists()
 

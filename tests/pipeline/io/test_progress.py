@@ -3,7 +3,7 @@
 import pytest
 from torch import distributed
 
-from pipeline.io.progress import track
+from pipeline.io.progress import rate_of, track
 
 
 @pytest.mark.parametrize(("rank", "lines"), [(None, 1), (0, 1), (1, 0)])
@@ -17,3 +17,10 @@ def test_the_first_process_alone_shows_its_progress(rank, lines, left_over, monk
     said = capsys.readouterr().err.splitlines()
     assert len(said) == lines
     assert all(line.startswith("spelling: 5/5 letters, ") for line in said)
+
+
+@pytest.mark.parametrize(
+    ("rate", "said"), [(123.44, "123.4 a/s"), (1.0, "1.0 a/s"), (0.0423, "0.042 a/s"), (0.003, "0.003 a/s")]
+)
+def test_a_slow_rate_is_not_zero(rate, said):
+    assert rate_of(rate, "a") == said

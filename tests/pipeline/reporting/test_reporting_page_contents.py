@@ -8,6 +8,7 @@ import pytest
 from models import MODELS
 from pipeline.reporting import curves, dataset_results, figures, overview_table
 from pipeline.scoring.metric_names import CORPUS
+from pipeline.statistics.seeds import MeanSd
 from tests.report_lab import make_study
 from tests.report_page import DATA, Reader, alone, saying, told, undrawn
 
@@ -235,6 +236,15 @@ def test_a_bar_for_each_model_and_a_mark_for_the_constant_caption(study):
     assert panel.svg.count("stroke: var(--quiet)") == 1
     del groups["color"]
     assert figures.bars("Scores", "tabletop", groups, models, styles) is None
+
+
+def test_bars_of_zeros_stand_on_an_axis_from_0_to_1():
+    row = overview_table.Row("scorer", 1, 1, {("color", "CIDEr-D"): MeanSd(0.0, None, 1)})
+    panel = figures.bars(
+        "Scores", "tabletop", {"color": ("color", "CIDEr-D")}, [row], figures.styles(["scorer"])
+    )
+    assert "0.05" not in panel.svg
+    assert "1.0" in re.sub(r"<path.*?/>", "", panel.svg)
 
 
 def test_of_one_seed_there_is_no_table_of_runs_and_the_seed_may_be_0(tmp_path):

@@ -23,7 +23,7 @@ def pairs() -> list[Pair]:
 def in_free_english(pair: Pair) -> str:
     """A true sentence that is none of the grammar."""
     if not pair.changed:
-        return "I don't see any change between the two pictures"
+        return "both pictures show one and the same scene"
     return f"Compare both pictures: {pair.captions[0]}, isn't it?"
 
 

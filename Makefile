@@ -58,9 +58,10 @@ check-data: .venv/ready ## is a real dataset's folder complete? make check-data 
 test: .venv/ready ## the test suite, on all cores; some of it: make test TESTS="-m 'not slow' tests/models"
 	@printf '%s\n' "--dist worksteal $$TESTS" | OMP_NUM_THREADS=1 xargs python -m pytest --numprocesses auto
 
-lint: .venv/ready ## ruff, that the files are formatted, and their types
+lint: .venv/ready ## check style, format, prose and types
 	ruff check .
 	ruff format --check .
+	python -m tests.prose
 	mypy
 
 bench: .venv/ready ## the benchmarks, side by side with reference implementations

@@ -31,7 +31,7 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"(?<!`)`((?:[A-Z_]+=\S+ )*(?:python -m|torchrun|dvc|make) [^`]+)`")
 YAML_FENCE = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 STAGE = re.compile(r"\b(?:stages|commands)\.(\w+)")
-WHOLE = (ROOT / "README.md", ROOT / "docs/cookbook.md")
+WHOLE = (ROOT / "README.md", ROOT / "docs/cookbook.md", ROOT / "docs/getting_started.md")
 PROGRAMS = ("python ", "torchrun ", "srun ", "dvc ", "make ")
 STAGES = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]
 PARSED = argparse.ArgumentParser.parse_args

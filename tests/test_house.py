@@ -52,7 +52,7 @@ def test_every_room_says_what_it_is_for():
     for name in ROOMS[2:-2]:
         doc = ast.get_docstring(ast.parse((ROOT / "pipeline" / name / "__init__.py").read_text()))
         assert doc, name
-        assert f"[pipeline/{name}/](../pipeline/{name})" in (ROOT / "docs/house.md").read_text(), name
+        assert f"[pipeline/{name}/](../pipeline/{name})" in (ROOT / "docs/architecture.md").read_text(), name
     assert {room(path) for path in FILES} == set(ROOMS)
 
 

@@ -204,4 +204,7 @@ def _weight(everything: params.Params, dataset: Dataset, term: str, recipe: Reci
         if found is not None:
             return found
     where = f"dataset.{recipe.dataset}.loss.{key}"
-    raise InputError(f"params.yaml: {where} is missing; add it, or set loss.{key}")
+    raise InputError(
+        f"params.yaml: {where} is missing; add it, set loss.{key}, or give the Entry of "
+        f"{recipe.model} a weight: loss={{{term!r}: 1.0}}"
+    )

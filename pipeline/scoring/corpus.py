@@ -111,27 +111,32 @@ def _python_scores(
     """Compute BLEU, ROUGE-L and CIDEr-D of subsets and pairs; n-grams are counted only once."""
     grams = metrics.counted(captions, references)
     counts = metrics.bleu_counts(captions, references, grams)
-    rouge = metrics.rouge_l(captions, references)
+    means = {name: of_pairs(captions, references) for name, of_pairs in metrics.MEANS.items()}
     cider = metrics.CiderD(captions, references, grams)
     of_total = cider.each(range(len(references)))
     row = {key: number for number, key in enumerate(references)}
     scored: dict[str, Values] = {}
     for name, members in subsets.items():
         rows = [row[key] for key in members]
-        own = of_total if name == TOTAL else cider.each(rows)
+        of_subset = of_total if name == TOTAL else cider.each(rows)
         scored[name] = {f"BLEU-{n}": b for n, b in enumerate(metrics.bleu(counts[rows].sum(0)), 1)}
-        scored[name] |= {"METEOR": None, "ROUGE-L": _mean(rouge[rows])}  # METEOR keeps its place
-        scored[name] |= {"CIDEr-D": _mean(own), "CIDEr-D/corpus-df": _mean(of_total[rows])}
-    each = zip(references, counts, rouge.tolist(), of_total.tolist(), strict=True)
-    return scored, {key: _of_pair(*values) for key, *values in each}
+        scored[name] |= {"METEOR": None}  # which keeps its place
+        scored[name] |= {metric: _mean(values[rows]) for metric, values in means.items()}
+        scored[name] |= {"CIDEr-D": _mean(of_subset), "CIDEr-D/corpus-df": _mean(of_total[rows])}
+    own = {name: values.tolist() for name, values in means.items()}
+    each = zip(references, counts, of_total.tolist(), strict=True)
+    return scored, {
+        key: _of_pair(pair_counts, {name: values[row[key]] for name, values in own.items()}, pair_cider)
+        for key, pair_counts, pair_cider in each
+    }
 
 
-def _of_pair(counts: np.ndarray, rouge: float, cider: float) -> dict[str, Any]:
+def _of_pair(counts: np.ndarray, means: dict[str, float], cider: float) -> dict[str, Any]:
     *runs, words, closest = counts.tolist()
     return {
         "BLEU-4": metrics.bleu(counts)[3],
         "METEOR": None,
-        "ROUGE-L": rouge,
+        **means,
         "CIDEr-D": cider,
         "SPICE": None,
         "bleu": {

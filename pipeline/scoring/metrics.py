@@ -7,7 +7,7 @@ in the library's order, because floating-point sums depend on it.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 
 import numpy as np
@@ -105,6 +105,13 @@ def common_words(one: Sequence[str], other: Sequence[str]) -> int:
         fitting = row & places.get(word, 0)
         row = (row + fitting | row - fitting) & whole
     return len(one) - row.bit_count()
+
+
+MEANS: dict[str, Callable[[Captions, References], np.ndarray]] = {"ROUGE-L": rouge_l}
+"""Metrics of a corpus that are means over its pairs: name -> function that returns each pair's score.
+
+A metric that is added here is in metrics.json (of every subset) and in pairs.jsonl.
+"""
 
 
 def cider_d(captions: Captions, references: References) -> float:

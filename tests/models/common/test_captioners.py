@@ -63,7 +63,9 @@ def test_terms_and_gradients(name):
     # with opposed halves of the fusion, what both images have alike has no gradient in the first step
     model = make(name, initialisation="xavier")
     assert name in TERMS, f"enter the loss terms of {name} in TERMS of {__file__}"
-    assert model.terms == TERMS[name]
+    assert model.terms == TERMS[name], (
+        f"enter the loss terms of {name}, {model.terms}, in TERMS of {__file__}"
+    )
     losses = model.losses(*batch())
     assert tuple(losses) == TERMS[name]
     sum(losses.values()).backward()

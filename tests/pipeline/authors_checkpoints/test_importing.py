@@ -104,7 +104,8 @@ def test_weights_are_the_files_numbers(tmp_path, name):
     assert trained.recipe.settings["variant"] == "released"
     switches = {"coordinates": {"coordinates": True}, "without judging": {"distractor_judging": False}}
     assert trained.recipe.settings["switches"] == switches.get(phase, {})
-    assert (kept / "curves/loss.csv").read_text() == f"iteration,{case.terms}\n"
+    header = (kept / "curves/loss.csv").read_text()
+    assert header == f"iteration,{case.terms}\n", f"enter {name}'s terms in CASES of {released.__file__}"
     metric = "R@1" if phase == "adapt" else "CIDEr-D"
     assert (kept / "curves/validation.csv").read_text() == f"iteration,{metric}\n"
     own, record = made.state_dict(), RECORD[name if name in RECORD else model.replace("pcl", "pcl None")]

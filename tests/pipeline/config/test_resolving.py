@@ -87,9 +87,10 @@ def test_a_models_entry_weighs_a_term_where_no_dataset_does(monkeypatch):
     without = on_tabletop(loss=loss)
     with pytest.raises(InputError, match=r"dataset\.tabletop\.loss\.lambda_cv is missing"):
         resolving.resolve(without, "tabletop", "scorer")
-    monkeypatch.setitem(MODELS, "scorer", replace(MODELS["scorer"], loss={"cv": 0.75}))
-    assert resolving.resolve(without, "tabletop", "scorer").loss == {"cv": 0.75}
-    assert resolving.resolve(REAL, "tabletop", "scorer").loss == {"cv": 0.1}
+    entry = MODELS["scorer"]
+    monkeypatch.setitem(MODELS, "scorer", replace(entry, loss={**entry.loss, "cv": 0.75}))
+    assert resolving.resolve(without, "tabletop", "scorer").loss["cv"] == 0.75
+    assert resolving.resolve(REAL, "tabletop", "scorer").loss["cv"] == 0.1
 
 
 def test_training_overrides_reach_every_model():

@@ -7,6 +7,7 @@ runs it; NOT_RUN says why none does. tests/test_commands.py parses every command
 RUN_BY = {
     "dvc exp diff": "tests/commands/test_experiments.py",
     "dvc exp run": "tests/commands/test_experiments.py",
+    "dvc exp list": "tests/commands/test_experiments.py",
     "dvc exp show": "tests/commands/test_experiments.py",
     "dvc repro": "tests/commands/test_study_cells.py",
     "make .venv/ready": ".ci/fresh-clone",

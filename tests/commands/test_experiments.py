@@ -40,15 +40,11 @@ def test_a_real_experiment_is_gathered(tmp_path, monkeypatch):
         (*DVC, "exp", "run", "-q", "-n", "more", "-S", "loss.lambda_cbr=0.004"),
     ):
         subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-    for command in (
-        ("diff", "HEAD", "more"),
-        ("show", "--drop", ".*", "--keep", "Experiment|CIDEr|lambda_cbr"),
-    ):
+    for command in (["diff", "HEAD", "more"], ["show", "--only-changed"], ["list"]):
         shown = subprocess.run(
             (*DVC, "exp", *command), cwd=tmp_path, check=True, capture_output=True, text=True
         )
-        assert "0.004" in shown.stdout
-        assert "lambda_cbr" in shown.stdout
+        assert ("more" if command == ["list"] else "0.004") in shown.stdout
     succeed(tmp_path, GATHER)
     metrics = {"tabletop/scorer/1": {"CIDEr-D": 0.5}}
     assert json.loads((tmp_path / "experiments.json").read_text()) == [

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from models.common.captioner import NEVER, Captioner
 from models.common.decoder import NULL
-from models.common.difference import Difference
+from models.common.decoder_protocol import Difference
 from models.common.distributed_batch import total
 from models.common.entry import EarlierPhase, Entry
 from models.common.grid_embedding import GridCells

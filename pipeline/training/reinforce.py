@@ -19,13 +19,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from models.common.captioner import NULL, Captioner, Difference
+from models.common.captioner import Captioner, Difference
 from models.common.distributed_batch import total
 from models.common.trainable import Labels
 from pipeline.datasets.schema import Pair
 from pipeline.decoding.greedy import evaluating, greedy
 from pipeline.decoding.sampling import sample
-from pipeline.text.vocabularies import START, Vocabulary
+from pipeline.text.vocabularies import NULL, START, Vocabulary
 from pipeline.training.rewards import Reward, tells_change
 from pipeline.training.sampling import Batch
 

@@ -50,7 +50,7 @@ class Truth:
 
 
 class Agreement:
-    """1 for a caption that agrees with its pair's references (pipeline/scoring/agreement.py), 0 for others.
+    """1 for a caption that agrees with its pair's references (pipeline/scoring/sentences.py), 0 for others.
 
     `false_alarm` as for Truth.
     """

@@ -129,8 +129,8 @@ def _exchanged(pair: Pair, unchanged: Pair) -> Pair:
         unchanged.before: unchanged.scene.before_camera,
         unchanged.after: unchanged.scene.after_camera,
     }
-    cameras = {"before_camera": camera[found.before], "after_camera": camera[found.after]}
-    return replace(found, scene=replace(pair.scene, **cameras))
+    before, after = camera[found.before], camera[found.after]
+    return replace(found, scene=replace(pair.scene, before_camera=before, after_camera=after))
 
 
 class Draws:

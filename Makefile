@@ -1,4 +1,4 @@
-# Ten words: help, repro, demo, demo-weights, study, check-data, test, lint, bench, picture.
+# Targets: help, repro, demo, demo-weights, study, experiments, check-data, test, lint, bench, picture.
 PYTHON ?= python3
 BIN := .venv/bin
 # DVC runs the stages with the environment's python

@@ -86,7 +86,9 @@ def all_of(name):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_outputs_are_the_stored_ones(name):
-    stored, found = json.loads(STORED.read_text())[name], all_of(name)
+    every = json.loads(STORED.read_text())
+    assert name in every, "store its outputs: python -m tests.models.test_stored_outputs"
+    stored, found = every[name], all_of(name)
     assert found.keys() == stored.keys()
     for case, values in found.items():
         assert values.keys() == stored[case].keys(), case

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from models.common.entry import EarlierPhase
+from pipeline.cli import phase_run
 from pipeline.cli.arguments import parsed, to_read
+from pipeline.cli.phase_run import Measure
 from pipeline.compute import devices
 from pipeline.config import params, recipe_file
 from pipeline.config.recipe_file import Recipe
@@ -34,8 +36,7 @@ from pipeline.training import phases
 from pipeline.training.phases import Beside
 from pipeline.training.task_sampling import CLASS_PAIRS, FDA, ClassItems
 from pipeline.weights import imported_weights, trained_model
-from stages import phase_run, run, train
-from stages.phase_run import Measure
+from stages import run, train
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from models.common.trainable import Trainable
 from pipeline.cli.arguments import parsed, to_read
+from pipeline.cli.phase_run import CURVES, TRAINED, Measure, add_arguments, run_phase
 from pipeline.compute import devices, process_group
 from pipeline.config import recipe_file
 from pipeline.config.recipe_file import Recipe
@@ -32,7 +33,6 @@ from pipeline.weights import imported_weights, trained_model
 from pipeline.weights.imported_weights import PRETRAINED
 from pipeline.weights.model_description import Trained
 from stages import run
-from stages.phase_run import CURVES, TRAINED, Measure, add_arguments, run_phase
 
 INPUTS, REMEDY = "inputs.json", "run `dvc repro recipe` to make it"
 

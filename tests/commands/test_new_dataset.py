@@ -64,7 +64,7 @@ def test_every_model_can_be_trained_on_what_was_entered(tmp_path, like):
             assert resolving.resolve(found, "mine", model).train["select"] not in ("truth", "CIDEr-D/change")
 
 
-@pytest.mark.parametrize("command", ["plan --dataset mine --out settings", "check_data --dataset mine"])
+@pytest.mark.parametrize("command", ["show_settings mine scorer_cbr", "check_data --dataset mine"])
 def test_truth_without_scenes_is_refused_before_any_work(tmp_path, command):
     folder = folder_with_table(tmp_path)
     for number, name in enumerate(f"{n}{x}.png" for n in range(3) for x in ("", "x")):
@@ -120,15 +120,17 @@ def test_checked_and_prepared(tmp_path):
 def test_the_resolved_settings_are_what_dvc_compares(tmp_path):
     folder = folder_with_table(tmp_path)
     succeed(folder, "new_dataset mine own --like tabletop")
-    succeed(folder, "plan --dataset mine --out settings")
+    text = (folder / "params.yaml").read_text().replace("datasets:\n- tabletop\n", "datasets:\n- mine\n", 1)
+    (folder / "params.yaml").write_text(text)
+    succeed(folder, "settings --code code --settings settings")
     tree = read_yaml(folder / "params.yaml", "")["dataset"]
     for name in ("features", "text", "loss", "sizes"):
-        assert read_yaml(folder / f"settings/{name}.yaml", "") == tree["tabletop"][name]
+        assert read_yaml(folder / f"settings/mine/{name}.yaml", "") == tree["tabletop"][name]
     text = (folder / "params.yaml").read_text().replace("{select: CIDEr-D}\n", "{select: last, batch: 3}\n")
     (folder / "params.yaml").write_text(text)
-    succeed(folder, "plan --dataset mine --out settings")
+    succeed(folder, "settings --code code --settings settings")
     mine = tree["tabletop"]["train"] | {"select": "last", "batch": 3}
-    assert read_yaml(folder / "settings/train.yaml", "") == mine
+    assert read_yaml(folder / "settings/mine/train.yaml", "") == mine
 
 
 def test_the_same_picture_in_two_splits_is_refused_by_prepare(tmp_path):

@@ -13,11 +13,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from pipeline.cli import phase_run
 from pipeline.config import params, resolving
 from pipeline.features.store import FeatureStore
 from pipeline.text import vocabularies
 from pipeline.training import phases, resuming
-from stages import train
 from tests.backbones import TINY as TINY_BACKBONE
 from tests.backbones import write_tiny
 from tests.birds_lab import BIRDS, OWN, START, TINY, command, left, prepare, resolve, said, vocabulary
@@ -56,7 +56,7 @@ def test_both_phases_and_then_the_captioning(prepared_birds):
 def test_the_second_phase_takes_over_all_that_the_first_one_trained(prepared_birds, monkeypatch):
     recipe = resolve(prepared_birds)
     with monkeypatch.context() as patched:
-        patched.setattr(train, "clear", lambda _: None)  # which removes what the first phase left
+        patched.setattr(phase_run, "clear", lambda _: None)  # which removes what the first phase left
         succeed(prepared_birds, command("kept"))
     (first,) = [
         path.parent for path in (prepared_birds / "kept").glob(".first.*.scratch/weights.safetensors")

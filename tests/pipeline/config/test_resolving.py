@@ -105,7 +105,6 @@ def test_the_models_own_files_stand_in_its_recipe():
         "captioner",
         "decoder",
         "decoder_protocol",
-        "difference",
         "distributed_batch",
         "entry",
         "grid_embedding",

@@ -121,7 +121,7 @@ def test_a_split_without_images_or_with_one_class_is_refused(root):
 
 @pytest.mark.parametrize("dataset", ["cub", "nabirds"])
 def test_the_stage(root, tmp_path, dataset):
-    command = f"prepare_pretraining --dataset {dataset} --out out"
+    command = f"prepare --dataset {dataset} --records out"
     set_params(tmp_path, pretraining__root__cub="raw", pretraining__root__nabirds="raw")
     succeed(tmp_path, command)
     records = tmp_path / "out/records.jsonl"
@@ -136,17 +136,17 @@ def test_the_stage(root, tmp_path, dataset):
 
 def test_single_images_get_negatives(root, tmp_path):
     set_params(tmp_path, pretraining__root__cub="raw")
-    succeed(tmp_path, "prepare_pretraining --dataset cub --out out")
+    succeed(tmp_path, "prepare --dataset cub --records out")
     found = read_negatives(tmp_path / "out/negatives.jsonl")
     assert set(found) == {pair.pair_id for pair in read_cub(root)}
     assert all(len(set(own)) == 6 for own in found.values())
     assert '"confuse"' not in (tmp_path / "out/negatives.jsonl").read_text()
     set_params(tmp_path, pretraining__root__cub="raw", pretraining__seed=2)
-    succeed(tmp_path, "prepare_pretraining --dataset cub --out other")
+    succeed(tmp_path, "prepare --dataset cub --records other")
     assert read_negatives(tmp_path / "other/negatives.jsonl") != found
 
 
 def test_a_dataset_without_a_place_is_refused(tmp_path):
     set_params(tmp_path, pretraining={"datasets": ["cub"], "root": {}, "seed": 1})
-    command = "prepare_pretraining --dataset cub --out out"
+    command = "prepare --dataset cub --records out"
     refuse(tmp_path, command, "datasets names 'cub', and root does not say where it lies")

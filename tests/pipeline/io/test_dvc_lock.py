@@ -100,11 +100,11 @@ def test_a_file_that_dvc_is_writing_is_not_replaced(root, monkeypatch):
 def test_a_stage_that_dvc_runs_keeps_the_copy_and_tells_of_forgotten_stages(root, monkeypatch):
     monkeypatch.setenv("DVC_ROOT", str(root))
     (root / "dvc.lock").write_text("".join(LINES[: FIRST_OF[4]]))
-    done = stage(root, "plan --dataset x --out y")
+    done = stage(root, "settings --code c --settings s")
     assert "dvc.lock is cut off" in done.stderr
     assert (root / dvc_lock.KEPT).read_text() == WHOLE
     dump_yaml(root / "dvc.lock", {"schema": "2.0", "stages": grown(dvc_lock._stages(WHOLE))})
-    stage(root, "plan --dataset x --out y")
+    stage(root, "settings --code c --settings s")
     assert "\n  z:\n" in (root / dvc_lock.KEPT).read_text()
 
 
@@ -129,6 +129,6 @@ def test_conflict_markers_are_told_and_the_file_stays(root, style, monkeypatch):
     assert (root / dvc_lock.KEPT).read_text(encoding="utf-8") == WHOLE
     assert not (root / ".scratch/dvc.lock.cut").exists()
     monkeypatch.setenv("DVC_ROOT", str(root))  # within `dvc repro`
-    said = stage(root, "plan --dataset x --out y").stderr
+    said = stage(root, "settings --code c --settings s").stderr
     assert "conflict markers" in said
     assert "make repro" not in said

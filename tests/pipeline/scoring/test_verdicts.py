@@ -156,9 +156,7 @@ def test_where_the_scene_is_unknown_nothing_is_judged() -> None:
 
 
 def test_a_scene_without_the_thing_that_changes_is_refused() -> None:
-    with pytest.raises(
-        InputError, match=r"^pair 7\.png: object 0, .*wrong pictures; run `dvc repro prepare`"
-    ):
+    with pytest.raises(InputError, match=r"^pair 7\.png: object 0, .*wrong images; run `dvc repro prepare`"):
         judge("the cube is gone", replace(DROPPED, change_type="move"))
 
 

@@ -1,6 +1,5 @@
 """What a phase may set: rates by name, clipping, schedules, patience; the adaptation and what follows it."""
 
-import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,6 @@ from torch import nn
 from models.common.trainable import Group
 from pipeline.compute import devices
 from pipeline.config.recipe_file import Recipe
-from pipeline.config.recipe_file import save as save_recipe
 from pipeline.datasets.schema import NO_CHANGE, of_split
 from pipeline.io.errors import InputError
 from pipeline.training import optimisers, phases
@@ -22,10 +20,9 @@ from pipeline.training.sampling import Sampler, sentences_of, training_batches
 from pipeline.weights import trained_model
 from pipeline.weights.first_weights import identity, name_in_file
 from pipeline.weights.model_description import Trained
-from stages.recipe import STORE
+from stages.recipe import started_from
 from tests.killed import KilledError, validation
 from tests.own_settings import phase_before
-from tests.running import succeed
 
 SIZES = {"patch": 8, "width": 8, "heads": 2, "intra": 1, "inter": 1, "text_width": 8, "text_heads": 2}
 SIZES |= {"text_layers": 1, "context": 16, "joint": 8, "caption_heads": 2, "caption_layers": 1}
@@ -237,7 +234,7 @@ def test_weights_of_16_bits_are_trained_kept_and_gone_on_with(pixels, tmp_path):
 
 @pytest.mark.parametrize("phase", ["adapt", "train"])
 def test_a_first_phase_starts_from_clips_weights(pixels, tmp_path, phase):
-    """By name through the split; their hash decides the run, and stands beside the store's."""
+    """By name through the split; their hash decides the run, and inputs.json has it."""
     plain = recipe() if phase == "adapt" else replace(recipe(), model="clip_ft", adapt={}, settings=FT)
     chosen = replace(plain, **{phase: PHASE | {"start": str(tmp_path / "clip")}})
     make = phase_before if phase == "adapt" else partial(phases.captioning, first=None)
@@ -255,15 +252,5 @@ def test_a_first_phase_starts_from_clips_weights(pixels, tmp_path, phase):
     assert torch.equal(made[f"{here}mlp.0.weight"], file["blocks.1.mlp.0.weight"])
     assert torch.equal(made["encoding.patches.token"], file["patches.token"])
     assert set(make(chosen).keys) - set(make(plain).keys) == {identity(tmp_path / "clip")}
-
-    store = tmp_path / "stores/grid.zarr"
-    for name in STORE:
-        (store / name).parent.mkdir(parents=True, exist_ok=True)
-        (store / name).write_text("{}")
-    records = []
-    for number, each in enumerate((plain, chosen)):
-        save_recipe(tmp_path / "recipe.yaml", replace(each, features={"input": "grid"}))
-        succeed(tmp_path, f"start --recipe recipe.yaml --features stores --out {number}.json")
-        records.append(json.loads((tmp_path / f"{number}.json").read_text()))
-    assert records[0].keys() == {"input", "sha256"}
-    assert records[1] == records[0] | {"clip": identity(tmp_path / "clip")}
+    assert started_from(plain, None) == {}
+    assert started_from(chosen, None) == {"clip": identity(tmp_path / "clip")}

@@ -1,1 +1,1 @@
-"""Settings: params.yaml, datasets.yaml, and the recipe that a training run is resolved to."""
+"""Settings: params.yaml, datasets.yaml, and the recipe with the resolved settings of a training run."""

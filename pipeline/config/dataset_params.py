@@ -1,4 +1,4 @@
-"""What params.yaml says of one dataset, as typed objects; the kinds of numbers and names in it."""
+"""Typed settings of one dataset in params.yaml, and the types of their numbers and names."""
 
 from collections import Counter
 from typing import Annotated, Any, Literal, Self
@@ -12,7 +12,7 @@ from pydantic import (
     model_validator,
 )
 
-# what a number may ask for: it sizes memory, or processes, or a loop
+# upper limits: these numbers decide how much memory, how many processes and how many iterations are used
 WIDEST, MOST_BLOCKS = 8192, 64
 BLOCKS = (
     "layers",
@@ -32,22 +32,24 @@ References = Annotated[int, Field(ge=1, le=1000)]
 Processes = Annotated[int, Field(ge=1, le=10_000)]
 Width = Annotated[int, Field(ge=1, le=WIDEST)]
 Blocks = Annotated[int, Field(ge=1, le=MOST_BLOCKS)]
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$", max_length=100)]  # files have it, too
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+$", max_length=100)]  # also in file names
 Precision = Literal["auto", "bfloat16", "float32"]
 Schedule = Literal[
     "constant", "step", "step_early", "cosine", "warmup_cosine", "warmup_linear", "noam", "halves", "tenths"
 ]
 Optimiser = Literal["adam", "adamw", "bert_adam"]
 Cache = Literal["none", "ram", "device"]
-# which of a captioning's validation scores chooses its snapshot; last: none does, the last weights are kept
+# validation score that chooses the snapshot of the captioning phase; last: the last weights are kept
 Select = Literal["truth", "CIDEr-D", "CIDEr-D/change", "ROUGE-L", "last"]
-SELECT: Select = "CIDEr-D"  # which any pairs allow
-WITH_SCENES = ("clevr_change",)  # readers of pairs that `truth` can judge
+SELECT: Select = "CIDEr-D"  # defined for all datasets
+WITH_SCENES = ("clevr_change",)  # readers whose pairs have scene descriptions, which `truth` needs
 Compile = Literal["auto", "off"]
 Positive = Annotated[float, Field(gt=0)]
-Tokens = Annotated[int, Field(ge=4, le=LONGEST)]  # of a caption, with both marks: IDC-PCL's keep a word then
+Tokens = Annotated[
+    int, Field(ge=4, le=LONGEST)
+]  # of a caption with <START> and <END>; IDC-PCL still keeps a word then
 Side = Annotated[int, Field(ge=8, le=1024)]  # pixels
-Stride = Literal[16, 32]  # pixels of a feature's side
+Stride = Literal[16, 32]  # side of a feature cell in pixels
 Weight = Annotated[float, Field(ge=0)]
 Factor = Annotated[float, Field(gt=0, le=10)]
 Amount = Annotated[float, Field(ge=0, le=100)]
@@ -57,14 +59,16 @@ Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
 def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
     if twice := [value for value, count in Counter(values).items() if count > 1]:
-        raise ValueError(f"{twice[0]!r} stands there more than once; keep one of them")
+        raise ValueError(f"{twice[0]!r} is listed more than once; remove the repetition")
     return values
 
 
 def _few(sizes: dict[str, int]) -> dict[str, int]:
     for name in BLOCKS:
         if sizes.get(name, 0) > MOST_BLOCKS:
-            raise ValueError(f"{name} is {sizes[name]}, and a model has {MOST_BLOCKS} blocks at most")
+            raise ValueError(
+                f"{name} is {sizes[name]}, but a model has at most {MOST_BLOCKS} blocks; lower it"
+            )
     return sizes
 
 
@@ -76,7 +80,7 @@ class Strict(BaseModel):
 
 
 class Variation(Strict):
-    """Ranges, least and most, of the effects of single images (pipeline/tabletop/effects.py)."""
+    """Ranges (minimum, maximum) of the effects applied to single images (pipeline/tabletop/effects.py)."""
 
     exposure: tuple[Factor, Factor] = Field(strict=False)
     white_balance: tuple[Factor, Factor] = Field(strict=False)
@@ -88,7 +92,7 @@ class Variation(Strict):
     @model_validator(mode="after")
     def _ordered(self) -> Self:
         if wrong := [name for name, (least, most) in self if least > most]:
-            raise ValueError(f"{wrong[0]}: the first value exceeds the second")
+            raise ValueError(f"{wrong[0]}: the minimum exceeds the maximum; exchange them")
         return self
 
 
@@ -113,12 +117,12 @@ class DatasetText(Strict):
     min_count: Count
     max_tokens: Annotated[int, Field(ge=3, le=LONGEST)] | None
     vocabulary: str | None
-    counted_with: Literal["cub"] | None = None  # whose training captions' words count, too
+    counted_with: Literal["cub"] | None = None  # also count the words of its training captions
 
     @model_validator(mode="after")
     def _counted(self) -> "DatasetText":
         if self.vocabulary is not None and self.counted_with is not None:
-            raise ValueError("vocabulary names a file, where nothing is counted; set counted_with to null")
+            raise ValueError("vocabulary names a file, so no words are counted; set counted_with to null")
         return self
 
 
@@ -138,7 +142,7 @@ class DatasetTrain(Strict):
 
 
 class PhaseSettings(DatasetTrain):
-    """A phase of a model that has settings of its own: what else the training loop can do."""
+    """Settings of a training phase of a model with its own settings: more options than DatasetTrain has."""
 
     references: References = 1
     exchange: bool = False
@@ -149,17 +153,21 @@ class PhaseSettings(DatasetTrain):
     optimiser: Optimiser = "adam"
     beta2: Annotated[float, Field(gt=0, lt=1)] = 0.999
     weight_decay: Weight = 0.0
-    clip_norm: Positive | None = None  # of all gradients together
-    patience: Count | None = None  # as many validations without a new best end the phase
-    # of equal scores' snapshots, and from which patience counts; null: earlier, in the adaptation later
+    clip_norm: Positive | None = None  # greatest norm of the gradient of all parameters
+    patience: Count | None = None  # the phase ends after this many validations without a new best score
+    # which of two snapshots with equal scores is the best; null: the earlier one, in an adaptation the later
     keep: Literal["earlier", "later"] | None = None
-    max_tokens: Tokens | None = None  # of its captions, with both marks; null: the longest training caption's
-    mirror: bool = False  # each scene mirrored with probability 1/2, left and right exchanged in its captions
-    shift: Annotated[int, Field(ge=0, le=1024)] = 0  # pixels that each scene's images are moved by at most
-    half_weights: bool = False  # CLIP's maps and activations in 16 bits, as the released program has them
-    warm_up: Count | None = None  # iterations of the schedule noam
-    milestones: tuple[Count, ...] = Field((), strict=False)  # of the schedules halves and tenths
-    select_after: Annotated[int, Field(ge=0)] = 0  # no snapshot of an iteration up to this one is chosen
+    max_tokens: Tokens | None = (
+        None  # of captions with <START> and <END>; null: of the longest training caption
+    )
+    mirror: bool = (
+        False  # mirror each scene with probability 1/2, and exchange left and right in its captions
+    )
+    shift: Annotated[int, Field(ge=0, le=1024)] = 0  # each scene's images are shifted by at most these pixels
+    half_weights: bool = False  # CLIP's weights and activations in 16 bits, as in the released program
+    warm_up: Count | None = None  # iterations; for the schedule noam
+    milestones: tuple[Count, ...] = Field((), strict=False)  # iterations; for the schedules halves and tenths
+    select_after: Annotated[int, Field(ge=0)] = 0  # only snapshots of later iterations are chosen
 
     @model_validator(mode="after")
     def _complete(self) -> "PhaseSettings":
@@ -170,45 +178,51 @@ class PhaseSettings(DatasetTrain):
         if self.select_after >= self.iterations:
             raise ValueError("select_after is not below iterations: no snapshot could be chosen; lower it")
         if self.select == "last" and self.patience is not None:
-            raise ValueError("patience waits for a new best, and select: last has none; set it to null")
+            raise ValueError(
+                "patience needs a best score, which select: last does not have; set patience to null"
+            )
         if self.select == "last" and self.keep is not None:
-            raise ValueError("keep says which of equal scores, and select: last asks none; set it to null")
+            raise ValueError(
+                "keep decides between equal scores, which select: last does not use; set keep to null"
+            )
         return self
 
 
 class Pretrain(PhaseSettings):
-    """A pre-training of several tasks, of which an iteration has one."""
+    """Settings of a pre-training on several tasks. Each iteration trains one of them."""
 
-    # how often each is drawn, by weight; class_pairs: only with NABirds
+    # relative frequency of each task; class_pairs needs NABirds
     tasks: dict[Literal["mlm", "mvcl", "fda", "class_pairs"], Positive]
-    fda_pairs: Batch  # pairs of FDA's batches: each comes with seven captions
+    fda_pairs: Batch  # pairs in a batch of the task fda, each with seven captions
 
     @model_validator(mode="after")
     def _all_tasks(self) -> "Pretrain":
         if not {"mlm", "mvcl", "fda"} <= self.tasks.keys():
-            raise ValueError("tasks must weigh mlm, mvcl and fda; the switch `tasks` takes them out")
+            raise ValueError(
+                "tasks must have weights of mlm, mvcl and fda; the switch `tasks` leaves tasks out"
+            )
         if self.keep is not None:
-            raise ValueError("keep must be null: a pre-training's last weights are used")
+            raise ValueError("keep must be null: pre-training always keeps its last weights")
         if self.processes > 1:
-            raise ValueError("processes must be 1: the pre-training's negatives are those of one process")
+            raise ValueError("processes must be 1: the negatives of a batch must be in one process")
         return self
 
 
 class ImagePretrain(Pretrain):
-    """The one before, on CUB's single images."""
+    """Settings of the pre-training on CUB's single images, which comes before `pretrain`."""
 
     max_tokens: Tokens
 
 
 class OwnSettings(Strict):
-    """A dataset's sizes and phases for models whose sizes are not SCORER's and DIRL's."""
+    """A dataset's sizes and phases for models that do not share the sizes of SCORER and DIRL."""
 
     sizes: Annotated[dict[str, Annotated[int, Field(ge=0, le=WIDEST)]], Few]  # checked by the model itself
-    # a file of CLIP's weights, of commands.import_clip
+    # file of CLIP's weights that commands.import_clip wrote
     start: Annotated[str, Field(min_length=1)] | None = None
-    settings: dict[str, Any] = {}  # of the model, where `model` has null, or lacks a switch
+    settings: dict[str, Any] = {}  # values of model settings that are null, or switches missing, in `model`
     adapt: PhaseSettings | None = None
-    images: ImagePretrain | None = None  # before `pretrain`, where extra_data has cub
+    images: ImagePretrain | None = None  # before `pretrain`, if extra_data contains cub
     pretrain: Pretrain | None = None
     train: PhaseSettings
 
@@ -223,11 +237,13 @@ class Sizes(Strict):
     @model_validator(mode="after")
     def _divisible(self) -> "Sizes":
         if self.width % self.heads:
-            raise ValueError(f"width {self.width} is not a multiple of heads ({self.heads}); change either")
+            raise ValueError(
+                f"width {self.width} is not a multiple of heads ({self.heads}); change one of them"
+            )
         if self.width % 2:
-            raise ValueError(f"width {self.width} is not even")
+            raise ValueError(f"width {self.width} is not even; set an even number")
         if self.word_width % 2:
-            raise ValueError(f"word_width {self.word_width} is not even")
+            raise ValueError(f"word_width {self.word_width} is not even; set an even number")
         return self
 
 
@@ -238,10 +254,10 @@ class Dataset(Strict):
     loss: dict[str, Weight]
     train: DatasetTrain
     sizes: Sizes
-    # of the models without sizes of their own, where `model` has null; 0.1 is SCORER's and DIRL's
+    # values of settings that are null in `model`, for models without an entry in `own`; 0.1: SCORER and DIRL
     settings: dict[str, Any] = {"dropout": 0.1}
     own: dict[Name, OwnSettings] = {}
-    model: dict[Name, dict[str, Any]] = {}  # of single models, over what `model` says of them everywhere
+    model: dict[Name, dict[str, Any]] = {}  # overrides the global `model` for this dataset
 
 
 PHASES = ("adapt", "images", "pretrain", "train")
@@ -253,7 +269,10 @@ DEFAULTS = {
 
 
 def with_defaults(entry: Any) -> Any:
-    """A dataset's entry as it was read, with all keys in its phases: studies vary those that stand there."""
+    """Return a dataset's entry with the default of each missing key in its phases.
+
+    Studies can only vary keys that an entry contains.
+    """
     if not isinstance(entry, dict) or not isinstance(entry.get("own"), dict):
         return entry
     own = {name: _filled(each) if isinstance(each, dict) else each for name, each in entry["own"].items()}

@@ -1,4 +1,4 @@
-"""Where each resolved setting of a recipe comes from: the file and the key that gave its value."""
+"""Origin of each resolved setting of a recipe: the file and the key that its value comes from."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ ENTRY = "the model's entry in models/"
 
 @dataclass(frozen=True)
 class Setting:
-    """One resolved value; `key` is dotted, `origin` is FILE: KEY, or says whose default the value is."""
+    """One resolved value. `key` is dotted. `origin` is FILE: KEY, or names the source of a default."""
 
     key: str
     value: Any
@@ -24,7 +24,7 @@ class Setting:
 
 
 class Files:
-    """params.yaml and datasets.yaml as they are written, and the order in which their settings count."""
+    """Unresolved contents of params.yaml and datasets.yaml, and the precedence of their settings."""
 
     def __init__(self, path: Path, dataset: str) -> None:
         published = path.with_name(params.PUBLISHED)
@@ -40,14 +40,14 @@ class Files:
         return [(file, f"dataset.{dataset}" if file == self.own else dataset) for file in self.trees]
 
     def at(self, file: str, *keys: str) -> Any:
-        """Return the value at the dotted keys of a file, MISSING where there is none."""
+        """Return the value at the dotted keys of a file, or MISSING."""
         branch = self.trees[file]
         for key in ".".join(keys).split("."):
             branch = branch.get(key, MISSING) if isinstance(branch, dict) else MISSING
         return branch
 
     def candidates(self, key: str) -> Iterator[tuple[str, str]]:
-        """Yield the file and the whole key of each place of a setting, the one that counts first."""
+        """Yield the file and the full key of each place of a setting, in order of precedence."""
         section, _, rest = key.partition(":")
         if section == "dataset":
             yield from ((file, f"{prefix}.{rest}") for file, prefix in self.places)
@@ -55,7 +55,7 @@ class Files:
             yield self.own, key
 
     def origin(self, value: Any, keys: tuple[str, ...], default: str) -> str:
-        """Return the first place of the keys that has the value."""
+        """Return the first place of the keys that holds the value, or the default if none does."""
         for key in keys:
             for file, place in self.candidates(key):
                 if self.at(file, place) == value:
@@ -64,7 +64,7 @@ class Files:
 
 
 def settings(path: Path, recipe: Recipe) -> Iterator[Setting]:
-    """Yield the settings of a recipe, in its order; `path`: the params.yaml that it was resolved from."""
+    """Yield the settings of a recipe in order. `path` is the params.yaml that it was resolved from."""
     files, own = Files(path, recipe.dataset), recipe.entry.own
     below = f"dataset:own.{own}." if own else "dataset:"
     phase = recipe.entry.phases[-1].settings if recipe.adapt else ""
@@ -94,7 +94,7 @@ def settings(path: Path, recipe: Recipe) -> Iterator[Setting]:
 
 
 def flat(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield dotted keys and values; an empty mapping is a value."""
+    """Yield dotted keys and values of nested mappings. An empty mapping counts as a value."""
     for name, value in values.items():
         if isinstance(value, dict) and value:
             yield from ((f"{name}.{key}", each) for key, each in flat(value))

@@ -1,4 +1,4 @@
-"""params.yaml as frozen, typed objects: an unknown key or a wrong type is named, never guessed at."""
+"""Frozen, typed objects of params.yaml. Unknown keys and wrong types are errors that name the key."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -31,14 +31,14 @@ from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_yaml
 from pipeline.io.records import first_fault
 
-PUBLISHED, REMEDY = "datasets.yaml", "restore it with git"  # it stands beside params.yaml
+PUBLISHED, REMEDY = "datasets.yaml", "restore it with git"  # in the folder of params.yaml
 Input = Literal["grid", "pixels"]
 Log = Literal["dvclive", "tensorboard", "none"]
 Viewpoint = Literal["moderate", "clevr_change", "extreme"] | Annotated[float, Field(gt=0, le=180)]
 
 
 class Scenes(Strict):
-    """What all rendered datasets have in common."""
+    """Settings that all rendered datasets share."""
 
     scenes: Annotated[int, Field(ge=10, le=1_000_000)]
     seed: Seed
@@ -58,19 +58,19 @@ class Scenes(Strict):
 
 
 class Tabletop(Scenes):
-    """One of them. `viewpoint`, where it is a number: degrees by which the after camera is turned at most."""
+    """Settings of one rendered dataset. A number as `viewpoint`: greatest turn of the camera in degrees."""
 
     viewpoint: Viewpoint
 
 
 class Rendered(Scenes):
-    """The rendered datasets by their viewpoints, which alone they differ in; `datasets`: those to render."""
+    """Settings of all rendered datasets, which differ only in `viewpoint`. `datasets` are those to render."""
 
     datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False)
     viewpoint: dict[Name, Viewpoint]
 
     def of(self, dataset: str) -> Tabletop:
-        """The settings of one. Raises InputError where it is not rendered."""
+        """Return the settings of a rendered dataset. Raises InputError for other datasets."""
         if dataset not in self.viewpoint:
             known = ", ".join(self.viewpoint)
             raise InputError(f"{dataset!r} is not rendered; 'tabletop.viewpoint' in params.yaml has {known}")
@@ -79,7 +79,7 @@ class Rendered(Scenes):
 
 
 class Stages(Strict):
-    """The inputs that are extracted, and those of `models` that are pre-trained; see stage_lists.py."""
+    """Inputs that are extracted, and models that are pre-trained (see stage_lists.py)."""
 
     extract: Annotated[tuple[Input, ...], Distinct] = Field(default=("grid",), strict=False)
     pretrain: Annotated[tuple[Name, ...], Distinct] = Field(default=(), strict=False)
@@ -112,16 +112,16 @@ class Train(Strict):
     cache: Cache | None
     processes: Processes | None
     select: Select | None = None
-    log: Log | None = None  # decides no result, so no recipe has it
+    log: Log | None = None  # not in recipes, as it affects no result
 
     @property
     def decides(self) -> dict[str, Any]:
-        """What is set here of that which a dataset's own `train` has."""
+        """The values here that override those of the dataset's `train`: all but null and `log`."""
         return {key: value for key, value in self.model_dump(exclude={"log"}).items() if value is not None}
 
 
 class Reinforce(Strict):
-    """The phase after training (pipeline/training/reinforce.py); without a `reward` there is none."""
+    """Settings of the reward phase after training (pipeline/training/reinforce.py). No `reward`: no phase."""
 
     reward: Literal["truth", "agrees", "CIDEr-D", "random", "constant"] | None = None
     samples: Annotated[int, Field(ge=1, le=64)] = 5
@@ -136,12 +136,14 @@ class Reinforce(Strict):
     @model_validator(mode="after")
     def _comparable(self) -> Self:
         if self.baseline == "mean" and self.samples == 1:
-            raise ValueError("baseline: mean compares a pair's samples, and samples is 1; set it to 2")
+            raise ValueError(
+                "baseline: mean compares the samples of a pair, but samples is 1; set samples to 2"
+            )
         return self
 
     @property
     def decides(self) -> dict[str, Any]:
-        """What a recipe's `train` has of it: nothing without a reward."""
+        """The entry `reinforce` of a recipe's `train`, or nothing without a reward."""
         return {} if self.reward is None else {"reinforce": self.model_dump()}
 
 
@@ -168,7 +170,7 @@ class Check(Strict):
 
 
 class Params(Strict):
-    """Everything in params.yaml. In `loss`, `train`, `features`: null = the dataset's own."""
+    """All settings of params.yaml. A null in `loss`, `train` or `features` means the dataset's value."""
 
     datasets: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)
     models: Annotated[tuple[Name, ...], Distinct] = Field(strict=False, min_length=1)
@@ -199,7 +201,7 @@ class Params(Strict):
             if unknown := sorted(set(names) - set(entries)):
                 kind = "tabletop.viewpoint" if "." in key else key.removesuffix("s")
                 raise ValueError(
-                    f"{key} names {unknown[0]!r}, unknown under {kind!r} (there are {', '.join(entries)})"
+                    f"{key} names {unknown[0]!r}, which is not in {kind!r} (it has {', '.join(entries)})"
                 )
         rendered = set(self.datasets) & set(self.tabletop.viewpoint)
         if missing := sorted(rendered - set(self.tabletop.datasets)):
@@ -207,14 +209,14 @@ class Params(Strict):
         return self
 
     def of(self, dataset: str) -> Dataset:
-        """The settings of one dataset. Raises InputError where params.yaml has no entry for it."""
+        """Return the settings of a dataset. Raises InputError if params.yaml has no entry for it."""
         if dataset not in self.dataset:
             known = ", ".join(self.dataset)
             raise InputError(f"unknown dataset {dataset!r}; params.yaml has {known} under 'dataset'")
         return self.dataset[dataset]
 
     def features_of(self, dataset: str) -> Features:
-        """`features`, with the dataset's own precision where they name none."""
+        """Return `features`; a null precision is replaced with the dataset's precision."""
         own = self.features.precision or self.of(dataset).features.precision
         return self.features.model_copy(update={"precision": own})
 
@@ -229,12 +231,11 @@ def load(path: str | Path = "params.yaml") -> Params:
 
 
 def read_tree(path: str | Path) -> Any:
-    """params.yaml with whole datasets: they have what datasets.yaml beside it, if there, has of them, too,
-    and all keys of their phases.
+    """Return params.yaml with complete entries of all datasets.
 
-    A dataset that is `like` another has its settings, too. What it sets itself counts, key by key; all but
-    `prepare`, which it must have of its own, may come from the other. Raises InputError naming a `like` that
-    leads nowhere.
+    An entry is completed, key by key, from datasets.yaml in the same folder, if that file exists. The key
+    `like` names another dataset, whose entry gives the keys that are still missing, except for `prepare`.
+    Missing keys of phases get their defaults. Raises InputError if `like` does not name a suitable dataset.
     """
     tree = read_yaml(path, "run the stages from the repository's root")
     entries = tree.get("dataset") if isinstance(tree, dict) else None
@@ -245,7 +246,7 @@ def read_tree(path: str | Path) -> Any:
 
 
 def _file_of(error: ValidationError, path: str | Path) -> str | Path:
-    """params.yaml, or datasets.yaml beside it where a dataset's section that is wrong stands there alone."""
+    """Return the file to blame: datasets.yaml if the wrong section of a dataset is only there."""
     key, name, section = (*error.errors()[0]["loc"], None, None, None)[:3]
     published = Path(path).with_name(PUBLISHED)
     if key != "dataset" or not published.exists():
@@ -255,10 +256,10 @@ def _file_of(error: ValidationError, path: str | Path) -> str | Path:
 
 
 def _with_published(entries: dict[Any, Any], path: Path) -> dict[Any, Any]:
-    """The entries of params.yaml over those of datasets.yaml, the former first."""
+    """Return the entries of both files; params.yaml takes precedence, and its datasets come first."""
     published = read_yaml(path, REMEDY) if path.exists() else {}
     if not isinstance(published, dict) or not all(isinstance(each, dict) for each in published.values()):
-        raise InputError(f"{path} must have the settings of each dataset below its name; {REMEDY}")
+        raise InputError(f"{path} must map the name of each dataset to its settings; {REMEDY}")
     both = {
         name: _laid_over(published[name], own) if isinstance(own, dict) and name in published else own
         for name, own in entries.items()
@@ -267,7 +268,7 @@ def _with_published(entries: dict[Any, Any], path: Path) -> dict[Any, Any]:
 
 
 def _whole(entries: dict[Any, Any], name: Any, path: str | Path) -> Any:
-    """One dataset's entry with all of its settings."""
+    """Return a dataset's entry, completed from the dataset that it is `like`."""
     own = entries[name]
     if not isinstance(own, dict) or "like" not in own:
         return own
@@ -280,7 +281,7 @@ def _whole(entries: dict[Any, Any], name: Any, path: str | Path) -> Any:
 
 
 def _laid_over(below: dict[Any, Any], above: dict[Any, Any]) -> dict[Any, Any]:
-    """`above`, and what it lacks of `below`, key by key at any depth; no section is shared with either."""
+    """Return a deep merge in which `above` takes precedence. The result shares no mapping with either."""
     found = below | above
     for key, value in found.items():
         if isinstance(value, dict):
@@ -290,5 +291,5 @@ def _laid_over(below: dict[Any, Any], above: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def _first(error: ValidationError) -> str:
-    advice = {"extra_forbidden": "; remove it or mend its spelling", "missing": "; add it"}
+    advice = {"extra_forbidden": "; remove it or correct its spelling", "missing": "; add it"}
     return first_fault(error) + advice.get(error.errors()[0]["type"], "")

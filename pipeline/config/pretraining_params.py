@@ -1,4 +1,4 @@
-"""What params.yaml says of pre-training: its wrong captions, and the datasets that it alone sees."""
+"""Settings of pre-training in params.yaml: negatives, and datasets that only pre-training reads."""
 
 from typing import Annotated, Literal, Self
 
@@ -9,27 +9,27 @@ from pipeline.io.errors import InputError
 
 
 class Negatives(Strict):
-    """Wrong captions for pre-training. `grammar`: how a dataset's captions speak; null: in no known way."""
+    """Settings of negatives (wrong captions). `grammar` is by dataset; null: the grammar is unknown."""
 
     seed: Seed = 1
     grammar: dict[Name, Literal["geometric", "birds"] | None] = Field(default_factory=dict)
 
     def of(self, dataset: str) -> tuple[Literal["geometric", "birds"], int]:
-        """Return a dataset's grammar and the seed. Raises InputError where it has no grammar."""
+        """Return a dataset's grammar and the seed. Raises InputError if the dataset has no grammar."""
         if (grammar := self.grammar.get(dataset)) is None:
             raise InputError(
-                f"there is no grammar to make negatives of {dataset} by; set negatives.grammar.{dataset} in "
-                "params.yaml to geometric or birds, or take models that learn from none"
+                f"negatives of {dataset} need a grammar; set negatives.grammar.{dataset} in params.yaml to "
+                "geometric or birds, or choose models that use no negatives"
             )
         return grammar, self.seed
 
 
 class Pretraining(Strict):
-    """Datasets that pre-training alone sees, and where. `seed`: of NABirds' pairs and CUB's negatives."""
+    """Datasets that only pre-training reads. `seed` is for NABirds' pairs and CUB's negatives."""
 
     datasets: Annotated[tuple[Literal["cub", "nabirds"], ...], Distinct] = Field(default=(), strict=False)
     root: dict[Literal["cub", "nabirds"], str] = Field(default_factory=dict)
-    # of the backbone, where `features` have null; its features are never standardised
+    # values of the backbone that are null in `features`; these features are never standardised
     backbone: str = "resnet101"
     weights: str = "imagenet"
     stride: Stride = 16
@@ -39,5 +39,5 @@ class Pretraining(Strict):
     @model_validator(mode="after")
     def _placed(self) -> Self:
         if missing := [name for name in self.datasets if name not in self.root]:
-            raise ValueError(f"datasets names {missing[0]!r}, and root does not say where it lies; add it")
+            raise ValueError(f"datasets names {missing[0]!r}, but root has no folder for it; add it")
         return self

@@ -1,10 +1,9 @@
-"""A recipe: everything that decides how one model is trained on one dataset, and nothing else.
+"""Recipe: all settings that affect the training of one model on one dataset, and no others.
 
-Training depends on recipes, not on params.yaml: nulls are resolved to the dataset's published
-values, loss weights of terms that the model does not have are left out, and the source files
-that the model is made of stand in it by hash (resolving.py). So `-S loss.lambda_cbr=0.004`
-retrains the models that have the term and leaves the others cached, and a new model file
-retrains nothing.
+Training depends on recipes, not on params.yaml. In a recipe, nulls are replaced with the dataset's published
+values, loss weights of terms that the model does not have are left out, and the model's source files are
+listed with their hashes (resolving.py). So `-S loss.lambda_cbr=0.004` retrains the models that have the term
+and leaves the others cached, and a new model file retrains nothing.
 """
 
 from collections.abc import Mapping
@@ -21,35 +20,35 @@ from pipeline.io.errors import InputError
 from pipeline.io.inputs import read_yaml
 from pipeline.io.outputs import write_text, yaml_of
 
-MAY_BE_NONE = ("intra", "inter")  # CLIP4IDC's split, Table 7
+MAY_BE_NONE = ("intra", "inter")  # CLIP4IDC's numbers of blocks, Table 7
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to train one model on one dataset."""
+    """Settings of the training of one model on one dataset."""
 
     dataset: str
     model: str
-    settings: dict[str, Any]  # the model's own
-    sizes: dict[str, int]  # of the names of its class of sizes
-    loss: dict[str, float]  # weight of each of the model's terms beside the caption's
+    settings: dict[str, Any]  # of the model's class
+    sizes: dict[str, int]  # fields of the model's class of sizes
+    loss: dict[str, float]  # weight of each loss term of the model, except for the caption's
     train: dict[str, Any]  # params.DatasetTrain: iterations, batch, ...
-    features: dict[str, Any]  # what the store must hold
+    features: dict[str, Any]  # specification of the feature store
     code: dict[str, str]  # model source file -> sha256
-    # params.PhaseSettings of the one before captioning, if any; its `images`: of the one before that, on CUB
+    # params.PhaseSettings of the pre-training, if any; its `images`: of an earlier pre-training on CUB
     adapt: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raises ValueError for sizes that make no model: files of recipes may be edited by hand."""
+        """Check the sizes, as recipe files may be edited by hand. Raises ValueError for invalid ones."""
         known = [each.name for each in fields(self.entry.sizes)][len(fields(DataSizes)) :]
         if set(self.sizes) != set(known):
-            raise ValueError(f"its sizes are {', '.join(self.sizes)}, not {', '.join(known)}")
+            raise ValueError(f"sizes has {', '.join(self.sizes)}, not {', '.join(known)}")
         for name, value in self.sizes.items():
             least = 0 if name in MAY_BE_NONE else 1
             if type(value) is not int or value < least:
-                raise ValueError(f"{name} is {value!r}, not a whole number from {least} on")
+                raise ValueError(f"{name} is {value!r}, not an integer of at least {least}")
         if self.entry.sizes is not Sizes:
-            return  # they check themselves, as they depend on the images
+            return  # other classes check the sizes when the image shape is known
         width, heads = self.sizes["width"], self.sizes["heads"]
         if width % heads:
             raise ValueError(f"width {width} is not a multiple of heads ({heads})")
@@ -58,12 +57,12 @@ class Recipe:
 
     @property
     def entry(self) -> models.common.entry.Entry:
-        """The model's. Raises ValueError where there is no model of that name."""
+        """The model's entry. Raises ValueError if no model has that name."""
         return models.entry_of(self.model)
 
     @property
     def before(self) -> tuple[models.common.entry.EarlierPhase, ...]:
-        """Its phases before captioning, in their order."""
+        """The pre-training phases, in order."""
         last = self.entry.phases[-1:]
         return tuple(
             phase
@@ -72,39 +71,39 @@ class Recipe:
         )
 
     def settings_of(self, phase: models.common.entry.EarlierPhase) -> dict[str, Any]:
-        """The settings of one of these: the last one's are `adapt`, in which those of one before it stand."""
+        """Return the settings of a pre-training phase: `adapt` for the last one, else an entry of `adapt`."""
         found: dict[str, Any] = self.adapt.get(phase.settings, self.adapt)
         return found
 
     @property
     def input(self) -> str:
-        """What the model reads; recipes that do not say are from when there was the grid alone."""
+        """The model's input. Old recipes do not contain it; their models read the grid."""
         return str(self.features.get("input", models.GRID))
 
     @property
     def pretrained_on(self) -> list[str]:
-        """The datasets that its pre-training reads beside the pairs."""
+        """The datasets that pre-training reads in addition to the pairs."""
         asked = {"cub": "images" in self.adapt, "nabirds": "class_pairs" in self.adapt.get("tasks", {})}
         return [name for name, read in asked.items() if read]
 
     @property
     def asks_negatives(self) -> bool:
-        """Whether a phase learns to tell each pair's caption from negatives."""
+        """True if a phase learns to distinguish captions from negatives (the task fda)."""
         return "fda" in self.adapt.get("tasks", {})
 
     def first_phase(self) -> "Recipe":
-        """What decides the phase before captioning, and no more: other captionings leave that one as it is.
+        """Return the recipe without the settings of captioning, so that they do not affect pre-training.
 
-        Its loss weights are in `adapt`, its `train` is empty.
+        The loss weights of pre-training are in `adapt`, and `train` is empty.
         """
         switches = self.settings.get("switches", {})
         kept = {key: switches[key] for key in switches if key not in self.entry.captioning}
         return replace(self, settings=self.settings | {"switches": kept}, loss={}, train={})
 
     def sizes_for(self, shape: tuple[int, int, int], vocabulary: int, longest: int) -> DataSizes:
-        """The model's sizes on features (or pixels) C x H x W and a vocabulary.
+        """Return the model's sizes for features (or pixels) of shape (C, H, W) and a vocabulary.
 
-        Raises InputError where they make no model.
+        `longest` is the token count of the longest caption. Raises InputError for sizes that do not fit.
         """
         try:
             return self.entry.sizes(shape[0], shape[1:], vocabulary, longest, **self.sizes)
@@ -113,7 +112,7 @@ class Recipe:
 
 
 def switches_of(model: str, dataset: str, settings: Mapping[str, Any]) -> Any:
-    """The switches of a model by its settings. Raises InputError for one that it has not."""
+    """Return the switches in a model's settings. Raises InputError for a switch that the model lacks."""
     try:
         return models.switches_of(model, settings)
     except ValueError as error:
@@ -123,9 +122,9 @@ def switches_of(model: str, dataset: str, settings: Mapping[str, Any]) -> Any:
 def build(
     recipe: Recipe, sizes: DataSizes, source: str | Path | None = None, phase: str | None = None
 ) -> Any:
-    """The recipe's model, a Captioner; or the Trainable of one of its phases before captioning.
+    """Build the recipe's model: a Captioner, or the Trainable of a pre-training phase.
 
-    Raises InputError, naming `source` or where its settings stand, for a name or setting that no model has.
+    Raises InputError for an unknown model or setting. The message names `source`, or else the settings files.
     """
     try:
         return models.build(recipe.model, sizes, recipe.settings, phase)
@@ -134,7 +133,7 @@ def build(
 
 
 def set_in(model: str, dataset: str) -> str:
-    """Where a model's settings stand: either file may have each."""
+    """Return the place of a model's settings, for messages. Each setting may be in either file."""
     return f"params.yaml or datasets.yaml: {model} on {dataset}"
 
 
@@ -144,12 +143,12 @@ def save(path: str | Path, recipe: Recipe) -> None:
 
 
 def same(one: Recipe, other: Recipe) -> bool:
-    """Whether both are written alike: a file has lists where `resolve` has tuples."""
+    """Return True if two recipes are equal as YAML, where lists and tuples do not differ."""
     return yaml_of(asdict(one)) == yaml_of(asdict(other))
 
 
 def load(path: str | Path) -> Recipe:
-    """Read what `save` wrote. Raises InputError naming the key whose value is none of a recipe."""
+    """Read a recipe that `save` wrote. Raises InputError naming the first key with a wrong value."""
     remedy = "run `dvc repro recipe` to make it"
     record = read_yaml(path, remedy)
     records.plain(Path(path), RecipeFile, record, remedy)

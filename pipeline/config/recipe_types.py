@@ -1,4 +1,4 @@
-"""The types of a recipe's file, which may be edited by hand: what its keys may hold."""
+"""Types of the values in a recipe file, which may be edited by hand."""
 
 from typing import Annotated, Any
 
@@ -10,10 +10,10 @@ from pipeline.config.params import Reinforce
 FIELDS = PhaseSettings.model_fields | Pretrain.model_fields
 Scalar = bool | int | FiniteFloat | str | None
 Finite = Scalar | list[Scalar] | dict[str, Scalar | list[Scalar]]
-"""A setting of a model: a switch or a number, or some of them."""
+"""A setting of a model: a value, or a list or mapping of values."""
 
-# a recipe by hand may leave out what its phase does not need, so no key is required
-Settings: Any = create_model(  # type: ignore[call-overload]  # of names that it does not know
+# no key is required, as a recipe that is written by hand may leave out keys that its phase does not need
+Settings: Any = create_model(  # type: ignore[call-overload]  # mypy does not know the fields' names
     "Settings",
     __base__=Strict,
     start=(str | None, None),
@@ -21,20 +21,20 @@ Settings: Any = create_model(  # type: ignore[call-overload]  # of names that it
 )
 
 
-class Train(Settings):  # type: ignore[misc]  # made above
-    """The settings of the captioning, and of the phase after it, if it has one."""
+class Train(Settings):  # type: ignore[misc]  # a class that create_model made
+    """Settings of the captioning phase, and of the reward phase after it, if any."""
 
     reinforce: Reinforce | None = None
 
 
-class Adapt(Settings):  # type: ignore[misc]  # made above
-    """The settings of a phase before captioning, in which those of the phase before it are."""
+class Adapt(Settings):  # type: ignore[misc]  # a class that create_model made
+    """Settings of the last pre-training phase; `images` are the settings of the phase before it."""
 
     images: Settings | None = None
 
 
 class RecipeFile(Strict):
-    """A recipe as it is written."""
+    """Contents of a recipe file."""
 
     dataset: str
     model: str

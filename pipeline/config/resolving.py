@@ -1,4 +1,4 @@
-"""params.yaml -> the recipe of one model on one dataset."""
+"""Resolution of params.yaml to the recipe of one model on one dataset."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -17,7 +17,7 @@ from pipeline.io.errors import InputError
 
 
 def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
-    """The recipe of one model on one dataset. Raises InputError for settings that make no model."""
+    """Return the recipe of one model on one dataset. Raises InputError for invalid settings."""
     if model not in everything.model:
         known = ", ".join(everything.model)
         raise InputError(f"unknown model {model!r}; params.yaml has {known} under 'model'")
@@ -53,7 +53,7 @@ def resolve(everything: params.Params, dataset: str, model: str) -> Recipe:
 
 
 def entry_of(model: str) -> models.common.entry.Entry:
-    """The model's. Raises InputError where there is no model of that name."""
+    """Return the model's entry. Raises InputError if no model has that name."""
     try:
         return models.entry_of(model)
     except ValueError as error:
@@ -61,27 +61,27 @@ def entry_of(model: str) -> models.common.entry.Entry:
 
 
 def code_of(model: str) -> dict[str, str]:
-    """The files in models/ that the model is made of, by import, with their sha256."""
+    """Return the files in models/ that the model imports, directly or indirectly, with their SHA-256."""
     return source_code.of_class(entry_of(model).build)
 
 
 def _own(
     entry: models.common.entry.Entry, of_dataset: Dataset, dataset: str, model: str
 ) -> OwnSettings | None:
-    """The dataset's settings for models of its kind, where these have any."""
+    """Return the dataset's entry in `own` for this kind of model, or None for models without one."""
     if entry.own is not None and entry.own not in of_dataset.own:
         key = f"dataset.{dataset}.own.{entry.own}"
-        raise InputError(f"params.yaml: {key} is missing, the settings of {model}; add it")
+        raise InputError(f"params.yaml: {key} is missing, which has the settings of {model}; add it")
     return None if entry.own is None else of_dataset.own[entry.own]
 
 
 def _phases(
     entry: models.common.entry.Entry, of_dataset: Dataset, own: OwnSettings | None, key: str
 ) -> tuple[dict[str, int], dict[str, Any], dict[str, Any]]:
-    """The model's sizes, its captioning's settings, and those of the last phase before, if it has one."""
+    """Return the model's sizes, and the settings of captioning and of the last pre-training phase, if any."""
     if own is None:
         return of_dataset.sizes.model_dump(), of_dataset.train.model_dump(), {}
-    start = {} if own.start is None else {"start": own.start}  # of the model's first phase
+    start = {} if own.start is None else {"start": own.start}  # for the model's first phase
     if not entry.phases:
         return own.sizes, own.train.model_dump() | start, {}
     name = entry.phases[-1].settings
@@ -91,7 +91,7 @@ def _phases(
 
 
 def _stated(found: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]:
-    """What `model` says of a model, and over it what the dataset does; of switches each by itself."""
+    """Return a model's global settings, overridden by the dataset's settings. Switches are merged singly."""
     stated = {**found, **here}
     everywhere, own = found.get("switches"), here.get("switches")
     if isinstance(everywhere, dict) and isinstance(own, dict):
@@ -102,7 +102,7 @@ def _stated(found: Mapping[str, Any], here: Mapping[str, Any]) -> dict[str, Any]
 def _settings(
     found: Mapping[str, Any], values: Mapping[str, Any], entry: models.common.entry.Entry
 ) -> dict[str, Any]:
-    """The model's own settings: null ones are the dataset's, and so are switches that it does not name."""
+    """Return the model's settings, with null values and missing switches taken from the dataset."""
     settings = {key: values.get(key) if value is None else value for key, value in found.items()}
     if "switches" in values and isinstance(found.get("switches"), dict):
         shared = {name: value for name, value in values["switches"].items() if name in entry.switches}
@@ -111,22 +111,22 @@ def _settings(
 
 
 def _bare(recipe: Recipe, shape: tuple[int, int, int], phase: str | None) -> Any:
-    """The model, or that of a phase before captioning: names and shapes only."""
+    """Build the model of captioning or of a pre-training phase on the meta device, without values."""
     with torch.device("meta"):
         return build(recipe, recipe.sizes_for(shape, 8, 8), phase=phase)
 
 
 def _tasks(recipe: Recipe, own: OwnSettings, shape: tuple[int, int, int]) -> dict[str, Any]:
-    """The last phase's settings, with the tasks that the switches ask for; in them those of one before it.
+    """Return the settings of the last pre-training phase, with the tasks that the switches select.
 
-    Raises InputError naming the key that is missing.
+    The settings of an earlier phase are an entry of them. Raises InputError naming a missing key.
     """
     key, found = f"dataset.{recipe.dataset}.own.{recipe.entry.own}", recipe.adapt
     for phase in reversed(recipe.entry.phases_of(switches_of(recipe.model, recipe.dataset, recipe.settings))):
         settings: Pretrain | None = getattr(own, phase.settings)
         if settings is None:
             raise InputError(
-                f"params.yaml: {key}.{phase.settings} is missing, the pre-training on {phase.dataset}; add it"
+                f"params.yaml: {key}.{phase.settings} is missing, for pre-training on {phase.dataset}; add it"
             )
         terms = _bare(recipe, shape, phase.settings).terms
         tasks = {"tasks": _weights(settings, terms, f"{key}.{phase.settings}")}
@@ -138,21 +138,21 @@ def _tasks(recipe: Recipe, own: OwnSettings, shape: tuple[int, int, int]) -> dic
 def _weights(phase: Pretrain, terms: tuple[str, ...], key: str) -> dict[str, float]:
     weights: dict[str, float] = dict(phase.tasks.items())
     if missing := [task for task in terms if task not in weights]:
-        raise InputError(f"params.yaml: {key}.tasks.{missing[0]} is missing, how often it is drawn; add it")
+        raise InputError(f"params.yaml: {key}.tasks.{missing[0]} is missing, the task's weight; add it")
     return {task: weights[task] for task in terms}
 
 
 def _check_words(of_dataset: Dataset, dataset: str) -> None:
-    """Raises InputError where a phase sees CUB's captions and the vocabulary does not know their words."""
+    """Raise InputError if a phase reads CUB's captions and the vocabulary lacks their words."""
     if of_dataset.text.vocabulary is None and of_dataset.text.counted_with != "cub":
         raise InputError(
-            "params.yaml: extra_data has cub, whose words the vocabulary lacks; "
+            "params.yaml: extra_data contains cub, and the vocabulary lacks CUB's words; "
             f"set dataset.{dataset}.text.counted_with: cub"
         )
 
 
 def _check_select(recipe: Recipe, everything: params.Params, of_dataset: Dataset) -> None:
-    """Raises InputError where snapshots are chosen by truth, and the dataset's reader knows no scenes."""
+    """Raise InputError if snapshots are chosen by truth and the dataset's reader gives no scenes."""
     reader = of_dataset.prepare.reader
     if recipe.train["select"] != "truth" or reader in WITH_SCENES:
         return
@@ -165,30 +165,30 @@ def _check_select(recipe: Recipe, everything: params.Params, of_dataset: Dataset
 
 
 def _check_reward(recipe: Recipe, everything: params.Params, of_dataset: Dataset) -> None:
-    """Raises InputError where the dataset's pairs have not what the reward needs."""
+    """Raise InputError if the dataset lacks the scenes or the grammar that the reward needs."""
     reader, grammar = of_dataset.prepare.reader, everything.negatives.grammar.get(recipe.dataset)
     fits = {"truth": reader in WITH_SCENES, "agrees": grammar == "geometric"}
     reward = everything.reinforce.reward
     if reward is not None and not fits.get(reward, True):
         needs = "scenes" if reward == "truth" else f"negatives.grammar.{recipe.dataset}: geometric"
         raise InputError(
-            f"params.yaml: reinforce.reward: {reward} needs {needs}, which {recipe.dataset} has not; "
+            f"params.yaml: reinforce.reward: {reward} needs {needs}, which {recipe.dataset} lacks; "
             f"set it to CIDEr-D"
         )
 
 
 def _check_augmentation(recipe: Recipe) -> None:
-    """Raises InputError where features would be mirrored or shifted as if they were pixels."""
+    """Raise InputError if mirror or shift, which need pixels, are set for a model that reads features."""
     for phase in (recipe.adapt, recipe.train):
         if recipe.input == models.GRID and (phase.get("mirror") or phase.get("shift")):
             raise InputError(
-                f"params.yaml: {recipe.model} reads features on {recipe.dataset}, and mirror and shift move "
-                "pixels; set mirror: false and shift: 0"
+                f"params.yaml: {recipe.model} reads features on {recipe.dataset}, but mirror and shift "
+                "need pixels; set mirror: false and shift: 0"
             )
 
 
 def _check_lengths(recipe: Recipe) -> None:
-    """Raises InputError where a phase of a model that has no such setting names its captions' length."""
+    """Raise InputError if a phase sets max_tokens and the model does not use this setting."""
     named = any(phase.get("max_tokens") is not None for phase in (recipe.adapt, recipe.train))
     if named and recipe.entry.fills is None:
         raise InputError(
@@ -198,7 +198,7 @@ def _check_lengths(recipe: Recipe) -> None:
 
 
 def _weight(everything: params.Params, dataset: Dataset, term: str, recipe: Recipe) -> float:
-    """That of everywhere, of the dataset, or where neither has one of the model's entry."""
+    """Return a loss weight: the global value, else the dataset's, else the model's default."""
     key = f"lambda_{term}"
     for found in (everything.loss.get(key), dataset.loss.get(key), recipe.entry.loss.get(term)):
         if found is not None:

@@ -14,7 +14,7 @@ Lists = dict[str, list[str]]
 
 
 def lists(recipes: Iterable[Recipe]) -> Lists:
-    """Return the section `stages` that these recipes need."""
+    """Return the value of the section `stages` that these recipes need."""
     found: dict[str, dict[str, None]] = {"extract": {}, "pretrain": {}}
     for recipe in recipes:
         found["extract"][recipe.input] = None
@@ -25,7 +25,7 @@ def lists(recipes: Iterable[Recipe]) -> Lists:
 def check(everything: Params, recipes: Sequence[Recipe]) -> None:
     """Raise InputError naming each list that does not fit the recipes, and the value to set.
 
-    More inputs may be extracted than the recipes read: a study reads them, too.
+    `extract` may list more inputs than the recipes read, for studies.
     """
     listed, wanted = everything.stages.model_dump(), lists(recipes)
     wanted["extract"] = [*dict.fromkeys([*listed["extract"], *wanted["extract"]])]

@@ -1,4 +1,4 @@
-"""What a feature store holds: written into it, and demanded of it by whoever reads it."""
+"""Specification of a feature store: it is written into the store and checked by its readers."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,39 +8,39 @@ from pipeline.config.dataset_params import Dataset
 from pipeline.io.errors import InputError
 
 GRID, PIXELS = "grid", "pixels"
-"""What models read: the backbone's feature grid, or an image itself. Each has a store of its own."""
+"""Inputs of models: the backbone's feature grid, or the image's pixels. Each input has its own store."""
 IMAGENET = "imagenet"
-"""Weights that somebody trained on ImageNet: torchvision's, timm's, or those that a package brings."""
+"""Weights trained on ImageNet: from torchvision, timm, or another package."""
 IMPORTED = "imported from .npy files"
-"""The weights and the resizing of features that were not made here: who made them knows."""
+"""Weights and resizing of features that another program computed, and whose details are unknown."""
 STATISTICS = "statistics"
-"""A store's mean and deviation of each channel, where they are standardised."""
+"""Mean and standard deviation of each channel, in a store of standardised features."""
 CHOSEN = ("backbone", "weights", "stride", "finer")
-"""What `features` in params.yaml may set for all datasets at once."""
+"""Settings that `features` in params.yaml may set for all datasets."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """Everything that decides an image's features, but for the image."""
+    """All settings that determine the features of an image."""
 
     backbone: str  # resnet101 | a name of timm's
     weights: str  # IMAGENET | FILE | IMPORTED
-    stride: int  # pixels of a cell's side: 16 | 32
-    finer: bool  # whether the map of half the stride stands behind its channels
-    standardise: bool  # each channel, by the dataset's first train images
+    stride: int  # side of a cell in pixels: 16 | 32
+    finer: bool  # append the channels of the map of half the stride
+    standardise: bool  # each channel, with statistics of the dataset's first train images
     resize: str  # of params.yaml, or IMPORTED
-    size: int  # pixels a side
+    size: int  # side of the image in pixels
     input: str = GRID
 
     @property
     def squashed(self) -> tuple[int, int]:
-        """Width and height of an image that the backbone sees."""
+        """Width and height of the backbone's input image."""
         return self.size, self.size
 
 
 @dataclass(frozen=True)
 class PixelSpec:
-    """Everything that decides what is stored of an image whose pixels are read themselves."""
+    """All settings that determine the stored pixels of an image."""
 
     height: int
     width: int
@@ -54,28 +54,27 @@ class PixelSpec:
 
 
 def recorded_spec(features: dict[str, Any]) -> Spec | PixelSpec:
-    """What a recipe's `features` say that its model reads."""
+    """Return the specification in a recipe's `features`."""
     return PixelSpec(**features) if features.get("input") == PIXELS else Spec(**features)
 
 
 def pixel_spec(settings: params.Features, dataset: Dataset) -> PixelSpec:
-    """What the parameters ask for."""
+    """Return the specification of a store of pixels."""
     height, width = dataset.features.pixels
     return PixelSpec(height, width, settings.resize)
 
 
 def chosen(settings: params.Features, own: Any) -> dict[str, Any]:
-    """What `features` in params.yaml set of CHOSEN; what is null there is that of `own`."""
+    """Return the settings CHOSEN of `features` in params.yaml, with nulls replaced with values of `own`."""
     named = {key: getattr(settings, key) for key in CHOSEN}
     return {key: getattr(own, key) if value is None else value for key, value in named.items()}
 
 
 def spec(settings: params.Features, dataset: Dataset) -> Spec:
-    """What the parameters ask for; what is null is the dataset's own.
+    """Return the specification of a feature store, with nulls replaced with the dataset's values.
 
-    Where the dataset's features are imported, weights and resize are IMPORTED, whatever params.yaml
-    says of them: extracted features are refused in their place, and the other way round.
-    Raises InputError where params.yaml asks for other weights as well, or to make of them what they are not.
+    For imported features, `weights` and `resize` are IMPORTED, so that a store of extracted features does not
+    match, and vice versa. Raises InputError if params.yaml sets weights, `finer` or `standardise` for them.
     """
     own = dataset.features
     made = chosen(settings, own) | {"standardise": own.standardise}
@@ -83,12 +82,12 @@ def spec(settings: params.Features, dataset: Dataset) -> Spec:
         return Spec(**made, resize=settings.resize, size=settings.size)
     if settings.weights is not None:
         raise InputError(
-            f"params.yaml: features.weights is {settings.weights!r}, but the dataset's features are to be "
+            f"params.yaml: features.weights is {settings.weights!r}, but the dataset's features are "
             f"imported from {own.npy!r}; set one of features.weights and features.npy to null"
         )
     if changing := [key for key in ("finer", "standardise") if made[key]]:
         raise InputError(
-            f"params.yaml: features that are imported, from {own.npy!r}, stay as they are; "
+            f"params.yaml: features imported from {own.npy!r} cannot be changed; "
             f"set features.{changing[0]}: false"
         )
     return Spec(**made | {"weights": IMPORTED}, resize=IMPORTED, size=settings.size)

@@ -30,7 +30,7 @@ def test_as_a_process_of_its_own(raw):
     set_params(raw, train__epochs=3)
     done = process()
     assert done.returncode == 2
-    assert done.stderr == "error: params.yaml: unknown key train.epochs; remove it or mend its spelling\n"
+    assert done.stderr == "error: params.yaml: unknown key train.epochs; remove it or correct its spelling\n"
 
 
 @pytest.mark.parametrize(

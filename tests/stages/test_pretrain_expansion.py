@@ -202,7 +202,7 @@ def test_by_hand_what_is_missing_is_one_line_too(prepared_birds, missing, said):
     [
         (
             {"dataset__birds_to_words__text__counted_with": None},
-            "extra_data has cub, whose words the vocabulary lacks; set "
+            "extra_data contains cub, and the vocabulary lacks CUB's words; set "
             "dataset.birds_to_words.text.counted_with: cub",
         ),
         (
@@ -211,11 +211,11 @@ def test_by_hand_what_is_missing_is_one_line_too(prepared_birds, missing, said):
         ),
         (
             {f"{OWN}__pretrain__tasks": {"mlm": 1.0, "mvcl": 1.0, "fda": 1.0}},
-            "dataset.birds_to_words.own.idc_pcl.pretrain.tasks.class_pairs is missing, how often it is drawn",
+            "dataset.birds_to_words.own.idc_pcl.pretrain.tasks.class_pairs is missing",
         ),
         (
             {"dataset__birds_to_words__text__vocabulary": "words.json"},
-            "dataset.birds_to_words.text: vocabulary names a file, where nothing is counted",
+            "dataset.birds_to_words.text: vocabulary names a file",
         ),
     ],
 )

@@ -70,7 +70,7 @@ def test_negatives_that_cannot_be_made_are_said_at_once(lab):
 
 def test_a_model_that_cannot_be_there_is_one_line(lab):
     project_params.write(lab, datasets=["levir_cc"], models=["clip4idc"])
-    refuse(lab, COMMAND, "dataset.levir_cc.own.clip is missing, the settings of clip4idc; add it")
+    refuse(lab, COMMAND, "dataset.levir_cc.own.clip is missing")
     assert not (lab / "settings").exists()
 
 

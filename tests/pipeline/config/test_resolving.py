@@ -176,7 +176,7 @@ def test_a_models_nulls_and_its_other_switches_are_the_datasets_own():
     assert (changed["tau1"], changed["tau2"]) == (0.5, small.settings["tau2"])
     assert changed["switches"] == {"tasks": "mlm", "first_weights": "torch"}
     assert resolving.resolve(REAL, "tabletop", "idc_pcl_no_pretrain").adapt == {}
-    with pytest.raises(InputError, match=r"dataset\.clevr_dc\.own\.idc_pcl is missing, the settings of"):
+    with pytest.raises(InputError, match=r"dataset\.clevr_dc\.own\.idc_pcl is missing"):
         resolving.resolve(REAL, "clevr_dc", "idc_pcl")
 
 
@@ -202,7 +202,7 @@ def test_features_are_neither_mirrored_nor_shifted(change):
     own = REAL.of("tabletop").own["idc_pcl"]
     changed = own.model_copy(update={"train": own.train.model_copy(update=change)})
     dataset = REAL.of("tabletop").model_copy(update={"own": {"idc_pcl": changed}})
-    with pytest.raises(InputError, match="idc_pcl reads features on tabletop, and mirror and shift move"):
+    with pytest.raises(InputError, match="idc_pcl reads features on tabletop, but mirror and shift"):
         resolving.resolve(with_(dataset={"tabletop": dataset}), "tabletop", "idc_pcl")
 
 

@@ -37,7 +37,7 @@ def test_imported_features_are_no_extracted_ones():
 
 @pytest.mark.parametrize("key", ["finer", "standardise"])
 def test_imported_features_stay_as_they_are(key):
-    with pytest.raises(InputError, match=rf"from 'folder', stay as they are; set features\.{key}: false"):
+    with pytest.raises(InputError, match=rf"from 'folder' cannot be changed; set features\.{key}: false"):
         asked(npy="folder", own={key: True})
 
 

@@ -149,4 +149,4 @@ def test_single_images_get_negatives(root, tmp_path):
 def test_a_dataset_without_a_place_is_refused(tmp_path):
     set_params(tmp_path, pretraining={"datasets": ["cub"], "root": {}, "seed": 1})
     command = "prepare --dataset cub --records out"
-    refuse(tmp_path, command, "datasets names 'cub', and root does not say where it lies")
+    refuse(tmp_path, command, "datasets names 'cub', but root")

@@ -157,7 +157,7 @@ def made(tmp_path_factory):
         ({"set": {"dataset.clevr_dc.sizes.heads": 4}}, "does not vary dataset.clevr_dc.sizes.heads"),
         ({"set": {"model.scorer.switches.mtn": "x"}}, "unknown key model.scorer.switches.mtn"),
         ({"set": {"model.scorer.switches.mtm": "x"}}, "model.scorer.switches.mtm must be per_head or"),
-        ({"model": "absent"}, "models names 'absent', unknown under 'model'"),
+        ({"model": "absent"}, "models names 'absent', which is not in 'model'"),
         (
             {"times": {"model.scorer.variant": 2.0}},
             "model.scorer.variant is 'paper', which cannot be multiplied",

@@ -4,5 +4,5 @@ from pathlib import Path
 
 from pipeline.cli.running import run as run
 
-# for one release `python -m stages.caption` and the other old names of commands are found, too
+# for one release, the old names of commands, such as `python -m stages.caption`, also work
 __path__.append(str(Path(__file__).parents[1] / "commands"))

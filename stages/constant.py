@@ -1,4 +1,4 @@
-"""constant@dataset: the best constant caption, chosen on validation pairs, as every test pair's caption."""
+"""constant@dataset: score one constant caption for all test pairs, the best one on the validation pairs."""
 
 import argparse
 import sys
@@ -17,10 +17,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
     parser.add_argument("--pairs", type=to_read, required=True)
-    parser.add_argument("--manifest", type=to_read, required=True, help="how the pairs were prepared")
+    parser.add_argument("--manifest", type=to_read, required=True, help="the manifest of the prepared pairs")
     parser.add_argument("--captions", type=file_to_write, required=True, help="captions.json to write")
     parser.add_argument("--out", type=file_to_write, required=True, help="metrics.json to write")
-    parser.add_argument("--summary", type=file_to_write, help="summary.json to write: what DVC shows")
+    parser.add_argument(
+        "--summary", type=file_to_write, help="summary.json to write: the scores that DVC shows"
+    )
     arguments = parsed(parser)
     everything = params.load()
     settings = everything.score

@@ -1,7 +1,6 @@
-"""decode@dataset-model-seed: captions of the test pairs, as COCO results, and their attention.
+"""decode@dataset-model-seed: write the captions of the test pairs, as COCO results, and their attention.
 
-Some pairs, which the report's gallery shows, also get the alignment of their two images, where the model has
-one.
+Pairs of the report's gallery also get the alignment of their two images, if the model computes one.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""extract@dataset-input: fill the store of an input: a backbone's grids (or others' .npy files), or pixels.
+"""extract@dataset-input: fill a store with a backbone's feature grids, imported .npy files, or pixels.
 
 On several GPUs: torchrun --nproc-per-node 4 -m stages.extract ... (the command of dvc.yaml).
-On a cluster, as jobs that need not run at once: python -m commands.parts --parts 8 --on slurm extract ...
+On a cluster, as independent jobs: python -m commands.parts --parts 8 --on slurm extract ...
 """
 
 import argparse
@@ -40,14 +40,16 @@ def main() -> None:
     parser.add_argument("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
     parser.add_argument("--input", choices=(GRID, PIXELS), default=GRID)
     parser.add_argument("--pairs", type=to_read)
-    parser.add_argument("--images", type=to_read, help="the index of its images")
+    parser.add_argument("--images", type=to_read, help="the index of the dataset's images")
     parser.add_argument(
-        "--records", type=to_read, help="of cub or nabirds, in place of both: the folder of their records"
+        "--records",
+        type=to_read,
+        help="for cub or nabirds, in place of --pairs and --images: the folder of their records",
     )
     parser.add_argument(
         "--out", type=CONTENTS.to_write, required=True, help="the store to write, a Zarr group"
     )
-    parser.add_argument("--provenance", type=file_to_write, required=True, help="to write: how it was made")
+    parser.add_argument("--provenance", type=file_to_write, required=True, help="file of provenance to write")
     parser.add_argument(
         "--part", type=part_of, help="I/N: only these shards (python -m commands.parts starts all parts)"
     )
@@ -59,7 +61,7 @@ def main() -> None:
 
 
 def make(arguments: argparse.Namespace, fill: Callable[[Ranks], Made | None]) -> None:
-    """Fill a store by all processes, and put it in its place by the first."""
+    """Fill a store with all processes. The first process then moves the store to its place."""
     start = time.monotonic()
     devices.repeatable()
     keep_freed()
@@ -75,7 +77,7 @@ def make(arguments: argparse.Namespace, fill: Callable[[Ranks], Made | None]) ->
 
 
 def make_part(arguments: argparse.Namespace, start: float, fill: Callable[[Ranks], Made | None]) -> None:
-    """Fill a part's shards; the part that finds none missing puts the store in its place."""
+    """Fill a part's shards. The part after which no shard is missing moves the store to its place."""
     out: Path = arguments.out
     index, count = arguments.part
     part = Part(index, count, turn=partial(in_turn, out))
@@ -89,7 +91,7 @@ def make_part(arguments: argparse.Namespace, start: float, fill: Callable[[Ranks
 
 
 def fill(arguments: argparse.Namespace, ranks: Ranks) -> Made | None:
-    """What the dataset's settings ask for; files are imported by the first process alone."""
+    """Fill a store as the dataset's settings say. Only the first process imports files."""
     everything = params.load()
     dataset = everything.of(arguments.dataset)
     index = read_index(arguments.images)
@@ -108,7 +110,7 @@ def fill(arguments: argparse.Namespace, ranks: Ranks) -> Made | None:
 
 
 def fill_pretraining(arguments: argparse.Namespace, ranks: Ranks) -> Made:
-    """What `pretraining` asks for, of a dataset that pre-training alone sees."""
+    """Fill the store of a dataset that only pre-training reads, as the section `pretraining` says."""
     everything = params.load()
     own, settings = everything.pretraining, everything.features
     if arguments.dataset not in own.root:
@@ -122,7 +124,7 @@ def fill_pretraining(arguments: argparse.Namespace, ranks: Ranks) -> Made:
 def finish(
     arguments: argparse.Namespace, start: float, made: Made, ranks: Ranks, still_alone: Callable[[], None]
 ) -> None:
-    """Put the store in its place, last: where the other file cannot be written, the work on it is kept."""
+    """Write the provenance, then move the store to its place: after a failure the filled store is kept."""
     writer, described = made
     images = len(described["keys"])
     seconds = time.monotonic() - start
@@ -141,13 +143,13 @@ def extract(
     train: list[Indexed],
     ranks: Ranks,
 ) -> Made:
-    """The filled store, and its attributes."""
+    """Fill a store with a backbone's feature grids. `train`: images for the statistics of standardisation."""
     network, weights_id = backbone_weights.load(wanted)
     extractor = extraction.Extractor(network, root, index, wanted, precision)
     if extractor.network.folded is None and ranks.rank == 0:
         print(
-            f"warning: features.backbone: torch.fx cannot trace {wanted.backbone}, so its batch norms stay "
-            "beside its convolutions; extraction is slower for it",
+            f"warning: features.backbone: torch.fx cannot trace {wanted.backbone}, so its batch norms are "
+            "not folded into its convolutions; extraction is slower",
             file=sys.stderr,
         )
     extractor.standardise(ranks, train)
@@ -157,14 +159,14 @@ def extract(
 
 
 def take_pixels(out: Path, root: Path, wanted: PixelSpec, index: list[Indexed], ranks: Ranks) -> Made:
-    """The same of pixels."""
+    """Fill a store with the pixels of the images."""
     described = extraction.stored(wanted, index)
     folder = provenance.scratch(STAGE, out, "pixels", repr(described))
     return extraction.extract_pixels(root, index, wanted, ranks, folder), described
 
 
 def take_over(folder: Path, out: Path, wanted: Spec, index: list[Indexed]) -> Made:
-    """The same, from files."""
+    """Fill a store with features from .npy files."""
     shape = grid_shape(wanted)
     files = npy_import.locate(folder, [image.name for image in index], shape)
     scratch = provenance.scratch(

@@ -1,7 +1,7 @@
-"""prepare@dataset: read a dataset's published layout, check it, write its pairs and its images' index.
+"""prepare@dataset: read a dataset as published, check it, and write its pairs and the index of its images.
 
-A dataset that pre-training alone sees gets a folder of records; CUB, whose captions are known to be of birds,
-also six negatives of each image.
+For a dataset that only pre-training reads, write a folder of records. For CUB, the folder also has six
+negatives of each image.
 """
 
 import argparse
@@ -26,14 +26,14 @@ from stages import run
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
-    parser.add_argument("--card", type=to_read, help="its card, whose counts are compared")
-    parser.add_argument("--pairs", type=file_to_write, help="the pairs to write, JSON lines")
+    parser.add_argument("--card", type=to_read, help="the dataset's card, with the published counts")
+    parser.add_argument("--pairs", type=file_to_write, help="the file of pairs to write, JSON lines")
     parser.add_argument("--images", type=file_to_write, help="the index of images to write, JSON lines")
-    parser.add_argument("--manifest", type=file_to_write, help="how it was prepared, to write")
+    parser.add_argument("--manifest", type=file_to_write, help="the manifest of the preparation to write")
     parser.add_argument(
         "--records",
         type=cub_nabirds.CONTENTS.to_write,
-        help="of cub or nabirds, which pre-training alone sees: the folder to write, in place of these files",
+        help="for cub or nabirds: the folder to write, in place of these files",
     )
     arguments = parsed(parser)
     needed = ("card", "pairs", "images", "manifest")
@@ -54,7 +54,7 @@ def prepare(arguments: argparse.Namespace) -> None:
     pairs = readers.read(reader, root, protocol)
     names = images_of(pairs)
     counted = counts.count(pairs)
-    # before the images, which take long
+    # printed before the images are read, which takes long
     print(f"{arguments.dataset}: {len(pairs)} pairs, {len(names)} images")
     for difference in counts.differences(counted, card.counts(protocol) or {}):
         print(f"note: {difference}")
@@ -71,9 +71,9 @@ def prepare(arguments: argparse.Namespace) -> None:
 
 
 def _divided(found: Iterable[Indexed], pairs: Sequence[Pair], reader: str) -> Iterator[Indexed]:
-    """Yield the images. At the end, say which are in two splits by content.
+    """Yield the images. At the end, report images whose content is in two splits.
 
-    Raises InputError where the splits are a user's own; published ones are taken as they are.
+    Raises InputError for them if the splits are a user's own. For published splits it prints a note.
     """
     content = {}
     for image in found:
@@ -82,20 +82,20 @@ def _divided(found: Iterable[Indexed], pairs: Sequence[Pair], reader: str) -> It
     if not (twice := checking.in_two_splits(pairs, content)):
         return
     if readers.is_own(reader):
-        raise listed(twice, "pictures in two splits", "give all pairs of a picture one split")
-    print(printable(f"note: {len(twice):,} images are in two splits by content: {twice[0]}"))
+        raise listed(twice, "images in two splits", "put all pairs of an image into one split")
+    print(printable(f"note: {len(twice):,} images have the same content in two splits: {twice[0]}"))
 
 
 def prepare_pretraining(arguments: argparse.Namespace) -> None:
     settings, name = params.load().pretraining, arguments.dataset
     if name not in ("cub", "nabirds"):
-        raise InputError(f"--records goes with cub or nabirds, not with {name}; name one of these datasets")
+        raise InputError(f"--records is for cub or nabirds, not for {name}; name one of these datasets")
     root = Path(settings.root[name])
     records: Sequence[Pair] | Sequence[ClassPair] = (
         cub_nabirds.read_cub(root) if name == "cub" else cub_nabirds.read_nabirds(root, settings.seed)
     )
     names = images_of(records)
-    # before the images, which take long
+    # printed before the images are read, which takes long
     print(f"{name}: {len(records)} records, {len(names)} images")
     with replacing(arguments.records, cub_nabirds.CONTENTS) as folder:
         folder.mkdir()

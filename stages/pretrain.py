@@ -1,9 +1,9 @@
-"""pretrain@dataset-model-seed: what a model learns before it captions.
+"""pretrain@dataset-model-seed: train the pre-training phases of a model.
 
-CLIP4IDC learns to retrieve, IDC-PCL several tasks: the phases are in the models' entries (entry.py).
-What learnt to retrieve is measured on the test pairs, next to the learning curves.
-Of two phases (IDC-PCL's with CUB, first on its single images) what the first one leaves is kept beside the
-weights until the second is finished. Several processes share a phase as they share `train`.
+CLIP4IDC learns retrieval, IDC-PCL several tasks. The models' entries declare the phases (entry.py). A model
+that learns retrieval is evaluated on the test pairs, and the result is in the folder of the learning curves.
+IDC-PCL with CUB has two phases, the first on CUB's single images. The weights and curves of the first phase
+are kept in a scratch folder until the second is finished. Several processes share a phase as in `train`.
 """
 
 import argparse
@@ -43,7 +43,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     phase_run.add_arguments(parser)
     parser.add_argument(
-        "--negatives", type=to_read, help="a file of them for the task fda, in place of those made here"
+        "--negatives", type=to_read, help="a file of negatives for the task fda; default: generate them"
     )
     parser.add_argument(
         "--pretraining",
@@ -53,23 +53,21 @@ def main() -> None:
     )
     arguments = parsed(parser)
     if read_yaml(arguments.recipe, train.REMEDY) is None:
-        raise InputError(f"{arguments.recipe}: the model has no phase before captioning; take another model")
+        raise InputError(f"{arguments.recipe}: the model has no pre-training; choose another model")
     recipe = recipe_file.load(arguments.recipe)
     measure = retrieval(arguments) if recipe.entry.retrieves else None
     if folder := imported_weights.found(arguments.imported, "pretrain"):
         train.take_over("pretrain", arguments, folder, trained_model.load_first, measure)
     elif imported_weights.found(arguments.imported, "train"):
-        nothing(arguments, "nothing is trained before weights that are imported")
+        nothing(arguments, "no pre-training: the weights of captioning are imported")
     else:
         pretrain(arguments, recipe, measure)
 
 
 def pretrain(arguments: argparse.Namespace, recipe: Recipe, measure: Measure | None) -> None:
-    """Train the recipe's phases before captioning. Raises InputError where it has none."""
+    """Train the recipe's pre-training phases. Raises InputError if there are none."""
     if not recipe.before:
-        raise InputError(
-            f"{arguments.recipe}: {recipe.model} has no phase before captioning; take another model"
-        )
+        raise InputError(f"{arguments.recipe}: {recipe.model} has no pre-training; choose another model")
     train.check(arguments, recipe)
     *earlier, last = recipe.before
     found = beside(arguments, recipe, last)
@@ -81,9 +79,9 @@ def pretrain(arguments: argparse.Namespace, recipe: Recipe, measure: Measure | N
 
 
 def retrieval(arguments: argparse.Namespace) -> Measure:
-    """Return what writes how well sentences and test pairs find each other.
+    """Return a function that evaluates retrieval on the test pairs.
 
-    Raises InputError where there is no such pair, before anything is trained.
+    Raises InputError, before any training, if no test pair can be retrieved.
     """
     retrieval_files.candidates(arguments.pairs, "test")
     inputs = {"pairs": arguments.pairs, "vocab": arguments.vocab, "features": arguments.features}
@@ -91,7 +89,7 @@ def retrieval(arguments: argparse.Namespace) -> Measure:
 
 
 def nothing(arguments: argparse.Namespace, why: str) -> None:
-    """Leave both outputs empty."""
+    """Write both outputs as empty folders, and print why."""
     for path, contents in ((arguments.weights, trained_model.CONTENTS), (arguments.curves, phase_run.CURVES)):
         with replacing(path, contents) as folder:
             folder.mkdir()
@@ -99,7 +97,7 @@ def nothing(arguments: argparse.Namespace, why: str) -> None:
 
 
 def beside(arguments: argparse.Namespace, recipe: Recipe, phase: EarlierPhase) -> Beside:
-    """What a phase on the dataset's pairs reads beside them."""
+    """Return the inputs of a phase other than the dataset's pairs."""
     tasks = recipe.settings_of(phase).get("tasks", {})
     found = Beside()
     if FDA in tasks:
@@ -111,16 +109,18 @@ def beside(arguments: argparse.Namespace, recipe: Recipe, phase: EarlierPhase) -
 
 
 def negatives(arguments: argparse.Namespace, dataset: str) -> Beside:
-    """Make the wrong captions of the dataset's pairs, or read the file that is given.
+    """Generate the negatives of the dataset's pairs, or read the file that --negatives names.
 
-    Raises InputError where the file is of other pairs, or the dataset has no grammar to make them by.
+    Raises InputError if the file belongs to other pairs, or if the dataset has no grammar.
     """
     pairs = read_pairs(arguments.pairs)
     if arguments.negatives:
         captions = {pair.pair_id: pair.captions for pair in pairs}
         for own in read_records(arguments.negatives, Negatives, REMEDY):
             if captions.get(own.pair_id) != own.captions:
-                raise InputError(f"{arguments.negatives}: {own.pair_id} is of other pairs; {REMEDY} again")
+                raise InputError(
+                    f"{arguments.negatives}: {own.pair_id} has other captions here; {REMEDY} again"
+                )
         return negatives_of(arguments.negatives, REMEDY)
     grammar, seed = params.load().negatives.of(dataset)
     made = captions_of(generate(grammar, pairs, seed))
@@ -128,12 +128,12 @@ def negatives(arguments: argparse.Namespace, dataset: str) -> Beside:
 
 
 def negatives_of(path: Path, how: str) -> Beside:
-    """The negatives of a file; `how`: the remedy where it is missing."""
+    """Read a file of negatives. `how` is the remedy to print if the file is missing."""
     return Beside(read_negatives(path, how), keys=(sha256(read_text(path, how)),))
 
 
 def classes_of(folder: Path, recipe: Recipe, phase: EarlierPhase) -> tuple[dict[str, ClassItems], str]:
-    """NABirds' pairs by split, and what says which they are."""
+    """Return NABirds' pairs by split, and a hash of their records and features."""
     path, how = records_of(folder, "nabirds") / RECORDS, remedy("nabirds")
     pairs = list(read_records(path, ClassPair, how))
     store = FeatureStore(store_of(stores_of(folder, "nabirds"), recipe.input), recipe.features, how)
@@ -146,7 +146,7 @@ def classes_of(folder: Path, recipe: Recipe, phase: EarlierPhase) -> tuple[dict[
 
 
 def on_images(arguments: argparse.Namespace, recipe: Recipe, declared: EarlierPhase) -> tuple[Path, Path]:
-    """The folders of the weights and of the curves that the phase on CUB leaves; trained, if they lack."""
+    """Train the phase on CUB, unless it is finished, and return its folders of weights and curves."""
     records, stores = records_of(arguments.pretraining, "cub"), stores_of(arguments.pretraining, "cub")
     asked = FDA in recipe.settings_of(declared)["tasks"]
     found = negatives_of(records / NEGATIVES, remedy("cub")) if asked else Beside()
@@ -160,7 +160,7 @@ def on_images(arguments: argparse.Namespace, recipe: Recipe, declared: EarlierPh
         provenance.scratch("pretrain", arguments.weights, "images", what, *inputs, store.record, *keys)
         for what in ("weights", "curves")
     )
-    if not curves.exists():  # it is written last
+    if not curves.exists():  # the curves are written last
         own = {"pairs": records / RECORDS, "features": str(stores), "weights": weights, "curves": curves}
         own["live"] = arguments.live and arguments.live.with_name(f"{arguments.live.name}-{phase_run.IMAGES}")
         own["provenance"] = arguments.provenance.with_stem(f"{arguments.provenance.stem}-images")

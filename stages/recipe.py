@@ -1,10 +1,10 @@
-"""recipe@dataset-model-seed: all that decides how a run is trained, and the hashes of what it starts from.
+"""recipe@dataset-model-seed: write the settings that affect a run's training, and the hashes of its inputs.
 
-recipe.yaml has the settings and the model's source files. pretrain.yaml has what decides the phase before
-captioning, null where the model has none, so that another captioning leaves that phase cached. inputs.json
-has the hash of the store that the run reads, so that its stages see no other store; and where the run reads
-them, the hashes of CLIP's weights, CUB and NABirds, and how its negatives are made. Of a run whose weights
-are imported it has the hashes of these weights only.
+recipe.yaml has the settings and the model's source files. pretrain.yaml has the settings of pre-training, or
+null for a model without it, so that pre-training stays cached if only the settings of captioning change.
+inputs.json has the hash of the run's feature store, so that the run does not depend on other stores. If the
+run reads them, inputs.json also has the hashes of CLIP's weights, CUB and NABirds, and the settings of the
+negatives. For imported weights, it has the hashes of the weights and the store only.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from pipeline.weights import first_weights, imported_weights
 from pipeline.weights.imported_weights import PRETRAINED
 from stages import run
 
-STORE = ("zarr.json", "features/zarr.json")  # every image's hash, what was made of it, every shard's size
+STORE = ("zarr.json", "features/zarr.json")  # hashes of the images, their processing, and sizes of the shards
 
 
 def main() -> None:
@@ -34,7 +34,9 @@ def main() -> None:
     parser.add_argument("--out", type=file_to_write, required=True, help="recipe.yaml to write")
     parser.add_argument("--pretrain", type=file_to_write, help="pretrain.yaml to write")
     parser.add_argument("--inputs", type=file_to_write, help="inputs.json to write")
-    parser.add_argument("--features", type=to_read, help="the folder of the dataset's stores, for --inputs")
+    parser.add_argument(
+        "--features", type=to_read, help="the folder of the dataset's feature stores, for --inputs"
+    )
     parser.add_argument(
         "--pretraining", type=to_read, default=cub_nabirds.FOLDER, help="the folder of CUB and NABirds"
     )
@@ -52,7 +54,7 @@ def main() -> None:
 
 
 def write_inputs(recipe: Recipe, arguments: argparse.Namespace) -> None:
-    """Write the hashes of the run's inputs. Raises InputError naming one that is missing."""
+    """Write the hashes of the run's inputs. Raises InputError naming the first missing file."""
     if arguments.features is None:
         raise InputError("--inputs needs --features, the folder of the dataset's stores; add it")
     store = Path(store_of(arguments.features, recipe.input))
@@ -68,7 +70,7 @@ def write_inputs(recipe: Recipe, arguments: argparse.Namespace) -> None:
 
 
 def started_from(recipe: Recipe, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the hashes of the weights and data beside the pairs that the run's first phase reads."""
+    """Return the hashes of the weights and data, other than the pairs, that the run's first phase reads."""
     found: dict[str, Any] = {}
     first = recipe.adapt or recipe.train
     if "start" in first:
@@ -87,9 +89,9 @@ def started_from(recipe: Recipe, arguments: argparse.Namespace) -> dict[str, Any
 
 
 def hashed(files: list[Path], remedy: str) -> str:
-    """One hash of them all. Raises InputError naming one that is missing."""
+    """Return one hash of all files. Raises InputError naming the first missing file."""
     if missing := [file for file in files if not file.is_file()]:
-        raise InputError(f"{missing[0]} is missing, and {remedy}")
+        raise InputError(f"{missing[0]} is missing: {remedy}")
     return sha256(*[file.read_bytes() for file in files])
 
 

@@ -1,4 +1,4 @@
-"""render@dataset: an embedded dataset, made on this machine from params.yaml's seed."""
+"""render@dataset: render a dataset with the settings and the seed in params.yaml."""
 
 import argparse
 import os
@@ -16,8 +16,8 @@ def main() -> None:
     parser.add_argument(
         "--dataset", type=word, required=True, help="its name under 'tabletop.viewpoint' in params.yaml"
     )
-    parser.add_argument("--out", type=dataset.CONTENTS.to_write, required=True, help="the folder to make")
-    parser.add_argument("--card", type=file_to_write, required=True, help="its card to write")
+    parser.add_argument("--out", type=dataset.CONTENTS.to_write, required=True, help="the folder to write")
+    parser.add_argument("--card", type=file_to_write, required=True, help="the dataset card to write")
     parser.add_argument("--params", type=to_read, default=Path("params.yaml"))
     arguments = parsed(parser)
     settings = params.load(arguments.params).tabletop.of(arguments.dataset)
@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "process_cpu_count"):  # Python 3.13
         return os.process_cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):  # Linux

@@ -1,7 +1,7 @@
-"""report: score tables, learning curves and a gallery of every listed cell, as one self-contained page.
+"""report: one self-contained page with score tables, learning curves and a gallery of the runs.
 
 python -m stages.report --out FOLDER    write index.html, scores.json, and the tables of `dvc plots show`
-python -m stages.report --show          print the score table that was written
+python -m stages.report --show          print the score table of the written report
 """
 
 import argparse
@@ -32,7 +32,7 @@ def main() -> None:
         nargs="?",
         const=FOLDER,
         metavar="FOLDER",
-        help="print what was written there, and write nothing",
+        help="print the score table in FOLDER, and write nothing",
     )
     arguments = parsed(parser)
     if arguments.show is None:
@@ -42,9 +42,9 @@ def main() -> None:
 
 
 def write(out: Path) -> None:
-    """Read every cell that params.yaml lists; write the page, its scores, and what DVC draws."""
+    """Read every run that params.yaml lists. Write the page, its scores, and the tables for DVC's plots."""
     CONTENTS.check(out)
-    # here, and not above: --show needs no drawing library, nor its cache of fonts
+    # imported late: --show does not need the plotting library and its font cache
     from pipeline.reporting import page
 
     everything = params.load()
@@ -53,7 +53,7 @@ def write(out: Path) -> None:
     found = dvc_experiments.read(dvc_experiments.FILE)
     html = page.render(results, records, everything, found)
     if (size := len(html.encode())) > page.LIMIT:
-        said = f"the page takes {size / 1e6:.1f} MB; a smaller report.gallery in params.yaml makes it smaller"
+        said = f"the page has {size / 1e6:.1f} MB; a smaller report.gallery in params.yaml makes it smaller"
         print(f"warning: {said}", file=sys.stderr)
     with replacing(out, CONTENTS) as beside:
         write_text(beside / PAGE, html)

@@ -1,4 +1,4 @@
-"""Score captions: every metric, on the whole and on each subset.
+"""Score captions with every metric, on all pairs and on each subset.
 
 In the pipeline:  python -m stages.score --captions FILE --pairs FILE --split test --out FILE
                   [--dataset NAME] [--attention FILE --images FILE]
@@ -27,7 +27,7 @@ from pipeline.scoring.results import Told
 from pipeline.scoring.tokenizer import OF_SCORES
 from stages import run
 
-WIDTH = 500  # at most: a narrow terminal breaks lines, but no number is cut
+WIDTH = 500  # columns; a narrow terminal wraps lines, but no number is cut off
 
 
 def main() -> None:
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def _prepared(arguments: argparse.Namespace) -> Manifest | None:
-    """The manifest. Raise InputError where the pairs or the index are not those that it names."""
+    """Return the manifest, if there is one. Raises InputError if the pairs or the index do not match it."""
     prepared = manifest.read(arguments.manifest) if arguments.manifest else None
     if prepared and arguments.pairs:
         pairs = pairs_of(arguments.pairs, arguments.split)
@@ -74,15 +74,17 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--predicted-only",
         action="store_true",
-        help="of references of several splits, take those that are predicted alone",
+        help="score only ids with a prediction, if the references have more ids",
     )
     parser.add_argument(
-        "--manifest", type=to_read, help="how the pairs were prepared: which references the scores stand on"
+        "--manifest",
+        type=to_read,
+        help="the manifest of the prepared pairs, which tells how the references were chosen",
     )
     parser.add_argument(
         "--dataset",
         type=word,
-        help="of the pairs: whether its captions can be read without scenes (negatives.grammar)",
+        help="dataset of the pairs, for its grammar (negatives.grammar in params.yaml)",
     )
     parser.add_argument("--split", choices=SPLITS, default="test", help="of the pairs (default: test)")
     parser.add_argument("--out", type=file_to_write, required=True, help="metrics.json to write")
@@ -97,12 +99,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--meteor-timeout",
         type=seconds,
-        help="what a run of Java may take (default: params.yaml's with --pairs, else 600)",
+        help="seconds that a run of Java may take (default: of params.yaml with --pairs, else 600)",
     )
     parser.add_argument(
         "--tokeniser",
         choices=tuple(OF_SCORES),
-        help="what splits captions and references (default: params.yaml's with --pairs, else ptb)",
+        help="tokeniser of captions and references (default: of params.yaml with --pairs, else ptb)",
     )
     arguments = parsed(parser)
     if arguments.attention and not (arguments.pairs and arguments.images):
@@ -118,7 +120,7 @@ def _of_pairs(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[
     everything = params.load()
     settings, grammar = everything.score, None
     if arguments.dataset:
-        everything.of(arguments.dataset)  # a misspelt one is refused
+        everything.of(arguments.dataset)  # raises for an unknown name
         grammar = everything.negatives.grammar.get(arguments.dataset)
     return results.score_pairs(
         captions,
@@ -127,7 +129,7 @@ def _of_pairs(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[
         arguments.meteor_timeout or settings.meteor_timeout,
         arguments.tokeniser or settings.tokeniser,
         grammar,
-        outside=arguments.attention is None,  # a model of ours leaves the attention with its captions
+        outside=arguments.attention is None,  # captions with attention are from a model of this project
     )
 
 
@@ -144,7 +146,7 @@ def _alone(captions: dict[str, str], arguments: argparse.Namespace) -> tuple[Sco
         references = {key: own for key, own in references.items() if key in captions}
     elif lacking and captions.keys() <= references.keys():
         named = [f"{key}: has no prediction" for key in lacking]
-        how = "predict every id, or add --predicted-only to score the predicted ids alone"
+        how = "predict every id, or add --predicted-only to score only the predicted ids"
         raise listed(named, f"{arguments.references} has ids that {arguments.captions} lacks", how)
     scores = score(captions, references, {}, arguments.meteor_timeout or 600.0, arguments.tokeniser or "ptb")
     if arguments.predicted_only:

@@ -1,8 +1,8 @@
-"""settings: what the other stages depend on and DVC can't see: source files and each dataset's settings.
+"""settings: write the hashes of source files and each dataset's settings, on which other stages depend.
 
-DVC doesn't see imports, so each stage depends on a file with the hashes of the sources that it runs. A
-dataset's settings are in params.yaml, in datasets.yaml, or in both, so stages depend on them as they are
-resolved here, a file a section, with the hashes of the files that they name.
+DVC doesn't see imports, so each stage depends on a file with the hashes of the source files that it runs. A
+dataset's settings are in params.yaml, in datasets.yaml, or in both. Stages depend on the resolved settings,
+which are written here in one file per section, with the hashes of the files that they name.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def check(everything: Params) -> None:
-    """Raise InputError where a run's settings make no model, or a stage that it needs is not listed."""
+    """Raise InputError if the settings of a run are invalid, or a stage that it needs is not listed."""
     runs = product(everything.datasets, everything.models)
     recipes = [resolving.resolve(everything, dataset, model) for dataset, model in runs]
     stage_lists.check(everything, recipes)

@@ -1,7 +1,7 @@
 """train@dataset-model-seed: train a recipe with a seed; keep the best snapshot and the learning curves.
 
-Where the recipe says train.processes: n, this program starts as many of itself, which share every batch;
-under torchrun --nproc-per-node n -m stages.train ... it is one of those.
+If the recipe has train.processes: n, this program starts n processes, which share every batch. A process that
+torchrun --nproc-per-node n -m stages.train ... starts is one of them.
 """
 
 import argparse
@@ -41,21 +41,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     add_arguments(parser)
     parser.add_argument(
-        # not --start: torchrun takes that for its own --start-method
+        # not --start: torchrun reads that as its own --start-method
         "--start-from",
         type=to_read,
-        help="what it starts from; in it the weights of the phase before",
+        help="the folder of the run's inputs, with the weights of pre-training",
     )
     parser.add_argument(
         "--trained",
         type=to_read,
-        help="weights of the same run that the reward phase starts from; default: train them first",
+        help="weights of the same run from which the reward phase starts; default: train them first",
     )
     parser.add_argument(
         "--tokens",
         choices=tokenizer.TOKENIZERS,
         default="ptb",
-        help="of validation: ptb, as scores have (default) | plain: lower-case words only, needs no Java",
+        help="of validation: ptb, as in the scores (default) | plain: lower-case words only, needs no Java",
     )
     arguments = parsed(parser)
     recipe = recipe_file.load(arguments.recipe)
@@ -86,7 +86,10 @@ def supervised(
     first: Path | None,
     checks: Callable[[], None],
 ) -> tuple[Path, Path]:
-    """Train what the reward phase starts from, unless that is finished: folders of weights and of curves."""
+    """Train the weights that the reward phase starts from, unless they are finished.
+
+    Returns the folders of the weights and of the curves.
+    """
     inputs = [path.read_bytes() for path in (arguments.recipe, arguments.pairs, arguments.vocab)]
     inputs += [trained_model.identity(first)] if first else []
     store = FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features)
@@ -94,7 +97,7 @@ def supervised(
     weights, curves = (
         provenance.scratch("train", arguments.weights, TRAINED, what, *keys) for what in ("weights", "curves")
     )
-    if not curves.exists():  # it is written last
+    if not curves.exists():  # the curves are written last
         own = {"weights": weights, "curves": curves}
         own["live"] = arguments.live and arguments.live.with_name(f"{arguments.live.name}-{TRAINED}")
         own["provenance"] = arguments.provenance.with_stem(f"{arguments.provenance.stem}-{TRAINED}")
@@ -104,7 +107,7 @@ def supervised(
 
 
 def check_trained(arguments: argparse.Namespace, recipe: Recipe, folder: Path) -> None:
-    """Raise InputError where the weights that the reward phase starts from are of another run."""
+    """Raise InputError if the weights that the reward phase starts from belong to another run."""
     check(arguments, recipe)
     _, trained = trained_model.load(folder)
     settings = {key: value for key, value in recipe.train.items() if key != "reinforce"}
@@ -112,17 +115,17 @@ def check_trained(arguments: argparse.Namespace, recipe: Recipe, folder: Path) -
     same = recipe_file.same(replace(recipe, train=settings), replace(trained.recipe, train=others))
     if not same or trained.seed != arguments.seed:
         raise InputError(
-            f"{folder} holds weights of other settings than {arguments.recipe}, which may differ in "
-            "`reinforce` alone; train them again, or leave out --trained"
+            f"{folder} has weights of other settings than {arguments.recipe}; only `reinforce` may "
+            "differ: train them again, or leave out --trained"
         )
     trained.check_vocabulary(vocabularies.load(arguments.vocab), arguments.vocab)
     trained.check_store(FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features))
 
 
 def check(arguments: argparse.Namespace, recipe: Recipe, first: Path | None = None) -> None:
-    """Raise InputError where a file that training reads is of another dataset, run or store.
+    """Raise InputError if a file that training reads belongs to another dataset, run or store.
 
-    `first`: the folder of the weights of the phase before.
+    `first`: the folder of the weights of pre-training.
     """
     trained_model.check_place(arguments.weights, recipe, arguments.seed, arguments.recipe)
     manifest.read_pairs(arguments.pairs)
@@ -135,17 +138,17 @@ def check(arguments: argparse.Namespace, recipe: Recipe, first: Path | None = No
 
 
 def check_started(started: Path, store: FeatureStore) -> None:
-    """Raise InputError where the store is not the one that the stage recipe noted for the run, if it did."""
+    """Raise InputError if the store is not the one that the stage recipe recorded for the run."""
     known = read_json(started, REMEDY) if started.is_file() else {}
     if not isinstance(known, dict) or "sha256" not in known:
-        return  # of imported weights it says nothing of the store
+        return  # nothing was recorded
     array = store.location.get("features/zarr.json", 1 << 20) or b""
     if provenance.sha256(store.record, array) != known["sha256"]:
         raise InputError(f"{store.location.name} is not the store that {started} names; {REMEDY} again")
 
 
 def check_first(arguments: argparse.Namespace, recipe: Recipe, first: Path) -> None:
-    """Raise InputError where the weights of the phase before are of other settings, words or features."""
+    """Raise InputError if the weights of pre-training have other settings, another vocabulary or store."""
     trained = trained_model.check_first(first, recipe, arguments.seed)
     trained.check_vocabulary(vocabularies.load(arguments.vocab), arguments.vocab)
     trained.check_store(FeatureStore(store_of(arguments.features, recipe.input), expected=recipe.features))
@@ -160,7 +163,7 @@ def take_over(
 ) -> None:
     """Write imported weights and their empty curves in place of trained ones.
 
-    `measure`: as of run_phase. Raises InputError where they do not fit the vocabulary or the store.
+    `measure`: see run_phase. Raises InputError if the weights do not fit the vocabulary or the store.
     """
     start = time.monotonic()
     _, trained = load(imported / imported_weights.WEIGHTS)
@@ -168,7 +171,7 @@ def take_over(
     store = FeatureStore(store_of(arguments.features, trained.recipe.input), expected=trained.recipe.features)
     trained.check_store(store)
     if process_group.place()[0]:
-        return  # of several processes the first one writes
+        return  # only the first process writes
     source = read_json(imported / imported_weights.SOURCE, imported_weights.AGAIN)
     with (
         replacing(arguments.weights, trained_model.CONTENTS) as weights,
@@ -179,7 +182,7 @@ def take_over(
         if measure is not None:
             measure(weights, curves)
     provenance.write(stage, arguments.provenance, time.monotonic() - start, **source)
-    print(f"nothing is trained: the weights of {imported} are imported from {source['checkpoint']}")
+    print(f"no training: the weights in {imported} are imported from {source['checkpoint']}")
 
 
 if __name__ == "__main__":

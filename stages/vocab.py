@@ -1,4 +1,4 @@
-"""vocab@dataset: number the words of the training captions, or take CLIP's tokens."""
+"""vocab@dataset: write the vocabulary: the words of the training captions, or CLIP's tokens."""
 
 import argparse
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dataset", type=word, required=True, help="its name under 'dataset' in params.yaml")
     parser.add_argument("--pairs", type=to_read, required=True)
-    parser.add_argument("--pretraining", type=to_read, default=cub_nabirds.FOLDER, help="what it reads")
+    parser.add_argument("--pretraining", type=to_read, default=cub_nabirds.FOLDER, help="the folder of CUB")
     parser.add_argument("--out", type=file_to_write, required=True)
     arguments = parsed(parser)
     everything = params.load()
@@ -34,18 +34,18 @@ def main() -> None:
 
 
 def training_captions(pairs: Sequence[Pair]) -> list[str]:
-    """Those of the split train."""
+    """Return the captions of the split train."""
     return [caption for pair in of_split(pairs, "train") for caption in pair.captions]
 
 
 def numbered(everything: Params, dataset: str, captions: list[str], others: Sequence[str] = ()) -> Vocabulary:
-    """What text.tokeniser says, with the dataset's own settings; the words of `others` count, too."""
+    """Return the vocabulary of text.tokeniser and the dataset's settings. Words of `others` also count."""
     lower_case, settings = everything.text.lower_case, everything.of(dataset).text
     if everything.text.tokeniser == "clip_bpe":
         if settings.vocabulary is not None:
             raise InputError(
                 f"params.yaml: text.tokeniser is clip_bpe, and dataset.{dataset}.text.vocabulary "
-                "names a file, which goes with words; set either of them back"
+                "names a file of words; set text.tokeniser to words, or vocabulary to null"
             )
         return vocabularies.of_clip(captions, settings.max_tokens)
     if settings.vocabulary is None:

@@ -1,4 +1,4 @@
-"""Run one phase of a training: its command-line arguments, its processes, and the files that it writes."""
+"""Run one training phase: its command-line arguments, its processes, and the files that it writes."""
 
 import argparse
 import csv
@@ -33,16 +33,16 @@ from pipeline.training.resuming import History
 from pipeline.weights import trained_model
 from pipeline.weights.model_description import Trained
 
-TRAINED = "trained"  # in names of scratch folders and curves: what the reward phase starts from
-IMAGES = "images"  # the folder of the curves of a pre-training on single images, among those after it
+TRAINED = "trained"  # name, in scratch folders and curves, of the phase before the reward phase
+IMAGES = "images"  # folder, among the pre-training curves, of the curves of pre-training on single images
 LOSS, VALIDATION = "loss.csv", "validation.csv"
 CURVES = Contents("curves")
 Measure = Callable[[Path, Path], object]
-"""Writes what weights achieve: their folder, and the folder to write to."""
+"""Function that evaluates weights: (folder of the weights, folder to write to)."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those of every phase."""
+    """Add the arguments that all phases share."""
     parser.add_argument("--recipe", type=to_read, required=True)
     parser.add_argument("--seed", type=whole(*SEEDS), required=True)
     parser.add_argument("--pairs", type=to_read, required=True)
@@ -55,13 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--curves", type=CURVES.to_write, required=True, help="the folder of loss.csv and validation.csv"
     )
     parser.add_argument("--provenance", type=file_to_write, required=True)
-    parser.add_argument(
-        "--imported", type=to_read, help="the folder of the run's imported weights, if it has some"
-    )
+    parser.add_argument("--imported", type=to_read, help="the folder of the run's imported weights, if any")
     parser.add_argument(
         "--live",
         type=live_curves.CONTENTS.to_write,
-        help="the folder of curves that grow while it runs (train.log in params.yaml)",
+        help="the folder of live learning curves (train.log in params.yaml)",
     )
 
 
@@ -75,11 +73,12 @@ def run_phase(
     checks: Callable[[], None] | None = None,
     measure: Measure | None = None,
 ) -> None:
-    """Train a phase, by as many processes as its settings say; `before` is the folder that it starts from.
+    """Train a phase with as many processes as its settings say.
 
-    `out`: the stage's output, where this phase's weights are not that. One process at a time works on it.
-    `checks`: of the inputs, called by every process; of several, one says what is wrong.
-    `measure`: writes what the trained weights achieve to the folder of the curves.
+    `before`: the folder of the weights that the phase starts from.
+    `out`: the stage's output, if it differs from this phase's weights. No other run may write it meanwhile.
+    `checks`: checks the inputs. Every process calls it, and one process reports the error.
+    `measure`: evaluates the trained weights, and writes to the folder of the curves.
     """
     if "RANK" not in os.environ:
         count = launch.processes(phase.settings)
@@ -115,7 +114,7 @@ def train(
     seed_all(arguments.seed, 0)
     with memory.enough(phase.settings["batch"], ranks.world):
         model = phase.make(store.shape, vocabulary)
-        code = json.dumps(source_code.of_class(type(model)))  # a recipe by hand may be of another
+        code = json.dumps(source_code.of_class(type(model)))  # a recipe by hand may list other code
         keys = (str(arguments.seed), code, *phase.keys, devices.identity())
         scratch = provenance.scratch(stage, arguments.weights, *inputs, store.record, *keys)
         validation = phase.validation(of_split(pairs, "val"), store, vocabulary) if ranks.rank == 0 else None
@@ -141,7 +140,7 @@ def train(
 
 
 def growing(folder: Path | None, phase: Phase) -> LiveCurves:
-    """The curves that grow, as params.yaml has it, where there is one."""
+    """Return the writer of live learning curves, of the kind that params.yaml names, if there is one."""
     log = params.load().train.log if folder and Path("params.yaml").exists() else None
     return LiveCurves(folder, log or "dvclive", images=2 * phase.settings["batch"])
 
@@ -179,7 +178,7 @@ def write(
 
 
 def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
-    """One row a dictionary, columns in its order."""
+    """Write a row for each dictionary, with columns in the order of the first one."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, rows[0].keys(), lineterminator="\n")
         writer.writeheader()

@@ -57,6 +57,6 @@ def test_pre_training_makes_those_that_the_command_writes_and_refuses_those_of_o
     found = pretrain.negatives(given, "tabletop").negatives
     assert found == pretrain.negatives(made, "tabletop").negatives
     write_pairs(folder / "pairs.jsonl", draw_pairs(seed=2, count=20))
-    with pytest.raises(InputError, match=r"negatives.jsonl: .* is of other pairs"):
+    with pytest.raises(InputError, match=r"negatives.jsonl: "):
         pretrain.negatives(given, "tabletop")
     assert pretrain.negatives(made, "tabletop").negatives != found

@@ -42,8 +42,8 @@ def test_a_backbone_whose_norms_cannot_be_folded_is_slower_and_says_so(raw):
     set_params(raw, **chosen, features__backbone="efficientvit_b0")
     said = [line for line in succeed(raw, EXTRACT).stderr.splitlines() if line.startswith("warning: ")]
     assert said == [
-        "warning: features.backbone: torch.fx cannot trace efficientvit_b0, so its batch norms stay beside "
-        "its convolutions; extraction is slower for it"
+        "warning: features.backbone: torch.fx cannot trace efficientvit_b0, so its batch norms are "
+        "not folded into its convolutions; extraction is slower"
     ]
     write_tiny(raw / "w.safetensors")
     set_params(raw, **chosen, features__backbone=TINY)

@@ -165,7 +165,7 @@ def test_the_recipe_names_what_the_pre_training_reads_by_hash(prepared_birds):
     [
         (
             "data/pretraining/records/cub/records.jsonl",
-            "is missing, and idc_pcl is pre-trained on it; add cub to pretraining.datasets in params.yaml",
+            "is missing: idc_pcl is pre-trained on it; add cub to pretraining.datasets in params.yaml",
         ),
         ("data/pretraining/stores/nabirds/grid.zarr/zarr.json", "add nabirds to pretraining.datasets"),
     ],

@@ -71,7 +71,7 @@ def test_a_large_page_is_written_with_a_warning(study, capsys, monkeypatch):
     monkeypatch.setattr("pipeline.reporting.page.LIMIT", 100_000)
     assert stage(study, "report") == 0
     said = capsys.readouterr().err
-    assert re.fullmatch(r"warning: the page takes \d\.\d MB; a smaller report\.gallery .*\n", said)
+    assert re.fullmatch(r"warning: the page has \d\.\d MB; a smaller report\.gallery .*\n", said)
     assert contents(study / "results/report") == before
 
 

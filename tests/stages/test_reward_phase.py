@@ -71,11 +71,11 @@ def test_a_kill_in_the_phase_keeps_what_it_starts_from(folder, monkeypatch):
 @pytest.mark.parametrize("other", ["seed", "settings"])
 def test_weights_of_another_run_are_refused(folder, other):
     if other == "seed":
-        refuse(folder, f"{train_with(2, 'wrong')} --trained plain", "plain holds weights of other settings")
+        refuse(folder, f"{train_with(2, 'wrong')} --trained plain", "plain has weights of other settings")
     else:
         recipe = (folder / RECIPE).read_text()
         (folder / RECIPE).write_text(recipe.replace("batch: 4", "batch: 5"))
-        refuse(folder, f"{train_with(1, 'wrong')} --trained plain", "plain holds weights of other settings")
+        refuse(folder, f"{train_with(1, 'wrong')} --trained plain", "plain has weights of other settings")
         (folder / RECIPE).write_text(recipe)
     assert not (folder / "wrong").exists()
 

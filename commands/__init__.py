@@ -1,3 +1,3 @@
-"""The tools that a person runs, one thin script each; dvc.yaml runs none of them."""
+"""Command-line tools, one thin script each. Users run them; dvc.yaml does not."""
 
 from pipeline.cli.running import run as run

@@ -46,7 +46,7 @@ def main() -> None:
     problems = checking.missing(root, names)
     count, some = checking.surplus(root, names)
     if count:
-        print(f"{count:,} images that no pair names, such as {printable(', '.join(some))}: ignored")
+        print(f"{count:,} images are in no pair and are ignored, such as {printable(', '.join(some))}")
     if problems:
         raise listed(problems, str(root), f"put these images in place ({cards.path_of(name)})", SHOWN)
     print(f"all {len(names):,} images are there")
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def _counts(ours: counts.Counts, expected: counts.Counts | None, protocol: str | None) -> None:
-    """Print a table of our counts and the published ones, and the differences."""
+    """Print a table of the counts here and the published counts, and their differences."""
     if expected is None:
         held = ", ".join(f"{ours[what]:,} {what}" for what in ("pairs", "images", "captions"))
         print(f"{held}; no published counts to compare")
@@ -83,7 +83,7 @@ def _since_prepared(name: str, root: Path, annotations: Sequence[Path], pairs: S
         print("not prepared yet: run `dvc repro`")
         return
     index = images.read_index(path)
-    # one image at a time: CLEVR-Change has 12 GB, which must not fill the memory
+    # one image at a time: the 12 GB of CLEVR-Change may not fit into memory
     found = list(checking.changed(root, track(index, "comparing", "images", len(index))))
     prepared = {image.name for image in index}
     found += [f"{image}: not prepared" for image in images_of(pairs) if image not in prepared]

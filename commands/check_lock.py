@@ -1,6 +1,6 @@
-"""Prepare for `dvc repro` what would end it: a dvc.lock that is cut off, and links to files that vanished.
+"""Repair what would stop `dvc repro`: a truncated dvc.lock, and links to missing files.
 
-A copy of a whole dvc.lock is kept, and the last good copy replaces one that a kill has cut off.
+A copy of each complete dvc.lock is kept. The last copy replaces a dvc.lock that a kill has truncated.
 
 python -m commands.check_lock     before `dvc repro`; `make repro` does it
 """
@@ -25,7 +25,7 @@ def main() -> None:
     if said := dvc_lock.check(Path()):
         print(said, file=sys.stderr)
     for name in named_files.remove_dead():
-        said = f"note: the file {name} is missing, which the settings named; bring it back, or name another"
+        said = f"note: the settings named the file {name}, which is missing; restore it, or name another file"
         print(printable(said), file=sys.stderr)
 
 

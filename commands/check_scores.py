@@ -1,6 +1,7 @@
-"""Fail when a score fell against the committed ones, by more than check.tolerance of params.yaml allows.
+"""Fail if a score is lower than the committed score by more than check.tolerance in params.yaml.
 
-python -m commands.check_scores --against HEAD    exit code 0: none fell; 1: some did, a line each; 2: unknown
+python -m commands.check_scores --against HEAD
+    exit code 0: no score fell; 1: some fell, with a line for each; 2: the scores cannot be compared
 """
 
 import argparse
@@ -28,7 +29,7 @@ def main() -> None:
         print(printable(str(fall)), file=sys.stderr)
     if found:
         sys.exit(1)
-    print(printable(f"none of {compared} scores fell against {arguments.against}"))
+    print(printable(f"none of {compared} scores fell since {arguments.against}"))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Compare two models by paired bootstrap over the test pairs, from what stages.score wrote of each pair.
+"""Compare two models by paired bootstrap over the test pairs, from their scores per pair (stages.score).
 
 python -m commands.compare A/1/pairs.jsonl A/2/pairs.jsonl --against B/1/pairs.jsonl B/2/pairs.jsonl
 """
@@ -10,7 +10,7 @@ from pipeline.cli.arguments import SEEDS, parsed, resamples, to_read, whole, wor
 from pipeline.io.errors import InputError, printable
 from pipeline.statistics import comparisons, pair_scores
 
-MOST_SEEDS = 100  # of a model, whose numbers of all pairs are held at once
+MOST_SEEDS = 100  # per model, as the scores of all seeds are in memory at once
 
 
 def main() -> None:
@@ -18,15 +18,21 @@ def main() -> None:
         prog="python -m commands.compare", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("model", type=to_read, nargs="+", help="pairs.jsonl of each seed of a model")
-    parser.add_argument("--against", type=to_read, nargs="+", required=True, help="those of another model")
     parser.add_argument(
-        "--names", type=word, nargs=2, metavar=("A", "B"), default=("A", "B"), help="what to call them"
+        "--against",
+        type=to_read,
+        nargs="+",
+        required=True,
+        help="pairs.jsonl of each seed of the other model",
+    )
+    parser.add_argument(
+        "--names", type=word, nargs=2, metavar=("A", "B"), default=("A", "B"), help="names to print"
     )
     parser.add_argument("--resamples", type=resamples, default=10_000, help="(default: 10000)")
     parser.add_argument("--seed", type=whole(*SEEDS), default=1, help="of the resamples (default: 1)")
     arguments = parsed(parser)
     if max(len(arguments.model), len(arguments.against)) > MOST_SEEDS:
-        raise InputError(f"more than {MOST_SEEDS} seeds of a model are not compared; name fewer pairs.jsonl")
+        raise InputError(f"a model may have at most {MOST_SEEDS} seeds here; name fewer pairs.jsonl")
     a, b = pair_scores.read(arguments.model), pair_scores.read(arguments.against)
     one, other = arguments.names
     of_scenes = f" of {a.scenes} scenes" if a.scenes < len(a.pair_ids) else ""
@@ -40,9 +46,9 @@ def main() -> None:
     for name, model in ((one, a), (other, b)):
         if model.not_judged:
             raise InputError(
-                f"{name}: {model.not_judged:,} captions are no sentences of the dataset's grammar and were "
-                "not judged, so what is true is not compared; go by the scores above, or write them in "
-                "that grammar and score them again"
+                f"{name}: {model.not_judged:,} captions are not parseable by the dataset's grammar, so true "
+                "captions are not compared; use the scores above, or write the captions in that grammar and "
+                "score them again"
             )
 
 

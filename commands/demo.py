@@ -26,10 +26,10 @@ from pipeline.io.records import plain
 if TYPE_CHECKING:
     from pipeline.captioning.picture_captioner import PictureCaptioner
 
-MOST_PIXELS = 1 << 20  # of a drawn picture, where a package says how large it is
+MOST_PIXELS = 1 << 20  # of a rendered image, whose size a package may set
 WEIGHTS = (Path("demo/scorer_cbr"),)
-SESSIONS = 200  # whose last answer is kept; Gradio would keep 10,000
-# Gradio asks its own page whether it is there, by a client that reads these
+SESSIONS = 200  # sessions whose last answer is kept; Gradio's default is 10,000
+# Gradio checks with an HTTP client that its page answers, and these variables would mislead the client
 MISLEADING = re.compile(r".*_proxy|gradio_.*|uvicorn_.*|ssl_cert_(file|dir)|sslkeylogfile", re.IGNORECASE)
 # Gradio must not contact other servers
 QUIET = {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}

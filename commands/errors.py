@@ -1,12 +1,12 @@
 """Count the false parts of captions: kind of change, colour, material, shape, size, relation, new value.
 
 python -m commands.errors                                   the published records (results/records)
-python -m commands.errors --own                             a user's own (results/own/records)
+python -m commands.errors --own                             your own records (results/own/records)
 python -m commands.errors results/cells/tabletop/*/1        finished runs, by their folders or pairs.jsonl
 python -m commands.errors captions.json --pairs data/pairs/tabletop.jsonl
                                                           captions from anywhere, of test pairs
-Numbers are percent of the changed pairs. The table counts a caption at each of its false parts; the figure
-counts it once, in equal shares.
+Numbers are percent of the changed pairs. In the table, a caption counts once for each of its false parts. In
+the figure, it counts once in all, in equal shares for its false parts.
 """
 
 import argparse
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--own", action="store_true", help="read your own records, if no run is named")
     arguments = parsed(parser)
     if arguments.pairs and not arguments.cells:
-        raise InputError("--pairs needs captions to judge; name their file")
+        raise InputError("--pairs needs a file of captions; name it")
     found = [_judged(path, arguments.pairs) if arguments.pairs else _scored(path) for path in arguments.cells]
     found = found or _recorded(arguments.own)
     if arguments.figure:
@@ -84,13 +84,13 @@ def _scored(path: Path) -> Faults:
 
 
 def _judged(path: Path, pairs: Path) -> Faults:
-    """Judge captions of the test pairs."""
+    """Find the false parts of captions of the test pairs."""
     captions, found, unread = read_results(path), [], []
     for pair in pairs_of(pairs, "test"):
         if pair.pair_id not in captions:
             raise InputError(f"{path} has no caption of the test pair {pair.pair_id}; add it")
         if (verdict := judge(captions[pair.pair_id], pair)) is None:
-            raise InputError(f"{pairs} has no scene of the pair {pair.pair_id}; take a rendered dataset")
+            raise InputError(f"{pairs} has no scene of the pair {pair.pair_id}; use a rendered dataset")
         if verdict.faults == UNREADABLE:
             unread.append(pair.pair_id)
             continue
@@ -106,7 +106,7 @@ def _warn(unread: Sequence[str], captions: Mapping[str, str]) -> None:
 
 def _faults(name: str, judged: Sequence[tuple[str, bool]]) -> Faults:
     if not any(changed for _, changed in judged):
-        raise InputError(f"{name} has no pair with a change; take other pairs")
+        raise InputError(f"{name} has no pair with a change; use other pairs")
     parts = [[letters for letters, changed in judged if changed is wanted] for wanted in (True, False)]
     return Faults(name, (parts[0],), (parts[1],))
 

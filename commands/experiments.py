@@ -1,4 +1,4 @@
-"""Gather what `dvc exp run` made into one file, from which the report draws CIDEr-D against each λ.
+"""Collect the results of `dvc exp run` in one file, from which the report plots CIDEr-D against each λ.
 
 python -m commands.experiments     then `dvc repro report`; git ignores the file
 """
@@ -38,10 +38,10 @@ def main() -> None:
 
 
 def _shown() -> Any:
-    """What `dvc exp show --json` prints. Raises InputError where it fails."""
+    """Return the output of `dvc exp show --json`. Raises InputError if the command fails."""
     done = subprocess.run(SHOW, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["it said nothing"])[0].removeprefix("ERROR: ")
+        said = (done.stderr.strip().splitlines() or ["no message"])[0].removeprefix("ERROR: ")
         raise InputError(f"`dvc exp show --json` failed ({said}); run it to see what is wrong")
     return json.loads(done.stdout)
 

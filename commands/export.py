@@ -14,7 +14,7 @@ from pipeline.captioning import package
 from pipeline.cli.arguments import parsed, to_read, word
 from pipeline.compute import devices
 
-LICENCE = "MIT, as the program that trained them. The terms of the dataset hold beside it."
+LICENCE = "MIT, as the program that trained them. The terms of the dataset also apply."
 
 
 def main() -> None:

@@ -1,9 +1,10 @@
-"""Import a released checkpoint of one of the systems below as weights of our model, as released.
+"""Import a released checkpoint as weights of the corresponding model here, without changes.
 
-SCORER, DIRL, CLIP4IDC, IDC-PCL, DUDA, VARD, MCCFormers, CARD: the file tells which model it is (`scorer`,
-`dirl_ccr`, `clip4idc`, `idc_pcl`, `duda`, `vard`, `mccformers_d`, `mccformers_s`, `card`) and, of CLIP4IDC
-and IDC-PCL, which phase. Not a stage of dvc.yaml: it writes to data/imported, and the stage train or pretrain
-of that dataset, model and seed takes the weights over in place of training.
+Checkpoints of SCORER, DIRL, CLIP4IDC, IDC-PCL, DUDA, VARD, MCCFormers and CARD can be imported. The tensors
+in the file tell the model (`scorer`, `dirl_ccr`, `clip4idc`, `idc_pcl`, `duda`, `vard`, `mccformers_d`,
+`mccformers_s`, `card`) and, for CLIP4IDC and IDC-PCL, the phase. This command is not a stage of dvc.yaml: it
+writes to data/imported. Then the stage train or pretrain of the dataset, model and seed uses these weights
+instead of training.
 """
 
 import argparse
@@ -33,33 +34,33 @@ def main() -> None:
         "--vocab",
         type=to_read,
         required=True,
-        help="its vocabulary: JSON, word -> id; CLIP4IDC's is what the stage vocab wrote",
+        help="its vocabulary: JSON, word -> id; for CLIP4IDC the file that the stage vocab wrote",
     )
     parser.add_argument(
         "--out",
         type=trained_model.CONTENTS.to_write,
-        help="a folder of weights of your own; without it they are kept for the stage of their run",
+        help="a folder to write; default: data/imported, where the stage of the run finds the weights",
     )
-    parser.add_argument("--dataset", type=word, default="clevr_change", help="what it was trained on")
+    parser.add_argument("--dataset", type=word, default="clevr_change", help="the dataset it was trained on")
     parser.add_argument(
         "--heads",
         type=heads,
-        help="attention heads (not of CLIP4IDC), in no tensor: 8, of VARD 4",
+        help="attention heads (not for CLIP4IDC), which no tensor tells; default: 8, for VARD 4",
     )
     parser.add_argument(
-        "--intra", type=blocks, default=9, help="CLIP4IDC's blocks on each image alone, likewise"
+        "--intra", type=blocks, default=9, help="CLIP4IDC's blocks on single images (default: 9)"
     )
     parser.add_argument(
         "--longest",
         type=longest,
-        help="tokens of the longest caption: IDC-PCL's 40, of birds 80; DUDA's and VARD's 24; MCCFormers' 66",
+        help="tokens of the longest caption: IDC-PCL 40, for birds 80; DUDA and VARD 24; MCCFormers 66",
     )
-    parser.add_argument("--seed", type=whole(*SEEDS), default=1, help="of the run whose weights it becomes")
+    parser.add_argument("--seed", type=whole(*SEEDS), default=1, help="seed of the run that uses the weights")
     import_checkpoint(parsed(parser))
 
 
 def import_checkpoint(arguments: argparse.Namespace) -> None:
-    """Write the checkpoint's weights. Raises InputError where they do not fit, or their place is taken."""
+    """Write the checkpoint's weights. Raises InputError if they do not fit, or the output exists."""
     if arguments.out:
         imported_weights.check_unowned(arguments.out)
     file = checkpoint_file.read(arguments.checkpoint)
@@ -70,7 +71,7 @@ def import_checkpoint(arguments: argparse.Namespace) -> None:
     kept = imported_weights.place(arguments.dataset, trained.recipe.model, arguments.seed, stage)
     out = arguments.out or kept
     if out.exists() or out.is_symlink():
-        raise InputError(f"{out} is there already; remove it, or name another place by --out")
+        raise InputError(f"{out} exists already; remove it, or name another place with --out")
     contents = trained_model.CONTENTS if arguments.out else imported_weights.CONTENTS
     with replacing(out, contents) as folder:
         if arguments.out:
@@ -80,16 +81,16 @@ def import_checkpoint(arguments: argparse.Namespace) -> None:
     print(f"{out}: {len(tensors)} tensors of {file.path.name}, sha256 {file.sha256}")
     if not arguments.out:
         target = f"{stage}@{arguments.dataset}-{trained.recipe.model}-{arguments.seed}"
-        print(f"`dvc repro {target}` takes them over")
+        print(f"`dvc repro {target}` uses them instead of training")
 
 
 def write_for_stage(
     folder: Path, trained: Trained, tensors: dict[str, Tensor], model: Trainable, file: CheckpointFile
 ) -> None:
-    """Write weights, empty learning curves and their source, for the stage that takes them over."""
+    """Write the weights, empty learning curves and the source, for the stage that uses them."""
     trained_model.save(folder / WEIGHTS, trained, tensors)
     pcl = trained.recipe.model == idc_pcl.MODEL
-    terms = ("cap",) if pcl else model.terms  # of either phase
+    terms = ("cap",) if pcl else model.terms  # the same for both phases
     (folder / imported_weights.CURVES).mkdir()
     for name, header in curves(terms, "R@1" if isinstance(model, Retrieval) else "CIDEr-D").items():
         (folder / imported_weights.CURVES / name).write_text(header, encoding="utf-8")
@@ -98,7 +99,7 @@ def write_for_stage(
 
 
 def curves(terms: tuple[str, ...], metric: str) -> dict[str, str]:
-    """The learning curves' files without a row: the checkpoint does not hold its own."""
+    """Return the files of the learning curves, with headers only: checkpoints do not contain curves."""
     return {"loss.csv": f"{','.join(['iteration', *terms])}\n", "validation.csv": f"iteration,{metric}\n"}
 
 

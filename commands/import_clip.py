@@ -1,6 +1,6 @@
-"""Import CLIP's weights, a safetensors file in OpenAI's or in Hugging Face's names, for models to start from.
+"""Import CLIP's weights, a safetensors file with OpenAI's or Hugging Face's names, as initialisation.
 
-Not a stage of dvc.yaml. `start` under <name>.own.clip in datasets.yaml names the file that it writes.
+This command is not a stage of dvc.yaml. The key `start` of <name>.own.clip in datasets.yaml names its output.
 """
 
 import argparse
@@ -22,10 +22,10 @@ def main() -> None:
     arguments = parsed(parser)
     out = arguments.out
     if out.exists() or out.is_symlink():
-        raise InputError(f"{out} is there already; remove it, or name another place by --out")
+        raise InputError(f"{out} exists already; remove it, or name another place with --out")
     file = clip.read(arguments.file)
     tensors = clip.imported(file)
-    with replacing(out) as beside:  # of several facts the order in the file would change from run to run
+    with replacing(out) as beside:  # one entry: the order of several would vary between runs
         save_file(tensors, beside, metadata={"sha256": file.sha256})
     print(f"{out}: {len(tensors)} tensors of {file.path.name}, sha256 {file.sha256}")
 

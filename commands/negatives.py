@@ -1,6 +1,6 @@
-"""Write a dataset's negatives: captions that are nearly right and wrong, six for each pair of train and val.
+"""Write a dataset's negatives: six captions with a small error for each pair of train and val.
 
-Pre-training makes the same ones itself (the task fda of IDC-PCL). This command is for reading them.
+Pre-training generates the same negatives (the task fda of IDC-PCL). Use this command to inspect them.
 """
 
 import argparse
@@ -23,7 +23,9 @@ def main() -> None:
         "--dataset", type=word, required=True, help="its name under 'negatives.grammar' in params.yaml"
     )
     parser.add_argument("--pairs", type=to_read, required=True)
-    parser.add_argument("--out", type=file_to_write, required=True, help="the negatives to write, JSON lines")
+    parser.add_argument(
+        "--out", type=file_to_write, required=True, help="the file of negatives to write, JSON lines"
+    )
     arguments = parsed(parser)
     grammar, seed = params.load().negatives.of(arguments.dataset)
     pairs = read_pairs(arguments.pairs)
@@ -36,7 +38,7 @@ def main() -> None:
 
 
 def _counted(made: Iterable[Negatives], kinds: Counter[str]) -> Iterator[Negatives]:
-    """What is made, as it is made, each kind counted."""
+    """Yield the negatives unchanged, and count their kinds."""
     for own in made:
         kinds.update(negative.kind for negative in own.negatives)
         yield own

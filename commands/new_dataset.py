@@ -1,10 +1,10 @@
-"""Enter a dataset of your own into params.yaml: a folder with pairs.csv or pairs.jsonl, and pictures.
+"""Add a dataset of your own to params.yaml: a folder with images, and pairs.csv or pairs.jsonl.
 
 python -m commands.new_dataset my_pairs data/raw/my_pairs                  with Spot-the-Diff's settings
 python -m commands.new_dataset my_pairs data/raw/my_pairs --like tabletop  small, without a download
 
-An entry is added, and a card, data/cards/NAME.yaml. The entry replaces what a table of pairs does not allow:
-`select: truth`, which needs scenes. What a row may say: data/README.md, "A dataset of your own".
+The command adds an entry, and a card, data/cards/NAME.yaml. If the other dataset has `select: truth`, which
+needs scenes, the entry replaces it. data/README.md, "A dataset of your own", describes the table's columns.
 """
 
 import argparse
@@ -23,7 +23,7 @@ def main() -> None:
         formatter_class=argparse.RawTextHelpFormatter,
     )
     parser.add_argument("name", type=word, help="letters, digits and _")
-    parser.add_argument("folder", type=to_read, help="where the table lies; the pictures below it")
+    parser.add_argument("folder", type=to_read, help="the folder with the table; images are in it or below")
     parser.add_argument(
         "--like", type=word, default="spot_the_diff", help="the dataset whose settings it takes"
     )
@@ -31,11 +31,11 @@ def main() -> None:
     arguments = parsed(parser)
     name = arguments.name
     new = new_entry.add(arguments.params, name, arguments.folder, arguments.like)
-    print(f"{name} {'is entered' if new else 'is already'} in {arguments.params}. Next:")
+    print(f"{name} {'is now' if new else 'is already'} in {arguments.params}. Next:")
     print(f"  make check-data DATASET={name}")
     if new:
         print(f"  git shows its entry in {arguments.params} and its card, {cards.path_of(name)}: commit both")
-    print(f"  set `datasets: [{name}]` at the head of {arguments.params}, then `dvc repro report`")
+    print(f"  set `datasets: [{name}]` at the top of {arguments.params}, then run `dvc repro report`")
 
 
 if __name__ == "__main__":

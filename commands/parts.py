@@ -1,10 +1,11 @@
-"""Extract features or caption pairs in parts, each a job of its own: here, or on a SLURM cluster.
+"""Extract features or caption pairs in parts, one job per part, on this machine or a SLURM cluster.
 
 python -m commands.parts --parts 8 --on slurm extract --dataset clevr_change ...   (its arguments in dvc.yaml)
 python -m commands.parts --parts 8 --on slurm caption --pairs pairs.csv --out captions.jsonl --weights WEIGHTS
 
-A part owns whole shards and leaves a mark for each, so that nothing is done twice; the last one puts all
-together, byte for byte as one process would. Start it again after a stop; --cancel ends its jobs.
+Each part consists of whole shards. A finished shard is marked and not done again. The last part joins the
+shards; the result has the same bytes as that of one process. After a stop, run the command again. --cancel
+ends its jobs.
 """
 
 import argparse
@@ -31,7 +32,7 @@ COMMANDS = {"extract": "stages", "extract_pretraining": "stages", "caption": "co
 
 @dataclass(frozen=True)
 class PartTask:
-    """One part of a command."""
+    """Part of a command, as a task of the queue."""
 
     command: str
     given: tuple[str, ...]
@@ -60,10 +61,10 @@ class PartTask:
         remove(self.folder)
 
     def reached(self) -> str:
-        """Return how many shards are done, of all parts."""
+        """Return how many shards of all parts are done."""
         beside = f".{self.out.name}.*.scratch"
         marks = (f"{beside}/complete/*", f"{beside}/*.jsonl")
-        return f"{sum(len([*self.out.parent.glob(mark)]) for mark in marks)} shards of all"
+        return f"{sum(len([*self.out.parent.glob(mark)]) for mark in marks)} shards in all"
 
     def shown(self) -> tuple[str, str, str]:
         return self.reached(), "", ""
@@ -80,19 +81,21 @@ def main() -> None:
     parser.add_argument("given", type=word, nargs=argparse.REMAINDER, help="the command's own arguments")
     arguments = parsed(parser)
     if "--out" not in arguments.given[:-1]:
-        raise InputError(f"{arguments.command} needs --out; name what it shall write")
+        raise InputError(f"{arguments.command} needs --out; name the output")
     place, given = place_of(arguments), tuple(arguments.given)
     tasks = [PartTask(arguments.command, given, n, arguments.parts) for n in range(arguments.parts)]
     if arguments.cancel:
         print(f"ended {cancel(place, [task.folder for task in tasks])} job(s)")
         return
     if failed := live_table.run(place, tasks):
-        raise listed(failed, "parts that are missing", "mend it and start it again; the others are kept")
+        raise listed(
+            failed, "parts that are missing", "correct it and run the command again; finished parts are kept"
+        )
     if not (out := tasks[0].out).exists():
-        raise InputError(f"{out} was not put together; start it again")
+        raise InputError(f"{out} was not written; run the command again")
     if arguments.command == "caption":
         errors = many_pairs.errors_in(out)
-        print(f"{out}: whole, {errors} pairs of it with an error")
+        print(f"{out}: complete, {errors} pairs with an error")
         sys.exit(bool(errors))
 
 

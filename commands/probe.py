@@ -58,7 +58,7 @@ def probe(arguments: argparse.Namespace) -> None:
 
 
 def labelled(arguments: argparse.Namespace, store: FeatureStore, images: ImageGrids) -> dict[str, object]:
-    """Test a probe of object centres on labelled images; print and return its scores."""
+    """Test a probe of object centres on labelled images. Print and return its scores."""
     train, held_out = (
         read(arguments, store, split, grid_labels.centres) for split in ("train", arguments.split)
     )

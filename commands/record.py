@@ -1,11 +1,13 @@
-"""Write the records of the cells that `dvc repro` made (results/cells), or publish a user's own records.
+"""Write the records of the runs that `dvc repro` made (results/cells), or publish your own records.
 
-python -m commands.record                     into results/own/records, which git ignores
-python -m commands.record --promote           move those of today's params.yaml and data to results/records
-python -m commands.record --promote FILE ...  move these
+python -m commands.record                     write records to results/own/records, which git ignores
+python -m commands.record --promote           move the records of the present params.yaml and data
+                                              to results/records
+python -m commands.record --promote FILE ...  move these records
 
-A study writes its cells' records itself. No published record is replaced. `python -m commands.results` writes
-the page of the published ones, `python -m commands.results --own` that of a user's own.
+A study writes the records of its runs itself. Published records are never replaced. Next,
+`python -m commands.results` writes the page of the published records, and `python -m commands.results --own`
+the page of your own records.
 """
 
 import argparse
@@ -43,25 +45,25 @@ def main() -> None:
 
 
 def write() -> None:
-    """Write the records of all finished cells of params.yaml."""
+    """Write the records of all finished runs of params.yaml."""
     done = [cell for cell in cells(Path()) if (cell.made / "pairs.jsonl").exists()]
     if not done:
-        raise InputError("no cell of params.yaml has pairs.jsonl in results/cells; run `dvc repro`")
+        raise InputError("no run of params.yaml has pairs.jsonl in results/cells; run `dvc repro`")
     for cell in done:
         check(cell)
     for cell in done:
         written = records.write(Path(), cell, {}, Path())
-        many = f"{cell.made}: no record, as {cell.dataset} has over {records.MOST_PAIRS} test pairs"
+        many = f"{cell.made}: no record, as {cell.dataset} has more than {records.MOST_PAIRS} test pairs"
         print(written or many)
 
 
 def promote(own: list[Path]) -> None:
-    """Publish own records, all that fit where none is named."""
+    """Publish these records, or all that fit params.yaml and the data if the list is empty."""
     tree = read_tree(Path("params.yaml"))
     found = own or own_records.files(Path(), tree)
     if not found:
         raise InputError(
-            f"{records.OWN} has no record of this params.yaml and of the prepared data; run a study"
+            f"{records.OWN} has no record of this params.yaml and the prepared data; run a study"
         )
     for path in own_records.promote(Path(), tree, found):
         print(path)
@@ -69,7 +71,7 @@ def promote(own: list[Path]) -> None:
 
 
 def cells(root: Path) -> list[Cell]:
-    """Those of params.yaml, as a study would plan them: a study with --unrecorded then has them already."""
+    """Return the runs of params.yaml as a study plans them, so that a study with --unrecorded skips them."""
     settings = params.load()
     rows = [Row(label=model, model=model) for model in settings.models]
     study = Study(title="-", source="-", datasets=settings.datasets, rows=tuple(rows))
@@ -82,14 +84,14 @@ def cells(root: Path) -> list[Cell]:
 
 
 def check(cell: Cell) -> None:
-    """Raise InputError where the cell's files do not belong together, or its recipe is not today's."""
+    """Raise InputError if the run's files do not belong together, or its recipe has changed."""
     run = Path(cell.dataset, cell.model, str(cell.seed))
     weights = Path("data/weights", run)
     run_files.check_scores(cell.made, Path("data/pairs", f"{cell.dataset}.jsonl"), weights)
     run_curves.check(Path("results/curves", run), weights)
     path = Path("data/recipes", run, "recipe.yaml")
     if not path.exists() or not recipe_file.same(recipe_file.load(path), cell.recipe):
-        raise InputError(f"{cell.made} is not what params.yaml and the code make now; run `dvc repro`")
+        raise InputError(f"{cell.made} was made with other settings or code; run `dvc repro`")
 
 
 if __name__ == "__main__":

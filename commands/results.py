@@ -1,10 +1,10 @@
-"""Fill the tables of the pages of results and draw their figures, from the records of finished runs.
+"""Fill the tables of the results pages and draw their figures, from the records of finished runs.
 
 python -m commands.results          the pages in docs, from the published records (results/records)
-python -m commands.results --own    a page in results/own, from a user's own records and the published ones
-                                    that the same params.yaml and data make
+python -m commands.results --own    a page in results/own, from your own records, and the published records
+                                    of the same params.yaml and data
 
-Of the pages in docs only the blocks between `<!-- table: NAME -->` and `<!-- end -->` change.
+In the pages in docs, only the blocks between `<!-- table: NAME -->` and `<!-- end -->` change.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument(
         "--out", type=FIGURES.to_write, help=f"the folder of the pages (default: {DOCS}, or {OWN})"
     )
-    parser.add_argument("--own", action="store_true", help="of a user's own records")
+    parser.add_argument("--own", action="store_true", help="write a page of your own records")
     arguments = parsed(parser)
     if arguments.own:
         write_own(arguments.out or OWN)
@@ -50,7 +50,7 @@ def main() -> None:
 def write(folder: Path) -> None:
     """Draw the figures of the published records, and fill the tables of the pages in `folder`.
 
-    A page that the folder lacks is copied from docs.
+    If the folder lacks a page, the page is copied from docs.
     """
     settings = params.load()
     found = {name: record_comparisons.read(Path(), name) for name in settings.tabletop.viewpoint}
@@ -67,11 +67,11 @@ def write(folder: Path) -> None:
     _print(folder, found)
     shown = {name for page in PAGES for name in pages.blocks(folder / page)}
     if lacking := [name for name, table in made.items() if table.rows and name not in shown]:
-        print(f"on no page: {', '.join(lacking)}; write `{pages.START}NAME -->` and `{pages.END}` for each")
+        print(f"no page has {', '.join(lacking)}; add `{pages.START}NAME -->` and `{pages.END}` for each")
 
 
 def write_own(folder: Path) -> None:
-    """Write the page of a user's own records, and its figures; say which records are left out."""
+    """Write the page of a user's own records and its figures. Print how many records are left out."""
     settings = params.load()
     OWN_FILES.check(folder)
     tree = read_tree(Path("params.yaml"))
@@ -83,8 +83,8 @@ def write_own(folder: Path) -> None:
         found |= {dataset: groups} if groups else {}
         left += others or sorted((records.OWN / dataset).glob("*/*-*.json")) * (not rendered)
     if left:
-        why = "other settings or data than today's, or of no rendered dataset"
-        print(f"left out: {len(left)} own record(s) of {why}, the first {left[0]}")
+        why = "with other settings or data than the present ones, or of a dataset that is not rendered"
+        print(f"left out: {len(left)} own record(s) {why}; the first is {left[0]}")
     if not found:
         raise InputError(f"{records.OWN} has no record for the page; run a study with this params.yaml")
     with OWN_FILES.written(folder):

@@ -1,6 +1,6 @@
-"""Find pairs by their sentences, and sentences by their pairs, with a model that learnt to retrieve.
+"""Evaluate retrieval of pairs by sentences, and of sentences by pairs, with a pre-trained model.
 
-The stage pretrain does it for the test pairs. This command is for another split, and for other ranks of ties.
+The stage pretrain does this for the test pairs. Use this command for another split or another rank of ties.
 """
 
 import argparse
@@ -33,7 +33,9 @@ def main() -> None:
         folder.mkdir()
         found = retrieval_files.write(folder, *inputs, arguments.split, arguments.ties)
         if found is None:
-            raise InputError(f"{arguments.first} did not learn to retrieve; name weights of clip4idc")
+            raise InputError(
+                f"{arguments.first} has no weights of a model for retrieval; name weights of clip4idc"
+            )
     shown = found["text_to_pair"]
     print(f"text to pair: R@1 {shown['R@1']:.3f}, R@5 {shown['R@5']:.3f}; of {found['pairs']} pairs")
 

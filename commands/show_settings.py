@@ -1,4 +1,4 @@
-"""Print the settings that a run is trained with, and the file and key that each comes from.
+"""Print the settings of a run's training, and the file and key that each setting comes from.
 
 python -m commands.show_settings tabletop scorer_cbr
 """

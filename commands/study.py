@@ -1,9 +1,9 @@
-"""Run what is missing of a study (studies/*.yaml) and print its table, beside the paper's.
+"""Run the missing runs of a study (studies/*.yaml), and print its table next to the paper's values.
 
 make study NAME=scorer-table-6 DATASET=tabletop [SEEDS="1 2 3"]
-python -m commands.study --name scorer-table-6 --dataset tabletop --jobs 2     two cells at a time
-python -m commands.study --name scorer-table-6 --dataset tabletop --on slurm   a job a cell, of a cluster
-python -m commands.study --name scorer-table-6 --dataset tabletop --show      print what there is, run nothing
+python -m commands.study --name scorer-table-6 --dataset tabletop --jobs 2     two runs at a time
+python -m commands.study --name scorer-table-6 --dataset tabletop --on slurm   one cluster job per run
+python -m commands.study --name scorer-table-6 --dataset tabletop --show       print only, run nothing
 """
 
 import argparse
@@ -36,7 +36,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m commands.study", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--name", type=word, required=True, help="of studies/<name>.yaml")
+    parser.add_argument("--name", type=word, required=True, help="the name in studies/<name>.yaml")
     parser.add_argument("--dataset", type=word, required=True)
     parser.add_argument("--seeds", type=whole(*SEED_RANGE), nargs="+", default=SEEDS, help="(default: 1 2 3)")
     add_places(parser)
@@ -44,21 +44,21 @@ def main() -> None:
         "--commit",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="have DVC's cache take all that the cells made (default), or keep scores and records alone",
+        help="keep all outputs of the runs in DVC's cache (default), or only scores and records",
     )
     parser.add_argument(
         "--unrecorded",
         action="store_true",
-        help="run only cells without a record, published or own",
+        help="run only runs without a record, published or own",
     )
     only = parser.add_mutually_exclusive_group()
-    only.add_argument("--show", action="store_true", help="print what is finished; run and write nothing")
+    only.add_argument("--show", action="store_true", help="print the finished runs; run and write nothing")
     only.add_argument("--cancel", action="store_true", help="end the study's jobs, and nothing else")
     study(parsed(parser))
 
 
 def add_places(parser: argparse.ArgumentParser) -> None:
-    """Where jobs run, how many at a time, and what a cluster is asked for each."""
+    """Add the arguments of where jobs run, how many run at a time, and what a cluster job requests."""
     parser.add_argument(
         "--on", choices=("local", "slurm"), default="local", help="where jobs run (default: this machine)"
     )
@@ -66,36 +66,36 @@ def add_places(parser: argparse.ArgumentParser) -> None:
         "--cluster",
         type=to_read,
         default=settings.FILE,
-        help=f"what SLURM is asked (default: {settings.FILE})",
+        help=f"file of the resources to request from SLURM (default: {settings.FILE})",
     )
     parser.add_argument(
-        "--jobs", type=jobs, help="jobs at a time (default: one here, on SLURM as its file says)"
+        "--jobs", type=jobs, help="jobs at a time (default: one here; on SLURM the number in --cluster)"
     )
 
 
 def place_of(arguments: argparse.Namespace) -> places.Place:
-    """Return the place that those arguments name."""
+    """Return the place (this machine or SLURM) that the arguments name."""
     if arguments.on == "local":
         return places.Local(arguments.jobs or 1)
     return places.Slurm(settings.read(arguments.cluster), arguments.jobs)
 
 
 def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> None:
-    """Check everything, run the missing cells, print and write the table.
+    """Check the inputs, run the missing runs, print and write the table.
 
-    Raises InputError where cells failed, with the last line of each, when all others are done.
+    If runs fail, the others are finished first. Then it raises InputError with the last line of each failure.
     """
     root, name, dataset = Path(), arguments.name, arguments.dataset
     everything, own = params.load(), study_file.read(name)
     planned = study_cells.plan(root, name, own, dataset, list(dict.fromkeys(arguments.seeds)))
     study_table.check(root, own, dataset)
-    missing = _told(root, planned, arguments.unrecorded)
+    missing = _missing(root, planned, arguments.unrecorded)
     failed: list[str] = []
     if missing and not arguments.show:
         place = place_of(arguments)
         if arguments.cancel:
             ended = cancel(place, workspace.workspaces([cell for _, cell in missing], root))
-            print(f"ended {ended} job(s); what they did is kept, and a new start goes on from there")
+            print(f"ended {ended} job(s); their work is kept, and the study continues from it when run again")
             return
         with opened(root, dataset, study_cells.inputs_of(planned)) as base:
             failed = _run(root, missing, base, place, arguments.commit)
@@ -108,29 +108,30 @@ def study(arguments: argparse.Namespace, opened: Open = workspace.opened) -> Non
         print(f"records: {records.OWN / dataset}; `python -m commands.record --promote` publishes them")
     if failed:
         raise listed(
-            failed, "cells that are missing", "mend it and start the study again; the others are kept"
+            failed, "runs that are missing", "correct it and start the study again; finished runs are kept"
         )
 
 
 def _run(
     root: Path, missing: Sequence[tuple[Planned, Cell]], base: Base, place: places.Place, commits: bool
 ) -> list[str]:
-    """Run cells, each by a job; return a line for each one that is still missing."""
+    """Start a job for each run. Return a line for each run that is still missing."""
     return live_table.run(
         place, [RunTask(cell, base, commits, partial(_take, root, row, cell)) for row, cell in missing]
     )
 
 
 def _take(root: Path, row: Planned, cell: Cell, made: Path) -> None:
-    """Keep a finished cell's scores, and its record."""
+    """Keep the record and the scores of a finished run."""
     records.write(root, cell, row.changes, made)
     study_cells.keep(root, cell, made)
 
 
-def _told(root: Path, planned: Sequence[Planned], unrecorded: bool) -> list[tuple[Planned, Cell]]:
-    """The missing cells with their rows, after saying which; `unrecorded`: only those without a record.
+def _missing(root: Path, planned: Sequence[Planned], unrecorded: bool) -> list[tuple[Planned, Cell]]:
+    """Print and return the missing runs with their rows.
 
-    A finished cell whose record was lost is one of these: DVC's run cache makes it in seconds.
+    With `unrecorded`, these are the runs without a record. Such a run may be finished; DVC's run cache then
+    restores it in seconds.
     """
     cells = study_cells.each(planned)
     if unrecorded and records.has_records(root, cells[0][1].dataset):
@@ -139,7 +140,7 @@ def _told(root: Path, planned: Sequence[Planned], unrecorded: bool) -> list[tupl
     else:
         missing = [(own, cell) for own, cell in cells if not study_cells.finished(root, cell)]
         there = "finished"
-    print(f"{len(cells)} cells: {len(cells) - len(missing)} {there}, {len(missing)} missing", flush=True)
+    print(f"{len(cells)} runs: {len(cells) - len(missing)} {there}, {len(missing)} missing", flush=True)
     for _, cell in missing:
         print(f"  missing: {cell.name}", flush=True)
     return missing

@@ -1,7 +1,7 @@
 """Measure the share of true captions of trained weights on new scenes.
 
 python -m commands.truth --weights demo/scorer_cbr --scenes 100
-    newly rendered scenes: this many for each of the five kinds of change, and as many unchanged pairs
+    newly rendered scenes: 100 for each of the five kinds of change, and 100 unchanged pairs
 python -m commands.truth --weights demo/scorer_cbr --labelled FOLDER
     real images that you labelled in FOLDER/labels.jsonl (docs/evaluation.md, "Truth")
 """

@@ -48,7 +48,10 @@ def test_counts_stand_beside_the_published_ones(repository, check):
     assert "protocol merged" in out
     assert ["test", "pairs", "2", "1,270", "(7", "empty)"] in [line.split() for line in out.split("\n")]
     assert "\nval has 2 pairs, published 1,493 (4 of them say nothing)\n" in out
-    assert "\n2 images that no pair names, such as resized_images/1.png, resized_images/1_2.png" in out
+    assert (
+        "\n2 images are in no pair and are ignored, such as resized_images/1.png, resized_images/1_2.png"
+        in out
+    )
 
 
 def test_missing_and_empty_images(repository, check):

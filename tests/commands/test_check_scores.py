@@ -52,7 +52,7 @@ def check(leaves):
 
 
 def test_equal_scores_pass(repository, check):
-    assert check() == (0, "none of 12 scores fell against HEAD\n", [])
+    assert check() == (0, "none of 12 scores fell since HEAD\n", [])
 
 
 def test_a_rise_and_a_small_fall_pass(repository, check):
@@ -81,7 +81,7 @@ def test_truth_of_changes_is_guarded_by_itself(repository, judged, check):
     truth = {"total": TREE["total"] | {judged: 0.75}, "change": TREE["change"] | {judged: 0.6}}
     write(repository, CELLS[1], TREE | truth)
     git(repository, "commit", "--quiet", "-am", "truth")
-    assert check()[:2] == (0, "none of 14 scores fell against HEAD\n")
+    assert check()[:2] == (0, "none of 14 scores fell since HEAD\n")
     write(repository, CELLS[1], TREE | truth | {"change": TREE["change"] | {judged: 0.5}})
     fell = f"tabletop/scorer/1: {judged}_changes fell by 0.1000, from 0.6000 to 0.5000; 0.01 is allowed"
     assert check() == (1, "", [fell])

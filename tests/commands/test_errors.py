@@ -57,9 +57,7 @@ def test_captions_are_judged_by_their_pairs(tmp_path, capsys):
         tmp_path, "errors said.json --pairs pairs.jsonl", "said.json has no caption of the test pair 2.png"
     )
     write_pairs(tmp_path / "pairs.jsonl", [replace(pair, scene=None) for pair in PAIRS])
-    refuse(
-        tmp_path, "errors said.json --pairs pairs.jsonl", "has no scene of the pair 0.png; take a rendered"
-    )
+    refuse(tmp_path, "errors said.json --pairs pairs.jsonl", "has no scene of the pair 0.png; use a rendered")
 
 
 def test_a_finished_cell_says_what_its_scores_hold(tmp_path, capsys):
@@ -86,7 +84,7 @@ def test_without_a_name_it_is_of_the_records(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("command", "said"),
-    [("errors --pairs x", "--pairs needs captions"), ("errors a --figure a", "a is named twice")],
+    [("errors --pairs x", "--pairs needs a file of captions"), ("errors a --figure a", "a is named twice")],
 )
 def test_what_cannot_be_asked_is_refused(tmp_path, command, said):
     refuse(tmp_path, command, said)

@@ -88,7 +88,7 @@ def test_what_is_there_already_is_kept(folder):
     (out / "mine").rename(out / "model.yaml")
     refused(folder, "weights/1 holds 'model.yaml', which was not written by", *own)
     assert run(folder) == (0, "")
-    refused(folder, "data/imported/clevr_change/scorer/1/train is there already")
+    refused(folder, "data/imported/clevr_change/scorer/1/train exists already")
 
 
 def test_other_files_are_refused_and_nothing_is_written(folder):

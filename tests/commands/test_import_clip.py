@@ -167,7 +167,7 @@ def test_damaged_and_missing_files_and_a_taken_place_are_told(clip, tmp_path):
     )
     refuse(tmp_path, "import_clip none.safetensors --out out", "cannot be read (No such file or directory)")
     (tmp_path / "taken").touch()
-    refuse(tmp_path, "import_clip cut.safetensors --out taken", "is there already; remove it")
+    refuse(tmp_path, "import_clip cut.safetensors --out taken", "taken exists already; remove it")
     refuse(tmp_path, "import_clip cut.safetensors --out cut.safetensors", "is named twice")
     torch.save({}, tmp_path / "model.pt")
     refuse(

@@ -56,15 +56,13 @@ def test_own_records_have_a_page_and_are_published_by_a_command(root, capsys):
 
 def test_a_cell_of_other_settings_is_refused(root):
     project_params.write(root, model__rr__dropout=0.5, models=["rr"], seeds=[1])
-    refuse(
-        root, "record", "results/cells/tabletop/rr/1 is not what params.yaml and the code make now; run `dvc"
-    )
+    refuse(root, "record", "results/cells/tabletop/rr/1 was made with other settings or code; run `dvc")
     assert not (root / "results/own").exists()
 
 
 def test_without_a_finished_cell_there_is_nothing_to_record(root):
     project_params.write(root, models=["ccr"], seeds=[1])
-    refuse(root, "record", "no cell of params.yaml has pairs.jsonl in results/cells; run `dvc repro`")
+    refuse(root, "record", "no run of params.yaml has pairs.jsonl in results/cells; run `dvc repro`")
 
 
 def test_a_large_test_split_is_said_to_leave_none(root, monkeypatch, capsys):

@@ -42,14 +42,14 @@ def test_missing_cells_run_once_and_the_table_is_written(repository, capsys):
         (f"{label}, seed {seed}", seed) for seed in (1, 2) for label in ("RR", "SCORER", "λ")
     ]
     said = capsys.readouterr().out
-    assert "6 cells: 0 finished, 6 missing" in said
+    assert "6 runs: 0 finished, 6 missing" in said
     assert "SCORER − RR CIDEr-D +40.0 +40.0 to +40.0 p" in " ".join(said.split())
     written = {path.name: path.read_bytes() for path in (repository / "results/studies/two").iterdir()}
     assert sorted(written) == ["tabletop.json", "tabletop.md"]
     assert json.loads(written["tabletop.json"])["seeds"] == [1, 2]
 
     assert run(repository, Fake(repository / "work")) == []
-    assert "6 cells: 6 finished, 0 missing" in capsys.readouterr().out
+    assert "6 runs: 6 finished, 0 missing" in capsys.readouterr().out
     assert written == {
         path.name: path.read_bytes() for path in (repository / "results/studies/two").iterdir()
     }
@@ -79,7 +79,7 @@ def test_recorded_cells_are_left_alone_where_that_is_asked(repository, capsys):
     again = run(repository, Fake(repository / "work"), unrecorded=True)
     assert again == [(f"{label}, seed 2", 2) for label in ("RR", "SCORER", "λ")]
     said = capsys.readouterr().out
-    assert "6 cells: 3 recorded, 3 missing" in said
+    assert "6 runs: 3 recorded, 3 missing" in said
     assert "1/2" in said
     assert "Left out: 3 run(s) with a record only" in said
     (lost,) = (repository / "results/own/records/tabletop").glob("*/rr-2.*.json")
@@ -91,7 +91,7 @@ def test_recorded_cells_are_left_alone_where_that_is_asked(repository, capsys):
     capsys.readouterr()
     assert len(run(repository, Fake(repository / "work"), unrecorded=True)) == 6, "settings are others"
     said = capsys.readouterr().out
-    assert "6 cells: 0 recorded, 6 missing" in said
+    assert "6 runs: 0 recorded, 6 missing" in said
     assert "Left out" not in said
 
 

@@ -116,7 +116,7 @@ def test_a_record_of_other_settings_is_on_no_page(tmp_path, capsys):
         own = records.settings(Cell("", "tabletop", "rr", 1, tree, recipe, ""))
         file.write_text(file.read_text().replace('"settings": ""', f'"settings": "{own}"'))
     succeed(tmp_path, "results")
-    assert "on no page: cameras, " in capsys.readouterr().out
+    assert "no page has cameras, " in capsys.readouterr().out
     project_params.write(tmp_path, decode__beam=3)
     (tmp_path / "docs/results-seeds.svg").unlink()
     said = refuse(tmp_path, "results", "params.yaml has other settings than 2 of the 2 records")

@@ -1,1 +1,1 @@
-"""What the stages share: data, features, text, training, decoding, scoring, reporting."""
+"""Packages that the stages share: data, features, text, training, decoding, scoring, reporting."""

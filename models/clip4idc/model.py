@@ -21,9 +21,9 @@ from models.common.entry import GRID, PIXELS, EarlierPhase, Entry
 from models.common.trainable import Group, Labels, Retrieves
 from models.initialisation import clip4idc as first_weights
 
-LARGEST = math.log(100.0)  # of the learned scale's logarithm: CLIP's
-STEM = r"^encoding\.patches\."  # what `frozen: stem` keeps, beside CLIP's tables of words
-ENCODER = r"^(encoding|difference\.inter)\."  # and `frozen: encoder` of the captioning
+LARGEST = math.log(100.0)  # upper limit, from CLIP, of the logarithm of the learned scale
+STEM = r"^encoding\.patches\."  # tensors that `frozen: stem` freezes, besides CLIP's word embeddings
+ENCODER = r"^(encoding|difference\.inter)\."  # tensors that `frozen: encoder` freezes in captioning
 
 
 def tower(place: str) -> dict[str, str]:

@@ -1,1 +1,1 @@
-"""Fast matching and attention, each beside its plain twin."""
+"""Fast matching and attention, each next to its reference implementation."""

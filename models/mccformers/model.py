@@ -64,7 +64,7 @@ class MccSizes(DataSizes):
 
     @property
     def shared(self) -> Sizes:
-        """The same sizes for the pair encoding and the decoder; words have the decoder's width, M."""
+        """Sizes for the pair encoding and the decoder. Words have the decoder's width, M."""
         M = 2 * self.width
         data = self.channels, self.grid, self.vocabulary, self.longest
         return Sizes(*data, self.width, self.heads, self.layers, self.decoder_layers, M)

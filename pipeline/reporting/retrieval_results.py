@@ -1,4 +1,4 @@
-"""What the stage pretrain wrote of adapted models, and what the page prints of it, chance beside it."""
+"""Retrieval results that the stage pretrain wrote, and their tables for the report, with chance level."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

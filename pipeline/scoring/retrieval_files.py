@@ -1,4 +1,4 @@
-"""What an adapted model retrieves, written to a folder: figures and examples, and the ranks of each pair."""
+"""Evaluate a model's retrieval, and write its figures, examples, and the ranks of each pair."""
 
 import json
 from collections.abc import Iterator
@@ -22,12 +22,12 @@ from pipeline.text import vocabularies
 from pipeline.weights import trained_model
 
 FIGURES, RANKS = "retrieval.json", "retrieved.jsonl"
-BATCH = 256  # pairs at once
+BATCH = 256  # pairs
 EXAMPLES, FOUND = 4, 3  # sentences, and the pairs shown for each
 
 
 def candidates(path: Path, split: str) -> list[Pair]:
-    """Return the pairs of a split that sentences can find. Raises InputError where there are none."""
+    """Return the pairs of a split that can be retrieved. Raises InputError if there are none."""
     if pairs := retrievable(of_split(read_pairs(path), split)):
         return pairs
     raise InputError(f"{path} has no pair of the split {split} where something changed; choose another split")
@@ -42,10 +42,10 @@ def write(
     split: str = "test",
     ties: Ties = "strict",
 ) -> dict[str, Any] | None:
-    """Write both files to the folder and return the figures; None for weights that did not learn to retrieve.
+    """Write both files to the folder, and return the figures, or None if the model cannot retrieve.
 
-    `weights`: what pre-training wrote; `features`: the folder of the stores. Raises InputError where the
-    pairs, words or features are not those of the weights.
+    `weights`: the folder that pre-training wrote. `features`: the folder of the feature stores.
+    Raises InputError if the images, the vocabulary or the features do not match the weights.
     """
     model, trained = trained_model.load_first(weights)
     if not isinstance(model, Retrieves):
@@ -73,7 +73,7 @@ def write(
 
 
 def lines(pairs: list[Pair], ranked: Ranks) -> Iterator[dict[str, Any]]:
-    """Of each pair the ranks of its sentences' search, and of its own; what a bootstrap resamples."""
+    """Yield a record per pair, for the bootstrap: ranks of its sentences' searches and of its own search."""
     each = iter(ranked.text_to_pair.tolist())
     for pair, own in zip(pairs, ranked.pair_to_text.tolist(), strict=True):
         by_sentence = [next(each) for _ in pair.captions]
@@ -82,7 +82,7 @@ def lines(pairs: list[Pair], ranked: Ranks) -> Iterator[dict[str, Any]]:
 
 
 def examples(pairs: list[Pair], similarity: np.ndarray) -> list[dict[str, Any]]:
-    """The first sentence of pairs spread over the split, and the pairs that it finds, most alike first."""
+    """Return examples from the whole split: a pair's first sentence, and the pairs most similar to it."""
     first = np.cumsum([0, *(len(pair.captions) for pair in pairs)])
     chosen = sorted({number * len(pairs) // EXAMPLES for number in range(EXAMPLES)})
     return [

@@ -122,7 +122,7 @@ def _planned(
     if recipe.asks_negatives:
         used["negatives"] = changed["negatives"]
     if recipe.pretrained_on:
-        used["pretraining"] = _beside(root, tree, recipe.pretrained_on)
+        used["pretraining"] = _pretraining_data(root, tree, recipe.pretrained_on)
     cells = []
     for seed in seeds:
         key = sha256(json.dumps([asdict(recipe), seed, used, grounds], sort_keys=True))[:16]
@@ -167,7 +167,7 @@ def _data(root: Path, dataset: str, inputs: Sequence[str], deps: Sequence[str]) 
     return found
 
 
-def _beside(root: Path, tree: Tree, datasets: Sequence[str]) -> dict[str, str]:
+def _pretraining_data(root: Path, tree: Tree, datasets: Sequence[str]) -> dict[str, str]:
     """Return path -> md5 in dvc.lock of the pre-training data of CUB and NABirds."""
     lock = read_yaml(root / "dvc.lock", "restore it with git") or {}
     found: dict[str, str] = {}
@@ -181,7 +181,7 @@ def _beside(root: Path, tree: Tree, datasets: Sequence[str]) -> dict[str, str]:
 
 
 def to_prepare(dataset: str, inputs: Sequence[str], beside: Sequence[str] = ()) -> str:
-    """What a user does so that the data of a dataset are there, and what pre-training reads beside."""
+    """Return the instruction to prepare a dataset, and other datasets for pre-training."""
     stages = [*prepared(dataset, inputs)[1:], *prepared_beside(beside)]
     return (
         f"name {dataset} in `datasets` of params.yaml, and {' and '.join(inputs)} in stages.extract, and run "
@@ -190,7 +190,7 @@ def to_prepare(dataset: str, inputs: Sequence[str], beside: Sequence[str] = ()) 
 
 
 def prepared(dataset: str, inputs: Sequence[str]) -> list[str]:
-    """The stages that prepare a dataset for every cell on it that reads these inputs."""
+    """Return the stages that prepare a dataset for runs that read these inputs."""
     stages = [f"prepare@{dataset}", f"vocab@{dataset}"]
     return stages + [f"extract@{dataset}-{name}" for name in inputs]
 

@@ -1,14 +1,14 @@
-"""A study's file, studies/<name>.yaml: which rows a table of a paper has, and what is printed beside them.
+"""A study's file, studies/<name>.yaml: the rows of a paper's table, and the published values to print.
 
-    title: …                       # what varies
-    source: SCORER, Table 6        # where it is printed
-    datasets: [clevr_change]       # those that the source has; any other may be asked for
-    subsets: [total]               # of the test pairs
+    title: …                       # the settings that vary
+    source: SCORER, Table 6        # the table or figure in the paper
+    datasets: [clevr_change]       # datasets of the source; --dataset may name others
+    subsets: [total]               # subsets of the test pairs
     rows:
       - {label: RR, model: rr, set: {loss.lambda_cv: 0.1}, times: {…}, published: RR}
 
-`set` gives a key below params.yaml a value, `times` multiplies the value that it has; in both `{dataset}`
-and `{model}` stand for the row's. `published` names a method of data/published.
+`set` sets keys of params.yaml, and `times` multiplies their values. In both, `{dataset}` and `{model}` are
+replaced with the row's dataset and model. `published` names a method in data/published.
 """
 
 from pathlib import Path
@@ -28,7 +28,7 @@ Line = Annotated[str, Field(min_length=1)]
 
 
 class Row(Strict):
-    """One line of a study's table: a model, and what is otherwise than in params.yaml."""
+    """Row of a study's table: a model, and its changes to params.yaml."""
 
     label: Line
     model: Name
@@ -38,7 +38,7 @@ class Row(Strict):
 
 
 class Study(Strict):
-    """A table or a figure of a paper."""
+    """Contents of a study's file: a table or a figure of a paper."""
 
     title: Line
     source: Line
@@ -55,16 +55,16 @@ class Study(Strict):
 
 
 def names(folder: Path = FOLDER) -> list[str]:
-    """The studies that there are; what a cluster is asked stands beside them."""
+    """Return the names of the studies in the folder, which also has the cluster's settings."""
     return sorted(path.stem for path in folder.glob("*.yaml") if path.name != CLUSTER.name)
 
 
 def read(name: str, folder: Path = FOLDER) -> Study:
-    """The study of that name. Raises InputError naming the file and every key that is wrong."""
+    """Read a study. Raises InputError naming the file and every wrong key."""
     if name not in names(folder):
         raise InputError(f"unknown study {name!r}; {folder}/ has {', '.join(names(folder)) or 'none'}")
     path = folder / f"{name}.yaml"
     try:
         return Study.model_validate(read_yaml(path, "restore it with git"))
     except ValidationError as error:
-        raise refusal(error, str(path), "mend it") from None
+        raise refusal(error, str(path), "correct it") from None

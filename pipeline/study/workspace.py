@@ -86,7 +86,7 @@ def opened(root: Path, dataset: str, inputs: Sequence[str]) -> Iterator[Base]:
         _fill(base, dataset, tree)
         code, said = _asked(base, lock, "repro", "--single-item", SETTINGS)
         if code:
-            raise InputError(f"the stage {SETTINGS} failed; mend it: {said.strip()}")
+            raise InputError(f"the stage {SETTINGS} failed; correct this error: {said.strip()}")
         for arguments in (("checkout", *data), ("status", *data)):
             if _asked(base, lock, *arguments)[0]:
                 raise InputError(

@@ -45,15 +45,15 @@ NOTHING = Beside()
 
 
 class Objective(Protocol):
-    """The losses that a phase minimises, and what it measures meanwhile."""
+    """Losses that a phase minimises, and measures that it records during training."""
 
     def names(self, model: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The loss terms and the measures."""
+        """Return the names of the loss terms and of the measures."""
 
     def __call__(
         self, model: Any, before: Tensor, after: Tensor, tokens: Tensor, batch: Batch, labels: Labels | None
     ) -> dict[str, Tensor]:
-        """Every term and measure of B encoded pairs, (B, N, D) each, and their references (R*B, L+1)."""
+        """Return the terms and measures of B pairs, (B, N, D) per image, with their references (R*B, L+1)."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Phase:
     tasks: tuple[str, ...] = ()  # each iteration trains one of them
     beside: Beside = NOTHING
     log_every: int = 10  # iterations per row of the learning curve
-    # from the training pairs and the vocabulary; None: the losses that the model defines
+    # function of the training pairs and the vocabulary; None: the losses that the model defines
     objective: Callable[[Sequence[Pair], Vocabulary], Objective] | None = None
 
     def weight(self, term: str) -> float | None:
@@ -124,9 +124,9 @@ def captioning(recipe: Recipe, first: Path | None, tokens: str = "ptb") -> Phase
 
 
 def reinforcing(recipe: Recipe, trained: Path, tokens: str = "ptb") -> Phase:
-    """The phase after training, from the trained weights in that folder (reinforce.py).
+    """Return the reward phase (reinforce.py), which starts from the weights in the folder `trained`.
 
-    `tokens`: the tokeniser of its validation and of the reward CIDEr-D.
+    `tokens` is the tokeniser of the validation and of the reward CIDEr-D.
     """
     own = recipe.train["reinforce"]
     named = {name: own[name] for name in ("iterations", "learning_rate", "validate_every")}
@@ -149,7 +149,7 @@ def reinforcing(recipe: Recipe, trained: Path, tokens: str = "ptb") -> Phase:
 
 
 def _trained(folder: Path, shape: tuple[int, int, int], vocabulary: Vocabulary) -> Trainable:
-    """The trained model."""
+    """Load the trained model; it already has the shape and the vocabulary."""
     model, _ = trained_model.load(folder)
     return model
 

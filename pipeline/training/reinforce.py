@@ -1,16 +1,16 @@
 """Self-critical sequence training: a phase after training that raises the expected reward of captions.
 
 Rennie et al., "Self-critical sequence training for image captioning", CVPR 2017. For a pair x, K captions
-c_k ~ p(c | x) are sampled word by word, p over the words that decoding may write. With rewards r_k
+c_k ~ p(c | x) are sampled word by word. p covers only the words that decoding may write. With rewards r_k
 
     L_policy = -1/K sum_k (r_k - b_k) log p(c_k | x),    log p(c | x) = sum_t log p(w_t | w_<t, x)
 
-b_k does not depend on c_k, so the gradient of L_policy is an unbiased estimate of minus the gradient of the
-expected reward (their Eq. 7). `mean`: b_k is the mean reward of the other K - 1 samples; `greedy`: the reward
-of the greedy caption (their Eq. 8). The phase minimises L_policy + `cross_entropy` * (L_cap + the model's
-other weighted terms).
+The baseline b_k does not depend on c_k. So the gradient of L_policy is an unbiased estimate of the negative
+gradient of the expected reward (their Eq. 7). `baseline: mean`: b_k is the mean reward of the other K - 1
+samples. `baseline: greedy`: b_k is the reward of the greedy caption (their Eq. 8). The phase minimises
+L_policy + `cross_entropy` * (L_cap + the model's other weighted terms).
 
-B pairs, K samples of each, L words, V words of the vocabulary.
+B pairs, K samples per pair, L words per caption, N cells of an encoded image, D channels, R references.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,10 +34,10 @@ MEASURES = ("reward", "entropy", "length", "tells_change")
 
 
 class SelfCritical:
-    """The phase's losses and measures of a batch.
+    """Losses and measures of the phase.
 
-    Measures are means over the samples: reward; entropy, -log p(c) in nats; length in words, <END> among
-    them; tells_change, the share that say that something changed.
+    The measures are means over the samples: the reward; the entropy, -log p(c) in nats; the length in words,
+    with <END>; and `tells_change`, the share of captions that report a change.
     """
 
     def __init__(self, reward: Reward, settings: Mapping[str, Any], vocabulary: Vocabulary):
@@ -46,7 +46,7 @@ class SelfCritical:
         self.supervised: bool = settings["cross_entropy"] > 0
 
     def names(self, model: Captioner) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The loss terms and the measures."""
+        """Return the names of the loss terms and of the measures."""
         return (POLICY, *(model.terms if self.supervised else ())), MEASURES
 
     def __call__(
@@ -58,8 +58,8 @@ class SelfCritical:
         batch: Batch,
         labels: Labels | None,
     ) -> dict[str, Tensor]:
-        """Every term and measure of B encoded pairs, (B, N, D) each, and their references (R*B, L+1)."""
-        with evaluating(model):  # without dropout: p is the distribution that decoding has
+        """Return the terms and measures of B pairs, (B, N, D) per image, with their references (R*B, L+1)."""
+        with evaluating(model):  # without dropout, as in decoding
             difference = model.difference(before, after)
             found = self._policy(model, difference, batch.pairs)
         if self.supervised:
@@ -87,7 +87,7 @@ class SelfCritical:
     def _baseline(
         self, model: Captioner, difference: Difference, pairs: Sequence[Pair], reward: Tensor
     ) -> Tensor:
-        """b: (B, K) or (B, 1)."""
+        """Return b: (B, K), or (B, 1) for `greedy`."""
         if self.baseline == "mean":
             return (reward.sum(1, keepdim=True) - reward) / (self.samples - 1)
         captions = [self.vocabulary.decode(row) for row in greedy(model, difference).tolist()]
@@ -95,7 +95,7 @@ class SelfCritical:
 
 
 def log_probabilities(model: Captioner, difference: Difference, words: Tensor) -> Tensor:
-    """log p(c | x) of captions (B*K, L) without <START>, K of each pair one after another: (B*K)."""
+    """Return log p(c | x) (B*K) of captions (B*K, L) without <START>, K per pair in sequence."""
     tokens = torch.nn.functional.pad(words, (1, 0), value=START)
     logits = model.word_logits(tokens, difference)
     logits[:, :, list(model.never)] = -torch.inf

@@ -1,4 +1,4 @@
-"""Rewards of captions, 0 to 1 (CIDEr-D: 0 to 10), for the phase that follows training (reinforce.py)."""
+"""Rewards of captions, 0 to 1 (CIDEr-D: 0 to 10), for the phase after training (reinforce.py)."""
 
 import math
 from collections import Counter
@@ -19,16 +19,16 @@ Tokenize = Callable[[list[str]], list[str]]
 
 
 class Reward(Protocol):
-    """The rewards of one caption of each pair, in order."""
+    """Function that returns the rewards of captions, one caption per pair, in order."""
 
     def __call__(self, pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]: ...
 
 
 class Truth:
-    """1 for a correct caption, `partial_credit` ** (number of its faults) for another one.
+    """Reward 1 for a true caption, and `partial_credit` ** (number of faults) for a false one.
 
-    `false_alarm`: what a change told of an unchanged pair costs; 1: as much as any wrong caption.
-    Raises InputError for pairs whose scenes are unknown.
+    False captions of unchanged pairs (false alarms) have the reward 1 - `false_alarm`.
+    Raises InputError if the scene of a pair is unknown.
     """
 
     def __init__(self, pairs: Sequence[Pair], partial_credit: float, false_alarm: float):
@@ -41,7 +41,7 @@ class Truth:
 
     def _of(self, pair: Pair, caption: str) -> float:
         verdict = judge(caption, pair)
-        assert verdict is not None  # the scenes are known
+        assert verdict is not None  # __init__ checked that the scenes are known
         if verdict.true:
             return 1.0
         if pair.change_type == NO_CHANGE:
@@ -50,9 +50,9 @@ class Truth:
 
 
 class Agreement:
-    """1 for a caption that agrees with its pair's references (pipeline/scoring/sentences.py), 0 for others.
+    """Reward 1 for a caption that agrees with its pair's references (pipeline/scoring/sentences.py), else 0.
 
-    `false_alarm` as for Truth.
+    Other captions of unchanged pairs have the reward 1 - `false_alarm`, as in Truth.
     """
 
     def __init__(self, false_alarm: float):
@@ -67,7 +67,7 @@ class Agreement:
 class CiderD:
     """CIDEr-D, 0 to 10, with the document frequencies of the training references.
 
-    `tokenize` splits the references as the scores do. Samples are vocabulary words and need no tokeniser.
+    `tokenize` splits the references as in the scores. Samples are already words of the vocabulary.
     """
 
     def __init__(self, pairs: Sequence[Pair], tokenize: Tokenize):
@@ -87,7 +87,7 @@ class CiderD:
         return float(np.mean([self._similarity(own, text) for text in self.references[pair.pair_id]]))
 
     def _vector(self, sentence: str) -> tuple[list[dict[Ngram, float]], int]:
-        """The tf-idf of a sentence's n-grams by their length, and its number of bigrams."""
+        """Return the tf-idf of a sentence's n-grams, a mapping per n, and the number of its bigrams."""
         weights: list[dict[Ngram, float]] = [{} for _ in range(LONGEST)]
         for gram, count in ngrams(sentence).items():
             weights[len(gram) - 1][gram] = count * self.rarity.get(gram, self.unseen)
@@ -100,24 +100,24 @@ class CiderD:
 
 
 def _clipped(caption: Mapping[Ngram, float], reference: Mapping[Ngram, float]) -> float:
-    """The cosine in which a caption's n-gram counts no more often than the reference's."""
+    """Return the cosine similarity, with each of the caption's n-gram weights clipped to the reference's."""
     shared = sum(min(caption[gram], weight) * weight for gram, weight in reference.items() if gram in caption)
     norms = math.sqrt(sum(x * x for x in caption.values()) * sum(x * x for x in reference.values()))
     return shared / norms if norms else 0.0
 
 
 def random(pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
-    """A control: 0 or 1 whatever a caption says, drawn with torch's global generator."""
+    """Control: 0 or 1 at random for each caption, from torch's global generator."""
     return torch.randint(2, (len(captions),)).double().tolist()
 
 
 def constant(pairs: Sequence[Pair], captions: Sequence[str]) -> list[float]:
-    """A control: 1 for every caption, so that none is preferred and only the cross-entropy trains."""
+    """Control: 1 for every caption, so that only the cross-entropy trains the model."""
     return [1.0] * len(captions)
 
 
 def reward_of(settings: Mapping[str, Any], pairs: Sequence[Pair], tokenize: Tokenize) -> Reward:
-    """The reward that the settings name. Raises InputError where these training pairs do not allow it."""
+    """Return the reward that the settings name. Raises InputError if the training pairs lack its inputs."""
     match settings["reward"]:
         case "truth":
             return Truth(pairs, settings["partial_credit"], settings["false_alarm"])
@@ -128,10 +128,10 @@ def reward_of(settings: Mapping[str, Any], pairs: Sequence[Pair], tokenize: Toke
         case "random":
             return random
         case kind:
-            assert kind == "constant"  # params.yaml's types allow no other
+            assert kind == "constant"  # the types of params.yaml allow no other name
             return constant
 
 
 def tells_change(captions: Sequence[str]) -> list[float]:
-    """1 for each caption that says that something changed, 0 for others."""
+    """Return 1 for each caption that reports a change, and 0 for the others."""
     return [float(not says_no_change(caption, PHRASES)) for caption in captions]

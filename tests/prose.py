@@ -1,8 +1,6 @@
 """Check the prose of the repository by docs/style.md, "Rules": python -m tests.prose
 
-It reports docstrings that begin as in OPENINGS, and words of RETIRED in docstrings, comments and pages. A
-package or page that is not rewritten yet has an entry in LEFT. Its number may only fall: the check fails if
-there are more faults, and prints a note if there are fewer. `--count` prints the present numbers.
+It reports docstrings that begin as in OPENINGS, and words of RETIRED in docstrings, comments and pages.
 """
 
 import ast
@@ -23,29 +21,6 @@ RETIRED = {
     r"\bfirst weights\b": "initialisation",
     r"\bstrangers?\b": "untrusted",
     r"\btwins?\b": "reference implementation",
-}
-# faults that are left, by first folder and, in pipeline/, second; 0 for all others
-LEFT: dict[str, int] = {
-    "benchmarks": 20,
-    "commands": 3,
-    "models": 97,
-    "pipeline/__init__.py": 1,
-    "pipeline/authors_checkpoints": 9,
-    "pipeline/compute": 9,
-    "pipeline/config": 20,
-    "pipeline/datasets": 33,
-    "pipeline/decoding": 12,
-    "pipeline/features": 16,
-    "pipeline/io": 26,
-    "pipeline/negatives": 21,
-    "pipeline/probe": 2,
-    "pipeline/reporting": 5,
-    "pipeline/results": 2,
-    "pipeline/study": 20,
-    "pipeline/tabletop": 19,
-    "pipeline/training": 26,
-    "pipeline/weights": 5,
-    "stages": 12,
 }
 EXCEPT = ("docs/style.md", "docs/notes/")  # the page that lists the words, and the diaries
 
@@ -79,12 +54,6 @@ def faults(path: Path, name: str) -> list[str]:
     return found
 
 
-def group(name: str) -> str:
-    """Return the entry of LEFT that a file belongs to."""
-    parts = name.split("/")
-    return "/".join(parts[:2]) if parts[0] in ("pipeline", "docs") else parts[0]
-
-
 def files() -> Iterator[Path]:
     for package in PACKAGES:
         yield from sorted((ROOT / package).rglob("*.py"))
@@ -94,35 +63,20 @@ def files() -> Iterator[Path]:
     yield from sorted((ROOT / "docs").rglob("*.md"))
 
 
-def by_group() -> dict[str, list[str]]:
-    """Return the faults of all files by entry of LEFT."""
-    found: dict[str, list[str]] = {}
-    for path in files():
-        name = path.relative_to(ROOT).as_posix()
-        if not name.startswith(EXCEPT) and (own := faults(path, name)):
-            found.setdefault(group(name), []).extend(own)
-    return found
-
-
-def compared(found: dict[str, list[str]], left: dict[str, int]) -> tuple[list[str], list[str]]:
-    """Return the faults of groups that have more than `left` allows, and notes on numbers to lower."""
-    lines, notes = [], []
-    for name in sorted({*found, *left}):
-        own, allowed = found.get(name, []), left.get(name, 0)
-        if len(own) > allowed:
-            lines += [*own, f"{name}: {len(own)} faults, {allowed} allowed (docs/style.md)"]
-        elif len(own) < allowed:
-            notes.append(f"note: lower {name} in tests/prose.py from {allowed} to {len(own)}")
-    return lines, notes
+def all_faults() -> list[str]:
+    """Return the faults of all files that are checked."""
+    names = {path.relative_to(ROOT).as_posix(): path for path in files()}
+    checked = {name: path for name, path in names.items() if not name.startswith(EXCEPT)}
+    return [fault for name, path in checked.items() for fault in faults(path, name)]
 
 
 def main() -> int:
-    if "--count" in sys.argv:
-        print({name: len(own) for name, own in by_group().items()})
-        return 0
-    lines, notes = compared(by_group(), LEFT)
-    print("\n".join([*lines, *notes]), end="\n" if lines or notes else "")
-    return bool(lines)
+    found = all_faults()
+    for line in found:
+        print(line)
+    if found:
+        print(f"{len(found)} faults; see docs/style.md")
+    return bool(found)
 
 
 if __name__ == "__main__":

@@ -69,6 +69,7 @@ def test_a_large_test_split_is_said_to_leave_none(root, monkeypatch, capsys):
     monkeypatch.setattr(records, "MOST_PAIRS", 3)
     succeed(root, "record")
     assert (
-        "results/cells/tabletop/rr/1: no record, as tabletop has over 3 test pairs" in capsys.readouterr().out
+        "results/cells/tabletop/rr/1: no record, as tabletop has more than 3 test pairs"
+        in capsys.readouterr().out
     )
     assert not (root / "results/own").exists()

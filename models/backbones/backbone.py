@@ -1,6 +1,6 @@
 """A pretrained image network, cut at the feature map of a given stride: image -> feature grid.
 
-B: images of S x S pixels; s: stride; S/s x S/s: grid; C: channels.
+B: images of S x S pixels; s: stride; H x W = S/s x S/s: grid; C: channels.
 """
 
 from collections.abc import Iterable, Mapping
@@ -73,7 +73,7 @@ class Backbone(nn.Module):
 
 
 def channels(name: str, stride: int, finer: bool = False) -> int:
-    """Return C. Raises ValueError as Backbone does."""
+    """Return C. Raises ValueError if the model has no map of the stride, or there is no such model."""
     maps = (resnet101 if name == RESNET else timm_maps).maps(name)
     for wanted in _strides(stride, finer):
         if wanted not in maps:

@@ -42,7 +42,7 @@ def fold(network: nn.Module) -> int | None:
 
 
 def _pairs(network: nn.Module, graph: fx.Graph) -> Iterator[tuple[str, str]]:
-    """Yield the names of convolutions and of the norms that are their only readers, each called once."""
+    """Yield the names of each convolution and of the norm that is its only reader; both are called once."""
     called = Counter(
         id(network.get_submodule(str(each.target))) for each in graph.nodes if each.op == "call_module"
     )

@@ -1,4 +1,7 @@
-"""ResNet-101 (He et al., 2016) of torchvision, cut after one of its stages: image -> feature maps."""
+"""ResNet-101 (He et al., 2016) of torchvision, cut after one of its stages: image -> feature maps.
+
+B: images of S x S pixels; s: stride of a map; C: channels of a map.
+"""
 
 from torch import Tensor, nn
 from torchvision.models import resnet101

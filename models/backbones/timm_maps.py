@@ -1,4 +1,7 @@
-"""Models of timm (Wightman, 2019) by name, cut at maps of given strides: image -> feature maps."""
+"""Models of timm (Wightman, 2019) by name, cut at maps of given strides: image -> feature maps.
+
+B: images of S x S pixels; s: stride of a map; C: channels of a map.
+"""
 
 import difflib
 import re

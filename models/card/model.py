@@ -69,7 +69,7 @@ class CardSizes(DataSizes):
     word_width: int  # e
 
     def __post_init__(self) -> None:
-        """Raises ValueError for sizes that do not fit."""
+        """Check that the sizes fit each other. Raises ValueError if not."""
         if self.width % self.heads:
             raise ValueError(f"width {self.width} is not a multiple of heads ({self.heads})")
         if self.word_width % 2:
@@ -144,7 +144,7 @@ class Distilling(nn.Module):
 
 
 class Consistency(Regulariser):
-    """L_con: the common contexts of a pair are similar, and those of different pairs are not."""
+    """L_con: makes the common contexts of a pair similar, and those of different pairs dissimilar."""
 
     def __init__(self, temperature: float):
         super().__init__()
@@ -168,7 +168,7 @@ class Consistency(Regulariser):
 
 
 class Independence(Regulariser):
-    """L_ind: own contexts of before and after are independent (Hilbert-Schmidt independence criterion)."""
+    """L_ind: makes the own contexts of both images independent (Hilbert-Schmidt independence criterion)."""
 
     def forward(self, pair: Difference, words: Words) -> Tensor:
         assert isinstance(pair, Distilled)

@@ -37,7 +37,7 @@ class Memories(nn.Module):
         initialise(self, deviation(sizes, switches))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, M, E) -> (B, S, M, E), or (B, 1, M, E)."""
+        """Map F', (B, M, E), to (B, S, M, E) if the switch `memory` is `layerwise`, else to (B, 1, M, E)."""
         found = []
         for layer in self.layers:
             x = layer(x)

@@ -40,7 +40,7 @@ class ClipSizes(DataSizes):
     caption_layers: int  # layers of the captioner's encoder, and of its decoder
 
     def __post_init__(self) -> None:
-        """Raises ValueError for sizes that do not fit."""
+        """Check that the sizes fit each other. Raises ValueError if not."""
         for width, heads in (("width", "heads"), ("text_width", "text_heads"), ("joint", "caption_heads")):
             if getattr(self, width) % getattr(self, heads):
                 raise ValueError(

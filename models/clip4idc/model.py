@@ -1,7 +1,7 @@
 """CLIP4IDC (Guo et al., AACL-IJCNLP 2022): CLIP's image encoder learns to compare two images by retrieval.
 
 B: pairs; n: patches; t = n + 1: tokens of an image, class token first; D: width; E: joint width; S: layers of
-the captioner. Equations: docs/methods.md, "CLIP4IDC".
+the captioner; L: words. Equations: docs/methods.md, "CLIP4IDC".
 """
 
 import math
@@ -44,7 +44,10 @@ class Compared(nn.Module):
         self.inter, self.memories = inter, memories
 
     def forward(self, before: Tensor, after: Tensor) -> Difference:
-        """Compute the difference of images (B, t, D); the memory is (B, S, 2t, E), or (B, 1, 2t, E)."""
+        """Compute the difference of images (B, t, D).
+
+        The memory is (B, S, 2t, E) if the switch `memory` is `layerwise`, else (B, 1, 2t, E).
+        """
         joint = self.inter(before, after)
         return Difference(
             self.memories(joint.float() if joint.dtype == torch.float16 else joint), before, after
@@ -152,10 +155,10 @@ def adapting(switches: ClipSwitches, coef: float) -> tuple[Group, ...]:
 
 
 def captioning(coef: float, clips_words: bool, compares: bool = False) -> tuple[Group, ...]:
-    """Return the learning rates and weight decay of the captioning's tensors; `coef` is for CLIP's tensors.
+    """Return the captioner's parameter groups: names, rate factor, weight decay.
 
-    If the captioner's first layer `compares` by its initialisation, it has this factor too, because the full
-    rate would undo the initialisation.
+    Tensors from CLIP use the factor `coef`. With `compares`, the first memory layer also uses `coef`, because
+    the full rate would undo its initialisation.
     """
     slow = r"^(encoding|difference\.inter" + r"|difference\.memories\.layers\.0" * compares + r")\."
     words = (Group(r"^decoder\.tables\.", coef, True),) if clips_words else ()

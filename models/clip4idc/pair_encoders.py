@@ -1,7 +1,7 @@
 """CLIP4IDC's encoders of image pairs, and the attention maps of their class tokens.
 
-B: pairs; n: patches; t = n + 1: tokens of an image, class token first; D: width; E: joint width.
-Equations: docs/methods.md, "CLIP4IDC".
+B: pairs; n: patches; t = n + 1: tokens of an image, class token first; D: width; E: joint width;
+H x W: pixels of an image. Equations: docs/methods.md, "CLIP4IDC".
 """
 
 import torch
@@ -40,9 +40,9 @@ class JointEncoder(nn.Module):
 
 
 class SeparateEncoder(nn.Module):
-    """CLIP-FT's encoder: no block sees both images; F' is the tokens of before, followed by those of after.
+    """CLIP-FT's encoder: no block sees both images; F' is the tokens of image 1, then of image 2.
 
-    It adds e of Eq. 4, without which before and after could not be distinguished; the paper does not say so.
+    It adds e of Eq. 4, which the paper does not mention. Without e the two images could not be distinguished.
     """
 
     def __init__(self, sizes: ClipSizes):
@@ -67,8 +67,8 @@ def class_maps(
     """Return class-token attention by block, (B, 2, rows, columns), for images (B, 3, H, W).
 
     The blocks are the last one on single images and the last one on both (blocks 9 and 12 in CLIP4IDC's
-    figures), or the last two if one kind is missing. In a block on both images the class token of before is
-    used. Maps are averaged over heads, exclude class tokens, and sum to 1 over each image.
+    figures), or the last two if one kind is missing. In a block on both images the before image's class token
+    is used. Maps are averaged over heads, exclude class tokens, and sum to 1 over each image.
     """
     assert isinstance(encoding, ImageEncoder)
     sides, found = [encoding.patches(image) for image in (before, after)], {}

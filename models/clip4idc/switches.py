@@ -1,7 +1,7 @@
 """CLIP4IDC's switches: differences between its paper and its released program, and its ablations.
 
 Settings of the training loop are in params.yaml: optimiser, weight decay, clipping, schedule, patience, and
-`exchange` (the distractor image replaces before).
+`exchange` (replace the before image by the distractor image).
 """
 
 from dataclasses import dataclass

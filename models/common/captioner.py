@@ -1,6 +1,7 @@
 """The change captioner: pair encoding, difference, decoder and loss terms. All models are Captioners.
 
-B: pairs; C: feature channels; H x W: grid; N = H*W: cells; D: width; L: words; V: size of the vocabulary.
+B: pairs; C: feature channels; H x W: grid; N = H*W: cells; D: width; L: words; V: size of the vocabulary;
+R: captions per pair.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 from models.common.attention import MultiHeadAttention
 from models.common.decoder import NULL, CaptionDecoder
-from models.common.decoder_protocol import Aligned as Aligned  # what a model's file needs comes from here
+from models.common.decoder_protocol import Aligned as Aligned  # a model's file imports them from here
 from models.common.decoder_protocol import Decoder, States, Words
 from models.common.decoder_protocol import Difference as Difference
 from models.common.distributed_batch import total
@@ -45,7 +46,7 @@ class Captioner(Trainable):
     respective: the decoder attends to each image separately; the memory holds the tokens of both images
     keep_layers: the Words include the states of each decoder layer
     reads: where the decoder's input ends
-    encoding, decoder: already initialised; None: those of SCORER, initialised as the switches say
+    encoding, decoder: already initialised; None: SCORER's, initialised according to the switches
     """
 
     parts: Literal["mean", "sum"] = "mean"  # how the losses of the parts are combined

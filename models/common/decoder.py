@@ -91,7 +91,7 @@ class DecoderLayer(nn.Module):
 
 
 class Past:
-    """One layer's keys and values: those of the memory, computed once, and those of the words so far.
+    """Keys and values of one layer: of the memory (computed once), and of the words so far.
 
     The first `left` of the B pairs are not finished; with k captions each, R = left * k. Memory for the
     longest caption is allocated at the start, because growing tensors would be copied at every word.
@@ -112,7 +112,7 @@ class Past:
         return keys[:, :, : position + 1], values[:, :, : position + 1]
 
     def follow(self, parents: Tensor, words: int) -> None:
-        """Replace each caption's first `words` words by those of the row in `parents` (R)."""
+        """Replace the first `words` words of caption r by those of caption parents[r], for R rows."""
         for kept in (self.keys, self.values):
             rows = kept[: self.left].flatten(0, 1)[:, :, :words]  # a view
             rows.copy_(rows[parents])
@@ -137,7 +137,7 @@ class TransformerState:
         self.order = torch.arange(len(memory), device=memory.device)
 
     def follow(self, parents: Tensor) -> None:
-        """Replace each caption by that of the row in `parents` (R)."""
+        """Replace caption r by caption parents[r], for each of the R rows."""
         for kept in self.layers:
             kept.follow(parents, self.words)
 

@@ -34,10 +34,10 @@ class Aligned(Difference):
     before_keys: Tensor
 
     def alignment(self, rows: list[int]) -> Tensor:
-        """Return the attention of cells of after to cells of before, for some pairs: (rows, N, N).
+        """Return the attention of the after image's cells to the before image's cells: (rows, N, N).
 
-        SCORER's and DIRL's Eq. 5, averaged over heads; each row sums to 1. It is not computed for the whole
-        batch, because (N, N) is 196 x 196 per head.
+        SCORER's and DIRL's Eq. 5, averaged over heads; each row sums to 1. `rows` selects pairs: the whole
+        batch would need too much memory, because (N, N) is 196 x 196 per head.
         """
         return attention_weights(self.after_queries[rows], self.before_keys[rows]).mean(1)
 
@@ -76,7 +76,7 @@ class State(Protocol):
     """Search state, for example keys and values, or the two vectors of an LSTM."""
 
     def follow(self, parents: Tensor) -> None:
-        """Replace each caption by that of the row in `parents` (R)."""
+        """Replace caption r by caption parents[r], for each of the R rows."""
 
     def leave(self, ended: Tensor) -> None:
         """Remove the pairs for which `ended` (left) is true; `Exchange(ended)` gives the others' places."""
@@ -107,7 +107,7 @@ class Decoder(Protocol[Kept]):
 
         looked: (B, L, ...), results of the steps, in the order of `begin`, zero after a caption's end
 
-        Each map sums to 1. I is 1 if a map is shown on both images, 2 for a map on before and one on after.
+        Each map sums to 1. I is 1 if a map is shown on both images, 2 for one map on each image.
         """
 
     def word_weights(self, looked: Tensor | None) -> Tensor | None:

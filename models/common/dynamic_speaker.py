@@ -1,4 +1,4 @@
-"""The dynamic speaker of DUDA and VARD: LSTMs that weigh before, difference and after at each word.
+"""The dynamic speaker of DUDA and VARD: at each word, LSTMs weigh both images and their difference.
 
 Park et al., ICCV 2019; Tu et al., TIP 2023. Equations: docs/methods.md, "DUDA".
 B: pairs; k: captions per pair; R = B*k: rows; L: words; V: size of the vocabulary; N: cells of an image; K:
@@ -44,28 +44,28 @@ RELEASED = SpeakerSwitches(coordinates=True, barred="none")
 
 @dataclass(frozen=True)
 class SpeakerSizes(DataSizes):
-    """Widths of the speaker and of the attention maps."""
+    """Widths of the speaker and the attention maps."""
 
     maps: int  # M
     hidden: int  # H
     word_width: int  # e
 
     def __post_init__(self) -> None:
-        """Raises ValueError for sizes that do not fit."""
+        """Check that the sizes fit each other. Raises ValueError if not."""
         if self.maps % CHANNELS_A_GROUP:
             raise ValueError(f"maps {self.maps} is not a multiple of {CHANNELS_A_GROUP}, a group's channels")
 
 
 @dataclass
 class Attended(Difference):
-    """Difference whose memory, (B, 3, K), holds the vectors of before, of the difference and of after."""
+    """Difference whose memory, (B, 3, K), holds three vectors: before image, difference, after image."""
 
     maps: Tensor  # (B, 2, N), logits of the attention maps on before and after
 
 
 @dataclass
 class Weighed(Words):
-    """Words with the weights of before, difference and after at each word."""
+    """Words with three weights per word: before image, difference, after image."""
 
     weights: Tensor = field(kw_only=True)  # (R, L, 3), sums to 1
 
@@ -118,7 +118,7 @@ class SpeakerState:
     beam: int
 
     def follow(self, parents: Tensor) -> None:
-        """Replace each caption by that of the row in `parents` (R), a caption of the same pair."""
+        """Replace caption r by caption parents[r] of the same pair, for each of the R rows."""
         (h_d, c_d), (h_c, c_c) = self.weighing, self.speaking
         self.weighing, self.speaking = (h_d[parents], c_d[parents]), (h_c[parents], c_c[parents])
 

@@ -117,7 +117,7 @@ def resolve(key: str, variant: Any, overrides: Any, released: Kind, concerning: 
     """Return the switches of a variant with overrides.
 
     key: "model.<name>", for error messages
-    released: switches of the variant `released`; those of the variant `paper` are the defaults of their class
+    released: switches of the variant `released`; the variant `paper` has the defaults of the class
     concerning: names of the switches that may be overridden
 
     Raises ValueError that names the wrong key.

@@ -1,4 +1,7 @@
-"""The interface that the training loop needs from a model, in captioning and in pretraining."""
+"""The interface that the training loop needs from a model, in captioning and in pretraining.
+
+B: pairs; N: cells or tokens of an image; D: width; L: words; E: width of the space of retrieval.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

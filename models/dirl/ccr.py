@@ -1,7 +1,7 @@
 """CCR: cross-modal contrastive regularisation (Tu et al., ECCV 2024), Eq. 8-14.
 
-The attended difference of a pair should match the words of its own caption better than those of other
-captions. B: pairs of the batch; b: pairs of this process; L: words; D: width.
+The attended difference of a pair should match the words of its own caption better than the words of
+other captions. B: pairs of the batch; b: pairs of this process; L: words; D: width.
 """
 
 from collections.abc import Mapping

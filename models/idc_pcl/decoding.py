@@ -19,7 +19,7 @@ from models.idc_pcl.network import Network, word_attention
 
 
 class Kept(Past):
-    """Keys and values of one cross-modal block: those of the image tokens, and of the words so far."""
+    """Keys and values of one cross-modal block: of the image tokens, and of the words so far."""
 
     def __init__(self, keys: Tensor, values: Tensor, longest: int, beam: int):
         self.memory_keys, self.memory_values = keys, values  # (B, h, M, d)
@@ -59,7 +59,11 @@ class MaskDecoder(Unweighed):
         return TransformerState([Kept(keys, values, self.longest, beam) for keys, values in kept])
 
     def step(self, tokens: Tensor, position: int, state: TransformerState) -> NextWord:
-        """Predict the word after `tokens` (R), which are at `position`, by the [MASK] after them."""
+        """Predict the next word of each caption.
+
+        `tokens` (R) are the words at `position`. The prediction is read at the [MASK] that is appended after
+        each of them.
+        """
         masks, state.words = torch.full_like(tokens, self.network.mask), position + 1
         x = self.network.cross.norm(self.network.text(torch.stack([tokens, masks], 1), position))
         for block, kept in zip(self.network.cross.each(), state.layers, strict=True):

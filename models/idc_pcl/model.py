@@ -1,7 +1,8 @@
 """IDC-PCL (Yao et al., AAAI 2022): pretrained on three tasks; captions by predicting masked words.
 
 network.py: the network; pretraining.py: the pretraining phases; decoding.py: the decoder. Equations:
-docs/methods.md, "IDC-PCL". B: pairs; C: feature channels; N: cells of an image; D: width; L: words.
+docs/methods.md, "IDC-PCL". B: pairs; C: feature channels; N: cells of an image; D: width; L: words; R:
+captions per pair; V: size of the vocabulary.
 """
 
 from dataclasses import fields
@@ -71,7 +72,7 @@ class MaskedCaptioner(Captioner):
         return found | self.judged(marks, changed)
 
     def word_logits(self, tokens: Tensor, difference: Difference) -> Tensor:
-        """Logits of each word given the words before it: of a [MASK] behind them, as decoding has it.
+        """Return each word's logits given the earlier words, read at a [MASK] after them, as in decoding.
 
         Captions (R*B, L+1) -> (R*B, L, V). Every word is a row of its own, so it costs L passes over words.
         """

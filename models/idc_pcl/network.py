@@ -190,11 +190,12 @@ class Network(nn.Module):
 
     @torch.no_grad()
     def compare(self) -> None:
-        """Initialise the first block on both images so that cells attend to their counterparts.
+        """Initialise the first block that sees both images so that each cell attends to its counterpart.
 
-        The types of cells hold the side of their image. [IMG1] and [IMG2] have no side, because cells would
-        attend to them. Earlier blocks add little. The difference, in half of the directions, is amplified,
-        and words attend to it.
+        The type embeddings of cells encode which image they belong to. The type embeddings of [IMG1] and
+        [IMG2] do not, because cells would attend to them. With `compares`, the single-image blocks are scaled
+        down by CALM, the block amplifies the difference in half of its directions, and the first cross block
+        makes words attend to cells that differ.
         """
         self.places, side, room = kept_apart(self.cells, self.words.embedding_dim)
         show_beside(self.project, room)

@@ -153,8 +153,8 @@ class Pretraining(Trainable):
     def mvcl(self, before: Tensor, after: Tensor, tokens: Tensor) -> dict[str, Tensor]:
         """Contrast a masked cell's output with its feature and with negatives.
 
-        The rank is that of the true feature among all masked cells, from 0 (first) to 1 (last); 1/2 is
-        chance.
+        The rank is the place of the true feature among all masked cells, from 0 (first) to 1 (last).
+        Chance is 1/2.
         """
         cells = torch.stack([before] if self.single else [before, after], 1)  # (B, I, N, C)
         hidden = masked_cells(cells.shape[:3], self.cell_share, cells.device)
@@ -176,7 +176,7 @@ class Pretraining(Trainable):
         return {"mvcl": loss, "mvcl_rank": before_it.mean() / max(1, len(p) - 1)}
 
     def fda(self, before: Tensor, after: Tensor, tokens: Tensor, changed: Tensor) -> dict[str, Tensor]:
-        """Contrast the similarity of images and own caption with that of six negative captions."""
+        """Contrast the images' similarity to their own caption with that to six negative captions."""
         images, words = self.joint(before, after, tokens)
         marks, _ = self.marks_and_cells(images)
         first, second = marks.float().unbind(1)

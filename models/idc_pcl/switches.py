@@ -21,7 +21,7 @@ class PclSizes(DataSizes):
     pool: int
 
     def __post_init__(self) -> None:
-        """Raises ValueError for sizes that do not fit."""
+        """Check that the sizes fit each other. Raises ValueError if not."""
         if self.width % self.heads or self.width % 2:
             raise ValueError(f"width {self.width} is not an even multiple of heads ({self.heads})")
         if any(side % self.pool for side in self.grid):

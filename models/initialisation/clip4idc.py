@@ -1,9 +1,9 @@
 """Initial weights of CLIP4IDC for few images: the switch `first_weights: counterpart`. Not published.
 
 Without pretrained weights, CLIP's own initial weights do not learn to compare two images on a small dataset
-(docs/methods.md, "CLIP4IDC"). All of these weights are trained. Those of CLIP's towers must learn slowly
-(`coef_lr`): otherwise they are undone before the decoder can use them.
-D width, E joint width, N cells of an image, t = N + 1 tokens of an image (class token first).
+(docs/methods.md, "CLIP4IDC"). All of these weights are trained. The weights of CLIP's towers must learn
+slowly (`coef_lr`): otherwise training undoes them before the decoder can use them.
+D: width; E: joint width; N: cells of an image; t = N + 1: tokens of an image, class token first.
 """
 
 import math
@@ -54,15 +54,15 @@ def compare(
 ) -> DifferenceDirections | None:
     """Make the first block on both images compare each token with the same token of the other image.
 
-    Tokens are told apart by their places. The first E/2 channels of F' then hold the difference, the next one
-    its size, the next one the image's side, and the rest what the cell itself shows. If no block sees both
-    images, `layer`, the captioner's first one, compares instead.
+    Tokens are distinguished by their places. Then the first E/2 channels of F' hold the difference, the next
+    one its size, the next one the image's side, and the rest the content of the cell itself. If no block sees
+    both images, `layer`, the first layer of the captioner, compares instead.
     Raises ValueError if E is over D or under 4.
     """
     places = all_places(encoding)
     side = QUIET / 2 * side_beside(places)
     toward = F.normalize(side, dim=0)
-    shown = last_map(encoding).mul_(SHOWN)  # what a cell shows is in no direction that comparing looks for
+    shown = last_map(encoding).mul_(SHOWN)  # content avoids the directions that the comparison reads
     shown -= (within(places) + torch.outer(toward, toward)) @ shown
     inter.images[0], inter.images[1] = side, -side
     if isinstance(inter, JointEncoder):

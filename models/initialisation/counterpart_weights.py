@@ -2,7 +2,7 @@
 
 The counterpart is the cell of the same place in the other image. With weights that attend to all cells alike,
 a transformer does not learn to compare two images from a small dataset; with these it does (docs/methods.md,
-"IDC-PCL"). All of them are trained. N cells of an image, D width, h heads, d = D/h.
+"IDC-PCL"). All of them are trained. N: cells of an image; D: width; h: heads; d = D/h.
 """
 
 import math
@@ -66,7 +66,7 @@ def within(places: Tensor) -> Tensor:
 def look_across(
     attention: MultiHeadAttention, places: Tensor, side: Tensor, sharpness: float = SHARPNESS
 ) -> Tensor:
-    """Make tokens attend to their counterparts: q_i k_j^T / sqrt(d) is about `sharpness` for these.
+    """Make each token attend to its counterpart, with q_i k_j^T / sqrt(d) of about `sharpness`.
 
     Tokens hold `places`, (N, D), by their cell, and `side`, (D), by their image (- side for the second one).
     The first d - 1 directions of each head see places, the last one sees the side. - W^O W^V projects on
@@ -172,5 +172,5 @@ def calm(*maps: nn.Module) -> None:
 
 
 def calm_block(block: TransformerBlock) -> None:
-    """Make a block add CALM times as much to its input."""
+    """Scale both residual branches of a block (attention output, last feed-forward layer) by CALM."""
     calm(block.attention.output, block.fed[-1])

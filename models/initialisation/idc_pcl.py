@@ -2,7 +2,8 @@
 
 The first block on both images compares each cell with its counterpart (counterpart_weights.py). The
 difference is made large enough for words to see it, and words start by attending to cells that differ. All
-weights are trained. Results: docs/methods.md, "IDC-PCL". N cells of an image, D width.
+weights are trained. Results: docs/methods.md, "IDC-PCL". N: cells of an image; D: width; C: feature
+channels.
 """
 
 import math
@@ -28,7 +29,7 @@ def kept_apart(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor, int]
     if not room:
         raise ValueError(f"first_weights: counterpart needs a width of at least 10, not {width}")
     waves = grid_places(*cells, room)
-    waves = waves - waves.mean(1, keepdim=True)  # a layer norm changes their length alone
+    waves = waves - waves.mean(1, keepdim=True)  # a layer norm changes only their length
     waves, side = waves - waves.mean(0), side_beside(waves)
     places, side = (QUIET * math.sqrt(width / room) * x for x in (waves, side / 2))
     return F.pad(places, (0, width - room)), F.pad(side, (0, width - room)), room

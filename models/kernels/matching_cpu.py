@@ -128,7 +128,7 @@ def _mean(ordered):
 def spread(
     grad: Tensor, queries: Tensor, keys: Tensor, row_at: Tensor, column_at: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of queries (B, h, N, d) and keys (A, h, M, d) from that of TM, (B, A, h).
+    """Map the gradient of TM, (B, A, h), to gradients of queries (B, h, N, d) and keys (A, h, M, d).
 
     They are computed in float32 or wider; sums over the other images always have the same order.
     """

@@ -56,7 +56,7 @@ def _best_of(own: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
 def spread(
     grad: Tensor, queries: Tensor, keys: Tensor, row_at: Tensor, column_at: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradients of queries (B, h, N, d) and keys (A, h, M, d) from that of TM, (B, A, h).
+    """Map the gradient of TM, (B, A, h), to gradients of queries (B, h, N, d) and keys (A, h, M, d).
 
     Sums are float32.
     """
@@ -65,7 +65,7 @@ def spread(
 
 
 def _gather(own: Tensor, others: Tensor, grad: Tensor, own_at: Tensor, other_at: Tensor) -> Tensor:
-    """Return the gradient of `own`, (B, h, N, d), from that of TM and both images' indices."""
+    """Return the gradient of `own`, (B, h, N, d), from the gradient of TM and both images' indices."""
     (B, h, N, d), (A, _, M, _) = own.shape, others.shape
     sizes, how = _sum_tiles(own, N, M, d)
     programs = triton.cdiv(N, sizes["BLOCK_N"]) * triton.cdiv(d, sizes["BLOCK_D"]), B * h
@@ -95,7 +95,7 @@ def _sum_tiles(x: Tensor, N: int, M: int, d: int) -> tuple[dict[str, int], dict[
 
 
 def _tiles(M: int, most: int) -> dict[str, int]:
-    """Return the tokens of a tile, and those of the last, partial tile."""
+    """Return the size in tokens of a full tile and of the last, partial tile; 0 if no tile is partial."""
     block = _within(most, M)
     return {"BLOCK_M": block, "TAIL": _within(block, M % block) if M % block else 0}
 

@@ -1,7 +1,8 @@
 """CBR: cross-modal backward reasoning (Tu et al., ICCV 2023), section 3.4.
 
 From the before image and the caption, the model imagines the after image, which should match the real one.
-B: pairs of the batch; b: pairs of this process; N: cells; D: width; h: heads; d = D/h; L: words.
+B: pairs of the batch; b: pairs of this process; N, M: cells of an image; D: width; h: heads;
+d = D/h; L: words.
 """
 
 import torch

@@ -63,7 +63,7 @@ class Scorer(nn.Module):
     def fused(self, before: Tensor, after: Tensor) -> Tensor:
         """Return X_c = ReLU(fc([X^c_bef ; X^c_aft])), or fc of their sum or product (Eq. 7): (B, N, D).
 
-        `respective` does not fuse: it returns the tokens of before, then of after, (B, 2N, D).
+        `respective` does not fuse: it returns the before image's tokens, then the after image's, (B, 2N, D).
         """
         if self.fusion == "respective":
             return torch.cat([before, after], 1)

@@ -1,4 +1,7 @@
-"""Subtraction: the baseline of SCORER's tables (Tables 6, 7, 10-12)."""
+"""Subtraction: the baseline of SCORER's tables (Tables 6, 7, 10-12).
+
+B: pairs; N: cells of an image; D: width.
+"""
 
 import torch
 from torch import Tensor, nn

@@ -40,20 +40,20 @@ DIFFERENT = 1.5  # scale of l_diff in the speaker
 
 @dataclass(frozen=True)
 class VardSizes(SpeakerSizes):
-    """Sizes of the speaker and of the detector."""
+    """Sizes of the speaker and the detector."""
 
     width: int  # A
     heads: int
 
     def __post_init__(self) -> None:
-        """Raises ValueError for sizes that do not fit."""
+        """Check that the sizes fit each other. Raises ValueError if not."""
         super().__post_init__()
         check_heads(self.width, self.heads)
 
 
 @dataclass(frozen=True)
 class TransformerSizes(DataSizes):
-    """Sizes of the detector and of the transformer decoder."""
+    """Sizes of the detector and the transformer decoder."""
 
     width: int  # A
     heads: int
@@ -61,7 +61,7 @@ class TransformerSizes(DataSizes):
     word_width: int
 
     def __post_init__(self) -> None:
-        """Raises ValueError for sizes that do not fit."""
+        """Check that the sizes fit each other. Raises ValueError if not."""
         check_heads(self.width, self.heads)
         if self.word_width % 2:
             raise ValueError(f"word_width {self.word_width} is not even")

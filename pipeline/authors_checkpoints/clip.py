@@ -1,7 +1,7 @@
 """Import CLIP's weights from a safetensors file (docs/checkpoints.md, "CLIP4IDC and CLIP").
 
-The file has the names of OpenAI or of Hugging Face. Our names are those of models/clip4idc/encoders.py, with
-blocks numbered through the whole image tower, so that one file fits every split.
+The file has the names of OpenAI or of Hugging Face. Our names are the names in models/clip4idc/encoders.py,
+with blocks numbered through the whole image tower, so that one file fits every split.
 """
 
 from math import isqrt

@@ -1,7 +1,8 @@
 """CLIP4IDC's released checkpoints, of both phases (docs/checkpoints.md, "CLIP4IDC and CLIP").
 
-A file is a dictionary of tensors: CLIP's, with OpenAI's names and the prefix "clip.", those of the pair
-encoder, and in the second phase those of the captioner. The text tower of the second phase is not used.
+A file is a dictionary of tensors. CLIP's tensors have OpenAI's names with the prefix "clip."; the others
+belong to the pair encoder and, in the second phase, to the captioner. The text tower of the second phase is
+not used.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Released checkpoints of DUDA and of VARD with LSTMs (docs/checkpoints.md, "DUDA and VARD").
+"""Released checkpoints of DUDA and VARD with LSTMs (docs/checkpoints.md, "DUDA and VARD").
 
-Their captions end with <NULL>, ours with <END>. So these two rows of the word tables are exchanged, which
-leaves the computation unchanged.
+The authors' captions end with <NULL>, our captions with <END>. So these two rows of the word tables are
+exchanged, which leaves the computation unchanged.
 """
 
 from pathlib import Path

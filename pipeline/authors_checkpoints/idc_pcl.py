@@ -1,7 +1,7 @@
 """Released checkpoints of IDC-PCL, of both phases (docs/checkpoints.md, "IDC-PCL").
 
 A pretrained file has the tensors in its entry model_state_dict; a fine-tuned file has only tensors. Rows of
-words are in the order of the authors' vocabulary; in ours [MASK] and [CLS] come after the words.
+words are in the order of the authors' vocabulary; in our vocabulary [MASK] and [CLS] come after the words.
 """
 
 from functools import partial

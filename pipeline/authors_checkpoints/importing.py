@@ -36,7 +36,7 @@ DATA = tuple(each.name for each in fields(DataSizes))
 
 @dataclass(frozen=True)
 class Options:
-    """Properties that are not in the file; None: those of the system's program."""
+    """Properties that the file does not state; None: the value in the system's program."""
 
     vocabulary: Path
     dataset: str
@@ -156,7 +156,7 @@ def _bare(
 def _check_computed(
     path: Path, system: System, rows: Sequence[Wanted], tensors: Mapping[str, Tensor]
 ) -> None:
-    """Raise InputError if a table of positions, or a tensor that is saved twice, differs from ours."""
+    """Raise InputError for positions that are not the model's, or two different copies of a shared tensor."""
     for row in rows:
         tensor, other = tensors.get(row.theirs), row.how.removeprefix("=")
         if row.how == "sinusoids" and tensor is not None:

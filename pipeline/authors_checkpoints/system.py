@@ -21,7 +21,7 @@ FIELDS = {"D": "width", "e": "word_width", "n": "layers", "m": "decoder_layers",
 
 
 def named(_: Path, sizes: Sizes, intra: int) -> dict[str, int]:
-    """Return our sizes; letters that are not in FIELDS are names of ours."""
+    """Return the sizes by our field names; a letter that is not in FIELDS keeps its name."""
     return {FIELDS.get(letter, letter): size for letter, size in sizes.items()}
 
 
@@ -58,7 +58,7 @@ class System:
 
 
 def check_features(wanted: Spec, system: System) -> None:
-    """Raise InputError if the features in params.yaml are not those of the program.
+    """Raise InputError if the authors' program uses other features than params.yaml.
 
     Imported features may have any weights and resizing.
     """

@@ -108,7 +108,7 @@ def _within(module: str, name: str) -> str:
 def sizes_of(
     path: Path, rows: Sequence[Row], found: Mapping[str, Tensor], known: Sizes, remedy: str
 ) -> dict[str, int]:
-    """Return the known sizes and those that the file's tensors determine.
+    """Return the known sizes and the sizes that the file's tensors determine.
 
     Raises InputError that names a tensor that is missing or has another number of dimensions.
     """
@@ -204,9 +204,10 @@ def floats(path: Path, name: str, tensor: Tensor, remedy: str) -> Tensor:
 def taken(
     rows: Sequence[Wanted], tensors: Mapping[str, Tensor], order: Sequence[int] | None, side: int
 ) -> dict[str, Tensor]:
-    """Return our parameters; a parameter with several tensors is their stack.
+    """Return our parameters by name. Tensors that map to the same parameter are stacked.
 
-    `order`: the authors' row of each of our words; None: the same rows. `side`: side of the grid in cells.
+    order: the row in the authors' word table of each word of our vocabulary; None: the same rows
+    side: number of cells along a side of the grid
     """
     found: dict[str, list[Tensor]] = {}
     for row in rows:

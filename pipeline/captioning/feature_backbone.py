@@ -31,7 +31,7 @@ MOST_NUMBERS = 200_000_000  # four times ResNet-101
 
 @dataclass(frozen=True)
 class Made:
-    """How the features of a model were made, in addition to the recipe's Spec."""
+    """Provenance of a model's features that the recipe's Spec lacks: weights, precision, backbone."""
 
     weights_id: str  # a hash, as in the store; "pixels" if the model reads pixels
     precision: Literal["float32", "bfloat16"]

@@ -1,4 +1,7 @@
-"""Attention maps drawn on both images, one row per word, as one image file."""
+"""Attention maps drawn on both images, one row per word, as one image file.
+
+H x W: grid of cells.
+"""
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont

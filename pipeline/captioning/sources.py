@@ -92,7 +92,10 @@ def _unpack(package: zipfile.ZipFile, folder: Path, weights: Path) -> None:
 
 
 def _check_packed(member: zipfile.ZipInfo, weights: Path) -> None:
-    """Raise InputError for a file that would unpack to too much; zipfile never exceeds the stated size."""
+    """Raise InputError if a packed file has an unknown compression, or its stated unpacked size is too large.
+
+    zipfile never unpacks more than the stated size.
+    """
     name, size = member.filename, member.file_size
     if member.compress_type not in PACKED:
         raise InputError(f"{weights}: {name} is packed in a way that is not taken; zip it by deflate, or not")

@@ -70,12 +70,12 @@ def word(text: str) -> str:
 
 
 def to_read(text: str) -> Path:
-    """Type of an argument that names a file or folder that is only read."""
+    """Argument type for an input: a file or a folder."""
     return Path(text)
 
 
 def address_to_read(text: str) -> str:
-    """Type of an argument that names a folder of stores, or their address, that is only read."""
+    """Argument type for an input: a folder of feature stores, or its address."""
     return text
 
 
@@ -131,5 +131,5 @@ def pairs_of(path: str | Path, split: str) -> list[Pair]:
 
 
 def _place(path: Path) -> Path:
-    """Resolve the folder but not the file, because writing replaces a link itself."""
+    """Resolve links in parent folders but not in the file name: writing replaces a link, not its target."""
     return path.parent.resolve() / path.name

@@ -1,4 +1,4 @@
-"""A group of processes that share one piece of work, started by torchrun or launch.py, or one process alone.
+"""A group of processes that share one piece of work, started by torchrun or launch.py, or a single process.
 
 It uses torch.distributed, but not its barrier, which keeps GPUs busy. An error that all processes have is
 printed once.
@@ -139,7 +139,7 @@ def joined() -> Iterator[Ranks]:
 
 
 def _is_first(store: distributed.Store) -> bool:
-    """Return whether no other process had an error before; False if the store's process has ended."""
+    """Return True if no other process had an error earlier; False if the store's process has ended."""
     try:
         return store.add("errors", 1) == 1
     except distributed.DistError:
@@ -237,7 +237,7 @@ def _opened(address: str, port: int, serves: bool) -> distributed.TCPStore | str
 
 @contextmanager
 def _without_torch_messages() -> Iterator[None]:
-    """Drop what torch's C++ code writes to standard error: pages of addresses for each attempt."""
+    """Suppress torch's C++ messages on standard error: a long backtrace for each attempt to connect."""
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, 2)

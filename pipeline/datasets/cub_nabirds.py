@@ -111,7 +111,7 @@ def read_nabirds(root: Path, seed: int) -> list[ClassPair]:
 
 
 def _drawn(classes: Mapping[str, int], rng: np.random.Generator) -> Iterator[tuple[str, str]]:
-    """Yield each image with a second one, alternately of the same and of another class.
+    """Yield each image with a second one, alternately from the same class and from another class.
 
     `classes`: image -> class. The only image of a class always gets a second image of another class.
     """

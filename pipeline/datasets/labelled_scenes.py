@@ -47,7 +47,7 @@ class LabelledObject(Strict):
     y: Pixels
 
     def placed(self, number: int) -> Placed:
-        """Return the object with its number, as the schema has it."""
+        """Convert to schema.Placed with the given number; y changes its sign."""
         return Placed(number, self.size, self.color, self.material, self.shape, self.x, -self.y)
 
 

@@ -24,7 +24,7 @@ PAIRS, INDEX, IMAGES = "pairs", "index", "images"  # keys in `hashes`
 
 @dataclass(frozen=True)
 class Manifest:
-    """How a dataset's pairs were made."""
+    """Record of how a dataset's pairs were made."""
 
     reader: str
     protocol: str | None  # defines a test item's references, if the dataset has several definitions
@@ -93,7 +93,7 @@ def check_files(path: Path, known: Manifest, pairs: str | Path, index: str | Pat
 
 
 def check_images(pairs: str | Path, name: str, identity: str | None) -> None:
-    """Raise InputError if the store `name` has features of other images than those of the pairs.
+    """Raise InputError if the store `name` has features of other images than the pairs' images.
 
     `identity`: the store's images.identity; None if unknown.
     """

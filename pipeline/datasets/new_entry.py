@@ -49,7 +49,7 @@ def add(path: Path, name: str, folder: Path, like: str) -> bool:
             params.load(beside)
         except InputError as error:
             raise InputError(f"{str(error).replace(str(beside), str(path))}; nothing was entered") from None
-        _write_card(name, folder, table)  # before params.yaml: a card alone has no effect
+        _write_card(name, folder, table)  # before params.yaml: without an entry, a card has no effect
     return True
 
 

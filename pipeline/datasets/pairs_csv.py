@@ -25,7 +25,7 @@ from pipeline.io.errors import InputError, listed
 from pipeline.io.records import first_fault
 
 FILES = ()
-OPTIONAL = NAMES  # one of them
+OPTIONAL = NAMES  # a table needs one of these columns
 REMEDY = "correct these lines (data/README.md describes a row)"
 UNSEEN = re.compile("[\x00-\x08\x0e-\x1f\x7f\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 """Invisible characters other than white space: with them, words look equal and differ."""
@@ -71,7 +71,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Table:
-    """The pairs of a table by (before, after), and its faults by line."""
+    """The pairs of a table by (before image, after image), and its faults by line."""
 
     path: Path
     found: dict[tuple[str, str], Found]

@@ -158,7 +158,10 @@ def _check_index(where: str, fields: list[str], head: _Head) -> None:
 
 
 def _row(line: int, head: _Head, fields: list[str]) -> Row:
-    """Return a row. Empty fields may be missing at its end, or follow the last column."""
+    """Parse one line into a Row; a fault is kept in the Row.
+
+    Empty fields at the end of the line may be missing, and extra empty fields are ignored.
+    """
     values: dict[str, Any] = {}
     for place, field in enumerate(fields):
         if not (value := _stripped(field)):

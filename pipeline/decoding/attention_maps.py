@@ -1,7 +1,7 @@
 """Read and write attention.npz: attention maps of every generated word, and alignments of image pairs.
 
 P: captions; T: words of all captions; (H, W): grid of cells; N = H * W; G: pairs that keep more
-(gallery_pairs.ALIGNED); I: maps per word (0: no attention, 1: shown on both images, 2: before and after);
+(gallery_pairs.ALIGNED); I: maps per word (0: no attention, 1: shown on both images, 2: one on each image);
 B: blocks of the image encoder; K: named weights per word.
 
 array                    type and shape            content
@@ -11,7 +11,7 @@ word                     strings (T,)              words of all captions
 map                      float16 (T, H, W)         attention, sums to 1; (T, I, H, W) unless I = 1
 aligned_pair, alignment  strings (G,), float16 (G, N, N)        only with cross-view attention
 block_name               strings (B,)                           only if the image encoder has class tokens
-block_pair, block        strings (G,), float16 (G, B, 2, H, W)  class-token attention in before and after
+block_pair, block        strings (G,), float16 (G, B, 2, H, W)  class-token attention in both images
 weight_name, weight      strings (K,), float16 (T, K)           decoder weights of a word, sum to 1; optional
 of_weights, of_pairs, of_run    sha256 of the weights and of the pairs' file; DATASET/MODEL/SEED
 
@@ -43,7 +43,7 @@ class Attended:
 
     words: tuple[str, ...]
     maps: np.ndarray  # float16, (words, I, H, W), each map sums to 1
-    alignment: np.ndarray | None = None  # float16, (N, N): row = cell of after, column = cell of before
+    alignment: np.ndarray | None = None  # float16, (N, N): row: cell of the after image; column: of before
     blocks: Mapping[str, np.ndarray] | None = None  # block name -> float16, (2, H, W): class-token attention
     weighed: tuple[str, ...] = ()  # K names
     weights: np.ndarray | None = None  # float16, (words, K), each row sums to 1; None if K is 0
@@ -133,7 +133,7 @@ def read(path: str | Path) -> dict[str, Attended]:
 
 
 def read_origin(path: str | Path) -> dict[Origin, str]:
-    """Return the `origin` that was given to `write`; raises as `read` does."""
+    """Return the `origin` given to `write`. Raises InputError if the file is missing or not valid."""
     return _read(path, _origin)
 
 

@@ -181,7 +181,7 @@ class Beam:
     def _settled(self, left: int) -> Tensor:
         """Return which of the first `left` pairs can no longer get a better caption, `(left,)`.
 
-        More words only lower a sum, and the largest divisor is that of the longest possible caption.
+        More words only lower a sum, and the longest possible caption has the largest divisor.
         """
         reachable = self.sums[:left].amax(1) / self.longest**self.length_penalty
         return reachable <= self.scores[self.order[:left]]

@@ -1,6 +1,7 @@
 """Decode pairs by greedy or beam search, with attention maps.
 
 This module is separate from greedy.py, which training uses, so that editing it does not make DVC train again.
+N: cells of an image.
 """
 
 import math
@@ -42,7 +43,7 @@ def attended_captions(
 ) -> dict[str, Attended]:
     """Return captions with attention by pair id, in order, and show progress.
 
-    With greedy search the captions equal those of `greedy.captions`. Pairs in `aligned` also get the
+    With greedy search the captions equal the output of `greedy.captions`. Pairs in `aligned` also get the
     alignment of their images and the class-token attention of the image encoder, if the model has them. All
     other maps take 392 bytes per word at 14 x 14: 75 MB for the 15,940 test pairs of CLEVR-Change.
     """

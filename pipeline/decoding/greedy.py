@@ -1,7 +1,7 @@
 """Greedy search.
 
 B: pairs; L: tokens of the longest caption found; longest: the model's limit of tokens; I: maps per word;
-N: cells; K: decoder weights per word.
+N: cells; K: decoder weights per word; R: captions in progress; V: size of the vocabulary.
 """
 
 from collections.abc import Iterator, Sequence

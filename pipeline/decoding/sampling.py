@@ -1,4 +1,7 @@
-"""Sampled captions: each word is drawn from the model's distribution over the words that it may write."""
+"""Sampled captions: each word is drawn from the model's distribution over the words that it may write.
+
+B: pairs; R: captions in progress; L: words; V: size of the vocabulary.
+"""
 
 import torch
 from torch import Tensor

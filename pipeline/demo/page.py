@@ -39,7 +39,7 @@ class Events:
         return self._answered(lambda: Drawn(Path(before), Path(after), None))
 
     def swapped(self, shown: Drawn | None) -> Answered:
-        """Swap before and after; the truth of the swapped pair is unknown."""
+        """Swap the before and after images; the truth of the swapped pair is unknown."""
         if shown is None:
             return None, pair_html.refusal(InputError("There is no pair to swap yet"))
         return self._answered(lambda: Drawn(shown.after, shown.before, None))

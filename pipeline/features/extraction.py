@@ -43,9 +43,10 @@ class Extractor:
         self.root, self.images, self.spec = root, images, spec
 
     def standardise(self, ranks: Ranks, train: Sequence[Indexed]) -> None:
-        """Compute the channel statistics from the first of these images, equal in every process.
+        """Compute channel statistics from the first STANDARD images of `train`.
 
-        Does nothing if the spec does not standardise. Raises InputError if there is no image.
+        Every process gets the same values. Does nothing if the spec does not standardise. Raises InputError
+        if there is no image.
         """
         part = self.network.standardise
         if part is None:
@@ -126,7 +127,10 @@ def _shared(
 
 
 def extract(extractor: Extractor, ranks: Ranks, folder: Path) -> Writer:
-    """Fill a store in `folder`; its bytes do not depend on the number of processes. Raises as `fill` does."""
+    """Fill a store in `folder`; its bytes do not depend on the number of processes.
+
+    Raises InputError for an image that broke or features that overflow.
+    """
     shape = grid_shape(extractor.spec)
     return _shared(ranks, lambda: Writer(folder, len(extractor.images), shape), extractor.fill)
 

@@ -1,4 +1,7 @@
-"""Features in memory, of the CPU or a device: read once, then gathered without a file."""
+"""Features in memory, of the CPU or a device: read once, then gathered without a file.
+
+C: feature channels; H x W: grid.
+"""
 
 from collections.abc import Sequence
 
@@ -54,7 +57,7 @@ class Resident:
         return found.transpose(1, 2).unflatten(2, self.shape[1:])
 
     def read(self, keys: Sequence[str]) -> np.ndarray:
-        """Return features of the images in CPU memory, as FeatureStore does."""
+        """Return features of the images in CPU memory, (images, C, H, W), in the order of `keys`."""
         return self.images(keys).cpu().numpy()
 
 

@@ -63,7 +63,10 @@ class Location:
         return self._read([key], [slice(None)])[0]
 
     def have(self, keys: Sequence[str], places: Sequence[int]) -> list[bool]:
-        """Return whether each key has a byte at its place; raises as `get` does."""
+        """Return for each key whether it has a byte at its place.
+
+        Raises InputError if the location does not answer or refuses.
+        """
         found = self._read(keys, [slice(place, place + 1) for place in places])
         return [byte is not None for byte in found]
 

@@ -5,6 +5,7 @@ with the reduction (no aliasing). `opencv_bicubic` is the released programs' INT
 pixels (Keys, 1981, with a = -0.75) at any reduction.
 
 Each decoding process imports this module, so it does not import the network.
+B: images; H x W: pixels of an image; S x S: pixels of a square image.
 """
 
 import hashlib

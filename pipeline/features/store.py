@@ -1,4 +1,7 @@
-"""Reader of a feature store (store_codec.py): features by image key. Opening checks every shard's size."""
+"""Reader of a feature store (store_codec.py): features by image key. Opening checks every shard's size.
+
+C: feature channels; H x W: grid.
+"""
 
 import json
 import math
@@ -147,7 +150,12 @@ class FeatureStore:
 
     @property
     def hashes(self) -> dict[str, str]:
-        """Hashes of the whole store, of how its features were made, and of its images in any order."""
+        """Hashes by name.
+
+        store: the whole store
+        features: how the features were made, and their shape
+        images: the images, independent of their order
+        """
         own = sorted(self.attributes.get("sha256", self.attributes["keys"]))
         common = made(self.attributes)
         if str(common.get("weights_id", "")).startswith(OF_FILES):
@@ -217,7 +225,7 @@ class FeatureStore:
 def feature_batches(
     pairs: Sequence[Pair], store: FeatureStore, batch: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield before and after features of `batch` pairs at a time, in order, read ahead."""
+    """Yield the features of both images of `batch` pairs at a time, in order, read ahead."""
     starts = range(0, len(pairs), batch)
 
     def read(start: int) -> tuple[Tensor, Tensor]:

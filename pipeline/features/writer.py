@@ -1,4 +1,7 @@
-"""Writer of a feature store: shard by shard from a stream of features, resumed at the missing shards."""
+"""Writer of a feature store: shard by shard from a stream of features, resumed at the missing shards.
+
+C: feature channels; H x W: grid.
+"""
 
 import json
 import math

@@ -110,7 +110,10 @@ def _belongs(file: Path, path: Path) -> bool:
 
 
 def _shown(path: Path) -> Path:
-    """Return the output's name for a path of unfinished work."""
+    """Return the output path that a temporary path (`.NAME.x.partial`, `.NAME.x.scratch`) belongs to.
+
+    Other paths are returned unchanged.
+    """
     for place, part in enumerate(path.parts):
         if found := BESIDE.fullmatch(part):
             below = path.parts[place + 1 :] if found[2] == "partial" else ()

@@ -55,7 +55,7 @@ def _check(path: str | Path, found: os.stat_result, largest: int) -> None:
 
 @contextmanager
 def opened(path: str | Path, largest: int = LARGEST) -> Iterator[BufferedReader]:
-    """Open a regular file to read; raises as `check_regular` does."""
+    """Open a regular file of at most `largest` bytes to read. Raises InputError or OSError for others."""
     # without O_NONBLOCK, opening a pipe would block
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
         _check(path, os.fstat(file.fileno()), largest)
@@ -63,7 +63,7 @@ def opened(path: str | Path, largest: int = LARGEST) -> Iterator[BufferedReader]
 
 
 def read_bytes(path: str | Path, largest: int = LARGEST) -> bytes:
-    """Return a regular file's bytes; raises as `check_regular` does."""
+    """Return the bytes of a regular file. Raises InputError or OSError for others, as `opened`."""
     with opened(path, largest) as file:
         return file.read()  # read(largest) would allocate that much at once
 
@@ -112,7 +112,7 @@ def read_text(path: str | Path, remedy: str, largest: int = LARGEST) -> str:
 
 
 def read_lines(path: str | Path, remedy: str, largest: int = LARGEST) -> Iterator[str]:
-    """Yield the lines of `read_text` without their ends; raises as it does."""
+    """Yield the lines of a UTF-8 file without their ends. Raises the same InputErrors as `read_text`."""
     number = 0
     with _named(path, remedy), opened(path, largest) as file:
         for ended in file:
@@ -134,10 +134,10 @@ def read_json(path: str | Path, remedy: str, largest: int = LARGEST) -> Any:
 
 
 def json_of(text: str, path: str | Path, remedy: str) -> Any:
-    """Return the value of a JSON text; raises as `read_json` does."""
+    """Return the value of a JSON text. Raises InputError if it is not JSON, or repeats a key."""
 
     def object_of(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        value = dict(items)  # json alone would silently keep the last of equal keys
+        value = dict(items)  # the json module would keep the last of equal keys
         if len(value) < len(items):
             doubled = next(key for key, count in Counter(key for key, _ in items).items() if count > 1)
             raise InputError(f"{path} has the key {doubled!r} more than once in one object; keep one of them")
@@ -232,7 +232,7 @@ def _reader(composer: type[Composer]) -> YAML:
 
 
 def _our_reader(text: str) -> YAML:
-    """Return a reader that parses by libyaml, as DVC does: three times as fast."""
+    """Return a reader that uses libyaml, which is three times as fast. DVC uses it, too."""
     made = _reader(_Composer)
     made.Parser = lambda loader: CParser(text)
     return made
@@ -254,7 +254,7 @@ def _own(text: str) -> Any:
 
 
 def yaml_nodes(path: str | Path, remedy: str) -> Node:
-    """Return the nodes of a YAML file, which have each value's position; raises as `read_yaml` does."""
+    """Return the nodes of a YAML file, with each value's position. Raises InputError if it is not valid."""
     found: Node = _parsed(path, remedy, LARGEST_YAML, lambda text: _our_reader(text).compose(text))
     return found
 

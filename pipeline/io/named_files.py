@@ -33,7 +33,7 @@ def of_dataset(tree: Tree, dataset: str) -> dict[str, list[str]]:
 
 
 def link(tree: Tree) -> None:
-    """Update the links: those of all listed datasets and of pre-training. Other links are removed."""
+    """Make the links that the listed datasets and pre-training need, and remove all others."""
     named = [of_dataset(tree, dataset) for dataset in tree["datasets"]]
     _link(OF_DATASETS, {file for sections in named for files in sections.values() for file in files})
     pretraining = tree.get("pretraining", {})

@@ -56,7 +56,7 @@ class Contents:
                 raise InputError(f"{path} is a file, which a folder does not replace; name another")
 
     def to_write(self, text: str) -> Path:
-        """Type of an argument that names such a folder; raises as `check` does."""
+        """Argument type for a folder to write. Raises InputError if it must not be replaced."""
         self.check(path := Path(text))
         return path
 
@@ -97,7 +97,7 @@ class Files:
                     )
 
     def to_write(self, text: str) -> Path:
-        """Type of an argument that names the folder; raises as `check` does."""
+        """Argument type for the folder. Raises InputError if one of the files must not be replaced."""
         self.check(folder := Path(text))
         return folder
 
@@ -124,7 +124,7 @@ def _in_git(file: Path) -> bool:
 
 
 def file_to_write(text: str) -> Path:
-    """Type of an argument that names a file to write; raises as `check_file` does."""
+    """Argument type for a file to write. Raises InputError if it must not be replaced."""
     check_file(path := Path(text))
     return path
 

@@ -49,7 +49,10 @@ def track(items: Iterable[Item], description: str, unit: str, total: int, done: 
 
 
 def _is_later() -> bool:
-    """Return whether this is not process 0 of a group. A launcher's variables may be left over."""
+    """Return True in every process of a group but process 0.
+
+    It asks torch.distributed, because environment variables may remain from an earlier launch.
+    """
     distributed = sys.modules.get("torch.distributed")  # not loaded: there is one process
     return distributed is not None and distributed.is_initialized() and distributed.get_rank() > 0
 

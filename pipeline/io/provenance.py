@@ -29,8 +29,9 @@ def sha256(*parts: bytes | str) -> str:
 
 
 def code(stage: str, root: Path = ROOT) -> str:
-    """Return a hash of the source files that a stage runs, so that it resumes no work of other code.
+    """Return a hash of the source files that a stage runs and of torch's version.
 
+    A stage resumes only unfinished work with the same hash.
     For stages with a recipe, the recipe has the hashes of the model's files instead.
     """
     return sha256(json.dumps(source_code.of_stage(stage, root)), torch.__version__)

@@ -34,7 +34,7 @@ def checked(kind: type[Kind], value: Any, where: str, remedy: str) -> Kind:
 
 
 def parsed(kind: type[Kind], text: str, where: str, remedy: str, extra: Extra = "forbid") -> Kind:
-    """Return JSON text as a `kind`; `extra` says what to do with unknown keys. Raises as `checked` does."""
+    """Return JSON text as a `kind`; `extra`: treatment of unknown keys. Raises InputError like `checked`."""
     try:
         return _adapter(kind).validate_json(text, strict=True, extra=extra)
     except ValidationError as error:
@@ -42,7 +42,7 @@ def parsed(kind: type[Kind], text: str, where: str, remedy: str, extra: Extra = 
 
 
 def read_record(path: str | Path, kind: type[Kind], remedy: str, extra: Extra = "forbid") -> Kind:
-    """Read a JSON file of ours; raises as `read_json` and `checked` do."""
+    """Read a JSON file as a `kind`. Raises InputError if it is missing, not JSON, or of another form."""
     text = read_text(path, remedy)
     json_of(text, path, remedy)  # refuses repeated keys
     return parsed(kind, text, str(path), remedy, extra)

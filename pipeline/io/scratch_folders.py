@@ -148,7 +148,7 @@ def _locked(out: Path, lock: Path) -> int:
 
 
 def _opened(path: Path) -> int:
-    """Open a lock's file, or make it. Raises InputError if the file is no lock of ours."""
+    """Open a lock's file, or make it. Raises InputError if the file is not such a lock."""
     try:
         # do not follow a link to somebody's file, and do not wait for a pipe
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)

@@ -1,4 +1,4 @@
-"""The source files that a program of ours runs: its own and its imports, found without running it.
+"""Source files of this repository that a program runs: its own and its imports, found by parsing.
 
 DVC does not see imports. So the stage `settings` writes these files' hashes for every stage, and the other
 stages depend on them. Recipes and the keys of studies' runs and of scratch folders have the hashes too.
@@ -52,9 +52,10 @@ def closure(path: Path, root: Path = ROOT) -> set[Path]:
 
 
 def imports(path: Path, root: Path = ROOT) -> set[Path]:
-    """Return our files that a module imports: for `from a import b` the module a.b if it exists, else a.
+    """Return the repository's files that a module imports.
 
-    Imports inside functions count. The __init__.py of packages above a module do not: ours do nothing.
+    `from a import b` imports the module a.b if it exists, else a. Imports inside functions count. The
+    __init__.py of packages above a module do not, because they do nothing.
     Raises InputError if the file is no Python, or has relative imports.
     """
     return _imports(path, partial(_file, root=root))

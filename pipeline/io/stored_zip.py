@@ -107,7 +107,7 @@ def _entries(directory: bytes) -> Iterator[Record]:
 
 
 def _wide(fields: bytes, numbers: tuple[int, ...]) -> list[int]:
-    """Return the numbers, with placeholders replaced from the extra field, which must have exactly these."""
+    """Return the numbers; the extra field must hold the values of all placeholders, and no more."""
     found, place = [], 0
     while place < len(fields):
         kind, length = WIDE.unpack_from(fields, place)

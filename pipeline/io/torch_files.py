@@ -1,9 +1,9 @@
 """Untrusted files of torch.save, read by torch.load(weights_only=True).
 
-torch calls only the names on its list. Ours is shorter, because some names on torch's list allocate as much
-memory as the file claims. A released checkpoint may also name an authors' class that holds settings. `Empty`
-replaces such a class, and torch's own modules in a model that was saved whole, whose tensors are returned by
-name. Nothing is looked up or imported by a name in a file.
+torch only calls functions on its allow-list. The list of this module is shorter, because some functions on
+torch's list allocate as much memory as the file claims. `Empty` replaces an authors' class that holds
+settings. If a whole model was saved, `Empty` also replaces torch's modules, and only the tensors are
+returned, by name. No name in a file is looked up or imported.
 """
 
 import io

@@ -21,15 +21,15 @@ MOST = 20_000  # captions in the index
 
 
 class Geometric:
-    """The captions of a split: an index of those that describe a change, and those that report no change."""
+    """The captions of a split: an index of captions of a change, and a list of captions of no change."""
 
     def __init__(self, pairs: Sequence[Pair], training: Sequence[str], rng: np.random.Generator):
-        """`training` is unused: the words for replacements are those of the grammar."""
+        """`training` is unused: replacements are words of the grammar."""
         self.of_scene: dict[str, list[str]] = defaultdict(list)  # scene -> captions of its change
         no_changes: set[str] = set()
         for pair in pairs:
             texts = [plain(caption) for caption in pair.captions]
-            # CLEVR-DC does not mark unchanged pairs; their captions tell
+            # CLEVR-DC does not mark unchanged pairs; only their captions show it
             if of_pair(pair, [_sentence(text) for text in texts]).kinds == {NO_CHANGE}:
                 no_changes |= {*texts}
             else:
@@ -132,7 +132,7 @@ def _text(words: Words | None) -> str | None:
 def _replaced(
     sentence: Sentence, truth: Claims, weights: Mapping[str, float], count: int, rng: np.random.Generator
 ) -> Words | None:
-    """Replace `count` words of the subject and the new value, those with the largest weights first."""
+    """Replace `count` words of the subject and the new value, in order of falling weight."""
     words = list(sentence.words)
     places = sentence.attributes + ([] if sentence.value is None else [sentence.value])
     changed = 0
@@ -183,7 +183,7 @@ def _exchanged_values(sentence: Sentence) -> Words | None:
 def _exchanged_ending(
     sentence: Sentence, endings: Mapping[str, Sequence[Words]], rng: np.random.Generator
 ) -> Words | None:
-    """Replace the ending of an addition by that of a removal, or the other way round."""
+    """Replace the ending of an addition by the ending of a removal, or the other way round."""
     other = {"add": "drop", "drop": "add"}.get(next(iter(sentence.claims.kinds), ""), "")
     if not endings.get(other):
         return None

@@ -2,6 +2,7 @@
 
 The object-id buffer is rendered again from scenes.json, with the same bits as for the image. Boxes would not
 suffice: their corners show the ground, and only the buffer knows which object hides the other.
+H x W: grid of feature cells.
 """
 
 from collections.abc import Mapping, Sequence
@@ -86,7 +87,7 @@ def label(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[in
 
 
 def centres(scenes: Mapping[str, Shown], images: Sequence[Indexed], grid: tuple[int, int]) -> np.ndarray:
-    """Return the same as `label`, with classes only in cells that contain the centre of an object's box."""
+    """Return classes as `label` does, but NOTHING in cells without the centre of an object's box."""
     labels = np.full((len(images), len(ATTRIBUTES), *grid), NOTHING, dtype=np.int8)
     for row, image in enumerate(images):
         shown = scenes[image.name]
@@ -103,7 +104,7 @@ def cell_of(place: tuple[float, float], size: tuple[int, int], grid: tuple[int, 
 
 
 def _buffer(shown: Shown, image: Indexed) -> np.ndarray:
-    """Return the image's object-id buffer; its boxes must equal those of scenes.json."""
+    """Return the image's object-id buffer; its boxes must equal the boxes in scenes.json."""
     rows = identify(shown.solids, shown.camera, image.width, image.height)
     masks = (rows == row for row in range(len(shown.solids)))
     if tuple(box_of(mask) if mask.any() else None for mask in masks) != shown.boxes:

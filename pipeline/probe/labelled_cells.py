@@ -1,4 +1,7 @@
-"""Feature cells of labelled real images, one per object, to test a probe of rendered cells."""
+"""Feature cells of labelled real images, one per object, to test a probe of rendered cells.
+
+C: feature channels; H x W: grid.
+"""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -19,7 +22,7 @@ from pipeline.probe.linear_probe import Cells, gather
 
 
 class ImageGrids:
-    """Feature grids of image files, computed like those of a store (linear_probe.Grids).
+    """Feature grids of image files, computed like the grids of a store (linear_probe.Grids).
 
     Raises InputError for a store of pixels, and for a backbone that is unavailable.
     """

@@ -2,6 +2,7 @@
 
 It is multinomial logistic regression on standardised features (Alain and Bengio, 2017), fitted on the train
 split and tested on another split. Only the choice of cells is random.
+N: cells that show an object; C: feature channels; H x W: grid; K: classes of an attribute.
 """
 
 from collections.abc import Sequence

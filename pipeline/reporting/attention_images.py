@@ -1,4 +1,7 @@
-"""Attention maps and weights for the page: 8 bits per cell, in base64."""
+"""Attention maps and weights for the page: 8 bits per cell, in base64.
+
+H x W: grid of cells; K: blocks of the image encoder, or decoder weights of a word.
+"""
 
 import base64
 from typing import Any

@@ -47,7 +47,7 @@ class Prediction:
     says: str  # "change" or "no change"
     right: bool | None  # on that; None where the truth is unknown
     true: bool | None  # by the scene, or by the references; None where neither is known
-    judged: str  # that in words, with the words that are wrong; "" where it is not known
+    judged: str  # `true` in words, with the wrong words; "" where it is not known
     wrong: list[bool]  # of each word
     blocks: list[str]  # of the image encoder, whose maps are shown
     weights: list[list[int]]  # of each word, in percent; nothing where the decoder has none

@@ -1,4 +1,4 @@
-"""The papers' scores next to ours, with letters for conditions that differ."""
+"""The papers' scores next to our scores, with letters for conditions that differ."""
 
 from collections.abc import Sequence
 from string import ascii_lowercase
@@ -14,9 +14,9 @@ from pipeline.scoring.subsets import subsets
 
 
 def literature(results: Results, rows: Sequence[Row], params: Params) -> dict[str, Any]:
-    """Return one table per subset that papers print; `rows` (ours, one per model) come first.
+    """Return one table per subset that papers print; `rows` (our scores, one row per model) come first.
 
-    `marks` explains the letters: conditions that differ from ours.
+    `marks` explains the letters: conditions in which a paper's runs differ from our runs.
     """
     sizes = {TOTAL: len(results.test)} | {name: len(ids) for name, ids in subsets(results.test).items()}
     published = [row for row in results.published if not row.ablation]

@@ -1,4 +1,4 @@
-"""Published scores (data/published/<dataset>.yaml), and their conditions that differ from ours.
+"""Published scores (data/published/<dataset>.yaml), and the conditions in which they differ from our runs.
 
 Scores are copied from papers as printed. A row of a paper's own method names the conditions that the paper
 states for its runs; a score that a paper copied from another paper has no conditions.
@@ -38,7 +38,7 @@ class Features(Strict):
 class Conditions(Strict):
     """Conditions that a paper states for its own runs; null: not stated."""
 
-    settings_of: Literal["clip", "idc_pcl"] | None = None  # ours are in dataset.<name>.own
+    settings_of: Literal["clip", "idc_pcl"] | None = None  # our settings: dataset.<name>.own
     features: Features = Features()
     weights: str | None = None  # of the features' network
     iterations: Count | None = None

@@ -58,7 +58,7 @@ def _lines(key: str, results: Results, experiments: Sequence[Experiment], params
 
 
 def _resolved(key: str, value: Value, published: dict[str, float]) -> float | None:
-    """Return the weight; null stands for the dataset's published weight, which some terms lack."""
+    """Return the weight; null means the dataset's published weight, which some terms lack."""
     found = published.get(key.removeprefix("loss.")) if value is None else value
     return None if found is None else float(found)  # type: ignore[arg-type]
 

@@ -1,1 +1,1 @@
-"""From the records of cells to tables, figures, claims and the page of results."""
+"""Tables, figures, claims and the results page, made from the records of runs."""

@@ -149,7 +149,7 @@ def _means(values: Array, counts: Array) -> Array:
 
 
 def _correlation(found: Array) -> Correlation:
-    """Return the first correlation, of all runs, with the interval of the others, of the draws."""
+    """Return the correlation over all runs (first), with an interval from the draws (all others)."""
     known = found[1:][np.isfinite(found[1:])]
     low, high = np.quantile(known, [0.025, 0.975]) if len(known) else (np.nan, np.nan)
     return Correlation(_known(found[0]), float(low), float(high))

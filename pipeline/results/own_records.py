@@ -1,4 +1,4 @@
-"""A user's own records: select those of the current settings and data, and publish them."""
+"""A user's own records: select the records of the current settings and data, and publish them."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path

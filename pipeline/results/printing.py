@@ -98,14 +98,14 @@ def _mean(spread: Record | None, times: int) -> str:
 
 
 def _recorded(record: Record) -> list[str]:
-    """Return a note on runs of which only a record exists here."""
+    """Return a note with the number of runs left out because only their records are here; [] if none."""
     cells = {key for row in record["rows"] for key in row["recorded"]}  # rows may share some
     said = f"Left out: {len(cells)} run(s) with a record only, which `python -m commands.results` shows."
     return [said] if cells else []
 
 
 def _conditions(record: Record, theirs: Sequence[str]) -> list[str]:
-    """Return a note on the differences between the papers' runs and ours."""
+    """Return a note on the conditions in which the papers' runs differ from these runs; [] if none."""
     if not theirs:
         return []
     of, differs = record["published"]["dataset"], record["published"]["differs"]

@@ -90,7 +90,7 @@ def check(root: Path, study: Study, dataset: str) -> None:
 
 
 def _beside(study: Study, dataset: str) -> str:
-    """Return the dataset of the published scores: ours if the paper has it, else the study's first."""
+    """Return the dataset of the published scores: `dataset` if the study lists it, else the first listed."""
     return dataset if dataset in study.datasets else study.datasets[0]
 
 

@@ -128,7 +128,7 @@ def _views(found: Attended, pair: Pair, sizes: Mapping[str, Size]) -> list[tuple
 def _measured(words: Sequence[str], found: np.ndarray, boxes: list[Placed]) -> dict[str, float | None]:
     share, hits = inside(boxes, found.shape[1:]), centred(boxes, found.shape[1:])
     maps = found.astype(np.float64)
-    maps /= maps.sum((1, 2), keepdims=True)  # float16 rounded them
+    maps /= maps.sum((1, 2), keepdims=True)  # their sums are not 1 after rounding to float16
     place = named_object(words)
     named = {} if place is None else _of_map(maps[place], share, hits)
     return _of_map(maps.mean(0), share, hits) | {

@@ -155,7 +155,7 @@ def write_metrics(
     """Write metrics.json: {"total": {...}, ..., "exact_match": ..., "scorers": {...}}.
 
     Unknown values are left out: change_accuracy, attributes and localisation. `references` describes the
-    references and is written into scorers. `hashes` are those of the scored files. `summary_path`: also write
+    references and is written into scorers. `hashes`: of the scored files. `summary_path`: also write
     the few scores that DVC shows.
     """
     known = {

@@ -1,4 +1,4 @@
-"""Compare scores with those of a git revision, and find the ones that fell."""
+"""Compare scores with the scores at a git revision, and find scores that fell."""
 
 import subprocess
 from collections.abc import Mapping

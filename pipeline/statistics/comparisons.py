@@ -72,7 +72,7 @@ def compare_all(
     seed: int = SEED,
     between: Sequence[tuple[str, str]] | None = None,
 ) -> dict[tuple[str, str], dict[str, Comparison]]:
-    """Compare all pairs of models, or those of `between`; return (a, b) -> metric -> comparison.
+    """Compare all pairs of models, or only the pairs in `between`; return (a, b) -> metric -> comparison.
 
     With several comparisons, the p values of each metric have Holm's correction; the intervals have none. A
     difference is significant if the corrected p is below 0.05, the interval excludes 0, and the difference
@@ -107,7 +107,7 @@ def compare_all(
 
 
 def _comparison(metric: str, pairs: int, observed: Array, differences: Array) -> Comparison:
-    """Compare the observed difference with those of the resamples; NaN marks resamples without a value."""
+    """Compare the observed difference with the resamples' differences; NaN: a resample without a value."""
     drawn = np.round(differences[np.isfinite(differences)], DIGITS)
     if not len(drawn):
         raise InputError(f"no resample has a pair with {metric}; take more than {len(differences)}")

@@ -21,10 +21,11 @@ Line = Annotated[list[Annotated[FiniteFloat, Field(ge=0)]], Field(min_length=23,
 
 @dataclass(frozen=True)
 class Evidence:
-    """A model's numbers by metric, each (seeds, pairs, numbers) as corpus_sums.SUMMED expects; all integers.
+    """Per metric, an integer array (seeds, pairs, numbers) of one model.
 
-    Sums of integers are exact in any order, so a comparison gives the same bits on every machine. A metric
-    that a seed lacks (SPICE without its files) is left out.
+    corpus_sums.SUMMED turns the sums of an array into the metric's score. Sums of integers are exact in any
+    order, so a comparison gives the same bits on every machine. A metric that a seed lacks (SPICE without its
+    files) is left out.
     """
 
     pair_ids: tuple[str, ...]

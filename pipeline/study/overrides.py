@@ -96,7 +96,7 @@ def _place(tree: Tree, key: str) -> tuple[Tree, str]:
     branch: Any = tree
     for part in parents:
         branch = branch.get(part) if isinstance(branch, dict) else None
-    switch = parents[-1:] == ["switches"]  # params.yaml has only those that differ from the variant
+    switch = parents[-1:] == ["switches"]  # params.yaml has only switches that differ from the variant
     if not isinstance(branch, dict) or (last not in branch and not switch):
         known = f" (there are {', '.join(branch)})" if isinstance(branch, dict) else ""
         raise ValueError(f"params.yaml has no key {key}{known}")

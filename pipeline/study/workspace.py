@@ -40,7 +40,7 @@ KEPT = (  # folders that DVC looks for
     *(f"{folder}/README.md" for folder in (named_files.OF_DATASETS, named_files.OF_PRETRAINING)),
 )
 SETTINGS = "settings"  # the stage on which every other one depends
-PATIENCE = 60.0  # seconds, in which what DVC does for a study that was killed comes to its end
+PATIENCE = 60.0  # seconds in which DVC finishes its work for a study that was killed
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,11 @@ def _between(solids, among, point, radius, gap, square):
 
 @compiled
 def _visible(solids, among, lamp, point, gap, square):
-    """Return the share of a lamp that a point sees: of its corners, or all points if these disagree."""
+    """Return the visible fraction of a lamp, seen from `point`.
+
+    Tests the lamp's first four sample points. If all four are visible or all four are hidden, returns 1 or 0;
+    otherwise tests all PLACES sample points.
+    """
     near = _between(solids, among, point, 0.0, gap, square) if among else 0
     if near == 0:
         return 1.0

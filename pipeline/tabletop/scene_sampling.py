@@ -82,7 +82,7 @@ def _at_bearing(camera: Point, bearing: float) -> Point:
 
 
 def _seen(view: View, things: tuple[Thing, ...], settings: Tabletop) -> View:
-    """Return the view with its boxes. Raises NoRoomError if an object is hardly visible."""
+    """Return the view with its boxes. Raises NoRoomError if too little of an object is visible."""
     rows = identify(solids(things, LOOKS[settings.look]), view.camera, settings.width, settings.height)
     least = SHOWN * settings.width * settings.height
     boxes = []

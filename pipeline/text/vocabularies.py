@@ -129,7 +129,7 @@ class ClipVocabulary:
 
 
 def exchanged(number: int) -> int:
-    """Map one of our ids to CLIP's, or one of CLIP's to ours; the mapping is its own inverse."""
+    """Map an id of our vocabulary to CLIP's id, or CLIP's to ours; the mapping is its own inverse."""
     return {START: CLIP_START, END: CLIP_END, CLIP_START: START, CLIP_END: END}.get(number, number)
 
 
@@ -177,7 +177,7 @@ def fixed(
 ) -> WordVocabulary:
     """Read a given vocabulary: a JSON file of word -> id, as written by the released programs.
 
-    The special tokens of IDC-PCL and MCCFormers are replaced by ours.
+    The special tokens of IDC-PCL and MCCFormers are replaced by our tokens.
     """
     table = read_json(path, "name a JSON file of word -> id, or null")
     if not isinstance(table, dict) or not all(type(number) is int for number in table.values()):

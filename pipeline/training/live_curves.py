@@ -29,7 +29,10 @@ EVENT = re.compile(rf"{EVENTS}/events\.out\.tfevents\.[^/]+")
 
 
 def _of_earlier_version(folder: Path) -> bool:
-    """Return True for a folder of curves below results/live that an older version wrote, without a record."""
+    """Return True if a folder is below results/live and holds only curve files.
+
+    Older versions wrote such folders, without a record.
+    """
     return PLACE.resolve() in folder.resolve().parents and all(
         _is_curve(folder / name, name) for name in entries(folder)
     )

@@ -6,6 +6,8 @@ last validation (resuming.py) and ends with the same weights, bit for bit.
 Several processes may share each batch (distributed_batch.py). Each process computes the losses and gradients
 of its scenes, the gradients are summed, and all processes take the same step. The first process writes all
 files.
+
+B: pairs; U: images of a batch; N: cells of an image; D: width; R: captions per pair; L: words.
 """
 
 import math
@@ -53,7 +55,11 @@ class Supervised:
     def __call__(
         self, model: Any, before: Tensor, after: Tensor, tokens: Tensor, batch: Batch, labels: Labels | None
     ) -> dict[str, Tensor]:
-        """Every term and measure of B encoded pairs, (B, N, D) each, and their references (R*B, L+1)."""
+        """Return all loss terms and measures by name.
+
+        before, after: encoded images, (B, N, D) each
+        tokens: their references, (R*B, L+1)
+        """
         found: dict[str, Tensor] = model.losses_of(before, after, tokens, batch.parts, labels=labels)
         return found
 
@@ -192,7 +198,7 @@ class Training:
             x.to(self.device, non_blocking=True) for x in (batch.before, batch.after, batch.tokens)
         )
         with devices.autocast(self.device, self.dtype):
-            encoded = self.model.encoding(images)  # (U, N, D): U images of the batch, N cells, D features
+            encoded = self.model.encoding(images)  # (U, N, D)
             labels = batch.labels(self.device)
             losses = self.objective(self.model, encoded[before], encoded[after], tokens, batch, labels)
         return {name: loss.float() for name, loss in losses.items()}
@@ -228,7 +234,10 @@ class Training:
         self.ranks.wait()
 
     def _check_finite(self, iteration: int) -> None:
-        """Raise InputError if a weight is not finite: no loss has used the weights of the last step yet."""
+        """Raise InputError if a weight is not finite.
+
+        The check of the losses cannot find this: no loss has been computed with the last step's weights.
+        """
         for name, weights in self.model.named_parameters():
             if not weights.isfinite().all():
                 raise InputError(

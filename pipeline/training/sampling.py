@@ -4,6 +4,9 @@ An iteration draws scenes without replacement within an epoch, and trains on eve
 of a batch holds the first pairs of the scenes (CLEVR-Change: the semantic change), part 1 the second pairs
 (the distractor), and so on (SCORER, section 4.3). No state passes from one iteration to the next, so training
 resumes at any iteration with the same result.
+
+P: parts of a batch; B: pairs of a part, one of each scene; U: images of a batch; C: feature channels;
+H x W: grid; R: captions per pair; L: words.
 """
 
 import re
@@ -86,7 +89,7 @@ class Batch:
 
 
 def scenes_of(pairs: Sequence[Pair]) -> list[Scene]:
-    """Group pairs by scene, in order; if scenes differ in their number of pairs, group each pair alone."""
+    """Group pairs by scene, in order; if scenes differ in their number of pairs, each pair is a group."""
     scenes: dict[str, list[Pair]] = {}
     for pair in pairs:
         scenes.setdefault(pair.scene_id, []).append(pair)
@@ -235,7 +238,7 @@ def training_batches(
 ) -> Iterator[Batch]:
     """Yield the batch of each iteration, read ahead by a thread; in pinned memory if there is a GPU.
 
-    `share` selects this process's scenes of each batch; only these are read.
+    `share` selects this process's scenes of each batch; only their images are read.
     """
 
     def make(iteration: int) -> Batch:

@@ -45,7 +45,7 @@ class Trained:
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
     def __post_init__(self) -> None:
-        """Raises ValueError for values that no training writes."""
+        """Check the values. Raises ValueError for values that no training writes."""
         if self.iteration < 0:
             raise ValueError(f"iteration is {self.iteration}, not a whole number from 0 on")
         if self.iteration and not math.isfinite(self.validation):

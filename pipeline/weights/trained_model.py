@@ -116,7 +116,7 @@ def describe(folder: Path, named: Path | None = None, remedy: str = REMEDY) -> T
 
 
 def check_place(folder: Path, recipe: Recipe, seed: int, source: Path) -> None:
-    """Raise InputError if the folder has the name of another run than that of the recipe at `source`."""
+    """Raise InputError if the folder's name is not the name of the run of the recipe at `source`."""
     run, claimed = f"{recipe.dataset}/{recipe.model}/{seed}", _claimed(folder)
     if claimed not in (None, run):
         raise InputError(f"{source} is the recipe of {run}, but {folder} is for weights of {claimed}")

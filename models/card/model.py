@@ -135,7 +135,10 @@ class Distilling(nn.Module):
         return x[:, :1], x[:, 1:]
 
     def shared(self, before: Tensor, after: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
-        """Compute s of both images from k, (B, N, D) each; also return after's queries and before's keys."""
+        """Compute s of both images from k, (B, N, D) each.
+
+        Also returns the queries of the after image and the keys of the before image.
+        """
         block, attention = self.common_block, self.common_block.attention
         b = block.rest(before, attention(before, after))
         queries = attention.queries(after)  # (B, h, N, d)

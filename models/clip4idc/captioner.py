@@ -67,7 +67,7 @@ class ClipDecoder(TransformerDecoder):
         return F.linear(self.head_norm(self.head(x)), self.tables.tokens.weight, self.bias)
 
     def memory_of(self, difference: Difference, number: int) -> Tensor:
-        """Return the output of encoder layer `number`, if the memory has all layers, else of the last one."""
+        """Return encoder layer `number` of the memory, or the last layer if the memory has no other."""
         memory = difference.memory
         return memory[:, number if memory.shape[1] > 1 else 0]
 

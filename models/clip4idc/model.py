@@ -87,7 +87,7 @@ class Retrieval(Retrieves):
     def losses_of(
         self, before: Tensor, after: Tensor, tokens: Tensor, parts: int = 1, labels: Labels | None = None
     ) -> dict[str, Tensor]:
-        """Contrast B pairs with their B sentences; negatives include those of other processes (Eq. 6-8).
+        """Contrast B pairs with their B sentences; negatives include other processes' pairs (Eq. 6-8).
 
         Each process returns its share of the loss.
         """

@@ -1,7 +1,7 @@
 """One batch on several processes (GPUs): a process sees the pairs of all others, and gradients flow back.
 
-Each process holds b of the batch's B pairs, in the order of ranks. The loss of the batch is the SUM over
-processes of what each process returns, and so are the gradients. A single process holds the whole batch.
+Each process holds b of the batch's B pairs, in the order of ranks. The loss of the batch is the SUM of
+the losses that the processes return; the same is true of gradients. A single process holds the whole batch.
 """
 
 from collections.abc import Iterable

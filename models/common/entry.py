@@ -1,4 +1,4 @@
-"""Entry: the declaration of a model, which is all that the other packages know of it."""
+"""Entry: the declaration of a model. Other packages use a model only through its Entry."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -126,9 +126,10 @@ def last_map(encoding: ImageEncoder) -> Tensor:
 
 
 def tell_differences(half: Tensor, places: Tensor, side: Tensor, mlp: nn.Sequential) -> Tensor:
-    """Make the MLP add the size of the difference along one direction, (D), and little else; return it.
+    """Make the MLP add the size of the difference along one direction, (D), and return this direction.
 
-    It is at right angles to `half`, (D, D/2), to the side and to all directions in which places differ.
+    The MLP adds little else. The direction is at right angles to `half`, (D, D/2), to the side and to all
+    directions in which places differ.
     """
     up, *_, down = mlp
     assert isinstance(up, nn.Linear)
@@ -146,16 +147,17 @@ def all_of_blocks(blocks: nn.ModuleDict) -> list[TransformerBlock]:
 
 
 def beside(*known: Tensor) -> Tensor:
-    """The direction, (D), that is least in the `known` ones, (D, any): at right angles if there is room."""
+    """The direction, (D), with the least in common with `known`, (D, any): at right angles if possible."""
     directions = F.normalize(torch.cat(known, 1), dim=0)
     return torch.linalg.eigh(directions @ directions.T).eigenvectors[:, 0]  # of the least eigenvalue
 
 
 @torch.no_grad()
 def gather(encoding: ImageEncoder, inter: JointEncoder) -> None:
-    """Make class tokens, whose mean is v, gather what differs in the last block. For the adaptation.
+    """Make class tokens attend to the tokens that differ, in the last block. For the adaptation.
 
-    Only class tokens ask: their token has a direction of its own. Call `compare` first.
+    v is the mean of the class tokens. Queries are large only for class tokens, because these have a direction
+    of their own. Call `compare` first.
     """
     if len(inter.blocks) < 2:
         return  # the one block compares
@@ -180,9 +182,9 @@ def gather(encoding: ImageEncoder, inter: JointEncoder) -> None:
 def begin_captioner(
     encoding: ImageEncoder, inter: JointEncoder | SeparateEncoder, memories: Memories, decoder: ClipDecoder
 ) -> bool:
-    """Make the decoder's keys and values a map of the difference, and its heads look where that is large.
+    """Make the decoder attend to tokens with a large difference, which its keys and values represent.
 
-    Returns whether the captioner's first layer compares, because no block sees both images.
+    Returns True if the captioner's first layer compares, because no block sees both images.
     """
     first, *later = all_of(TransformerBlock, memories.layers)
     found = compare(encoding, inter, first)

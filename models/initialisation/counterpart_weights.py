@@ -21,7 +21,7 @@ SHOWN = (
 )
 CALM = 0.1  # gain of the output of all other blocks, so that the content and the difference pass them
 FAINT = 0.1  # share of the strongest direction in which places differ; weaker ones are not amplified
-TELL = 7.0  # over sqrt(D): what is added along the direction that tells a difference, for a sum of |x| of 1
+TELL = 7.0  # divided by sqrt(D): gain of the difference's size (a sum of |x|) along its direction
 USUAL = 0.22  # by how much unchanged cells differ in each direction, in units of a layer norm
 LOOK, SIDED = 17.0, 11.0  # logits of a token, sqrt(D) long, that is only that direction, or only a side
 
@@ -93,7 +93,7 @@ def look_across(
 
 @torch.no_grad()
 def look_over(attention: MultiHeadAttention, places: Tensor, sharpness: float, gain: float) -> None:
-    """Make cells read `gain` times what the other image's cells hold, mostly their counterpart.
+    """Make cells read `gain` times the content of the other image's cells, mostly of their counterpart.
 
     q_i k_j^T / sqrt(d) is about `sharpness` for the same place. Cells hold `places`, (N, D).
     """
@@ -108,7 +108,7 @@ def look_over(attention: MultiHeadAttention, places: Tensor, sharpness: float, g
 
 
 def seen_places(heads: int, rows: int, places: Tensor, square: float) -> list[Tensor]:
-    """Maps that see where a cell is, (rows, D) for each head, randomly turned: |W place|^2 is `square`."""
+    """Return maps of a cell's place, (rows, D) for each head, randomly rotated: |W place|^2 is `square`."""
     directions, strong = (each[:rows] for each in whitening(places))  # the strongest first
     scale = (square / strong.sum()).sqrt()
     drawn = [nn.init.orthogonal_(torch.empty(rows, len(strong))) for _ in range(heads)]
@@ -137,7 +137,7 @@ def whitening(places: Tensor) -> tuple[Tensor, Tensor]:
 def tell(half: Tensor, differs: Tensor, up: nn.Linear, down: nn.Linear) -> None:
     """Make the first D channels of a feed-forward add the size of the difference along `differs`.
 
-    The size is the sum of |x| over `half`, (D, D/2). No linear map gives it, and keys are a linear map.
+    The size is the sum of |x| over `half`, (D, D/2). Keys are a linear map, which cannot compute it.
     f(x) + f(-x) is |x| for ReLU, and nearly for GELU. `differs`, (D): a unit vector at right angles
     to `half`.
     `up` is W_1, `down` is W_2.
@@ -150,9 +150,9 @@ def tell(half: Tensor, differs: Tensor, up: nn.Linear, down: nn.Linear) -> None:
 
 @torch.no_grad()
 def look_at(attention: MultiHeadAttention, differs: Tensor, side: Tensor) -> None:
-    """Make all queries attend to what differs: half of the heads in the first image, half in the second.
+    """Make all queries attend to cells that differ: half of the heads in image 1, half in image 2.
 
-    Each head's first direction does it. `differs`, (D): see `tell`. `side`, (D): the first image's.
+    Only the first direction of each head is set. `differs`, (D): see `tell`. `side`, (D): the first image's.
     """
     D, h = len(differs), attention.heads
     toward = F.normalize(side, dim=0)

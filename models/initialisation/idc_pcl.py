@@ -19,9 +19,9 @@ LOUD, OWN = -5.0, 2.0  # gains of the difference and of what a cell itself shows
 
 
 def kept_apart(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor, int]:
-    """Places, (N, D), and a side, (D), in the first channels only; and the number of these channels.
+    """Return places, (N, D), and a side, (D), in the first channels only, and the number of these channels.
 
-    What cells show is kept out of these channels, because much of it is alike and would attract attention.
+    The content of cells is kept out of these channels: it is often alike, and would attract attention.
     There are enough channels for all rows and columns to differ well, but fewer than half.
     Raises ValueError if the width has no room for any.
     """
@@ -37,20 +37,21 @@ def kept_apart(cells: tuple[int, int], width: int) -> tuple[Tensor, Tensor, int]
 
 @torch.no_grad()
 def show_beside(project: nn.Linear, room: int) -> None:
-    """Keep what a cell shows, W x with W (D, C), out of the first `room` channels."""
+    """Keep the content of a cell, W x with W (D, C), out of the first `room` channels."""
     project.weight *= SHOWN
     project.weight[:room], project.bias[:room] = 0, 0
 
 
 @torch.no_grad()
 def raise_within(half: Tensor, room: int, feed_forward: nn.Sequential) -> Tensor:
-    """Make W_2 ReLU(W_1 x) add the difference (LOUD times), what the cell shows (OWN times), and a size.
+    """Make W_2 ReLU(W_1 x) add the difference (LOUD times), the cell's content (OWN times), and a size.
 
-    The difference is what x holds in `half`, (D, D/2). LOUD is negative: a linear map finds a cell that lacks
-    something, because no unchanged cell does, whereas what a cell has more other objects have, too. So words
-    find the cell with the object, not the cell where it is missing. The difference's size is added along one
-    direction, (D), at right angles to all others, which is returned (`tell`). 3 D channels do this, for
-    ReLU(x) - ReLU(-x) = x; the others start calm.
+    The difference is the part of x in `half`, (D, D/2). LOUD is negative, so that words attend to the cell
+    that shows the object, not to the cell where it is missing. A linear map can find a cell that lacks
+    something, because no unchanged cell does. It cannot find a cell with something more, because other
+    objects have the same. The size of the difference is added along one direction, (D), which is at right
+    angles to all others and is returned (`tell`). This takes 3 D channels, because ReLU(x) - ReLU(-x) = x.
+    The other channels are scaled by CALM.
     """
     up, *_, down = feed_forward
     assert isinstance(up, nn.Linear)

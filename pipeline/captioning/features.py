@@ -1,4 +1,4 @@
-"""Features of any image, made as the weights' metadata say and exactly as in the stage `extract`.
+"""Features of any image, computed by the weights' metadata, exactly as in the stage `extract`.
 
 C: channels; H, W: height and width.
 """

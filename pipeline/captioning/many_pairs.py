@@ -59,7 +59,7 @@ def caption_part(
     top: int | None,
     part: tuple[int, int],
 ) -> bool:
-    """Caption the shards of one part; the part that finds all shards finished joins them, in order.
+    """Caption the shards of one part. The part that finishes last joins all shards, in order.
 
     A shard's file is complete or absent. Returns True if `out` is complete. Raises InputError if `out` comes
     from a run without parts, or from other pairs, weights or settings.

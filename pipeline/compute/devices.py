@@ -15,7 +15,7 @@ def device() -> torch.device:
 
 
 def identity() -> str:
-    """Return what decides a result's bytes on this machine: the kind of device and the number of threads."""
+    """Return the device and the number of threads, which determine a result's bytes on this machine."""
     cuda = torch.cuda.is_available()
     # GPU 0 in every process, so that all processes agree
     name = torch.cuda.get_device_name(0) if cuda else f"cpu {torch.backends.cpu.get_cpu_capability()}"

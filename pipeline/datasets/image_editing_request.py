@@ -27,7 +27,7 @@ class Entry(Published):
 
 
 def read(root: Path) -> list[Pair]:
-    """Return one pair per entry, named by its uid, in the files' order. Raises InputError naming it."""
+    """Return one pair per entry, named by its uid, in the files' order. Raises InputError with the uid."""
     pairs: dict[str, Pair] = {}
     for split, file in SPLIT_FILES.items():
         for entry in read_foreign(root / file, tuple[Entry, ...], REMEDY):

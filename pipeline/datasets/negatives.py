@@ -40,7 +40,7 @@ def write_negatives(path: str | Path, pairs: Iterable[Negatives]) -> None:
 
 
 def read_negatives(path: str | Path, how: str = REMEDY) -> dict[str, list[str]]:
-    """Pair -> its NEGATIVES wrong captions. Raises InputError naming the line that is not so, and `how`."""
+    """Return pair id -> its NEGATIVES wrong captions. Raises InputError naming a wrong line and `how`."""
     return captions_of(read_records(path, Negatives, how, "pair_id"))
 
 

@@ -39,7 +39,7 @@ def file_hash(path: str | Path) -> str:
 
 
 def with_hashes(record: Mapping[str, Any], hashes: Mapping[str, str]) -> dict[str, Any]:
-    """Return the record with these hashes and its own."""
+    """Return the record with `hashes` and a hash of the record itself."""
     found = {**record, KEY: dict(hashes)}
     found[KEY][RECORD] = _own(found)
     return found

@@ -123,7 +123,7 @@ def _lost(stages: Stages, good: Stages) -> list[str]:
 
 
 def _good(root: Path, reference: Path | None) -> str | None:
-    """Return the text of the last good copy: the kept one, else the last commit's."""
+    """Return the text of the last good copy: the kept copy, else the copy in the last commit."""
     path = reference or root / KEPT
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     for each in (text, _committed(root) if _stages(text) is None else None):

@@ -94,7 +94,7 @@ def first_fault(error: ValidationError) -> str:
 
 
 def all_faults(error: ValidationError) -> str:
-    """Return all that is wrong, each by its key, on one line."""
+    """Return all faults on one line, each with its key."""
     return "; ".join(_said(problem) for problem in error.errors(include_url=False))
 
 

@@ -1,1 +1,1 @@
-"""Negatives: false captions that are almost like the true ones; models learn to tell them apart."""
+"""Negatives: false captions that are almost like the true ones; models learn to distinguish them."""

@@ -61,7 +61,7 @@ class Source:
         yield from (self._split.written[text] for text in ranked)
 
     def replace(self, number: int) -> Iterator[str | None]:
-        """Replace the words with the largest weights, first; then random words, and fewer of them.
+        """Replace the words with the largest weights first, then fewer, random words.
 
         No reference names a replacement.
         """

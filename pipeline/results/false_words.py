@@ -36,12 +36,12 @@ class Faults:
         return self._mean(lambda letters: letter in letters)
 
     def split(self, part: str) -> float:
-        """Return a fault's part of the share of false captions; the parts of all faults add up to it."""
+        """Return a fault's part of the share of false captions; the parts of all faults sum to the share."""
         return self._mean(lambda letters: (part in letters) / max(1, len(letters.replace(OTHER, ""))))
 
     @property
     def single(self) -> float | None:
-        """Share of false captions with a single false part; None without a false caption."""
+        """Share of false captions that have a single false part; None without a false caption."""
         false = [letters.replace(OTHER, "") for run in self.changes for letters in run if letters]
         return fmean(len(parts) == 1 for parts in false) if false else None
 

@@ -17,7 +17,7 @@ def says_no_change(caption: str, phrases: Sequence[str]) -> bool:
     """Return True if the caption contains one of the phrases; case and white space do not matter.
 
     A phrase must start at a word boundary ("the piano changed" does not contain "no change"), but may
-    end inside a word ("no changes" does contain it). A phrase "no X" also covers "no visible X" and for
+    end inside a word ("no changes" does contain it). A phrase "no X" also covers "no visible X" and
     "not see any X" with any verb.
     """
     text = one_line(caption).lower()

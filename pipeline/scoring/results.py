@@ -137,7 +137,7 @@ def _unreadable(
 
 
 def _judged(verdict: Verdict | None, agreed: bool | None) -> dict[str, bool | None]:
-    """Return each of JUDGED for one caption."""
+    """Return the values of JUDGED for one caption."""
     if verdict is None:
         return {TRUE: None, FITS: None, AGREES: agreed}
     return {TRUE: verdict.true, FITS: verdict.fits, AGREES: None}

@@ -2,7 +2,7 @@
 
 Captions are parsed strictly by tabletop's grammar: `the [size] [color] [material] noun`, optionally
 `that is RELATION the [size] [color] [material] noun`, and a verb phrase. A caption that is not parseable is
-false. Relations are those seen by the image's camera (pipeline/tabletop/words.py).
+false. Relations are judged from the image's camera (pipeline/tabletop/words.py).
 
 A verdict lists all false parts of a caption as letters of FAULTS: each attribute of the subject is compared
 with the changed object.

@@ -104,7 +104,7 @@ def _place(tree: Tree, key: str) -> tuple[Tree, str]:
 
 
 def _mistake(tree: Tree, key: str, model: str, dataset: str) -> str:
-    """Return what is wrong with a key of a row; "" if nothing is."""
+    """Return the fault of a key of a row; "" if there is none."""
     try:
         _allowed(key, model, dataset)
         _not_hidden(tree, key)

@@ -49,7 +49,7 @@ class RunTask:
         return Job(folder, folder, command(self.cell, self.base.prepared, self.commits))
 
     def at_phase(self) -> bool:
-        """Return whether the pre-training is not finished."""
+        """Return True if the pre-training is not finished."""
         return f"\n  {_of(PHASE, self.cell)}:" not in _text(self.folder / LOCK)
 
     def finish(self) -> None:

@@ -54,7 +54,7 @@ def _sees(solids, near, point, place):
 
 @compiled
 def _between(solids, among, point, radius, gap, square):
-    """Return the solids of `among` that may hide part of a lamp, `gap` away, from points in a radius."""
+    """Return the solids of `among` that may hide part of a lamp, `gap` away, from points within a radius."""
     near, widens = 0, SPREAD - radius  # the cone from those points to the lamp's points
     slope = widens / math.sqrt(square * max(square - widens * widens, NEAR))
     for k in range(len(solids)):

@@ -90,7 +90,7 @@ class Place(Protocol):
 
 
 def offsets(thing: Place, other: Place, camera: Point) -> tuple[float, float]:
-    """Return how far `thing` is to the right of and behind `other` on the table, as `camera` sees them."""
+    """Return the offsets of `thing` from `other` on the table, to the right and backwards from `camera`."""
     away = math.hypot(camera[0], camera[1])
     ahead_x, ahead_y = -camera[0] / away, -camera[1] / away  # the camera looks at the origin
     dx, dy = thing.x - other.x, thing.y - other.y

@@ -1,7 +1,7 @@
 """Imported weights of a run, kept in data/imported for the stages that copy them instead of training.
 
 DVC removes a stage's outputs before it runs the stage. So imported weights lie in a folder that no stage
-owns, one for each stage that can take them over: `pretrain` and `train` copy them in place of training. The
+owns, one for each stage that can use them: `pretrain` and `train` copy them instead of training. The
 stage `recipe` writes their hashes into inputs.json, on which both depend.
 """
 
